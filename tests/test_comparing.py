@@ -496,7 +496,7 @@ def test_few_units_are_ranked_without_saying_how_firmly():
     assert found.reason == "too_few_units"
     assert found.as_dict()["winner_kept"] is None
     assert found.as_dict()["models"][0]["shares"] == [None, None]
-    assert "how firmly is unknown (too few units)" in found.sentence()
+    assert "the stability of this order is unknown (too few units)" in found.sentence()
 
 
 @pytest.mark.parametrize("method", ["mean-then-rank", "rank-then-mean", "test-then-rank"])
@@ -508,7 +508,7 @@ def test_many_cases_in_few_centres_do_not_say_how_firmly(method):
     assert (found.models[0], found.reason, found.family) == ("a", "too_few_units", 0)
     assert all(math.isnan(pair.p) and not pair.significant for pair in found.pairs)
     assert (
-        found.sentence() == "a is first in sensitivity@0.5; how firmly is unknown (too few units)."
+        found.sentence() == "a is first in sensitivity@0.5; the stability of this order is unknown (too few units)."
     )
 
 

@@ -18,7 +18,7 @@ from browser.reading import downloaded, downloaded_csv, open_all, sorted_by
 from browser.test_tables import all_numbers, bar_of, table_in
 from calipers.report.markup import cut
 from calipers.report.markup import text as escaped
-from calipers.report.naming import bearable
+from calipers.report.naming import with_display_names
 from calipers.report.sections.numbers import COLUMNS, LONGEST_NAME
 from calipers.results.delimited import FORMULA, unprotect
 
@@ -166,7 +166,7 @@ def test_hostile_names_come_back_from_all_numbers(taken, reports):
         )
 
     expected = [
-        [row.model, row.metric, row.label] for row in bearable(reports.evaluation("hostile")).rows
+        [row.model, row.metric, row.label] for row in with_display_names(reports.evaluation("hostile")).rows
     ]
     assert [[unprotect(cell) for cell in row[:3]] for row in rows] == [
         [written(n) for n in row] for row in expected
@@ -178,7 +178,7 @@ def test_hostile_names_come_back_from_a_table_as_they_are_shown(taken, reports):
     _, *rows = parsed(taken["table-classes"])
     shown = [
         unescape(escaped(cut(name)))
-        for name in bearable(reports.evaluation("hostile")).cohort.classes
+        for name in with_display_names(reports.evaluation("hostile")).cohort.classes
     ]
     found = [unprotect(row[0]) for row in rows]
     assert [name for name in shown if name not in found] == []

@@ -83,7 +83,10 @@ def test_what_was_understood_is_told_and_the_result_is_in_tables_and_words(calip
     assert [cells[1] for cells in first[:2]] == ["0", "0.5"]
     assert "box-iou at 0.5 accepts " in said.out
     assert "centre distance up to 20 accepts " in said.out
-    assert "n = 60 ratings; intervals (95 %) over 20 patients." in said.out.splitlines()
+    assert (
+        "n = 60 ratings; 95 % confidence intervals, resampled by patient (n = 20)."
+        in said.out.splitlines()
+    )
     assert (
         "* too few errors for a bootstrap: the interval is for the share of error-free patients"
         in said.out

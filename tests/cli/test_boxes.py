@@ -238,9 +238,9 @@ def test_missing_maps_are_refused_or_counted(calipers, tmp_path):
             np.save(folder / label / f"{image}.npy", np.eye(4))
     said = calipers("boxes", folder, "-o", tmp_path / "b.csv", "--json")
     assert (said.code, said.json["error"]["kind"]) == (2, "map-missing")
-    assert "1 of 4 maps are not there" in said.json["error"]["message"]
+    assert "1 of 4 maps are missing" in said.json["error"]["message"]
     found = calipers("boxes", folder, "-o", tmp_path / "b.csv", "--missing", "empty", "--json").json
-    assert found["warnings"][0] == "1 of 4 maps are not there: they give no box"
+    assert found["warnings"][0] == "1 of 4 maps are missing: they give no box"
 
 
 def test_a_broken_map_names_its_file_and_writes_nothing(calipers, maps, tmp_path):
@@ -262,8 +262,8 @@ def test_a_broken_map_names_its_file_and_writes_nothing(calipers, maps, tmp_path
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ((), "--classes names the maps"),
-        (("--classes", "a,a"), "names that differ"),
+        ((), "--classes is needed: it names the maps"),
+        (("--classes", "a,a"), "different names"),
         (("--classes", "a,b,c"), "[map-shape]"),
         (("--classes", "nodule,mass", "--pattern", "{name}"), "{image} once"),
         (("--classes", "nodule,mass", "--pattern", "{image}_x"), "[map-missing]"),

@@ -279,7 +279,7 @@ def test_without_its_extra_a_format_is_refused_by_name(
         (("--labels", "instance"), "instances"),
         (("--normalise", "softmax"), "no normalisation 'softmax'"),
         (("--mask-values", "1,x"), "whole numbers such as 1,3"),
-        (("--mask-values", "1", "--labels", "instances"), "say different things"),
+        (("--mask-values", "1", "--labels", "instances"), "contradict each other"),
         (("--threshold", "0"), "above 0"),
         (("--threshold", "best"), "'best-dice'"),
         (("--threshold", "best-dice"), "flatters"),

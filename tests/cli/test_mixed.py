@@ -170,7 +170,7 @@ def test_output_is_a_new_file(calipers, table, tmp_path):
         ([*OPTIONS, "--preset", "coco"], "--preset needs REFS and PREDS"),
         ([*OPTIONS, "--size-cuts", "1,2"], "--size-cuts needs REFS and PREDS"),
         ([*OPTIONS, "--levels", "size"], "COLUMN=A,B"),
-        ([*OPTIONS, "--logistic", "--ml"], "--logistic goes with none of"),
+        ([*OPTIONS, "--logistic", "--ml"], "--logistic cannot be used with"),
         ([*OPTIONS, "--logistic"], "[binary-response]"),
         ([*OPTIONS, "--level", "1"], "--level"),
         (["--formula", "iou ~ size", "--groups", "age,age"], "twice"),

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.cli.monitor_tables import spoken
+from calipers.cli.monitor_tables import command_line_warning
 from calipers.monitors.baselines import baseline
 from calipers.synthetic.runways import runway_cohort, write_runways
 
@@ -312,7 +312,7 @@ def test_a_wrong_direction_is_answered_with_the_option(monitor, made, tmp_path):
     assert "higher_is_alarm" not in said.err
     assert "say --lower-is-alarm calm" in monitor("--tau", 0.5, "--no-ci", alarm=[path]).err
     assert (
-        spoken("take a larger tau, or classes='present'")
+        command_line_warning("take a larger tau, or classes='present'")
         == "take a larger tau, or --classes present"
     )
 
@@ -354,7 +354,7 @@ def test_two_files_must_not_contradict_each_other(monitor, made, tmp_path):
         (["--lower-is-alarm", "randm"], "did you mean 'random'"),
         (["--monitor", "randm"], "--monitor: no monitor 'randm'"),
         (["--threshold", "randm=1"], "did you mean 'random'"),
-        (["--fit", "split=fit,test,tuning"], "none is left to judge"),
+        (["--fit", "split=fit,test,tuning"], "none is left to evaluate"),
     ],
 )
 def test_unknown_columns_and_monitors_are_answered_with_the_nearest(monitor, options, told):
@@ -409,7 +409,7 @@ def test_pictures_are_needed_where_they_are_looked_at(monitor, data):
     [
         (["--truth", "y", "--predicted", "yhat"], "did you mean 'y_hat'"),
         (["--truth", "y"], "both --truth COLUMN and --predicted COLUMN"),
-        (["--truth", "y", "--predicted", "y_hat", "--iou", "0.4"], "--iou is about boxes"),
+        (["--truth", "y", "--predicted", "y_hat", "--iou", "0.4"], "--iou is for boxes"),
         (
             ["--truth", "y", "--predicted", "y_hat", "--alarm", "max-score"],
             "needs predictions of boxes",

@@ -246,15 +246,12 @@ def test_verify_counts_what_came_out_again(calipers, saved):
     assert said.json["schema"] == "calipers.verify/1"
     assert (said.json["reproduced"], said.json["differences"]) == (True, [])
     values = said.json["values"]
-    assert (
-        calipers("verify", saved).out
-        == f"{values} of {values} values came out as they are stored\n"
-    )
+    assert calipers("verify", saved).out == f"all {values:,} values recomputed and identical\n"
     forge(saved)
     said = calipers("verify", saved)
     assert said.code == 1
     assert said.out.startswith(
-        f"{values - 1} of {values} values came out as they are stored\n  /rows/0/value (ours, AP)"
+        f"{values - 1:,} of {values:,} values recomputed and identical\n  /rows/0/value (ours, AP)"
     )
     assert "numpy 1.0.0" in said.err
     found = calipers("verify", saved, "--json")

@@ -75,7 +75,7 @@ def test_sentences_come_first_then_scores_then_the_models_against_the_reference(
     assert [name for name in models if name.startswith("run")] == ["run-1", "run-2", "run-3"]
     assert len(models["run-2"]) == 4
     assert (
-        "95 % intervals over 6 patients: they speak for other patients like these 6, with these models."
+        "95 % confidence intervals, resampled by patient (n = 6); they generalise to other patients like these 6, with these models."
         in lines
     )
 
@@ -233,7 +233,7 @@ def test_results_never_land_among_the_inputs(stability, study):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--no-ci", "--replicates", "200"], "--replicates are for intervals"),
+        (["--no-ci", "--replicates", "200"], "--replicates is for intervals"),
         (["--rule", "centre"], "--rule is about boxes in --labels"),
         (["--coverage", "0.5"], "--coverage is about boxes in --labels"),
         (["--grid", "4,4"], "--grid is for predictions"),

@@ -84,7 +84,7 @@ def test_the_section_needs_a_page_and_two_models(calipers, data):
     for call in (files, files[:2]):
         said = calipers("evaluate", *call, "--stability")
         assert said.code == 2
-        assert "--stability is a part of the page" in said.err
+        assert "--stability adds a section to the page" in said.err
 
 
 def test_the_demo_writes_maps_and_page_and_says_what_is_wrong(calipers, tmp_path):

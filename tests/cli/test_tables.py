@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import calipers as cal
-from calipers.cli.tables import READABLE, Line, grid, print_evaluation
+from calipers.cli.tables import READABLE, TableLine, grid, print_evaluation
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +157,7 @@ def test_the_width_of_a_terminal_decides(width, columns):
     console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
     cell = "0.123 [0.100, 0.200]"
     console.print(
-        grid(console, "metric", ["one", "two"], [Line("sensitivity@0.5", [cell, cell], ())])
+        grid(console, "metric", ["one", "two"], [TableLine("sensitivity@0.5", [cell, cell], ())])
     )
     lines = console.file.getvalue().splitlines()
     assert next(line.split() for line in lines if line.strip()) == columns

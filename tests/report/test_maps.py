@@ -63,7 +63,7 @@ def test_the_verdict_states_the_first_metric_and_what_became_of_the_objects(eval
     assert f"softIoU {value:.3f} against" in found.first
     assert found.further[0].startswith("As objects, sharp finds ")
     assert found.further[-2].startswith(
-        "softIoU tells how well maps cover each lesion and nothing else"
+        "softIoU measures how well maps cover each lesion and nothing else"
     )
     assert found.further[-2].endswith(": 1 is perfect, 0 is a miss.")
     assert found.further[-1].startswith(
@@ -145,7 +145,7 @@ def test_values_in_bins_have_a_table_of_bounds(monkeypatch):
     ("changes", "words"),
     [
         ({}, "with a score of at least 0.5"),
-        ({"threshold": "fpr:0.05"}, "5 % of the voxels outside of references are called"),
+        ({"threshold": "fpr:0.05"}, "5 % of the voxels outside references are called"),
         ({"connectivity": "faces"}, "(neighbours across faces)"),
         ({"least": 4}, "Predicted objects of fewer than 4 voxels are left out."),
         ({"score": "mean"}, "is the mean score of its voxels"),

@@ -57,11 +57,11 @@ def test_without_intervals_none_are_described():
     assert "No intervals: there is only one patient." in words(
         random_cohort(1, 2, seed=5, models=2, empty_share=0)
     )
-    assert "No intervals were computed." in words(ci=False)
+    assert "No confidence intervals were computed." in words(ci=False)
 
 
 def test_strata_and_levels_are_told():
-    assert "over 80 patients, drawn inside every centre" in words(
+    assert "resampled by patient (n = 80), drawn inside every centre" in words(
         protocol=replace(QUICK, strata="centre")
     )
     cohort = cal.demo_cohort()
@@ -88,7 +88,4 @@ def test_bands_that_are_made_otherwise_are_told():
     assert "Bands of curves" not in words()
     said = words(protocol=replace(QUICK, interval="percentile"))
     assert "(percentile, seed 0)" in said
-    assert (
-        "Bands of curves are bootse-t-logit intervals of every point by itself, from 200 replicates."
-        in said
-    )
+    assert "Bands of curves are pointwise bootse-t-logit intervals from 200 replicates." in said

@@ -16,7 +16,7 @@ from calipers.monitors import Scope
 from calipers.report.monitors import monitors_page, verdict
 from calipers.report.monitors_images import embarrassing
 from calipers.report.monitors_methods import methods
-from calipers.report.monitors_names import bearable_monitors
+from calipers.report.monitors_names import monitors_with_display_names
 from calipers.synthetic.runways import runway_cohort
 
 
@@ -125,7 +125,7 @@ def test_names_that_bite_are_escaped_and_long_ones_cut(made, tmp_path):
         for name, values in zip(names, [*made.alarms.values(), np.arange(80.0)])
     }
     found = cal.evaluate_monitor(alarms, scope, 0.5, made.columns["ood"], threshold=1.0, ci=False)
-    shown = bearable_monitors(found)
+    shown = monitors_with_display_names(found)
     assert len(set(shown.monitors)) == 4
     assert max(map(len, shown.monitors)) < 200
     assert [row.estimate.value for row in shown.rows] == pytest.approx(
@@ -143,7 +143,7 @@ def test_methods_state_scope_labels_thresholds_and_intervals(found):
     assert "box-iou at 0.5 (assignment by-overlap)" in said
     assert "an alarm wanted, if s < 0.5" in said
     assert "random: threshold 1, as given" in said
-    assert "200 bootstrap replicates over 80 images (seed 0)" in said
+    assert "200 bootstrap replicates, resampled by image (n = 80, seed 0)" in said
     labels = Scope.from_labels([0, 1, 1, 0], [0, 1, 0, 0])
     simple = methods(cal.evaluate_monitor([0.1, 0.2, 0.9, 0.3], labels, threshold=0.5, ci=False))
     assert "is safe if the label that model predicts is the true one" in simple

@@ -8,7 +8,7 @@ import pytest
 
 import calipers as cal
 from calipers.report.context import context_of
-from calipers.report.naming import Short, bearable
+from calipers.report.naming import Short, with_display_names
 from calipers.report.page import page
 
 LONG = "n" * 1_000_000
@@ -33,7 +33,7 @@ def named(suffix):
 
 
 def test_long_names_are_shortened_everywhere_and_stay_apart():
-    shown = bearable(named("!"))
+    shown = with_display_names(named("!"))
     names = [
         *shown.models,
         *shown.cohort.classes,
@@ -49,7 +49,7 @@ def test_long_names_are_shortened_everywhere_and_stay_apart():
 
 def test_the_numbers_stay_and_the_evaluation_goes_on_working():
     evaluation = named("!")
-    shown = bearable(evaluation)
+    shown = with_display_names(evaluation)
     for now, before in zip(shown.rows, evaluation.rows, strict=True):
         assert replace(now.estimate, unit="") == replace(before.estimate, unit="") or math.isnan(
             now.estimate.value
@@ -60,7 +60,7 @@ def test_the_numbers_stay_and_the_evaluation_goes_on_working():
 
 def test_short_names_are_left_alone():
     evaluation = cal.evaluate(cal.demo_cohort(), QUICK, ci=False)
-    assert bearable(evaluation) is evaluation
+    assert with_display_names(evaluation) is evaluation
 
 
 def test_a_page_of_long_names_stays_small(tmp_path):
@@ -79,7 +79,7 @@ def evaluation_of(first, second):
 
 @pytest.mark.parametrize("name", ["", " ", "\u3164", "\ufe0f"])
 def test_a_name_that_shows_nothing_is_told_as_such(name):
-    ev = bearable(evaluation_of(name, "other"))
+    ev = with_display_names(evaluation_of(name, "other"))
     assert ev.models[0].startswith("(no name")
     assert ev.cohort.classes[0] == ev.models[0]
     assert "(no name" in page(context_of(ev, pictures=False))

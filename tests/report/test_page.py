@@ -191,7 +191,7 @@ def test_every_figure_says_its_finding_and_has_its_numbers(text):
 
 def test_the_methods_cite_what_was_used(text):
     words = re.search(r'<p id="methods-text">(.*?)</p>', text, re.DOTALL)[1]
-    assert "2000 bootstrap replicates over 80 patients" in words
+    assert "2000 bootstrap replicates, resampled by patient (n = 80)" in words
     listed = re.search(r'<ol class="citations">(.*?)</ol>', text, re.DOTALL)[1].count("<li>")
     assert sorted(
         {int(n) for group in re.findall(r"\[([\d, ]+)\]", words) for n in group.split(",")}
@@ -272,7 +272,7 @@ def test_every_estimate_has_its_interval_beside_it(text, evaluation):
         if row.label is None:
             assert f"<small>[{estimate.low:.3f}, {estimate.high:.3f}]" in text
     assert "95 % intervals over 80 patients: they speak for other patients like these 80." in text
-    assert "2000 bootstrap replicates of the 80 patients (seed 0)" in text
+    assert "2000 bootstrap replicates, resampled by patient (n = 80, seed 0)" in text
 
 
 def test_marks_are_explained_below_their_table(text):
@@ -301,7 +301,9 @@ def test_percentile_bias_and_monte_carlo_error_stand_beside(text, evaluation):
 def test_without_intervals_nothing_is_said_of_them():
     text = page(cal.evaluate(cal.demo_cohort(), "overview", ci=False))
     words = re.sub(r"<pre>.*?</pre>|<script.*?</script>", "", text, flags=re.DOTALL)
-    assert re.findall(r"[^.>]*[Ii]nterval[^.<]*", words) == [" No intervals were computed"]
+    assert re.findall(r"[^.>]*[Ii]nterval[^.<]*", words) == [
+        " No confidence intervals were computed"
+    ]
     assert "<small>" not in text
 
 
@@ -386,7 +388,7 @@ def test_equal_models_get_no_star():
 
 def test_a_model_that_is_always_best_is_named():
     text = page(cal.evaluate(cohort_of({"p": [10], "q": [2]}), "coco"))
-    assert re.search(r"p has the best AP, [^.]* and AP75; that was not tested[.]", text)
+    assert re.search(r"p has the best AP, [^.]* and AP75; the difference was not tested[.]", text)
 
 
 def test_models_that_share_the_first_place_are_named():
@@ -397,7 +399,7 @@ def test_models_that_share_the_first_place_are_named():
 def test_undefined_values_say_why():
     text = page(cal.evaluate(cohort_of({"p": [10], "q": [8]}), "coco"))
     assert "<td class=undefined>no references</td>" in text
-    assert "Undefined where words stand instead of a number" in text
+    assert "Words instead of a number: the value is undefined" in text
     assert ">nan<" not in text
 
 
@@ -522,7 +524,7 @@ def test_units_of_a_notebook_have_their_plural():
     cohort = cal.demo_cohort()
     cohort = cohort.with_groups({"study": [f"s{k // 2}" for k in range(cohort.n_images)]})
     ev = cal.evaluate(cohort, replace(QUICK, cluster="study"))
-    assert "over 60 studies" in ev["mislabels", "AP"]._repr_html_()
+    assert "resampled by study (n = 60)" in ev["mislabels", "AP"]._repr_html_()
     found = ev.compare("mislabels", "overpredicts", metrics=["AP"], correction="none")
     assert "Differences over 60 studies; p not corrected." in found._repr_html_()
     assert "over 60 studies;" in page(ev, pictures=False)

@@ -7,7 +7,7 @@ import pytest
 
 import calipers as cal
 from calipers.protocol import Protocol
-from calipers.report.redaction import Mask, redacted
+from calipers.report.redaction import Mask, redact_ids
 from calipers.tables.intake import FileIntake, Intake
 
 QUICK = replace(Protocol.load("overview"), replicates=200)
@@ -47,14 +47,14 @@ def test_the_unredacted_page_would_have_shown_them(evaluation, tmp_path):
 
 
 def test_numbers_classes_and_models_stay(evaluation):
-    hidden = redacted(evaluation)
+    hidden = redact_ids(evaluation)
     assert hidden.models == evaluation.models
     assert hidden.cohort.classes == evaluation.cohort.classes
     assert [row.estimate for row in hidden.rows] == [row.estimate for row in evaluation.rows]
 
 
 def test_equal_names_get_equal_hashes_and_sizes_keep_their_names(evaluation):
-    hidden = redacted(evaluation)
+    hidden = redact_ids(evaluation)
     centres = {row.group["centre"] for row in hidden.rows if row.group and "centre" in row.group}
     assert len(centres) == 4
     assert all(name.startswith("centre-") for name in centres)

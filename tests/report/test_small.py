@@ -29,7 +29,8 @@ def test_an_estimate_shows_value_interval_and_n(evaluation):
     e = evaluation["mislabels", "RoDeO"]
     said = words(e._repr_html_())
     assert said == (
-        f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}] 95 % interval over 80 patients; n = 120 images, 189 references"
+        f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}] 95 % confidence interval, "
+        "resampled by patient (n = 80); n = 120 images, 189 references"
     )
 
 
@@ -48,7 +49,9 @@ def test_a_comparison_is_a_row_per_difference(evaluation):
     shown = found._repr_html_()
     assert shown.count("<tr>") == 3
     said = words(shown)
-    assert "Differences over 80 patients; p corrected (holm) for 2 tests." in said
+    assert (
+        "Differences, resampled by patient (n = 80); p values corrected (holm) for 2 tests." in said
+    )
     assert re.search(
         r"AP@0\.5 mislabels overpredicts -0\.\d{3} \[-0\.\d{3}, -0\.\d{3}\] \S+ b better", said
     )

@@ -16,7 +16,7 @@ import pytest
 import calipers as cal
 from calipers.errors import InputError
 from calipers.readers.bags import read_bags
-from calipers.report.stability import bearable
+from calipers.report.stability import with_display_names
 from calipers.report.stability_words import methods, trust
 from calipers.stability.objects import object_stability
 from calipers.synthetic import demo_bags, write_bags
@@ -69,7 +69,7 @@ def test_unstable_models_are_not_trusted(found):
     assert trust(found).startswith(
         "Do not trust a single map: these three models mark different places"
     )
-    assert "Nor do they mark what the reference does" in trust(found)
+    assert "Nor do they mark what the reference marks" in trust(found)
 
 
 def test_models_that_agree_on_the_wrong_place_are_not_trusted_either(families):
@@ -81,7 +81,7 @@ def test_models_that_agree_on_the_wrong_place_are_not_trusted_either(families):
 def test_the_same_maps_repeat_and_without_a_reference_nobody_knows_whether_they_are_right():
     same = np.tile(np.random.default_rng(0).random((1, 12, 9)), (3, 1, 1))
     said = trust(cal.stability(same, ci=False))
-    assert said.startswith("A single map says what the others say")
+    assert said.startswith("A single map stands for the others")
     assert said.endswith("not known without a reference.")
     right = cal.stability(same, np.ones(12), instances=(same[0] >= 0.5), ci=False)
     assert trust(right).endswith("They are mostly where the reference is (mean DICE 1.00).")
@@ -91,7 +91,7 @@ def test_models_that_mark_nearly_everything_at_random_are_not_trusted():
     said = trust(
         cal.stability(np.random.default_rng(1).random((4, 30, 100)), threshold=0.05, replicates=200)
     )
-    assert said == "Do not trust a single map: these four models agree no more than by chance."
+    assert said == "Do not trust a single map: these four models agree no better than chance."
 
 
 def test_maps_that_mark_nothing_say_so():
@@ -155,7 +155,7 @@ def test_methods_state_models_images_threshold_and_how_undefined_pairs_were_take
     assert "3 models that were trained alike on 12 positive images" in said
     assert "each of the 3 unordered pairs" in said
     assert "were left out and counted" in said
-    assert "100 bootstrap replicates over 6 patients" in said
+    assert "100 bootstrap replicates, resampled by patient (n = 6" in said
     assert "2 degrees of freedom" in said
 
 
@@ -195,7 +195,7 @@ def test_names_are_text_and_nothing_else(tmp_path):
     assert "<i>0" not in page
     assert "x" * 300 not in page
     assert "\u202e" not in page
-    assert bearable(found).models[1].startswith("xxx")
+    assert with_display_names(found).models[1].startswith("xxx")
     assert not any(
         line.startswith("=") for line in (tmp_path / "out" / "bags.csv").read_text().split(",")
     )
@@ -218,7 +218,7 @@ def test_pictures_lie_below_the_maps(found, tmp_path):
 def test_detectors_are_told_object_by_object(found, tmp_path):
     objects = object_stability(cohort_of("plain", 4, n_images=40, models=3), replicates=100)
     page = page_of(found, tmp_path, objects=objects)
-    assert "How far can these models be trusted?" in page
+    assert "Can these models be trusted?" in page
     assert 'id="fig-objects-found-by"' in page
     assert "The most disputed images" in page
 

@@ -39,7 +39,7 @@ def test_a_clear_lead_is_stated_with_its_interval():
     assert found.first.startswith(
         "B finds 50.0 points more of the references than A at one false alarm per image; 95 %"
     )
-    assert "B finds 90 % of the 40 references (95 % interval" in found.further[0]
+    assert "B finds 90 % of the 40 references (95 % confidence interval" in found.further[0]
 
 
 def test_a_lead_that_chance_explains_is_not_claimed():
@@ -61,7 +61,7 @@ def test_equal_models_are_called_equal():
 def test_one_model_is_described():
     found = said_of(cal.evaluate(cohort_of({"ours": 0.8}), QUICK))
     assert found.first.startswith(
-        "At one false alarm per image, ours finds 80 % of the 40 references (95 % interval"
+        "At one false alarm per image, ours finds 80 % of the 40 references (95 % confidence interval"
     )
     assert found.further[0].startswith("AP@0.5 0.8")
 
@@ -69,7 +69,7 @@ def test_one_model_is_described():
 def test_without_intervals_nothing_is_called_more_than_chance():
     found = said_of(cal.evaluate(cohort_of({"A": 0.4, "B": 0.9}), QUICK, ci=False))
     assert found.first == "At one false alarm per image, B finds most: 90 % of the 40 references."
-    assert any("that was not tested" in sentence for sentence in found.further)
+    assert any("the difference was not tested" in sentence for sentence in found.further)
     assert not any("chance" in sentence for sentence in (found.first, *found.further))
 
 
@@ -93,7 +93,7 @@ def test_nothing_to_judge():
     nothing = [{"boxes": [], "labels": [], "scores": []}] * 6
     cohort = cal.Cohort.from_arrays(images, nothing, classes=("a",))
     found = said_of(cal.evaluate(cohort, QUICK))
-    assert found.first == "There is nothing to judge: no metric of the headline has a value."
+    assert found.first == "There is nothing to judge: no headline metric has a value."
 
 
 def test_the_demo_says_which_leads_are_more_than_chance():
@@ -145,7 +145,7 @@ def test_a_lead_below_a_tenth_of_a_point_is_not_zero():
 
 def test_an_interval_beyond_zero_that_fails_the_test_is_explained_by_its_p_value():
     found = said_of(cal.evaluate(cohort_of({"A": 0.2, "B": 1.0}, n=5), QUICK))
-    assert "to 100.0), but the test leaves room for chance (p = 0.062)." in found.first
+    assert "to 100.0), but the test is not significant (p = 0.062)." in found.first
 
 
 def test_both_ends_of_an_interval_have_the_same_digits():
@@ -166,7 +166,7 @@ def test_of_many_models_a_lead_over_rivals_that_were_not_met_is_not_judged():
     )
     found = verdict(ev, context.at_one, context.duel, met)
     assert any(
-        s.startswith("m0 has the best") and s.endswith("that was not tested.")
+        s.startswith("m0 has the best") and s.endswith("the difference was not tested.")
         for s in found.further
     )
     assert not any("chance could explain" in sentence for sentence in found.further)
@@ -183,7 +183,7 @@ def test_it_says_what_counts_as_found():
 
 def test_what_a_model_raises_uncut_is_told_where_it_is_more_than_one_alarm():
     found = said_of(cal.evaluate(cal.demo_cohort(), "overview"))
-    alarms = "With all its predictions, overpredicts raises 4.8 false alarms per image (95 % interval 4.2 to 5.3)."
+    alarms = "With all its predictions, overpredicts raises 4.8 false alarms per image (95 % confidence interval 4.2 to 5.3)."
     assert found.further[1] == alarms
     quiet = said_of(cal.evaluate(cohort_of({"A": 0.4, "B": 0.9}), QUICK))
     assert not any("With all its predictions" in sentence for sentence in quiet.further)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calipers.results.digits import percent, shown, two_decimals
+from calipers.results.digits import percent, short_number, two_decimals
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from calipers.results.digits import percent, shown, two_decimals
     ],
 )
 def test_a_number_has_as_many_digits_as_a_reader_needs(value: float, text: str) -> None:
-    assert shown(value) == text
+    assert short_number(value) == text
 
 
 @pytest.mark.parametrize(

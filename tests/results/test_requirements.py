@@ -71,11 +71,11 @@ def test_a_limit_is_kept_by_the_bound_that_is_harder_to_keep(
             "there is no interval: too few units",
         ),
         ({"low": None}, {}, "there is no interval"),
-        ({}, {"min_units": 41}, "40 units (patient) stand behind it, 41 are demanded"),
-        ({}, {"min_images": 101}, "100 images stand behind it, 101 are demanded"),
-        ({}, {"min_references": 151}, "150 references stand behind it, 151 are demanded"),
-        ({}, {"level": 0.9}, "the interval has the level 0.95, 0.9 is demanded"),
-        ({"level": None}, {"level": 0.9}, "the interval has the level None, 0.9 is demanded"),
+        ({}, {"min_units": 41}, "the estimate is based on 40 units (patient), 41 are required"),
+        ({}, {"min_images": 101}, "the estimate is based on 100 images, 101 are required"),
+        ({}, {"min_references": 151}, "the estimate is based on 150 references, 151 are required"),
+        ({}, {"level": 0.9}, "the interval has the level 0.95, 0.9 is required"),
+        ({"level": None}, {"level": 0.9}, "the interval has the level None, 0.9 is required"),
         ({"method": "clopper-pearson-units"}, {}, "too few units have an error"),
         ({"low": 0.6, "high": 0.6}, {}, "the interval has no width"),
     ],
@@ -106,7 +106,8 @@ def test_everything_that_is_too_small_is_named() -> None:
     _, said = one(row(), at_least=0.1, min_units=50, min_images=500)
     assert (
         said
-        == "100 images stand behind it, 500 are demanded; 40 units (patient) stand behind it, 50 are demanded"
+        == "the estimate is based on 100 images, 500 are required; the estimate is based on 40 units "
+        "(patient), 50 are required"
     )
 
 

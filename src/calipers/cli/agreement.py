@@ -21,160 +21,168 @@ SCALES = click.Choice(["nominal", "ordinal", "interval"])
 @click.option(
     "--rating",
     metavar="COLUMN",
-    help="The ratings; rating, useful, usefulness or verdict if left out.",
+    help="Column of the ratings. Default: rating, useful, usefulness or verdict.",
 )
 @click.option(
     "--criteria",
     metavar="COLUMN,...",
-    help="Criteria; those with a name such as box-iou if left out.",
+    help="Columns of the criteria. Default: all with the name of a criterion, such as box-iou.",
 )
-@click.option("--distances", metavar="COLUMN,...", help="Criteria that are better when small.")
+@click.option("--distances", metavar="COLUMN,...", help="Criteria for which lower is better.")
 @click.option(
     "--thresholds",
     metavar="[COLUMN=]N,...",
     multiple=True,
-    help="For all overlaps (0,0.1,0.3,0.5,0.75 if left out), or for one criterion; may be repeated.",
+    help=(
+        "Thresholds for all overlaps (default 0,0.1,0.3,0.5,0.75), or for one criterion. "
+        "Repeatable."
+    ),
 )
 @click.option(
     "--useful",
     metavar="VALUE,...",
-    help="Ratings that count as useful, where the words do not say it.",
+    help="Ratings that count as useful, if the words do not tell.",
 )
 @click.option(
     "--categories",
     metavar="VALUE,...",
-    help="All ratings from lowest to highest, where words have an order.",
+    help="All ratings from lowest to highest, if they are ordered words.",
 )
-@click.option("--scale", type=SCALES, help="Of the ratings, for agreement among raters.")
+@click.option("--scale", type=SCALES, help="Scale of the ratings, for the agreement among raters.")
 @click.option(
-    "--rater", metavar="COLUMN", help="Who rated; rater, reader, clinician, ... if left out."
+    "--rater", metavar="COLUMN", help="Column of the raters. Default: rater, reader, clinician, ..."
 )
 @click.option(
     "--item",
     metavar="COLUMN",
-    help="What was rated; item or prediction if left out, else every row.",
+    help="Column of the rated items. Default: item or prediction, else every row is an item.",
 )
 @click.option(
     "--cluster",
     metavar="COLUMN",
-    help="What the result speaks for: patient (default if known), image, item.",
+    help="Unit of resampling: patient (default if known), image, item.",
 )
-@click.option("--level", metavar="P", type=float, default=0.95, help="Of the intervals.")
+@click.option(
+    "--level",
+    metavar="P",
+    type=float,
+    default=0.95,
+    help="Confidence level of the intervals (0.95).",
+)
 @click.option(
     "--replicates",
     metavar="N",
     type=click.IntRange(min=100),
     default=2000,
-    help="Of the bootstrap.",
+    help="Number of bootstrap replicates (2000).",
 )
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the bootstrap."
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the bootstrap (0)."
 )
 @click.option(
     "--strict/--lenient",
     default=True,
-    help="Refuse rows without a rating, or set them aside and count them.",
+    help="Stop at rows without a rating, or set them aside and count them.",
 )
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
-    help="Write the result too: .json, or .csv for the rows alone.",
+    help="Also write the result: .json, or .csv for the rows alone.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @output_options
-def agreement(ratings: str, **given: Any) -> None:
-    """Compare what localization criteria accept with what clinicians call useful.
+def agreement(ratings: str, **options: Any) -> None:
+    """Compare what localization criteria accept with what clinicians rate as useful.
 
-    RATINGS is a table (CSV, TSV or parquet) with a row per rating: the rating of a prediction, and
-    columns of criteria such as box-iou or point-in-mask. With several ratings per item, raters are
-    compared with each other too.
+    RATINGS is a table (CSV, TSV or parquet) with one row per rating of a prediction, and columns of
+    criteria such as box-iou or point-in-mask. If items have several ratings, the raters are also
+    compared with each other.
 
     \b
     calipers agreement ratings.csv --criteria box-iou,mask-iou --thresholds 0.5
     """
     from calipers.statistics.agreement import agreement as run
 
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
-    if given["output"] is not None:
-        check_file(given["output"], force=given["force"], inputs=[ratings])
-        if Path(given["output"]).suffix.lower() not in (".json", ".csv"):
-            raise UsageError(f"-o writes .json or .csv, not {given['output']!r}")
-    found = run(
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    if options["output"] is not None:
+        check_file(options["output"], force=options["force"], inputs=[ratings])
+        if Path(options["output"]).suffix.lower() not in (".json", ".csv"):
+            raise UsageError(f"-o writes .json or .csv, not {options['output']!r}")
+    result = run(
         ratings,
-        rating=given["rating"],
-        criteria=words(given["criteria"], "--criteria"),
-        distances=words(given["distances"], "--distances"),
-        thresholds=threshold_map(given["thresholds"]),
-        rater=given["rater"],
-        item=given["item"],
-        cluster=given["cluster"],
-        useful=words(given["useful"], "--useful"),
-        categories=words(given["categories"], "--categories"),
-        scale=given["scale"],
-        lenient=not given["strict"],
-        level=given["level"],
-        replicates=given["replicates"],
-        seed=given["seed"],
+        rating=options["rating"],
+        criteria=words(options["criteria"], "--criteria"),
+        distances=words(options["distances"], "--distances"),
+        thresholds=threshold_map(options["thresholds"]),
+        rater=options["rater"],
+        item=options["item"],
+        cluster=options["cluster"],
+        useful=words(options["useful"], "--useful"),
+        categories=words(options["categories"], "--categories"),
+        scale=options["scale"],
+        lenient=not options["strict"],
+        level=options["level"],
+        replicates=options["replicates"],
+        seed=options["seed"],
     )
-    for line in found.ratings.understood:
+    for line in result.ratings.understood:
         narrator.say(line)
-    narrator.warn(found.warnings)
-    if given["output"]:
-        write(found, Path(given["output"]))
-    if given["as_json"]:
-        click.echo(found.to_json())
+    narrator.warn(result.warnings)
+    if options["output"]:
+        write(result, Path(options["output"]))
+    if options["as_json"]:
+        click.echo(result.to_json())
         return
     from calipers.cli.agreement_tables import print_agreement
 
-    print_agreement(found)
+    print_agreement(result)
 
 
 def words(text: str | None, option: str) -> list[str] | None:
     """Return the entries of a list with commas."""
     if text is None:
         return None
-    found = [entry.strip() for entry in text.split(",")]
-    if not all(found):
-        raise UsageError(f"{option} takes names with commas between them, not {text!r}")
-    return found
+    entries = [entry.strip() for entry in text.split(",")]
+    if not all(entries):
+        raise UsageError(f"{option} takes names separated by commas, not {text!r}")
+    return entries
 
 
-def threshold_map(given: tuple[str, ...]) -> dict[str, list[float]] | None:
-    """Return criterion -> thresholds of ``0.1,0.5`` (for all, under the name of all) and
-    ``box-iou=0.5``.
+def threshold_map(entries: tuple[str, ...]) -> dict[str, list[float]] | None:
+    """Return criterion -> thresholds of entries such as ``0.1,0.5`` (for all criteria, under the
+    name `EVERY`) and ``box-iou=0.5``.
     """
     from calipers.statistics.decisions import EVERY
 
-    found: dict[str, list[float]] = {}
-    for entry in given:
+    thresholds: dict[str, list[float]] = {}
+    for entry in entries:
         name, sign, numbers = entry.rpartition("=")
         name = name.strip() if sign else EVERY
-        if name in found:
-            raise UsageError(
-                f"--thresholds is given twice for {name!r}"
-                if sign
-                else "--thresholds is given twice"
-            )
+        if name in thresholds:
+            criterion = f" for {name!r}" if sign else ""
+            raise UsageError(f"--thresholds is given twice{criterion}")
         try:
-            found[name] = [float(number) for number in numbers.split(",")]
+            thresholds[name] = [float(number) for number in numbers.split(",")]
         except ValueError:
             raise UsageError(f"--thresholds takes [COLUMN=]N,..., not {entry!r}") from None
-    return found or None
+    return thresholds or None
 
 
-def write(found: Any, path: Path) -> None:
+def write(result: Any, path: Path) -> None:
     """Write the document, or the rows as a table."""
-    from calipers.results.delimited import delimited
+    from calipers.results.delimited import columns_of, delimited
     from calipers.results.files import write_atomically
 
     if path.suffix.lower() == ".json":
-        write_atomically(path, found.to_json() + "\n")
+        write_atomically(path, result.to_json() + "\n")
         return
-    rows = [row.as_dict() for row in found.rows]
-    groups = list(dict.fromkeys(name for row in rows for name in row["group"]))
-    columns = {name: [row["group"].get(name) for row in rows] for name in groups}
-    kept = [name for name in (rows[0] if rows else {}) if name not in ("group", "class")]
-    write_atomically(
-        path, delimited({**columns, **{name: [row[name] for row in rows] for name in kept}})
-    )
+    rows = [row.as_dict() for row in result.rows]
+    # What a row is about, such as criterion and threshold, comes first.
+    columns: dict[str, list[Any]] = {}
+    for name in dict.fromkeys(name for row in rows for name in row["group"]):
+        columns[name] = [row["group"].get(name) for row in rows]
+    if rows:
+        columns |= columns_of(rows)
+        del columns["group"], columns["class"]
+    write_atomically(path, delimited(columns))

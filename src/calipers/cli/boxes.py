@@ -24,30 +24,30 @@ FORMATS = ("coco", "csv", "tsv", "parquet")
     "--output",
     metavar="FILE",
     required=True,
-    help="Where the boxes go: .json, .csv, .tsv, .parquet.",
+    help="File for the boxes: .json, .csv, .tsv or .parquet.",
 )
 @click.option(
     "--classes",
     metavar="A,B,...",
-    help="Classes in the order of the maps; needed if files hold several.",
+    help="Classes in the order of the maps; needed if a file has several maps.",
 )
 @click.option(
-    "--pattern", metavar="TEXT", help="How files are named, such as '{image}__{class}.png'."
+    "--pattern", metavar="TEXT", help="Pattern of the file names, such as '{image}__{class}.png'."
 )
 @click.option(
-    "--images", metavar="DIR", help="Folder of the pictures: maps are resampled to their sizes."
+    "--images", metavar="DIR", help="Folder of the pictures; maps are resampled to their sizes."
 )
 @click.option(
     "--sizes",
     metavar="FILE",
-    help="Table with image, width, height; or the references. Ids are its own.",
+    help="Table with image, width and height, or the references; boxes get its image ids.",
 )
 @click.option("--size", metavar="WxH", help="One size for all images, such as 1024x1024.")
 @click.option(
     "--ids",
     type=click.Choice(["name", "picture"]),
     default="name",
-    help="Ids: of the map, or its picture.",
+    help="Image ids: name of the map, or of its picture.",
 )
 @click.option(
     "--threshold",
@@ -55,48 +55,50 @@ FORMATS = ("coco", "csv", "tsv", "parquet")
     metavar="N",
     type=float,
     multiple=True,
-    help="60 and 180; may be repeated.",
+    help="Threshold for boxes (60 and 180). Repeatable.",
 )
 @click.option(
     "--scale",
     type=click.Choice(["image", "image-class", "none"]),
     default="image",
-    help="What is 0..255.",
+    help="What is scaled to 0..255: the maps of an image together, each map, or nothing.",
 )
 @click.option(
     "--connectivity",
     type=click.Choice(["full", "edges", "faces"]),
     default="full",
-    help="Neighbours.",
+    help="Which neighbours belong to one component (full).",
 )
 @click.option(
     "--score",
     type=click.Choice(["mean", "max"]),
     default="mean",
-    help="Of the map in the component.",
+    help="Score of a box: mean or max of the map in the component.",
 )
-@click.option("--keep-best", is_flag=True, help="Only the best box of each class and image.")
+@click.option("--keep-best", is_flag=True, help="Keep only the best box of each class and image.")
 @click.option(
     "--missing",
     type=click.Choice(["refuse", "empty"]),
     default="refuse",
-    help="An image lacks a class.",
+    help="If an image has no map of a class: stop, or treat it as empty.",
 )
-@click.option("--volumes", is_flag=True, help="Maps are volumes: (depth, height, width).")
+@click.option(
+    "--volumes", is_flag=True, help="Maps are volumes with the axes (depth, height, width)."
+)
 @click.option(
     "--format",
     "format_",
     metavar="NAME",
-    help="coco, csv, tsv or parquet; by the suffix if left out.",
+    help="coco, csv, tsv or parquet. Default: by the suffix of FILE.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @output_options
-def boxes(maps: str, output: str, **given: Any) -> None:
+def boxes(maps: str, output: str, **options: Any) -> None:
     """Turn heat maps into boxes with scores, as predictions that `calipers evaluate` reads.
 
     MAPS is a folder of npy, npz, png, tif or NIfTI files: IMAGE.npy with one map per class, or
-    CLASS/IMAGE.png, or as --pattern says. Maps are resampled to the image, scaled to 0..255, cut at
-    60 and at 180, and every connected component becomes a box.
+    CLASS/IMAGE.png, or any --pattern. Maps are resampled to the size of the image, scaled to 0..255
+    and thresholded at 60 and at 180; every connected component becomes a box.
 
     \b
     calipers boxes cams --classes nodule,mass --size 1024x1024 -o boxes.csv
@@ -105,35 +107,37 @@ def boxes(maps: str, output: str, **given: Any) -> None:
     from calipers.heatmaps import boxes_from_heatmaps
     from calipers.heatmaps.settings import THRESHOLDS
 
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
-    kind = _format(output, given["format_"])
-    check_file(output, force=given["force"], inputs=[given["sizes"]] if given["sizes"] else [])
-    found = find_maps(maps, given["pattern"], _classes(given["classes"]), given["missing"])
-    ids, size = ids_and_sizes(found.images, given)
-    narrator.say(f"{len(found.images)} images, {len(found.classes)} classes")
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    kind = _format(output, options["format_"])
+    check_file(
+        output, force=options["force"], inputs=[options["sizes"]] if options["sizes"] else []
+    )
+    map_files = find_maps(
+        maps, options["pattern"], _classes(options["classes"]), options["missing"]
+    )
+    ids, size = ids_and_sizes(map_files.images, options)
+    narrator.say(f"{len(map_files.images)} images, {len(map_files.classes)} classes")
     result = boxes_from_heatmaps(
-        found.load(given["volumes"], narrator.steps("maps")),
-        classes=found.classes,
+        map_files.load(options["volumes"], narrator.steps("maps")),
+        classes=map_files.classes,
         size=size,
-        thresholds=given["thresholds"] or THRESHOLDS,
-        scale=given["scale"],
-        connectivity=given["connectivity"],
-        keep_best=given["keep_best"],
-        score=given["score"],
+        thresholds=options["thresholds"] or THRESHOLDS,
+        scale=options["scale"],
+        connectivity=options["connectivity"],
+        keep_best=options["keep_best"],
+        score=options["score"],
         image_ids=ids,
     )
     result.write(output, kind)
-    own = (
-        ()
-        if size is not None
-        else ("no size of the images is given: boxes are in pixels of the maps",)
+    size_note = (
+        () if size is not None else ("no image sizes were given: boxes are in pixels of the maps",)
     )
     _show(
         result,
         output,
         kind,
-        (*found.notes, *own, *result.notes),
-        narrator if not given["as_json"] else None,
+        (*map_files.notes, *size_note, *result.notes),
+        narrator if not options["as_json"] else None,
     )
 
 
@@ -157,14 +161,14 @@ def _show(
     click.echo(output)
 
 
-def _format(output: str, named: str | None) -> str:
+def _format(output: str, name: str | None) -> str:
     from calipers.readers.writing import SUFFIXES
 
-    chosen = named or SUFFIXES.get(Path(output).suffix.lower(), "")
-    if chosen not in FORMATS:
-        word = chosen or Path(output).suffix
+    format_name = name or SUFFIXES.get(Path(output).suffix.lower(), "")
+    if format_name not in FORMATS:
+        word = format_name or Path(output).suffix
         raise UsageError(f"no format {word!r}; {did_you_mean(word, FORMATS)}")
-    return chosen
+    return format_name
 
 
 def _classes(text: str | None) -> list[str]:
@@ -172,5 +176,5 @@ def _classes(text: str | None) -> list[str]:
         return []
     names = [name.strip() for name in text.split(",")]
     if not all(names) or len(set(names)) < len(names):
-        raise UsageError(f"--classes takes names that differ, A,B,..., not {text!r}")
+        raise UsageError(f"--classes takes different names A,B,..., not {text!r}")
     return names

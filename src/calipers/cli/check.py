@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.messages import described
+from calipers.cli.messages import error_text
 from calipers.cli.narration import Narrator
 from calipers.cli.options import output_options
 from calipers.errors import CalipersError, InputError
@@ -28,14 +28,15 @@ if TYPE_CHECKING:
 @click.option(
     "--junit",
     metavar="FILE",
-    help="Also write the outcomes as JUnit XML; an earlier one is replaced.",
+    help="Also write the outcomes as JUnit XML; an earlier JUnit file is replaced.",
 )
 @output_options
 def check(evaluation: str, requirements: str, junit: str | None, as_json: bool, quiet: bool) -> int:
     """Check an evaluation against acceptance limits.
 
-    DIR was written by calipers evaluate -o, or is its evaluation.json. REQUIREMENTS is a TOML file.
-    Exit code 0: all requirements are met; 1: at least one is not met or not shown; 2: bad input.
+    DIR is a folder written by calipers evaluate -o, or its evaluation.json. REQUIREMENTS is a TOML
+    file. Exit code 0: all requirements are met; 1: at least one is not met or not shown; 2: bad
+    input.
 
     \b
     calipers check results requirements.toml --junit junit.xml
@@ -48,14 +49,14 @@ def check(evaluation: str, requirements: str, junit: str | None, as_json: bool, 
     if junit is not None:
         _check_target(junit)
     try:
-        stored = read_stored(evaluation)
+        evaluation_rows = read_stored(evaluation)
         demanded = Requirements.load(requirements)
     except CalipersError as error:
         if junit is not None:  # last week's verdict must not stay there as if it were today's
-            _write(junit, junit_of_error(described(error), suite=requirements))
+            _write(junit, junit_of_error(error_text(error), suite=requirements))
         raise
-    outcomes = judge(stored.rows, demanded)
-    document = _document(stored, demanded, outcomes)
+    outcomes = judge(evaluation_rows.rows, demanded)
+    document = _document(evaluation_rows, demanded, outcomes)
     if junit is not None:
         _write(junit, _junit(document, outcomes))
     narrator = Narrator(quiet=quiet or as_json)
@@ -80,16 +81,20 @@ def _document(
     from calipers import __version__
     from calipers.results.requirements import VERDICTS, verdicts
 
-    found = list(verdicts(outcomes).values())
-    counts = {verdict.replace(" ", "_"): found.count(verdict) for verdict in VERDICTS}
-    told = [] if stored.vouched else ["no run.json beside the evaluation vouches for its numbers"]
-    weakest = min(
-        (row["level"] for row in stored.rows if isinstance(row.get("level"), float)),
-        default=USUAL_LEVEL,
-    )
+    requirement_verdicts = list(verdicts(outcomes).values())
+    counts = {"requirements": len(requirement_verdicts)}
+    for verdict in VERDICTS:
+        counts[verdict.replace(" ", "_")] = requirement_verdicts.count(verdict)
+    warnings = []
+    if not stored.vouched:
+        warnings.append("there is no run.json beside the evaluation that vouches for its numbers")
+    levels = [row["level"] for row in stored.rows if isinstance(row.get("level"), float)]
+    weakest = min(levels, default=USUAL_LEVEL)
     if weakest < USUAL_LEVEL:
-        told.append(
-            f"intervals are at a level of {weakest:g}; a requirement can demand more, such as level = 0.95"
+        warnings.append(
+            f"the confidence level of intervals is {weakest:g}; a requirement can demand more, "
+            f"such "
+            "as level = 0.95"
         )
     return {
         "schema": "calipers.check/1",
@@ -100,16 +105,16 @@ def _document(
         "requirements": demanded.file,
         "requirements_sha256": demanded.sha256,
         "name": demanded.name,
-        "counts": {"requirements": len(found), **counts},
+        "counts": counts,
         "outcomes": [outcome.as_dict() for outcome in outcomes],
-        "warnings": told,
+        "warnings": warnings,
     }
 
 
 def _junit(document: dict[str, Any], outcomes: Sequence[Outcome]) -> str:
     from calipers.results.junit import junit
 
-    named = (
+    names = (
         "calipers",
         "evaluation",
         "result_hash",
@@ -117,14 +122,16 @@ def _junit(document: dict[str, Any], outcomes: Sequence[Outcome]) -> str:
         "requirements",
         "requirements_sha256",
     )
-    properties = {name: str(document[name]) for name in named}
+    properties = {name: str(document[name]) for name in names}
     return junit(
         outcomes, suite=document["name"] or document["requirements"], properties=properties
     )
 
 
 def _check_target(name: str) -> None:
-    """Refuse to replace anything but an earlier file of this kind; a device such as stdout is none."""
+    """Refuse to replace anything but an earlier file of this kind; a device such as stdout is
+    none.
+    """
     from calipers.results.junit import HEAD
 
     target = Path(name)
@@ -139,7 +146,7 @@ def _check_target(name: str) -> None:
             "a file that can be replaced", rule="not-readable", file=name, value=error.strerror
         ) from None
     if not ours:
-        hint = "only a JUnit file of an earlier check is replaced: choose another name"
+        hint = "only the JUnit file of an earlier check may be replaced: choose another name"
         raise InputError(
             "a file that does not exist yet", rule="output-exists", file=name, hint=hint
         )

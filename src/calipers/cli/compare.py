@@ -22,81 +22,85 @@ CORRECTIONS = click.Choice(["holm", "bh", "none"])
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS PREDS...", nargs=-1, required=True)
-@click.option(
-    "-o", "--output", metavar="FILE", help="Write the JSON document there; all of it or nothing."
-)
-@click.option("--preset", metavar="NAME", help="As of evaluate; coco if left out.")
+@click.option("-o", "--output", metavar="FILE", help="Also write the JSON document to a new file.")
+@click.option("--preset", metavar="NAME", help="Preset as for evaluate. Default: coco.")
 @click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset.")
 @click.option(
     "--metrics",
     metavar="A,B,...",
-    help="What is compared: the protocol's headline if left out, or all.",
+    help="Metrics to compare, or all. Default: the headline of the protocol.",
 )
 @click.option(
-    "--margin", metavar="X|NAME=X,...", help="Differences up to this do not matter, such as 0.02."
+    "--margin",
+    metavar="X|NAME=X,...",
+    help="Largest difference that does not matter, such as 0.02.",
 )
-@click.option("--test", type=TESTS, help="What suits each metric if left out.")
+@click.option("--test", type=TESTS, help="Test. Default: what suits each metric.")
 @click.option(
     "--correction",
     type=CORRECTIONS,
     default="holm",
-    help="For several tests at once; holm if left out.",
+    help="Correction for multiple tests. Default: holm.",
 )
 @click.option(
     "--per-class",
     is_flag=True,
-    help="Compare the classes too; they join the tests that are corrected.",
+    help="Also compare per class; these tests are corrected together with the others.",
 )
 @click.option(
     "--rank",
     metavar="METRIC",
-    help="The metric of the ranking; the first one compared if left out.",
+    help="Metric of the ranking. Default: the first one compared.",
 )
 @click.option(
     "--rank-method",
     metavar="NAME",
     default=DATA_SET,
-    help="data-set, mean-then-rank, test-then-rank, ...",
+    help="How models are ranked: data-set (default), mean-then-rank, test-then-rank, ...",
 )
 @click.option(
-    "--missing", type=click.Choice(["worst"]), help="What the ranking makes of an undefined value."
+    "--missing", type=click.Choice(["worst"]), help="How the ranking treats an undefined value."
 )
 @click.option(
     "--cluster",
     metavar="COLUMN",
-    help="What the result speaks for: image, patient (default if known), any group; or centre,patient.",
+    help="Unit of resampling: image, patient (default if known), any group; or centre,patient.",
 )
 @click.option(
     "--strata",
     metavar="COLUMN",
-    help="Groups that the claim is about: units are drawn inside each.",
+    help="Resample within each group of this column.",
 )
 @click.option(
     "--replicates",
     metavar="N",
     type=click.IntRange(min=100),
-    help="Of bootstrap and permutation (2000).",
+    help="Number of bootstrap replicates and permutations (2000).",
 )
 @click.option(
     "--level",
     metavar="P",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Level (0.95).",
+    help="Confidence level (0.95).",
 )
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), help="Replaces the seed of the protocol."
+    "--seed", metavar="N", type=click.IntRange(min=0), help="Seed; replaces that of the protocol."
 )
 @click.option(
-    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number."
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Number of threads; results do not depend on it.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @reading_options
 @output_options
-def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None:
-    """Say whether models differ on the same images, by how much, and how firmly they are ranked.
+def compare(references: str, predictions: tuple[str, ...], **options: Any) -> None:
+    """Compare models on the same images: differences with intervals and tests, and a ranking.
 
-    PREDS are files, or name=file to name a model; all pairs are compared. Differences come with
-    intervals and p values over patients (or images), because all models saw the same ones.
+    PREDS are files, or name=file to name a model; all pairs are compared. Differences are paired,
+    because all models saw the same patients (or images).
 
     \b
     calipers compare refs.json ours=a.json theirs=b.json --preset overview --metrics AP@0.5,F1@0.5
@@ -109,53 +113,50 @@ def compare(references: str, predictions: tuple[str, ...], **given: Any) -> None
     files = named_files(predictions)
     if len(files) < 2:
         raise UsageError(
-            "compare needs the predictions of two models or more; calipers evaluate looks at one"
+            "compare needs the predictions of two or more models; use calipers evaluate for one"
         )
-    protocol, names, margin = (
-        chosen_protocol(given),
-        _names(given["metrics"]),
-        _margin(given["margin"]),
-    )
-    for asked in (names, [given["rank"]] if given["rank"] else None):
-        chosen_metrics(protocol, asked)  # an unknown name is told before anything is read
-    if given["output"] is not None:
-        inputs = (
-            references,
-            *files.values(),
-            *(given[key] for key in ("groups", "protocol") if given[key]),
-        )
-        check_file(given["output"], force=given["force"], inputs=inputs)
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
-    cohort = read(references, files, **reading_arguments(given))
+    protocol = chosen_protocol(options)
+    names, margin = _names(options["metrics"]), _margin(options["margin"])
+    # Unknown names are reported before anything is read.
+    chosen_metrics(protocol, names)
+    if options["rank"]:
+        chosen_metrics(protocol, [options["rank"]])
+    if options["output"] is not None:
+        others = [options[key] for key in ("groups", "protocol") if options[key]]
+        inputs = (references, *files.values(), *others)
+        check_file(options["output"], force=options["force"], inputs=inputs)
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    cohort = read(references, files, **reading_arguments(options))
     narrator.say(
-        f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models; protocol {protocol.name}"
+        f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models; "
+        f"protocol {protocol.name}"
     )
-    evaluation = evaluate(cohort, protocol, seed=given["seed"], ci=False, jobs=given["jobs"])
-    found = evaluation.compare(
+    evaluation = evaluate(cohort, protocol, seed=options["seed"], ci=False, jobs=options["jobs"])
+    comparison = evaluation.compare(
         metrics=names,
         margin=margin,
-        test=given["test"],
-        correction=given["correction"],
-        per_class=given["per_class"],
+        test=options["test"],
+        correction=options["correction"],
+        per_class=options["per_class"],
         progress=narrator.steps("resampling"),
     )
-    _finish(_with_ranking(found, evaluation, names, given), narrator, given)
+    _finish(_with_ranking(comparison, evaluation, names, options), narrator, options)
 
 
 def _with_ranking(
-    found: Any, evaluation: Any, names: list[str] | None, given: dict[str, Any]
+    comparison: Any, evaluation: Any, names: list[str] | None, options: dict[str, Any]
 ) -> Any:
-    """Return the comparison with its ranking; one that nobody asked for may be missing, with a
-    note.
+    """Return the comparison with its ranking; without a request, a ranking that is impossible
+    becomes a note.
     """
     first = names[0] if names and names != ["all"] else None
-    options = {"method": given["rank_method"], "missing": given["missing"]}
+    method = {"method": options["rank_method"], "missing": options["missing"]}
     try:
-        return replace(found, ranking=evaluation.rank(given["rank"] or first, **options))
+        return replace(comparison, ranking=evaluation.rank(options["rank"] or first, **method))
     except UsageError as error:
-        if given["rank"] or given["rank_method"] != DATA_SET:
+        if options["rank"] or options["rank_method"] != DATA_SET:
             raise
-        return replace(found, warnings=(f"No ranking: {error}.", *found.warnings))
+        return replace(comparison, warnings=(f"No ranking: {error}.", *comparison.warnings))
 
 
 def _names(text: str | None) -> list[str] | None:
@@ -183,18 +184,18 @@ def _margin(text: str | None) -> float | dict[str, float] | None:
     return numbers.get("", numbers)
 
 
-def _finish(found: Any, narrator: Narrator, given: dict[str, Any]) -> None:
+def _finish(comparison: Any, narrator: Narrator, options: dict[str, Any]) -> None:
     """Write and print the result."""
-    narrator.warn(found.warnings)
-    if given["output"]:
+    narrator.warn(comparison.warnings)
+    if options["output"]:
         from calipers.results.files import write_atomically
 
-        write_atomically(given["output"], found.to_json() + "\n")
-    if given["as_json"]:
-        click.echo(found.to_json())
+        write_atomically(options["output"], comparison.to_json() + "\n")
+    if options["as_json"]:
+        click.echo(comparison.to_json())
     else:
         from calipers.cli.differences import print_comparison
 
-        print_comparison(found)
-    if given["output"]:
-        narrator.say(f"written: {given['output']}")
+        print_comparison(comparison)
+    if options["output"]:
+        narrator.say(f"written: {options['output']}")

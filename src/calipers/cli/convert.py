@@ -21,39 +21,43 @@ from calipers.results.files import check_file
     "--predictions", metavar="PREDS", help="Convert these predictions instead of the references."
 )
 @click.option(
-    "--to", metavar="NAME", help="coco, csv, tsv or parquet; by the suffix of OUTPUT if left out."
+    "--to", metavar="NAME", help="coco, csv, tsv or parquet. Default: by the suffix of OUTPUT."
 )
 @click.option(
-    "--to-box-format", metavar="NAME", help="Box format of OUTPUT; xywh for COCO, xyxy for tables."
+    "--to-box-format",
+    metavar="NAME",
+    help="Box format of OUTPUT. Default: xywh for COCO, xyxy for tables.",
 )
 @click.option("--force", is_flag=True, help="Replace OUTPUT.")
 @reading_options
 @output_options
-def convert(references: str, output: str, **given: Any) -> None:
+def convert(references: str, output: str, **options: Any) -> None:
     """Write the references REFS, or predictions on them, in another format.
 
-    Predictions need the references too: images and classes are theirs.
+    Predictions also need the references, which define images and classes.
     """
     from calipers import __version__
     from calipers.readers import read, write
     from calipers.readers.writing import left_out, written_format
 
-    target, named = (
-        Path(output),
-        named_files([given["predictions"]]) if given["predictions"] else {},
-    )
-    inputs = [references, *named.values(), *([given["groups"]] if given["groups"] else [])]
-    check_file(output, force=given["force"], inputs=inputs)
-    cohort = read(references, named, **reading_arguments(given))
-    what = next(iter(named), "references")
-    write(cohort, target, what=what, format=given["to"], box_format=given["to_box_format"])
-    table = cohort.models[what] if named else cohort.references
-    notes = [*cohort.intake.notes, *left_out(table, written_format(target, given["to"]))]
-    if given["as_json"]:
+    target = Path(output)
+    prediction_files: dict[str, str] = {}
+    if options["predictions"]:
+        prediction_files = named_files([options["predictions"]])
+    inputs = [references, *prediction_files.values()]
+    if options["groups"]:
+        inputs.append(options["groups"])
+    check_file(output, force=options["force"], inputs=inputs)
+    cohort = read(references, prediction_files, **reading_arguments(options))
+    what = next(iter(prediction_files), "references")
+    write(cohort, target, what=what, format=options["to"], box_format=options["to_box_format"])
+    table = cohort.models[what] if prediction_files else cohort.references
+    notes = [*cohort.intake.notes, *left_out(table, written_format(target, options["to"]))]
+    if options["as_json"]:
         document = {"schema": "calipers.convert/1", "calipers": __version__, "written": output}
         click.echo(json.dumps({**document, "what": what, "objects": len(table), "warnings": notes}))
         return
-    narrator = Narrator(quiet=given["quiet"])
+    narrator = Narrator(quiet=options["quiet"])
     narrator.warn(notes)
     narrator.say(f"{len(table)} objects on {cohort.n_images} images")
     click.echo(output)

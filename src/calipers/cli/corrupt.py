@@ -13,7 +13,7 @@ from calipers.cli.narration import Narrator
 from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
 from calipers.results.files import check_file
 
-KINDS = 'Such as "position-noise(sigma=0.5)"; several follow each other.'
+KINDS = 'Corruption, such as "position-noise(sigma=0.5)"; several are applied in order.'
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -24,22 +24,28 @@ KINDS = 'Such as "position-noise(sigma=0.5)"; several follow each other.'
     "--output",
     metavar="FILE",
     required=True,
-    help="Predictions: .json (COCO), .csv, .tsv, .parquet.",
+    help="File for the predictions: .json (COCO), .csv, .tsv or .parquet.",
 )
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the random numbers (0)."
+    "--seed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Seed of the random numbers (0).",
 )
 @click.option("--of", metavar="PREDS", help="Corrupt these predictions instead of the references.")
 @click.option(
-    "--to", metavar="NAME", help="coco, csv, tsv or parquet; by the suffix of FILE if left out."
+    "--to", metavar="NAME", help="coco, csv, tsv or parquet. Default: by the suffix of FILE."
 )
 @click.option(
-    "--to-box-format", metavar="NAME", help="Box format of FILE; xywh for COCO, xyxy for tables."
+    "--to-box-format",
+    metavar="NAME",
+    help="Box format of FILE. Default: xywh for COCO, xyxy for tables.",
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @reading_options
 @output_options
-def corrupt(references: str, kinds: tuple[str, ...], output: str, **given: Any) -> None:
+def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any) -> None:
     """Write the predictions of an oracle: the references, corrupted in a known way.
 
     Kinds: position-noise(sigma), position-bias(bias), shape-noise(sigma), size-noise(sigma),
@@ -57,28 +63,35 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **given: Any) 
     from calipers.readers import read, write
     from calipers.readers.writing import written_format
 
-    steps = several(kinds, {}, KNOWN)  # told before anything is read
-    named = named_files([given["of"]]) if given["of"] else {}
-    inputs = [references, *named.values(), *([given["groups"]] if given["groups"] else [])]
-    check_file(output, force=given["force"], inputs=inputs)
-    written_format(Path(output), given["to"])
-    cohort = read(references, named, **reading_arguments(given))
-    name, of = " + ".join(map(str, steps)), next(iter(named), None)
-    made = run(cohort, [str(step) for step in steps], seed=given["seed"], name=name, of=of)
-    write(made, output, what=name, format=given["to"], box_format=given["to_box_format"])
-    n, ignored = len(made.models[name]), int(cohort.references.ignore.sum()) if of is None else 0
+    steps = several(kinds, {}, KNOWN)  # errors are reported before anything is read
+    prediction_files = named_files([options["of"]]) if options["of"] else {}
+    inputs = [
+        references,
+        *prediction_files.values(),
+        *([options["groups"]] if options["groups"] else []),
+    ]
+    check_file(output, force=options["force"], inputs=inputs)
+    written_format(Path(output), options["to"])
+    cohort = read(references, prediction_files, **reading_arguments(options))
+    name, of = " + ".join(map(str, steps)), next(iter(prediction_files), None)
+    oracle = run(cohort, [str(step) for step in steps], seed=options["seed"], name=name, of=of)
+    write(oracle, output, what=name, format=options["to"], box_format=options["to_box_format"])
+    n, n_ignored = (
+        len(oracle.models[name]),
+        int(cohort.references.ignore.sum()) if of is None else 0,
+    )
     notes = [*cohort.intake.notes]
-    if ignored:
+    if n_ignored:
         notes.append(
-            f"{ignored} ignored references are left out: an oracle says nothing about them"
+            f"{n_ignored} ignored references are left out: an oracle says nothing about them"
         )
-    if given["as_json"]:
+    if options["as_json"]:
         document = {
             "schema": "calipers.corrupt/1",
             "calipers": __version__,
             "written": output,
             "kinds": [str(step) for step in steps],
-            "seed": given["seed"],
+            "seed": options["seed"],
             "of": of or "references",
             "images": cohort.n_images,
             "objects": len(cohort.models[of]) if of else len(cohort.references),
@@ -87,12 +100,13 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **given: Any) 
         }
         click.echo(json.dumps(document))
         return
-    narrator = Narrator(quiet=given["quiet"])
+    narrator = Narrator(quiet=options["quiet"])
     narrator.warn(notes)
     before = (
         f"{len(cohort.models[of])} predictions" if of else f"{len(cohort.references)} references"
     )
     narrator.say(
-        f"{before} on {cohort.n_images} images became {n} predictions: {name}, seed {given['seed']}"
+        f"{before} on {cohort.n_images} images became {n} predictions: {name}, seed "
+        f"{options['seed']}"
     )
     click.echo(output)

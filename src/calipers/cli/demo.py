@@ -23,21 +23,23 @@ Three models, three characters:
   mislabels     finds nearly everything, and often calls it by the wrong name
   overpredicts  ranks well, but buries the reader in duplicates and false alarms
   misses-small  is excellent on what is large, and blind to small nodules
-Average precision and RoDeO order them differently: AP forgives what comes late in the ranking, RoDeO counts every
-box; AP gives nothing for a right place with a wrong name, RoDeO says so in its parts (loc, shape, cls).
+Average precision and RoDeO rank them differently: AP forgives what comes late in the ranking,
+RoDeO counts every box; AP gives nothing for a right place with a wrong name, RoDeO shows it in its
+parts (loc, shape, cls).
 """
 
 MAP_STORY = """
 Two models, two characters:
   sharp    draws lesions with the right extent, and does not see small ones
   diffuse  sees everything, blurred, and something where nothing is
-Which one is better depends on the question: voxels (AP, Dice), objects (F1, sensitivity), or every lesion as one
-whose extent matters (soft instance IoU).
+Which one is better depends on the question: voxels (AP, Dice), objects (F1, sensitivity), or every
+lesion as one whose extent matters (soft instance IoU).
 """
 
 STABILITY_STORY = """
-Five trainings of one model, on images of which half have a lesion. They mark the same places, and tell the images
-apart; the place is not that of the lesion. Stable is not right, and the AUC does not show it.
+Five trainings of one model, on images of which half have a lesion. They mark the same places, and
+they separate images with and without a lesion; but the place is not that of the lesion. Stable is
+not right, and the AUC does not show it.
 """
 
 
@@ -54,36 +56,39 @@ apart; the place is not that of the lesion. Stable is not right, and the AUC doe
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Another seed makes another cohort.",
+    help="Seed of the data (0).",
 )
 @click.option(
-    "--preset", metavar="NAME", help="The protocol of the evaluation (overview; anomaly of maps)."
+    "--preset",
+    metavar="NAME",
+    help="Protocol of the evaluation. Default: overview, or anomaly with --maps.",
 )
 @click.option(
     "--maps",
     is_flag=True,
-    help="Volumes with label maps and the score maps of two models, instead of boxes.",
+    help="Use volumes with label maps and the score maps of two models instead of boxes.",
 )
 @click.option(
     "--stability",
     is_flag=True,
-    help="Score maps of five repeated trainings: do they mark the same places?",
+    help="Use score maps of five repeated trainings: do they mark the same places?",
 )
-@click.option("--force", is_flag=True, help="Replace what is in DIR.")
+@click.option("--force", is_flag=True, help="Replace files in DIR.")
 @output_options
-def demo(output: str, seed: int, preset: str | None, maps: bool, force: bool, **given: Any) -> None:
-    """Draw chest-like phantoms, write them with references and the predictions of models, evaluate,
-    write a page.
+def demo(
+    output: str, seed: int, preset: str | None, maps: bool, force: bool, **options: Any
+) -> None:
+    """Draw chest-like phantoms with references and predictions, evaluate them, and write a page.
 
-    Everything is made on the spot from a seed; nothing is downloaded. The files in DIR show the
+    Everything is generated from a seed; nothing is downloaded. The files in DIR are examples of the
     formats.
     """
     from calipers.protocol import Protocol
     from calipers.results.files import output_folder
 
-    as_json = given["as_json"]
-    narrator, started = Narrator(quiet=given["quiet"] or as_json), datetime.now(UTC)
-    if given["stability"]:
+    as_json = options["as_json"]
+    narrator, start = Narrator(quiet=options["quiet"] or as_json), datetime.now(UTC)
+    if options["stability"]:
         if maps or preset:
             raise UsageError("--stability is another demo: leave out --maps and --preset")
         _of_trainings(output_folder(output, force=force), seed, narrator, as_json=as_json)
@@ -95,7 +100,7 @@ def demo(output: str, seed: int, preset: str | None, maps: bool, force: bool, **
     command = click.get_current_context().obj or ()
     results = folder / "results"
     evaluation.save(
-        results, force=True, command=command, started=started, images=pictures, step=narrator.doing
+        results, force=True, command=command, started=start, images=pictures, step=narrator.doing
     )
     page = results / "report.html"
     if as_json:
@@ -109,7 +114,9 @@ def demo(output: str, seed: int, preset: str | None, maps: bool, force: bool, **
 
 
 def _of_trainings(folder: Path, seed: int, narrator: Narrator, *, as_json: bool) -> None:
-    """Write the maps of five trainings, compare them as any user would, and print what comes out."""
+    """Write the maps of five trainings, compare them as any user would, and print what comes
+    out.
+    """
     from calipers.cli.stability_tables import print_stability
     from calipers.readers.bags import read_bags
     from calipers.stability import instance_labels, stability
@@ -118,20 +125,22 @@ def _of_trainings(folder: Path, seed: int, narrator: Narrator, *, as_json: bool)
     data, bags = folder / "data", demo_bags("stable-wrong", seed=seed)
     narrator.say(f"drawing {len(bags)} images under {len(bags.models)} trainings into {data}")
     write_bags(data, bags)
-    read = read_bags(
+    bags_read = read_bags(
         [data / model for model in bags.models], data / "labels.csv", scores=data / "scores.csv"
     )
-    found = stability(
-        read.with_instances(instance_labels), seed=seed, progress=narrator.steps("reading")
+    result = stability(
+        bags_read.with_instances(instance_labels), seed=seed, progress=narrator.steps("reading")
     )
-    page = found.save(folder / "results", force=True, command=click.get_current_context().obj or ())
+    page = result.save(
+        folder / "results", force=True, command=click.get_current_context().obj or ()
+    )
     if as_json:
-        click.echo(json.dumps({**found.as_dict(), "page": str(page)}, allow_nan=False))
+        click.echo(json.dumps({**result.as_dict(), "page": str(page)}, allow_nan=False))
         return
-    print_stability(found)
+    print_stability(result)
     click.echo(STABILITY_STORY)
     click.echo(f"Open {page}")
-    narrator.warn(found.warnings)
+    narrator.warn(result.warnings)
 
 
 def _of_boxes(
@@ -142,10 +151,10 @@ def _of_boxes(
 
     narrator.say(f"drawing 120 phantom images into {folder / 'images'}")
     files = _write_data(folder, seed)
-    found = evaluate(
+    evaluation = evaluate(
         _read_back(files), protocol, seed=seed, progress=narrator.steps("matching", "resampling")
     )
-    return found, folder / "images" if files["pictures"] else None
+    return evaluation, folder / "images" if files["pictures"] else None
 
 
 def _of_maps(
@@ -181,7 +190,7 @@ def _write_data(folder: Path, seed: int) -> dict[str, Any]:
     images, data = folder / "images", folder / "data"
     images.mkdir(exist_ok=True)
     data.mkdir(exist_ok=True)
-    drawn = draw_images(cohort, images, seed=seed)
+    n_pictures = draw_images(cohort, images, seed=seed)
     write(cohort, data / "references.json")
     for model in cohort.models:
         write(cohort, data / f"{model}.json", what=model)
@@ -193,7 +202,7 @@ def _write_data(folder: Path, seed: int) -> dict[str, Any]:
         "predictions": models,
         "groups": str(data / "images.csv"),
     }
-    return {**inputs, "pictures": drawn}
+    return {**inputs, "pictures": n_pictures}
 
 
 def _read_back(files: dict[str, Any]) -> Any:

@@ -28,11 +28,13 @@ def print_comparison(comparison: Comparison) -> None:
     console = stdout_console()
     for _, rows in groupby(comparison.rows, key=lambda row: (row.model_a, row.model_b)):
         console.print(_differences(comparison, list(rows)))
-    told = comparison.rows[:MOST_SENTENCES]
-    for row in told:
+    rows_in_words = comparison.rows[:MOST_SENTENCES]
+    for row in rows_in_words:
         console.print(Text(one_line(row.sentence)))
-    if len(comparison.rows) > len(told):
-        console.print(f"... and {len(comparison.rows) - len(told)} more sentences, see --json")
+    if len(comparison.rows) > len(rows_in_words):
+        console.print(
+            f"... and {len(comparison.rows) - len(rows_in_words)} more sentences, see --json"
+        )
     if comparison.ranking is not None:
         console.print(_ranking(comparison.ranking))
         console.print(Text(one_line(comparison.ranking.sentence())))
@@ -52,17 +54,14 @@ def _differences(c: Comparison, rows: Sequence[Difference]) -> Table:
 
 
 def _cells(row: Difference) -> list[str]:
-    e, where = row.estimate, row.metric if row.label is None else f"{row.metric} of {row.label}"
-    interval = (
-        str(e.reason).replace("_", " ")
-        if math.isnan(e.low)
-        else f"{_signed(e.low)} to {_signed(e.high)}"
-    )
-    p = (
-        "no test"
-        if math.isnan(row.p)
-        else p_value(row.p_adjusted).removeprefix("p ").removeprefix("= ")
-    )
+    e = row.estimate
+    where = row.metric if row.label is None else f"{row.metric} of {row.label}"
+    interval = str(e.reason).replace("_", " ")
+    if not math.isnan(e.low):
+        interval = f"{_signed(e.low)} to {_signed(e.high)}"
+    p = "no test"
+    if not math.isnan(row.p):
+        p = p_value(row.p_adjusted).removeprefix("p ").removeprefix("= ")
     return [_name(where), _number(row.value_a), _number(row.value_b), _signed(e.value), interval, p]
 
 
@@ -91,10 +90,11 @@ def _ranked_by(method: str, where: str) -> str:
 
 
 def _place(place: Place) -> list[str]:
-    known = not math.isnan(place.low)
-    between = f"{place.low:.0f} to {place.high:.0f}" if known else ""
-    shares = [f"{share:.0%}" if known else "" for share in place.shares]
-    return [str(place.rank), _name(place.model), _number(place.value), between, *shares]
+    cells = [str(place.rank), _name(place.model), _number(place.value)]
+    if math.isnan(place.low):
+        return [*cells, "", *("" for _ in place.shares)]
+    shares = [f"{share:.0%}" for share in place.shares]
+    return [*cells, f"{place.low:.0f} to {place.high:.0f}", *shares]
 
 
 def _name(text: str) -> str:

@@ -12,6 +12,7 @@ import click
 
 from calipers.cli.narration import Narrator
 from calipers.cli.options import (
+    cluster_of,
     evaluation_options,
     named_files,
     output_options,
@@ -22,36 +23,34 @@ from calipers.cli.options import (
 )
 from calipers.errors import UsageError
 
-STATISTICS = (
-    "cluster",
-    "strata",
-    "level",
-    "replicates",
-    "interval",
-)  # options that replace the protocol's
+# options that replace the statistics of the protocol
+STATISTICS = ("cluster", "strata", "level", "replicates", "interval")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
 @evaluation_options(
-    "coco (default), overview, rodeo, chestxray8, lard, luna16, oms, picai, polyp-clinical, tide, voc2007, voc2012."
+    "coco (default), overview, rodeo, chestxray8, lard, luna16, oms, picai, polyp-clinical, tide, "
+    "voc2007, voc2012."
 )
 @click.option(
-    "--multiverse", is_flag=True, help="Page that tells what the order of the models hangs on."
+    "--multiverse",
+    is_flag=True,
+    help="Add to the page how sensitive the ranking is to analysis choices.",
 )
 @click.option(
     "--stability",
     is_flag=True,
-    help="Page that takes the models as repeated trainings: what do all find?",
+    help="Add to the page which objects all models find, as repeated trainings of one model.",
 )
 @picture_options
 @reading_options
 @output_options
-def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> None:
+def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Evaluate predictions against references.
 
-    PREDS are files, or name=file to name a model. Formats are sniffed; see --format.
+    PREDS are files, or name=file to name a model. Formats are detected; see --format.
 
     \b
     calipers evaluate refs.json ours=a.json theirs=b.json --preset overview -o results
@@ -59,85 +58,82 @@ def evaluate(references: str, predictions: tuple[str, ...], **given: Any) -> Non
     from calipers.evaluate import evaluate as run
     from calipers.readers import read
 
-    narrator, started = Narrator(quiet=given["quiet"] or given["as_json"]), datetime.now(UTC)
-    protocol, pictures = chosen_protocol(given), chosen_pictures(given)
+    narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
+    protocol, pictures = chosen_protocol(options), chosen_pictures(options)
     for name in ("multiverse", "stability"):
-        if given[name] and (not given["output"] or len(predictions) < 2):
+        if options[name] and (not options["output"] or len(predictions) < 2):
             raise UsageError(
-                f"--{name} is a part of the page that compares models: give -o DIR and two models or more"
+                f"--{name} adds a section to the page that compares models: give -o DIR and two or "
+                f"more models"
             )
-    if given["output"] is not None:
-        inputs = (
-            references,
-            *named_files(predictions).values(),
-            *([given["groups"]] if given["groups"] else []),
-        )
-        check_output(given["output"], given["force"], inputs)
-    cohort = read(references, named_files(predictions), **reading_arguments(given))
-    if given["images"] is not None:
+    if options["output"] is not None:
+        inputs = [references, *named_files(predictions).values()]
+        if options["groups"]:
+            inputs.append(options["groups"])
+        check_output(options["output"], options["force"], tuple(inputs))
+    cohort = read(references, named_files(predictions), **reading_arguments(options))
+    if options["images"] is not None:
         from calipers.pictures.finding import PictureFiles
 
-        PictureFiles.of(
-            Path(given["images"]), cohort
-        )  # a folder without them is told before the work, not after
+        # A folder without the pictures is reported before the work, not after it.
+        PictureFiles.of(Path(options["images"]), cohort)
     narrator.say(
-        f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} classes; "
+        f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} "
+        f"classes; "
         f"protocol {protocol.name}"
     )
     evaluation = run(
         cohort,
         protocol,
-        seed=given["seed"],
-        ci=not given["no_ci"],
-        by=tuple(dict.fromkeys(given["by"])),
-        jobs=given["jobs"],
+        seed=options["seed"],
+        ci=not options["no_ci"],
+        by=tuple(dict.fromkeys(options["by"])),
+        jobs=options["jobs"],
         progress=narrator.steps("matching", "resampling"),
     )
     narrator.warn(evaluation.warnings)
-    if given["output"]:
+    if options["output"]:
         command = click.get_current_context().obj or ()
         evaluation.save(
-            given["output"],
-            force=given["force"],
+            options["output"],
+            force=options["force"],
             command=command,
-            started=started,
-            multiverse=given["multiverse"],
-            stability=given["stability"],
+            started=start,
+            multiverse=options["multiverse"],
+            stability=options["stability"],
             step=narrator.doing,
             **pictures,
         )
-    show(evaluation, narrator, given)
+    show(evaluation, narrator, options)
 
 
-def chosen_protocol(given: dict[str, Any], default: str = "coco") -> Any:
+def chosen_protocol(options: dict[str, Any], default: str = "coco") -> Any:
     """Return the protocol of the options; a preset and a file together are an error."""
     from calipers.protocol import Protocol
 
-    preset, file = given["preset"], given["protocol"]
+    preset, file = options["preset"], options["protocol"]
     if preset and file:
         raise UsageError(
-            '--preset and --protocol exclude each other; a protocol can say extends = "..."'
+            '--preset and --protocol exclude each other; a protocol can use extends = "..."'
         )
     protocol = Protocol.load(Path(file) if file else preset or default)
-    changes = {name: given[name] for name in STATISTICS if given.get(name) is not None}
-    if "," in changes.get("cluster", ""):
-        changes["cluster"] = tuple(name.strip() for name in changes["cluster"].split(","))
+    changes = {name: options[name] for name in STATISTICS if options.get(name) is not None}
+    if "cluster" in changes:
+        changes["cluster"] = cluster_of(changes["cluster"])
     return replace(protocol, **changes) if changes else protocol
 
 
-def chosen_pictures(given: dict[str, Any]) -> dict[str, Any]:
+def chosen_pictures(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of the page; without a folder there is no page."""
-    if not given["output"]:
-        for name, value in (
-            ("images", given["images"]),
-            ("no-images", given["no_images"]),
-            ("redact", given["redact"]),
-        ):
-            if value:
+    if not options["output"]:
+        for name in ("images", "no_images", "redact"):
+            if options[name]:
+                option = name.replace("_", "-")
                 raise UsageError(
-                    f"--{name} is about the page, which -o DIR writes: give -o DIR too"
+                    f"--{option} is for the page, which -o DIR writes: give -o DIR too"
                 )
-    return picture_arguments(given, Path(given["output"]) if given["output"] else None)
+        return picture_arguments(options, None)
+    return picture_arguments(options, Path(options["output"]))
 
 
 def check_output(folder: str, force: bool, inputs: tuple[str, ...]) -> None:
@@ -149,13 +145,13 @@ def check_output(folder: str, force: bool, inputs: tuple[str, ...]) -> None:
     check_folder(folder, force=force, inputs=inputs)
 
 
-def show(evaluation: Any, narrator: Narrator, given: dict[str, Any]) -> None:
+def show(evaluation: Any, narrator: Narrator, options: dict[str, Any]) -> None:
     """Print the result, and where the page is."""
-    if given["as_json"]:
+    if options["as_json"]:
         click.echo(evaluation.to_json())
     else:
         from calipers.cli.tables import print_evaluation
 
         print_evaluation(evaluation)
-    if given["output"]:
-        narrator.say(f"page: {Path(given['output']) / 'report.html'}")
+    if options["output"]:
+        narrator.say(f"page: {Path(options['output']) / 'report.html'}")

@@ -20,16 +20,15 @@ LEVELS = click.Choice(["warning", "error"])
 @click.option(
     "--fail-on",
     type=LEVELS,
-    help="Exit 1 if a record is broken (error), or if there is any note (warning).",
+    help="Exit with code 1 if a record is broken (error), or if there is any note (warning).",
 )
 @reading_options
 @output_options
-def inspect(references: str, predictions: tuple[str, ...], **given: Any) -> int:
-    """Say what is understood of the files: formats, images, classes, groups, and every record that
-    is broken.
+def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> int:
+    """Show how files are read: formats, images, classes, groups, and every broken record.
 
-    All problems are counted together, nothing is evaluated. A file that cannot be used at all is an
-    error (exit 2).
+    Problems of all files are counted, and nothing is evaluated. A file that cannot be used at all
+    is an error (exit 2).
     """
     from calipers import __version__
     from calipers.evaluation import cohort_counts
@@ -37,11 +36,11 @@ def inspect(references: str, predictions: tuple[str, ...], **given: Any) -> int:
     from calipers.readers.parts import Options
     from calipers.readers.reading import read_all
 
-    options = {**reading_arguments(given), "lenient": True}
-    groups = options.pop("groups")
-    found = read_all(references, named_files(predictions), groups, Options.chosen(**options))
-    cohort = found.cohort
-    if given["as_json"]:
+    reading = {**reading_arguments(options), "lenient": True}
+    groups = reading.pop("groups")
+    files = read_all(references, named_files(predictions), groups, Options.chosen(**reading))
+    cohort = files.cohort
+    if options["as_json"]:
         document = {
             "schema": "calipers.inspect/1",
             "calipers": __version__,
@@ -49,7 +48,7 @@ def inspect(references: str, predictions: tuple[str, ...], **given: Any) -> int:
         }
         click.echo(json.dumps({**document, "warnings": list(cohort.intake.notes)}))
     else:
-        click.echo(printable(describe(found)), nl=False)
+        click.echo(printable(describe(files)), nl=False)
     broken, noted = cohort.intake.quarantined > 0, bool(cohort.intake.notes)
-    failed = {"error": broken, "warning": broken or noted}
-    return int(failed.get(given["fail_on"], False))
+    failures = {"error": broken, "warning": broken or noted}
+    return int(failures.get(options["fail_on"], False))

@@ -18,66 +18,66 @@ from importlib import import_module
 import click
 
 from calipers import __version__
-from calipers.cli.messages import described, printable
+from calipers.cli.messages import error_text, printable
 from calipers.errors import CalipersError, InputError, InputProblems, did_you_mean
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 VERBS = {
     "demo": (
         "calipers.cli.demo:demo",
-        "evaluate data that Calipers draws itself, and write a page",
+        "evaluate synthetic data and write a page",
     ),
     "inspect": (
         "calipers.cli.inspect:inspect",
-        "say what is understood of the files, without evaluating",
+        "show how files are read, without evaluating",
     ),
     "evaluate": ("calipers.cli.evaluate:evaluate", "evaluate predictions against references"),
-    "maps": ("calipers.cli.maps:maps", "evaluate maps of scores against label images or volumes"),
+    "maps": ("calipers.cli.maps:maps", "evaluate score maps against label images or volumes"),
     "compare": (
         "calipers.cli.compare:compare",
-        "say whether models differ on the same images, and rank them",
+        "test whether models differ on the same images, and rank them",
     ),
     "multiverse": (
         "calipers.cli.multiverse:multiverse",
-        "say how far the order of models hangs on choices",
+        "test how sensitive the ranking is to analysis choices",
     ),
     "stability": (
         "calipers.cli.stability:stability",
-        "say how far models that were trained alike agree",
+        "measure how well repeated trainings of a model agree",
     ),
     "monitor": (
         "calipers.cli.monitor:monitor",
-        "say whether a monitor finds the images on which a model fails",
+        "test whether a monitor finds the images on which a model fails",
     ),
     "agreement": (
         "calipers.cli.agreement:agreement",
-        "compare criteria with the ratings of clinicians",
+        "compare localization criteria with ratings by clinicians",
     ),
     "mixed": (
         "calipers.cli.mixed:mixed",
-        "say what IoU depends on, with patients and centres accounted for",
+        "model what IoU depends on, with patients and centres as random effects",
     ),
     "sweep": (
         "calipers.cli.sweep:sweep",
-        "say how metrics depend on one or two choices, or on a known error",
+        "show how metrics depend on one or two choices, or on a known error",
     ),
     "corrupt": (
         "calipers.cli.corrupt:corrupt",
-        "write the predictions of an oracle, wrong in a known way",
+        "write references with known errors, as predictions of an oracle",
     ),
     "check": ("calipers.cli.check:check", "check an evaluation against acceptance limits"),
     "report": (
         "calipers.cli.report:report",
-        "write the page of a saved evaluation anew, from its folder alone",
+        "write the page of a saved evaluation again, from its folder alone",
     ),
     "verify": (
         "calipers.cli.verify:verify",
-        "compute a saved evaluation again, and compare every value",
+        "recompute a saved evaluation and compare every value",
     ),
     "boxes": ("calipers.cli.boxes:boxes", "turn heat maps into boxes with scores"),
     "study": (
         "calipers.cli.study:study",
-        "run a published experiment, and say of every claim whether it held",
+        "reproduce a published experiment and check its claims",
     ),
     "convert": (
         "calipers.cli.convert:convert",
@@ -145,9 +145,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a name that the terminal cannot show is no reason to stop
+            # A name that the terminal cannot show is no reason to stop.
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
 
 
@@ -176,24 +175,20 @@ def run(argv: Sequence[str]) -> int:
             130,
         )
     except click.ClickException as error:
-        command = (
-            error.ctx.command_path
-            if isinstance(error, click.UsageError) and error.ctx
-            else "calipers"
-        )
+        command = "calipers"
+        if isinstance(error, click.UsageError) and error.ctx:
+            command = error.ctx.command_path
         return _fail("usage", f"{error.format_message()}\n  try: {command} --help", as_json, 2)
     except CalipersError as error:
         return _fail_typed(error, as_json)
-    except (
-        BrokenPipeError,
-        SystemExit,
-    ):  # click and rich make SystemExit(1) of it, which would be a verdict here
-        _drop_stdout()  # the reader left; stay silent on exit
+    except (BrokenPipeError, SystemExit):
+        # The reader of stdout left. click and rich turn that into SystemExit(1), which would be
+        # the verdict "not met" here.
+        _drop_stdout()
         return 0
     except Exception as error:
         if isinstance(error, OSError) and error.errno in NO_SPACE:
-            # Files say so themselves, this is stdout: whatever there is to say can only go to
-            # stderr.
+            # Writers of files report this themselves; this is stdout, so the message goes to stderr.
             _drop_stdout()
             return _fail(
                 "disk-full", "stdout: no space left to write the result [disk-full]", False, 2
@@ -215,7 +210,7 @@ def _fail_typed(error: CalipersError, as_json: bool) -> int:
     elif isinstance(error, InputError):
         facts = {"total": 1, "problems": [error.as_dict()]}
     kind = error.rule if isinstance(error, InputError) else "usage"
-    return _fail(kind, described(error), as_json, error.exit_code, **facts)
+    return _fail(kind, error_text(error), as_json, error.exit_code, **facts)
 
 
 def _fail(kind: str, message: str, as_json: bool, code: int, **facts: object) -> int:

@@ -14,40 +14,39 @@ from calipers.cli.narration import Narrator
 from calipers.cli.options import evaluation_options, named_files, output_options
 from calipers.errors import UsageError
 
-SETTINGS = (
-    "threshold",
-    "connectivity",
-    "least",
-    "tuning",
-)  # options that replace those of the protocol
+# options that replace the map settings of the protocol
+SETTINGS = ("threshold", "connectivity", "least", "tuning")
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
-@evaluation_options("anomaly (default), mood, picai, or the name of another one.")
+@evaluation_options("Preset: anomaly (default), mood, picai, or another name.")
 @click.option(
-    "--labels", metavar="MEANING", default="binary", help="binary (default), nonzero or instances."
+    "--labels",
+    metavar="MEANING",
+    default="binary",
+    help="Meaning of label values: binary (default), nonzero or instances.",
 )
-@click.option(
-    "--mask-values", metavar="N,...", help="The values of the labels that count, such as 1,3."
-)
+@click.option("--mask-values", metavar="N,...", help="Label values that count, such as 1,3.")
 @click.option(
     "--normalise",
     metavar="NAME",
     default="none",
-    help="minmax, sigmoid, clip, uint8, uint16 or rank.",
+    help="How scores are normalised: none (default), minmax, sigmoid, clip, uint8, uint16 or rank.",
 )
 @click.option(
-    "--threshold", metavar="SCORE", help="Objects start here: a score, fpr:0.05, or best-dice."
+    "--threshold", metavar="SCORE", help="Threshold for objects: a score, fpr:0.05, or best-dice."
 )
 @click.option(
     "--tuning",
     metavar="COLUMN=NAME",
-    help="Samples that the threshold is chosen on, and that is all.",
+    help="Samples on which the threshold is chosen; they are used for nothing else.",
 )
 @click.option(
-    "--connectivity", type=click.Choice(["full", "edges", "faces"]), help="Of objects (full)."
+    "--connectivity",
+    type=click.Choice(["full", "edges", "faces"]),
+    help="Which neighbours belong to one object (full).",
 )
 @click.option(
     "--least",
@@ -55,37 +54,41 @@ SETTINGS = (
     type=click.IntRange(min=1),
     help="Smallest predicted object, in voxels (1).",
 )
-@click.option("--label", metavar="NAME", default="lesion", help="What the objects are called.")
 @click.option(
-    "--pattern", metavar="NAMES", help="Files of predictions, such as {name}_pred.nii.gz."
+    "--label", metavar="NAME", default="lesion", help="Class name of the objects (lesion)."
 )
 @click.option(
-    "--reference-pattern", metavar="NAMES", help="Files of references, such as {name}_seg.nii.gz."
+    "--pattern", metavar="NAMES", help="Names of the prediction files, such as {name}_pred.nii.gz."
+)
+@click.option(
+    "--reference-pattern",
+    metavar="NAMES",
+    help="Names of the reference files, such as {name}_seg.nii.gz.",
 )
 @click.option(
     "--missing",
     type=click.Choice(["error", "empty", "skip"]),
     default="error",
-    help="Maps that are not there.",
+    help="What to do about missing maps (error).",
 )
 @click.option(
     "--resize",
     type=click.Choice(["nearest", "linear"]),
-    help="Bring maps to the shape of the labels.",
+    help="Resample maps to the shape of the labels.",
 )
 @click.option(
-    "--groups", metavar="TABLE", help="Table with a row per sample: patient, centre, any column."
+    "--groups", metavar="TABLE", help="Table with a row per sample: patient, centre, or any column."
 )
 @click.option(
     "--images",
     metavar="DIR",
-    help="Folder of the images below the maps, for the pictures of the page.",
+    help="Folder of the images, for the pictures on the page.",
 )
-@click.option("--no-images", is_flag=True, help="Leave pictures out of the page.")
-@click.option("--redact", is_flag=True, help="Page with hashes for ids and without pictures.")
+@click.option("--no-images", is_flag=True, help="Write the page without pictures.")
+@click.option("--redact", is_flag=True, help="Write the page with hashed ids and without pictures.")
 @output_options
-def maps(references: str, predictions: tuple[str, ...], **given: Any) -> None:
-    """Evaluate maps of scores against label images or volumes.
+def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
+    """Evaluate score maps against label images or volumes.
 
     REFS and PREDS are folders with a file per sample (NIfTI, NRRD, MHA, NumPy, PNG, TIFF, DICOM),
     paired by name, or lists of files; name=DIR names a model. Volumes are read one after the other.
@@ -96,68 +99,64 @@ def maps(references: str, predictions: tuple[str, ...], **given: Any) -> None:
     from calipers.evaluate_maps import evaluate_maps
     from calipers.readers.volumes import read_maps
 
-    narrator, started = Narrator(quiet=given["quiet"] or given["as_json"]), datetime.now(UTC)
-    protocol, folders = (
-        with_settings(chosen_protocol(given, "anomaly"), given),
-        named_files(predictions),
-    )
-    if given["output"] is not None:
-        others = [given[name] for name in ("groups", "images") if given[name]]
+    narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
+    protocol = with_settings(chosen_protocol(options, "anomaly"), options)
+    folders = named_files(predictions)
+    if options["output"] is not None:
+        others = [options[name] for name in ("groups", "images") if options[name]]
         inputs = (references, *folders.values(), *others)
-        check_output(given["output"], given["force"], inputs)
+        check_output(options["output"], options["force"], inputs)
     samples = read_maps(
         references,
         folders,
-        images=given["images"],
-        groups=given["groups"],
-        pattern=given["pattern"],
-        reference_pattern=given["reference_pattern"],
-        missing=given["missing"],
-        resize=given["resize"],
+        images=options["images"],
+        groups=options["groups"],
+        pattern=options["pattern"],
+        reference_pattern=options["reference_pattern"],
+        missing=options["missing"],
+        resize=options["resize"],
     )
     narrator.say(f"{len(samples)} samples, {len(folders)} models; protocol {protocol.name}")
     evaluation = evaluate_maps(
         samples,
         protocol,
-        labels=meaning_of_labels(given["labels"], given["mask_values"]),
-        normalise=given["normalise"],
-        label=given["label"],
-        seed=given["seed"],
-        ci=not given["no_ci"],
-        by=tuple(dict.fromkeys(given["by"])),
-        jobs=given["jobs"],
+        labels=meaning_of_labels(options["labels"], options["mask_values"]),
+        normalise=options["normalise"],
+        label=options["label"],
+        seed=options["seed"],
+        ci=not options["no_ci"],
+        by=tuple(dict.fromkeys(options["by"])),
+        jobs=options["jobs"],
         progress=narrator.steps(*steps_of(protocol)),
     )
     narrator.warn(evaluation.warnings)
-    if given["output"]:
+    if options["output"]:
         command = click.get_current_context().obj or ()
         pictures = {
-            "pictures": not given["no_images"] and not given["redact"],
-            "redact": given["redact"],
+            "pictures": not options["no_images"] and not options["redact"],
+            "redact": options["redact"],
         }
         evaluation.save(
-            given["output"],
-            force=given["force"],
+            options["output"],
+            force=options["force"],
             command=command,
-            started=started,
+            started=start,
             step=narrator.doing,
             **pictures,
         )
-    show(evaluation, narrator, given)
+    show(evaluation, narrator, options)
 
 
-def with_settings(protocol: Any, given: dict[str, Any]) -> Any:
+def with_settings(protocol: Any, options: dict[str, Any]) -> Any:
     """Return the protocol with the settings of maps that the options name."""
     from calipers.metrics.map_settings import MapSettings
 
-    changes = {name: given[name] for name in SETTINGS if given[name] is not None}
+    changes = {name: options[name] for name in SETTINGS if options[name] is not None}
     if "threshold" in changes:
         changes["threshold"] = number_or_text(changes["threshold"])
-    return (
-        replace(protocol, maps=replace(protocol.maps or MapSettings(), **changes))
-        if changes
-        else protocol
-    )
+    if not changes:
+        return protocol
+    return replace(protocol, maps=replace(protocol.maps or MapSettings(), **changes))
 
 
 def number_or_text(text: str) -> float | str:
@@ -169,9 +168,11 @@ def number_or_text(text: str) -> float | str:
 
 
 def steps_of(protocol: Any) -> tuple[str, ...]:
-    """Return what is done, in its order."""
-    chosen = protocol.maps is not None and protocol.maps.chosen
-    return (*(("choosing a threshold",) if chosen else ()), "reading", "matching", "resampling")
+    """Return the steps of the evaluation, in order."""
+    steps = ("reading", "matching", "resampling")
+    if protocol.maps is not None and protocol.maps.chosen:
+        return ("choosing a threshold", *steps)
+    return steps
 
 
 def meaning_of_labels(name: str, values: str | None) -> str | tuple[int, ...]:
@@ -180,7 +181,7 @@ def meaning_of_labels(name: str, values: str | None) -> str | tuple[int, ...]:
         return name
     if name != "binary":
         raise UsageError(
-            f"--labels {name} and --mask-values {values} say different things: give one of them"
+            f"--labels {name} and --mask-values {values} contradict each other: give one of them"
         )
     return mask_values(values)
 

@@ -34,7 +34,7 @@ ONLY_WITH_TABLE = {"logistic": "--logistic", "crossed": "--crossed"}
 @click.option(
     "--formula",
     metavar="TEXT",
-    help='Such as "iou ~ size + type"; "iou ~ size" for REFS PREDS if left out.',
+    help='Such as "iou ~ size + type". Default for REFS PREDS: "iou ~ size".',
 )
 @click.option(
     "--nested",
@@ -45,13 +45,19 @@ ONLY_WITH_TABLE = {"logistic": "--logistic", "crossed": "--crossed"}
     "--levels",
     metavar="COLUMN=A,B,...",
     multiple=True,
-    help="A column is of categories; compare with A.",
+    help="Levels of a categorical column; A is the reference level.",
 )
-@click.option("--reml/--ml", default=True, help="Restricted likelihood (default) or likelihood.")
+@click.option(
+    "--reml/--ml",
+    default=True,
+    help="Restricted maximum likelihood (default) or maximum likelihood.",
+)
 @click.option(
     "--logistic",
     is_flag=True,
-    help="TABLE: the response is 0 or 1; standard errors by outermost group.",
+    help=(
+        "TABLE: logistic model of a 0/1 response; standard errors clustered by the outermost group."
+    ),
 )
 @click.option(
     "--crossed", is_flag=True, help="TABLE: the groups are not nested; needs statsmodels."
@@ -60,111 +66,121 @@ ONLY_WITH_TABLE = {"logistic": "--logistic", "crossed": "--crossed"}
     "--missing",
     type=click.Choice(["refuse", "drop"]),
     default="refuse",
-    help="Rows with an empty cell.",
+    help="What to do about rows with an empty cell.",
 )
 @click.option(
     "--few-groups",
     metavar="N",
     type=click.IntRange(min=2),
     default=5,
-    help="Fewer become a fixed effect.",
+    help="Groupings with fewer groups become fixed effects (5).",
 )
-@click.option("--level", metavar="P", type=LEVEL, default=0.95, help="Of the intervals; 0.95.")
+@click.option(
+    "--level",
+    metavar="P",
+    type=LEVEL,
+    default=0.95,
+    help="Confidence level of the intervals (0.95).",
+)
 @click.option(
     "--bootstrap",
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Check intervals N times over.",
+    help="Check the intervals with N bootstrap replicates.",
 )
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the bootstrap."
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the bootstrap (0)."
 )
 @click.option(
     "--size-cuts",
     metavar="A,B",
-    help="REFS: areas up to which a reference is small, medium; 10000,40000.",
+    help="REFS: largest areas of small and medium references (10000,40000).",
 )
 @click.option(
-    "--preset", metavar="NAME", help="REFS: how places are compared and assigned; coco if left out."
+    "--preset", metavar="NAME", help="REFS: preset for criterion and assignment. Default: coco."
 )
-@click.option("--protocol", metavar="FILE", help="REFS: the same from a protocol in TOML.")
+@click.option("--protocol", metavar="FILE", help="REFS: the same from a protocol file (TOML).")
 @click.option(
     "--diagnostics",
     is_flag=True,
-    help="Put residuals, QQ points and the effect of every group into the JSON.",
+    help="Add residuals, QQ points and the effect of every group to the JSON.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Write the JSON to a new file too.")
+@click.option("-o", "--output", metavar="FILE", help="Also write the JSON to a new file.")
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @reading_options
 @output_options
-def mixed(source: str, predictions: tuple[str, ...], **given: Any) -> None:
-    """Say what a measurement depends on, when rows share images, patients and centres.
+def mixed(source: str, predictions: tuple[str, ...], **options: Any) -> None:
+    """Fit a mixed model of a measurement, with images, patients and centres as groups.
 
-    With a TABLE (csv or parquet, one row per measurement) it fits one model, and --groups names the
-    columns of groups. With REFS and PREDS it fits three for every model: best IoU of each reference
-    (0 if missed), IoU of the hits, and the probability of a hit; --groups is a table of images, as
-    everywhere, and --nested names the columns.
+    For a TABLE (csv or parquet, one row per measurement) it fits one model, and --groups names the
+    grouping columns. For REFS and PREDS it fits three models per detector: best IoU of each
+    reference (0 if missed), IoU of the hits, and the probability of a hit; --groups is a table of
+    images, and --nested names its grouping columns.
 
     \b
     calipers mixed polyps.csv --formula "iou ~ size + type" --groups centre,patient,image
     calipers mixed refs.json ours=a.json --groups images.csv --formula "iou ~ size"
     """
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
-    inputs = [source, *named_files(predictions).values()] if predictions else [source]
-    inputs += [given["groups"]] if predictions and given["groups"] else []
-    if given["output"] is not None:
-        check_file(given["output"], force=given["force"], inputs=inputs)
-    document, show = (
-        _of_references(source, predictions, given) if predictions else _of_table(source, given)
-    )
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    inputs = [source, *named_files(predictions).values()]
+    if predictions and options["groups"]:  # for a TABLE, --groups names columns
+        inputs.append(options["groups"])
+    if options["output"] is not None:
+        check_file(options["output"], force=options["force"], inputs=inputs)
+    if predictions:
+        document, show = _of_references(source, predictions, options)
+    else:
+        document, show = _of_table(source, options)
     narrator.warn(document["warnings"])
     text = json.dumps(document, allow_nan=False)
-    if given["output"]:
+    if options["output"]:
         from calipers.results.files import write_atomically
 
-        write_atomically(given["output"], text + "\n")
-    if given["as_json"]:
+        write_atomically(options["output"], text + "\n")
+    if options["as_json"]:
         click.echo(text)
     else:
         show()
 
 
-def _of_table(source: str, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """Return the document of one fit on a table, and what prints it."""
     from calipers.readers.plain import read_plain
     from calipers.statistics.logistic import logistic_model
     from calipers.statistics.mixed import mixed_model
 
-    _refuse(given, ONLY_WITH_PREDICTIONS, "needs REFS and PREDS, and there is one file")
-    if given["formula"] is None:
+    _refuse(options, ONLY_WITH_PREDICTIONS, "needs REFS and PREDS, but there is only one file")
+    if options["formula"] is None:
         raise UsageError('a table needs --formula, such as --formula "iou ~ size + type"')
-    if given["groups"] and given["nested"]:
-        raise UsageError("with a TABLE --groups and --nested are the same; give one of them")
-    names = _names(given["nested"] or given["groups"])
+    if options["groups"] and options["nested"]:
+        raise UsageError("with a TABLE --groups and --nested mean the same: give one of them")
+    names = _names(options["nested"] or options["groups"])
     if not names:
         raise UsageError(
             "a table needs --groups, outermost first, such as --groups centre,patient,image"
         )
-    if given["logistic"] and (
-        given["crossed"] or given["bootstrap"] or given["diagnostics"] or not given["reml"]
+    if options["logistic"] and (
+        options["crossed"] or options["bootstrap"] or options["diagnostics"] or not options["reml"]
     ):
-        raise UsageError("--logistic goes with none of --crossed, --bootstrap, --diagnostics, --ml")
-    table, opened = read_plain(source)
-    options: dict[str, Any] = {key: given[key] for key in ("level", "missing", "few_groups")}
-    options["levels"] = _levels(given["levels"])
-    if given["logistic"]:
-        fit: Any = logistic_model(table, given["formula"], names, **options)
+        raise UsageError(
+            "--logistic cannot be used with --crossed, --bootstrap, --diagnostics or --ml"
+        )
+    table, source_file = read_plain(source)
+    settings: dict[str, Any] = {key: options[key] for key in ("level", "missing", "few_groups")}
+    settings["levels"] = _levels(options["levels"])
+    if options["logistic"]:
+        fit: Any = logistic_model(table, options["formula"], names, **settings)
     else:
-        linear = {key: given[key] for key in ("reml", "crossed", "bootstrap", "seed")}
-        fit = mixed_model(table, given["formula"], names, **options, **linear)
+        linear = {key: options[key] for key in ("reml", "crossed", "bootstrap", "seed")}
+        fit = mixed_model(table, options["formula"], names, **settings, **linear)
     facts = {
         "file": table.file,
-        "sha256": opened.sha256,
+        "sha256": source_file.sha256,
         "rows": len(table),
         "columns": list(table.names),
     }
-    fits = [{"model": None, "part": None, **fit.as_dict(), **_diagnostics(fit, given)}]
+    fits = [{"model": None, "part": None, **fit.as_dict(), **_diagnostics(fit, options)}]
     document = _document(fit.formula, names, None, facts, fits, table.notes)
 
     def show() -> None:
@@ -176,7 +192,7 @@ def _of_table(source: str, given: dict[str, Any]) -> tuple[dict[str, Any], Any]:
 
 
 def _of_references(
-    source: str, predictions: tuple[str, ...], given: dict[str, Any]
+    source: str, predictions: tuple[str, ...], options: dict[str, Any]
 ) -> tuple[dict[str, Any], Any]:
     """Return the document of three fits per model, and what prints it."""
     from calipers.estimation import with_areas
@@ -186,39 +202,43 @@ def _of_references(
     from calipers.statistics.localization import localization_models
     from calipers.statistics.reference_table import CUTS
 
-    _refuse(given, ONLY_WITH_TABLE, "is for a TABLE; REFS and PREDS get both kinds of model")
-    if given["preset"] and given["protocol"]:
+    _refuse(
+        options,
+        ONLY_WITH_TABLE,
+        "is for a TABLE; for REFS and PREDS both kinds of model are fitted",
+    )
+    if options["preset"] and options["protocol"]:
         raise UsageError("--preset and --protocol exclude each other")
     protocol = Protocol.load(
-        Path(given["protocol"]) if given["protocol"] else given["preset"] or "coco"
+        Path(options["protocol"]) if options["protocol"] else options["preset"] or "coco"
     )
     cohort = with_areas(
-        read(source, named_files(predictions), **reading_arguments(given)), protocol
+        read(source, named_files(predictions), **reading_arguments(options)), protocol
     )
-    cuts = CUTS if given["size_cuts"] is None else _cuts(given["size_cuts"])
-    options = {
-        key: given[key] for key in ("level", "missing", "few_groups", "reml", "bootstrap", "seed")
+    cuts = CUTS if options["size_cuts"] is None else _cuts(options["size_cuts"])
+    settings = {
+        key: options[key] for key in ("level", "missing", "few_groups", "reml", "bootstrap", "seed")
     }
-    found = [
+    models = [
         localization_models(
             cohort,
             model,
-            given["formula"] or "iou ~ size",
-            _names(given["nested"]) or None,
+            options["formula"] or "iou ~ size",
+            _names(options["nested"]) or None,
             view=protocol.matching,
             cuts=cuts,
-            levels=_levels(given["levels"]),
-            **options,
+            levels=_levels(options["levels"]),
+            **settings,
         )
         for model in cohort.models
     ]
     fits = []
-    for one in found:
+    for one in models:
         of_parts = (one.best, one.matched, None)
         fits += [
-            {**facts, **_diagnostics(fit, given)} for facts, fit in zip(one.as_dicts(), of_parts)
+            {**facts, **_diagnostics(fit, options)} for facts, fit in zip(one.as_dicts(), of_parts)
         ]
-    first = found[0].best
+    first = models[0].best
     document = _document(
         first.formula, first.groups, cohort_counts(cohort), None, fits, cohort.intake.notes
     )
@@ -226,7 +246,7 @@ def _of_references(
     def show() -> None:
         from calipers.cli.mixed_tables import print_localization
 
-        for one in found:
+        for one in models:
             print_localization(one)
 
     return document, show
@@ -249,17 +269,15 @@ def _document(
     }
 
 
-def _diagnostics(fit: Any, given: dict[str, Any]) -> dict[str, Any]:
-    return (
-        {"diagnostics": fit.diagnostics.as_dict()}
-        if given["diagnostics"] and fit is not None
-        else {}
-    )
+def _diagnostics(fit: Any, options: dict[str, Any]) -> dict[str, Any]:
+    if fit is None or not options["diagnostics"]:
+        return {}
+    return {"diagnostics": fit.diagnostics.as_dict()}
 
 
-def _refuse(given: dict[str, Any], options: dict[str, str], why: str) -> None:
-    for name, option in options.items():
-        if given[name]:
+def _refuse(options: dict[str, Any], forbidden: dict[str, str], why: str) -> None:
+    for name, option in forbidden.items():
+        if options[name]:
             raise UsageError(f"{option} {why}")
 
 
@@ -267,14 +285,14 @@ def _names(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def _levels(given: tuple[str, ...]) -> dict[str, list[str]]:
-    found = {}
-    for entry in given:
+def _levels(entries: tuple[str, ...]) -> dict[str, list[str]]:
+    levels_of_column = {}
+    for entry in entries:
         column, sign, levels = entry.partition("=")
         if not (column.strip() and sign and _names(levels)):
             raise UsageError(f"--levels takes COLUMN=A,B,..., not {entry!r}")
-        found[column.strip()] = _names(levels)
-    return found
+        levels_of_column[column.strip()] = _names(levels)
+    return levels_of_column
 
 
 def _cuts(text: str) -> tuple[float, float]:
@@ -286,7 +304,7 @@ def _cuts(text: str) -> tuple[float, float]:
 
 
 _GROUPS = (
-    "REFS: table with a row per image. TABLE: the groups, outermost first: centre,patient,image."
+    "REFS: table with a row per image. TABLE: grouping columns, outermost first: centre,patient."
 )
 for _option in mixed.params:
     if isinstance(_option, click.Option) and _option.name == "groups":

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from itertools import chain
 
 from rich import box
 from rich.console import Console
@@ -25,11 +26,11 @@ WIDE = 110
 
 
 def print_fit(fit: MixedModel | LogisticModel) -> None:
-    """Print one model: effects, differences between groups, and what it says in words."""
+    """Print one model: effects, differences between groups, and the result in words."""
     console = stdout_console()
     logistic = isinstance(fit, LogisticModel)
-    shown = "odds ratio" if logistic else "effect"
-    table = _table(one_line(fit.response), [shown, f"{percent(fit.level)} interval", "p"])
+    estimate_name = "odds ratio" if logistic else "effect"
+    table = _table(one_line(fit.response), [estimate_name, f"{percent(fit.level)} interval", "p"])
     for one in fit.coefficients:
         if logistic and one.name == "intercept":
             continue
@@ -43,40 +44,39 @@ def print_fit(fit: MixedModel | LogisticModel) -> None:
     _say(console, [*fit.sentences(), *_whole_terms(fit), *(f"Note: {note}." for note in fit.notes)])
 
 
-def print_localization(found: LocalizationModels) -> None:
+def print_localization(models: LocalizationModels) -> None:
     """Print the three fits of one model side by side."""
     console = stdout_console()
-    level = percent(found.best.level)
-    console.print(f"{_name(found.model)}: {escape(one_line(_head(found.best)))}")
+    level = percent(models.best.level)
+    console.print(f"{_name(models.model)}: {escape(one_line(_head(models.best)))}")
     console.print(
-        f"[dim]estimate \\[{level} interval]; the same effects asked of three responses[/dim]"
+        f"[dim]estimate \\[{level} confidence interval]; the same effects on three responses[/dim]"
     )
     table = _table("effect on", ["IoU, 0 if missed", "IoU of hits", "hit, odds ratio"])
-    fits = (found.best, found.matched, found.hit)
-    table.add_row(
-        "references", *("-" if fit is None else str(fit.n_rows) for fit in fits), end_section=True
-    )
-    for one in found.best.coefficients:
-        # On a narrow terminal the interval goes below the estimate.
-        table.add_row(
-            _effect(one),
-            *[_cell(fit, one.name, " " if console.width >= WIDE else "\n") for fit in fits],
-        )
+    fits = (models.best, models.matched, models.hit)
+    numbers = []
+    for fit in fits:
+        numbers.append("-" if fit is None else str(fit.n_rows))
+    table.add_row("references", *numbers, end_section=True)
+    # On a narrow terminal the interval goes below the estimate.
+    separator = " " if console.width >= WIDE else "\n"
+    for one in models.best.coefficients:
+        table.add_row(_effect(one), *[_cell(fit, one.name, separator) for fit in fits])
     console.print(table)
-    console.print(_spreads(found))
-    said = [
-        *found.best.sentences(),
-        *_whole_terms(found.best),
-        *(found.hit.sentences() if found.hit is not None else ()),
-    ]
-    notes = dict.fromkeys(note for fit in fits if fit is not None for note in fit.notes)
-    missing = {"matched": "IoU of hits", "hit": "hit"}
-    notes |= dict.fromkeys(
-        f"{missing[part]} was not fitted: {why}" for part, why in found.problems.items()
-    )
-    if found.n_ignored:
-        notes[f"{found.n_ignored} ignored references are not part of it"] = None
-    _say(console, [*said, *(f"Note: {note}." for note in notes)])
+    console.print(_spreads(models))
+    sentences = [*models.best.sentences(), *_whole_terms(models.best)]
+    if models.hit is not None:
+        sentences += models.hit.sentences()
+    notes: dict[str, None] = {}  # an ordered set: the fits share many notes
+    for fit in fits:
+        if fit is not None:
+            notes |= dict.fromkeys(fit.notes)
+    part_names = {"matched": "IoU of hits", "hit": "hit"}
+    for part, why in models.problems.items():
+        notes[f"{part_names[part]} was not fitted: {why}"] = None
+    if models.n_ignored:
+        notes[f"{models.n_ignored} ignored references are left out"] = None
+    _say(console, [*sentences, *(f"Note: {note}." for note in notes)])
 
 
 def _head(fit: MixedModel | LogisticModel) -> str:
@@ -86,7 +86,9 @@ def _head(fit: MixedModel | LogisticModel) -> str:
             f"{fit.formula}; {rows}, {fit.n_positive} of them 1; {fit.n_units} {plural(fit.unit)}"
         )
     groups = ", ".join(f"{n} {plural(name)}" for name, n in fit.n_groups.items())
-    return f"{fit.formula}; {rows}{' in ' + groups if groups else ''}; {fit.criterion}"
+    if groups:
+        rows = f"{rows} in {groups}"
+    return f"{fit.formula}; {rows}; {fit.criterion}"
 
 
 def _table(first: str, columns: Sequence[str]) -> Table:
@@ -115,27 +117,32 @@ def _numbers(one: Coefficient, logistic: bool, n: int) -> tuple[str, str]:
     return f"{one.value:.{n}f}", between
 
 
-def _cell(fit: MixedModel | LogisticModel | None, name: str, between_both: str) -> str:
+def _cell(fit: MixedModel | LogisticModel | None, name: str, separator: str) -> str:
     """Return an effect as ``-0.28 [-0.31, -0.25]``."""
-    one = (
-        next((one for one in fit.coefficients if one.name == name), None)
-        if fit is not None
-        else None
-    )
-    if fit is None or one is None or (isinstance(fit, LogisticModel) and name == "intercept"):
+    logistic = isinstance(fit, LogisticModel)
+    if fit is None or (logistic and name == "intercept"):
         return "-"
-    value, between = _numbers(one, isinstance(fit, LogisticModel), digits(fit.coefficients))
-    return escape(f"{value}{between_both}[{between.replace(' to ', ', ')}]" if between else value)
+    one = next((one for one in fit.coefficients if one.name == name), None)
+    if one is None:
+        return "-"
+    value, between = _numbers(one, logistic, digits(fit.coefficients))
+    if between:
+        value += f"{separator}[{between.replace(' to ', ', ')}]"
+    return escape(value)
 
 
 def _odds(logarithm: float) -> str:
     """Return an odds ratio with two decimals, or two digits if it is small."""
-    ratio = math.exp(min(logarithm, 700.0))
-    return f"{ratio:.2g}" if ratio < 0.1 else f"{ratio:.2f}" if ratio < 1000 else f"{ratio:.1e}"
+    ratio = math.exp(min(logarithm, 700.0))  # larger logarithms overflow
+    if ratio < 0.1:
+        return f"{ratio:.2g}"
+    return f"{ratio:.2f}" if ratio < 1000 else f"{ratio:.1e}"
 
 
 def _p(p: float) -> str:
-    return "" if math.isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"
+    if math.isnan(p):
+        return ""
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _spread(fit: MixedModel) -> Table:
@@ -147,51 +154,55 @@ def _spread(fit: MixedModel) -> Table:
     for one in fit.components:
         name = "rows, unexplained" if one.icc is None else plural(one.name)
         between = "" if math.isnan(one.low) else f"{one.low:.3f} to {one.high:.3f}"
-        counted = (f"{100 * one.share:.0f} %", str(one.n_groups), _p(tests.get(one.name, math.nan)))
-        table.add_row(_name(name), f"{one.sd:.3f}", between, *counted)
+        counts = (f"{100 * one.share:.0f} %", str(one.n_groups), _p(tests.get(one.name, math.nan)))
+        table.add_row(_name(name), f"{one.sd:.3f}", between, *counts)
     return table
 
 
 def _whole_terms(fit: MixedModel | LogisticModel) -> list[str]:
-    """Say for terms of several coefficients whether they matter as a whole."""
-    tests = [test for test in fit.term_tests if test.df > 1] if isinstance(fit, MixedModel) else []
-    return [
-        f"{test.what} as a whole: {probability(test.p)} (likelihood ratio {test.statistic:.1f}, {test.df} degrees of "
-        "freedom)."
-        for test in tests
-    ]
+    """Return for terms of several coefficients whether they matter as a whole."""
+    sentences: list[str] = []
+    if not isinstance(fit, MixedModel):
+        return sentences
+    for test in fit.term_tests:
+        if test.df > 1:
+            sentences.append(
+                f"{test.what} as a whole: {probability(test.p)} (likelihood ratio "
+                f"{test.statistic:.1f}, {test.df} degrees of freedom)."
+            )
+    return sentences
 
 
-def _spreads(found: LocalizationModels) -> Table:
+def _spreads(models: LocalizationModels) -> Table:
     table = _table("differences between (SD)", ["IoU, 0 if missed", "IoU of hits"])
-    fits = (found.best, found.matched)
-    names = dict.fromkeys(one.name for fit in fits if fit is not None for one in fit.components)
+    fits = [fit for fit in (models.best, models.matched) if fit is not None]
+    components = []
+    for fit in fits:
+        components.append({one.name: one for one in fit.components})
+    names = dict.fromkeys(chain.from_iterable(components))
     for name in sorted(names, key=lambda name: name == "residual"):
         cells = []
-        for fit in fits:
-            one = (
-                next((one for one in fit.components if one.name == name), None)
-                if fit is not None
-                else None
-            )
-            cells.append(
-                "-" if one is None else escape(f"{one.sd:.3f} [{one.low:.3f}, {one.high:.3f}]")
-            )
+        for of_fit in components:
+            cell = "-"
+            if name in of_fit:
+                one = of_fit[name]
+                cell = escape(f"{one.sd:.3f} [{one.low:.3f}, {one.high:.3f}]")
+            cells.append(cell)
+        if models.matched is None:
+            cells.append("-")
         table.add_row(_name("rows, unexplained" if name == "residual" else plural(name)), *cells)
     return table
 
 
 def _checks(fit: MixedModel) -> Table:
-    """Put the bootstrap standard errors beside the model's own."""
+    """Return a table of the bootstrap standard errors beside the model's own."""
     table = _table(
         "standard error", ["model", *(f"{check.kind} bootstrap" for check in fit.checks)]
     )
+    n = digits(fit.coefficients) + 1
     for k, one in enumerate(fit.coefficients):
-        n = digits(fit.coefficients) + 1
-        table.add_row(
-            _effect(one),
-            *(f"{se:.{n}f}" for se in (one.se, *(c.coefficients[k].se for c in fit.checks))),
-        )
+        errors = [one.se, *(check.coefficients[k].se for check in fit.checks)]
+        table.add_row(_effect(one), *(f"{se:.{n}f}" for se in errors))
     return table
 
 

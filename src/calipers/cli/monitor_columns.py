@@ -22,7 +22,7 @@ MOST_NAMED = 12
 
 @dataclass(frozen=True)
 class Choice:
-    """A column, and which of its values are meant; none: it says yes and no itself."""
+    """A column, and its values that mean yes; without values the column itself says yes and no."""
 
     column: str
     values: tuple[str, ...] = ()
@@ -33,7 +33,9 @@ class Choice:
         column, sign, values = text.partition("=")
         if not column or (sign and not values):
             raise UsageError(f"expected COLUMN or COLUMN=VALUE,..., got {text!r}")
-        return cls(column, tuple(value.strip() for value in values.split(",")) if sign else ())
+        if not sign:
+            return cls(column)
+        return cls(column, tuple(value.strip() for value in values.split(",")))
 
 
 def flags_by(
@@ -47,13 +49,17 @@ def flags_by(
         for value in choice.values:
             if value not in there:
                 raise UsageError(
-                    f"{option}: {choice.column} is {value!r} on no image; {_known(value, sorted(there))}"
+                    f"{option}: {choice.column} is {value!r} on no image; "
+                    f"{_suggestion(value, sorted(there))}"
                 )
         return np.array([cell in choice.values for cell in cells], np.bool_)
     for image, cell in zip(images, cells):
         if cell.lower() not in YES_NO:
             words = ", ".join(sorted({word for word in cells if word})[:MOST_NAMED])
-            hint = f"or say which values are meant, {option} {choice.column}=VALUE,VALUE; there are {words}"
+            hint = (
+                f"or say which values are meant, {option} {choice.column}=VALUE,VALUE; there are "
+                f"{words}"
+            )
             where, expected = f"image {image!r}", "0 or 1, true or false"
             place = {"file": f"{option} {choice.column}", "location": where, "field": choice.column}
             raise InputError(expected, rule="flag", value=cell, hint=hint, **place)
@@ -78,9 +84,9 @@ def numbers_by(
 
 def _column(columns: Mapping[str, NDArray[Any]], name: str, option: str) -> NDArray[Any]:
     if name not in columns:
-        known = did_you_mean(name, columns) if columns else "the files have no further column."
+        suggestion = did_you_mean(name, columns) if columns else "the files have no further column."
         raise UsageError(
-            f"{option}: no column {name!r} in the files of alarms or among the groups; {known}"
+            f"{option}: no column {name!r} in the files of alarms or among the groups; {suggestion}"
         )
     return np.asarray(columns[name])
 
@@ -94,5 +100,5 @@ def _word(cell: Any) -> str:
     return "" if cell is None else str(cell).strip()
 
 
-def _known(value: str, there: Sequence[str]) -> str:
+def _suggestion(value: str, there: Sequence[str]) -> str:
     return did_you_mean(value, there[:MOST_NAMED])

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `calipers monitor` reads: the scope of a model, alarms of files and baselines, and labels of
-the images.
+"""What `calipers monitor` reads: the scope of a model, alarms of files and baselines, and labels.
+
+`read_monitor_inputs` returns everything that is evaluated; `monitor` calls it after its options are
+checked.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Watched:
-    """What is judged: the scope, the alarms in its order, and what is known of the images."""
+class MonitorInputs:
+    """What is evaluated: the scope, the alarms in its order, and the labels of its images."""
 
     scope: Scope
     alarms: Mapping[str, F64]
@@ -40,24 +42,23 @@ class Watched:
 
 
 @dataclass
-class Gathering:
-    """What was found so far in the files of alarms."""
+class AlarmCollection:
+    """The alarms and columns that were read so far."""
 
     scope: Scope
     cohort: Cohort | None
-    given: Mapping[str, Any]
+    options: Mapping[str, Any]
     alarms: dict[str, F64] = field(default_factory=dict)
     columns: dict[str, NDArray[Any]] = field(default_factory=dict)
     ood: Flags | None = None
     tuning: Flags | None = None
-    labels: dict[str, Flags] = field(
-        default_factory=dict
-    )  # columns of labels that are found by their names
-    offered: list[str] = field(default_factory=list)  # monitors of the files, chosen or not
+    # columns of labels that are recognised by their names
+    labels: dict[str, Flags] = field(default_factory=dict)
+    offered: list[str] = field(default_factory=list)  # all monitors of the files
     notes: list[str] = field(default_factory=list)
 
     def add(self, name: str, values: F64, where: str) -> None:
-        """Keep a monitor; two of one name are refused."""
+        """Add a monitor; raise if there is one with the same name."""
         if name in self.alarms:
             raise UsageError(
                 f"two monitors are called {name!r} ({where}): rename the column of one of them"
@@ -66,31 +67,32 @@ class Gathering:
 
     def add_file(self, path: str) -> None:
         """Read a file of alarms; columns that an option names are no monitors."""
-        found = read_alarms(path, self._images())
-        spoken = set(reserved(self.given))
-        wanted = set(self.given["monitor"])
-        self.offered += [name for name in found.names if name not in spoken]
-        for name, values in zip(found.names, found.values):
-            if name in spoken:
+        alarms = read_alarms(path, self._images())
+        reserved_columns = set(reserved(self.options))
+        monitors = set(self.options["monitor"])
+        self.offered += [name for name in alarms.names if name not in reserved_columns]
+        for name, values in zip(alarms.names, alarms.values):
+            if name in reserved_columns:
                 self.columns[name] = values
-            elif not wanted or name in wanted:
+            elif not monitors or name in monitors:
                 self.add(name, values, path)
-        self.columns.update(found.groups)
-        self._keep_labels(found, path)
+        self.columns.update(alarms.groups)
+        self._keep_labels(alarms, path)
 
     def _images(self) -> Any:
-        """Return the images of the cohort, which may be found by their files too; else the ids of
-        the scope.
+        """Return the images of the cohort, which can be matched by file name too, or the ids of the
+        scope.
         """
         return self.scope.images if self.cohort is None else self.cohort.images
 
-    def _keep_labels(self, found: Alarms, path: str) -> None:
-        """Keep the labels that are found by their names; two files must not contradict each other."""
-        for name, flags, aliases in (("ood", found.ood, OOD), ("tuning", found.tuning, TUNING)):
+    def _keep_labels(self, alarms: Alarms, path: str) -> None:
+        """Add labels that are recognised by their names; raise if two files contradict each other."""
+        for name, flags, aliases in (("ood", alarms.ood, OOD), ("tuning", alarms.tuning, TUNING)):
             if flags is None:
                 continue
-            known = getattr(self, name)
-            if self.given[name] is None and known is not None and not np.array_equal(known, flags):
+            earlier = getattr(self, name)
+            differs = earlier is not None and not np.array_equal(earlier, flags)
+            if differs and self.options[name] is None:
                 raise InputError(
                     "the same labels in all files of alarms",
                     rule="labels-differ",
@@ -99,189 +101,199 @@ class Gathering:
                 )
             setattr(self, name, flags)
             self.labels.update(dict.fromkeys(aliases, flags))
-        self.notes += [f"{Path(path).name}: {note}" for note in found.notes]
+        self.notes += [f"{Path(path).name}: {note}" for note in alarms.notes]
 
 
-def reserved(given: Mapping[str, Any]) -> set[str]:
+def reserved(options: Mapping[str, Any]) -> set[str]:
     """Return the columns that options name: they are no monitors."""
-    chosen = [Choice.of(given[name]).column for name in ("ood", "tuning", "fit") if given[name]]
-    clusters = [name.strip() for name in (given["cluster"] or "").split(",")]
-    return {
-        *chosen,
-        *clusters,
-        *(given[name] for name in ("severity", "truth", "predicted") if given[name]),
-    }
+    columns = {name.strip() for name in (options["cluster"] or "").split(",")}
+    for name in ("ood", "tuning", "fit"):
+        if options[name]:
+            columns.add(Choice.of(options[name]).column)
+    for name in ("severity", "truth", "predicted"):
+        if options[name]:
+            columns.add(options[name])
+    return columns
 
 
-def watched(
-    scope: Scope, cohort: Cohort | None, given: Mapping[str, Any], labels: str | None = None
-) -> Watched:
-    """Return everything that is judged.
+def read_monitor_inputs(
+    scope: Scope, cohort: Cohort | None, options: Mapping[str, Any], labels: str | None = None
+) -> MonitorInputs:
+    """Return the alarms and labels of all images of the scope.
 
     Parameters
     ----------
     labels
         The table of labels of a classifier, whose columns may be alarms too.
     """
-    found = Gathering(scope, cohort, given)
-    names = [entry for entry in given["alarm"] if _is_baseline(entry)]
-    for entry in given["alarm"]:
-        if entry in names:
+    collection = AlarmCollection(scope, cohort, options)
+    baselines = [entry for entry in options["alarm"] if entry in BASELINES]
+    for entry in options["alarm"]:
+        if entry in baselines:
             continue
-        if labels is not None and _column_of(scope, entry) is not None:
-            found.add(
-                entry, np.asarray(numbers_by(scope.groups, entry, "--alarm", scope.images)), labels
-            )
+        if labels is not None and _is_column(scope, entry):
+            values = np.asarray(numbers_by(scope.groups, entry, "--alarm", scope.images))
+            collection.add(entry, values, labels)
         else:
             _check_file(entry, scope if labels is not None else None)
-            found.add_file(entry)
-    columns = {**found.labels, **found.columns, **scope.groups}
-    fit = (
-        flags_by(columns, given["fit"], "--fit", scope.images)
-        if given["fit"] not in (None, ALL)
-        else None
-    )
-    for name in names:
-        found.add(name, _baseline(name, found, fit), "--alarm")
-    if names and given["fit"] == ALL:
-        found.notes.append(
+            collection.add_file(entry)
+    columns = {**collection.labels, **collection.columns, **scope.groups}
+    fit = None
+    if options["fit"] not in (None, ALL):
+        fit = flags_by(columns, options["fit"], "--fit", scope.images)
+    # Baselines come after the files, because a column of a file may say what they are fitted on.
+    for name in baselines:
+        collection.add(name, _baseline(name, collection, fit), "--alarm")
+    if baselines and options["fit"] == ALL:
+        collection.notes.append(
             "baselines are fitted on the images that they judge (--fit all), which flatters them"
         )
-    _check_monitors(found)
-    return _without_fit(_labelled(found, columns), fit)
+    _check_monitors(collection)
+    return _without_fit(_labelled(collection, columns), fit)
 
 
-def _labelled(found: Gathering, columns: Mapping[str, NDArray[Any]]) -> Watched:
-    given, images = found.given, found.scope.images
+def _labelled(collection: AlarmCollection, columns: Mapping[str, NDArray[Any]]) -> MonitorInputs:
+    options, images = collection.options, collection.scope.images
+    ood, tuning, severity = collection.ood, collection.tuning, None
+    # An option replaces the column that was recognised by its name.
+    if options["ood"] is not None:
+        ood = flags_by(columns, options["ood"], "--ood", images)
+    if options["tuning"] is not None:
+        tuning = flags_by(columns, options["tuning"], "--tuning", images)
+    if options["severity"]:
+        severity = numbers_by(columns, options["severity"], "--severity", images)
+    groups = {**collection.columns, **collection.scope.groups}
+    scope = replace(collection.scope, groups=groups)
+    notes = tuple(collection.notes)
+    return MonitorInputs(scope, collection.alarms, ood, tuning, severity, notes)
 
-    def flags(name: str) -> Flags | None:
-        read: Flags | None = getattr(found, name)
-        if given[name] is None:
-            return read
-        return flags_by(columns, given[name], f"--{name}", images)
 
-    severity = (
-        numbers_by(columns, given["severity"], "--severity", images) if given["severity"] else None
-    )
-    scope = replace(found.scope, groups={**found.columns, **found.scope.groups})
-    return Watched(scope, found.alarms, flags("ood"), flags("tuning"), severity, tuple(found.notes))
-
-
-def _without_fit(all_images: Watched, fit: Flags | None) -> Watched:
-    """Return what is judged without the images that baselines were fitted on."""
+def _without_fit(inputs: MonitorInputs, fit: Flags | None) -> MonitorInputs:
+    """Return the inputs without the images that baselines were fitted on."""
     if fit is None:
-        return all_images
-    kept = ~fit
-    if not kept.any():
-        raise UsageError("--fit takes all images: none is left to judge")
-
-    def part(column: Any) -> Any:
-        return None if column is None else column[kept]
-
-    note = f"{int(fit.sum())} images that baselines are fitted on are left out; {int(kept.sum())} remain"
-    return Watched(
-        all_images.scope.take(kept),
-        {name: values[kept] for name, values in all_images.alarms.items()},
-        part(all_images.ood),
-        part(all_images.tuning),
-        part(all_images.severity),
-        (*all_images.notes, note),
+        return inputs
+    judged = ~fit
+    if not judged.any():
+        raise UsageError("--fit takes all images: none is left to evaluate")
+    note = (
+        f"{int(fit.sum())} images that baselines are fitted on are left out; "
+        f"{int(judged.sum())} remain"
+    )
+    return MonitorInputs(
+        inputs.scope.take(judged),
+        {name: values[judged] for name, values in inputs.alarms.items()},
+        _part(inputs.ood, judged),
+        _part(inputs.tuning, judged),
+        _part(inputs.severity, judged),
+        (*inputs.notes, note),
     )
 
 
-def _is_baseline(entry: str) -> bool:
-    return entry in BASELINES
+def _part(column: Any, judged: Flags) -> Any:
+    return None if column is None else column[judged]
 
 
-def _column_of(scope: Scope, entry: str) -> str | None:
-    return entry if entry in scope.groups and not Path(entry).is_file() else None
+def _is_column(scope: Scope, entry: str) -> bool:
+    return entry in scope.groups and not Path(entry).is_file()
 
 
 def _check_file(entry: str, scope: Scope | None) -> None:
-    """Refuse what is neither a file nor a name, with the nearest name."""
+    """Raise for what is neither a file nor a name, with the nearest name."""
     if Path(entry).exists() or "/" in entry or "." in entry:
         return
-    known = [*BASELINES] if scope is None else list(scope.groups)
-    what = "a file nor a baseline" if scope is None else "a file nor a column of the labels"
-    raise UsageError(f"--alarm {entry!r} is neither {what}; {did_you_mean(entry, known)}")
+    names, what = list(BASELINES), "a baseline"
+    if scope is not None:
+        names, what = list(scope.groups), "a column of the labels"
+    suggestion = did_you_mean(entry, names)
+    raise UsageError(f"--alarm {entry!r} is neither a file nor {what}; {suggestion}")
 
 
-def _baseline(name: str, found: Gathering, fit: Flags | None) -> F64:
-    given, cohort = found.given, found.cohort
+def _baseline(name: str, collection: AlarmCollection, fit: Flags | None) -> F64:
+    options, cohort = collection.options, collection.cohort
     if cohort is None:
         raise UsageError(
             f"{name} needs predictions of boxes: a classifier's alarms come from a file or a column"
         )
-    everyone: Any = "all" if given["fit"] == ALL else fit
-    if name in NEEDS_FIT and everyone is None:
+    fit_images: Any = "all" if options["fit"] == ALL else fit
+    if name in NEEDS_FIT and fit_images is None:
         raise UsageError(
-            f"{name} is fitted on images of its own: say which with --fit COLUMN or --fit COLUMN=VALUE, such as "
-            "--fit split=train; they are left out of the judgement. --fit all fits it on the images that it judges"
+            f"{name} must be fitted on images of its own: name them with --fit COLUMN or "
+            "--fit COLUMN=VALUE, such as --fit split=train; they are left out of the evaluation. "
+            "--fit all fits it on the evaluated images"
         )
-    if name in NEEDS_PICTURES and given["images"] is None:
-        raise UsageError(f"{name} looks at the pictures: give their folder with --images")
-    score_cut = given["score_cut"]
+    if name in NEEDS_PICTURES and options["images"] is None:
+        raise UsageError(f"{name} needs the pictures: give their folder with --images")
     return baseline(
-        name, cohort, found.scope.model, images=given["images"], fit=everyone, score_cut=score_cut
+        name,
+        cohort,
+        collection.scope.model,
+        images=options["images"],
+        fit=fit_images,
+        score_cut=options["score_cut"],
     )
 
 
-def _check_monitors(found: Gathering) -> None:
-    for name in found.given["monitor"]:
-        if name not in found.alarms:
-            known = [*found.offered, *(each for each in found.alarms if each not in found.offered)]
-            raise UsageError(f"--monitor: no monitor {name!r}; {did_you_mean(name, known)}")
-    for name in found.given["lower_is_alarm"]:
-        if name not in found.alarms:
+def _check_monitors(collection: AlarmCollection) -> None:
+    for name in collection.options["monitor"]:
+        if name not in collection.alarms:
+            names = [
+                *collection.offered,
+                *(each for each in collection.alarms if each not in collection.offered),
+            ]
+            raise UsageError(f"--monitor: no monitor {name!r}; {did_you_mean(name, names)}")
+    for name in collection.options["lower_is_alarm"]:
+        if name not in collection.alarms:
             raise UsageError(
-                f"--lower-is-alarm: no monitor {name!r}; {did_you_mean(name, found.alarms)}"
+                f"--lower-is-alarm: no monitor {name!r}; {did_you_mean(name, collection.alarms)}"
             )
 
 
-def scope_of_labels(path: str, given: Mapping[str, Any]) -> Scope:
+def scope_of_labels(path: str, options: Mapping[str, Any]) -> Scope:
     """Return the scope of a classifier from a table with a row per image and two columns of labels."""
     from calipers.readers.reading import read_groups_table
     from calipers.readers.source import open_source
     from calipers.readers.tabular import empty, texts
 
     table = read_groups_table(open_source(path))
-    lower = {name.lower(): name for name in reversed(table.names)}
-    image = next((lower[name] for name in IMAGE if name in lower), None)
-    for option, column in (
-        ("--truth", given["truth"]),
-        ("--predicted", given["predicted"]),
-        ("", image),
-    ):
+    image = _image_column(table.names)
+    truth_name, predicted_name = options["truth"], options["predicted"]
+    for option, column in (("--truth", truth_name), ("--predicted", predicted_name)):
         if column not in table.names:
-            what = (
-                f"the column {column!r} ({option})"
-                if option
-                else "a column image, image_id, id or file_name"
-            )
-            hint = did_you_mean(column, table.names) if column is not None else ""
-            raise InputError(
-                what,
-                rule="missing-column",
-                file=table.file,
-                location="1",
-                value=list(table.names),
-                hint=hint,
-            )
-    assert image is not None
-    for column in (given["truth"], given["predicted"]):
+            hint = did_you_mean(column, table.names)
+            raise _missing_column(table, f"the column {column!r} ({option})", hint)
+    if image is None:
+        raise _missing_column(table, "a column image, image_id, id or file_name", "")
+    for column in (truth_name, predicted_name):
         gaps = np.flatnonzero(empty(table.columns[column]))
         if len(gaps):
             raise table.problem(
                 int(gaps[0]), column, "missing-label", "a label for every image", ""
             ).as_error(table.file)
-    truth, predicted = (_labels(texts(table, given[name])) for name in ("truth", "predicted"))
+    truth, predicted = _labels(texts(table, truth_name)), _labels(texts(table, predicted_name))
     if truth.dtype.kind != predicted.dtype.kind:
-        truth, predicted = (
-            np.array(texts(table, given[name]), str) for name in ("truth", "predicted")
-        )
+        # Numbers against words: both are compared as they are written.
+        truth = np.array(texts(table, truth_name), str)
+        predicted = np.array(texts(table, predicted_name), str)
     groups = {name: np.array(texts(table, name), object) for name in table.names if name != image}
     return Scope.from_labels(
         predicted, truth, texts(table, image), model=Path(path).stem, groups=groups
+    )
+
+
+def _image_column(names: Sequence[str]) -> str | None:
+    """Return the column of image ids; of two that differ in case only, the first one."""
+    by_lower = {name.lower(): name for name in reversed(names)}
+    return next((by_lower[name] for name in IMAGE if name in by_lower), None)
+
+
+def _missing_column(table: Any, expected: str, hint: str) -> InputError:
+    return InputError(
+        expected,
+        rule="missing-column",
+        file=table.file,
+        location="1",
+        value=list(table.names),
+        hint=hint,
     )
 
 

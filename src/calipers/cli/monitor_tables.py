@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 
 import click
 import numpy as np
@@ -12,19 +13,18 @@ from rich.console import Console
 from rich.markup import escape
 
 from calipers.cli.messages import one_line
-from calipers.cli.tables import cells_of, name_of, plain_table, stdout_console
+from calipers.cli.tables import cells_of, name_of, plain_table, single_cells, stdout_console
 from calipers.findings import legend
 from calipers.monitors import MonitorEvaluation
 from calipers.monitors.labellings import OMS, OOD
 from calipers.plots.words import percent
 from calipers.report.monitors_tables import QUANTITIES, beside
 from calipers.results import Estimate
-from calipers.statistics.weights import plural
 
 HEADS = {OMS: "OMS (unsafe)", OOD: "OOD"}
 MEANING = (
-    "SG: safety gain, hazard that the monitor removes. RH: residual hazard, what it leaves. AC: availability cost, "
-    "good images that it rejects. AURC: mean risk over all coverages."
+    "SG: safety gain, hazard that the monitor removes. RH: residual hazard, hazard that it leaves. "
+    "AC: availability cost, good images that it rejects. AURC: mean risk over all coverages."
 )
 MOST_TAUS = 10
 KINDS = (
@@ -35,79 +35,88 @@ KINDS = (
 )
 
 
-def print_monitors(found: MonitorEvaluation) -> None:
+def print_monitors(result: MonitorEvaluation) -> None:
     """Print the answer in words, OMS and OOD side by side, the sweep over tau, and how far the
     labels disagree.
     """
-    for sentence in found.sentences():
+    for sentence in result.sentences():
         click.echo(one_line(sentence))
     console = stdout_console()
-    shown: list[Estimate] = []
-    if found.paradigms:
-        shown += _quantities(found, console)
-    if len(found.taus) > 1:
-        shown += _sweep(found, console)
-    shown += _disagreement(found, console)
-    if found.settings["replicates"]:
-        units = f"{found.settings['n_units']} {plural(found.settings['unit'])}"
-        click.echo(one_line(f"{100 * found.settings['level']:g} % intervals over {units}."))
-    for line in legend(shown):
+    estimates: list[Estimate] = []
+    if result.paradigms:
+        estimates += _quantities(result, console)
+    if len(result.taus) > 1:
+        estimates += _sweep(result, console)
+    estimates += _disagreement(result, console)
+    settings = result.settings
+    if settings["replicates"]:
+        level = f"{100 * settings['level']:g} %"
+        unit = f"{settings['unit']} (n = {settings['n_units']})"
+        click.echo(one_line(f"{level} confidence intervals, resampled by {unit}."))
+    for line in legend(estimates):
         click.echo(one_line(line))
 
 
-def _quantities(found: MonitorEvaluation, console: Console) -> list[Estimate]:
-    """Print a block of lines per monitor; n and the images on which an alarm is wanted behind them."""
+def _quantities(result: MonitorEvaluation, console: Console) -> list[Estimate]:
+    """Print a block of lines per monitor, with the numbers of images and of wanted alarms."""
     table = plain_table(
-        ["monitor", "quantity"], [*(HEADS[one] for one in found.paradigms), "images", "wanted"]
+        ["monitor", "quantity"], [*(HEADS[one] for one in result.paradigms), "images", "wanted"]
     )
     every: list[Estimate] = []
-    for name in found.monitors:
-        rows = beside(found, tuple(QUANTITIES), name)
-        columns = [_cells([each[k] for _, each in rows]) for k in range(len(found.paradigms))]
+    for name in result.monitors:
+        rows = beside(result, tuple(QUANTITIES), name)
+        columns = []
+        for k in range(len(result.paradigms)):
+            columns.append(_cells([each[k] for _, each in rows]))
         for r, (metric, each) in enumerate(rows):
-            known = [e for e in each if e is not None]
-            wanted = " / ".join(str(e.n_references) for e in known)
+            estimates = [e for e in each if e is not None]
+            n_images = str(estimates[0].n_images)
+            n_wanted = " / ".join(str(e.n_references) for e in estimates)
             cells = [column[r] for column in columns]
-            table.add_row(
-                "" if r else name_of(name), metric, *cells, str(known[0].n_images), wanted
-            )
-            every += known
+            table.add_row("" if r else name_of(name), metric, *cells, n_images, n_wanted)
+            every += estimates
         table.add_section()
     console.print(table)
-    labels = " / ".join(
-        {OMS: "unsafe (OMS)", OOD: "out of distribution (OOD)"}[one] for one in found.paradigms
-    )
+    words = {OMS: "unsafe (OMS)", OOD: "out of distribution (OOD)"}
+    labels = " / ".join(words[one] for one in result.paradigms)
     click.echo(f"{MEANING} wanted: images on which an alarm is wanted, {labels}.")
     return every
 
 
 def _cells(column: Sequence[Estimate | None]) -> list[str]:
-    known = [e for e in column if e is not None]
-    cells = iter(cells_of([[e] for e in known], ())) if known else iter(())
-    return ["" if e is None else escape(next(cells)[0]) for e in column]
+    estimates = [e for e in column if e is not None]
+    if not estimates:
+        return [""] * len(column)
+    texts = iter(single_cells(estimates))
+    cells = []
+    for e in column:
+        cells.append("" if e is None else escape(next(texts)))
+    return cells
 
 
-def _sweep(found: MonitorEvaluation, console: Console) -> list[Estimate]:
+def _sweep(result: MonitorEvaluation, console: Console) -> list[Estimate]:
     """Print AUROC at some values of tau, with the share of unsafe images."""
-    n = len(found.taus)
-    chosen = np.unique(np.linspace(0, n - 1, min(n, MOST_TAUS)).round().astype(np.int64)).tolist()
-    taus = [found.taus[k] for k in chosen]
-    shares = found.scope.prevalence(np.array(taus))
-    table = plain_table(["AUROC (OMS) at tau"], ["unsafe", *map(name_of, found.monitors)])
-    rows = [[found.get("AUROC", name, OMS, tau) for name in found.monitors] for tau in taus]
+    n = len(result.taus)
+    places = np.unique(np.linspace(0, n - 1, min(n, MOST_TAUS)).round().astype(np.int64)).tolist()
+    taus = [result.taus[k] for k in places]
+    shares = result.scope.prevalence(np.array(taus))
+    table = plain_table(["AUROC (OMS) at tau"], ["unsafe", *map(name_of, result.monitors)])
+    rows = []
+    for tau in taus:
+        rows.append([result.get("AUROC", name, OMS, tau) for name in result.monitors])
     for tau, share, cells in zip(taus, shares.tolist(), cells_of(rows, ())):
         table.add_row(f"{tau:.4g}", percent(share), *map(escape, cells))
     console.print(table)
     if len(taus) < n:
         click.echo(f"{len(taus)} of {n} values of tau; the JSON has all.")
-    return [e for row in rows for e in row]
+    return list(chain.from_iterable(rows))
 
 
-def _disagreement(found: MonitorEvaluation, console: Console) -> list[Estimate]:
-    """Print what every monitor rejects of images of every kind; nothing without both kinds of
-    labels.
+def _disagreement(result: MonitorEvaluation, console: Console) -> list[Estimate]:
+    """Print the share of images of every kind that every monitor rejects; nothing without both
+    kinds of labels.
     """
-    both = found.disagreement
+    both = result.disagreement
     if both is None:
         return []
     table = plain_table(["images"], ["safe", "unsafe"])
@@ -117,24 +126,22 @@ def _disagreement(found: MonitorEvaluation, console: Console) -> list[Estimate]:
     if not both.alarms:
         return []
     table = plain_table(["rejected of the images"], [f"{where}, {kind}" for where, kind in KINDS])
-    every = []
+    every: list[Estimate] = []
     for name, counts in both.alarms.items():
-        each = [
-            both.rejected(name, ood=ood, unsafe=unsafe)
-            for ood in (False, True)
-            for unsafe in (False, True)
-        ]
-        numbers = [f"{int(n[1])} of {int(n.sum())}" for n in counts.reshape(4, 2)]
-        cells = [cell[0] for cell in cells_of([[e] for e in each], ())]
-        table.add_row(
-            name_of(name), *(f"{number}: {escape(cell)}" for number, cell in zip(numbers, cells))
-        )
-        every += each
+        shares = []
+        for ood in (False, True):
+            shares.append(both.rejected(name, ood=ood, unsafe=False))
+            shares.append(both.rejected(name, ood=ood, unsafe=True))
+        cells = []
+        for n, text in zip(counts.reshape(4, 2), single_cells(shares)):
+            cells.append(f"{int(n[1])} of {int(n.sum())}: {escape(text)}")
+        table.add_row(name_of(name), *cells)
+        every += shares
     console.print(table)
     return every
 
 
-def spoken(warning: str) -> str:
+def command_line_warning(warning: str) -> str:
     """Return a warning with the options of the command line instead of the keywords of Python."""
     warning = re.sub(
         r"^(.*?): (AUROC is .*) say higher_is_alarm=False$",

@@ -24,47 +24,55 @@ NAMED = ("metric", "criterion")  # choices with an option of their own
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS PREDS...", nargs=-1, required=True)
 @click.option(
-    "-o", "--output", metavar="DIR", help="Folder for page, JSON, CSV and figures; new or empty."
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Folder for page, JSON, CSV and figures; must be new or empty.",
 )
 @click.option(
     "--grid",
     metavar="FILE",
-    help="Choices and their values in TOML; what suits the data if left out.",
+    help="Choices and their values in TOML. Default: what suits the data.",
 )
 @click.option(
     "--metric",
     metavar="NAME",
     multiple=True,
-    help="Only this metric, such as AP or F1; may be repeated.",
+    help="Use only this metric, such as AP or F1. Repeatable.",
 )
 @click.option(
-    "--criterion", metavar="NAME", multiple=True, help="Only this criterion; may be repeated."
+    "--criterion", metavar="NAME", multiple=True, help="Use only this criterion. Repeatable."
 )
 @click.option(
     "--replicates",
     metavar="N",
     type=click.IntRange(100, 10_000),
-    help=f"For intervals ({REPLICATES}).",
+    help=f"Number of bootstrap replicates ({REPLICATES}).",
 )
-@click.option("--no-ci", is_flag=True, help="No intervals.")
+@click.option("--no-ci", is_flag=True, help="Compute no intervals.")
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the replicates."
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the bootstrap (0)."
 )
 @click.option(
-    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number."
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Number of threads; results do not depend on it.",
 )
 @click.option(
     "--force",
     is_flag=True,
-    help="Allow a DIR that holds something; a multiverse in it is replaced.",
+    help="Allow a DIR that is not empty; a multiverse in it is replaced.",
 )
 @reading_options
 @output_options
-def multiverse(references: str, predictions: tuple[str, ...], **given: Any) -> None:
-    """Evaluate all models under every defensible configuration, and say what their order hangs on.
+def multiverse(references: str, predictions: tuple[str, ...], **options: Any) -> None:
+    """Test how sensitive the ranking is to analysis choices.
 
-    PREDS are files, or name=file to name a model. A configuration is a metric, a criterion, a
-    threshold, and so on; what cannot differ is counted once.
+    All models are evaluated under every defensible configuration: a metric, a criterion, a
+    threshold, and so on; configurations that cannot differ count once. PREDS are files, or
+    name=file to name a model.
 
     \b
     calipers multiverse refs.json ours=a.json theirs=b.json -o choices
@@ -75,99 +83,95 @@ def multiverse(references: str, predictions: tuple[str, ...], **given: Any) -> N
 
     files = named_files(predictions)
     if len(files) < 2:
-        raise UsageError("a multiverse compares models: give the predictions of two or more")
-    grid, base = _grid(given)
-    if given["output"] is not None:
+        raise UsageError("a multiverse compares models: give the predictions of two or more models")
+    grid, base = _grid(options)
+    if options["output"] is not None:
         from calipers.cli.evaluate import check_output
 
-        inputs = (
-            references,
-            *files.values(),
-            *(given[key] for key in ("groups", "grid") if given[key]),
-        )
-        check_output(given["output"], given["force"], inputs)
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
-    cohort = read(references, files, **reading_arguments(given))
+        others = [options[key] for key in ("groups", "grid") if options[key]]
+        check_output(options["output"], options["force"], (references, *files.values(), *others))
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    cohort = read(references, files, **reading_arguments(options))
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models"
     )
-    found = run(
+    result = run(
         cohort,
         grid,
         base=base,
-        replicates=_replicates(given),
-        seed=given["seed"],
-        jobs=given["jobs"],
+        replicates=_replicates(options),
+        seed=options["seed"],
+        jobs=options["jobs"],
         progress=narrator.steps("matching", "resampling"),
     )
-    _finish(found, narrator, given)
+    _finish(result, narrator, options)
 
 
-def _grid(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return grid and base of the file and the options; what is wrong with them is told before
-    anything is read.
+def _grid(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return grid and base of the file and the options; errors in them are reported before anything
+    is read.
     """
     from calipers.sensitivity.configurations import DEFAULT, check_grid
     from calipers.sensitivity.grids import load_grid
 
-    grid, base = load_grid(given["grid"]) if given["grid"] is not None else ({}, {})
-    grid |= {name: list(given[name]) for name in NAMED if given[name]}
+    grid: dict[str, Any] = {}
+    base: dict[str, Any] = {}
+    if options["grid"] is not None:
+        grid, base = load_grid(options["grid"])
+    for name in NAMED:
+        if options[name]:
+            grid[name] = list(options[name])
     check_grid({**DEFAULT, **grid})
     return grid, base
 
 
-def _replicates(given: dict[str, Any]) -> int:
-    if given["no_ci"] and given["replicates"]:
-        raise UsageError("--replicates are for intervals, which --no-ci leaves out")
-    return 0 if given["no_ci"] else given["replicates"] or REPLICATES
+def _replicates(options: dict[str, Any]) -> int:
+    if options["no_ci"] and options["replicates"]:
+        raise UsageError("--replicates is for intervals, which --no-ci leaves out")
+    return 0 if options["no_ci"] else options["replicates"] or REPLICATES
 
 
-def _finish(found: Multiverse, narrator: Narrator, given: dict[str, Any]) -> None:
+def _finish(result: Multiverse, narrator: Narrator, options: dict[str, Any]) -> None:
     """Write and print the result."""
-    if not given["no_ci"] and found.robustness is None:
-        narrator.say("note: too few patients or images to draw from: no intervals")
+    if not options["no_ci"] and result.robustness is None:
+        narrator.say("note: no intervals: too few patients or images to resample")
     page = None
-    if given["output"] is not None:
+    if options["output"] is not None:
         narrator.doing("figures and tables")
-        page = str(
-            found.save(
-                given["output"], force=given["force"], command=click.get_current_context().obj or ()
-            )
-        )
+        command = click.get_current_context().obj or ()
+        page = str(result.save(options["output"], force=options["force"], command=command))
         narrator.doing("")
-    if given["as_json"]:
-        click.echo(json.dumps({**found.as_dict(), "page": page}, allow_nan=False))
+    if options["as_json"]:
+        click.echo(json.dumps({**result.as_dict(), "page": page}, allow_nan=False))
         return
-    _print(found)
+    _print(result)
     if page is not None:
         click.echo(f"Open {page}")
 
 
-def _print(found: Multiverse) -> None:
+def _print(result: Multiverse) -> None:
     """Print sentences, then the shares at every value of every choice, then the counts."""
-    from calipers.cli.tables import Line, grid, stdout_console
+    from calipers.cli.tables import TableLine, grid, stdout_console
     from calipers.sensitivity.wording import described, said, share, spoken
 
-    for sentence in found.sentences():
+    for sentence in result.sentences():
         click.echo(one_line(sentence))
     console = stdout_console()
-    lines = [
-        Line(said(choice, level), [share(wins[model]) for model in found.models], (n,))
-        for choice, level, n, wins in found.levels
-        if choice not in found.silent
-    ]
-    whole = Line("all", [share(found.wins[model]) for model in found.models], (len(found.each),))
+    lines = []
+    for choice, level, n, wins in result.levels:
+        if choice not in result.silent:
+            shares = [share(wins[model]) for model in result.models]
+            lines.append(TableLine(said(choice, level), shares, (n,)))
+    whole = TableLine(
+        "all", [share(result.wins[model]) for model in result.models], (len(result.each),)
+    )
     console.print(
-        grid(console, "share won with", found.models, lines, ("configurations",), [whole])
+        grid(console, "share won with", result.models, lines, ("configurations",), [whole])
     )
-    if found.silent:
-        click.echo(f"Choices that change no share: {', '.join(map(spoken, found.silent))}.")
-    click.echo(f"Base: {described(found.each[found.base])}.")
-    left = (
-        f" {found.n_undefined} more were left out, because a model has no value."
-        if found.n_undefined
-        else ""
-    )
-    click.echo(
-        f"{len(found.each)} configurations that differ, of {found.n_possible:,} combinations.{left}"
-    )
+    if result.silent:
+        click.echo(f"Choices that change no share: {', '.join(map(spoken, result.silent))}.")
+    click.echo(f"Base configuration: {described(result.each[result.base])}.")
+    counts = f"{len(result.each)} different configurations of {result.n_possible:,} combinations."
+    if result.n_undefined:
+        counts += f" {result.n_undefined} more were left out, because a model has no value."
+    click.echo(counts)

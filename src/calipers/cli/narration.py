@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes to stderr: notes, warnings, and progress on long work."""
+"""What is printed on stderr: notes, warnings, and the progress of long work."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDTH = 60  # columns of a line of progress
 
 
 class Narrator:
-    """Says what happens, unless it shall be quiet."""
+    """Prints notes and progress, unless it is quiet."""
 
     def __init__(self, *, quiet: bool) -> None:
         self.quiet = quiet
@@ -40,18 +40,21 @@ class Narrator:
             self.say(f"note: ... and {len(warnings) - SHOWN} more, see the page or the JSON")
 
     def steps(self, *names: str) -> Callable[[int, int], None]:
-        """Return what long work calls with (done, total); it counts to its total once per step.
+        """Return a callback for long work, called with (done, total); every step counts to its
+        total.
 
-        The steps are named in their order, and the last name is that of all further ones: how many
-        there will be is not known beforehand, so the time that is left is that of the step.
+        ``names`` are the steps in order; the last name is used for all further steps. Their number
+        is not known in advance, so the remaining time is that of the current step.
         """
         number, last, began = 0, 0, time.monotonic()
 
         def progress(done: int, total: int) -> None:
             nonlocal number, last, began
-            number += not 0 < last < done  # it starts again: the next step
+            number += not 0 < last < done  # counting starts again: this is the next step
             part = number - len(names) + 1
-            name = names[min(number, len(names)) - 1] + (f", part {part}" if part > 1 else "")
+            name = names[min(number, len(names)) - 1]
+            if part > 1:
+                name += f", part {part}"
             self._show(name, done, total, time.monotonic() - began)
             last = done if done < total else 0
             began = began if last else time.monotonic()
@@ -59,10 +62,9 @@ class Narrator:
         return progress
 
     def whole(self) -> Callable[[str, int, int], None]:
-        """Return what long work calls with (what it does, done, total); it counts to its total
-        once.
+        """Return a callback for long work, called with (name of the step, done, total).
 
-        The time that is left is that of all of it, whatever it is doing.
+        It counts to its total once, so the remaining time is that of all the work.
         """
         began = time.monotonic()
 
@@ -73,18 +75,18 @@ class Narrator:
         return progress
 
     def doing(self, name: str) -> None:
-        """Show what is being done, on a terminal, until something else is; "" when it is over."""
+        """Show the current step on a terminal; "" clears the line."""
         if self.live and (time.monotonic() - self.began >= PATIENCE or not name):
             line = f"  page: {name}" if name else ""
             click.echo("\r" + line.ljust(WIDTH) + ("" if name else "\r"), err=True, nl=False)
 
     def _show(self, name: str, done: int, total: int, elapsed: float) -> None:
-        """Show how far a step is, on a terminal, once the whole work takes longer than a second."""
+        """Show the progress of a step on a terminal, once the work takes longer than a second."""
         if not self.live or (time.monotonic() - self.began < PATIENCE and not self.shown):
             return
         self.shown = done < total
-        left = elapsed / done * (total - done)
-        line = f"  {name}: {done / total:.0%}, {_duration(left)} left" if self.shown else ""
+        seconds_left = elapsed / done * (total - done)
+        line = f"  {name}: {done / total:.0%}, {_duration(seconds_left)} left" if self.shown else ""
         click.echo("\r" + line.ljust(WIDTH) + ("" if self.shown else "\r"), err=True, nl=False)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several verbs share, and what they mean."""
+"""Options that several verbs share, and functions that parse them."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ F = TypeVar("F", bound=Callable[..., Any])
 SCALES = click.Choice(["unit", "raw"])
 MASKS = click.Choice(["auto", "required", "ignore"])
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
-JOBS = "Blocks of images, or samples, at a time; changes no number."
+JOBS = "Blocks of images, or samples, processed at a time; results do not depend on it."
 
 
 def reading_options(function: F) -> F:
     """Add the options that say how files are read."""
-    formats = "xyxy, xywh, cxcywh, each also with -normalised; xyxy-inclusive. COCO is xywh."
-    columns = "Which column of a table is what, such as image=ImageID,class=label."
+    formats = "xyxy, xywh or cxcywh, each also with -normalised; or xyxy-inclusive. COCO is xywh."
+    columns = "Names of columns in tables, such as image=ImageID,class=label."
     for option in reversed(
         (
             click.option(
                 "--groups",
                 metavar="TABLE",
-                help="Table with a row per image: patient, centre, any column.",
+                help="Table with a row per image: patient, centre, or any column.",
             ),
             click.option(
                 "--format",
                 "format_",
                 metavar="NAME",
-                help="coco, csv, nih or parquet; sniffed if left out.",
+                help="coco, csv, nih or parquet. Default: detected.",
             ),
             click.option("--box-format", metavar="NAME[,NAME]", help=formats),
             click.option(
@@ -44,21 +44,21 @@ def reading_options(function: F) -> F:
                 "--score-scale",
                 type=SCALES,
                 default="unit",
-                help="raw allows scores outside [0, 1].",
+                help="unit: scores lie in [0, 1]; raw: any scores.",
             ),
             click.option(
                 "--masks",
                 type=MASKS,
                 default="auto",
-                help="auto reads them if all annotations have one.",
+                help="auto reads masks if all annotations have one.",
             ),
             click.option(
-                "--ids-as-strings", is_flag=True, help='Take the image ids 1 and "1" for the same.'
+                "--ids-as-strings", is_flag=True, help='Treat the image ids 1 and "1" as the same.'
             ),
             click.option(
                 "--strict/--lenient",
                 default=True,
-                help="Refuse broken records, or set them aside and count them.",
+                help="Stop at broken records, or set them aside and count them.",
             ),
         )
     ):
@@ -70,31 +70,35 @@ def evaluation_options(presets: str) -> Callable[[F], F]:
     """Add the options of an evaluation: the plan, the statistics, the folder; ``presets`` names
     some of them.
     """
-    of_cluster = "What the result speaks for: image, patient (default if known), any group; or centre,patient."
-    of_by = "Further rows per group: centre; centre,size; age=40:60."
+    of_cluster = (
+        "Unit of resampling: image, patient (default if known), any group; or centre,patient."
+    )
+    of_by = "Also report per group: centre; centre,size; age=40:60. Repeatable."
     options = (
         click.option(
             "-o",
             "--output",
             metavar="DIR",
-            help="Folder for JSON, tables and the page; new or empty.",
+            help="Folder for JSON, tables and the page; must be new or empty.",
         ),
         click.option("--preset", metavar="NAME", help=presets),
-        click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset."),
+        click.option(
+            "--protocol", metavar="FILE", help="Protocol file (TOML) instead of a preset."
+        ),
         click.option("--cluster", metavar="COLUMN", help=of_cluster),
         click.option(
             "--strata",
             metavar="COLUMN",
-            help="Groups that the claim is about: units are drawn inside each.",
+            help="Resample within each group of this column.",
         ),
         click.option("--by", metavar="COLUMNS", multiple=True, help=of_by),
         click.option(
             "--replicates",
             metavar="N",
             type=click.IntRange(min=1),
-            help="Bootstrap replicates (2000).",
+            help="Number of bootstrap replicates (2000).",
         ),
-        click.option("--level", metavar="P", type=SHARE, help="Level (0.95)."),
+        click.option("--level", metavar="P", type=SHARE, help="Confidence level (0.95)."),
         click.option(
             "--interval", type=click.Choice(INTERVALS), help="Kind of interval (bootse-t-logit)."
         ),
@@ -102,20 +106,20 @@ def evaluation_options(presets: str) -> Callable[[F], F]:
             "--seed",
             metavar="N",
             type=click.IntRange(min=0),
-            help="Replaces the seed of the protocol.",
+            help="Seed; replaces that of the protocol.",
         ),
         click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help=JOBS),
         click.option(
             "--engine",
             type=click.Choice(["local"]),
             default="local",
-            help="Where the work runs: here.",
+            help="Where the work runs; only local.",
         ),
-        click.option("--no-ci", is_flag=True, help="No intervals."),
+        click.option("--no-ci", is_flag=True, help="Compute no intervals."),
         click.option(
             "--force",
             is_flag=True,
-            help="Allow a DIR that holds something; results in it are replaced.",
+            help="Allow a DIR that is not empty; results in it are replaced.",
         ),
     )
 
@@ -132,9 +136,11 @@ def output_options(function: F) -> F:
     for option in reversed(
         (
             click.option(
-                "--json", "as_json", is_flag=True, help="Print one JSON object, errors too."
+                "--json", "as_json", is_flag=True, help="Print one JSON object, also for errors."
             ),
-            click.option("-q", "--quiet", is_flag=True, help="No narration on stderr."),
+            click.option(
+                "-q", "--quiet", is_flag=True, help="Print no progress and no notes on stderr."
+            ),
         )
     ):
         function = option(function)
@@ -144,14 +150,12 @@ def output_options(function: F) -> F:
 def picture_options(function: F) -> F:
     """Add the options that say which pictures and names the page shows."""
     redact = (
-        "Page with hashes for ids and without pictures; other files of the folder keep all names."
+        "Write the page with hashed ids and without pictures; other files in DIR keep all names."
     )
     for option in reversed(
         (
-            click.option(
-                "--images", metavar="DIR", help="Folder of the pictures that the page shows."
-            ),
-            click.option("--no-images", is_flag=True, help="Leave pictures out of the page."),
+            click.option("--images", metavar="DIR", help="Folder of the pictures for the page."),
+            click.option("--no-images", is_flag=True, help="Write the page without pictures."),
             click.option("--redact", is_flag=True, help=redact),
         )
     ):
@@ -159,39 +163,39 @@ def picture_options(function: F) -> F:
     return function
 
 
-def picture_arguments(given: dict[str, Any], output: Path | None) -> dict[str, Any]:
+def picture_arguments(options: dict[str, Any], output: Path | None) -> dict[str, Any]:
     """Take the options of pictures as keywords of `Evaluation.report`; ``output`` is the folder
     that is written to.
     """
-    images = given["images"]
+    images = options["images"]
     if images is not None:
-        if given["no_images"]:
+        if options["no_images"]:
             raise UsageError("--images and --no-images exclude each other")
-        if given["redact"]:
+        if options["redact"]:
             raise UsageError("--redact leaves pictures out, so it cannot be used with --images")
         if not Path(images).is_dir():
-            hint = "give the folder in which the pictures are"
+            hint = "give the folder that contains the pictures"
             raise InputError("a folder", rule="not-a-folder", file=images, hint=hint)
         if output is not None and output.resolve() == Path(images).resolve():
             hint = "results are never written among the inputs: choose another folder"
             raise InputError(
                 "an output that is not an input", rule="output-in-input", file=images, hint=hint
             )
-    pictures = not given["no_images"] and not given["redact"]
-    return {"images": images, "pictures": pictures, "redact": given["redact"]}
+    pictures = not options["no_images"] and not options["redact"]
+    return {"images": images, "pictures": pictures, "redact": options["redact"]}
 
 
-def reading_arguments(given: dict[str, Any]) -> dict[str, Any]:
+def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """Take the reading options out of the arguments of a verb, as keywords of `calipers.read`."""
     return {
-        "groups": given["groups"],
-        "format": given["format_"],
-        "box_format": box_formats(given["box_format"]),
-        "columns": column_map(given["columns"]),
-        "score_scale": given["score_scale"],
-        "ids_as_strings": given["ids_as_strings"],
-        "masks": given["masks"],
-        "lenient": not given["strict"],
+        "groups": options["groups"],
+        "format": options["format_"],
+        "box_format": box_formats(options["box_format"]),
+        "columns": column_map(options["columns"]),
+        "score_scale": options["score_scale"],
+        "ids_as_strings": options["ids_as_strings"],
+        "masks": options["masks"],
+        "lenient": not options["strict"],
     }
 
 
@@ -214,25 +218,33 @@ def column_map(text: str | None) -> dict[str, str] | None:
         if not (name and sign and column):
             raise UsageError(f"--columns takes NAME=COLUMN,..., not {text!r}")
         if name.strip() not in ALIASES and name.strip() not in BOX_NAMES:
-            known = did_you_mean(name.strip(), [*ALIASES, *sorted(BOX_NAMES)])
+            suggestion = did_you_mean(name.strip(), [*ALIASES, *sorted(BOX_NAMES)])
             raise UsageError(
-                f"--columns: {name.strip()!r} is nothing that Calipers looks for; {known}"
+                f"--columns: {name.strip()!r} is not a column that Calipers reads; {suggestion}"
             )
     return {name.strip(): column.strip() for name, _, column in pairs}
 
 
-def named_files(given: Sequence[str]) -> dict[str, str]:
+def cluster_of(text: str) -> str | tuple[str, ...]:
+    """Return the unit of ``patient``, or the nested units of ``centre,patient``."""
+    if "," not in text:
+        return text
+    return tuple(name.strip() for name in text.split(","))
+
+
+def named_files(entries: Sequence[str]) -> dict[str, str]:
     """Return model name -> path of arguments such as ``ours=dets.json`` or ``dets.json``."""
-    found: dict[str, str] = {}
-    for entry in given:
+    files: dict[str, str] = {}
+    for entry in entries:
         name, sign, path = entry.partition("=")
+        # A file whose own name contains "=" is a file, and not a name with a file.
         if not sign or Path(entry).exists() or not name or "/" in name or "\\" in name:
             name, path = Path(entry).stem, entry
         if not path:
             raise UsageError(f"a file is missing in {entry!r}: give PREDS as file or as name=file")
-        if name in found:
+        if name in files:
             raise UsageError(
-                f"two models are called {name!r}; name them: first={found[name]} second={path}"
+                f"two models are called {name!r}; name them: first={files[name]} second={path}"
             )
-        found[name] = path
-    return found
+        files[name] = path
+    return files

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outcomes of requirements in the terminal: each requirement in words, then a line for every row it
-speaks of.
-"""
+"""Outcomes of requirements in the terminal: each requirement in words, then a line per row."""
 
 from __future__ import annotations
 
@@ -29,16 +27,18 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
     widths = [min(max(map(cell_len, column)), WIDEST) for column in zip(*cells.values())]
 
     def line(text: str) -> None:
-        console.print(
-            text, soft_wrap=True
-        )  # never cut: a name or a number that is missing misleads
+        # Lines are never cut: a missing name or number would mislead.
+        console.print(text, soft_wrap=True)
 
-    for _, found in groupby(outcomes, key=lambda outcome: outcome.requirement.id):
-        together = list(found)
-        wanted = together[0].requirement
-        line(f"[bold]{_plain(wanted.id)}[/]  {_plain(wanted.text or str(wanted))}")
-        if wanted.text:
-            line(f"  {_plain(str(wanted))}")
+    for _, group in groupby(outcomes, key=lambda outcome: outcome.requirement.id):
+        together = list(group)
+        requirement = together[0].requirement
+        line(
+            f"[bold]{_markup_safe(requirement.id)}[/]  "
+            f"{_markup_safe(requirement.text or str(requirement))}"
+        )
+        if requirement.text:
+            line(f"  {_markup_safe(str(requirement))}")
         for outcome in together:
             verdict = f"[{STYLES[outcome.verdict]}]{outcome.verdict:<{LONGEST}}[/]"
             padded = [
@@ -47,20 +47,23 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
             ]
             line(f"  {verdict}  {escape('  '.join(padded)).rstrip()}")
             if outcome.verdict != "met":
-                line(f"  {'':{LONGEST}}  {_plain(outcome.why)}")
+                line(f"  {'':{LONGEST}}  {_markup_safe(outcome.why)}")
         console.print()
 
 
 def _cells(outcome: Outcome) -> tuple[str, str, str]:
-    """Return what the outcome is of, what was found, and what stands behind it."""
+    """Return the row that was judged, its estimate, and the numbers behind it."""
     row = outcome.row
     if row is None:
         return one_line(outcome.place), "-", ""
-    numbers = f"n = {row['n_units']} ({row['unit']}), {row['n_images']} images, {row['n_references']} references"
-    return one_line(outcome.place), _found(row), one_line(numbers)
+    numbers = (
+        f"n = {row['n_units']} ({row['unit']}), {row['n_images']} images, {row['n_references']} "
+        f"references"
+    )
+    return one_line(outcome.place), _estimate_text(row), one_line(numbers)
 
 
-def _found(row: Mapping[str, Any]) -> str:
+def _estimate_text(row: Mapping[str, Any]) -> str:
     if row["value"] is None:
         return "undefined"
     of_metric = (
@@ -70,5 +73,5 @@ def _found(row: Mapping[str, Any]) -> str:
     return f"{row['value']:.3f}{interval}"
 
 
-def _plain(text: str) -> str:
+def _markup_safe(text: str) -> str:
     return escape(one_line(text))

@@ -18,36 +18,38 @@ PICTURE = b"data:image/"  # how a page holds a picture
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("folder", metavar="DIR")
-@click.option("-o", "--output", metavar="FILE", help="The page; DIR/report.html if left out.")
+@click.option("-o", "--output", metavar="FILE", help="File of the page. Default: DIR/report.html.")
 @picture_options
 @click.option(
     "--multiverse",
     is_flag=True,
-    help="Tell what the order of models hangs on, also if DIR did not.",
+    help="Add how sensitive the ranking is to analysis choices.",
 )
 @click.option(
     "--stability",
     is_flag=True,
-    help="Tell which objects repeated trainings find, also if DIR did not.",
+    help="Add which objects repeated trainings find.",
 )
 @click.option(
     "--differences",
     type=click.Choice(["refuse", "warn"]),
     default="refuse",
-    help="If a value comes out with other bits than it was stored with: stop, or say so and go on.",
+    help="If a recomputed value differs from the stored one in any bit: stop, or warn and go on.",
 )
 @click.option(
-    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number."
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Number of threads; results do not depend on it.",
 )
-@click.option(
-    "--force", is_flag=True, help="Replace a page that is there; nothing else is replaced."
-)
+@click.option("--force", is_flag=True, help="Replace an existing page; nothing else is replaced.")
 @output_options
-def report(folder: str, **given: Any) -> None:
-    """Write the page of a saved evaluation anew.
+def report(folder: str, **options: Any) -> None:
+    """Write the page of a saved evaluation again.
 
     DIR was written by calipers evaluate -o. Nothing else is needed: the inputs may be gone. Every
-    value is computed again from the cohort in DIR and compared with the stored one.
+    value is recomputed from the cohort in DIR and compared with the stored one.
 
     \b
     calipers report results --force
@@ -57,20 +59,22 @@ def report(folder: str, **given: Any) -> None:
     from calipers.opening import open_folder
     from calipers.saving import PAGE
 
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
-    target = Path(folder) / PAGE if given["output"] is None else Path(given["output"])
-    pictures = picture_arguments(given, target.parent)
-    _check_target(folder, target, given)
-    opened = open_folder(
-        folder, jobs=given["jobs"], progress=narrator.steps("matching", "resampling")
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    target = Path(folder) / PAGE if options["output"] is None else Path(options["output"])
+    pictures = picture_arguments(options, target.parent)
+    _check_target(folder, target, options)
+    stored = open_folder(
+        folder, jobs=options["jobs"], progress=narrator.steps("matching", "resampling")
     )
-    if given["differences"] == "refuse":
-        opened.require_equal()
-    notes = list(opened.notes)
+    if options["differences"] == "refuse":
+        stored.require_equal()
+    notes = list(stored.notes)
     narrator.warn(notes)
-    told = {name: given[name] or getattr(opened, name) for name in ("multiverse", "stability")}
-    opened.evaluation.report(
-        target, command=opened.command, step=narrator.doing, **told, **pictures
+    sections = {
+        name: options[name] or getattr(stored, name) for name in ("multiverse", "stability")
+    }
+    stored.evaluation.report(
+        target, command=stored.command, step=narrator.doing, **sections, **pictures
     )
     content = target.read_bytes()
     document = {
@@ -79,13 +83,13 @@ def report(folder: str, **given: Any) -> None:
         "page": str(target),
         "bytes": len(content),
         "pictures": content.count(PICTURE),
-        "redacted": given["redact"],
+        "redacted": options["redact"],
         "notes": notes,
     }
-    click.echo(json.dumps(document) if given["as_json"] else f"Open {target}")
+    click.echo(json.dumps(document) if options["as_json"] else f"Open {target}")
 
 
-def _check_target(folder: str, target: Path, given: dict[str, Any]) -> None:
+def _check_target(folder: str, target: Path, options: dict[str, Any]) -> None:
     """Refuse a bad target before any work is done; of the folder itself only the page may be
     replaced.
     """
@@ -95,7 +99,9 @@ def _check_target(folder: str, target: Path, given: dict[str, Any]) -> None:
     if not Path(folder).is_dir():
         hint = "give the folder that calipers evaluate -o wrote"
         raise InputError("the folder of an evaluation", rule="not-a-folder", file=folder, hint=hint)
-    kept = [str(Path(folder) / name) for name in FILES if name != PAGE]
+    other_files = [str(Path(folder) / name) for name in FILES if name != PAGE]
     check_file(
-        given["output"] if given["output"] == "" else str(target), force=given["force"], inputs=kept
+        options["output"] if options["output"] == "" else str(target),
+        force=options["force"],
+        inputs=other_files,
     )

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from calipers.cli.narration import Narrator
-from calipers.cli.options import SHARE, output_options
+from calipers.cli.options import SHARE, cluster_of, output_options
 from calipers.cli.stability_files import map_bags, named_models, prediction_bags, read_cohort
 from calipers.errors import UsageError
 
@@ -24,84 +24,107 @@ INPUTS = ("labels", "groups", "scores", "references", "images")  # options that 
 @click.option(
     "--labels",
     metavar="FILE|DIR",
-    help="Table of bags with 0 or 1, groups and boxes; or a folder of masks.",
+    help="Table of images with 0 or 1, groups and boxes; or a folder of masks.",
 )
 @click.option(
-    "--groups", metavar="TABLE", help="Table with a row per image: patient, centre, any column."
+    "--groups", metavar="TABLE", help="Table with a row per image: patient, centre, or any column."
 )
-@click.option(
-    "--scores", metavar="TABLE", help="What each model says of whole images: a column per model."
-)
+@click.option("--scores", metavar="TABLE", help="Table of image scores, with a column per model.")
 @click.option(
     "--references",
     metavar="REFS",
-    help="MODEL are predictions of boxes or masks: what there is to find.",
+    help="References, if each MODEL is a file of predicted boxes or masks.",
 )
 @click.option(
-    "-o", "--output", metavar="DIR", help="Folder for page, JSON, CSV and figures; new or empty."
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Folder for page, JSON, CSV and figures; must be new or empty.",
 )
-@click.option("--images", metavar="DIR", help="Pictures of the images, below the maps on the page.")
+@click.option(
+    "--images", metavar="DIR", help="Folder of the pictures, shown below the maps on the page."
+)
 @click.option(
     "--threshold",
     metavar="T",
     type=UNIT,
     default=0.5,
-    help="From here on an instance is positive (0.5).",
+    help="Smallest score of a positive instance (0.5).",
 )
 @click.option(
     "--bags",
     type=click.Choice(["positive", "all"]),
     default="positive",
-    help="Images that are looked at.",
+    help="Images to analyse (positive).",
 )
 @click.option(
-    "--undefined", type=UNDEFINED, default="skip", help="Two maps that call everything alike."
+    "--undefined",
+    type=UNDEFINED,
+    default="skip",
+    help="How to treat pairs of maps without a score, 0/0 (skip).",
 )
-@click.option("--rule", type=RULES, help="From boxes to instances (any-overlap).")
+@click.option("--rule", type=RULES, help="How boxes become positive instances (any-overlap).")
 @click.option(
     "--coverage",
     metavar="P",
     type=SHARE,
-    help="Least share of an instance in a box (--rule coverage).",
+    help="Smallest share of an instance inside a box, for --rule coverage.",
 )
 @click.option(
-    "--grid", metavar="ROWS,COLUMNS", help="Predictions: cells of an image (32,32; 3D 16,32,32)."
+    "--grid", metavar="ROWS,COLUMNS", help="Grid for predictions (32,32; in 3D 16,32,32)."
 )
 @click.option(
-    "--pattern", metavar="NAMES", help="Files in folders of maps, such as {name}_map.nii.gz."
+    "--pattern", metavar="NAMES", help="Names of the files of maps, such as {name}_map.nii.gz."
 )
 @click.option(
     "--label-pattern",
     metavar="NAMES",
-    help="Files in a folder of masks, such as {name}_seg.nii.gz.",
+    help="Names of the files of masks, such as {name}_seg.nii.gz.",
 )
-@click.option("--normalise", metavar="NAME", help="minmax, sigmoid, clip, uint8, uint16 or rank.")
+@click.option(
+    "--normalise",
+    metavar="NAME",
+    help="How scores are normalised: minmax, sigmoid, clip, uint8, uint16 or rank.",
+)
 @click.option(
     "--cluster",
     metavar="COLUMN",
     default="auto",
-    help="What intervals speak for: image, patient, ...",
-)
-@click.option("--level", metavar="P", type=SHARE, default=0.95, help="Of the intervals (0.95).")
-@click.option(
-    "--replicates", metavar="N", type=click.IntRange(min=100), help="Of the bootstrap (2000)."
-)
-@click.option("--no-ci", is_flag=True, help="No intervals.")
-@click.option(
-    "--no-kendall", is_flag=True, help="Leave out Kendall's tau, which costs most on large maps."
+    help="Unit of resampling: image, patient (default if known), ...",
 )
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of the bootstrap."
+    "--level",
+    metavar="P",
+    type=SHARE,
+    default=0.95,
+    help="Confidence level of the intervals (0.95).",
 )
 @click.option(
-    "--jobs", metavar="N", type=click.IntRange(min=1), default=1, help="Threads; changes no number."
+    "--replicates",
+    metavar="N",
+    type=click.IntRange(min=100),
+    help="Number of bootstrap replicates (2000).",
+)
+@click.option("--no-ci", is_flag=True, help="Compute no intervals.")
+@click.option(
+    "--no-kendall", is_flag=True, help="Leave out Kendall's tau, which is slow on large maps."
 )
 @click.option(
-    "--force", is_flag=True, help="Allow a DIR that holds something; results in it are replaced."
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the bootstrap (0)."
+)
+@click.option(
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Number of threads; results do not depend on it.",
+)
+@click.option(
+    "--force", is_flag=True, help="Allow a DIR that is not empty; results in it are replaced."
 )
 @output_options
-def stability(models: tuple[str, ...], **given: Any) -> None:
-    """Say how far models that were trained alike mark the same places.
+def stability(models: tuple[str, ...], **options: Any) -> None:
+    """Measure how well repeated trainings of a model mark the same places.
 
     MODEL is a folder with a map per image (NIfTI, NRRD, MHA, NumPy, PNG, TIFF), an npz or npy of
     all maps, or a table with a row per instance; name=MODEL names it. Maps are read one image at a
@@ -113,91 +136,98 @@ def stability(models: tuple[str, ...], **given: Any) -> None:
     """
     from calipers.stability.analysis import stability as run
 
-    narrator, named = Narrator(quiet=given["quiet"] or given["as_json"]), named_models(models)
-    options = _options(given)
-    if given["output"] is not None:
+    narrator, named_paths = (
+        Narrator(quiet=options["quiet"] or options["as_json"]),
+        named_models(models),
+    )
+    analysis = _options(options)
+    if options["output"] is not None:
         from calipers.cli.evaluate import check_output
 
-        inputs = [path for _, path in named] + [given[name] for name in INPUTS if given[name]]
-        check_output(given["output"], given["force"], tuple(inputs))
-    elif given["images"] is not None:
-        raise UsageError("--images is about the page, which -o DIR writes: give -o DIR too")
+        inputs = [path for _, path in named_paths] + [
+            options[name] for name in INPUTS if options[name]
+        ]
+        check_output(options["output"], options["force"], tuple(inputs))
+    elif options["images"] is not None:
+        raise UsageError("--images is for the page, which -o DIR writes: give -o DIR too")
     objects = None
-    if given["references"] is not None:
-        cohort = read_cohort(named, given)
-        bags, objects = prediction_bags(cohort, given), _objects(cohort, narrator, given)
+    if options["references"] is not None:
+        cohort = read_cohort(named_paths, options)
+        bags, objects = prediction_bags(cohort, options), _objects(cohort, narrator, options)
     else:
-        if given["grid"] is not None:
+        if options["grid"] is not None:
             raise UsageError(
                 "--grid is for predictions with --references; maps have a grid of their own"
             )
-        bags = map_bags(named, given)
+        bags = map_bags(named_paths, options)
     narrator.say(f"{len(bags)} images, {len(bags.models)} models: {', '.join(bags.models)}")
-    found = run(bags, progress=narrator.steps("reading", "resampling"), **options)
-    _finish(found, objects, narrator, given)
+    result = run(bags, progress=narrator.steps("reading", "resampling"), **analysis)
+    _finish(result, objects, narrator, options)
 
 
-def _options(given: dict[str, Any]) -> dict[str, Any]:
+def _options(options: dict[str, Any]) -> dict[str, Any]:
     """Return the keywords of the analysis."""
-    if given["no_ci"] and given["replicates"]:
-        raise UsageError("--replicates are for intervals, which --no-ci leaves out")
+    if options["no_ci"] and options["replicates"]:
+        raise UsageError("--replicates is for intervals, which --no-ci leaves out")
     names = ("threshold", "undefined", "bags", "level", "seed", "jobs")
     return {
-        **{name: given[name] for name in names},
-        "cluster": _cluster(given),
-        "replicates": given["replicates"] or 2000,
-        "ci": not given["no_ci"],
-        "kendall": not given["no_kendall"],
+        **{name: options[name] for name in names},
+        "cluster": cluster_of(options["cluster"]),
+        "replicates": options["replicates"] or 2000,
+        "ci": not options["no_ci"],
+        "kendall": not options["no_kendall"],
     }
 
 
-def _cluster(given: dict[str, Any]) -> str | tuple[str, ...]:
-    text: str = given["cluster"]
-    return tuple(name.strip() for name in text.split(",")) if "," in text else text
-
-
-def _objects(cohort: Any, narrator: Narrator, given: dict[str, Any]) -> Any:
-    """Return what the models find of the references, object by object."""
+def _objects(cohort: Any, narrator: Narrator, options: dict[str, Any]) -> Any:
+    """Return which references the models find, object by object."""
     from calipers.stability.objects import object_stability
 
-    options = {name: given[name] for name in ("level", "seed")}
     return object_stability(
         cohort,
-        cluster=_cluster(given),
-        replicates=given["replicates"] or 2000,
-        ci=not given["no_ci"],
+        cluster=cluster_of(options["cluster"]),
+        level=options["level"],
+        seed=options["seed"],
+        replicates=options["replicates"] or 2000,
+        ci=not options["no_ci"],
         progress=narrator.steps("objects"),
-        **options,
     )
 
 
-def _finish(found: Any, objects: Any, narrator: Narrator, given: dict[str, Any]) -> None:
+def _finish(result: Any, objects: Any, narrator: Narrator, options: dict[str, Any]) -> None:
     """Write and print the result; warnings come last, where they are seen."""
     page = None
-    if given["output"] is not None:
+    if options["output"] is not None:
         narrator.doing("figures and tables")
-        page = _saved(found, objects, given)
+        page = _save(result, objects, options)
         narrator.doing("")
-    if given["as_json"]:
-        click.echo(json.dumps({**_document(found, objects), "page": page}, allow_nan=False))
+    if options["as_json"]:
+        click.echo(json.dumps({**_document(result, objects), "page": page}, allow_nan=False))
         return
     from calipers.cli.stability_tables import print_objects, print_stability
 
+    warnings = list(result.warnings)
     if objects is not None:
         print_objects(objects)
-    print_stability(found)
+        warnings = [*objects.warnings, *warnings]
+    print_stability(result)
     if page is not None:
         click.echo(f"Open {page}")
-    narrator.warn([*(objects.warnings if objects is not None else ()), *found.warnings])
+    narrator.warn(warnings)
 
 
-def _document(found: Any, objects: Any) -> dict[str, Any]:
-    document: dict[str, Any] = found.as_dict()
+def _document(result: Any, objects: Any) -> dict[str, Any]:
+    document: dict[str, Any] = result.as_dict()
     return document if objects is None else {**document, "objects": objects.as_dict()}
 
 
-def _saved(found: Any, objects: Any, given: dict[str, Any]) -> str:
+def _save(result: Any, objects: Any, options: dict[str, Any]) -> str:
     """Write the folder; return the file to open."""
-    command = click.get_current_context().obj or ()
-    options = {"force": given["force"], "images": given["images"], "objects": objects}
-    return str(found.save(given["output"], command=command, **options))
+    page = result.save(
+        options["output"],
+        command=click.get_current_context().obj or (),
+        force=options["force"],
+        images=options["images"],
+        objects=objects,
+    )
+    return str(page)

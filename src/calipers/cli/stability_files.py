@@ -23,12 +23,12 @@ ONLY_MAPS = {
 }
 
 
-def named_models(given: Sequence[str]) -> list[tuple[str, str]]:
+def named_models(entries: Sequence[str]) -> list[tuple[str, str]]:
     """Return (name, path) of arguments such as ``ours=maps`` or ``maps``; "" where only a path was
     given.
     """
-    found = []
-    for entry in given:
+    models = []
+    for entry in entries:
         name, sign, path = entry.partition("=")
         if not sign or Path(entry).exists() or not name or "/" in name or "\\" in name:
             name, path = "", entry
@@ -36,8 +36,8 @@ def named_models(given: Sequence[str]) -> list[tuple[str, str]]:
             raise UsageError(
                 f"a file is missing in {entry!r}: give a model as file or as name=file"
             )
-        found.append((name, path))
-    return found
+        models.append((name, path))
+    return models
 
 
 def holds_predictions(path: str) -> bool:
@@ -82,47 +82,50 @@ def _boxed(names: Sequence[str]) -> bool:
     return any(set(box) <= lower for _, box in BOX_LAYOUTS)
 
 
-def map_bags(models: Sequence[tuple[str, str]], given: dict[str, Any]) -> Bags:
+def map_bags(models: Sequence[tuple[str, str]], options: dict[str, Any]) -> Bags:
     """Return the bags of files of maps, with positive instances where labels have boxes."""
     from calipers.readers.bags import read_bags
     from calipers.stability.instances import instance_labels
 
     boxed = next((path for _, path in models if holds_predictions(path)), None)
     if boxed is not None:
-        hint = "calipers stability ... --references REFS says what is to be found, and what the images are"
+        hint = "give --references REFS, which define the images and what is to be found"
         if len(models) > 1 and not all(holds_predictions(path) for _, path in models):
-            hint = f"if it says what is to be found, give it as --labels {boxed}; maps and predictions do not mix"
+            hint = (
+                f"if it has the references, give it as --labels {boxed}; maps and predictions do "
+                f"not mix"
+            )
         raise InputError(
             "maps, or references too", rule="wrong-role", file=boxed, value="predictions", hint=hint
         )
     names = ("groups", "scores", "pattern", "label_pattern")
-    options = {name: given[name] for name in names}
-    bags = read_bags(models, given["labels"], normalise=given["normalise"] or "none", **options)
+    reading = {name: options[name] for name in names}
+    bags = read_bags(models, options["labels"], normalise=options["normalise"] or "none", **reading)
     if not bags.boxes:
         for name in ("rule", "coverage"):
-            if given[name] is not None:
+            if options[name] is not None:
                 raise UsageError(f"--{name} is about boxes in --labels, and there are none")
         return bags
-    return bags.with_instances(partial(instance_labels, **rule_of(given)))
+    return bags.with_instances(partial(instance_labels, **rule_of(options)))
 
 
-def rule_of(given: dict[str, Any]) -> dict[str, Any]:
+def rule_of(options: dict[str, Any]) -> dict[str, Any]:
     """Return rule and coverage of the options, as keywords."""
-    if given["coverage"] is not None and given["rule"] not in (None, "coverage"):
-        raise UsageError(f"--coverage goes with --rule coverage, not with --rule {given['rule']}")
-    if given["coverage"] is not None:
-        return {"rule": "coverage", "coverage": given["coverage"]}
-    return {"rule": given["rule"] or "any-overlap"}
+    if options["coverage"] is not None and options["rule"] not in (None, "coverage"):
+        raise UsageError(f"--coverage goes with --rule coverage, not with --rule {options['rule']}")
+    if options["coverage"] is not None:
+        return {"rule": "coverage", "coverage": options["coverage"]}
+    return {"rule": options["rule"] or "any-overlap"}
 
 
-def read_cohort(models: Sequence[tuple[str, str]], given: dict[str, Any]) -> Any:
+def read_cohort(models: Sequence[tuple[str, str]], options: dict[str, Any]) -> Any:
     """Return the cohort of references and files of predictions."""
     from calipers.readers import read
 
-    for name, said in ONLY_MAPS.items():
-        if given[name] is not None:
-            raise UsageError(f"--references is for predictions, which have no {said}")
-    if given["rule"] not in (None, "any-overlap", "centre") or given["coverage"] is not None:
+    for name, option in ONLY_MAPS.items():
+        if options[name] is not None:
+            raise UsageError(f"--references is for predictions, which have no {option}")
+    if options["rule"] not in (None, "any-overlap", "centre") or options["coverage"] is not None:
         raise UsageError("predictions are put on a grid by --rule any-overlap or centre")
     maps = next((path for _, path in models if not holds_predictions(path)), None)
     if maps is not None and Path(maps).exists():
@@ -130,23 +133,23 @@ def read_cohort(models: Sequence[tuple[str, str]], given: dict[str, Any]) -> Any
         raise InputError(
             "predictions (COCO or a table of boxes)", rule="wrong-role", file=maps, hint=hint
         )
-    named: dict[str, str] = {}
+    files: dict[str, str] = {}
     for name, path in models:
         model = name or Path(path).stem
-        if model in named:
+        if model in files:
             raise UsageError(
-                f"two models are called {model!r}; name them: first={named[model]} second={path}"
+                f"two models are called {model!r}; name them: first={files[model]} second={path}"
             )
-        named[model] = path
-    return read(given["references"], named, groups=given["groups"])
+        files[model] = path
+    return read(options["references"], files, groups=options["groups"])
 
 
-def prediction_bags(cohort: Any, given: dict[str, Any]) -> Bags:
+def prediction_bags(cohort: Any, options: dict[str, Any]) -> Bags:
     """Return the predictions of a cohort on a grid."""
     from calipers.stability.rasters import detections_as_bags
 
-    grid = grid_of(given["grid"]) or GRID[cohort.dimensions]
-    bags: Bags = detections_as_bags(cohort, grid, covers=given["rule"] or "any-overlap")
+    grid = grid_of(options["grid"]) or GRID[cohort.dimensions]
+    bags: Bags = detections_as_bags(cohort, grid, covers=options["rule"] or "any-overlap")
     return bags
 
 

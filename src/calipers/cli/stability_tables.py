@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from calipers.cli.messages import one_line
-from calipers.cli.tables import cells_of, name_of, plain_table, stdout_console
+from calipers.cli.tables import name_of, plain_table, single_cells, stdout_console
 from calipers.findings import legend
 from calipers.results import Estimate
 from calipers.stability.plan import ALL_MODELS
@@ -23,93 +23,101 @@ from calipers.statistics.weights import plural
 MEASURES = ("DICE", "Jaccard", "accuracy", "AUC")
 
 
-def print_stability(found: Any) -> None:
+def print_stability(result: Any) -> None:
     """Print the result in words, a line per score, the models against the reference, and what the
     intervals mean.
     """
-    for sentence in found.sentences():
+    for sentence in result.sentences():
         click.echo(one_line(sentence))
     console = stdout_console()
-    estimates = [found[name] for name in found.names]
-    console.print(_scores(found, estimates))
-    shown = _against(found, console)
-    units = found.plan.units
-    if found.plan.certainty.replicates and any(each.low == each.low for each in estimates):
-        level = f"{100 * found.plan.certainty.level:g} %"
-        speaks = f"they speak for {units.generalises_to()}, with these models"
+    estimates = [result[name] for name in result.names]
+    console.print(_scores(result, estimates))
+    reference_estimates = _against(result, console)
+    units, certainty = result.plan.units, result.plan.certainty
+    if certainty.replicates and any(each.low == each.low for each in estimates):
         click.echo(
-            one_line(f"{level} intervals over {units.number} {plural(units.name)}: {speaks}.")
+            one_line(
+                f"{100 * certainty.level:g} % confidence intervals, resampled by {units.name} "
+                f"(n = {units.number}); they generalise to {units.generalises_to()}, with these "
+                "models."
+            )
         )
     click.echo(
-        "Other trainings: t interval from leaving out one model at a time. SD: over images (ddof 0)."
+        "Other trainings: t interval from leaving out one model at a time. SD: over images (ddof "
+        "0)."
     )
-    for line in legend([*estimates, *shown]):
+    for line in legend([*estimates, *reference_estimates]):
         click.echo(one_line(line))
 
 
-def _scores(found: Any, estimates: Sequence[Estimate]) -> Table:
+def _scores(result: Any, estimates: Sequence[Estimate]) -> Table:
     """Return a line per score."""
-    table = plain_table(["score"], [_mean_of(found), "SD", "other trainings", "undefined pairs"])
-    for name, cells in zip(found.names, cells_of([[each] for each in estimates], ())):
-        missing = found.undefined(name)
-        pairs = name not in CALLED
-        left = found.leave_one_out(name) if pairs else None
-        other = "" if left is None else _range(left.low, left.high, left.reason)
-        counts = f"{missing.pairs} of {missing.of_pairs}" if pairs else ""
-        sd = found.sd(name)
-        table.add_row(
-            name, escape(cells[0]), "" if math.isnan(sd) else f"{sd:.3f}", escape(other), counts
-        )
+    table = plain_table(["score"], [_mean_of(result), "SD", "other trainings", "undefined pairs"])
+    for name, cell in zip(result.names, single_cells(estimates)):
+        other = counts = ""
+        if name not in CALLED:  # scores of pairs of models
+            jackknife, undefined = result.leave_one_out(name), result.undefined(name)
+            other = _range(jackknife.low, jackknife.high, jackknife.reason)
+            counts = f"{undefined.pairs} of {undefined.of_pairs}"
+        sd = result.sd(name)
+        spread = "" if math.isnan(sd) else f"{sd:.3f}"
+        table.add_row(name, escape(cell), spread, escape(other), counts)
     return table
 
 
-def _mean_of(found: Any) -> str:
+def _mean_of(result: Any) -> str:
     """Return the head of the column of means."""
-    certainty = found.plan.certainty
+    certainty = result.plan.certainty
     if not certainty.replicates:
         return "mean"
     return escape(
-        f"mean [{100 * certainty.level:g} % interval over {one_line(plural(found.plan.units.name))}]"
+        f"mean [{100 * certainty.level:g} % interval over "
+        f"{one_line(plural(result.plan.units.name))}]"
     )
 
 
-def _against(found: Any, console: Console) -> list[Estimate]:
-    """Print what every model finds of the reference, if there is one; return the estimates."""
-    local = found.localization()
+def _against(result: Any, console: Console) -> list[Estimate]:
+    """Print how well every model agrees with the reference, if there is one; return the
+    estimates.
+    """
+    local = result.localization()
     names = [name for name in MEASURES if local.has(name)]
     if not names:
         return []
     models = (*local.models, ALL_MODELS)
-    rows = [[local.get(name, model) for model in models] for name in names]
-    heads = [f"{name}, n = {row[0].n_images}" for name, row in zip(names, rows)]
+    every: list[Estimate] = []
+    heads, columns = [], []
+    for name in names:
+        estimates = [local.get(name, model) for model in models]
+        every += estimates
+        heads.append(f"{name}, n = {estimates[0].n_images}")
+        columns.append(single_cells(estimates))
     table = plain_table(["against the reference"], heads)
-    columns = [[cell for (cell,) in cells_of([[each] for each in row], ())] for row in rows]
-    for k, model in enumerate(models):
+    for model, cells in zip(models, zip(*columns)):
         if model == ALL_MODELS:
             table.add_section()
-        table.add_row(name_of(model), *(escape(column[k]) for column in columns))
+        table.add_row(name_of(model), *map(escape, cells))
     console.print(table)
-    return [estimate for row in rows for estimate in row]
+    return every
 
 
-def print_objects(found: Any) -> None:
-    """Print which references and false alarms how many detectors share."""
-    for sentence in found.sentences():
+def print_objects(result: Any) -> None:
+    """Print how many detectors share which references and false alarms."""
+    for sentence in result.sentences():
         click.echo(one_line(sentence))
-    console, of = stdout_console(), len(found.models)
-    hits, alarms = found.found_by(), found.false_alarms_by()
+    console, of = stdout_console(), len(result.models)
+    hits, alarms = result.found_by(), result.false_alarms_by()
+    shares = [each.share for each in (*hits, *alarms)]
+    cells = [escape(cell) for cell in single_cells(shares)]
+    alarm_cells = {}
+    for each, cell in zip(alarms, cells[len(hits) :]):
+        alarm_cells[each.k] = (str(each.places), cell)
     table = plain_table(["models"], ["references", "share", "places of false alarms", "share"])
-    cells = cells_of([[each.share] for each in (*hits, *alarms)], ())
-    by_k = {
-        each.k: (str(each.places), escape(cell[0]))
-        for each, cell in zip(alarms, cells[len(hits) :])
-    }
     for each, cell in zip(hits, cells):
-        table.add_row(
-            f"{each.k} of {of}", str(each.references), escape(cell[0]), *by_k.get(each.k, ("", ""))
-        )
+        others = alarm_cells.get(each.k, ("", ""))
+        table.add_row(f"{each.k} of {of}", str(each.references), cell, *others)
     console.print(table)
-    for line in legend([each.share for each in (*hits, *alarms)]):
+    for line in legend(shares):
         click.echo(one_line(line))
     click.echo("The same predictions as maps, cell by cell:")
 

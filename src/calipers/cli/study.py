@@ -25,45 +25,52 @@ WIDEST = 110
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name", metavar="NAME", required=False)
 @click.option(
-    "-o", "--output", metavar="DIR", help="Folder for page, figures and tables; new or empty."
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Folder for page, figures and tables; must be new or empty.",
 )
 @click.option(
     "--data",
     metavar="FILE|DIR",
-    help="The data of the paper, or your own; made by Calipers if left out.",
+    help="Data of the paper, or your own. Default: synthetic data.",
 )
 @click.option(
     "--predictions",
     metavar="[NAME=]FILE",
     multiple=True,
-    help="A model for the table of given predictions; may be repeated.",
+    help="A model for the table of given predictions. Repeatable.",
 )
 @click.option(
-    "--ranking", metavar="FILE", help="Ranks of algorithms by people: columns algorithm and rank."
+    "--ranking", metavar="FILE", help="Table of human ranks, with the columns algorithm and rank."
 )
 @click.option(
-    "--ood", metavar="COLUMN[=VALUE,...]", help="Which images of the data are out of distribution."
+    "--ood", metavar="COLUMN[=VALUE,...]", help="Images of the data that are out of distribution."
 )
 @click.option(
     "--runs",
     metavar="N",
     type=click.IntRange(min=2),
-    help="Per point; as in the paper if left out.",
+    help="Runs per point. Default: as in the paper.",
 )
 @click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Of all random numbers."
+    "--seed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Seed of all random numbers (0).",
 )
 @click.option(
-    "--quick", is_flag=True, help="Coarse grids and little data: to try it out, not to cite."
+    "--quick", is_flag=True, help="Coarse grids and little data: for a trial, not for citing."
 )
 @click.option(
     "--force",
     is_flag=True,
-    help="Allow a DIR that holds something; an earlier study in it is replaced.",
+    help="Allow a DIR that is not empty; an earlier study in it is replaced.",
 )
 @output_options
-def study(name: str | None, **given: Any) -> None:
-    """Run a published experiment from end to end, and say of every claim whether it held.
+def study(name: str | None, **options: Any) -> None:
+    """Reproduce a published experiment from end to end, and check every claim.
 
     Without NAME, list the studies. Figures (SVG; PDF with the extra mpl), tables and one page go to
     DIR.
@@ -79,29 +86,29 @@ def study(name: str | None, **given: Any) -> None:
     from calipers.studies import run_study
 
     if name is None:
-        _list(as_json=given["as_json"])
+        _list(as_json=options["as_json"])
         return
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
-    predictions = named_files(given["predictions"])
-    if given["output"] is not None:
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    predictions = named_files(options["predictions"])
+    if options["output"] is not None:
         from calipers.results.files import check_folder
 
-        inputs = (*filter(None, (given["data"], given["ranking"])), *predictions.values())
-        check_folder(given["output"], force=given["force"], inputs=inputs)
+        inputs = (*filter(None, (options["data"], options["ranking"])), *predictions.values())
+        check_folder(options["output"], force=options["force"], inputs=inputs)
     result = run_study(
         name,
-        data=given["data"],
+        data=options["data"],
         predictions=predictions,
-        ranking=given["ranking"],
-        ood=given["ood"],
-        runs=given["runs"],
-        seed=given["seed"],
-        quick=given["quick"],
+        ranking=options["ranking"],
+        ood=options["ood"],
+        runs=options["runs"],
+        seed=options["seed"],
+        quick=options["quick"],
         progress=narrator.whole(),
     )
     narrator.warn(result.warnings)
-    page = _write(result, given, narrator) if given["output"] is not None else None
-    if given["as_json"]:
+    page = _write(result, options, narrator) if options["output"] is not None else None
+    if options["as_json"]:
         click.echo(json.dumps({**result.as_dict(), "page": page}, allow_nan=False))
         return
     _print(result)
@@ -127,12 +134,12 @@ def _list(*, as_json: bool) -> None:
     click.echo("Run one with: calipers study NAME -o DIR")
 
 
-def _write(result: StudyResult, given: dict[str, Any], narrator: Narrator) -> str:
+def _write(result: StudyResult, options: dict[str, Any], narrator: Narrator) -> str:
     from calipers.studies.writing import write_study
 
     command = click.get_current_context().obj or ()
     files = write_study(
-        result, given["output"], force=given["force"], command=command, step=narrator.doing
+        result, options["output"], force=options["force"], command=command, step=narrator.doing
     )
     return str(files[0])
 

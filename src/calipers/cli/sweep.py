@@ -14,11 +14,17 @@ from calipers.cli.evaluate import chosen_protocol
 from calipers.cli.narration import Narrator
 from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
 from calipers.errors import InputError, UsageError
-from calipers.results.files import check_folder, staged_folder, write_atomically
+from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
 
-OVER = "threshold=0.1:0.9:0.1, criterion=box-iou,iop or position-noise.sigma=0:2:0.25; one or two of them."
-METRIC = "A metric of the protocol; those of its headline that the choice applies to if left out."
-ALWAYS = "A corruption that the oracle always has; it comes last."
+OVER = (
+    "threshold=0.1:0.9:0.1, criterion=box-iou,iop or position-noise.sigma=0:2:0.25; one or two of "
+    "them."
+)
+METRIC = "A metric of the protocol. Default: those of its headline that the choice applies to."
+ALWAYS = "A corruption that is always applied, after the others."
+
+
+FIGURE = re.compile(r"sweep-[0-9].*\.svg")  # figures of an earlier sweep
 MOST = 10_000
 
 
@@ -31,16 +37,16 @@ MOST = 10_000
     "-o",
     "--output",
     metavar="DIR",
-    help="Folder for sweep.json, sweep.csv and figures; new or empty.",
+    help="Folder for sweep.json, sweep.csv and figures; must be new or empty.",
 )
-@click.option("--preset", metavar="NAME", help="overview if left out.")
-@click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset.")
+@click.option("--preset", metavar="NAME", help="Preset. Default: overview.")
+@click.option("--protocol", metavar="FILE", help="Protocol file (TOML) instead of a preset.")
 @click.option(
     "--runs",
     metavar="N",
     type=click.IntRange(min=1),
     default=5,
-    help="Of an oracle at every point (5).",
+    help="Runs of an oracle at every point (5).",
 )
 @click.option("--with", "always", metavar="KIND", multiple=True, help=ALWAYS)
 @click.option(
@@ -48,17 +54,16 @@ MOST = 10_000
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Of oracles and intervals (0).",
+    help="Seed of oracles and intervals (0).",
 )
-@click.option("--no-ci", is_flag=True, help="No intervals of models.")
+@click.option("--no-ci", is_flag=True, help="Compute no intervals of models.")
 @click.option(
-    "--force", is_flag=True, help="Allow a DIR that holds something; a sweep in it is replaced."
+    "--force", is_flag=True, help="Allow a DIR that is not empty; a sweep in it is replaced."
 )
 @reading_options
 @output_options
-def sweep(references: str, predictions: tuple[str, ...], **given: Any) -> None:
-    """Say how metrics depend on one or two choices: thresholds, criteria, score cuts, the strength
-    of a corruption.
+def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None:
+    """Show how metrics depend on one or two choices, such as a threshold or a known error.
 
     Choices of the protocol (threshold, score_cut, least_area, max_dets, criterion, assignment,
     interpolation, average, classes, ties) are swept for the models of PREDS. The strength of a
@@ -73,73 +78,71 @@ def sweep(references: str, predictions: tuple[str, ...], **given: Any) -> None:
     from calipers.sensitivity import sweep as run
     from calipers.sensitivity.choices import check_choice, is_corruption
 
-    narrator = Narrator(quiet=given["quiet"] or given["as_json"])
-    over, files = choices_of(given["over"]), named_files(predictions)
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    over, files = choices_of(options["over"]), named_files(predictions)
     for name, values in over.items():
-        check_choice(name, values)  # told before anything is read
-    protocol = chosen_protocol(given, default="overview")
-    metrics = chosen_metrics(protocol, given["metrics"], over)
-    inputs = (
-        references,
-        *files.values(),
-        *(given[key] for key in ("groups", "protocol") if given[key]),
-    )
-    if given["output"] is not None:
-        check_output(given["output"], given["force"], inputs)
+        check_choice(name, values)  # errors are reported before anything is read
+    protocol = chosen_protocol(options, default="overview")
+    metrics = chosen_metrics(protocol, options["metrics"], over)
+    if options["output"] is not None:
+        others = [options[key] for key in ("groups", "protocol") if options[key]]
+        check_output(options["output"], options["force"], (references, *files.values(), *others))
     oracle = any(is_corruption(name) for name in over)
-    cohort = read(references, files, **reading_arguments(given))
+    cohort = read(references, files, **reading_arguments(options))
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references; protocol {protocol.name}"
     )
     if oracle and files:
         narrator.warn(
             [
-                f"{', '.join(files)} are not used: the strength of a corruption is swept for an oracle"
+                f"{', '.join(files)} are not used: the strength of a corruption is swept for an "
+                f"oracle"
             ]
         )
     narrator.warn(cohort.intake.notes)
-    found = run(
+    result = run(
         cohort,
         metrics,
         over,
         protocol=protocol,
-        runs=given["runs"],
-        seed=given["seed"],
-        ci=not given["no_ci"],
-        with_=given["always"],
+        runs=options["runs"],
+        seed=options["seed"],
+        ci=not options["no_ci"],
+        with_=options["always"],
         progress=narrator.steps("runs") if oracle else narrator.steps("matching", "resampling"),
     )
-    if given["output"]:
-        write(found, Path(given["output"]))
-    if given["as_json"]:
-        click.echo(found.to_json())
+    if options["output"]:
+        write(result, Path(options["output"]))
+    if options["as_json"]:
+        click.echo(result.to_json())
         return
     from calipers.cli.sweep_tables import print_sweep
 
-    print_sweep(found)
-    if given["output"]:
-        narrator.say(f"written: {given['output']}")
+    print_sweep(result)
+    if options["output"]:
+        narrator.say(f"written: {options['output']}")
 
 
-def choices_of(given: tuple[str, ...]) -> dict[str, list[float | str]]:
-    """Return name -> values of ``threshold=0.1:0.9:0.1`` and ``criterion=box-iou,iop``."""
-    found: dict[str, list[float | str]] = {}
-    for entry in given:
+def choices_of(entries: tuple[str, ...]) -> dict[str, list[float | str]]:
+    """Return name -> values of entries such as ``threshold=0.1:0.9:0.1`` and
+    ``criterion=box-iou,iop``.
+    """
+    choices: dict[str, list[float | str]] = {}
+    for entry in entries:
         name, sign, text = (part.strip() for part in entry.partition("="))
         if not (name and sign and text):
             raise UsageError(
                 f"--over takes CHOICE=VALUES, such as threshold=0.1:0.9:0.1, not {entry!r}"
             )
-        if name in found:
+        if name in choices:
             raise UsageError(
                 f"--over is given twice for {name!r}: write all its values in one list"
             )
-        found[name] = (
-            _span(text, entry)
-            if ":" in text
-            else [_value(part.strip(), entry) for part in text.split(",")]
-        )
-    return found
+        if ":" in text:
+            choices[name] = _span(text, entry)
+        else:
+            choices[name] = [_value(part.strip(), entry) for part in text.split(",")]
+    return choices
 
 
 def _span(text: str, entry: str) -> list[float | str]:
@@ -167,23 +170,23 @@ def _value(text: str, entry: str) -> float | str:
 
 
 def chosen_metrics(
-    protocol: Any, given: tuple[str, ...], over: dict[str, list[float | str]]
+    protocol: Any, names: tuple[str, ...], over: dict[str, list[float | str]]
 ) -> list[str]:
     """Return the metrics that were named; else those of the headline that the choices apply to."""
     from calipers import registry
     from calipers.sensitivity.choices import OWN, is_corruption
 
-    if given:
-        return list(dict.fromkeys(protocol.only([name]).metrics[0].name for name in given))
+    if names:
+        return list(dict.fromkeys(protocol.only([name]).metrics[0].name for name in names))
     kinds = {plan.name: plan.kind for plan in protocol.metrics}
-    chosen = list(protocol.headline or kinds)
+    metrics = list(protocol.headline or kinds)
     if any(not is_corruption(name) and name not in OWN for name in over):
-        chosen = [name for name in chosen if not registry.own_matching(kinds[name])]
-    if not chosen:
+        metrics = [name for name in metrics if not registry.own_matching(kinds[name])]
+    if not metrics:
         raise UsageError(
             f"no metric in the headline of {protocol.name} to sweep: name one with --metric"
         )
-    return chosen
+    return metrics
 
 
 def check_output(output: str, force: bool, inputs: tuple[str, ...]) -> None:
@@ -196,18 +199,16 @@ def check_output(output: str, force: bool, inputs: tuple[str, ...]) -> None:
         raise InputError("a folder for a sweep", rule="output-exists", file=output, hint=hint)
 
 
-def write(found: Any, folder: Path) -> None:
+def write(result: Any, folder: Path) -> None:
     """Write document, rows and figures together, or nothing."""
     from calipers.plots.svg import svg
     from calipers.plots.sweeps import sweep_figures
-    from calipers.results.delimited import delimited
+    from calipers.results.delimited import columns_of, delimited
 
-    rows = found.rows()
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
-    earlier = [path.name for path in folder.glob("sweep-[0-9]*.svg")] if folder.is_dir() else []
+    earlier = files_of(folder, FIGURE)
     with staged_folder(folder, ("sweep.json", "sweep.csv", *earlier)) as stage:
-        write_atomically(stage / "sweep.json", found.to_json() + "\n")
-        write_atomically(stage / "sweep.csv", delimited(columns))
-        for k, (name, figure) in enumerate(sweep_figures(found).items(), start=1):
+        write_atomically(stage / "sweep.json", result.to_json() + "\n")
+        write_atomically(stage / "sweep.csv", delimited(columns_of(result.rows())))
+        for k, (name, figure) in enumerate(sweep_figures(result).items(), start=1):
             word = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:60]
             write_atomically(stage / f"sweep-{k}-{word}.svg", svg(figure, standalone=True))

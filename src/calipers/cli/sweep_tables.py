@@ -10,63 +10,54 @@ from rich.console import Console
 from rich.text import Text
 
 from calipers.cli.messages import one_line
-from calipers.cli.tables import Line, grid, stdout_console
+from calipers.cli.tables import TableLine, grid, stdout_console
 from calipers.plots.sweep_words import at, short
 from calipers.plots.sweeps import sweep_figures
-from calipers.results.digits import shown
+from calipers.results.digits import short_number
 from calipers.sensitivity.swept import Sweep, SweepAxis
 
 MOST_ROWS = 40
 
 
 def print_sweep(sweep: Sweep) -> None:
-    """Print a table per figure, what each says in words, and what stands behind the numbers."""
+    """Print a table per figure, its finding in words, and the numbers behind it."""
     console = stdout_console()
+    axis = short(sweep.axes[0])
     if len(sweep.axes) == 2:
         _two(sweep, console)
     elif len(sweep.models) > 1:
         for metric in sweep.metrics:
-            _one(
-                sweep,
-                console,
-                f"{sweep.said(metric)} at {short(sweep.axes[0])}",
-                [(m, metric) for m in sweep.models],
-            )
+            series = [(model, metric) for model in sweep.models]
+            _one(sweep, console, f"{sweep.said(metric)} at {axis}", series)
     else:
-        _one(
-            sweep,
-            console,
-            short(sweep.axes[0]),
-            [(sweep.models[0], metric) for metric in sweep.metrics],
-        )
-    said = [f"{figure.title}." for figure in sweep_figures(sweep).values()]
-    behind = (
-        f"n = {sweep.n_images} images, {sweep.n_references} references; protocol {sweep.protocol}."
-    )
-    band = (
-        f"After ±: {sweep.band}."
-        if sweep.of_oracle
-        else f"In brackets: {sweep.band}, each point by itself."
-    )
-    band = "" if sweep.band == "none" else band
-    for sentence in (*dict.fromkeys(said), behind, band):
-        if sentence:
-            console.print(Text(one_line(sentence)), soft_wrap=True)
+        _one(sweep, console, axis, [(sweep.models[0], metric) for metric in sweep.metrics])
+    sentences = dict.fromkeys(f"{figure.title}." for figure in sweep_figures(sweep).values())
+    numbers = f"n = {sweep.n_images} images, {sweep.n_references} references"
+    sentences[f"{numbers}; protocol {sweep.protocol}."] = None
+    if sweep.band != "none":
+        band = f"In brackets: pointwise {sweep.band}."
+        if sweep.of_oracle:
+            band = f"After ±: {sweep.band}."
+        sentences[band] = None
+    for sentence in sentences:
+        console.print(Text(one_line(sentence)), soft_wrap=True)
 
 
 def _one(sweep: Sweep, console: Console, first: str, series: Sequence[tuple[str, str]]) -> None:
     """Print a line per value and a column per series: models, or metrics of one."""
     by_model = len(sweep.models) > 1
-    names = [model if by_model else sweep.said(metric) for model, metric in series]
-    tables = [sweep.line(metric, model) for model, metric in series]
+    names, curves = [], []
+    for model, metric in series:
+        names.append(model if by_model else sweep.said(metric))
+        curves.append(sweep.line(metric, model))
     axis = sweep.axes[0]
     cell = _spread if sweep.of_oracle else _interval
-    lines = [
-        Line(_word(axis, k), [cell(t[0][k], t[1][k], t[2][k]) for t in tables], ())
-        for k in _shown(axis)
-    ]
+    lines = []
+    for k in _table_rows(axis):
+        cells = [cell(value[k], low[k], high[k]) for value, low, high in curves]
+        lines.append(TableLine(_word(axis, k), cells, ()))
     console.print(grid(console, first, names, lines, series="model" if by_model else "metric"))
-    _more(axis, console)
+    _print_omitted(axis, console)
 
 
 def _two(sweep: Sweep, console: Console) -> None:
@@ -77,34 +68,23 @@ def _two(sweep: Sweep, console: Console) -> None:
     cell = _spread if sweep.of_oracle else _interval
     head = [at(columns, k) for k in range(len(columns.values))]
     for model in sweep.models:
+        of = f" of {model}" if len(sweep.models) > 1 else ""
         for metric in sweep.metrics:
             value, low, high = sweep.line(metric, model)
-            lines = [
-                Line(
-                    _word(rows, i),
-                    [cell(value[i, j], low[i, j], high[i, j]) for j in range(len(head))],
-                    (),
-                )
-                for i in _shown(rows)
-            ]
-            of = f" of {model}" if len(sweep.models) > 1 else ""
-            console.print(
-                grid(
-                    console,
-                    f"{sweep.said(metric)}{of} at {short(rows)}",
-                    head,
-                    lines,
-                    series=short(columns),
-                )
-            )
-            _more(rows, console)
+            lines = []
+            for i in _table_rows(rows):
+                cells = [cell(value[i, j], low[i, j], high[i, j]) for j in range(len(head))]
+                lines.append(TableLine(_word(rows, i), cells, ()))
+            first = f"{sweep.said(metric)}{of} at {short(rows)}"
+            console.print(grid(console, first, head, lines, series=short(columns)))
+            _print_omitted(rows, console)
 
 
-def _shown(axis: SweepAxis) -> range:
+def _table_rows(axis: SweepAxis) -> range:
     return range(min(len(axis.values), MOST_ROWS))
 
 
-def _more(axis: SweepAxis, console: Console) -> None:
+def _print_omitted(axis: SweepAxis, console: Console) -> None:
     if len(axis.values) > MOST_ROWS:
         console.print(f"... and {len(axis.values) - MOST_ROWS} more values, see --json or -o")
 
@@ -117,10 +97,12 @@ def _word(axis: SweepAxis, k: int) -> str:
 def _interval(value: float, low: float, high: float) -> str:
     if math.isnan(value):
         return "undefined"
-    return shown(value) + ("" if math.isnan(low) else f" [{shown(low)}, {shown(high)}]")
+    return short_number(value) + (
+        "" if math.isnan(low) else f" [{short_number(low)}, {short_number(high)}]"
+    )
 
 
 def _spread(value: float, low: float, high: float) -> str:
     if math.isnan(value):
         return "undefined"
-    return shown(value) + ("" if math.isnan(low) else f" ± {shown((high - low) / 2)}")
+    return short_number(value) + ("" if math.isnan(low) else f" ± {short_number((high - low) / 2)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates as tables in the terminal."""
+"""Estimates as tables in the terminal: the tables of `evaluate`, and parts that others share."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from rich import box
 from rich.console import Console
@@ -18,7 +19,7 @@ from calipers.cli.messages import one_line
 from calipers.evaluation import Evaluation
 from calipers.findings import legend, marks_of, same_for_all, speaks_for, without_interval
 from calipers.results import Estimate
-from calipers.results.digits import shown
+from calipers.results.digits import short_number
 
 MOST_CLASSES = 12
 UNLIMITED = 400
@@ -28,7 +29,7 @@ COUNTS = "error-types.count."  # metrics whose values are whole numbers
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TableLine:
     """What a table says about one thing: a cell for every column, and the numbers behind them."""
 
     name: str
@@ -43,24 +44,25 @@ def print_evaluation(evaluation: Evaluation) -> None:
     from calipers.cli.groups import print_groups
 
     console = stdout_console()
-    shown = [
-        metric for metric in evaluation.protocol.headline if metric in evaluation.metrics_per_class
-    ]
-    every, said = _metrics(evaluation, console)
-    if 1 < len(evaluation.cohort.classes) <= MOST_CLASSES and shown:
-        every += _classes(evaluation, shown[0], every, console)
+    per_class = evaluation.metrics_per_class
+    headline = [metric for metric in evaluation.protocol.headline if metric in per_class]
+    every, numbers_sentence = _metrics(evaluation, console)
+    if 1 < len(evaluation.cohort.classes) <= MOST_CLASSES and headline:
+        every += _classes(evaluation, headline[0], every, console)
     every += print_groups(evaluation, every, console)
-    for sentence in (said, speaks_for(evaluation.statistics, every), *legend(every)):
+    intervals = speaks_for(evaluation.statistics, every)
+    for sentence in (numbers_sentence, intervals, *legend(every)):
         if sentence:
             console.print(Text(one_line(sentence)), soft_wrap=True)
 
 
 def _metrics(evaluation: Evaluation, console: Console) -> tuple[list[Estimate], str]:
-    """Print all metrics; return what was shown, and the numbers behind all of it in words."""
-    rows = [
-        [evaluation.get(metric, model=model) for model in evaluation.models]
-        for metric in evaluation.metrics
-    ]
+    """Print all metrics; return the printed estimates, and the numbers behind all of them in
+    words.
+    """
+    rows = []
+    for metric in evaluation.metrics:
+        rows.append([evaluation.get(metric, model=model) for model in evaluation.models])
     behind = {
         "images": [row[0].n_images for row in rows],
         "references": [row[0].n_references for row in rows],
@@ -69,12 +71,11 @@ def _metrics(evaluation: Evaluation, console: Console) -> tuple[list[Estimate], 
     numbers = list(zip(*varying.values())) or [()] * len(rows)
     counts = {row.metric for row in evaluation.rows if row.metric_id.startswith(COUNTS)}
     cells = cells_of(rows, (), [metric in counts for metric in evaluation.metrics])
-    lines = [Line(*entry) for entry in zip(evaluation.metrics, cells, numbers)]
+    lines = [TableLine(*entry) for entry in zip(evaluation.metrics, cells, numbers)]
     console.print(grid(console, "metric", evaluation.models, lines, list(varying)))
-    same = ", ".join(
-        f"{numbers[0]} {name}" for name, numbers in behind.items() if name not in varying
-    )
-    return [estimate for row in rows for estimate in row], f"n = {same} in all." if same else ""
+    same = [f"{behind[name][0]} {name}" for name in behind if name not in varying]
+    sentence = f"n = {', '.join(same)} in all." if same else ""
+    return list(chain.from_iterable(rows)), sentence
 
 
 def _classes(
@@ -82,26 +83,25 @@ def _classes(
 ) -> list[Estimate]:
     """Print one metric per class."""
     classes = evaluation.cohort.classes
-    rows = [
-        [evaluation.get(metric, model=model, label=label) for model in evaluation.models]
-        for label in classes
-    ]
-    cells = cells_of(rows, above)
-    lines = [
-        Line(name, of_class, (row[0].n_references,))
-        for name, of_class, row in zip(classes, cells, rows)
-    ]
+    rows = []
+    for label in classes:
+        rows.append(
+            [evaluation.get(metric, model=model, label=label) for model in evaluation.models]
+        )
+    lines = []
+    for name, cells, row in zip(classes, cells_of(rows, above), rows):
+        lines.append(TableLine(name, cells, (row[0].n_references,)))
     console.print(grid(console, f"{metric} of", evaluation.models, lines, ("references",)))
-    return [estimate for row in rows for estimate in row]
+    return list(chain.from_iterable(rows))
 
 
 def grid(
     console: Console,
     first: str,
     models: Sequence[str],
-    lines: Sequence[Line],
+    lines: Sequence[TableLine],
     numbers: Sequence[str] = (),
-    below: Sequence[Line] = (),
+    below: Sequence[TableLine] = (),
     series: str = "model",
 ) -> Table:
     """Return a line per thing and a column per model (or other series); if that is too wide, a line
@@ -133,25 +133,33 @@ def cells_of(
     """Return value and interval of estimates, values right-aligned; rows of *counts* have values
     without decimals.
 
-    Why there is no interval is said, unless that holds for all, including the estimates in tables
-    above.
+    A cell says why it has no interval, unless the reason is the same for all, including the
+    estimates in tables above.
     """
-    every = [estimate for row in rows for estimate in row]
-    width = max(len(shown(estimate.value)) for estimate in every)
+    every = list(chain.from_iterable(rows))
+    width = max(len(short_number(estimate.value)) for estimate in every)
     say_why = not same_for_all([*above, *every])
-    whole = counts or [False] * len(rows)
-    return [
-        [_cell(each, width, say_why=say_why, count=count) for each in row]
-        for row, count in zip(rows, whole)
-    ]
+    cells = []
+    for row, count in zip(rows, counts or [False] * len(rows)):
+        cells.append([_cell(each, width, say_why=say_why, count=count) for each in row])
+    return cells
+
+
+def single_cells(estimates: Sequence[Estimate]) -> list[str]:
+    """Return the cells of one column of estimates."""
+    rows = [[estimate] for estimate in estimates]
+    return [cell for (cell,) in cells_of(rows, ())]
 
 
 def _cell(estimate: Estimate, width: int, *, say_why: bool, count: bool = False) -> str:
     if math.isnan(estimate.value):
         return str(estimate.reason).replace("_", " ")
-    value = (f"{estimate.value:.0f}" if count else shown(estimate.value)).rjust(width)
+    value = (f"{estimate.value:.0f}" if count else short_number(estimate.value)).rjust(width)
     if not math.isnan(estimate.low):
-        return f"{value} [{shown(estimate.low)}, {shown(estimate.high)}]{marks_of(estimate)}"
+        return (
+            f"{value} [{short_number(estimate.low)}, "
+            f"{short_number(estimate.high)}]{marks_of(estimate)}"
+        )
     why = without_interval(estimate) if say_why else ""
     return f"{value} ({one_line(why)})" if why else value
 
@@ -178,12 +186,13 @@ def plain_table(left: Sequence[str], right: Sequence[str]) -> Table:
 
 
 def stdout_console() -> Console:
-    """Return where tables are printed; a file or a pipe has no width, so that no name is cut there."""
-    return Console(
-        file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNLIMITED
-    )
+    """Return the console for tables; a file or a pipe has no width, so that no name is cut
+    there.
+    """
+    width = None if sys.stdout.isatty() else UNLIMITED
+    return Console(file=sys.stdout, highlight=False, width=width)
 
 
 def name_of(text: str) -> str:
-    """Return a name as a cell: short, and without anything that drives a terminal."""
+    """Return a name as a cell: short, and without control characters."""
     return escape(one_line(text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frame of a page that answers one question: the answer first, then what shows it, then how to
-get it again.
+"""The frame of a page that answers one question: the answer, the evidence, and how to reproduce it.
+
+Pages of a multiverse, a stability analysis and monitors are made with it; they pass HTML in and get
+the whole page back. The page of an evaluation has its own frame in `page`.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ def answer_page(
     Parameters
     ----------
     title, opening
-        The question, and what it was asked of; escaped here.
+        The question, and the data it was asked about; escaped here.
     answer
         The section ``content`` as HTML.
     parts
@@ -44,13 +46,16 @@ def answer_page(
     """
     from calipers import __version__
 
-    kept = [part for part in parts if part[2]]
-    links = "".join(f'<li><a href="#{name}">{text(words)}</a></li>' for name, words, _ in kept)
-    sections = "\n".join(markup.section(*part) for part in kept)
+    links, sections = "", []
+    for name, heading, inner in parts:
+        if inner:
+            links += f'<li><a href="#{name}">{text(heading)}</a></li>'
+            sections.append(markup.section(name, heading, inner))
+    all_sections = "\n".join(sections)
     body = (
         f'<header><h1>{text(title)}</h1>\n<p class="soft">{text(opening)}</p></header>\n'
-        f'<nav aria-label="Sections"><ul><li><a href="#content">{text(first)}</a></li>{links}</ul></nav>\n'
-        f"<main>\n{answer}\n{sections}\n</main>\n"
+        f'<nav aria-label="Sections"><ul><li><a href="#content">{text(first)}</a></li>'
+        f"{links}</ul></nav>\n<main>\n{answer}\n{all_sections}\n</main>\n"
         f"<footer>Made with Calipers {text(__version__)}. Not a medical device.</footer>"
     )
     return document(title, body, skip=skip, styles=styles)
@@ -59,45 +64,44 @@ def answer_page(
 def answer_section(verdict: str, inner: str) -> str:
     """Return the section ``content``: a verdict, escaped here, and HTML below it."""
     return (
-        '<section id="content" aria-labelledby="content-title" tabindex="-1"><h2 id="content-title">The answer</h2>'
+        '<section id="content" aria-labelledby="content-title" tabindex="-1">'
+        '<h2 id="content-title">The answer</h2>'
         f'<p class="verdict">{text(verdict)}</p>{inner}</section>'
     )
 
 
 def further(sentences: Sequence[str]) -> str:
     """Return sentences as the list below a verdict."""
-    return (
-        '<ul class="further">'
-        + "".join(f"<li>{text(sentence)}</li>" for sentence in sentences)
-        + "</ul>"
-    )
+    entries = "".join(f"<li>{text(sentence)}</li>" for sentence in sentences)
+    return f'<ul class="further">{entries}</ul>'
 
 
-def paired(blocks: Sequence[str]) -> str:
+def in_pairs(blocks: Sequence[str]) -> str:
     """Return figures, two in a row where there is room."""
-    return "\n".join(
-        f'<div class="pair">{"".join(blocks[k : k + 2])}</div>' for k in range(0, len(blocks), 2)
-    )
+    pairs = []
+    for k in range(0, len(blocks), 2):
+        pairs.append(f'<div class="pair">{"".join(blocks[k : k + 2])}</div>')
+    return "\n".join(pairs)
 
 
-def reproduced(command: Sequence[str], settings: Mapping[str, Any] | None = None) -> str:
+def reproduce_block(command: Sequence[str], settings: Mapping[str, Any] | None = None) -> str:
     """Return the command, and a table of versions and settings, as HTML."""
     from calipers import __version__
 
     facts = {"calipers": __version__, **environment(), **(settings or {})}
     rows = tuple((name, str(value)) for name, value in facts.items())
-    asked = f"<pre>{text(shlex.join(command))}</pre>" if command else ""
-    return asked + data_table(Table(("what", "value"), rows), "table-run", "The run")
+    command_line = f"<pre>{text(shlex.join(command))}</pre>" if command else ""
+    return command_line + data_table(Table(("what", "value"), rows), "table-run", "The run")
 
 
 def made_by(command: Sequence[str]) -> dict[str, Any]:
-    """Return for a JSON document by which command, where and when it was made."""
-    ended = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return {"command": list(command), "environment": environment(), "ended": ended}
+    """Return the command, the environment and the time of a run, for a JSON document."""
+    end = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"command": list(command), "environment": environment(), "ended": end}
 
 
 def as_bytes(content: str) -> bytes:
-    """Return text as UTF-8; half a surrogate pair in a name, which has no bytes, becomes a question
+    """Return text as UTF-8; half a surrogate pair in a name has no bytes and becomes a question
     mark.
     """
     return content.encode("utf-8", "replace")

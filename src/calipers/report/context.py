@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sections of the page share, made once: the evaluation, its comparisons, its pictures."""
+"""What the sections of the page share, computed once: the evaluation, comparisons, and pictures.
+
+`context_of` takes an evaluation and returns a `Context`; `Evaluation.report` calls it, and every
+section of the page reads from it.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +18,10 @@ from calipers.metrics.contract import MetricPlan
 from calipers.monitors import MonitorEvaluation
 from calipers.pictures.album import Album, album
 from calipers.plots.forests import headline_of
-from calipers.report.monitors_names import bearable_monitors
-from calipers.report.naming import bearable
+from calipers.report.monitors_names import monitors_with_display_names
+from calipers.report.naming import with_display_names
 from calipers.report.order import by_value
-from calipers.report.redaction import redacted
+from calipers.report.redaction import redact_ids
 from calipers.results.comparison import Comparison
 from calipers.results.pictures import Slices
 from calipers.results.provenance import sha256_of
@@ -40,21 +44,21 @@ Step = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Context:
-    """An evaluation and everything else that the page tells of it."""
+    """An evaluation and everything else that the page shows about it."""
 
     evaluation: Evaluation
     at_one: Evaluation | None  # sensitivity at one false alarm per image
     duel: Comparison | None  # its best model against the others
     comparison: Comparison | None  # the headline metrics
-    ranking: Ranking | None  # how firmly the order of three models or more stands
+    ranking: Ranking | None  # how stable the order of three or more models is
     album: Album | None
     command: tuple[str, ...]
     protocol_hash: str
     result_hash: str  # as in run.json; "" if ids are replaced
     hidden: bool  # ids are replaced, pictures left out
-    multiverse: Multiverse | None = None  # if it was asked for
-    stability: ObjectStability | None = None  # if it was asked for
-    monitor: MonitorEvaluation | None = None  # if one was given
+    multiverse: Multiverse | None = None  # only on request
+    stability: ObjectStability | None = None  # only on request
+    monitor: MonitorEvaluation | None = None  # only on request
 
 
 def context_of(
@@ -69,52 +73,71 @@ def context_of(
     monitor: MonitorEvaluation | None = None,
     step: Step = lambda name: None,
 ) -> Context:
-    """Work out what the page needs beyond the rows of the evaluation."""
+    """Compute what the page needs beyond the rows of the evaluation."""
     if redact and images is not None:
         raise UsageError("--redact leaves pictures out, so it cannot be used with --images")
-    watched = None if monitor is None else bearable_monitors(_of_these(monitor, evaluation))
-    document = evaluation.protocol.as_dict()
-    rows = [] if redact else [row.as_dict() for row in evaluation.rows]
-    hashes = _hash(document), "" if redact else _hash({"protocol": document, "rows": rows})
-    evaluation = bearable(redacted(evaluation) if redact else evaluation)
+    monitors = None
+    if monitor is not None:
+        monitors = monitors_with_display_names(_of_these(monitor, evaluation))
+    # The hashes are those of run.json, so they are taken before any name is shortened or masked.
+    protocol_hash, result_hash = _hashes(evaluation, redact=redact)
+    if redact:
+        evaluation = redact_ids(evaluation)
+    evaluation = with_display_names(evaluation)
+
     step("comparing models")
     at_one = sensitivity_at_one_alarm(evaluation)
-    duel = _compared(at_one, ONE_ALARM) if at_one is not None else None
-    comparison = _compared(evaluation, None)
+    duel = None
+    if at_one is not None:
+        duel = _comparison_of(at_one, ONE_ALARM)
+    comparison = _comparison_of(evaluation, None)
+
     step("pictures")
-    shown = _album(evaluation, images) if pictures and not redact else None
-    order, words = (
-        _ranked(evaluation) if comparison is not None else None,
-        () if redact else tuple(command),
-    )
+    image_album = None
+    if pictures and not redact:
+        image_album = _album(evaluation, images)
+    ranking = None
+    if comparison is not None:
+        ranking = _ranking_of(evaluation)
+
+    multiverse_result = None
     if multiverse:
         step("multiverse")
-    found = (
-        multiverse_of(evaluation.cohort, replicates=REPLICATES if evaluation.ci else 0)
-        if multiverse
-        else None
-    )
+        replicates = REPLICATES if evaluation.ci else 0
+        multiverse_result = multiverse_of(evaluation.cohort, replicates=replicates)
+    objects = None
     if stability:
         step("stability")
-    objects = stability_of(evaluation) if stability else None
+        objects = stability_of(evaluation)
     return Context(
         evaluation,
         at_one,
         duel,
         comparison,
-        order,
-        shown,
-        words,
-        *hashes,
+        ranking,
+        image_album,
+        # A command names files, and names of files can name patients.
+        () if redact else tuple(command),
+        protocol_hash,
+        result_hash,
         redact,
-        found,
+        multiverse_result,
         objects,
-        watched,
+        monitors,
     )
 
 
+def _hashes(evaluation: Evaluation, *, redact: bool) -> tuple[str, str]:
+    """Return the hashes of the protocol and of the result; "" for a result with masked ids."""
+    protocol = evaluation.protocol.as_dict()
+    if redact:
+        return _hash(protocol), ""
+    rows = [row.as_dict() for row in evaluation.rows]
+    return _hash(protocol), _hash({"protocol": protocol, "rows": rows})
+
+
 def stability_of(evaluation: Evaluation) -> ObjectStability:
-    """Return what the models find object by object, under the matching and the statistics of the
+    """Return which objects the models find, with the matching and the statistics of the
     protocol.
     """
     protocol, view = evaluation.protocol, evaluation.protocol.matching
@@ -131,33 +154,35 @@ def stability_of(evaluation: Evaluation) -> ObjectStability:
 
 
 def _of_these(monitor: MonitorEvaluation, evaluation: Evaluation) -> MonitorEvaluation:
-    """Return the monitors if they watch a model of the evaluation on its images."""
+    """Return the monitors; raise if they watch another model or other images."""
     if monitor.scope.model not in evaluation.models:
-        known = did_you_mean(monitor.scope.model, evaluation.models)
+        suggestion = did_you_mean(monitor.scope.model, evaluation.models)
         raise UsageError(
-            f"the monitors watch {monitor.scope.model!r}, which is not evaluated here; {known}"
+            f"the monitors watch {monitor.scope.model!r}, which is not evaluated here; {suggestion}"
         )
-    strange = set(monitor.scope.images) - set(evaluation.cohort.images.ids)
-    if strange:
+    unknown_images = set(monitor.scope.images) - set(evaluation.cohort.images.ids)
+    if unknown_images:
         raise UsageError(
-            f"the monitors watch {len(strange)} images that are not evaluated here, such as {min(strange)!r}; make "
-            "their scope with scope_scores of the same cohort"
+            f"the monitors watch {len(unknown_images)} images that are not evaluated here, such as "
+            f"{min(unknown_images)!r}; make their scope with scope_scores of the same cohort"
         )
     return monitor
 
 
 def slices_of(evaluation: Evaluation, images: Path | None = None) -> Slices | None:
-    """Return the pictures of samples that the page shows, to be kept with an evaluation; None if
+    """Return the pictures of samples that the page shows, to be stored with an evaluation; None if
     there are none.
 
-    Pictures from a folder of ``images`` are not among them: whoever makes the page anew can name it
+    Pictures from a folder of ``images`` are not included: a later report can be given that folder
     again.
     """
     if evaluation.slices is not None or evaluation.load_sample is None:
         return evaluation.slices
-    found = _album(bearable(evaluation), images)
-    own = {key: one for key, one in found.pictures.items() if images is None or key.startswith(MAP)}
-    return Slices(own, found.notes if images is None else ())
+    samples = _album(with_display_names(evaluation), images)
+    if images is None:
+        return Slices(dict(samples.pictures), samples.notes)
+    maps = {key: one for key, one in samples.pictures.items() if key.startswith(MAP)}
+    return Slices(maps, ())
 
 
 def _hash(document: object) -> str:
@@ -169,20 +194,26 @@ def _hash(document: object) -> str:
 
 
 def _album(evaluation: Evaluation, images: Path | None) -> Album:
-    """Return the images: fewer of each kind, and of fewer models, the more models there are."""
-    few = len(evaluation.models) <= FEW_MODELS
-    number = (
-        MOST_IMAGES if len(evaluation.models) == 1 else MOST_IMAGES - 2 if few else MOST_IMAGES - 3
-    )
-    order = by_value(evaluation)
+    """Return the pictures: the more models there are, the fewer images and models are shown."""
+    n_models = len(evaluation.models)
+    if n_models == 1:
+        number = MOST_IMAGES
+    elif n_models <= FEW_MODELS:
+        number = MOST_IMAGES - 2
+    else:
+        number = MOST_IMAGES - 3
     return album(
-        evaluation, images, models=order, per_group=number, most_models=FEW_MODELS if few else 2
+        evaluation,
+        images,
+        models=by_value(evaluation),
+        per_group=number,
+        most_models=FEW_MODELS if n_models <= FEW_MODELS else 2,
     )
 
 
 def sensitivity_at_one_alarm(evaluation: Evaluation) -> Evaluation | None:
-    """Return the models judged by the references they find at one false alarm per image, and by all
-    their alarms.
+    """Evaluate the sensitivity at one false alarm per image, and the false alarms of all
+    predictions.
 
     None without scores.
     """
@@ -194,37 +225,33 @@ def sensitivity_at_one_alarm(evaluation: Evaluation) -> Evaluation | None:
         MetricPlan(ONE_ALARM, "froc", {"rates": (1.0,), **at}),
         MetricPlan(ALARMS, "false-alarms", at),
     )
-    return evaluate(
-        evaluation.cohort, replace(protocol, metrics=plans, headline=(ONE_ALARM,)), ci=evaluation.ci
-    )
+    one_alarm = replace(protocol, metrics=plans, headline=(ONE_ALARM,))
+    return evaluate(evaluation.cohort, one_alarm, ci=evaluation.ci)
 
 
-def _compared(evaluation: Evaluation, metric: str | None) -> Comparison | None:
-    """Return the comparison of all pairs of few models, of the leader with the others of many; None
-    if impossible.
-    """
+def _comparison_of(evaluation: Evaluation, metric: str | None) -> Comparison | None:
+    """Compare all pairs of a few models, or the leader with the others; None if impossible."""
     if len(evaluation.models) < 2 or not evaluation.ci or not evaluation.protocol.replicates:
         return None
-    leader = by_value(evaluation)[0]
-    first = leader if metric is not None or len(evaluation.models) > MOST_PAIRED else None
+    first = None
+    if metric is not None or len(evaluation.models) > MOST_PAIRED:
+        first = by_value(evaluation)[0]
+    metrics = headline_of(evaluation) if metric is None else [metric]
     try:
-        return evaluation.compare(
-            first, metrics=headline_of(evaluation) if metric is None else [metric]
-        )
-    except (
-        UsageError
-    ):  # one unit only, or too few replicates: nothing can be compared, and the page goes without
+        return evaluation.compare(first, metrics=metrics)
+    except UsageError:
+        # One unit only, or too few replicates: the page is written without a comparison.
         return None
 
 
-def _ranked(evaluation: Evaluation) -> Ranking | None:
+def _ranking_of(evaluation: Evaluation) -> Ranking | None:
     """Return the ranking by the first headline metric; None for two models, or if one of them has
     no value.
     """
     if len(evaluation.models) < 3:
         return None
     try:
-        found = evaluation.rank()
+        ranking = evaluation.rank()
     except UsageError:  # a model without a value has no rank
         return None
-    return found if found.reason is None else None
+    return ranking if ranking.reason is None else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What counts as found, in words for readers who do not know the names of criteria."""
+"""When a reference counts as found, in words for readers who do not know the criteria."""
 
 from __future__ import annotations
 
@@ -13,23 +13,42 @@ OVER_BOTH = "the {area} it shares with {what} is {share} of the {area} both cove
 # most 10".
 WORDS = {
     "box-iou": OVER_BOTH.replace("{what}", "a predicted box"),
-    "giou": "a predicted box is close enough to its box, with a generalised IoU (1 is the same box) of {amount}",
-    "ciou": f"{OVER_BOTH.replace('{what}', 'a predicted box')}, the box moved onto its centre",
-    "complete-iou": "a predicted box has its place, size and form, with a complete IoU (1 is the same box) of {amount}",
+    "giou": (
+        "a predicted box is close enough to its box, with a generalised IoU (1 for the same box) "
+        "of {amount}"
+    ),
+    "ciou": (
+        f"{OVER_BOTH.replace('{what}', 'a predicted box')}, after the box is moved onto its centre"
+    ),
+    "complete-iou": (
+        "a predicted box has its place, size and form, with a complete IoU (1 for the same box) of "
+        "{amount}"
+    ),
     "iop": "{share} of a predicted box lies inside its box",
     "ior": "a predicted box covers {share} of its box",
-    "hausdorff": "a predicted box has its size and form, with a Hausdorff similarity (1 is the same) of {amount}",
+    "hausdorff": (
+        "a predicted box has its size and form, with a Hausdorff similarity (1 for the same box) "
+        "of "
+        "{amount}"
+    ),
     "mask-iou": OVER_BOTH.replace("{what}", "a predicted shape"),
-    "dice": "a predicted shape overlaps it, with a Dice score (1 is the same shape) of {amount}",
-    "hull-iou": f"{OVER_BOTH.replace('{what}', 'a predicted shape')}, the dents of both filled",
-    "boundary-iou": "the part its rim shares with the rim of a predicted shape is {share} of what both rims cover",
+    "dice": "a predicted shape overlaps it, with a Dice score (1 for the same shape) of {amount}",
+    "hull-iou": (
+        f"{OVER_BOTH.replace('{what}', 'a predicted shape')}, with the dents of both filled"
+    ),
+    "boundary-iou": (
+        "the part that its rim shares with the rim of a predicted shape is {share} of what both "
+        "rims cover"
+    ),
     "any-overlap": "a prediction overlaps it at all",
     "centre-distance": "the centre of a prediction is {amount} {pixels} away from its centre",
     "centre-distance-mm": "the centre of a prediction is {amount} mm away from its centre",
-    "centre-distance-relative": "the centre of a prediction is {amount} times its own size away from its centre",
+    "centre-distance-relative": (
+        "the centre of a prediction is {amount} times its own size away from its centre"
+    ),
     "point-in-box": "the centre of a prediction lies in its box",
     "point-in-mask": "the centre of a prediction lies in it",
-    "point-in-hull": "the centre of a prediction lies in it, its dents filled",
+    "point-in-hull": "the centre of a prediction lies in it, with its dents filled",
 }
 
 
@@ -40,12 +59,14 @@ def counts_as_found(view: View, dimensions: int) -> str:
         least = "less than" if view.strict else "at most"
     else:
         least = "more than" if view.strict or not view.threshold else "at least"
-    solid = dimensions == 3
-    told = WORDS[view.criterion].format(
+    area, pixels = "area", "pixels"
+    if dimensions == 3:
+        area, pixels = "volume", "voxels"
+    rule = WORDS[view.criterion].format(
         share=f"{least} {100 * view.threshold:g} %",
         amount=f"{least} {view.threshold:g}",
-        area="volume" if solid else "area",
-        pixels="voxels" if solid else "pixels",
+        area=area,
+        pixels=pixels,
     )
     of_class = "" if view.within_class else ", whatever the class"
-    return f"A reference counts as found if {told} ({hit_rule(view)}){of_class}."
+    return f"A reference counts as found if {rule} ({hit_rule(view)}){of_class}."

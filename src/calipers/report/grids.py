@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the page. Every text from the data passes through `text`."""
+"""Estimates as HTML tables of the page. Every text from the data passes through `text`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from calipers.evaluation import Evaluation
 from calipers.findings import (
@@ -21,7 +22,7 @@ from calipers.report.order import by_value
 from calipers.report.words import best_of, between, reason_word, short, undefined
 from calipers.report.words import plural as counted
 from calipers.results import Estimate
-from calipers.results.digits import shown
+from calipers.results.digits import short_number
 from calipers.results.groups import GroupedRows, GroupSummary
 from calipers.statistics.weights import plural
 
@@ -30,10 +31,10 @@ LONG = 20  # characters of a name that need not stay in one piece
 MOST_GROUPS = 60
 NUMBER = {"n": "references"}
 BESIDE = (
-    "The headline metrics, all classes together; evaluation.json has the others. Percentile: the interval that papers "
-    "use, for comparison. Bias: mean of the replicates "
-    "minus the value. Monte-Carlo error: standard error of the two bounds that comes from the number of replicates. "
-    "Left out: replicates without a value."
+    "The headline metrics for all classes together; evaluation.json has the others. Percentile: "
+    "the percentile interval, which most papers use, for comparison. Bias: mean of the replicates "
+    "minus the value. Monte-Carlo error: standard error of the two bounds that comes from the "
+    "number of replicates. Left out: replicates without a value."
 )
 
 
@@ -42,81 +43,81 @@ def metrics_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
     if it varies.
     """
     lower = lower_is_better(evaluation.protocol)
-    rows = [
-        [evaluation.get(metric, model=model) for model in evaluation.models] for metric in metrics
-    ]
-    behind = [estimates[0].n_references for estimates in rows]
-    varies = len(set(behind)) > 1
-    every = [e for row in rows for e in row]
+    rows = [_estimates(evaluation, metric) for metric in metrics]
+    n_references = [estimates[0].n_references for estimates in rows]
+    varies = len(set(n_references)) > 1
+    every = list(chain.from_iterable(rows))
+    say_why = not same_for_all(every)
     lines = []
-    for metric, estimates, n in zip(metrics, rows, behind):
-        cells = _cells(estimates, lower=metric in lower, say_why=not same_for_all(every))
+    for metric, estimates, n in zip(metrics, rows, n_references):
+        cells = _cells(estimates, lower=metric in lower, say_why=say_why)
         lines.append(_line(metric, cells, (n,) if varies else ()))
     number = counted("image", rows[0][0].n_images)
-    number += " (and n references)" if varies else f", {counted('reference', behind[0])}"
-    said = [
-        f"All classes together, n = {number}.",
-        *_legend(evaluation, [m for m in metrics if m in lower]),
-    ]
-    said.append(speaks_for(evaluation.statistics, every))
+    number += " (and n references)" if varies else f", {counted('reference', n_references[0])}"
+    caption = _caption(evaluation, metrics, number, every)
     head = _head("metric", evaluation.models, NUMBER if varies else {})
-    return frame(
-        " ".join(filter(None, said)), head, lines, kind=_few(evaluation), below=_below(every)
-    )
+    return frame(caption, head, lines, kind=_table_class(evaluation), below=_below(every))
 
 
 def models_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
-    """Return the pooled estimates of many models: a row per model, best first, a column per metric."""
+    """Return the pooled estimates of many models: a row per model, best first, a column per
+    metric.
+    """
     lower = lower_is_better(evaluation.protocol)
-    columns = [
-        [evaluation.get(metric, model=model) for model in evaluation.models] for metric in metrics
-    ]
-    every = [e for column in columns for e in column]
+    columns = [_estimates(evaluation, metric) for metric in metrics]
+    every = list(chain.from_iterable(columns))
     say_why = not same_for_all(every)
     stars = [best_of(column, lower=metric in lower) for metric, column in zip(metrics, columns)]
-    lines = {
-        model: _line(
-            model, "".join(_cell(c[k], s[k], say_why=say_why) for c, s in zip(columns, stars)), ()
-        )
-        for k, model in enumerate(evaluation.models)
-    }
-    behind = [
-        counted("reference", n) for n in dict.fromkeys(column[0].n_references for column in columns)
-    ]
-    number = ", ".join(
-        [counted("image", columns[0][0].n_images), *(behind if len(behind) == 1 else [])]
-    )
-    said = [
-        f"All classes together, n = {number}.",
-        *_legend(evaluation, [m for m in metrics if m in lower]),
-    ]
-    said.append(speaks_for(evaluation.statistics, every))
+    lines = {}
+    for k, model in enumerate(evaluation.models):
+        cells = [_cell(column[k], star[k], say_why=say_why) for column, star in zip(columns, stars)]
+        lines[model] = _line(model, "".join(cells), ())
+    number = counted("image", columns[0][0].n_images)
+    n_references = {column[0].n_references for column in columns}
+    if len(n_references) == 1:
+        number += f", {counted('reference', n_references.pop())}"
+    caption = _caption(evaluation, metrics, number, every)
     head = _head("model, best first", metrics, {})
-    shown = [lines[model] for model in by_value(evaluation)]
-    return frame(
-        " ".join(filter(None, said)), head, shown, kind="sheet models", below=_below(every)
-    )
+    sorted_lines = [lines[model] for model in by_value(evaluation)]
+    return frame(caption, head, sorted_lines, kind="sheet models", below=_below(every))
+
+
+def _estimates(evaluation: Evaluation, metric: str, label: str | None = None) -> list[Estimate]:
+    """Return one metric of every model."""
+    return [evaluation.get(metric, model=model, label=label) for model in evaluation.models]
+
+
+def _caption(
+    evaluation: Evaluation, metrics: Sequence[str], number: str, every: Sequence[Estimate]
+) -> str:
+    """Return what stands above a table of pooled estimates: n, the legend, the intervals."""
+    lower = lower_is_better(evaluation.protocol)
+    sentences = [
+        f"All classes together, n = {number}.",
+        *_legend(evaluation, [metric for metric in metrics if metric in lower]),
+        speaks_for(evaluation.statistics, every),
+    ]
+    return " ".join(filter(None, sentences))
 
 
 def classes_table(evaluation: Evaluation, metric: str) -> str:
     """Return one metric: a row per class, a column per model."""
     lower = metric in lower_is_better(evaluation.protocol)
     classes = evaluation.cohort.classes
-    rows = [
-        [evaluation.get(metric, model=model, label=label) for model in evaluation.models]
-        for label in classes
-    ]
-    every = [e for row in rows for e in row]
-    say_why = not same_for_all(
-        [*every, *(evaluation.get(metric, model=model) for model in evaluation.models)]
-    )
-    lines = [
-        _line(label, _cells(row, lower=lower, say_why=say_why), (row[0].n_references,))
-        for label, row in zip(classes, rows)
-    ]
-    title = f"<strong>{text(metric)}</strong>{' (lower is better)' if lower else ''}"
+    rows = [_estimates(evaluation, metric, label) for label in classes]
+    every = list(chain.from_iterable(rows))
+    say_why = not same_for_all([*every, *_estimates(evaluation, metric)])
+    lines = []
+    for label, row in zip(classes, rows):
+        cells = _cells(row, lower=lower, say_why=say_why)
+        lines.append(_line(label, cells, (row[0].n_references,)))
+    title = f"<strong>{text(metric)}</strong>{_direction(lower)}"
     head = _head("class", evaluation.models, NUMBER)
-    return frame("", head, lines, title=title, kind=_few(evaluation), below=_below(every))
+    return frame("", head, lines, title=title, kind=_table_class(evaluation), below=_below(every))
+
+
+def _direction(lower: bool) -> str:
+    return " (lower is better)" if lower else ""
 
 
 def groups_table(
@@ -127,26 +128,27 @@ def groups_table(
     """
     lower = metric in lower_is_better(evaluation.protocol)
     table = list(grouping.table(metric, label, evaluation.models).items())
-    lines = [
-        _line(name, _cells(row, lower=lower, say_why=True), (_behind(row[0]),))
-        for name, row in table[:MOST_GROUPS]
-    ]
-    over = [grouping.summary(metric, label, model) for model in evaluation.models]
+    lines, estimates = [], []
+    for name, row in table[:MOST_GROUPS]:
+        lines.append(_line(name, _cells(row, lower=lower, say_why=True), (_behind(row[0]),)))
+        estimates += row
+    summaries = [grouping.summary(metric, label, model) for model in evaluation.models]
+    lines += _summary_lines(summaries)
     of = "" if label is None else f" of {label}"
-    title = f"<strong>{text(metric + of)}</strong> {text(grouping.title)}{' (lower is better)' if lower else ''}"
-    more = f" (the first {MOST_GROUPS} of {len(table)} groups)" if len(table) > MOST_GROUPS else ""
-    counted = " / ".join(dict.fromkeys((plural(table[0][1][0].unit), "images", "references")))
-    head = _head("group", evaluation.models, {"n": counted})
-    below = [*_below([e for _, row in table[:MOST_GROUPS] for e in row]), f"n: {counted}"]
-    lines += _summary_lines(over)
-    return frame(
-        more, head, lines, title=title, kind=f"{_few(evaluation)} groups".strip(), below=below
-    )
+    title = f"<strong>{text(metric + of)}</strong> {text(grouping.title)}{_direction(lower)}"
+    caption = ""
+    if len(table) > MOST_GROUPS:
+        caption = f" (the first {MOST_GROUPS} of {len(table)} groups)"
+    unit_names = " / ".join(dict.fromkeys((plural(table[0][1][0].unit), "images", "references")))
+    head = _head("group", evaluation.models, {"n": unit_names})
+    below = [*_below(estimates), f"n: {unit_names}"]
+    kind = f"{_table_class(evaluation)} groups"
+    return frame(caption, head, lines, title=title, kind=kind, below=below)
 
 
 def beside_table(evaluation: Evaluation) -> str:
-    """Return what stands beside the intervals: how each was made, the percentile interval, bias,
-    Monte-Carlo error.
+    """Return details of the headline intervals: method, percentile interval, bias, Monte-Carlo
+    error.
     """
     names = (
         "metric",
@@ -163,25 +165,25 @@ def beside_table(evaluation: Evaluation) -> str:
     for metric in headline_of(evaluation):
         for model in evaluation.models:
             e = evaluation.get(metric, model=model)
-            made = "" if e.method == "none" else e.method
+            method = "" if e.method == "none" else e.method
+            texts = (between(e.low, e.high), method, between(*e.percentile))
             errors = ", ".join(filter(None, map(_fine, e.mc_error)))
-            said = (between(e.low, e.high), made, between(*e.percentile))
-            facts = "".join(f"<td>{text(fact)}</td>" for fact in said) + _number(
-                e.bias, _fine(e.bias)
-            )
-            facts += f"<td>{errors}</td><td class=num>{e.undefined}</td>"
-            value = _number(e.value, shown(e.value))
-            lines.append(
-                f"<tr><th scope=row>{text(metric)}</th><td>{text(short(model))}</td>{value}{facts}</tr>"
-            )
+            cells = [
+                f"<td>{text(short(model))}</td>",
+                _number(e.value, short_number(e.value)),
+                *(f"<td>{text(cell)}</td>" for cell in texts),
+                _number(e.bias, _fine(e.bias)),
+                f"<td>{errors}</td><td class=num>{e.undefined}</td>",
+            ]
+            lines.append(f"<tr><th scope=row>{text(metric)}</th>{''.join(cells)}</tr>")
     head = "".join(f"<th scope=col>{name}</th>" for name in names)
     return frame(BESIDE, f"<tr>{head}</tr>", lines, label="Beside the intervals")
 
 
-def _number(value: float, shown: str) -> str:
-    return (
-        "<td class=num></td>" if math.isnan(value) else f'<td data-v="{digits(value)}">{shown}</td>'
-    )
+def _number(value: float, content: str) -> str:
+    if math.isnan(value):
+        return "<td class=num></td>"
+    return f'<td data-v="{digits(value)}">{content}</td>'
 
 
 def _fine(value: float) -> str:
@@ -202,8 +204,8 @@ def frame(
     body = "\n".join(lines)
     notes = "".join(f'<p class="note">{text(note)}</p>' for note in below)
     table = (
-        f'<table class="{kind or "sheet"}"><caption>{title}{text(caption)}</caption><thead>{head}</thead>\n'
-        f"<tbody>{body}</tbody></table>"
+        f'<table class="{kind or "sheet"}"><caption>{title}{text(caption)}</caption>'
+        f"<thead>{head}</thead>\n<tbody>{body}</tbody></table>"
     )
     return scrolling(table, label or caption) + notes
 
@@ -217,13 +219,15 @@ def _head(first: str, models: Sequence[str], numbers: Mapping[str, str]) -> str:
     return f"<tr><th scope=col>{first}</th>{columns}{behind}</tr>"
 
 
-def _few(evaluation: Evaluation) -> str:
-    """Return the mark of a table whose rows fit a narrow screen once their name stands above them."""
+def _table_class(evaluation: Evaluation) -> str:
+    """Return the CSS class of a table; rows of a few models fit a narrow screen with their name
+    above them.
+    """
     return "sheet few" if len(evaluation.models) <= FEW else "sheet"
 
 
 def _long(name: str) -> str:
-    """Return the mark of a name that may be broken anywhere; the whole of it, if it is shortened."""
+    """Return the attributes of a long name: it may break anywhere, and its title has all of it."""
     title = f' title="{text(name)}"' if short(name) != name else ""
     return f" class=long{title}" if len(name) > LONG else ""
 
@@ -235,60 +239,59 @@ def _line(name: str, cells: str, numbers: Sequence[object], kind: str = "") -> s
 
 
 def _cells(estimates: Sequence[Estimate], *, lower: bool, say_why: bool) -> str:
-    found = zip(estimates, best_of(estimates, lower=lower))
-    return "".join(_cell(estimate, best, say_why=say_why) for estimate, best in found)
+    pairs = zip(estimates, best_of(estimates, lower=lower))
+    return "".join(_cell(estimate, best, say_why=say_why) for estimate, best in pairs)
 
 
 def _cell(estimate: Estimate, best: bool, *, say_why: bool) -> str:
     if math.isnan(estimate.value):
         return f"<td class=undefined>{text(reason_word(estimate.reason))}</td>"
-    value, kind = shown(estimate.value), ""
+    value, kind = short_number(estimate.value), ""
     if best:
         value, kind = value + '<span class=star title="best model">&#9733;</span>', " class=best"
     why = without_interval(estimate) if say_why else ""
     beside = between(estimate.low, estimate.high) + marks_of(estimate) or why
     small = f"<small>{text(beside)}</small>" if beside else ""
-    ends = (
-        ""
-        if math.isnan(estimate.low)
-        else f' data-low="{digits(estimate.low)}" data-high="{digits(estimate.high)}"'
-    )
+    ends = ""
+    if not math.isnan(estimate.low):
+        ends = f' data-low="{digits(estimate.low)}" data-high="{digits(estimate.high)}"'
     return f'<td{kind} data-v="{digits(estimate.value)}"{ends}>{value}{small}</td>'
 
 
 def _behind(estimate: Estimate) -> str:
-    """Return the numbers behind the estimates of a group: units, images if they are not the units,
-    references.
-    """
+    """Return the counts of a group: units, images if they are not the units, references."""
     images = [] if estimate.unit == "image" else [estimate.n_images]
     return " / ".join(map(str, (estimate.n_units, *images, estimate.n_references)))
 
 
-def _summary_lines(over: Sequence[GroupSummary]) -> list[str]:
-    """Return mean and standard deviation, and the range, of the groups; groups without a value are
-    counted.
-    """
-
-    def mean(summary: GroupSummary) -> str:
-        some = (
-            f"{summary.n_defined} of {summary.n_groups} groups"
-            if summary.n_defined < summary.n_groups
-            else ""
-        )
-        spread = "" if math.isnan(summary.sd) else f"SD {shown(summary.sd)}"
-        small = f"<small>{', '.join(filter(None, (spread, some)))}</small>"
-        return f'<td data-v="{_known(summary.mean)}">{shown(summary.mean)}{small}</td>'
-
-    def span(summary: GroupSummary) -> str:
-        ends = f'data-low="{_known(summary.lowest)}" data-high="{_known(summary.highest)}"'
-        said = f"{shown(summary.lowest)} to {shown(summary.highest)}" if summary.n_defined else ""
-        return f'<td data-v="" {ends}>{said}</td>'
-
-    rows = ((f"mean of {counted('group', over[0].n_groups)}", mean), ("range", span))
-    return [_line(name, "".join(map(say, over)), ("",), kind="over") for name, say in rows]
+def _summary_lines(summaries: Sequence[GroupSummary]) -> list[str]:
+    """Return mean and standard deviation, and the range, over the groups that have a value."""
+    means, ranges = "", ""
+    for summary in summaries:
+        means += _mean_cell(summary)
+        ranges += _range_cell(summary)
+    first = f"mean of {counted('group', summaries[0].n_groups)}"
+    return [_line(first, means, ("",), kind="over"), _line("range", ranges, ("",), kind="over")]
 
 
-def _known(value: float) -> str:
+def _mean_cell(summary: GroupSummary) -> str:
+    spread = "" if math.isnan(summary.sd) else f"SD {short_number(summary.sd)}"
+    some = ""
+    if summary.n_defined < summary.n_groups:
+        some = f"{summary.n_defined} of {summary.n_groups} groups"
+    small = f"<small>{', '.join(filter(None, (spread, some)))}</small>"
+    return f'<td data-v="{_data_value(summary.mean)}">{short_number(summary.mean)}{small}</td>'
+
+
+def _range_cell(summary: GroupSummary) -> str:
+    low, high = _data_value(summary.lowest), _data_value(summary.highest)
+    content = ""
+    if summary.n_defined:
+        content = f"{short_number(summary.lowest)} to {short_number(summary.highest)}"
+    return f'<td data-v="" data-low="{low}" data-high="{high}">{content}</td>'
+
+
+def _data_value(value: float) -> str:
     return "" if math.isnan(value) else digits(value)
 
 
@@ -297,7 +300,9 @@ def _below(estimates: Sequence[Estimate]) -> list[str]:
 
 
 def _legend(evaluation: Evaluation, lower: Sequence[str]) -> list[str]:
-    said = [f"Higher is better, except for {', '.join(lower)}." if lower else "Higher is better."]
+    sentences = ["Higher is better."]
+    if lower:
+        sentences = [f"Higher is better, except for {', '.join(lower)}."]
     if len(evaluation.models) > 1:
-        said.append("A star marks the best model of a metric.")
-    return said
+        sentences.append("A star marks the best model of a metric.")
+    return sentences

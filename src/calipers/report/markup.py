@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTML by hand, with one rule: every text from the data passes through `text`, every attribute
-through `attribute`.
+"""HTML by hand, with one rule: every text from the data passes through `text`, which escapes it.
+
+Attributes are made by this package or escaped with `text` as well. All pages use these functions.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ FIGURE_WIDTH = 460  # at which text stays legible on a phone and is not too larg
 
 
 def text(value: str) -> str:
-    """Return text safe for HTML; what is invisible or turns the direction of writing becomes a
-    visible sign.
+    """Return text safe for HTML; characters that are invisible or change the direction of writing
+    become a visible sign.
     """
-    shown = "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in value).translate(BIDI)
-    return escape(shown)
+    return escape("".join(map(_visible, value)).translate(BIDI))
+
+
+def _visible(character: str) -> str:
+    return character if character.isprintable() or character == "\n" else "\ufffd"
 
 
 def cut(value: str, longest: int = LONGEST_CELL) -> str:
@@ -77,38 +81,41 @@ def data_table(
     """Return a plain table of numbers, which the page can sort, filter, page through and save as
     CSV.
 
-    So many of the last rows sum up those ``over`` them, and stay last. ``all_in`` is the file that
-    has the rows which are too many for the page.
+    Parameters
+    ----------
+    most
+        Largest number of rows on the page; ``all_in`` is the file that has all of them.
+    over
+        Number of summary rows at the end, which stay last when the table is sorted.
     """
     rows = table.rows[:most]
-    left = len(table.rows) - len(rows)
-    if left:
+    if len(rows) < len(table.rows):
         caption += f" (the first {len(rows)} of {len(table.rows)} rows; {all_in} has all)"
     head = "".join(f'<th scope="col">{text(cut(column))}</th>' for column in table.columns)
-    plain = len(table.rows) - over
-    marks = [' class="over"' if k >= plain else "" for k in range(len(rows))]
-    body = "\n".join(
-        f"<tr{mark}>{''.join(_cell(cell) for cell in row)}</tr>" for mark, row in zip(marks, rows)
-    )
+    n_body_rows = len(table.rows) - over
+    lines = []
+    for k, row in enumerate(rows):
+        mark = ' class="over"' if k >= n_body_rows else ""
+        lines.append(f"<tr{mark}>{''.join(map(_cell, row))}</tr>")
+    body = "\n".join(lines)
     return scrolling(
-        f'<table class="grid" id="{name}"><caption>{text(caption)}</caption><thead><tr>{head}</tr></thead>\n'
-        f"<tbody>{body}</tbody></table>",
+        f'<table class="grid" id="{name}"><caption>{text(caption)}</caption>'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>",
         caption,
     )
 
 
 def scrolling(table: str, label: str) -> str:
     """Return a table that scrolls within itself if it is too wide, also by keyboard."""
-    return f'<div class="wide" role="group" tabindex="0" aria-label="{text(cut(label, 120) or "table")}">{table}</div>'
+    name = text(cut(label, 120) or "table")
+    return f'<div class="wide" role="group" tabindex="0" aria-label="{name}">{table}</div>'
 
 
 def items(entries: Sequence[str]) -> str:
-    """Return a list."""
-    return (
-        "<ul>" + "".join(f"<li>{text(entry)}</li>" for entry in entries) + "</ul>"
-        if entries
-        else ""
-    )
+    """Return a list; nothing for no entries."""
+    if not entries:
+        return ""
+    return "<ul>" + "".join(f"<li>{text(entry)}</li>" for entry in entries) + "</ul>"
 
 
 def _cell(value: Cell) -> str:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The most embarrassing images of monitors: unsafe and accepted with the lowest alarm, safe and
-rejected.
+"""Images on which monitors err most: unsafe ones that are accepted, safe ones that are rejected.
+
+They are shown as pictures if the cohort is at hand, and as tables otherwise.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from calipers.plots.monitors_alarms import WORDS, rejected_by
 from calipers.plots.monitors_orders import leading
 from calipers.protocol import Protocol
 from calipers.report.markup import data_table, details, paragraph
-from calipers.report.naming import bearable
-from calipers.report.sections.images import shown
+from calipers.report.naming import with_display_names
+from calipers.report.sections.images import album_html
 from calipers.report.words import short
 from calipers.tables import Cohort
 
@@ -36,8 +37,8 @@ MATCHING = "oms"
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """Images on which a monitor errs, the most embarrassing first."""
+class ImageGroup:
+    """Images on which a monitor errs, the worst errors first."""
 
     title: str
     why: str
@@ -45,32 +46,35 @@ class Chosen:
     monitor: str
 
 
-def embarrassing(found: MonitorEvaluation) -> list[Chosen]:
+def embarrassing(result: MonitorEvaluation) -> list[ImageGroup]:
     """Return the images on which the leading monitors err at their thresholds; nothing without
     labels or thresholds.
     """
-    labels = headline(found.basis.labels, OMS) or headline(found.basis.labels, OOD)
-    groups: list[Chosen] = []
-    for name in leading(found, MOST_MONITORS) if labels is not None else ():
-        rejected = rejected_by(found, name)
+    labels = headline(result.basis.labels, OMS) or headline(result.basis.labels, OOD)
+    groups: list[ImageGroup] = []
+    if labels is None:
+        return groups
+    other_word, wanted_word = WORDS[labels.paradigm]
+    judged = result.basis.judged
+    for name in leading(result, MOST_MONITORS):
+        rejected = rejected_by(result, name)
         if rejected is None:
             continue
-        assert labels is not None
-        other, wanted = WORDS[labels.paradigm]
-        alarm, judged = found.basis.monitors.alarm[found.monitors.index(name)], found.basis.judged
+        alarm = result.basis.monitors.alarm[result.monitors.index(name)]
         for kind, word, wrong, order, fate, first in (
-            (labels.wanted, wanted, ~rejected, alarm, "accepted", "lowest"),
-            (~labels.wanted, other, rejected, -alarm, "rejected", "highest"),
+            (labels.wanted, wanted_word, ~rejected, alarm, "accepted", "lowest"),
+            (~labels.wanted, other_word, rejected, -alarm, "rejected", "highest"),
         ):
             images = np.flatnonzero(kind & wrong & judged)
             images = images[np.argsort(order[images], kind="stable")]
-            why = f"{len(images)} of {int((kind & judged).sum())} images that are {word}, {first} alarms first."
-            groups.append(Chosen(f"{short(name)}: {word} and {fate}", why, images, name))
+            n = int((kind & judged).sum())
+            why = f"{len(images)} of {n} images that are {word}, {first} alarms first."
+            groups.append(ImageGroup(f"{short(name)}: {word} and {fate}", why, images, name))
     return groups
 
 
 def images_part(
-    found: MonitorEvaluation,
+    result: MonitorEvaluation,
     scope: Scope | None = None,
     cohort: Cohort | None = None,
     folder: Path | None = None,
@@ -81,40 +85,42 @@ def images_part(
     Parameters
     ----------
     scope
-        With the names of the cohort; those of ``found`` may be shortened.
+        With the names of the cohort; those of ``result`` may be shortened.
     """
-    groups = [group for group in embarrassing(found) if len(group.images)]
+    groups = [group for group in embarrassing(result) if len(group.images)]
     if not groups:
         return ""
     if cohort is None:
-        return images_tables(found, groups)
-    album = _album(scope or found.scope, groups, cohort, folder)
-    pictures = shown(album, volumes=cohort.dimensions == 3)
-    return pictures + details("These images and more as tables", images_tables(found, groups))
+        return images_tables(result, groups)
+    album = _album(scope or result.scope, groups, cohort, folder)
+    pictures = album_html(album, volumes=cohort.dimensions == 3)
+    return pictures + details("These images and more as tables", images_tables(result, groups))
 
 
-def images_tables(found: MonitorEvaluation, groups: Sequence[Chosen]) -> str:
+def images_tables(result: MonitorEvaluation, groups: Sequence[ImageGroup]) -> str:
     """Return a table for every group."""
     parts = []
     for k, group in enumerate(groups):
-        columns, rows = _rows(found, group)
+        columns, rows = _rows(result, group)
         caption = f"{group.title}. {group.why}"
-        more = " images.csv has all of them." if len(group.images) > len(rows) else ""
-        parts.append(data_table(Table(columns, rows), f"table-images-{k}", caption + more))
+        full_list_note = " images.csv has all of them." if len(group.images) > len(rows) else ""
+        parts.append(
+            data_table(Table(columns, rows), f"table-images-{k}", caption + full_list_note)
+        )
     return "\n".join(parts)
 
 
 def _rows(
-    found: MonitorEvaluation, group: Chosen
+    result: MonitorEvaluation, group: ImageGroup
 ) -> tuple[tuple[str, ...], tuple[tuple[Cell, ...], ...]]:
-    monitors, scope = found.basis.monitors, found.scope
-    k = found.monitors.index(group.monitor)
-    own = monitors.alarm[k] if monitors.higher_is_alarm[k] else -monitors.alarm[k]
+    monitors, scope = result.basis.monitors, result.scope
+    k = result.monitors.index(group.monitor)
+    alarm_scores = monitors.alarm[k] if monitors.higher_is_alarm[k] else -monitors.alarm[k]
     columns: dict[str, list[Cell]] = {"image": [], "alarm score": [], "s": []}
-    ood = headline(found.basis.labels, OOD)
+    ood = headline(result.basis.labels, OOD)
     for i in group.images[:MOST_IMAGES].tolist():
         columns["image"].append(scope.images[i])
-        columns["alarm score"].append(float(own[i]))
+        columns["alarm score"].append(float(alarm_scores[i]))
         columns["s"].append(float(scope.score[i]))
         if len(scope.n_references):
             columns.setdefault("references", []).append(int(scope.n_references[i]))
@@ -124,8 +130,10 @@ def _rows(
     return tuple(columns), tuple(zip(*columns.values()))
 
 
-def _album(scope: Scope, groups: Sequence[Chosen], cohort: Cohort, folder: Path | None) -> Album:
-    """Return the pictures with the marks of the model whose scope it is, matched as the scope was."""
+def _album(
+    scope: Scope, groups: Sequence[ImageGroup], cohort: Cohort, folder: Path | None
+) -> Album:
+    """Return the pictures with the marks of the monitored model, matched as in its scope."""
     place = {image: k for k, image in enumerate(cohort.images.ids)}
     settings = scope.settings
     base = Protocol.load(MATCHING)
@@ -136,27 +144,25 @@ def _album(scope: Scope, groups: Sequence[Chosen], cohort: Cohort, folder: Path 
         threshold=settings.get("iou", base.matching.threshold),
     )
     protocol = replace(base.only(base.headline[:1]), matching=matching, cluster="image")
-    alone = replace(cohort, models={scope.model: cohort.predictions(scope.model)})
-    evaluation = bearable(evaluate(alone, protocol, ci=False))
-    wanted = [
-        (
-            group.title,
-            group.why,
-            [place[scope.images[i]] for i in group.images[:MOST_PICTURES].tolist()],
-        )
-        for group in groups
-    ]
+    one_model = replace(cohort, models={scope.model: cohort.predictions(scope.model)})
+    evaluation = with_display_names(evaluate(one_model, protocol, ci=False))
+    picture_groups = []
+    for group in groups:
+        places = [place[scope.images[i]] for i in group.images[:MOST_PICTURES].tolist()]
+        picture_groups.append((group.title, group.why, places))
     return album_of(
         evaluation,
         folder,
-        wanted,
+        picture_groups,
         model=evaluation.models[0],
         cut=settings.get("score_cut", -np.inf),
     )
 
 
-def nothing_wrong(found: MonitorEvaluation) -> str:
-    """Return that no image is shown, and why."""
-    if not found.paradigms:
-        return paragraph("Without a tau or OOD labels no image is wrongly accepted or rejected.")
-    return paragraph("No monitor has a threshold, or none of them errs at it.")
+def nothing_wrong(result: MonitorEvaluation) -> str:
+    """Return why no image is shown."""
+    if not result.paradigms:
+        return paragraph(
+            "Without tau or OOD labels, no image can be called wrongly accepted or rejected."
+        )
+    return paragraph("No monitor has a threshold, or none makes an error at its threshold.")

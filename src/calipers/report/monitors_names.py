@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An evaluation of monitors with names that a page can show and a reader tell apart; the numbers
-stay.
+"""Display names of monitors: short enough for a page, and never two that look the same.
+
+`bearable_monitors` takes an evaluation of monitors and returns it with such names; no number
+changes.
 """
 
 from __future__ import annotations
@@ -14,45 +16,38 @@ from calipers.report.naming import Short
 from calipers.results import Row
 
 
-def bearable_monitors(found: MonitorEvaluation) -> MonitorEvaluation:
-    """Return the evaluation with names of monitors, model, unit and images that are not too long
-    and not alike.
-    """
-    unit = found.settings["unit"]
-    names = Short([*found.monitors, found.scope.model, *found.scope.images, unit])
+def monitors_with_display_names(result: MonitorEvaluation) -> MonitorEvaluation:
+    """Return the evaluation with display names of monitors, model, unit and images."""
+    unit = result.settings["unit"]
+    names = Short([*result.monitors, result.scope.model, *result.scope.images, unit])
     if not names.changed:
-        return found
+        return result
     name = names.name
-    basis = found.basis
-    families = [
-        tuple(replace(one, model=name(one.model)) for one in part)
-        for part in (basis.free, basis.decided)
-    ]
+    basis, scope = result.basis, result.scope
+    disagreement = None
+    if result.disagreement is not None:
+        disagreement = _disagreement(result.disagreement, name)
     return replace(
-        found,
-        monitors=tuple(map(name, found.monitors)),
-        scope=replace(
-            found.scope, model=name(found.scope.model), images=tuple(map(name, found.scope.images))
-        ),
-        rows=tuple(_row(row, name) for row in found.rows),
-        thresholds={name(monitor): threshold for monitor, threshold in found.thresholds.items()},
-        disagreement=None
-        if found.disagreement is None
-        else _disagreement(found.disagreement, name),
-        settings={**found.settings, "unit": name(unit)},
+        result,
+        monitors=tuple(map(name, result.monitors)),
+        scope=replace(scope, model=name(scope.model), images=tuple(map(name, scope.images))),
+        rows=tuple(_row(row, name) for row in result.rows),
+        thresholds={name(monitor): threshold for monitor, threshold in result.thresholds.items()},
+        disagreement=disagreement,
+        settings={**result.settings, "unit": name(unit)},
         basis=replace(
             basis,
             monitors=replace(basis.monitors, names=tuple(map(name, basis.monitors.names))),
             units=replace(basis.units, name=name(basis.units.name)),
-            free=families[0],
-            decided=families[1],
+            free=tuple(replace(one, model=name(one.model)) for one in basis.free),
+            decided=tuple(replace(one, model=name(one.model)) for one in basis.decided),
         ),
     )
 
 
-def _disagreement(found: Disagreement, name: Callable[[str], str]) -> Disagreement:
-    alarms = {name(monitor): counts for monitor, counts in found.alarms.items()}
-    return replace(found, alarms=alarms, rows=tuple(_row(row, name) for row in found.rows))
+def _disagreement(result: Disagreement, name: Callable[[str], str]) -> Disagreement:
+    alarms = {name(monitor): counts for monitor, counts in result.alarms.items()}
+    return replace(result, alarms=alarms, rows=tuple(_row(row, name) for row in result.rows))
 
 
 def _row(row: Row, name: Callable[[str], str]) -> Row:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numbers on monitors as tables of the page: OMS and OOD side by side, labels against each other,
-pairs.
+pairs of monitors.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from calipers.plots.figures import Cell, Table
 from calipers.plots.monitors_alarms import others_of
 from calipers.plots.monitors_orders import leading
 from calipers.report.grids import frame
-from calipers.report.markup import data_table, details, paragraph, text
+from calipers.report.markup import data_table, details, items, paragraph, text
 from calipers.report.words import between, reason_word, short
 from calipers.results import Estimate
-from calipers.results.digits import shown
+from calipers.results.digits import short_number
 
 QUANTITIES = {  # of the headline table, in its order -> what they are
-    "AUROC": "order: share of pairs in which the image with the wanted alarm has the higher score",
+    "AUROC": "share of pairs of images in which the one with the wanted alarm has the higher score",
     "AUPR": "average precision of the wanted alarms; by chance it is their share",
-    "FPR95": "share of other images rejected when 95 % of the wanted ones are",
+    "FPR95": "share of other images rejected when 95 % of the wanted ones are rejected",
     "MCC": "Matthews correlation at the threshold",
-    "AURC": "mean risk over all coverages, small is good",
-    "E-AURC": "AURC above that of the best order there is, small is good",
+    "AURC": "mean risk over all coverages; lower is better",
+    "E-AURC": "excess of AURC over the best possible order; lower is better",
     "SG": "safety gain: hazard that the monitor removes",
-    "RH": "residual hazard: what it leaves, small is good",
-    "AC": "availability cost: good images that it rejects, small is good",
+    "RH": "residual hazard: hazard that it leaves; lower is better",
+    "AC": "availability cost: good images that it rejects; lower is better",
 }
 HEADS = {
     OMS: "OMS: alarm wanted on unsafe images",
@@ -43,65 +43,67 @@ HEADS = {
 MOST_MONITORS = 12
 
 
-def estimate(found: MonitorEvaluation, metric: str, monitor: str, paradigm: str) -> Estimate | None:
-    """Return an estimate of the headline; None if nothing is stated, for lack of a threshold or a
-    tau.
+def estimate(
+    result: MonitorEvaluation, metric: str, monitor: str, paradigm: str
+) -> Estimate | None:
+    """Return an estimate of the headline; None if it needs a threshold or a tau that is not
+    there.
     """
     try:
-        return found.get(metric, monitor, paradigm)
+        return result.get(metric, monitor, paradigm)
     except UsageError:
         return None
 
 
 def beside(
-    found: MonitorEvaluation, metrics: Sequence[str], monitor: str
+    result: MonitorEvaluation, metrics: Sequence[str], monitor: str
 ) -> list[tuple[str, list[Estimate | None]]]:
     """Return quantities of a monitor with their estimates under every headline; those without any
     are left out.
     """
-    rows = [
-        (metric, [estimate(found, metric, monitor, paradigm) for paradigm in found.paradigms])
-        for metric in metrics
-    ]
-    return [(metric, each) for metric, each in rows if any(e is not None for e in each)]
+    rows = []
+    for metric in metrics:
+        each = [estimate(result, metric, monitor, paradigm) for paradigm in result.paradigms]
+        if any(e is not None for e in each):
+            rows.append((metric, each))
+    return rows
 
 
-def headline_table(found: MonitorEvaluation) -> str:
-    """Return a table per monitor: its quantities, OMS and OOD side by side; nothing without labels."""
-    if not found.paradigms:
+def headline_table(result: MonitorEvaluation) -> str:
+    """Return a table per monitor: its quantities, OMS and OOD side by side; nothing without
+    labels.
+    """
+    if not result.paradigms:
         return ""
-    names = leading(found, MOST_MONITORS)
-    left = len(found.monitors) - len(names)
-    more = (
-        f"The {len(names)} best of {len(found.monitors)} monitors; monitor.json has all."
-        if left
-        else ""
-    )
-    notes = "".join(f"<li>{text(f'{name}: {words}.')}</li>" for name, words in QUANTITIES.items())
-    tables = [_of_monitor(found, name) for name in names]
+    names = leading(result, MOST_MONITORS)
+    note = ""
+    if len(names) < len(result.monitors):
+        note = f"The {len(names)} best of {len(result.monitors)} monitors; monitor.json has all."
+    meanings = items([f"{name}: {words}." for name, words in QUANTITIES.items()])
+    tables = [_of_monitor(result, name) for name in names]
     return "\n".join(
-        [paragraph(more, "note"), *tables, details("What the quantities are", f"<ul>{notes}</ul>")]
+        [paragraph(note, "note"), *tables, details("What the quantities are", meanings)]
     )
 
 
-def _of_monitor(found: MonitorEvaluation, name: str) -> str:
-    rows = beside(found, tuple(QUANTITIES), name)
-    heads = ["quantity", *(HEADS[paradigm] for paradigm in found.paradigms), "images", "wanted"]
+def _of_monitor(result: MonitorEvaluation, name: str) -> str:
+    heads = ["quantity", *(HEADS[paradigm] for paradigm in result.paradigms), "images", "wanted"]
     head = "<tr>" + "".join(f"<th scope=col>{text(word)}</th>" for word in heads) + "</tr>"
-    lines = []
-    for metric, each in rows:
-        known = [e for e in each if e is not None]
-        wanted = " / ".join(str(e.n_references) for e in known)
+    lines: list[str] = []
+    every: list[Estimate] = []
+    for metric, each in beside(result, tuple(QUANTITIES), name):
+        estimates = [e for e in each if e is not None]
+        every += estimates
+        n_wanted = " / ".join(str(e.n_references) for e in estimates)
         cells = "".join(f'<td class="num">{text(cell(e))}</td>' for e in each)
         lines.append(
-            f"<tr><th scope=row>{text(metric)}</th>{cells}<td class=n>{known[0].n_images}</td><td class=n>{wanted}</td>"
-            "</tr>"
+            f"<tr><th scope=row>{text(metric)}</th>{cells}"
+            f"<td class=n>{estimates[0].n_images}</td><td class=n>{n_wanted}</td></tr>"
         )
-    every = [e for _, each in rows for e in each if e is not None]
     title = f"<strong>{text(short(name))}</strong>. "
-    threshold = in_words(found.thresholds[name], others_of(found))
-    said = f"{threshold[0].upper()}{threshold[1:]}. Wanted: images on which an alarm is wanted."
-    return frame(said, head, lines, title=title, label=name, below=legend(every))
+    threshold = in_words(result.thresholds[name], others_of(result))
+    caption = f"{threshold[0].upper()}{threshold[1:]}. Wanted: images on which an alarm is wanted."
+    return frame(caption, head, lines, title=title, label=name, below=legend(every))
 
 
 def cell(e: Estimate | None) -> str:
@@ -110,16 +112,16 @@ def cell(e: Estimate | None) -> str:
         return ""
     if math.isnan(e.value):
         return reason_word(e.reason)
-    return " ".join(filter(None, [shown(e.value), between(e.low, e.high) + marks_of(e)]))
+    return " ".join(filter(None, [short_number(e.value), between(e.low, e.high) + marks_of(e)]))
 
 
-def all_table(found: MonitorEvaluation) -> str:
-    """Return every row of the result on demand, those of the sweep apart."""
+def all_table(result: MonitorEvaluation) -> str:
+    """Return every row of the result on demand, without those of the sweep."""
     rows: list[tuple[Cell, ...]] = []
-    for row in found.rows:
+    for row in result.rows:
         e = row.estimate
         group = ", ".join(f"{name} {value}" for name, value in (row.group or {}).items())
-        bounds = (None if math.isnan(v) else v for v in (e.value, e.low, e.high))
+        bounds = map(_number_or_none, (e.value, e.low, e.high))
         why = reason_word(e.reason) if math.isnan(e.value) else ""
         rows.append((row.model, row.metric, group, *bounds, e.n_images, e.n_references, why))
     columns = (
@@ -139,23 +141,26 @@ def all_table(found: MonitorEvaluation) -> str:
     return details("All quantities", table)
 
 
-def labels_table(found: MonitorEvaluation) -> str:
+def _number_or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def labels_table(result: MonitorEvaluation) -> str:
     """Return OOD labels against OMS labels: counts, and the shares with their intervals; nothing
     without both.
     """
-    if found.disagreement is None:
+    if result.disagreement is None:
         return ""
-    counts = found.disagreement.labels
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (name, *(int(n) for n in counts[k]), int(counts[k].sum()))
-        for k, name in enumerate(("in distribution", "out of distribution"))
-    )
-    whole: tuple[Cell, ...] = ("all", *(int(n) for n in counts.sum(axis=0)), int(counts.sum()))
-    table = Table(("images", "safe", "unsafe", "all"), (*rows, whole))
-    every = [found.disagreement.share(name) for name in SHARES]
-    shares: list[tuple[Cell, ...]] = [
-        (words, cell(e), e.n_images) for words, e in zip(SHARES.values(), every)
-    ]
+    counts = result.disagreement.labels
+    rows: list[tuple[Cell, ...]] = []
+    for name, row in zip(("in distribution", "out of distribution"), counts):
+        rows.append((name, *map(int, row), int(row.sum())))
+    rows.append(("all", *map(int, counts.sum(axis=0)), int(counts.sum())))
+    table = Table(("images", "safe", "unsafe", "all"), tuple(rows))
+    every = [result.disagreement.share(name) for name in SHARES]
+    shares: list[tuple[Cell, ...]] = []
+    for words, e in zip(SHARES.values(), every):
+        shares.append((words, cell(e), e.n_images))
     first = data_table(table, "table-labels", "Images by both kinds of labels", over=1)
     second = data_table(
         Table(("share", "value", "of images"), tuple(shares)),
@@ -170,71 +175,77 @@ def _marks(every: Sequence[Estimate]) -> str:
     return "".join(paragraph(line, "note") for line in legend(every))
 
 
-def cells_table(found: MonitorEvaluation) -> str:
-    """Return which share of the images of every kind every monitor rejects: OOD x unsafe x
-    rejected.
+def cells_table(result: MonitorEvaluation) -> str:
+    """Return the share of images that every monitor rejects, for OOD and in-distribution, safe and
+    unsafe images.
     """
-    if found.disagreement is None or not found.disagreement.alarms:
+    if result.disagreement is None or not result.disagreement.alarms:
         return ""
     rows: list[tuple[Cell, ...]] = []
     every: list[Estimate] = []
-    for name, counts in found.disagreement.alarms.items():
+    for name, counts in result.disagreement.alarms.items():
         for place in np.ndindex(2, 2):
             ood, unsafe = bool(place[0]), bool(place[1])
-            n = int(counts[place].sum())
-            every.append(found.disagreement.rejected(name, ood=ood, unsafe=unsafe))
-            kind = ("out of" if ood else "in") + " distribution", "unsafe" if unsafe else "safe"
-            rows.append(
-                (name, *kind, n, int(counts[place][1]), n - int(counts[place][1]), cell(every[-1]))
-            )
+            share = result.disagreement.rejected(name, ood=ood, unsafe=unsafe)
+            every.append(share)
+            where = "out of distribution" if ood else "in distribution"
+            safety = "unsafe" if unsafe else "safe"
+            n, n_rejected = int(counts[place].sum()), int(counts[place][1])
+            rows.append((name, where, safety, n, n_rejected, n - n_rejected, cell(share)))
     columns = ("monitor", "images", "they are", "number", "rejected", "accepted", "share rejected")
-    said = "What every monitor does with images of every kind"
-    return data_table(
-        Table(columns, tuple(rows)), "table-cells", said, all_in="monitor.json"
-    ) + _marks(every)
+    caption = "Images of every kind that each monitor rejects and accepts"
+    table = data_table(Table(columns, tuple(rows)), "table-cells", caption, all_in="monitor.json")
+    return table + _marks(every)
 
 
-def pairs_table(found: MonitorEvaluation) -> str:
-    """Return the differences of AUROC of all pairs, under every headline; nothing for one monitor."""
-    if len(found.monitors) < 2 or not found.paradigms:
+def pairs_table(result: MonitorEvaluation) -> str:
+    """Return the differences of AUROC of all pairs, under every headline; nothing for one
+    monitor.
+    """
+    if len(result.monitors) < 2 or not result.paradigms:
         return ""
     rows: list[tuple[Cell, ...]] = []
-    for paradigm in found.paradigms:
-        for d in found.compare_all("AUROC", paradigm):
-            p = None if math.isnan(d.p_adjusted) else d.p_adjusted
+    for paradigm in result.paradigms:
+        for d in result.compare_all("AUROC", paradigm):
             rows.append(
                 (
                     paradigm.upper(),
                     d.model_a,
                     d.model_b,
                     cell(d.estimate),
-                    p,
+                    _number_or_none(d.p_adjusted),
                     d.verdict.replace("_", " "),
                 )
             )
     columns = ("labels", "a", "b", "AUROC, a − b", "p (Holm)", "verdict")
-    said = "Differences on the same images under the same weights; p corrected for the pairs of one kind of labels"
-    return data_table(Table(columns, tuple(rows)), "table-pairs", said, all_in="monitor.json")
+    caption = (
+        "Paired differences on the same images; p values are corrected for the pairs under one "
+        "kind "
+        "of labels"
+    )
+    return data_table(Table(columns, tuple(rows)), "table-pairs", caption, all_in="monitor.json")
 
 
-def order_table(found: MonitorEvaluation) -> str:
-    """Return who is first by AUROC under which labels, every tau included; nothing for one monitor."""
-    if len(found.monitors) < 2:
+def order_table(result: MonitorEvaluation) -> str:
+    """Return the order of monitors by AUROC under both labels and at every tau; nothing for one
+    monitor.
+    """
+    if len(result.monitors) < 2:
         return ""
     rows: list[tuple[Cell, ...]] = []
-    for one in found.ranking("AUROC").orders:
+    for one in result.ranking("AUROC").orders:
         labels = one.paradigm.upper() if one.tau is None else f"OMS, tau = {one.tau:.4g}"
-        ranked = sorted(one.ranks, key=lambda name: one.ranks[name])
-        order = ", ".join(f"{one.ranks[name]}. {name} ({one.values[name]:.3f})" for name in ranked)
+        names = sorted(one.ranks, key=lambda name: one.ranks[name])
+        order = ", ".join(f"{one.ranks[name]}. {name} ({one.values[name]:.3f})" for name in names)
         share = max(one.wins.values()) if one.wins else None
         rows.append((labels, " and ".join(one.winners), order or "undefined", share))
     columns = (
         "labels",
-        "first",
+        "best",
         "order (AUROC)",
-        "share of replicates that the most frequent first wins",
+        "share of replicates in which the most frequent winner is first",
     )
     table = data_table(
-        Table(columns, tuple(rows)), "table-order", "Who is first where", all_in="monitor.json"
+        Table(columns, tuple(rows)), "table-order", "Best monitor by labels", all_in="monitor.json"
     )
-    return details("Who is first at every tau", table)
+    return details("Best monitor at every tau", table)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that can be borne and told apart: a page repeats each of them hundreds of times, and nobody
-reads a megabyte.
+"""Display names: a page repeats each name hundreds of times, so very long ones are shortened.
 
-Names that show nothing, and names that look the same though they differ in signs that nobody sees,
-get a mark.
+Empty names, and names that look the same although they differ in invisible characters, get a mark
+that tells them apart.
 """
 
 from __future__ import annotations
@@ -14,11 +13,12 @@ from typing import Any
 from unicodedata import normalize
 
 from calipers.evaluation import Evaluation
-from calipers.report.renaming import renamed
+from calipers.report.renaming import rename_all
 
 LONGEST = 200
 KEPT = 120
 UNSEEN = "\ufffd"
+# characters that are drawn as nothing
 INVISIBLE = {
     *map(chr, range(0xFE00, 0xFE10)),
     "\u115f",
@@ -26,65 +26,66 @@ INVISIBLE = {
     "\u3164",
     "\uffa0",
     "\u2800",
-}  # drawn as nothing
+}
 
 
-def bearable(evaluation: Evaluation) -> Evaluation:
-    """Return the evaluation with names of more than 200 characters shortened, and those that look
+def with_display_names(evaluation: Evaluation) -> Evaluation:
+    """Return the evaluation with names of more than 200 characters shortened, and names that look
     alike marked.
     """
     cohort = evaluation.cohort
-    columns = {
-        name: {str(value) for value in column.tolist()}
-        for name, column in cohort.images.groups.items()
-    }
-    values = set().union(*columns.values()) if columns else set()
-    names = Short([*cohort.classes, *cohort.models, *cohort.images.ids, *columns, *values])
+    all_names = [*cohort.classes, *cohort.models, *cohort.images.ids, *cohort.images.groups]
+    values: set[str] = set()
+    for column in cohort.images.groups.values():
+        values.update(map(str, column.tolist()))
+    names = Short([*all_names, *values])
     if not names.changed:
         return evaluation
-    return renamed(evaluation, names)
+    return rename_all(evaluation, names)
 
 
 class Short:
-    """What every name becomes; names that are short enough, and look like no other, stay."""
+    """The display name of every name; names that are short and look like no other stay."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        alike: dict[str, list[str]] = {}
+        by_look: dict[str, list[str]] = {}
         for name in dict.fromkeys(names):
-            alike.setdefault(_look(name), []).append(name)
-        self.changed: Mapping[str, str] = {
-            name: changed
-            for look, found in alike.items()
-            for name in found
-            if (changed := _changed(name, look, several=len(found) > 1)) != name
-        }
+            by_look.setdefault(_look(name), []).append(name)
+        changed: dict[str, str] = {}
+        for look, group in by_look.items():
+            for name in group:
+                new_name = _display_name(name, look, several=len(group) > 1)
+                if new_name != name:
+                    changed[name] = new_name
+        self.changed: Mapping[str, str] = changed
 
     def name(self, name: str) -> str:
-        """Return a name as it is shown."""
+        """Return the display name."""
         return self.changed.get(name, name)
 
     def image(self, name: str) -> str:
-        """Return the id of an image as it is shown."""
+        """Return the display name of an image."""
         return self.name(name)
 
     def value(self, column: str, value: Any) -> Any:
-        """Return an entry of a column as it is shown; numbers stay."""
+        """Return an entry of a column as it is displayed; numbers stay."""
         return self.name(value) if isinstance(value, str) else value
 
 
 def _look(name: str) -> str:
-    """Return what is seen of a name: unprintable signs as one and the same, spaces as a browser
-    draws them.
+    """Return what a reader sees of a name: unprintable characters all look alike, and browsers
+    collapse spaces.
     """
     if name.isprintable() and name.isascii():
         return " ".join(name.split())
-    plain = "".join(
-        c if c.isprintable() else UNSEEN for c in normalize("NFC", name) if c not in INVISIBLE
-    )
-    return " ".join(plain.split())
+    visible = ""
+    for character in normalize("NFC", name):
+        if character not in INVISIBLE:
+            visible += character if character.isprintable() else UNSEEN
+    return " ".join(visible.split())
 
 
-def _changed(name: str, look: str, *, several: bool) -> str:
+def _display_name(name: str, look: str, *, several: bool) -> str:
     if len(name) > LONGEST:
         return _shortened(name)
     if not name or not look:
@@ -93,11 +94,12 @@ def _changed(name: str, look: str, *, several: bool) -> str:
 
 
 def _shortened(name: str) -> str:
-    """Return the beginning, the length, and a few digits that tell it from others with the same
+    """Return the beginning, the length, and a mark that differs for names with the same
     beginning.
     """
     return f"{name[:KEPT]}… ({len(name)} characters, {_mark(name)})"
 
 
 def _mark(name: str) -> str:
+    """Return a few digits of the hash of a name."""
     return sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:6]

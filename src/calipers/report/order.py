@@ -17,12 +17,14 @@ def by_value(evaluation: Evaluation) -> tuple[str, ...]:
 
     def place(model: str) -> tuple[bool, float]:
         value = evaluation.get(metric, model=model).value
-        return (True, 0.0) if value != value else (False, sign * value)
+        if value != value:  # NaN
+            return True, 0.0
+        return False, sign * value
 
     return tuple(sorted(evaluation.models, key=place))
 
 
 def leading(evaluation: Evaluation, most: int) -> tuple[str, ...]:
     """Return the ``most`` best models, in display order."""
-    chosen = set(by_value(evaluation)[:most])
-    return tuple(model for model in evaluation.models if model in chosen)
+    best_models = set(by_value(evaluation)[:most])
+    return tuple(model for model in evaluation.models if model in best_models)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page: one self-contained HTML file that answers, shows and proves. No network; a policy
-forbids all but our own.
+"""The page of an evaluation: one self-contained HTML file, with the answer first.
 
-Everything is there without scripts. The script adds what paper cannot do: sorting, filtering, CSV,
-zooming.
+It loads nothing from a network, and its content security policy forbids everything but its own
+style and script. All content is there without scripts; the script adds sorting, filtering, CSV and
+zooming. `Evaluation.report` calls `write_page` with the context that `context_of` made.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ def write_page(context: Context, path: Path, step: Step = lambda name: None) -> 
 
 
 def page(context: Context) -> str:
-    """Return the page as HTML; every text from the data is escaped, and the policy allows our style
-    and script only.
-    """
+    """Return the page as HTML; every text from the data is escaped."""
     title = f"Evaluation of {_models(context.evaluation.models)}"
     return document(
         title, _body(context, title), skip="Skip to the answer", payload=numbers.payload(context)
@@ -48,32 +46,37 @@ def page(context: Context) -> str:
 def _body(context: Context, title: str) -> str:
     from calipers import __version__
 
-    found = [(name, words, make(context)) for name, words, make in SECTIONS]
-    shown = [(name, words, inner) for name, words, inner in found if inner]
-    links = "".join(f'<li><a href="#{name}">{text(words)}</a></li>' for name, words, _ in shown)
-    sections = "\n".join(markup.section(name, words, inner) for name, words, inner in shown)
+    links, sections = "", []
+    for name, heading, make in SECTIONS:
+        inner = make(context)
+        if inner:
+            links += f'<li><a href="#{name}">{text(heading)}</a></li>'
+            sections.append(markup.section(name, heading, inner))
+    all_sections = "\n".join(sections)
     return (
-        f'<header>{_opening(context, title)}</header>\n<nav aria-label="Sections"><ul>{links}</ul></nav>\n'
-        f"<main>\n{_answer(context)}\n{sections}\n</main>\n"
+        f"<header>{_opening(context, title)}</header>\n"
+        f'<nav aria-label="Sections"><ul>{links}</ul></nav>\n'
+        f"<main>\n{_answer(context)}\n{all_sections}\n</main>\n"
         f"<footer>Made with Calipers {text(__version__)}. Not a medical device.</footer>"
     )
 
 
 def _opening(context: Context, title: str) -> str:
-    return f'<h1>{text(title)}</h1>\n<p class="soft">{text(_described(context.evaluation))}</p>'
+    return f'<h1>{text(title)}</h1>\n<p class="soft">{text(_summary_line(context.evaluation))}</p>'
 
 
 def _answer(context: Context) -> str:
     """Return the verdict, and the headline as a figure and as a table."""
     ev = context.evaluation
-    said = verdict(ev, context.at_one, context.duel, context.comparison)
-    further = "".join(f"<li>{text(sentence)}</li>" for sentence in said.further)
-    answer = f'<p class="verdict">{text(said.first)}</p>' + (
-        f'<ul class="further">{further}</ul>' if further else ""
+    answer_words = verdict(ev, context.at_one, context.duel, context.comparison)
+    further = "".join(f"<li>{text(sentence)}</li>" for sentence in answer_words.further)
+    answer = f'<p class="verdict">{text(answer_words.first)}</p>'
+    if further:
+        answer += f'<ul class="further">{further}</ul>'
+    return (
+        '<section id="content" aria-labelledby="content-title" tabindex="-1">'
+        f'<h2 id="content-title">The answer</h2>{answer}{_headline(ev)}</section>'
     )
-    inner = answer + _headline(ev)
-    heading = '<h2 id="content-title">The answer</h2>'
-    return f'<section id="content" aria-labelledby="content-title" tabindex="-1">{heading}{inner}</section>'
 
 
 def _headline(evaluation: Evaluation) -> str:
@@ -88,19 +91,20 @@ def _headline(evaluation: Evaluation) -> str:
 
 
 def _models(models: Sequence[str]) -> str:
-    return (
-        join([short(model) for model in models])
-        if len(models) <= MOST_NAMED
-        else f"{len(models)} models"
-    )
+    if len(models) > MOST_NAMED:
+        return f"{len(models)} models"
+    return join(list(map(short, models)))
 
 
-def _described(evaluation: Evaluation) -> str:
+def _summary_line(evaluation: Evaluation) -> str:
     counts = cohort_counts(evaluation.cohort)
-    described = [plural("image", counts["images"]), plural("reference", counts["references"])]
-    described.append(plural("class", len(counts["classes"])))
-    described += [
-        plural(short(name), n) for name, n in counts["groups"].items() if name != "file_name"
+    facts = [
+        plural("image", counts["images"]),
+        plural("reference", counts["references"]),
+        plural("class", len(counts["classes"])),
     ]
-    ignored = f" ({counts['ignored']} references are ignored)" if counts["ignored"] else ""
-    return f"{', '.join(described)}{ignored}. Protocol: {evaluation.protocol.name}."
+    for name, n in counts["groups"].items():
+        if name != "file_name":
+            facts.append(plural(short(name), n))
+    ignored_note = f" ({counts['ignored']} references are ignored)" if counts["ignored"] else ""
+    return f"{', '.join(facts)}{ignored_note}. Protocol: {evaluation.protocol.name}."

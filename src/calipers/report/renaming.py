@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An evaluation under other names, wherever a name stands: rows, groups, cohort, protocol. The
-numbers stay.
+"""An evaluation with other names in all places: rows, groups, cohort, protocol. Numbers stay.
+
+Used for display names (`naming`) and for hashes of ids (`redaction`).
 """
 
 from __future__ import annotations
@@ -17,38 +18,36 @@ from calipers.tables import Cohort
 
 
 class Names(Protocol):
-    """What every name becomes."""
+    """Maps every name to its new one."""
 
     def name(self, name: str) -> str:
-        """Return the name of a class, a model or a column."""
+        """Return the new name of a class, a model or a column."""
         ...
 
     def image(self, name: str) -> str:
-        """Return the id of an image."""
+        """Return the new id of an image."""
         ...
 
     def value(self, column: str, value: Any) -> Any:
-        """Return an entry of a column of the images; also what else names a group, such as a bin."""
+        """Return the new entry of a column of the images, or the new name of a group such as a
+        bin.
+        """
         ...
 
 
-def renamed(evaluation: Evaluation, names: Names) -> Evaluation:
-    """Return the evaluation under other names."""
+def rename_all(evaluation: Evaluation, names: Names) -> Evaluation:
+    """Return the evaluation with other names."""
     protocol, cluster = evaluation.protocol, evaluation.protocol.cluster
+    cluster = names.name(cluster) if isinstance(cluster, str) else tuple(map(names.name, cluster))
+    evidence = {}
+    for (model, key), part in evaluation.evidence.items():
+        evidence[names.name(model), key] = part
     return replace(
         evaluation,
         cohort=_cohort(evaluation.cohort, names),
-        protocol=replace(
-            protocol,
-            cluster=names.name(cluster)
-            if isinstance(cluster, str)
-            else tuple(map(names.name, cluster)),
-            strata=_maybe(protocol.strata, names),
-        ),
+        protocol=replace(protocol, cluster=cluster, strata=_maybe(protocol.strata, names)),
         rows=tuple(_row(row, names) for row in evaluation.rows),
-        evidence={
-            (names.name(model), key): found for (model, key), found in evaluation.evidence.items()
-        },
+        evidence=evidence,
         groupings=tuple(_grouping(grouping, names) for grouping in evaluation.groupings),
         groups=tuple(_summary(summary, names) for summary in evaluation.groups),
     )
@@ -74,9 +73,8 @@ def _row(row: Row, names: Names) -> Row:
 
 def _grouping(grouping: GroupedRows, names: Names) -> GroupedRows:
     rows = tuple(_row(row, names) for row in grouping.rows)
-    return GroupedRows(
-        _by(grouping.by, names), rows, tuple(_summary(s, names) for s in grouping.summaries)
-    )
+    summaries = tuple(_summary(summary, names) for summary in grouping.summaries)
+    return GroupedRows(_by(grouping.by, names), rows, summaries)
 
 
 def _summary(summary: GroupSummary, names: Names) -> GroupSummary:
@@ -91,25 +89,24 @@ def _by(by: str, names: Names) -> str:
 
 
 def _cohort(cohort: Cohort, names: Names) -> Cohort:
-    groups = {
-        names.name(name): np.array([names.value(name, value) for value in column.tolist()], object)
-        for name, column in cohort.images.groups.items()
-    }
+    groups = {}
+    for name, column in cohort.images.groups.items():
+        values = [names.value(name, value) for value in column.tolist()]
+        groups[names.name(name)] = np.array(values, object)
     facts = {_fact(name, cohort, names): column for name, column in cohort.references.facts.items()}
+    ids = tuple(map(names.image, cohort.images.ids))
     return replace(
         cohort,
         references=replace(cohort.references, facts=facts),
         maps={names.name(name): maps for name, maps in cohort.maps.items()},
         classes=tuple(map(names.name, cohort.classes)),
         models={names.name(name): predictions for name, predictions in cohort.models.items()},
-        images=replace(
-            cohort.images, ids=tuple(map(names.image, cohort.images.ids)), groups=groups
-        ),
+        images=replace(cohort.images, ids=ids, groups=groups),
     )
 
 
 def _fact(fact: str, cohort: Cohort, names: Names) -> str:
-    """Return the name of a fact under its model's other name: ``softIoU/sample@tversky,0.5 of
+    """Return the name of a fact with the new name of its model: ``softIoU/sample@tversky,0.5 of
     ours``.
     """
     for model in cohort.maps:

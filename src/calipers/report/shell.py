@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shell of a page: head, policy, style and script. A page needs nothing but itself."""
+"""The shell of every page: head, content security policy, style and script, all in one file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def document(
     style = "".join(map(_asset, ("page.css", *styles))) + stylesheet()
     script = _asset("page.js")
     policy = (
-        f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; img-src data: blob:; "
+        f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
+        "img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
     rows = f'<script type="application/json" id="rows">{payload}</script>\n' if payload else ""
@@ -42,7 +43,8 @@ def document(
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{text('Calipers: ' + title)}</title>\n<style>{style}</style>\n</head>\n"
-        f'<body>\n<a class="skip" href="#content">{text(skip)}</a>\n{body}\n{rows}<script>{script}</script>\n'
+        f'<body>\n<a class="skip" href="#content">{text(skip)}</a>\n{body}\n'
+        f"{rows}<script>{script}</script>\n"
         "</body>\n</html>\n"
     )
 
@@ -55,4 +57,5 @@ def _asset(name: str) -> str:
 
 def _digest(content: str) -> str:
     """Return the hash by which a policy allows an inline style or script."""
-    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode('utf-8')).digest()).decode('ascii')}'"
+    digest = hashlib.sha256(content.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"

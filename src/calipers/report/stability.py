@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page and the folder of a stability analysis: how far maps can be trusted, shown, proved, and
-to be had again.
+"""The page and the folder of a stability analysis: can the maps of these models be trusted?
+
+A `StabilityResult` comes in; `write_stability` writes the folder for `calipers stability -o`, and
+`of_stability` is the view in a notebook.
 """
 
 from __future__ import annotations
@@ -20,9 +22,9 @@ from calipers.report.answer import (
     answer_section,
     as_bytes,
     further,
+    in_pairs,
     made_by,
-    paired,
-    reproduced,
+    reproduce_block,
 )
 from calipers.report.markup import data_table, details, figure_block, items, paragraph, text
 from calipers.report.naming import Short
@@ -36,10 +38,10 @@ from calipers.report.stability_tables import (
     reference_table,
     scores_table,
 )
-from calipers.report.stability_words import CITATIONS, described, methods, trust
-from calipers.results.delimited import delimited
+from calipers.report.stability_words import CITATIONS, methods, summary_line, trust
+from calipers.results.delimited import columns_of, delimited
 from calipers.results.estimate import number
-from calipers.results.files import check_folder, staged_folder, write_atomically
+from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
 from calipers.stability.objects_result import ObjectStability
 from calipers.stability.result import StabilityResult
 
@@ -47,23 +49,17 @@ PAGE, DOCUMENT, ROWS = "stability.html", "stability.json", "stability.csv"
 OURS = re.compile(rf"stability\.(html|json|csv)|bags\.csv|stability-({'|'.join(FIGURES)})\.svg")
 SVG_WIDTH = 560
 TITLES = {
-    "map": "How far can these maps be trusted?",
-    "model": "How far can these models be trusted?",
+    "map": "Can these maps be trusted?",
+    "model": "Can these models be trusted?",
 }
-ORDER = (
-    "pairs",
-    "models",
-    "called",
-    "images",
-    "sweep",
-    "scores",
-)  # of the figures; single images have their own place
+# order of the figures; single images have their own section
+ORDER = ("pairs", "models", "called", "images", "sweep", "scores")
 AGAINST = ("dice", "auc")
 
 
 @dataclass(frozen=True)
-class Given:
-    """What the page is told beside the result."""
+class PageInputs:
+    """What the page shows besides the result."""
 
     command: Sequence[str] = ()
     objects: ObjectStability | None = None
@@ -76,7 +72,7 @@ class Given:
 
 
 def write_stability(
-    found: StabilityResult,
+    result: StabilityResult,
     folder: Path,
     *,
     force: bool = False,
@@ -86,32 +82,27 @@ def write_stability(
 ) -> Path:
     """Write page, document, rows, images and figures, all of them or none; return the page.
 
-    Files of an earlier result in the folder are replaced or removed, others stay. The folder of an
-    input is refused.
+    Files of an earlier result in the folder are replaced or removed; other files stay. The folder
+    of an input is refused.
     """
-    check_folder(folder, force=force, inputs=_inputs(found))
-    old = (
-        [file.name for file in folder.iterdir() if OURS.fullmatch(file.name)]
-        if folder.is_dir()
-        else []
-    )
-    given = Given(command, objects, Pictures.of(images, found.ids))
-    shown = bearable(found)
+    check_folder(folder, force=force, inputs=_inputs(result))
+    old = files_of(folder, OURS)
+    inputs = PageInputs(command, objects, Pictures.of(images, result.ids))
+    display = with_display_names(result)
     with staged_folder(folder, owned=old) as stage:
-        for name in available(found):
-            drawn = svg(shown.figure(name), width=SVG_WIDTH, name=name, standalone=True)
-            write_atomically(stage / f"stability-{name}.svg", as_bytes(drawn + "\n"))
-        write_atomically(stage / ROWS, as_bytes(delimited(_rows(found))))
-        write_atomically(stage / BAGS, as_bytes(delimited(bag_columns(found))))
-        write_atomically(stage / PAGE, as_bytes(stability_page(shown, given)))
-        write_atomically(
-            stage / DOCUMENT, json.dumps(_document(found, given), allow_nan=False) + "\n"
-        )
+        for name in available(result):
+            picture = svg(display.figure(name), width=SVG_WIDTH, name=name, standalone=True)
+            write_atomically(stage / f"stability-{name}.svg", as_bytes(picture + "\n"))
+        write_atomically(stage / ROWS, as_bytes(delimited(_rows(result))))
+        write_atomically(stage / BAGS, as_bytes(delimited(bag_columns(result))))
+        write_atomically(stage / PAGE, as_bytes(stability_page(display, inputs)))
+        record = json.dumps(_document(result, inputs), allow_nan=False)
+        write_atomically(stage / DOCUMENT, record + "\n")
     return folder / PAGE
 
 
 def write_stability_page(
-    found: StabilityResult,
+    result: StabilityResult,
     path: Path,
     *,
     command: Sequence[str] = (),
@@ -119,108 +110,107 @@ def write_stability_page(
     objects: ObjectStability | None = None,
 ) -> Path:
     """Write the page alone."""
-    given = Given(command, objects, Pictures.of(images, found.ids))
-    write_atomically(path, as_bytes(stability_page(bearable(found), given)))
+    inputs = PageInputs(command, objects, Pictures.of(images, result.ids))
+    write_atomically(path, as_bytes(stability_page(with_display_names(result), inputs)))
     return path
 
 
-def _inputs(found: StabilityResult) -> tuple[str, ...]:
-    """Return the files and folders that the maps came from, if they came from any."""
-    sources = getattr(found.source, "sources", ())
+def _inputs(result: StabilityResult) -> tuple[str, ...]:
+    """Return the files and folders of the maps; nothing for maps from memory."""
+    sources = getattr(result.source, "sources", ())
     return tuple(str(one.source) for one in sources)
 
 
-def _rows(found: StabilityResult) -> Mapping[str, Sequence[Any]]:
-    rows = [
-        {**row.as_dict(), "group": json.dumps(row.group) if row.group else None}
-        for row in found.rows
-    ]
-    return {name: [row[name] for row in rows] for name in rows[0] if name != "flags"}
+def _rows(result: StabilityResult) -> Mapping[str, Sequence[Any]]:
+    rows = []
+    for row in result.rows:
+        group = json.dumps(row.group) if row.group else None
+        rows.append({**row.as_dict(), "group": group})
+    columns = columns_of(rows)
+    columns.pop("flags", None)
+    return columns
 
 
-def _document(found: StabilityResult, given: Given) -> dict[str, Any]:
-    objects = {} if given.objects is None else {"objects": given.objects.as_dict()}
+def _document(result: StabilityResult, inputs: PageInputs) -> dict[str, Any]:
+    objects = {} if inputs.objects is None else {"objects": inputs.objects.as_dict()}
     return {
-        **found.as_dict(),
-        "verdict": trust(found, given.what),
+        **result.as_dict(),
+        "verdict": trust(result, inputs.what),
         **objects,
-        **made_by(given.command),
+        **made_by(inputs.command),
     }
 
 
-def bearable(found: StabilityResult) -> StabilityResult:
-    """Return the result with names of models and images that a page can show and a reader tell
-    apart.
-    """
-    names = Short([*found.models, *found.ids])
+def with_display_names(result: StabilityResult) -> StabilityResult:
+    """Return the result with display names of models and images."""
+    names = Short([*result.models, *result.ids])
     if not names.changed:
-        return found
-    models, ids = tuple(map(names.name, found.models)), tuple(map(names.name, found.ids))
-    local = found.localized
+        return result
+    models, ids = tuple(map(names.name, result.models)), tuple(map(names.name, result.ids))
+    local = result.localized
     rows = tuple(replace(row, model=names.name(row.model)) for row in local.rows)
     local = replace(local, models=models, ids=tuple(map(names.name, local.ids)), rows=rows)
-    return replace(found, plan=replace(found.plan, models=models, ids=ids), localized=local)
+    return replace(result, plan=replace(result.plan, models=models, ids=ids), localized=local)
 
 
-def stability_page(found: StabilityResult, given: Given) -> str:
+def stability_page(result: StabilityResult, inputs: PageInputs) -> str:
     """Return the page as HTML; every text is escaped."""
-    objects = "" if given.objects is None else objects_block(given.objects)
-    title = TITLES[given.what]
+    objects = "" if inputs.objects is None else objects_block(inputs.objects)
+    title = TITLES[inputs.what]
     parts = [
-        ("cautions", "Before you trust these numbers", _cautions(found)),
+        ("cautions", "Before you trust these numbers", _cautions(result)),
         ("objects", "Object by object", objects),
-        ("figures", "Do the models agree?", _figures(found, ORDER)),
-        ("images", "Where they agree, and where not", images_section(found, given.pictures)),
-        ("reference", "Is it the right place?", _reference(found)),
-        ("methods", "Methods", _methods(found)),
-        ("numbers", "All numbers", _numbers(found)),
-        ("reproduce", "Reproduce", reproduced(given.command, found.plan.settings())),
+        ("figures", "Do the models agree?", _figures(result, ORDER)),
+        ("images", "Where they agree, and where not", images_section(result, inputs.pictures)),
+        ("reference", "Is it the right place?", _reference(result)),
+        ("methods", "Methods", _methods(result)),
+        ("numbers", "All numbers", _numbers(result)),
+        ("reproduce", "Reproduce", reproduce_block(inputs.command, result.plan.settings())),
     ]
-    return answer_page(title, described(found), _answer(found, given.what), parts)
+    return answer_page(title, summary_line(result), _answer(result, inputs.what), parts)
 
 
-def _answer(found: StabilityResult, what: str) -> str:
-    return answer_section(trust(found, what), further(found.sentences()) + scores_table(found))
+def _answer(result: StabilityResult, what: str) -> str:
+    return answer_section(trust(result, what), further(result.sentences()) + scores_table(result))
 
 
-def _cautions(found: StabilityResult) -> str:
-    """Return what may mislead first, then what is to be known."""
-    flagged = [remark.text for remark in found.remarks if remark.flag]
+def _cautions(result: StabilityResult) -> str:
+    """Return what may mislead, then further notes."""
+    flagged = [remark.text for remark in result.remarks if remark.flag]
     care = f'<div class="care"><h3>What may mislead</h3>{items(flagged)}</div>' if flagged else ""
-    odd = found.paradox()
-    notes = [remark.text for remark in found.remarks if not remark.flag]
-    if not odd.flagged and odd.of_pairs:
+    paradox = result.paradox()
+    notes = [remark.text for remark in result.remarks if not remark.flag]
+    if not paradox.flagged and paradox.of_pairs:
         notes.append(
-            f"The paradox of kappa (calls so one-sided that APJ and AJ are low although models agree) shows on "
-            f"{odd.pairs} of {odd.of_pairs} pairs of maps: too few to mislead"
+            "The kappa paradox (calls so one-sided that APJ and AJ are low although models agree) "
+            f"occurs in {paradox.pairs} of {paradox.of_pairs} pairs of maps: too few to mislead"
         )
     return care + items([f"{note[:1].upper()}{note[1:]}." for note in notes])
 
 
-def _figures(found: StabilityResult, names: Sequence[str]) -> str:
+def _figures(result: StabilityResult, names: Sequence[str]) -> str:
     """Return figures, two in a row where there is room."""
-    has_all = {"dice": BAGS}
-    drawn = [
-        figure_block(found.figure(name), f"fig-{name}", all_in=has_all.get(name, DOCUMENT))
-        for name in names
-        if name in available(found)
-    ]
-    return paired(drawn)
+    blocks = []
+    for name in names:
+        if name in available(result):
+            all_in = BAGS if name == "dice" else DOCUMENT
+            blocks.append(figure_block(result.figure(name), f"fig-{name}", all_in=all_in))
+    return in_pairs(blocks)
 
 
-def _reference(found: StabilityResult) -> str:
-    table = reference_table(found)
-    return f"{table}\n{_figures(found, AGAINST)}" if table else ""
+def _reference(result: StabilityResult) -> str:
+    table = reference_table(result)
+    return f"{table}\n{_figures(result, AGAINST)}" if table else ""
 
 
-def _methods(found: StabilityResult) -> str:
-    said = "\n".join(paragraph(words) for words in methods(found))
-    return said + details("References", items(CITATIONS))
+def _methods(result: StabilityResult) -> str:
+    paragraphs = "\n".join(paragraph(words) for words in methods(result))
+    return paragraphs + details("References", items(CITATIONS))
 
 
-def _numbers(found: StabilityResult) -> str:
-    every = details("Every score", scores_table(found, found.names, label="Every score"))
-    parts = found.components("APJ")
+def _numbers(result: StabilityResult) -> str:
+    every = details("Every score", scores_table(result, result.names, label="Every score"))
+    parts = result.components("APJ")
     spread = ""
     if parts.reason is None:
         shares = {"images": "bags", "pairs of models": "pairs", "neither": "rest"}
@@ -229,14 +219,13 @@ def _numbers(found: StabilityResult) -> str:
             for words, name in shares.items()
         )
         table = Table(("APJ varies between", "variance", "share"), rows)
-        said = f"Where APJ varies: {parts.n_bags} images with all {parts.n_pairs} pairs"
-        spread = details("Where APJ varies", data_table(table, "table-variance", said))
-    return "\n".join([bags_table(found), every, spread])
+        caption = f"Where APJ varies: {parts.n_bags} images with all {parts.n_pairs} pairs"
+        spread = details("Where APJ varies", data_table(table, "table-variance", caption))
+    return "\n".join([bags_table(result), every, spread])
 
 
-def of_stability(found: StabilityResult) -> str:
+def of_stability(result: StabilityResult) -> str:
     """Return the result in a notebook: the verdict, the sentences, the main scores."""
-    shown = bearable(found)
-    return framed(
-        f"<p><strong>{text(trust(shown))}</strong></p>{items(shown.sentences())}{scores_table(shown)}"
-    )
+    display = with_display_names(result)
+    verdict = f"<p><strong>{text(trust(display))}</strong></p>"
+    return framed(verdict + items(display.sentences()) + scores_table(display))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The least and the most stable images: how many models mark every place, over the picture, and as
-a histogram.
+"""The least and the most stable images: how many models mark every place, on the picture and as a
+histogram.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from calipers.stability.result import StabilityResult
 EACH = 4  # images at either end
 WIDTH = 300  # for which a panel is laid out
 MIDDLE = 0.5  # of a slice, in voxels
-LEGEND = "The darker a place, the more models mark it: models that agree leave only the lightest and the darkest shade."
+LEGEND = (
+    "The darker a place, the more models mark it: if models agree, only the lightest and the "
+    "darkest shade remain."
+)
 
 
 @dataclass
 class Pictures:
-    """The pictures of images in a folder; those that cannot be shown are told in `notes`."""
+    """The pictures of images in a folder; `notes` says which cannot be shown and why."""
 
     files: PictureFiles | None = None
     notes: list[str] = field(default_factory=list)
@@ -42,14 +45,15 @@ class Pictures:
         return cls(files, list(files.notes()))
 
     def below(self, place: int, part: Slice) -> tuple[str, float]:
-        """Return the picture of an image as an address, and the height of a cell of its map over
-        its width.
+        """Return the picture of an image as a data address, and the aspect ratio (height over
+        width) of a cell of its map.
         """
         path = None if self.files is None else self.files.path_of(place)
         if path is None:
             return "", 1.0
+        slice_at = None if part.index is None else part.index + MIDDLE
         try:
-            pixels = read_pixels(path, slice_at=None if part.index is None else part.index + MIDDLE)
+            pixels = read_pixels(path, slice_at=slice_at)
         except PictureError as error:
             self.notes.append(
                 f"a picture could not be read: expected {error.expected} [{error.rule}]"
@@ -57,7 +61,8 @@ class Pictures:
             return "", 1.0
         if part.index is not None and pixels.depth not in (None, part.of):
             self.notes.append(
-                f"a picture of {pixels.depth} slices does not fit a map of {part.of} and is not shown"
+                f"a picture with {pixels.depth} slices does not fit a map with {part.of} slices "
+                "and is not shown"
             )
             return "", 1.0
         rows, columns = part.counts.shape
@@ -67,53 +72,50 @@ class Pictures:
 
 def _padded(pixels: Pixels, part: Slice) -> Pixels:
     """Return the picture with a black rim where the last blocks of a map reach beyond it."""
-    beyond = [(-(-n // part.side) * part.side) / n for n in part.counts.shape]
-    rim = [(0, round(n * (scale - 1.0))) for n, scale in zip(pixels.array.shape, beyond)]
-    if not any(more for _, more in rim):
+    rim = []
+    for n_cells, n_pixels in zip(part.counts.shape, pixels.array.shape):
+        beyond = (-(-n_cells // part.side) * part.side) / n_cells
+        rim.append((0, round(n_pixels * (beyond - 1.0))))
+    if not any(width for _, width in rim):
         return pixels
-    return Pixels(
-        np.pad(pixels.array, [*rim, *[(0, 0)] * (pixels.array.ndim - 2)]),
-        pixels.width,
-        pixels.height,
-    )
+    colours = [(0, 0)] * (pixels.array.ndim - 2)
+    return Pixels(np.pad(pixels.array, [*rim, *colours]), pixels.width, pixels.height)
 
 
-def chosen(found: StabilityResult) -> list[tuple[str, list[int]]]:
+def shown_images(result: StabilityResult) -> list[tuple[str, list[int]]]:
     """Return titles and places of the images that are shown; none is shown twice."""
-    ranked = found.ranked("APJ").tolist()
-    if len(ranked) <= 2 * EACH:
-        return [("Images, least stable first", ranked)] if ranked else []
-    return [("Least stable", ranked[:EACH]), ("Most stable", ranked[: -EACH - 1 : -1])]
+    order = result.ranked("APJ").tolist()
+    if len(order) <= 2 * EACH:
+        return [("Images, least stable first", order)] if order else []
+    return [("Least stable", order[:EACH]), ("Most stable", order[: -EACH - 1 : -1])]
 
 
-def images_section(found: StabilityResult, pictures: Pictures) -> str:
+def images_section(result: StabilityResult, pictures: Pictures) -> str:
     """Return map and histogram of the least and the most stable images; "" without any."""
-    groups = chosen(found) if found.source is not None else []
-    shown = []
+    groups = shown_images(result) if result.source is not None else []
+    blocks = []
     for g, (title, places) in enumerate(groups):
-        entries = [_entry(found, place, pictures, f"fig-bag-{g}-{place}") for place in places]
-        shown.append(f'<h3>{title}</h3>\n<div class="pairs">{"".join(entries)}</div>')
-    if not shown:
+        entries = [_entry(result, place, pictures, f"fig-bag-{g}-{place}") for place in places]
+        blocks.append(f'<h3>{title}</h3>\n<div class="pairs">{"".join(entries)}</div>')
+    if not blocks:
         return ""
-    return "\n".join([paragraph(LEGEND), items(list(dict.fromkeys(pictures.notes))), *shown])
+    return "\n".join([paragraph(LEGEND), items(list(dict.fromkeys(pictures.notes))), *blocks])
 
 
-def _entry(found: StabilityResult, place: int, pictures: Pictures, name: str) -> str:
+def _entry(result: StabilityResult, place: int, pictures: Pictures, name: str) -> str:
     """Return one image: its map and its histogram side by side, and the numbers of both."""
     try:
-        cells = found.figure("bags", bag=place, picture=lambda part: pictures.below(place, part))
-    # the file of a map is gone: the numbers stand, and the page says why there is no map
+        cells = result.figure("bags", bag=place, picture=lambda part: pictures.below(place, part))
     except InputError as error:
-        return paragraph(f"{found.ids[place]}: the map could not be read again: {error}", "note")
-    bars = found.figure("called", bag=place)
-    panels = "".join(
-        f'<div class="panel">{svg(figure, width=WIDTH, name=f"{name}-{k}")}</div>'
-        for k, figure in enumerate((cells, bars))
-    )
-    tables = "".join(
-        data_table(figure.table(), f"{name}-{k}-numbers", f"Numbers of this figure: {figure.title}")
-        for k, figure in enumerate((cells, bars))
-    )
+        # The file of a map is gone: the numbers stand, and the page says why there is no map.
+        return paragraph(f"{result.ids[place]}: the map could not be read again: {error}", "note")
+    bars = result.figure("called", bag=place)
+    panels, tables = "", ""
+    for k, figure in enumerate((cells, bars)):
+        picture = svg(figure, width=WIDTH, name=f"{name}-{k}")
+        panels += f'<div class="panel">{picture}</div>'
+        caption = f"Numbers of this figure: {figure.title}"
+        tables += data_table(figure.table(), f"{name}-{k}-numbers", caption)
     return (
         f'<figure class="plot" id="{name}">\n<figcaption>{text(cells.title)}</figcaption>\n'
         f'<div class="panels">{panels}</div>\n{paragraph(f"{cells.note} {bars.note}", "note")}\n'

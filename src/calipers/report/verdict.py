@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer in words: who finds how much, who leads in what, and which leads are more than chance."""
+"""The answer in words: what the models find, which of them leads, and whether that is significant.
+
+`verdict` takes an evaluation and its comparisons and returns the sentences at the top of the page.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,18 @@ from calipers.saving import shown_matches
 from calipers.statistics.weights import plural as named_plural
 
 MOST_NAMED = 3
-NOTHING_THERE = "There is nothing to find: no image has a reference. What has a value only tells how little is called."
+NOTHING_THERE = (
+    "There is nothing to find: no image has a reference. Values only show how little is called."
+)
+
+
+NOTHING_JUDGED = "There is nothing to judge: no headline metric has a value."
 
 WON = {"a_better": True, "b_better": False}
-WORDS = {  # kind of lead -> sentence, the firmest first
+WORDS = {  # kind of lead -> sentence, the strongest first
     "sure": "{models} leads in {metrics} by more than chance.",
     "unsure": "{models} has the best {metrics}, but chance could explain it.",
-    "untested": "{models} has the best {metrics}; that was not tested.",
+    "untested": "{models} has the best {metrics}; the difference was not tested.",
     "shared": "{models} share the best {metrics}.",
     "alone": "Only {models} has a value of {metrics}.",
 }
@@ -51,7 +59,7 @@ def verdict(
     duel: Comparison | None,
     all_pairs: Comparison | None,
 ) -> Verdict:
-    """Return what an evaluation says.
+    """Return the answer that an evaluation gives.
 
     Parameters
     ----------
@@ -65,198 +73,214 @@ def verdict(
     """
     if evaluation.cohort.maps:
         return of_maps(evaluation, all_pairs)
-    found = list(_clinical(at_one, duel)) if at_one is not None else []
-    rule = []
-    if found and at_one is not None:  # protocols differ much in the place they ask for
-        rule = [counts_as_found(at_one.protocol.matching, at_one.cohort.dimensions)]
-    found += (
-        _leads(evaluation, all_pairs)
-        if len(evaluation.models) > 1
-        else _alone(evaluation, bool(found))
-    )
-    if not found:
-        found = ["There is nothing to judge: no metric of the headline has a value."]
-    return Verdict(found[0], (*found[1:], *rule))
+    sentences: list[str] = []
+    rule: list[str] = []
+    if at_one is not None:
+        sentences += _clinical(at_one, duel)
+        if sentences:
+            # Protocols differ much in what counts as the right place, so the page says it.
+            rule = [counts_as_found(at_one.protocol.matching, at_one.cohort.dimensions)]
+    if len(evaluation.models) > 1:
+        sentences += _leads(evaluation, all_pairs)
+    else:
+        sentences += _single_model(evaluation, bool(sentences))
+    if not sentences:
+        sentences = [NOTHING_JUDGED]
+    return Verdict(sentences[0], (*sentences[1:], *rule))
 
 
 def of_maps(evaluation: Evaluation, all_pairs: Comparison | None) -> Verdict:
-    """Return what an evaluation of maps says: its first headline metric, then what became of the
+    """Return the answer that an evaluation of maps gives: its first headline metric, then the
     objects.
     """
     if not len(evaluation.cohort.references):
         return Verdict(NOTHING_THERE, tuple(_objects_found(evaluation)))
     if len(evaluation.models) > 1:
         first, *others = headline_of(evaluation)
-        found = [*_ahead_in(first, evaluation, all_pairs), *_leads(evaluation, all_pairs, others)]
+        sentences = _ahead_in(first, evaluation, all_pairs)
+        sentences += _leads(evaluation, all_pairs, others)
     else:
-        found = _alone(evaluation, known=False)
-    found[1:1] = _objects_found(evaluation)
-    if not found:
-        return Verdict("There is nothing to judge: no metric of the headline has a value.", ())
+        sentences = _single_model(evaluation, after_others=False)
+    sentences[1:1] = _objects_found(evaluation)
+    if not sentences:
+        return Verdict(NOTHING_JUDGED, ())
     rule = counts_as_found(evaluation.protocol.matching, evaluation.cohort.dimensions)
-    return Verdict(found[0], (*found[1:], *_soft(evaluation), rule))
+    return Verdict(sentences[0], (*sentences[1:], *_soft(evaluation), rule))
 
 
 def _soft(evaluation: Evaluation) -> Sequence[str]:
-    """Return what the first soft IoU of the headline is; as it is printed in its paper, perfect is
-    not 1.
-    """
-    soft = {
-        name: measure for name, measure in measures(evaluation) if measure.quantity == "softIoU"
-    }
-    name = next((name for name in headline_of(evaluation) if name in soft), None)
+    """Return what the first soft IoU of the headline measures."""
+    variants = {}
+    for metric, measure in measures(evaluation):
+        if measure.quantity == "softIoU":
+            variants[metric] = measure.variant
+    name = next((name for name in headline_of(evaluation) if name in variants), None)
     if name is None:
         return ()
     classes = evaluation.cohort.classes
     what = classes[0] if len(classes) == 1 else "reference"
-    scale = "" if soft[name].variant == "printed" else ": 1 is perfect, 0 is a miss"
+    # With the formula as it is printed in the paper, a perfect map does not reach 1.
+    scale = "" if variants[name] == "printed" else ": 1 is perfect, 0 is a miss"
     return (
-        f"{name} tells how well maps cover each {what} and nothing else, without a threshold{scale}.",
+        f"{name} measures how well maps cover each {what} and nothing else, without a "
+        f"threshold{scale}.",
     )
 
 
 def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None) -> list[str]:
-    """Return who leads in a metric, by how much, and whether that is more than chance."""
-    order = [
-        model
-        for model in by_value(evaluation)
-        if not math.isnan(evaluation.get(metric, model=model).value)
-    ]
-    if len(order) < 2:
+    """Return which model leads in a metric, by how much, and whether that is more than chance."""
+    values = {}
+    for model in by_value(evaluation):
+        value = evaluation.get(metric, model=model).value
+        if not math.isnan(value):
+            values[model] = value
+    if len(values) < 2:
         return []
-    best, other = order[:2]
-    values = [evaluation.get(metric, model=model).value for model in (best, other)]
-    if values[0] == values[1]:
-        return [f"{named(best)} and {named(other)} have the same {metric}: {values[0]:.3f}."]
-    told = f"{metric} {values[0]:.3f} against {values[1]:.3f} of {named(other)}"
-    rows = (
-        []
-        if all_pairs is None
-        else [row for row in all_pairs.rows if row.metric == metric and row.label is None]
-    )
+    best, other = list(values)[:2]
+    if values[best] == values[other]:
+        return [f"{named(best)} and {named(other)} have the same {metric}: {values[best]:.3f}."]
+    numbers = f"{metric} {values[best]:.3f} against {values[other]:.3f} of {named(other)}"
+    rows = _pooled_rows(all_pairs, metric)
     row = next((row for row in rows if {row.model_a, row.model_b} == {best, other}), None)
     if row is None or math.isnan(row.estimate.low):
-        return [f"{named(best)} localises best: {told}."]
+        return [f"{named(best)} localises best: {numbers}."]
     sign = 1.0 if row.model_a == best else -1.0
-    ends = sorted((sign * row.estimate.low, sign * row.estimate.high))
-    span = (
-        f"{100 * row.estimate.level:g} % interval of the difference {ends[0]:.3f} to {ends[1]:.3f}"
-    )
-    if _certainty(all_pairs, metric, best, len(order) - 1) == "sure":
-        return [f"{named(best)} localises best: {told}; {span}."]
-    doubt = f"No model is shown to localise best: {named(best)} has {told}"
-    if ends[0] <= 0.0 or math.isnan(row.p_adjusted):
+    low, high = sorted((sign * row.estimate.low, sign * row.estimate.high))
+    level = f"{100 * row.estimate.level:g} %"
+    span = f"{level} confidence interval of the difference {low:.3f} to {high:.3f}"
+    if _certainty(all_pairs, metric, best, len(values) - 1) == "sure":
+        return [f"{named(best)} localises best: {numbers}; {span}."]
+    doubt = f"No model is shown to localise best: {named(best)} has {numbers}"
+    if low <= 0.0 or math.isnan(row.p_adjusted):
         return [f"{doubt}, but chance could explain it ({span})."]
+    return [f"{doubt} ({span}), but the test is not significant ({_p_words(row)})."]
+
+
+def _pooled_rows(comparison: Comparison | None, metric: str) -> list[Difference]:
+    """Return the differences in a metric, all classes together."""
+    if comparison is None:
+        return []
+    return [row for row in comparison.rows if row.metric == metric and row.label is None]
+
+
+def _p_words(row: Difference) -> str:
     tests = f" after correction for {row.family} tests" if row.family > 1 else ""
-    return [
-        f"{doubt} ({span}), but the test leaves room for chance (p = {row.p_adjusted:.2g}{tests})."
-    ]
+    return f"p = {row.p_adjusted:.2g}{tests}"
 
 
 def _objects_found(evaluation: Evaluation) -> list[str]:
-    """Return how many references every model finds as objects, and how many false alarms it raises."""
-    cohort, said = evaluation.cohort, []
+    """Return how many references every model finds as objects, and its number of false alarms."""
+    cohort, clauses = evaluation.cohort, []
     what = named_plural(cohort.classes[0]) if len(cohort.classes) == 1 else "references"
     for model in by_value(evaluation)[:MOST_NAMED]:
         table = shown_matches(evaluation, model)
-        counted = int((table.reference_fate[0] != matching.IGNORED).sum())
-        hits = int((table.reference_fate[0] == matching.HIT).sum())
-        wrong = int(
-            np.isin(table.prediction_fate[0], (matching.FALSE_ALARM, matching.DUPLICATE)).sum()
-        )
-        alarms = f"raises {plural('false alarm', wrong)}" if wrong else "raises no false alarm"
-        found = (
-            f"finds {hits} of {counted} {what} ({percent(hits / counted)}) and " if counted else ""
-        )
-        said.append(f"{named(model)} {found}{alarms}")
-    return [f"As objects, {'; '.join(said)}, in {plural('image', cohort.n_images)}."]
+        n_counted = int((table.reference_fate[0] != matching.IGNORED).sum())
+        n_hits = int((table.reference_fate[0] == matching.HIT).sum())
+        wrong_fates = (matching.FALSE_ALARM, matching.DUPLICATE)
+        n_wrong = int(np.isin(table.prediction_fate[0], wrong_fates).sum())
+        clause = "raises no false alarm"
+        if n_wrong:
+            clause = f"raises {plural('false alarm', n_wrong)}"
+        if n_counted:
+            share = percent(n_hits / n_counted)
+            clause = f"finds {n_hits} of {n_counted} {what} ({share}) and {clause}"
+        clauses.append(f"{named(model)} {clause}")
+    return [f"As objects, {'; '.join(clauses)}, in {plural('image', cohort.n_images)}."]
 
 
 def _clinical(at_one: Evaluation, duel: Comparison | None) -> Sequence[str]:
-    """Return what the best model finds at one false alarm per image, how far ahead it is, and what
-    it raises uncut.
+    """Return what the best model finds at one false alarm per image, how far ahead it is, and how
+    many false alarms it raises without a score cut.
     """
     metric = at_one.metrics[0]
-    found = [(at_one.get(metric, model=model), model) for model in at_one.models]
-    known = [(e, model) for e, model in found if e.value == e.value]
-    if not known:
+    defined = []
+    for model in at_one.models:
+        estimate = at_one.get(metric, model=model)
+        if not math.isnan(estimate.value):
+            defined.append((estimate, model))
+    if not defined:
         return ()
-    best, model = max(known, key=lambda entry: entry[0].value)
-    return (*_found(at_one, duel, best, model), *_alarms(at_one, model))
+    best, model = max(defined, key=lambda entry: entry[0].value)
+    return (*_references_found(at_one, duel, best, model), *_alarms(at_one, model))
 
 
-def _found(
+def _references_found(
     at_one: Evaluation, duel: Comparison | None, best: Estimate, model: str
 ) -> Sequence[str]:
     """Return how many references the best model finds, and how far ahead it is."""
-    share = (
-        f"{percent(best.value)} of the {plural('reference', best.n_references)}{_interval(best)}"
-    )
+    references = plural("reference", best.n_references)
+    share = f"{percent(best.value)} of the {references}{_interval(best)}"
     if len(at_one.models) == 1:
         return (f"At one false alarm per image, {named(model)} finds {share}.",)
     row = _closest(duel, model)
     if row is not None:
         return _ahead(row, model, len(at_one.models)), f"{named(model)} finds {share}."
-    others = [
-        at_one.get(at_one.metrics[0], model=other).value
-        for other in at_one.models
-        if other != model
-    ]
-    if best.value in others:
-        return (f"At one false alarm per image, no model finds more than {named(model)}: {share}.",)
+    metric = at_one.metrics[0]
+    for other in at_one.models:
+        if other != model and at_one.get(metric, model=other).value == best.value:
+            return (
+                f"At one false alarm per image, no model finds more than {named(model)}: {share}.",
+            )
     return (f"At one false alarm per image, {named(model)} finds most: {share}.",)
 
 
 def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
-    """Return how many false alarms the best model raises if nobody cuts its scores; nothing if that
-    is at most one.
+    """Return how many false alarms the best model raises without a score cut; nothing if it is at
+    most one.
     """
     e = at_one.get(at_one.metrics[1], model=model)
     if not e.value > 1.0:
         return ()
     every = f"With all its predictions, {named(model)} raises {e.value:.1f} false alarms per image"
-    span = (
-        "" if math.isnan(e.low) else f" ({100 * e.level:g} % interval {e.low:.1f} to {e.high:.1f})"
-    )
-    return (f"{every}{span}.",)
+    if math.isnan(e.low):
+        return (f"{every}.",)
+    level = f"{100 * e.level:g} %"
+    return (f"{every} ({level} confidence interval {e.low:.1f} to {e.high:.1f}).",)
 
 
 def _ahead(row: Difference, model: str, n_models: int) -> str:
-    """Return how far the best model is ahead of the next one, and whether that is more than chance."""
+    """Return how far the best model is ahead of the next one, and whether that is more than
+    chance.
+    """
     value, low, high, other = _from(row, model)
     where = "at one false alarm per image"
     ahead = (
         f"{named(model)} finds {_points(value)} more of the references than {named(other)} {where}"
     )
     span = _span(low, high, row.estimate.level)
+    after_semicolon = f"; {span}" if span else ""
+    in_brackets = f" ({span})" if span else ""
     if value == 0.0:
-        return f"{named(model)} and {named(other)} find equally many references {where}{span and f'; {span}'}."
+        return (
+            f"{named(model)} and {named(other)} find equally many references "
+            f"{where}{after_semicolon}."
+        )
     if math.isnan(low):
         return f"{ahead}; there is no interval ({reason_word(row.estimate.reason)})."
     if row.verdict in WON:
-        return f"{ahead}{span and f'; {span}'}."
+        return f"{ahead}{after_semicolon}."
     doubt = f"No model is shown to find {'more' if n_models == 2 else 'most'}: {ahead}"
     if low <= 0.0 or math.isnan(row.p_adjusted):
-        return f"{doubt}, but chance could explain it{span and f' ({span})'}."
-    tests = f" after correction for {row.family} tests" if row.family > 1 else ""
-    return f"{doubt}{span and f' ({span})'}, but the test leaves room for chance (p = {row.p_adjusted:.2g}{tests})."
+        return f"{doubt}, but chance could explain it{in_brackets}."
+    return f"{doubt}{in_brackets}, but the test is not significant ({_p_words(row)})."
 
 
 def _span(low: float, high: float, level: float) -> str:
-    """Return an interval in points; nothing if it has no width. No share exceeds another by more
-    than 100 points.
+    """Return an interval in percentage points; nothing if it has no width.
+
+    Two shares cannot differ by more than 100 points, so the bounds are clipped there.
     """
     low, high = max(100 * low, -100.0), min(100 * high, 100.0)
-    return f"{100 * level:g} % interval {low:.1f} to {high:.1f}" if low < high else ""
+    if not low < high:
+        return ""
+    return f"{100 * level:g} % confidence interval {low:.1f} to {high:.1f}"
 
 
 def _closest(duel: Comparison | None, model: str) -> Difference | None:
     """Return the smallest lead of a model over another; None if nothing was compared."""
-    rows = (
-        []
-        if duel is None
-        else [row for row in duel.rows if row.estimate.value == row.estimate.value]
-    )
+    if duel is None:
+        return None
+    rows = [row for row in duel.rows if not math.isnan(row.estimate.value)]
     return min(rows, key=lambda row: _from(row, model)[0], default=None)
 
 
@@ -271,77 +295,73 @@ def _from(row: Difference, model: str) -> tuple[float, float, float, str]:
 def _leads(
     evaluation: Evaluation, all_pairs: Comparison | None, metrics: Sequence[str] | None = None
 ) -> list[str]:
-    """Return who leads in which headline metrics, or in some of them, and whether by more than
-    chance.
+    """Return which model leads in which headline metrics, or in ``metrics``, and whether by more
+    than chance.
     """
-    said: dict[tuple[str, str], list[str]] = {}
-    valued = False
+    metrics_of_lead: dict[tuple[str, str], list[str]] = {}
+    any_value = False
     for metric in headline_of(evaluation) if metrics is None else metrics:
         values = {model: evaluation.get(metric, model=model).value for model in evaluation.models}
-        known = {model: value for model, value in values.items() if value == value}
-        valued = valued or bool(known)
-        found = _lead(evaluation, all_pairs, metric, known)
-        if found is not None:
-            said.setdefault(found, []).append(metric)
-    if not said:
+        defined = {model: value for model, value in values.items() if value == value}
+        any_value = any_value or bool(defined)
+        lead = _lead(evaluation, all_pairs, metric, defined)
+        if lead is not None:
+            metrics_of_lead.setdefault(lead, []).append(metric)
+    if not metrics_of_lead:
         which = "headline metric" if metrics is None else "other headline metric"
-        return [f"The models do not differ in any {which}."] if valued else []
-    order = sorted(said.items(), key=lambda entry: list(WORDS).index(entry[0][0]))
-    return [
-        WORDS[kind].format(models=models, metrics=join(metrics))
-        for (kind, models), metrics in order
-    ]
+        return [f"The models do not differ in any {which}."] if any_value else []
+    sentences = []
+    for kind, template in WORDS.items():
+        for (lead_kind, models), names in metrics_of_lead.items():
+            if lead_kind == kind:
+                sentences.append(template.format(models=models, metrics=join(names)))
+    return sentences
 
 
 def _lead(
-    evaluation: Evaluation, all_pairs: Comparison | None, metric: str, known: Mapping[str, float]
+    evaluation: Evaluation, all_pairs: Comparison | None, metric: str, values: Mapping[str, float]
 ) -> tuple[str, str] | None:
-    """Return the kind of lead in a metric (see `WORDS`) and who has it; None if nobody is ahead of
-    anybody.
-    """
-    if not known:
+    """Return the kind of lead in a metric (see `WORDS`) and who has it; None if all models tie."""
+    if not values:
         return None
-    if len(known) == 1:
-        return "alone", named(next(iter(known)))
-    top = (min if metric in lower_is_better(evaluation.protocol) else max)(known.values())
-    best = [model for model, value in known.items() if value == top]
-    if len(best) == len(known):
+    if len(values) == 1:
+        return "alone", named(next(iter(values)))
+    best_value = max(values.values())
+    if metric in lower_is_better(evaluation.protocol):
+        best_value = min(values.values())
+    best = [model for model, value in values.items() if value == best_value]
+    if len(best) == len(values):
         return None
     if len(best) > 1:
         return "shared", join([named(model) for model in best])
-    return _certainty(all_pairs, metric, best[0], len(known) - 1), named(best[0])
+    return _certainty(all_pairs, metric, best[0], len(values) - 1), named(best[0])
 
 
 def _certainty(all_pairs: Comparison | None, metric: str, model: str, rivals: int) -> str:
-    """Return how firm a lead is: ``sure`` if every rival is beaten, tests corrected; ``untested``
-    if one is not met.
+    """Return how certain a lead is: ``sure`` if the model beats every rival after correction,
+    ``unsure`` if it does not, ``untested`` if a rival was not compared.
     """
-    rows = (
-        []
-        if all_pairs is None
-        else [row for row in all_pairs.rows if row.metric == metric and row.label is None]
-    )
-    met = [
-        row for row in rows if model in (row.model_a, row.model_b) and row.verdict != "undefined"
-    ]
-    won = [
-        row
-        for row in met
-        if row.verdict in WON and (row.model_a if WON[row.verdict] else row.model_b) == model
-    ]
-    if len(won) < len(met):
+    n_tests = n_wins = 0
+    for row in _pooled_rows(all_pairs, metric):
+        if model not in (row.model_a, row.model_b) or row.verdict == "undefined":
+            continue
+        n_tests += 1
+        if row.verdict in WON:
+            winner = row.model_a if WON[row.verdict] else row.model_b
+            n_wins += winner == model
+    if n_wins < n_tests:
         return "unsure"
-    return "sure" if len(won) == rivals else "untested"
+    return "sure" if n_wins == rivals else "untested"
 
 
-def _alone(evaluation: Evaluation, known: bool) -> list[str]:
+def _single_model(evaluation: Evaluation, after_others: bool) -> list[str]:
     """Return the headline of a single model in words."""
-    said = []
-    for metric in headline_of(evaluation)[: 3 if known else 4]:
+    phrases = []
+    for metric in headline_of(evaluation)[: 3 if after_others else 4]:
         e = evaluation.get(metric)
         if e.value == e.value:
-            said.append(f"{metric} {e.value:.2f}{_interval(e, share=False)}")
-    return [f"{join(said)}."] if said else []
+            phrases.append(f"{metric} {e.value:.2f}{_interval(e, share=False)}")
+    return [f"{join(phrases)}."] if phrases else []
 
 
 def _interval(e: Estimate, *, share: bool = True) -> str:
@@ -353,7 +373,7 @@ def _interval(e: Estimate, *, share: bool = True) -> str:
         low, high = (f"{100 * v:.{int(fine)}f}" for v in (e.low, e.high))
     else:
         low, high = (f"{v:.2f}" for v in (e.low, e.high))
-    return f" ({100 * e.level:g} % interval {low} to {high})"
+    return f" ({100 * e.level:g} % confidence interval {low} to {high})"
 
 
 def _points(value: float) -> str:

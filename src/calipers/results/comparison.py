@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a comparison of models found: a row per pair of models, metric and, if asked for, class."""
+"""The result of comparing models: a row per pair of models, metric and, on request, class."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Comparison(Document):
     --------
     >>> import calipers as cal
     >>> ev = cal.evaluate(cal.demo_cohort(), "overview")
-    >>> found = ev.compare("overpredicts", "misses-small", metrics=["F1@0.5"])
-    >>> found.get("F1@0.5").verdict
+    >>> comparison = ev.compare("overpredicts", "misses-small", metrics=["F1@0.5"])
+    >>> comparison.get("F1@0.5").verdict
     'b_better'
     """
 
@@ -35,7 +35,7 @@ class Comparison(Document):
     seed: int
     unit: str
     n_units: int
-    generalises_to: str  # what the intervals speak for, in words
+    generalises_to: str  # in words
     correction: str
     family: int  # number of tests that were corrected together
     protocol: Mapping[str, Any]  # as in JSON
@@ -53,16 +53,18 @@ class Comparison(Document):
     ) -> Difference:
         """Return one row; a model may be left out if one pair only is left."""
         rows = (row for row in self.rows if (row.metric, row.label) == (metric, label))
-        found = [row for row in rows if a in (None, row.model_a) and b in (None, row.model_b)]
-        if not found:
-            known = did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
-            raise UsageError(f"no row for {metric!r}, class {label}, models {a} and {b}; {known}")
-        if len(found) > 1:
-            pairs = "; ".join(f"a={row.model_a!r}, b={row.model_b!r}" for row in found)
+        matches = [row for row in rows if a in (None, row.model_a) and b in (None, row.model_b)]
+        if not matches:
+            suggestion = did_you_mean(metric, dict.fromkeys(row.metric for row in self.rows))
             raise UsageError(
-                f"{len(found)} pairs of models are compared in {metric!r}: say which of {pairs}"
+                f"no row for {metric!r}, class {label}, models {a} and {b}; {suggestion}"
             )
-        return found[0]
+        if len(matches) > 1:
+            pairs = "; ".join(f"a={row.model_a!r}, b={row.model_b!r}" for row in matches)
+            raise UsageError(
+                f"{len(matches)} pairs of models are compared in {metric!r}: say which of {pairs}"
+            )
+        return matches[0]
 
     def _repr_html_(self) -> str:
         from calipers.report.small import of_comparison

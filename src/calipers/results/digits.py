@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many digits of a number are shown."""
+"""How many digits of a number are displayed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import math
 SMALL, LARGE = 10, 100
 
 
-def shown(value: float) -> str:
-    """Return a number for a reader: 0.123, 1.234, 12.3, 123; a count of two or more as it is; empty
-    if undefined.
+def short_number(value: float) -> str:
+    """Return a number for a reader: 0.123, 1.234, 12.3, 123; a count of two or more without
+    decimals; empty if undefined.
     """
     if math.isnan(value):
         return ""
@@ -20,12 +20,17 @@ def shown(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, without the sign: 0, 0.2, 57, 99.8, 100. Only nothing is 0, and
-    only all is 100.
+    """Return a share in percent, without the sign: 0, 0.2, 57, 99.8, 100.
+
+    Only nothing is 0, and only all is 100: rounding never turns "almost" into "all".
     """
     whole = 100 * share
+    if 0 < whole < 0.05:
+        return "under 0.1"
+    if 99.95 <= whole < 100:
+        return "over 99.9"
     if 0 < whole < 1 or 99 < whole < 100:
-        return "under 0.1" if whole < 0.05 else "over 99.9" if whole >= 99.95 else f"{whole:.1f}"
+        return f"{whole:.1f}"
     return f"{whole:.0f}"
 
 

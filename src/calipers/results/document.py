@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every result with rows can do: leave as JSON text, or as a frame."""
+"""What every result with rows can do: export itself as JSON text or as a pandas frame."""
 
 from __future__ import annotations
 

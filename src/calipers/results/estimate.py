@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A number that can be defended: value, interval, n, and the reason if one of them is missing."""
+"""An estimate: value, interval, n, and the reason if one of them is missing."""
 
 from __future__ import annotations
 
@@ -24,19 +24,25 @@ REASONS = (
 
 FLAGS = {
     "few_units": "fewer than 10 units",
-    "near_perfect": "too few errors for a bootstrap: the interval is for the share of error-free units",
+    "near_perfect": (
+        "too few errors for a bootstrap: the interval is for the share of error-free units"
+    ),
     "all_wrong": "nothing is right: the interval is for the share of error-free units",
     "identical_units": "all replicates are equal: a width of zero is not certainty",
     "on_bound": "many replicates lie on a bound of the metric: percentile interval",
-    "independent_objects": "objects are taken as independent of each other",
-    "rough_metric": "the jackknife is unreliable for medians and AP at fixed recalls, which move in steps",
-    "classes_left_out": "in more than 5 % of the replicates a class without references is left out of the mean",
+    "independent_objects": "objects are treated as independent of each other",
+    "rough_metric": (
+        "the jackknife is unreliable for medians and AP at fixed recalls, which move in steps"
+    ),
+    "classes_left_out": (
+        "in more than 5 % of the replicates a class without references is left out of the mean"
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A metric's value with its interval and what stands behind it.
+    """A metric's value with its interval and the numbers behind it.
 
     NaN means undefined, and then ``reason`` says why; in JSON it is null.
     """
@@ -54,15 +60,11 @@ class Estimate:
     bias: float  # of the bootstrap
     undefined: int  # replicates without a value
     reason: str | None  # why value or interval is missing: one of REASONS
-    percentile: tuple[float, float] = (
-        math.nan,
-        math.nan,
-    )  # the percentile interval, which papers use, beside ours
-    mc_error: tuple[float, float] = (
-        math.nan,
-        math.nan,
-    )  # standard error of the bounds from the number of replicates
-    flags: tuple[str, ...] = ()  # what must be known of the interval: see FLAGS
+    # the percentile interval, which most papers use, for comparison
+    percentile: tuple[float, float] = (math.nan, math.nan)
+    # standard error of the bounds from the number of replicates
+    mc_error: tuple[float, float] = (math.nan, math.nan)
+    flags: tuple[str, ...] = ()  # cautions about the interval: see FLAGS
     partial: int = 0  # replicates in which a mean over classes lost one of them
 
     def __post_init__(self) -> None:
@@ -83,7 +85,8 @@ class Estimate:
         if math.isnan(self.value):
             return f"undefined ({self.reason}), n = {self.n_images} images"
         interval = "" if math.isnan(self.low) else f" [{self.low:.3f}, {self.high:.3f}]"
-        return f"{self.value:.3f}{interval}, n = {self.n_images} images, {self.n_references} references"
+        n = f"n = {self.n_images} images, {self.n_references} references"
+        return f"{self.value:.3f}{interval}, {n}"
 
 
 @dataclass(frozen=True, slots=True)

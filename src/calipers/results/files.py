@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -62,6 +63,13 @@ def check_file(output: str, *, force: bool, inputs: Iterable[str]) -> None:
         )
 
 
+def files_of(folder: Path, ours: re.Pattern[str]) -> list[str]:
+    """Return the names of the files in a folder that an earlier result of the same kind left."""
+    if not folder.is_dir():
+        return []
+    return [file.name for file in folder.iterdir() if ours.fullmatch(file.name)]
+
+
 @contextmanager
 def staged_folder(folder: Path, owned: Sequence[str] = ()) -> Iterator[Path]:
     """Give a hidden folder to write into; on success its files move to ``folder`` together,
@@ -74,13 +82,14 @@ def staged_folder(folder: Path, owned: Sequence[str] = ()) -> Iterator[Path]:
     ----------
     owned
         Names of files that an earlier result may have left; on success those that were not written
-        again go.
+        again are removed.
     """
-    made = [part for part in (folder, *folder.parents) if not part.exists()]
+    new_folders = [part for part in (folder, *folder.parents) if not part.exists()]
     stage: Path | None = None
     try:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
+            # A rename is atomic only within one file system, so the stage lies next to its target.
             place = folder if folder.is_dir() else folder.parent
             stage = Path(tempfile.mkdtemp(prefix=".calipers-", dir=place))
         except OSError as error:
@@ -88,9 +97,10 @@ def staged_folder(folder: Path, owned: Sequence[str] = ()) -> Iterator[Path]:
         yield stage
         _move(stage, folder, owned)
     except BaseException:
-        for leftover in [] if stage is None else stage.iterdir():
-            leftover.unlink()
-        for part in [stage, *made]:
+        if stage is not None:
+            for leftover in stage.iterdir():
+                leftover.unlink()
+        for part in [stage, *new_folders]:
             if part is not None and part.is_dir() and not any(part.iterdir()):
                 part.rmdir()
         raise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an evaluation by groups adds: the rows of every grouping, and what they come to."""
+"""The results of an evaluation by groups: the rows of every grouping, and their summaries."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class GroupSummary:
 
 @dataclass(frozen=True, slots=True)
 class GroupedRows:
-    """The rows of one ``by``, and what they come to."""
+    """The rows of one ``by``, and their summaries."""
 
     by: str
     rows: tuple[Row, ...]
@@ -54,9 +54,8 @@ class GroupedRows:
     @property
     def title(self) -> str:
         """``by centre, size``; classes have tables of their own."""
-        return "by " + ", ".join(
-            name for name in self.by.replace(" ", "").split(",") if name != "class"
-        )
+        names = self.by.replace(" ", "").split(",")
+        return "by " + ", ".join(name for name in names if name != "class")
 
     def table(
         self, metric: str, label: str | None, models: Sequence[str]
@@ -65,13 +64,14 @@ class GroupedRows:
         cells: dict[str, dict[str, Estimate]] = {}
         for row in self.rows:
             if (row.metric, row.label) == (metric, label):
-                cells.setdefault(", ".join((row.group or {}).values()), {})[row.model] = (
-                    row.estimate
-                )
-        return {name: [of_model[model] for model in models] for name, of_model in cells.items()}
+                group = ", ".join((row.group or {}).values())
+                cells.setdefault(group, {})[row.model] = row.estimate
+        table = {}
+        for group, of_model in cells.items():
+            table[group] = [of_model[model] for model in models]
+        return table
 
     def summary(self, metric: str, label: str | None, model: str) -> GroupSummary:
-        """Return what the groups come to, for one metric, class and model."""
-        return next(
-            s for s in self.summaries if (s.metric, s.label, s.model) == (metric, label, model)
-        )
+        """Return the summary over the groups, for one metric, class and model."""
+        key = metric, label, model
+        return next(s for s in self.summaries if (s.metric, s.label, s.model) == key)

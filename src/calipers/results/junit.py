@@ -22,30 +22,29 @@ HEAD = f'{DECLARATION}<testsuites name="{SUITES}"'  # tells our files from other
 
 
 def junit(outcomes: Sequence[Outcome], *, suite: str, properties: Mapping[str, str]) -> str:
-    """Return the outcomes as an XML document; it holds no time, so that equal outcomes give equal
-    files.
+    """Return the outcomes as an XML document; it contains no time, so that equal outcomes give
+    equal files.
     """
     from xml.etree.ElementTree import SubElement
 
     failures = sum(outcome.verdict != "met" for outcome in outcomes)
     root, tests = _suite(suite, tests=len(outcomes), failures=failures, errors=0)
-    listed = SubElement(tests, "properties")
+    property_list = SubElement(tests, "properties")
     for name, value in properties.items():
-        SubElement(listed, "property", name=name, value=_plain(value))
+        SubElement(property_list, "property", name=name, value=_printable(value))
     for outcome in outcomes:
-        wanted = outcome.requirement
-        name = f"{outcome.place}: {wanted}"
-        case = SubElement(
-            tests, "testcase", classname=_plain(wanted.id), name=_plain(name), time="0"
-        )
-        words = f"{wanted.text}: {outcome.why}" if wanted.text else outcome.why
+        requirement = outcome.requirement
+        name = _printable(f"{outcome.place}: {requirement}")
+        id_ = _printable(requirement.id)
+        case = SubElement(tests, "testcase", classname=id_, name=name, time="0")
+        words = f"{requirement.text}: {outcome.why}" if requirement.text else outcome.why
         if outcome.verdict == "met":
-            SubElement(case, "system-out").text = _plain(words)
+            SubElement(case, "system-out").text = _printable(words)
         else:
-            SubElement(
-                case, "failure", type=outcome.verdict, message=_plain(outcome.why)
-            ).text = _plain(words)
-    return _written(root)
+            why = _printable(outcome.why)
+            failure = SubElement(case, "failure", type=outcome.verdict, message=why)
+            failure.text = _printable(words)
+    return _xml_text(root)
 
 
 def junit_of_error(message: str, *, suite: str) -> str:
@@ -60,8 +59,8 @@ def junit_of_error(message: str, *, suite: str) -> str:
         name="evaluation and requirements can be read",
         time="0",
     )
-    SubElement(case, "error", type="input", message=_plain(message)).text = _plain(message)
-    return _written(root)
+    SubElement(case, "error", type="input", message=_printable(message)).text = _printable(message)
+    return _xml_text(root)
 
 
 def _suite(name: str, **counts: int) -> tuple[Element, Element]:
@@ -70,21 +69,22 @@ def _suite(name: str, **counts: int) -> tuple[Element, Element]:
     numbers = {key: str(n) for key, n in counts.items()}
     root = Element("testsuites", {"name": SUITES, **numbers, "time": "0"})
     return root, SubElement(
-        root, "testsuite", {"name": _plain(name), **numbers, "skipped": "0", "time": "0"}
+        root, "testsuite", {"name": _printable(name), **numbers, "skipped": "0", "time": "0"}
     )
 
 
-def _written(root: Element) -> str:
+def _xml_text(root: Element) -> str:
     from xml.etree.ElementTree import indent, tostring
 
     indent(root)
     return DECLARATION + tostring(root, encoding="unicode") + "\n"
 
 
-def _plain(text: str) -> str:
-    """Return text with everything escaped that is not printable: XML has no control characters at
-    all.
-    """
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
-    )
+def _printable(text: str) -> str:
+    """Return text with unprintable characters escaped: XML does not allow control characters."""
+    characters = []
+    for character in text:
+        if not character.isprintable():
+            character = character.encode("unicode_escape").decode("ascii")
+        characters.append(character)
+    return "".join(characters)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures as a page holds them: text, and what is to be said about them. Plain data."""
+"""Pictures as a page embeds them: encoded text and notes. Plain data."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ class Slices:
     """The pictures of the samples that a page shows: slices of images, and of the maps of every
     model.
 
-    They are kept with an evaluation that is saved, because the volumes may be gone when its page is
-    made anew.
+    They are stored with a saved evaluation, because the volumes may be gone when its page is
+    written again.
     """
 
-    pictures: Mapping[str, Encoded] = field(
-        default_factory=dict
-    )  # `calipers.pictures.gathering.Wanted` names them
+    # `calipers.pictures.gathering.Wanted` names them
+    pictures: Mapping[str, Encoded] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

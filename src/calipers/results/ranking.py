@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An order of models, and how firmly it stands when other units had been drawn."""
+"""A ranking of models, and how stable it is under resampling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from calipers.results.estimate import number
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a model stands, and where it stood in the replicates."""
+    """The rank of a model, and its ranks in the replicates."""
 
     model: str
     value: float  # what was ranked: the metric, a mean rank, or a number of tests won
@@ -19,9 +19,8 @@ class Place:
     median: float  # of the ranks in the replicates
     low: float
     high: float
-    shares: tuple[
-        float, ...
-    ]  # of the replicates in which the model had rank 1, 2, ...: the blobs of a blob plot
+    # of the replicates in which the model had rank 1, 2, ...: the blobs of a blob plot
+    shares: tuple[float, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the place for JSON output."""
@@ -116,17 +115,22 @@ class Ranking:
         return tuple(place.model for place in self.places)
 
     def sentence(self) -> str:
-        """Return in words who is first and how firmly."""
+        """Return in words which model is first and how stable that is."""
         first = [place.model for place in self.places if place.rank == 1]
         claim = "is first" if len(first) == 1 else "share rank 1"
-        said = f"{' and '.join(first)} {claim} in {self.metric}"
-        said += "" if self.label is None else f" of {self.label}"
+        opening = f"{' and '.join(first)} {claim} in {self.metric}"
+        if self.label is not None:
+            opening += f" of {self.label}"
         if self.reason is not None:
-            return f"{said}; how firmly is unknown ({self.reason.replace('_', ' ')})."
-        kept = f"{said}, and in {100 * self.winner_kept:.0f} % of {self.replicates - self.undefined} replicates."
+            return (
+                f"{opening}; the stability of this order is unknown "
+                f"({self.reason.replace('_', ' ')})."
+            )
+        replicates = self.replicates - self.undefined
+        words = f"{opening}, and in {100 * self.winner_kept:.0f} % of {replicates} replicates."
         if len(self.places) > 2 and self.tau.mean == self.tau.mean:
-            kept += f" The order agrees with theirs by a tau of {self.tau.mean:.2f} on average."
-        return kept
+            words += f" Mean Kendall's tau with the orders of the replicates: {self.tau.mean:.2f}."
+        return words
 
     def as_dict(self) -> dict[str, Any]:
         """Return the ranking for JSON output: keys in a fixed order, NaN as None."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acceptance limits on estimates: what is demanded of which rows, and whether the evaluation shows
+"""Acceptance limits on estimates: what is required of which rows, and whether the evaluation shows
 it.
 
-A limit applies to a bound of the interval unless the requirement says otherwise: what the data
-show, not what they suggest. What cannot be judged (undefined, no interval, too few patients, no
-such row) is *not shown*, and that counts as not met: nothing passes because it is missing.
+A limit applies to a bound of the interval unless the requirement says otherwise: it tests what the
+data show, not what they suggest. What cannot be judged (undefined, no interval, too few patients,
+no such row) is *not shown*, and that counts as not met: nothing passes because it is missing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ Verdict = Literal["met", "not met", "not shown"]
 VERDICTS: tuple[Verdict, ...] = ("met", "not shown", "not met")  # from best to worst
 EVERY = "*"  # as model, class or value of a group: every one that the evaluation has
 BOUNDS = {"low": "lower bound", "high": "upper bound", "value": "value"}
-SHARE_OF_UNITS = "clopper-pearson-units"  # such an interval is of the share of units without error, not of the metric
+# such an interval is of the share of units without error, not of the metric
+SHARE_OF_UNITS = "clopper-pearson-units"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +37,9 @@ class Limit:
     side: Literal["at_least", "at_most"]
     limit: float
 
-    def holds(self, found: float) -> bool:
+    def holds(self, value: float) -> bool:
         """Return whether a number keeps the limit; the limit itself does."""
-        return found >= self.limit if self.side == "at_least" else found <= self.limit
+        return value >= self.limit if self.side == "at_least" else value <= self.limit
 
     def __str__(self) -> str:
         return f"{BOUNDS[self.statistic]} {self.side.replace('_', ' ')} {_exact(self.limit)}"
@@ -46,12 +47,13 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One acceptance limit and the rows it speaks of.
+    """One acceptance limit and the rows it applies to.
 
     Examples
     --------
     >>> from calipers.results.requirements import Requirement
-    >>> str(Requirement("REQ-1", "sensitivity@0.5", group={"centre": "*"}, at_least=0.8, min_units=20))
+    >>> centres = {"centre": "*"}
+    >>> str(Requirement("REQ-1", "sensitivity@0.5", group=centres, at_least=0.8, min_units=20))
     'sensitivity@0.5: lower bound at least 0.8, from 20 units on'
     """
 
@@ -79,22 +81,22 @@ class Requirement:
     @property
     def limits(self) -> tuple[Limit, ...]:
         """The limits; all of them must hold."""
-        found = []
+        limits = []
         if self.at_least is not None:
-            found.append(Limit(self.statistic or "low", "at_least", self.at_least))
+            limits.append(Limit(self.statistic or "low", "at_least", self.at_least))
         if self.at_most is not None:
-            found.append(Limit(self.statistic or "high", "at_most", self.at_most))
-        return tuple(found)
+            limits.append(Limit(self.statistic or "high", "at_most", self.at_most))
+        return tuple(limits)
 
     @property
     def minimum(self) -> dict[str, int]:
         """How many of what must stand behind the estimate, such as ``{"units": 20}``."""
-        wanted = {
+        counts = {
             "images": self.min_images,
             "units": self.min_units,
             "references": self.min_references,
         }
-        return {name: n for name, n in wanted.items() if n}
+        return {name: n for name, n in counts.items() if n}
 
     def __str__(self) -> str:
         minimum = " and ".join(f"{n} {name}" for name, n in self.minimum.items())
@@ -104,7 +106,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a requirement on one row, or on none if the evaluation has no such row."""
+    """The outcome of a requirement on one row, or on none if the evaluation has no such row."""
 
     requirement: Requirement
     row: Mapping[str, Any] | None  # of the JSON contract
@@ -113,39 +115,41 @@ class Outcome:
 
     @property
     def place(self) -> str:
-        """What the row is an estimate of, in words; of a row that is missing, what was looked for."""
-        wanted = self.requirement
-        sought: Mapping[str, Any] = {
-            "model": wanted.model,
-            "class": wanted.label,
-            "group": wanted.group,
-        }
-        row = sought if self.row is None else self.row
-        words = ["every model" if row["model"] == EVERY else row["model"], row["class"]]
-        words += [f"{column} {value}" for column, value in (row["group"] or {}).items()]
-        return ", ".join(word for word in words if word is not None)
+        """Model, class and group of the row, in words; if the row is missing, those required."""
+        requirement = self.requirement
+        model, label = requirement.model, requirement.label
+        group: Mapping[str, str] | None = requirement.group
+        if self.row is not None:
+            model, label, group = self.row["model"], self.row["class"], self.row["group"]
+        words = ["every model" if model == EVERY else model]
+        if label is not None:
+            words.append(label)
+        for column, value in (group or {}).items():
+            words.append(f"{column} {value}")
+        return ", ".join(words)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the outcome for JSON output."""
-        wanted = self.requirement
+        requirement = self.requirement
         return {
-            "id": wanted.id,
-            "text": wanted.text,
+            "id": requirement.id,
+            "text": requirement.text,
             "outcome": self.verdict,
             "why": self.why,
-            "metric": wanted.metric,
+            "metric": requirement.metric,
             "limits": [
-                {"statistic": limit.statistic, limit.side: limit.limit} for limit in wanted.limits
+                {"statistic": limit.statistic, limit.side: limit.limit}
+                for limit in requirement.limits
             ],
-            "minimum": wanted.minimum,
-            "level": wanted.level,
+            "minimum": requirement.minimum,
+            "level": requirement.level,
             "row": None if self.row is None else dict(self.row),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """A checked list of requirements, and where it comes from. Make one with `Requirements.load`."""
+    """A checked list of requirements, and its source. Make one with `Requirements.load`."""
 
     entries: tuple[Requirement, ...]
     name: str = ""
@@ -176,7 +180,7 @@ class Requirements:
 def check(
     rows: Sequence[Mapping[str, Any]], requirements: Requirements | Sequence[Requirement]
 ) -> tuple[Outcome, ...]:
-    """Return the outcome of every requirement on every row that it speaks of.
+    """Return the outcome of every requirement on every row that it applies to.
 
     Parameters
     ----------
@@ -185,48 +189,47 @@ def check(
 
     Notes
     -----
-    A requirement that no row answers has one outcome, *not shown*. If it speaks of every model, a
+    A requirement without any row has one outcome, *not shown*. If it applies to every model, a
     model without such a row has one too.
     """
     models = tuple(dict.fromkeys(row["model"] for row in rows))
-    of_metric: dict[
-        str, list[Mapping[str, Any]]
-    ] = {}  # so that many requirements on many rows stay quick
+    # Rows are looked up by metric, so that many requirements on many rows stay fast.
+    of_metric: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         of_metric.setdefault(row["metric"], []).append(row)
-    return tuple(
-        outcome
-        for requirement in requirements
-        for outcome in _outcomes(of_metric.get(requirement.metric, rows), requirement, models)
-    )
+    outcomes: list[Outcome] = []
+    for requirement in requirements:
+        candidates = of_metric.get(requirement.metric, rows)
+        outcomes += _outcomes(candidates, requirement, models)
+    return tuple(outcomes)
 
 
 def verdicts(outcomes: Sequence[Outcome]) -> dict[str, Verdict]:
     """Return the verdict on each requirement by its id: met if all its outcomes are, else the worst
     of them.
     """
-    found: dict[str, Verdict] = {}
+    worst: dict[str, Verdict] = {}
     for outcome in outcomes:
-        known = found.get(outcome.requirement.id, "met")
-        found[outcome.requirement.id] = max(known, outcome.verdict, key=VERDICTS.index)
-    return found
+        earlier = worst.get(outcome.requirement.id, "met")
+        worst[outcome.requirement.id] = max(earlier, outcome.verdict, key=VERDICTS.index)
+    return worst
 
 
 def _outcomes(
-    rows: Sequence[Mapping[str, Any]], wanted: Requirement, models: Sequence[str]
+    rows: Sequence[Mapping[str, Any]], requirement: Requirement, models: Sequence[str]
 ) -> Iterator[Outcome]:
-    chosen, absent = _chosen(rows, wanted)
-    if not chosen:
-        yield Outcome(wanted, None, "not shown", absent)
+    matches, absent = _matching_rows(rows, requirement)
+    if not matches:
+        yield Outcome(requirement, None, "not shown", absent)
         return
-    for row in chosen:
-        yield _judged(row, wanted)
-    if wanted.model == EVERY:
-        answered = {row["model"] for row in chosen}
+    for row in matches:
+        yield _judge(row, requirement)
+    if requirement.model == EVERY:
+        answered = {row["model"] for row in matches}
         for model in models:
             if model not in answered:
                 why = f"the evaluation has no such row for the model {model!r}"
-                yield Outcome(replace(wanted, model=model), None, "not shown", why)
+                yield Outcome(replace(requirement, model=model), None, "not shown", why)
 
 
 class _Sieve(NamedTuple):
@@ -241,90 +244,92 @@ class _Sieve(NamedTuple):
         return self.of(row) is not None if every else bool(self.of(row) == self.name)
 
 
-def _sieves(wanted: Requirement) -> Iterator[_Sieve]:
-    yield _Sieve("metric", wanted.metric, itemgetter("metric"))
-    yield _Sieve("model", wanted.model, itemgetter("model"))
-    group = wanted.group or {}
+def _sieves(requirement: Requirement) -> Iterator[_Sieve]:
+    yield _Sieve("metric", requirement.metric, itemgetter("metric"))
+    yield _Sieve("model", requirement.model, itemgetter("model"))
+    group = requirement.group or {}
     yield _Sieve("columns", tuple(sorted(group)), lambda row: tuple(sorted(row["group"] or {})))
     for column, name in group.items():
         yield _Sieve(column, name, lambda row, column=column: row["group"][column])  # type: ignore[misc]
-    yield _Sieve("class", wanted.label, itemgetter("class"))
+    yield _Sieve("class", requirement.label, itemgetter("class"))
 
 
-def _chosen(
-    rows: Sequence[Mapping[str, Any]], wanted: Requirement
+def _matching_rows(
+    rows: Sequence[Mapping[str, Any]], requirement: Requirement
 ) -> tuple[list[Mapping[str, Any]], str]:
-    """Return the rows that a requirement speaks of; if there are none, what the evaluation has
+    """Return the rows that a requirement applies to; if there are none, what the evaluation has
     instead.
     """
-    left = list(rows)
-    for sieve in _sieves(wanted):
-        kept = [row for row in left if sieve.keeps(row)]
-        if not kept:
-            return [], _absent(wanted, sieve, left)
-        left = kept
-    return left, ""
+    candidates = list(rows)
+    for sieve in _sieves(requirement):
+        matches = [row for row in candidates if sieve.keeps(row)]
+        if not matches:
+            return [], _absent(requirement, sieve, candidates)
+        candidates = matches
+    return candidates, ""
 
 
-def _absent(wanted: Requirement, sieve: _Sieve, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Say that something is not in the evaluation, and what is."""
+def _absent(requirement: Requirement, sieve: _Sieve, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return what is not in the evaluation, and what is there instead."""
     if not rows:
         return "the evaluation has no rows"
-    present = [found for found in dict.fromkeys(map(sieve.of, rows)) if found is not None]
-    columns = ",".join(wanted.group or {})
+    present = [entry for entry in dict.fromkeys(map(sieve.of, rows)) if entry is not None]
+    columns = ",".join(requirement.group or {})
     if sieve.what == "columns":
-        known = " or ".join(" and ".join(found) for found in present if found)
+        present_columns = " or ".join(" and ".join(entry) for entry in present if entry)
         if not columns:
-            return f"{wanted.metric} has no row of all images, only by {known}"
-        return f"the evaluation has no groups by {columns} (--by {columns})" + (
-            f"; known: {known}" if known else ""
-        )
+            return f"{requirement.metric} has no row of all images, only by {present_columns}"
+        words = f"the evaluation has no groups by {columns} (--by {columns})"
+        return words + (f"; known: {present_columns}" if present_columns else "")
     if sieve.what == "class" and sieve.name is None:
-        return f"{wanted.metric} has no pooled row, only classes: {', '.join(present)}"
+        return f"{requirement.metric} has no pooled row, only classes: {', '.join(present)}"
     if sieve.what == "class" and not present:
-        return f"{wanted.metric} has no values per class" + (
-            f" in groups (--by {columns},class)" if columns else ""
-        )
-    return f"the evaluation has no {sieve.what} {sieve.name!r}; {did_you_mean(str(sieve.name), present)}"
+        in_groups = f" in groups (--by {columns},class)" if columns else ""
+        return f"{requirement.metric} has no values per class{in_groups}"
+    suggestion = did_you_mean(str(sieve.name), present)
+    return f"the evaluation has no {sieve.what} {sieve.name!r}; {suggestion}"
 
 
-def _judged(row: Mapping[str, Any], wanted: Requirement) -> Outcome:
-    lacking = _lacking(row, wanted)
+def _judge(row: Mapping[str, Any], requirement: Requirement) -> Outcome:
+    lacking = _lacking(row, requirement)
     if lacking:
-        return Outcome(wanted, row, "not shown", "; ".join(lacking))
-    broken = [limit for limit in wanted.limits if not limit.holds(row[limit.statistic])]
-    words = [_compared(limit, row[limit.statistic]) for limit in broken or wanted.limits]
-    return Outcome(wanted, row, "not met" if broken else "met", "; ".join(words))
+        return Outcome(requirement, row, "not shown", "; ".join(lacking))
+    broken = [limit for limit in requirement.limits if not limit.holds(row[limit.statistic])]
+    words = [
+        _comparison_words(limit, row[limit.statistic]) for limit in broken or requirement.limits
+    ]
+    return Outcome(requirement, row, "not met" if broken else "met", "; ".join(words))
 
 
-def _lacking(row: Mapping[str, Any], wanted: Requirement) -> list[str]:
-    """Return what keeps a row from being judged at all."""
-    found = []
+def _lacking(row: Mapping[str, Any], requirement: Requirement) -> list[str]:
+    """Return why a row cannot be judged; nothing if it can."""
+    reasons = []
     if _undefined(row["value"]):
-        found.append(f"{wanted.metric} is undefined{_reason(row)}")
-    for name, n in wanted.minimum.items():
-        if row[f"n_{name}"] < n:
+        reasons.append(f"{requirement.metric} is undefined{_reason(row)}")
+    for name, n in requirement.minimum.items():
+        n_row = row[f"n_{name}"]
+        if n_row < n:
             unit = f" ({row['unit']})" if name == "units" else ""
-            found.append(f"{row[f'n_{name}']} {name}{unit} stand behind it, {n} are demanded")
-    bounds = [limit.statistic for limit in wanted.limits if limit.statistic != "value"]
-    if found or not bounds:
-        return found
+            reasons.append(f"the estimate is based on {n_row} {name}{unit}, {n} are required")
+    bounds = [limit.statistic for limit in requirement.limits if limit.statistic != "value"]
+    if reasons or not bounds:
+        return reasons
     if any(_undefined(row[bound]) for bound in bounds):
         return [f"there is no interval{_reason(row)}"]
     if row["method"] == SHARE_OF_UNITS:
         return [
-            f"too few units have an error for an interval of {wanted.metric}; the bounds given are of the share of "
-            'units without error, and a limit on them says nothing of the metric (statistic = "value" would)'
+            f"too few units have an error for an interval of {requirement.metric}; the given "
+            f"bounds "
+            "are of the share of units without error, and a limit on them does not apply to the "
+            'metric (use statistic = "value")'
         ]
     if row["low"] == row["high"]:
-        return [
-            "the interval has no width: all units say the same, which is no certainty about others"
-        ]
+        return ["the interval has no width: all units agree, which is no certainty about others"]
     level = row["level"]
-    if wanted.level is not None and (
-        level is None or not math.isclose(level, wanted.level, abs_tol=1e-9)
+    if requirement.level is not None and (
+        level is None or not math.isclose(level, requirement.level, abs_tol=1e-9)
     ):
-        return [f"the interval has the level {level}, {wanted.level:g} is demanded"]
+        return [f"the interval has the level {level}, {requirement.level:g} is required"]
     return []
 
 
@@ -336,11 +341,16 @@ def _reason(row: Mapping[str, Any]) -> str:
     return f": {row['reason'].replace('_', ' ')}" if row["reason"] else ""
 
 
-def _compared(limit: Limit, found: float) -> str:
+def _comparison_words(limit: Limit, value: float) -> str:
     """Return the comparison in words, with all digits where three would show two equal numbers."""
-    number = f"{found:.3f}" if abs(found - limit.limit) >= 0.001 else _exact(found)
-    kept, broken = {"at_least": ("at least", "below"), "at_most": ("at most", "above")}[limit.side]
-    return f"{BOUNDS[limit.statistic]} {number} is {kept if limit.holds(found) else broken} {_exact(limit.limit)}"
+    number = f"{value:.3f}" if abs(value - limit.limit) >= 0.001 else _exact(value)
+    relation = {
+        ("at_least", True): "at least",
+        ("at_least", False): "below",
+        ("at_most", True): "at most",
+        ("at_most", False): "above",
+    }[limit.side, limit.holds(value)]
+    return f"{BOUNDS[limit.statistic]} {number} is {relation} {_exact(limit.limit)}"
 
 
 def _exact(number: float) -> str:

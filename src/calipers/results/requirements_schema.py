@@ -60,7 +60,7 @@ def parse(text: str, file: str) -> Requirements:
         raise InputError("fewer brackets inside each other", rule="depth", file=file) from None
     except ValueError as error:  # a syntax error, or a whole number with thousands of digits
         raise InputError("valid TOML", rule="toml-syntax", file=file, value=str(error)) from None
-    _known(document, TOP, file, "")
+    _check_keys(document, TOP, file, "")
     if document.get("schema") != SCHEMA:
         raise InputError(
             f'schema = "{SCHEMA}"',
@@ -89,16 +89,17 @@ def _requirement(table: Any, file: str, where: str) -> Requirement:
         raise InputError(
             "a [[requirement]] table", rule="type", file=file, location=where, value=table
         )
-    _known(table, KEYS, file, where)
+    _check_keys(table, KEYS, file, where)
     for key in ("id", "metric"):
         if key not in table:
             raise InputError(f"the key {key!r}", rule="missing-key", file=file, location=where)
     for key, value in table.items():
         KEYS[key](value, file, f"{where}.{key}")
     _agree(table, file, where)
-    return Requirement(
-        **{"label" if key == "class" else key: value for key, value in table.items()}
-    )
+    arguments = dict(table)
+    if "class" in arguments:  # a keyword of Python
+        arguments["label"] = arguments.pop("class")
+    return Requirement(**arguments)
 
 
 def _agree(table: Mapping[str, Any], file: str, where: str) -> None:
@@ -122,26 +123,26 @@ def _agree(table: Mapping[str, Any], file: str, where: str) -> None:
 
 
 def _each_once(entries: Iterable[Requirement], file: str) -> None:
-    seen: set[str] = set()
+    ids: set[str] = set()
     for k, entry in enumerate(entries):
-        if entry.id in seen:
+        if entry.id in ids:
             where = f"requirement[{k}].id"
             raise InputError(
                 "every id once", rule="dup-requirement", file=file, location=where, value=entry.id
             )
-        seen.add(entry.id)
+        ids.add(entry.id)
 
 
-def _known(table: Mapping[str, Any], known: Iterable[str], file: str, where: str) -> None:
+def _check_keys(table: Mapping[str, Any], keys: Iterable[str], file: str, where: str) -> None:
     for key in table:
-        if key not in known:
+        if key not in keys:
             raise InputError(
                 "a key of the schema of requirements",
                 rule="unknown-key",
                 file=file,
                 location=f"{where}.{key}" if where else key,
                 value=key,
-                hint=did_you_mean(key, known),
+                hint=did_you_mean(key, keys),
             )
 
 

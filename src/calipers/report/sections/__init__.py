@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sections of the page, in the order in which they are read. One that has nothing to show is
-empty.
+"""The sections of the page, in reading order: id, heading, and the function that returns the HTML.
+
+A section that has nothing to show returns "" and is left out.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Context], str]], ...] = (
     ("errors", "Errors", errors.section),
     ("objects", "Objects", objects.section),
     ("choices", "Sensitivity to choices", errors.choices),
-    ("multiverse", "Order under other choices", multiverse.section),
+    ("multiverse", "Ranking under other choices", multiverse.section),
     ("images", "Images", images.section),
     ("stability", "Stability", stability.section),
     ("monitor", "Monitor", monitor.section),

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Are the differences between models more than chance, and would the order stand with other
-patients?
-"""
+"""Are the differences between models more than chance, and how stable is their ranking?"""
 
 from __future__ import annotations
 
@@ -13,37 +11,39 @@ from calipers.report.context import Context
 from calipers.report.markup import data_table, figure_block, items, paragraph
 from calipers.report.words import plural as counted
 from calipers.results.comparison import Comparison
+from calipers.results.estimate import number
 
 MOST_SENTENCES = 8
 MOST_ROWS = 18
 
 
 def section(page: Context) -> str:
-    """Return differences with intervals and tests, and how firmly the order stands; nothing for one
-    model.
-    """
-    found = page.comparison
-    if found is None or all(math.isnan(row.estimate.value) for row in found.rows):
+    """Return differences with intervals and tests, and the ranking; nothing for one model."""
+    comparison = page.comparison
+    if comparison is None or all(math.isnan(row.estimate.value) for row in comparison.rows):
         return ""
-    figure = forests.differences(found, most=MOST_ROWS)
-    sentences = items([row.sentence for row in found.rows[:MOST_SENTENCES]])
-    more = len(found.rows) - MOST_SENTENCES
-    order = None if page.ranking is None else forests.blob(page.ranking, page.evaluation.models)
-    ranks = "" if order is None else figure_block(order, "fig-ranking")
+    figures = figure_block(forests.differences(comparison, most=MOST_ROWS), "fig-differences")
+    if page.ranking is not None:
+        blob = forests.blob(page.ranking, page.evaluation.models)
+        if blob is not None:
+            figures += figure_block(blob, "fig-ranking")
+    n_more = len(comparison.rows) - MOST_SENTENCES
+    more = f"{counted('more difference', n_more)} in the table." if n_more > 0 else ""
     parts = [
         paragraph(
-            f"Paired differences on the same images, over {counted(found.unit, found.n_units)}; tests corrected "
-            f"together ({found.correction}, {counted('test', found.family)})."
+            f"Paired differences on the same images, resampled by {comparison.unit} "
+            f"(n = {comparison.n_units}); p values corrected together "
+            f"({comparison.correction}, {counted('test', comparison.family)})."
         ),
-        f'<div class="pair">{figure_block(figure, "fig-differences")}{ranks}</div>',
-        sentences,
-        paragraph(f"{counted('more difference', more)} in the table.", "note") if more > 0 else "",
-        data_table(_table(found), "table-differences", "All differences"),
+        f'<div class="pair">{figures}</div>',
+        items([row.sentence for row in comparison.rows[:MOST_SENTENCES]]),
+        paragraph(more, "note"),
+        data_table(_table(comparison), "table-differences", "All differences"),
     ]
     return "\n".join(part for part in parts if part)
 
 
-def _table(found: Comparison) -> Table:
+def _table(comparison: Comparison) -> Table:
     columns = (
         "metric",
         "model a",
@@ -59,9 +59,9 @@ def _table(found: Comparison) -> Table:
         "verdict",
     )
     rows = []
-    for d in found.rows:
+    for d in comparison.rows:
         e = d.estimate
-        numbers = (d.value_a, d.value_b, e.value, e.low, e.high, d.p, d.p_adjusted)
-        known = [value if math.isfinite(value) else None for value in numbers]
-        rows.append((d.metric, d.model_a, d.model_b, *known, d.test, d.verdict.replace("_", " ")))
+        values = (d.value_a, d.value_b, e.value, e.low, e.high, d.p, d.p_adjusted)
+        numbers = [number(value) for value in values]
+        rows.append((d.metric, d.model_a, d.model_b, *numbers, d.test, d.verdict.replace("_", " ")))
     return Table(columns, tuple(rows))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FROC and precision against recall, with bands."""
+"""FROC and precision-recall curves, with bands."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ def section(page: Context) -> str:
     if page.at_one is None or not len(ev.cohort.references):
         return ""
     models = leading(ev, MOST_LINES)
-    left = len(ev.models) - len(models)
-    note = f"The {len(models)} leading models; {left} more are in the tables." if left else ""
+    n_omitted = len(ev.models) - len(models)
+    note = (
+        f"The {len(models)} leading models; {n_omitted} more are in the tables."
+        if n_omitted
+        else ""
+    )
     blocks = [
         figure_block(figure(ev, name, models=models), f"fig-{name}") for name in ("froc", "pr")
     ]

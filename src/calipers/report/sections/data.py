@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was evaluated, and what must be known before the numbers are trusted."""
+"""What was evaluated, and what to know before trusting the numbers."""
 
 from __future__ import annotations
 
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from calipers.plots.figures import Cell, Table
 from calipers.report import markup
@@ -16,51 +19,51 @@ MOST_CLASSES = 150
 def section(page: Context) -> str:
     """Return warnings, classes and the account of every input."""
     ev = page.evaluation
-    said = markup.items(ev.warnings)
-    cautions = (
-        f'<div class="care"><h3>Before you trust these numbers</h3>{said}</div>'
-        if ev.warnings
-        else ""
-    )
+    cautions = ""
+    if ev.warnings:
+        warnings = markup.items(ev.warnings)
+        cautions = f'<div class="care"><h3>Before you trust these numbers</h3>{warnings}</div>'
     caption = "References and predictions of every class"
     if len(ev.cohort.classes) > MOST_CLASSES:
-        caption = f"References and predictions of the {MOST_CLASSES} classes with most references, and of all"
+        caption = (
+            f"References and predictions of the {MOST_CLASSES} classes with most references, and "
+            "of all"
+        )
     if len(ev.models) > MOST_COLUMNS:
         caption += f", of the first {MOST_COLUMNS} of {len(ev.models)} models"
     parts = [
         cautions,
         markup.data_table(_classes(page), "table-classes", caption, 1 + MOST_CLASSES, over=1),
     ]
-    files = ev.cohort.intake.files
-    if files:
-        parts.append(
-            markup.data_table(
-                _files(page), "table-files", "Every input: records read = used + set aside"
-            )
-        )
+    if ev.cohort.intake.files:
+        files_caption = "Every input: records read = used + set aside"
+        parts.append(markup.data_table(_files(page), "table-files", files_caption))
     return "\n".join(part for part in parts if part)
 
 
 def _classes(page: Context) -> Table:
     cohort = page.evaluation.cohort
-    table = cohort.references
-    counted = [int((table.label[~table.ignore] == c).sum()) for c in range(len(cohort.classes))]
-    ignored = int(table.ignore.sum())
-    shown = dict(list(cohort.models.items())[:MOST_COLUMNS])
-    of_models = [
-        [int((p.label == c).sum()) for c in range(len(cohort.classes))] for p in shown.values()
-    ]
-    columns = [counted, *of_models]
-    order = sorted(range(len(cohort.classes)), key=lambda k: -counted[k])[
-        :MOST_CLASSES
-    ]  # if there are too many
-    rows: list[tuple[Cell, ...]] = [
-        (cohort.classes[k], *(c[k] for c in columns)) for k in sorted(order)
-    ]
-    rows.append(("all classes", *(sum(c) for c in columns)))
-    extra = f", without {ignored} ignored" if ignored else ""
-    names = ("class", f"references{extra}", *(f"predictions of {markup.cut(m, 40)}" for m in shown))
-    return Table(names, tuple(rows))
+    references = cohort.references
+    n_classes = len(cohort.classes)
+    n_references = _count_labels(references.label[~references.ignore], n_classes)
+    n_ignored = int(references.ignore.sum())
+    extra = f", without {n_ignored} ignored" if n_ignored else ""
+    names = ["class", f"references{extra}"]
+    columns = [n_references]
+    for model in list(cohort.models)[:MOST_COLUMNS]:
+        names.append(f"predictions of {markup.cut(model, 40)}")
+        columns.append(_count_labels(cohort.models[model].label, n_classes))
+    # If there are too many classes, those with most references stay, in the order of the cohort.
+    most_references = sorted(range(n_classes), key=lambda k: -n_references[k])[:MOST_CLASSES]
+    rows: list[tuple[Cell, ...]] = []
+    for k in sorted(most_references):
+        rows.append((cohort.classes[k], *(column[k] for column in columns)))
+    rows.append(("all classes", *map(sum, columns)))
+    return Table(tuple(names), tuple(rows))
+
+
+def _count_labels(label: NDArray[np.int32], n_classes: int) -> list[int]:
+    return [int((label == k).sum()) for k in range(n_classes)]
 
 
 def _files(page: Context) -> Table:

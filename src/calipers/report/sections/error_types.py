@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of mistakes: what each costs, how many there are, and examples to look at."""
+"""Kinds of mistakes (TIDE): the cost of each, their number, and examples to look at."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ MOST_LINKS = 12
 
 
 def bars(ev: Evaluation, models: Sequence[str]) -> list[str]:
-    """Return the figures of costs and counts; nothing of what the protocol does not ask for."""
-    found = []
+    """Return the figures of costs and counts, as far as the protocol computes them."""
+    blocks = []
     for name in ("error-gains", "error-counts"):
         try:
-            found.append(figure_block(figure(ev, name, models=models), f"fig-{name}"))
+            blocks.append(figure_block(figure(ev, name, models=models), f"fig-{name}"))
         except UsageError:  # only gains, or only counts
             continue
-    return found
+    return blocks
 
 
 def introduction(ev: Evaluation) -> str:
@@ -53,15 +53,17 @@ def introduction(ev: Evaluation) -> str:
     if metric is None:
         return ""
     r = metric.recipe
-    words = (
-        f"A prediction is right if its {r.criterion} with a free reference of its class is at least {r.foreground:g}. "
-        f"Every other one is a mistake of one kind: place ({r.criterion} from {r.background:g} to {r.foreground:g} "
-        f"with its class), class (at least {r.foreground:g} with another class), double (its reference is taken), "
-        f"nothing (at most {r.background:g} with any reference), both (what is left). Missed references are those that "
-        "no mistake in place or class came near. Mending a kind makes the best mistake on a free reference a hit and "
-        "takes the others away; mending missed references takes them away."
+    return paragraph(
+        f"A prediction is right if its {r.criterion} with a free reference of its class is at "
+        f"least "
+        f"{r.foreground:g}. Every other prediction is a mistake of one kind: place ({r.criterion} "
+        f"from {r.background:g} to {r.foreground:g} with its class), class (at least "
+        f"{r.foreground:g} with another class), double (another prediction already has its "
+        f"reference), nothing (at most {r.background:g} with any reference), both (all others). "
+        "Missed references are those that no mistake in place or class comes near. The cost of a "
+        "kind is what fixing it would gain: the best mistake on a free reference becomes a hit, "
+        "and the others are removed; missed references are removed."
     )
-    return paragraph(words)
 
 
 def examples(page: Context, models: Sequence[str]) -> str:
@@ -71,12 +73,15 @@ def examples(page: Context, models: Sequence[str]) -> str:
     ev = page.evaluation
     if not any(plan.kind == KIND for plan in ev.protocol.metrics):
         return ""
-    rows = [row for model in models for row in _rows(ev, model)]
+    rows: list[tuple[Cell, ...]] = []
+    for model in models:
+        rows += _rows(ev, model)
     if not rows:
         return ""
     words = (
-        f"Per model and kind the {EXAMPLES} mistakes with the highest scores, and the {EXAMPLES} largest missed "
-        "references. Predictions and references are counted as in objects.parquet; errors.csv has all mistakes."
+        f"Per model and kind, the {EXAMPLES} mistakes with the highest scores, and the {EXAMPLES} "
+        "largest missed references. Predictions and references are numbered as in objects.parquet; "
+        "errors.csv has all mistakes."
     )
     table = data_table(
         Table(COLUMNS, tuple(rows)), "table-mistakes", "Mistakes to look at", all_in="errors.csv"
@@ -85,47 +90,48 @@ def examples(page: Context, models: Sequence[str]) -> str:
 
 
 def _rows(ev: Evaluation, model: str) -> Iterator[tuple[Cell, ...]]:
-    found, cohort = mistakes_of(ev, model), ev.cohort
+    mistakes, cohort = mistakes_of(ev, model), ev.cohort
     references, predictions = cohort.references, cohort.predictions(model)
     for kind, code in KINDS.items():
         if code == MISS:
-            lost = np.flatnonzero(found.reference_kind == MISS)
-            for k in lost[np.argsort(-references.area[lost], kind="stable")][:EXAMPLES].tolist():
-                image, label = (
-                    cohort.images.ids[found.reference_image[k]],
-                    cohort.classes[references.label[k]],
-                )
-                yield model, _named(kind), image, "", label, None, None, None, k
+            lost = np.flatnonzero(mistakes.reference_kind == MISS)
+            largest = lost[np.argsort(-references.area[lost], kind="stable")]
+            for k in largest[:EXAMPLES].tolist():
+                image = cohort.images.ids[mistakes.reference_image[k]]
+                label = cohort.classes[references.label[k]]
+                yield model, _kind_name(kind), image, "", label, None, None, None, k
             continue
-        rows = np.flatnonzero((found.prediction_kind == code) & ~found.covered)
-        for k in rows[np.argsort(-found.score[rows], kind="stable")][:EXAMPLES].tolist():
-            partner = int(found.partner[k])
-            yield (
-                model,
-                _named(kind),
-                cohort.images.ids[found.prediction_image[k]],
-                cohort.classes[predictions.label[k]],
-                "" if partner < 0 else cohort.classes[references.label[partner]],
-                float(found.score[k]),
-                None if partner < 0 else float(found.similarity[k]),
-                k,
-                None if partner < 0 else partner,
-            )
+        rows = np.flatnonzero((mistakes.prediction_kind == code) & ~mistakes.covered)
+        highest = rows[np.argsort(-mistakes.score[rows], kind="stable")]
+        for k in highest[:EXAMPLES].tolist():
+            image = cohort.images.ids[mistakes.prediction_image[k]]
+            label = cohort.classes[predictions.label[k]]
+            score = float(mistakes.score[k])
+            partner = int(mistakes.partner[k])
+            if partner < 0:  # no reference is near
+                yield model, _kind_name(kind), image, label, "", score, None, k, None
+                continue
+            partner_label = cohort.classes[references.label[partner]]
+            similarity = float(mistakes.similarity[k])
+            name = _kind_name(kind)
+            yield model, name, image, label, partner_label, score, similarity, k, partner
 
 
 def _links(page: Context, images: Sequence[str]) -> str:
     """Return links to those images that the page shows."""
     if page.album is None:
         return ""
-    shown: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     for g, group in enumerate(page.album.groups):
         for k, entry in enumerate(group.entries):
-            shown.setdefault(entry.id, f"#image-{g}-{k}")
-    places = [(name, shown[name]) for name in dict.fromkeys(images) if name in shown][:MOST_LINKS]
+            addresses.setdefault(entry.id, f"#image-{g}-{k}")
+    places = [(name, addresses[name]) for name in dict.fromkeys(images) if name in addresses][
+        :MOST_LINKS
+    ]
     links = ", ".join(f'<a href="{place}">{text(name)}</a>' for name, place in places)
     return f'<p class="note">Pictures of these images are below: {links}.</p>' if links else ""
 
 
-def _named(kind: str) -> str:
+def _kind_name(kind: str) -> str:
     """Return a kind as the bars and as errors.csv call it."""
     return WORDS[kind] if WORDS[kind] == kind else f"{WORDS[kind]} ({kind})"

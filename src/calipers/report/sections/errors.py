@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What went wrong, and how far the answer hangs on the threshold."""
+"""What went wrong, and how much the answer depends on the threshold."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MOST_MODELS = 3
 
 
 def section(page: Context) -> str:
-    """Return fates, scores of right and wrong predictions, and how well hits fit; nothing without
+    """Return fates, scores of right and wrong predictions, and overlaps of hits; nothing without
     any object.
 
-    Where the protocol has error types, what each kind of mistake costs comes first, and examples of
-    each last.
+    If the protocol has error types, the cost of each kind of mistake comes first, and examples come
+    last.
     """
     ev = page.evaluation
-    if not len(ev.cohort.references) and not any(len(p) for p in ev.cohort.models.values()):
+    if not len(ev.cohort.references) and not any(map(len, ev.cohort.models.values())):
         return ""
     models = leading(ev, MOST_MODELS)
     blocks = [
@@ -34,19 +34,18 @@ def section(page: Context) -> str:
         predictions = ev.cohort.models[model]
         if predictions.scored and len(predictions):
             blocks.append(figure_block(figure(ev, "scores", model=model), f"fig-scores-{k}"))
-    left = len(ev.models) - len(models)
-    note = f"The {len(models)} leading models of {len(ev.models)}." if left else ""
-    pair = f'<div class="pair">{"".join(blocks)}</div>'
+    n_omitted = len(ev.models) - len(models)
+    note = f"The {len(models)} leading models of {len(ev.models)}." if n_omitted else ""
     return (
         error_types.introduction(ev)
         + paragraph(note, "note")
-        + pair
+        + f'<div class="pair">{"".join(blocks)}</div>'
         + error_types.examples(page, models)
     )
 
 
 def choices(page: Context) -> str:
-    """Return the average precision against the threshold; nothing if it cannot be moved."""
+    """Return the average precision against the threshold; nothing if it cannot vary."""
     ev = page.evaluation
     if (
         page.at_one is None
@@ -56,8 +55,8 @@ def choices(page: Context) -> str:
         return ""
     words = (
         f"The protocol calls a place right at {ev.protocol.matching.criterion} "
-        f"{ev.protocol.matching.threshold:g}. Nobody can prove that this threshold is the right one; the figure shows "
-        "what another one would say."
+        f"{ev.protocol.matching.threshold:g}. Nobody can prove that this threshold is the right "
+        "one; the figure shows the result at other thresholds."
     )
-    found = figure(ev, "thresholds", models=leading(ev, 5))
-    return paragraph(words) + figure_block(found, "fig-thresholds")
+    thresholds = figure(ev, "thresholds", models=leading(ev, 5))
+    return paragraph(words) + figure_block(thresholds, "fig-thresholds")

@@ -21,21 +21,18 @@ MOST_TABLED = 300  # cells of a static table of classes; the table of all number
 
 
 def parts(page: Context) -> str:
-    """Return average precision beside RoDeO's parts, so that one sees why a model scores as it
-    does.
-    """
+    """Return average precision beside the parts of RoDeO, which explain the score of a model."""
     ev = page.evaluation
-    if not any(plan.kind == "rodeo" for plan in ev.protocol.metrics) or not len(
-        ev.cohort.references
-    ):
+    has_rodeo = any(plan.kind == "rodeo" for plan in ev.protocol.metrics)
+    if not has_rodeo or not len(ev.cohort.references):
         return ""
     words = (
-        "Average precision says how well predictions are ranked. RoDeO says what is wrong with them: their place "
-        "(loc), their shape, or their class (cls); missed and surplus boxes lower all three."
+        "Average precision measures how well predictions are ranked. RoDeO measures what is wrong "
+        "with them: their place (loc), their shape, or their class (cls); missed and surplus boxes "
+        "lower all three."
     )
-    return paragraph(words) + figure_block(
-        figure(ev, "rodeo", models=leading(ev, MOST_LINES)), "fig-rodeo"
-    )
+    rodeo = figure(ev, "rodeo", models=leading(ev, MOST_LINES))
+    return paragraph(words) + figure_block(rodeo, "fig-rodeo")
 
 
 def classes(page: Context) -> str:
@@ -43,21 +40,23 @@ def classes(page: Context) -> str:
     ev = page.evaluation
     if len(ev.cohort.classes) < 2:
         return ""
-    names = [name for name in headline_of(ev) if name in ev.metrics_per_class and _known(ev, name)]
-    few = len(ev.models) <= MOST_FIGURES and len(ev.cohort.classes) <= 20
-    shown = _one_of_a_kind(ev, names)[: MOST_FIGURES if few else 1]
-    blocks = [
-        figure_block(figure(ev, "classes", metric=name), f"fig-classes-{k}")
-        for k, name in enumerate(shown)
-    ]
+    names = []
+    for name in headline_of(ev):
+        if name in ev.metrics_per_class and _has_class_values(ev, name):
+            names.append(name)
+    few_rows = len(ev.models) <= MOST_FIGURES and len(ev.cohort.classes) <= 20
+    figure_metrics = _one_of_a_kind(ev, names)[: MOST_FIGURES if few_rows else 1]
+    blocks = ""
+    for k, name in enumerate(figure_metrics):
+        blocks += figure_block(figure(ev, "classes", metric=name), f"fig-classes-{k}")
     if not blocks:
         return ""
-    found = f'<div class="pair">{"".join(blocks)}</div>'
+    figures = f'<div class="pair">{blocks}</div>'
     if len(ev.cohort.classes) * len(ev.models) <= MOST_TABLED:
-        tables = "".join(classes_table(ev, name) for name in shown)
-        return found + details("As tables", f'<div class="pairs">{tables}</div>')
-    return found + paragraph(
-        "All classes, metrics and models are in the table of all numbers below.", "note"
+        tables = "".join(classes_table(ev, name) for name in figure_metrics)
+        return figures + details("As tables", f'<div class="pairs">{tables}</div>')
+    return figures + paragraph(
+        "The table of all numbers below has all classes, metrics and models.", "note"
     )
 
 
@@ -70,33 +69,36 @@ def groups(page: Context) -> str:
 
 
 def _grouping(ev: Evaluation, grouping: GroupedRows, number: int) -> str:
-    """Return figures and tables of one ``by``; of many groups fewer of them, the table of all
-    numbers has the rest.
+    """Return figures and tables of one grouping; for many groups fewer of them, because the table
+    of all numbers has the rest.
     """
-    places = {(row.metric, row.label): None for row in grouping.rows}  # a set that keeps its order
+    places = dict.fromkeys((row.metric, row.label) for row in grouping.rows)  # an ordered set
     names = [name for name in headline_of(ev) if (name, None) in places]
     if not names:
         return ""
     n_groups = len(grouping.table(names[0], None, ev.models))
-    shown = _one_of_a_kind(ev, names)[: MOST_FIGURES if n_groups <= FEW_GROUPS else 1]
-    blocks = [
-        figure_block(figure(ev, "groups", by=grouping.by, metric=name), f"fig-groups-{number}-{k}")
-        for k, name in enumerate(shown)
-    ]
-    inside = [label for metric, label in places if label is not None and metric == names[0]]
-    tabled = [*((name, None) for name in names), *((names[0], label) for label in inside)]
-    most = max(1, MOST_TABLED // (n_groups * len(ev.models)))
-    tables = "".join(groups_table(ev, grouping, *place) for place in tabled[:most])
-    left = len(tabled) - most
+    n_figures = MOST_FIGURES if n_groups <= FEW_GROUPS else 1
+    blocks = ""
+    for k, name in enumerate(_one_of_a_kind(ev, names)[:n_figures]):
+        chart = figure(ev, "groups", by=grouping.by, metric=name)
+        blocks += figure_block(chart, f"fig-groups-{number}-{k}")
+    tabled: list[tuple[str, str | None]] = [(name, None) for name in names]
+    for metric, label in places:
+        if label is not None and metric == names[0]:
+            tabled.append((metric, label))
+    n_tables = max(1, MOST_TABLED // (n_groups * len(ev.models)))
+    tables = "".join(groups_table(ev, grouping, *place) for place in tabled[:n_tables])
+    n_omitted = len(tabled) - n_tables
+    note = ""
+    if n_omitted > 0:
+        note = f"The table of all numbers has {n_omitted} more tables of groups."
     parts = [
         f"<h3>{text(grouping.title[:1].upper() + grouping.title[1:])}</h3>",
-        f'<div class="pair">{"".join(blocks)}</div>',
+        f'<div class="pair">{blocks}</div>',
         details(
             "As tables, with mean and range of the groups", f'<div class="stack">{tables}</div>'
         ),
-        paragraph(f"{left} more tables of groups are in the table of all numbers.", "note")
-        if left > 0
-        else "",
+        paragraph(note, "note"),
     ]
     return "\n".join(parts)
 
@@ -110,7 +112,7 @@ def _one_of_a_kind(evaluation: Evaluation, names: Sequence[str]) -> list[str]:
     return list(first.values())
 
 
-def _known(evaluation: Evaluation, metric: str) -> bool:
+def _has_class_values(evaluation: Evaluation, metric: str) -> bool:
     """Return whether a metric has any value per class."""
     return any(
         row.metric == metric and row.label is not None and row.estimate.value == row.estimate.value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps of scores: curves of all voxels, levels, sizes, and what the numbers on voxels rest on."""
+"""Maps of scores: curves of all voxels, levels, sizes, and the data behind the voxel metrics."""
 
 from __future__ import annotations
 
@@ -22,39 +22,43 @@ CONNECTED = {
     "faces": "neighbours across faces",
 }
 WHY_LEVELS = (
-    "Levels answer different questions. All voxels together: one ranking, in which large references count most and "
-    "scores must mean the same in every sample. Means of samples or slices: each counts the same, whatever its size; "
-    "those without references have no value."
+    "Levels answer different questions. All voxels together: one ranking, in which large "
+    "references "
+    "count most and scores must mean the same in every sample. Means of samples or slices: each "
+    "counts the same, whatever its size; those without references have no value."
 )
 
-BEHIND = "How many samples or slices have a value, and how many have none because nothing is to be found in them"
-BOUNDS = "Counted in bins, because all voxels together did not fit into memory: where the exact values lie"
+BEHIND = (
+    "Number of samples or slices with a value, and of those without one because they have no "
+    "references"
+)
+BOUNDS = (
+    "Counted in bins, because all voxels together did not fit into memory: bounds of the exact "
+    "values"
+)
 
 
 def section(page: Context) -> str:
-    """Return the curves of all voxels and what stands behind them; nothing without maps."""
+    """Return the curves of all voxels and the data behind them; nothing without maps."""
     ev = page.evaluation
     if not ev.cohort.maps:
         return ""
     models = leading(ev, MOST_LINES)
-    names = ["voxel-roc", "voxel-pr"] if len(ev.cohort.references) else []
-    names += ["levels"] if level_rows(ev) and len(ev.cohort.references) else []
-    found = softness(ev)
-    names += ["soft-sizes"] if found is not None and len(found.size) else []
+    names = _figure_names(ev)
     blocks = "".join(figure_block(figure(ev, name, models=models), f"fig-{name}") for name in names)
-    left = len(ev.models) - len(models)
+    n_omitted = len(ev.models) - len(models)
+    note = ""
+    if n_omitted:
+        note = f"The {len(models)} leading models; {n_omitted} more are in the tables."
+    behind = data_table(_behind(ev), "table-maps", BEHIND)
+    pair = f'<div class="pair">{blocks}</div>' if blocks else ""
+    levels = paragraph(WHY_LEVELS) if "levels" in names else ""
     parts = [
-        paragraph(
-            f"The {len(models)} leading models; {left} more are in the tables." if left else "",
-            "note",
-        ),
-        f'<div class="pair">{blocks}</div>' if blocks else "",
-        paragraph(WHY_LEVELS if "levels" in names else ""),
-        items(list(_rules(ev))),
-        details(
-            "What stands behind the numbers on voxels",
-            data_table(_behind(ev), "table-maps", BEHIND),
-        ),
+        paragraph(note, "note"),
+        pair,
+        levels,
+        items(_rules(ev)),
+        details("Data behind the voxel metrics", behind),
     ]
     bounds = _bounds(ev)
     if bounds.rows:
@@ -62,58 +66,72 @@ def section(page: Context) -> str:
     return "\n".join(part for part in parts if part)
 
 
+def _figure_names(ev: Evaluation) -> list[str]:
+    names = []
+    if len(ev.cohort.references):
+        names += ["voxel-roc", "voxel-pr"]
+        if level_rows(ev):
+            names.append("levels")
+    soft = softness(ev)
+    if soft is not None and len(soft.size):
+        names.append("soft-sizes")
+    return names
+
+
 def _rules(ev: Evaluation) -> list[str]:
     """Return how maps became objects, slices and batches, in words."""
     settings = ev.protocol.maps or MapSettings()
     levels = {measure.level for _, measure in measures(ev)}
-    said = [
+    sentences = [
         f"Objects are connected voxels ({CONNECTED[settings.connectivity]}) {_threshold(settings)}."
     ]
     if settings.least > 1:
-        said.append(f"Predicted objects of fewer than {settings.least} voxels are left out.")
+        sentences.append(f"Predicted objects of fewer than {settings.least} voxels are left out.")
     score = "largest" if settings.score == "max" else "mean"
-    said.append(f"The score of a predicted object is the {score} score of its voxels.")
+    sentences.append(f"The score of a predicted object is the {score} score of its voxels.")
     if "slice" in levels and ev.cohort.dimensions == 3:
-        said.append(f"Slices lie across the {settings.slices} axis.")
+        sentences.append(f"Slices lie across the {settings.slices} axis.")
     if "batch" in levels:
-        said.append(f"A batch has {settings.batch} samples, in the order of the input.")
-    return said
+        sentences.append(f"A batch has {settings.batch} samples, in the order of the input.")
+    return sentences
 
 
 def _threshold(settings: MapSettings) -> str:
-    """Return where objects begin; a threshold that was found on the maps is told with the inputs of
-    every model.
+    """Return where objects begin; a threshold chosen on the maps is listed with the inputs of every
+    model.
     """
     if not isinstance(settings.threshold, str):
         return f"with a score of at least {settings.threshold:g}"
     where = f" on {settings.tuning}, which is left out here" if settings.tuning else ""
+    rule = "of the best Dice"
     if settings.rate is not None:
-        share = f"{100 * settings.rate:g} % of the voxels outside of references"
-        return f"above the score at which {share} are called{where}; the threshold of every model is under Data"
-    return f"above the score of the best Dice{where}; the threshold of every model is under Data"
+        rule = f"at which {100 * settings.rate:g} % of the voxels outside references are called"
+    return f"above the score {rule}{where}; the threshold of every model is under Data"
 
 
 def _behind(ev: Evaluation) -> Table:
-    """Return a row per metric: over what it is taken, and how much has no value."""
+    """Return a row per metric: what it is averaged over, and how much has no value."""
     maps = next(iter(ev.cohort.maps.values()))  # the references are the same for all models
     rows: list[tuple[Cell, ...]] = []
     for name, measure in measures(ev):
         total = _total(ev, measure.level)
-        number = None if total is None else round(maps.sums[measure.key][:, 1].sum())
-        without = None if total is None or number is None else total - number
+        number = without = None
+        if total is not None:
+            number = round(maps.sums[measure.key][:, 1].sum())
+            without = total - number
         rows.append((name, LEVELS[measure.level], number, without))
     return Table(("metric", "taken over", "values", "without a value"), tuple(rows))
 
 
 def _bounds(ev: Evaluation) -> Table:
-    """Return between which values lie those that were counted in bins."""
+    """Return the bounds of the values that were counted in bins."""
     rows: list[tuple[Cell, ...]] = []
     for model, maps in ev.cohort.maps.items():
         bounds = bounds_of(maps)
         for name, measure in measures(ev):
             if measure.pooled and measure.quantity in bounds:
-                ends = map(_known, bounds[measure.quantity])
-                rows.append((name, model, _known(ev.get(name, model=model).value), *ends))
+                ends = map(_finite_or_none, bounds[measure.quantity])
+                rows.append((name, model, _finite_or_none(ev.get(name, model=model).value), *ends))
     return Table(("metric", "model", "value", "lowest possible", "highest possible"), tuple(rows))
 
 
@@ -123,5 +141,5 @@ def _total(ev: Evaluation, level: str) -> int | None:
     return ev.cohort.n_images if level == "sample" else None
 
 
-def _known(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Would the order of the models be another one under other choices?"""
+"""Would the ranking of the models change under other analysis choices?"""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ from calipers.sensitivity.wording import described
 
 
 def section(page: Context) -> str:
-    """Return what the multiverse says, its figures and its shares; nothing if it was not asked for."""
-    found = page.multiverse
-    if found is None:
+    """Return the sentences of the multiverse, its figures and its shares; nothing if it was not
+    requested.
+    """
+    result = page.multiverse
+    if result is None:
         return ""
-    base = f"The base is {described(found.each[found.base])}, not the protocol of this page."
-    return "\n".join(
-        [
-            items(found.sentences()),
-            figures(found),
-            levels_table(found),
-            paragraph(f"{METHOD} {base}", "note"),
-        ]
-    )
+    base = described(result.each[result.base])
+    note = f"{METHOD} The base configuration is {base}, not the protocol of this page."
+    parts = [items(result.sentences()), figures(result), levels_table(result)]
+    return "\n".join([*parts, paragraph(note, "note")])

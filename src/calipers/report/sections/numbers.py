@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every row of the evaluation in one table that the reader searches, sorts and saves.
+"""Every row of the evaluation in one table that the reader can search, sort and save.
 
 The rows travel as JSON, deflated, because 80 classes of 10 models would be a megabyte of HTML; a
-script shows them page by page, as text only. Without scripts the section says where the same
-numbers are.
+script shows them page by page, as text only. Without scripts the section names the file that has
+the same numbers.
 """
 
 from __future__ import annotations
@@ -37,24 +37,28 @@ LONGEST_NAME = 800  # several names of a group are joined
 
 
 def section(page: Context) -> str:
-    """Return all pooled metrics, and the place of the table whose rows `payload` has."""
+    """Return all pooled metrics, and the place of the table whose rows are in `payload`."""
     total = len(page.evaluation.rows)
-    shown = min(total, MOST_ROWS)
-    left = f" The first {shown} are in this page, evaluation.json has all." if total > shown else ""
-    words = f"{total} estimates: every metric, model, class and group.{left}"
-    off = "This table needs JavaScript. The same rows are in evaluation.json, and many of them in the sections above."
-    pooled = metrics_table(page.evaluation, page.evaluation.metrics)
-    more = (
-        f'{paragraph(words)}<div id="every-row"></div><noscript>{paragraph(off, "note")}</noscript>'
+    words = f"{total} estimates: every metric, model, class and group."
+    if total > MOST_ROWS:
+        words += f" This page has the first {MOST_ROWS}, evaluation.json has all."
+    off = (
+        "This table needs JavaScript. The same rows are in evaluation.json, and many of them in "
+        "the "
+        "sections above."
     )
-    return f"{pooled}\n{more}"
+    pooled = metrics_table(page.evaluation, page.evaluation.metrics)
+    without_script = f"<noscript>{paragraph(off, 'note')}</noscript>"
+    return f'{pooled}\n{paragraph(words)}<div id="every-row"></div>{without_script}'
 
 
 def payload(page: Context) -> str:
-    """Return the rows for a script element, as ``{"deflate": base64}``: no sign of HTML is in it."""
+    """Return the rows for a script element, as ``{"deflate": base64}``: no sign of HTML is in
+    it.
+    """
     text = json.dumps(_document(page), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    packed = base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
-    return json.dumps({"deflate": packed})
+    deflated = base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
+    return json.dumps({"deflate": deflated})
 
 
 def _document(page: Context) -> dict[str, Any]:
@@ -70,25 +74,28 @@ def _document(page: Context) -> dict[str, Any]:
     def code(kind: str, name: str) -> int:
         return names[kind].setdefault(name[:LONGEST_NAME], len(names[kind]))
 
-    packed = [_packed(row, code) for row in rows]
+    columns: list[list[Any]] = [[] for _ in COLUMNS]
+    for row in rows:
+        for column, entry in zip(columns, _pack_row(row, code)):
+            column.append(entry)
     return {
         "columns": COLUMNS,
-        "names": {kind: list(known) for kind, known in names.items()},
-        "rows": [list(column) for column in zip(*packed)] if packed else [[] for _ in COLUMNS],
+        "names": {kind: list(codes) for kind, codes in names.items()},
+        "rows": columns,
     }
 
 
-def _packed(row: Row, code: Any) -> tuple[Any, ...]:
+def _pack_row(row: Row, code: Any) -> tuple[Any, ...]:
     e = row.estimate
     group = ", ".join(f"{name} {value}" for name, value in (row.group or {}).items())
-    reason = "" if e.reason in (None, "not_requested") else str(e.reason).replace("_", " ")
-    note = "; ".join(filter(None, [reason, *(flag.replace("_", " ") for flag in e.flags)]))
+    notes = [] if e.reason in (None, "not_requested") else [str(e.reason)]
+    note = "; ".join([*notes, *e.flags]).replace("_", " ")
     return (
         code("model", row.model),
         code("metric", row.metric),
         code("class", row.label or ""),
         code("group", group),
-        *(_short(value) for value in (e.value, e.low, e.high)),
+        *map(_short, (e.value, e.low, e.high)),
         e.n_units,
         e.n_references,
         e.n_predictions,
@@ -97,7 +104,7 @@ def _packed(row: Row, code: Any) -> tuple[Any, ...]:
 
 
 def _short(value: float) -> float | int | None:
-    """Return a number with four digits that count: the page is for reading, evaluation.json for
+    """Return a number with four significant digits: the page is for reading, evaluation.json for
     computing.
     """
     if not math.isfinite(value):

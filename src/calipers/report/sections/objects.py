@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects that were localised worst, one by one: a reader goes and looks at them."""
+"""The objects that were localised worst, one by one, so that a reader can look at them."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ MOST_OBJECTS = 10  # of each model
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _ReferenceOutcomes:
     """What became of the references under one model."""
 
     fate: NDArray[np.int8]
-    best: (
-        F64 | None
-    )  # the largest similarity to any prediction; None of criteria that are distances, or yes or no
+    # largest similarity to any prediction; None if the criterion is a distance, or yes or no
+    best: F64 | None
     soft: F64 | None  # soft IoU
 
 
@@ -45,81 +44,86 @@ def section(page: Context) -> str:
     if ev.cohort.references.masks is None or not len(ev.cohort.references):
         return ""
     models = leading(ev, MOST_MODELS)
-    left = len(ev.models) - len(models)
-    more = f" of the {len(models)} leading models" if left else ""
+    note = f" of the {len(models)} leading models" if len(models) < len(ev.models) else ""
     rule = hit_rule(ev.protocol.matching)
     words = (
-        f"Per model{more} up to {MOST_OBJECTS} of {plural('reference', len(ev.cohort.references))}: missed ones first "
-        f"({rule}), the largest of them on top, then those that are localised worst. The full list, with masks and "
-        "false alarms, is in objects.parquet."
+        f"Per model{note}, up to {MOST_OBJECTS} of "
+        f"{plural('reference', len(ev.cohort.references))}: first the missed ones ({rule}), "
+        "largest first, then those that are localised worst. The full list, with masks and false "
+        "alarms, is in objects.parquet."
     )
-    found, table = softness(ev), sizes_of(ev.cohort)
-    rows = [row for model in models for row in _rows(ev, model, found, table)]
-    return paragraph(words) + data_table(
-        _table(ev, found, table[1], rows), "table-objects", "References localised worst"
-    )
+    soft, (size, unit) = softness(ev), sizes_of(ev.cohort)
+    rows: list[tuple[Cell, ...]] = []
+    for model in models:
+        rows += _rows(ev, model, soft, size)
+    table = Table(_columns(ev, soft, unit), tuple(rows))
+    return paragraph(words) + data_table(table, "table-objects", "References localised worst")
 
 
-def _table(
-    ev: Evaluation, found: Softness | None, unit: str, rows: list[tuple[Cell, ...]]
-) -> Table:
+def _columns(ev: Evaluation, soft: Softness | None, unit: str) -> tuple[str, ...]:
+    columns = ["model", "image"]
+    columns += ["slice z"] if ev.cohort.dimensions == 3 else ["centre x", "centre y"]
+    columns += ["fate", f"size ({unit})"]
+    if soft is not None:
+        columns.append(soft.metric)
+    if _graded(ev):
+        columns.append(f"best {ev.protocol.matching.criterion}")
+    return (*columns, "object")
+
+
+def _table(ev: Evaluation, soft: Softness | None, unit: str, rows: list[tuple[Cell, ...]]) -> Table:
     criterion = ev.protocol.matching.criterion
-    soft = (found.metric,) if found is not None else ()
+    soft_columns = (soft.metric,) if soft is not None else ()
     place = ("slice z",) if ev.cohort.dimensions == 3 else ("centre x", "centre y")
     best = (f"best {criterion}",) if _graded(ev) else ()
     return Table(
-        ("model", "image", *place, "fate", f"size ({unit})", *soft, *best, "object"), tuple(rows)
+        ("model", "image", *place, "fate", f"size ({unit})", *soft_columns, *best, "object"),
+        tuple(rows),
     )
 
 
 def _graded(ev: Evaluation) -> bool:
+    """Return whether the criterion is a similarity, of which the largest is the best."""
     criterion = registry.resolve("criterion", ev.protocol.matching.criterion)
     return not criterion.distance and not criterion.yes_no
 
 
-def _rows(
-    ev: Evaluation, model: str, found: Softness | None, table: tuple[F64, str]
-) -> list[tuple[Cell, ...]]:
-    """Return the worst references of one model; objects of an image are counted from 1."""
-    references, size = ev.cohort.references, table[0]
-    judged = _judged(ev, model, found)
+def _rows(ev: Evaluation, model: str, soft: Softness | None, size: F64) -> list[tuple[Cell, ...]]:
+    """Return the worst references of one model; the objects of an image are numbered from 1."""
+    references = ev.cohort.references
+    outcome = _reference_outcomes(ev, model, soft)
     rows: list[tuple[Cell, ...]] = []
-    for k in _order(judged, size)[:MOST_OBJECTS].tolist():
+    for k in _order(outcome, size)[:MOST_OBJECTS].tolist():
         image = int(references.image[k])
-        rows.append(
-            (
-                model,
-                ev.cohort.images.ids[image],
-                *_place(ev, k),
-                FATES[int(judged.fate[k])],
-                float(size[k]),
-                *(() if judged.soft is None else (float(judged.soft[k]),)),
-                *(() if judged.best is None else (float(judged.best[k]),)),
-                k - int(references.offsets[image]) + 1,
-            )
-        )
+        row: list[Cell] = [model, ev.cohort.images.ids[image], *_place(ev, k)]
+        row += [FATES[int(outcome.fate[k])], float(size[k])]
+        if outcome.soft is not None:
+            row.append(float(outcome.soft[k]))
+        if outcome.best is not None:
+            row.append(float(outcome.best[k]))
+        rows.append((*row, k - int(references.offsets[image]) + 1))
     return rows
 
 
-def _judged(ev: Evaluation, model: str, found: Softness | None) -> _Judged:
+def _reference_outcomes(ev: Evaluation, model: str, soft: Softness | None) -> _ReferenceOutcomes:
     matches = shown_matches(ev, model)
-    best = np.zeros(len(ev.cohort.references)) if _graded(ev) else None
-    if best is not None:
+    best = None
+    if _graded(ev):
+        best = np.zeros(len(ev.cohort.references))
         np.maximum.at(best, matches.pairs.reference, matches.pairs.similarity)
-    return _Judged(
-        matches.reference_fate[0], best, None if found is None else found.of_model[model]
-    )
+    soft_iou = None if soft is None else soft.of_model[model]
+    return _ReferenceOutcomes(matches.reference_fate[0], best, soft_iou)
 
 
-def _order(judged: _Judged, size: F64) -> NDArray[np.int64]:
+def _order(outcome: _ReferenceOutcomes, size: F64) -> NDArray[np.int64]:
     """Return the counted references: missed ones by size, then the others by how badly they are
     localised.
     """
-    missed = judged.fate == matching.MISSED
-    good = judged.soft if judged.soft is not None else judged.best
+    missed = outcome.fate == matching.MISSED
+    good = outcome.soft if outcome.soft is not None else outcome.best
     rank = np.where(missed, -size, np.zeros(len(size)) if good is None else good)
     order = np.lexsort((rank, ~missed))
-    return np.asarray(order[judged.fate[order] != matching.IGNORED])
+    return np.asarray(order[outcome.fate[order] != matching.IGNORED])
 
 
 def _place(ev: Evaluation, k: int) -> tuple[Cell, ...]:

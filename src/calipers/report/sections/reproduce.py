@@ -27,7 +27,8 @@ def section(page: Context) -> str:
     if page.hidden:
         parts.append(
             paragraph(
-                "Ids and names of files are replaced by keyed hashes in this page; the key was not kept.",
+                "Ids and names of files are replaced by keyed hashes in this page; the key was not "
+                "kept.",
                 "note",
             )
         )

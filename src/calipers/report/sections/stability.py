@@ -8,16 +8,19 @@ from calipers.report.markup import paragraph
 from calipers.report.stability_objects import objects_block
 
 MEANT = (
-    "This section is for models that were trained alike, with other seeds or on other folds: it takes them as repeats "
-    "of one another, and says what another training would find too."
+    "This section is for models that were trained alike, with other seeds or on other folds: it "
+    "treats them as repeated trainings of one model and shows what another training would find too."
 )
 
 
 def section(page: Context) -> str:
-    """Return what all, some and none of the models find; nothing if it was not asked for."""
-    found = page.stability
-    if found is None:
+    """Return what all, some and none of the models find; nothing if it was not requested."""
+    result = page.stability
+    if result is None:
         return ""
-    said = found.settings
-    rule = f"An object is found, and two predictions are one, by {said['criterion']} from {said['threshold']:g} on."
-    return "\n".join([paragraph(MEANT), objects_block(found), paragraph(rule, "note")])
+    settings = result.settings
+    rule = (
+        "An object is found, and two predictions are the same, if their "
+        f"{settings['criterion']} is at least {settings['threshold']:g}."
+    )
+    return "\n".join([paragraph(MEANT), objects_block(result), paragraph(rule, "note")])
