@@ -67,7 +67,8 @@ def evaluate(
     """
     if not isinstance(cohort, Cohort):
         raise UsageError(
-            f"evaluate takes a cohort, not {type(cohort).__name__}: make one with read or Cohort.from_arrays"
+            f"evaluate takes a cohort, not {type(cohort).__name__}: "
+            "make one with read or Cohort.from_arrays"
         )
     protocol = Protocol.load(protocol)
     if seed is not None:

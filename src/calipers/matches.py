@@ -160,10 +160,10 @@ class Matches(ObjectsByImage):
 
     def indices(self, views: tuple[View, ...]) -> list[int]:
         """Return which rows of the fates belong to some views; looked up once for each tuple."""
-        known = self._known_views.get(id(views))
-        if known is None or known[0] is not views:
-            known = self._known_views[id(views)] = views, [self._index[view] for view in views]
-        return known[1]
+        entry = self._known_views.get(id(views))
+        if entry is None or entry[0] is not views:
+            entry = self._known_views[id(views)] = views, [self._index[view] for view in views]
+        return entry[1]
 
     def totals(self, weights: I64, max_dets: int = sys.maxsize) -> tuple[I64, I64]:
         """Return (R, V, 2, K) for references and for the best ``max_dets`` predictions of every
@@ -176,11 +176,11 @@ class Matches(ObjectsByImage):
 
     def reference_totals(self, weights: I64) -> I64:
         """Return (R, V, 2, K) for references."""
-        known, nobody = self._known_totals(weights), np.zeros(0, np.int32)
-        if "references" not in known:
+        totals, nobody = self._known_totals(weights), np.zeros(0, np.int32)
+        if "references" not in totals:
             side = (self._reference_table, self.reference_label, nobody, 0, self.reference_image)
-            known["references"] = fates.totals(*side, weights, self.n_classes)
-        return known["references"]
+            totals["references"] = fates.totals(*side, weights, self.n_classes)
+        return totals["references"]
 
     def prediction_totals(
         self, weights: I64, max_dets: int = sys.maxsize, *, only_hits: bool = False
@@ -191,11 +191,11 @@ class Matches(ObjectsByImage):
         are most of them.
         """
         limit = min(max_dets, self._deepest + 1)
-        known = self._known_totals(weights)
-        if limit in known:
-            return known[limit]
+        totals = self._known_totals(weights)
+        if limit in totals:
+            return totals[limit]
         key = (limit, only_hits)
-        if key not in known:
+        if key not in totals:
             rank = self.rank if limit <= self._deepest else np.zeros(0, np.int32)
             side = (
                 self._prediction_table,
@@ -204,12 +204,12 @@ class Matches(ObjectsByImage):
                 limit,
                 self.prediction_image,
             )
-            whole = not only_hits or known is self._plain_totals
-            known[limit if whole else key] = fates.totals(
-                *side, weights, self.n_classes, only_hits=not whole
+            is_complete = not only_hits or totals is self._plain_totals
+            totals[limit if is_complete else key] = fates.totals(
+                *side, weights, self.n_classes, only_hits=not is_complete
             )
-            return known[limit if whole else key]
-        return known[key]
+            return totals[limit if is_complete else key]
+        return totals[key]
 
     def _known_totals(self, weights: I64) -> dict[Any, I64]:
         """Return what is known under these weights: all metrics of a block of replicates ask for
@@ -222,8 +222,8 @@ class Matches(ObjectsByImage):
             return self._plain_totals
         if self._last_totals.get("weights") is not weights:
             self._last_totals.update(weights=weights, known={})
-        known: dict[Any, I64] = self._last_totals["known"]
-        return known
+        totals: dict[Any, I64] = self._last_totals["known"]
+        return totals
 
     def curves(
         self, views: list[int], weights: I64, max_dets: int, *, blocks: bool, pooled: bool = False
@@ -240,16 +240,16 @@ class Matches(ObjectsByImage):
             rows = slice(None) if limit > self._deepest else np.flatnonzero(self.rank < limit)
             label = self.prediction_label[rows]
             label, n = (np.zeros_like(label), 1) if pooled else (label, self.n_classes)
-            ranked = curves.ranking(self.score[rows], label, n, blocks=blocks)
+            ranking = curves.ranking(self.score[rows], label, n, blocks=blocks)
             everyone = isinstance(rows, slice)
             table = (
                 self._prediction_table
                 if everyone
                 else compiled.FateTable(self.prediction_fate[:, rows])
             )
-            self._rankings[key] = table, ranked, self.prediction_image[rows], {}
-        table, ranked, image, plans = self._rankings[key]
-        return curves.Problem(table, views, ranked, image, weights, plans)
+            self._rankings[key] = table, ranking, self.prediction_image[rows], {}
+        table, ranking, image, plans = self._rankings[key]
+        return curves.Problem(table, views, ranking, image, weights, plans)
 
     def take(self, images: I64) -> Matches:
         """Return the matches of the images ``images``, in that order; images may be repeated."""
@@ -295,7 +295,7 @@ class Matches(ObjectsByImage):
         n_references = ragged.from_counts(np.array([len(part.reference_label) for part in parts]))
         n_predictions = ragged.from_counts(np.array([len(part.score) for part in parts]))
 
-        def joined(name: str, axis: int = 0) -> NDArray[np.generic]:
+        def column(name: str, axis: int = 0) -> NDArray[np.generic]:
             return np.concatenate([getattr(part, name) for part in parts], axis=axis)
 
         partner = [
@@ -316,9 +316,9 @@ class Matches(ObjectsByImage):
             n_classes=first.n_classes,
             reference_offsets=ragged.concat_offsets([part.reference_offsets for part in parts]),
             prediction_offsets=ragged.concat_offsets([part.prediction_offsets for part in parts]),
-            **{name: joined(name) for name in names},  # type: ignore[arg-type]
-            reference_fate=joined("reference_fate", 1),  # type: ignore[arg-type]
-            prediction_fate=joined("prediction_fate", 1),  # type: ignore[arg-type]
+            **{name: column(name) for name in names},  # type: ignore[arg-type]
+            reference_fate=column("reference_fate", 1),  # type: ignore[arg-type]
+            prediction_fate=column("prediction_fate", 1),  # type: ignore[arg-type]
             partner=np.concatenate(partner).astype(np.int32),
             pairs=pairs,
         )

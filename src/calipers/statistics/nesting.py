@@ -35,8 +35,10 @@ class Level:
 
     def rows(self, rows: I64) -> Level:
         """Return the level of some rows, with the groups that are left."""
-        kept, code = np.unique(self.code[rows], return_inverse=True)
-        return Level(self.name, code.astype(np.int64), tuple(self.labels[k] for k in kept.tolist()))
+        groups, code = np.unique(self.code[rows], return_inverse=True)
+        return Level(
+            self.name, code.astype(np.int64), tuple(self.labels[k] for k in groups.tolist())
+        )
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,9 @@ def check_groups(groups: Sequence[str], response: str) -> tuple[str, ...]:
 
 
 def nested_levels(frame: Frame, names: Sequence[str]) -> tuple[list[Level], list[str]]:
-    """Return the levels, outermost first; equal ids in different outer groups are different groups,
-    and said so.
+    """Return the levels, outermost first, and notes.
+
+    Equal ids in different outer groups are different groups; a note says so.
     """
     levels: list[Level] = []
     notes = []
@@ -79,8 +82,8 @@ def nested_levels(frame: Frame, names: Sequence[str]) -> tuple[list[Level], list
         shared = int((np.bincount(pairs[1]) > 1).sum())
         if shared:
             notes.append(
-                f"{shared} values of {name} occur in more than one {outer.name}; they are taken for different "
-                f"{plural(name)}"
+                f"{shared} values of {name} occur in more than one {outer.name}; "
+                f"they are taken for different {plural(name)}"
             )
         levels.append(Level(name, code.reshape(-1).astype(np.int64), labels))
     return levels, notes
@@ -107,39 +110,49 @@ def resolve(
     few
         Fewer groups than this become a fixed effect.
     """
-    known = [level.name for level in levels if level.name in explained]
-    notes = [f"{name} is a fixed effect of the formula, so it has no variance" for name in known]
-    left = [level for level in levels if level.name not in explained]
-    left = _distinct(left, notes, crossed)
-    fixed = None
-    scarce = [] if crossed else [k for k, level in enumerate(left) if len(level) < few]
-    if scarce:
-        last = left[scarce[-1]]
-        gone = ", ".join(level.name for level in left[: scarce[-1]])
-        left = left[scarce[-1] + 1 :]
+    notes = []
+    remaining = []
+    for level in levels:
+        if level.name in explained:
+            notes.append(f"{level.name} is a fixed effect of the formula, so it has no variance")
+        else:
+            remaining.append(level)
+    remaining = _distinct(remaining, notes, crossed)
+    fixed_effect = None
+    scarce = [k for k, level in enumerate(remaining) if len(level) < few]
+    if scarce and not crossed:
+        last = remaining[scarce[-1]]
+        outer_names = ", ".join(level.name for level in remaining[: scarce[-1]])
+        remaining = remaining[scarce[-1] + 1 :]
         if len(last) > 1:
-            fixed = last
-            counted = f"{len(last)} {plural(last.name)} are too few for a variance: {last.name} is a fixed effect"
-            notes.append(counted + (f", which also speaks for {gone}" if gone else ""))
+            fixed_effect = last
+            note = (
+                f"{len(last)} {plural(last.name)} are too few for a variance: "
+                f"{last.name} is a fixed effect"
+            )
+            if outer_names:
+                note += f", which also accounts for {outer_names}"
+            notes.append(note)
         else:
             notes.append(f"there is one {last.name} only, so it has no effect of its own")
-    if not left:
+    if not remaining:
         notes.append("no random intercept is left: rows are taken as independent (least squares)")
-    return Structure(tuple(left), fixed, tuple(notes))
+    return Structure(tuple(remaining), fixed_effect, tuple(notes))
 
 
 def _distinct(levels: list[Level], notes: list[str], crossed: bool) -> list[Level]:
     """Take out levels whose groups are the rows themselves, or the groups of the level above."""
-    left: list[Level] = []
+    remaining: list[Level] = []
     for level in levels:
         if len(level) == len(level.code):
             notes.append(
                 f"one row per {level.name} everywhere: {level.name} is part of the residual"
             )
-        elif left and len(level) == len(left[-1]) and not crossed:
+        elif remaining and len(level) == len(remaining[-1]) and not crossed:
+            outer = remaining[-1].name
             notes.append(
-                f"one {level.name} per {left[-1].name} everywhere: {level.name} is part of {left[-1].name}"
+                f"one {level.name} per {outer} everywhere: {level.name} is part of {outer}"
             )
         else:
-            left.append(level)
-    return left
+            remaining.append(level)
+    return remaining
