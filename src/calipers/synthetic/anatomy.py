@@ -53,7 +53,7 @@ class Anatomy:
 
 
 def stream(seed: int, *names: str) -> Generator:
-    """Return the random stream that belongs to a seed and names, independent of any other stream."""
+    """Return the random stream of a seed and names, independent of any other stream."""
     return Generator(Philox(key=np.array([seed, crc32("/".join(names).encode())], np.uint64)))
 
 
@@ -118,8 +118,8 @@ def _effusion(anatomy: Anatomy, random: Generator) -> F64:
     across, height = random.uniform(1.1, 1.6) * lung.across, random.uniform(0.15, 0.34)
     base = lung.y + 0.93 * lung.along
     outer = lung.x + (1.02 if side else -1.02) * lung.across
-    left, right = (outer - across, outer) if side else (outer, outer + across)
-    return np.array([left, base - height, right, base], np.float64)
+    x0, x1 = (outer - across, outer) if side else (outer, outer + across)
+    return np.array([x0, base - height, x1, base], np.float64)
 
 
 def _round_finding(kind: int, anatomy: Anatomy, size: F64, random: Generator) -> F64:

@@ -100,20 +100,24 @@ class ShiftedCohort:
         the images on which the detector fails; the makers of cohorts say for which tau these are
         the images with s < tau. NaN without positives or negatives.
         """
-        chosen = np.ones(self.cohort.n_images, np.bool_) if images is None else images
-        seen = {"shift-detector": ("ood", SEES_SHIFT), "failure-predictor": ("fails", SEES_FAILURE)}
+        selection = np.ones(self.cohort.n_images, np.bool_) if images is None else images
+        groups = {
+            "shift-detector": ("ood", SEES_SHIFT),
+            "failure-predictor": ("fails", SEES_FAILURE),
+        }
         labels = {"ood": "ood", "oms": "fails"}
         if monitor not in MONITORS or paradigm not in labels:
             raise UsageError(
-                f"monitors: {', '.join(MONITORS)}; paradigms: ood, oms; got {monitor!r}, {paradigm!r}"
+                f"monitors: {', '.join(MONITORS)}; paradigms: ood, oms; "
+                f"got {monitor!r}, {paradigm!r}"
             )
-        positive = np.asarray(self.columns[labels[paradigm]], np.bool_)[chosen]
+        positive = np.asarray(self.columns[labels[paradigm]], np.bool_)[selection]
         if positive.all() or not positive.any():
             return float("nan")
         if monitor == "random":
             return 0.5
-        column, apart = seen[monitor]
-        upper = np.asarray(self.columns[column], np.bool_)[chosen]
+        column, apart = groups[monitor]
+        upper = np.asarray(self.columns[column], np.bool_)[selection]
         share = float(upper[positive].mean() - upper[~positive].mean())
         return 0.5 + share * 0.5 * erf(apart / 2.0)  # Phi(d / sqrt 2) - 1/2
 
@@ -171,9 +175,7 @@ def simulated_alarms(ood: Flags, fails: Flags, random: Generator) -> dict[str, F
 
 
 def shifted(picture: F64, shift: str, random: Generator) -> F64:
-    """Return a (height, width, 3) picture of 0 to 1 under a shift; names without an effect leave it
-    as it is.
-    """
+    """Return a (height, width, 3) picture of 0 to 1 under a shift, as it is for other names."""
     if shift == "fog":
         return np.asarray(0.25 * picture + 0.75 * np.array([0.78, 0.80, 0.82]))
     if shift == "blur":
