@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain arguments of public functions: what is none of the kind is refused by name, before anything
-is computed.
+"""Checks of plain arguments of public functions: numbers, flags, words, paths.
+
+Each function takes the name of an argument and its value, returns the value in its plain type, and
+raises a `UsageError` that names the argument otherwise. Called before anything is computed.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an evaluation of several models to their differences: pairs x metrics, tested, corrected,
-and said in words.
+"""Differences between the models of an evaluation: pairs x metrics, tested, corrected, described.
 
-The evidence was collected by the evaluation; here it is only weighed again. All tests of one
-comparison are one family.
+`Evaluation.compare` calls `compare`. The evidence was collected by the evaluation; here it is only
+weighted again. All tests of one comparison are one family for the correction.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, count
 from typing import Any
@@ -236,10 +235,12 @@ class _ComparisonWork:
         return self.margin.get(name) if isinstance(self.margin, Mapping) else self.margin
 
     def _evidence(self, model: str) -> paired.Evidences:
-        return {
-            metric.recipe.key: self.evaluation.evidence[model, metric.recipe.key]
-            for metric in self.metrics
-        }
+        """Return the evidence of a model that the metrics look at, by the key of its recipe."""
+        evidence: dict[Hashable, Evidence] = {}
+        for metric in self.metrics:
+            key = metric.recipe.key
+            evidence[key] = self.evaluation.evidence[model, key]
+        return evidence
 
     def _counter(self) -> Callable[[], None]:
         """Return the function that is called after every block of weights."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every mistake with the objects behind it: one row per prediction that is wrong and per reference
-nobody came near.
+"""The table of mistakes: one row per wrong prediction and per reference that no prediction is near.
+
+`Evaluation.errors` calls `error_table`, and so does saving for ``errors.csv``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors that Calipers raises: one family, every member says where, what was expected, what
-came, what to do.
+"""The errors that Calipers raises: each says where, what was expected, what came.
+
+`UsageError` is about names and options, `InputError` about the contents of inputs. All other
+modules raise these two.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The middle of an evaluation: which evidence to collect, and the rows of estimates that come of
-it.
+"""The middle of an evaluation: which evidence to collect, and the rows of estimates that follow.
+
+`evaluate` and `grouping` call `jobs_of` before the images are read and `estimated_rows` after it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps against labels: samples are read one after the other, and what is left of them is evaluated
-like any cohort.
+"""Evaluate maps against labels: samples are read one at a time, measured, and dropped.
 
-- `given_samples` makes of what the user gives something that loads one sample at a time.
+- `given_samples` turns what the user gives into something that loads one sample at a time.
 - If the threshold is to be found on the maps, they are read once more for it (`chosen_thresholds`).
-- Every sample is examined (`engine.samples`) and forgotten; `engine.sample_cohort` puts together
-  what is left.
+- Every sample is examined (`engine.samples`) and dropped; `engine.sample_cohort` builds a cohort
+  from the measurements.
 - `evaluate` does the rest: values, intervals, groups.
 """
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of an evaluation: rows of estimates, with the evidence that they rest on."""
+"""The result of an evaluation: rows of estimates, with the evidence behind them.
+
+`calipers.evaluate` makes it; comparison, ranking, groups, figures, page and folder start from it.
+"""
 
 from __future__ import annotations
 
@@ -178,10 +181,11 @@ class Evaluation(RowsDocument):
 
     @cached_property
     def _estimates(self) -> dict[tuple[Any, ...], Estimate]:
-        return {
-            (row.model, row.metric, row.label, frozenset((row.group or {}).items())): row.estimate
-            for row in self.rows
-        }
+        estimates = {}
+        for row in self.rows:
+            group = frozenset((row.group or {}).items())
+            estimates[row.model, row.metric, row.label, group] = row.estimate
+        return estimates
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON document of the contract ``calipers.evaluation/1``."""

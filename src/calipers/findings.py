@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader of the numbers must know, in words: cut predictions, tied scores, and what
-intervals speak for.
+"""Warnings of an evaluation, and the notes below its tables.
+
+From a cohort, protocol, evidence and rows to sentences: cut predictions, tied scores, missing
+intervals, what the marks behind intervals mean. `Evaluation.warnings`, tables and pages call it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples as users give them: pairs, mappings, samples in memory, or files that are read when their
-turn comes.
+"""Samples as users give them: pairs, mappings, samples in memory, or files that are read on demand.
+
+`evaluate_maps` calls `given_samples` and reads from the result one checked `Sample` at a time.
 """
 
 from __future__ import annotations
@@ -61,7 +62,10 @@ class GivenSamples:
         """The names of the groups, None where entries have to be made to know them."""
         if not isinstance(self.entries, list | tuple) and not hasattr(self.entries, "intake"):
             return None
-        return tuple(dict.fromkeys(name for entry in self.entries for name in _groups(entry)))
+        names: dict[str, None] = {}
+        for entry in self.entries:
+            names.update(dict.fromkeys(_groups(entry)))
+        return tuple(names)
 
     @property
     def again(self) -> bool:

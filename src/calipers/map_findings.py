@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader of numbers on maps must know: what was left out of means, what rests on bins, and
-what misleads.
+"""Warnings about maps: samples without a value, values counted in bins, constant and faint maps.
+
+`findings.warnings_of` calls `map_warnings`; the page calls `bounds_of`.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The score from which on a voxel is part of an object, where the maps themselves determine it."""
+"""Thresholds that the maps themselves determine: from which score on a voxel belongs to an object.
+
+`evaluate_maps` calls `chosen_thresholds` if the protocol asks for the best Dice or for a rate of
+false voxels instead of naming a number.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +48,10 @@ def chosen_thresholds(
             progress(n_done, source.number)
     if not maps:
         raise InputError(f"samples to choose a threshold on ({settings.tuning})", rule="no-images")
-    return {
-        model: _threshold(model, gathered.settled(), settings) for model, gathered in maps.items()
-    }
+    thresholds = {}
+    for model, gathered in maps.items():
+        thresholds[model] = _threshold(model, gathered.settled(), settings)
+    return thresholds
 
 
 def _histograms(sample: Sample) -> dict[str, Histogram]:

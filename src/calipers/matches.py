@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matches: what is left of the images once the matching is done. The evidence of all object
-metrics.
+"""Matches: the fates of all objects under all views; evidence of all metrics that count objects.
+
+`assignment.match` makes them; metrics ask for weighted totals and curves, pages for partners.
 """
 
 from __future__ import annotations
@@ -194,21 +195,24 @@ class Matches(ObjectsByImage):
         totals = self._known_totals(weights)
         if limit in totals:
             return totals[limit]
-        key = (limit, only_hits)
-        if key not in totals:
-            rank = self.rank if limit <= self._deepest else np.zeros(0, np.int32)
-            side = (
-                self._prediction_table,
-                self.prediction_label,
-                rank,
-                limit,
-                self.prediction_image,
-            )
-            is_complete = not only_hits or totals is self._plain_totals
-            totals[limit if is_complete else key] = fates.totals(
-                *side, weights, self.n_classes, only_hits=not is_complete
-            )
-            return totals[limit if is_complete else key]
+        key: Any = (limit, only_hits)
+        if key in totals:
+            return totals[key]
+        rank = self.rank if limit <= self._deepest else np.zeros(0, np.int32)
+        # Totals under weights 1 are kept for good, so they are worth counting in full.
+        is_complete = not only_hits or totals is self._plain_totals
+        if is_complete:
+            key = limit
+        totals[key] = fates.totals(
+            self._prediction_table,
+            self.prediction_label,
+            rank,
+            limit,
+            self.prediction_image,
+            weights,
+            self.n_classes,
+            only_hits=not is_complete,
+        )
         return totals[key]
 
     def _known_totals(self, weights: I64) -> dict[Any, I64]:
@@ -228,25 +232,24 @@ class Matches(ObjectsByImage):
     def curves(
         self, views: list[int], weights: I64, max_dets: int, *, blocks: bool, pooled: bool = False
     ) -> curves.Problem:
-        """Return what the curves of some views are made of: the best ``max_dets`` predictions of
-        every cell, ranked.
+        """Return what the curves of some views are made of: the best ``max_dets`` predictions, ranked.
 
-        Sorted once and kept: all views and replicates share the order. ``pooled`` ranks all classes
-        together.
+        The limit holds in every cell of image and class. Sorted once and kept: all views and
+        replicates share the order. ``pooled`` ranks all classes together.
         """
         limit = min(max_dets, self._deepest + 1)
         key = (limit, blocks, pooled)
         if key not in self._rankings:
-            rows = slice(None) if limit > self._deepest else np.flatnonzero(self.rank < limit)
-            label = self.prediction_label[rows]
-            label, n = (np.zeros_like(label), 1) if pooled else (label, self.n_classes)
-            ranking = curves.ranking(self.score[rows], label, n, blocks=blocks)
-            everyone = isinstance(rows, slice)
-            table = (
-                self._prediction_table
-                if everyone
-                else compiled.FateTable(self.prediction_fate[:, rows])
-            )
+            # Without a limit that cuts anything, the table of all predictions serves as it is.
+            rows: slice | I64 = slice(None)
+            table = self._prediction_table
+            if limit <= self._deepest:
+                rows = np.flatnonzero(self.rank < limit)
+                table = compiled.FateTable(self.prediction_fate[:, rows])
+            label, n_classes = self.prediction_label[rows], self.n_classes
+            if pooled:
+                label, n_classes = np.zeros_like(label), 1
+            ranking = curves.ranking(self.score[rows], label, n_classes, blocks=blocks)
             self._rankings[key] = table, ranking, self.prediction_image[rows], {}
         table, ranking, image, plans = self._rankings[key]
         return curves.Problem(table, views, ranking, image, weights, plans)
@@ -286,9 +289,7 @@ class Matches(ObjectsByImage):
 
     @classmethod
     def concat(cls, parts: Sequence[Matches]) -> Matches:
-        """Return the matches of all images of several parts: blocks of one run, or shards of many
-        machines.
-        """
+        """Return the matches of all images of several parts: blocks of one run, or shards of many."""
         if len(parts) == 1:
             return parts[0]
         first = parts[0]
@@ -298,16 +299,15 @@ class Matches(ObjectsByImage):
         def column(name: str, axis: int = 0) -> NDArray[np.generic]:
             return np.concatenate([getattr(part, name) for part in parts], axis=axis)
 
-        partner = [
-            np.where(p.partner < 0, -1, p.partner + start) for p, start in zip(parts, n_references)
-        ]
+        # Rows of a part are counted on from the rows of the parts before it.
+        partner, reference, prediction = [], [], []
+        for part, references_before, predictions_before in zip(parts, n_references, n_predictions):
+            partner.append(np.where(part.partner < 0, -1, part.partner + references_before))
+            reference.append(part.pairs.reference + references_before)
+            prediction.append(part.pairs.prediction + predictions_before)
         pairs = Pairs(
-            np.concatenate(
-                [p.pairs.reference + start for p, start in zip(parts, n_references)]
-            ).astype(np.int32),
-            np.concatenate(
-                [p.pairs.prediction + start for p, start in zip(parts, n_predictions)]
-            ).astype(np.int32),
+            np.concatenate(reference).astype(np.int32),
+            np.concatenate(prediction).astype(np.int32),
             np.concatenate([part.pairs.similarity for part in parts]),
         )
         names = ("reference_label", "prediction_label", "score", "rank", "similarity")

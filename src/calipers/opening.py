@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A saved evaluation, opened again: made anew from the folder alone, and compared with what was
-stored.
+"""Open a saved evaluation: compute it again from the folder, and compare it with the stored values.
 
 Nobody has to believe a stored number: the cohort and the protocol are in the folder, so every row
-is computed once more, and has to come out with the same bits. The inputs may be gone.
+is recomputed and must have identical bits. The original inputs are not needed.
 """
 
 from __future__ import annotations

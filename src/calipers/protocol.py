@@ -310,11 +310,9 @@ def _check_together(protocol: Protocol, file: str) -> None:
             )
         size = plan.options.get("size")
         if size is not None and size not in protocol.sizes:
-            hint = (
-                did_you_mean(str(size), protocol.sizes)
-                if protocol.sizes
-                else "add it under [sizes]"
-            )
+            hint = "add it under [sizes]"
+            if protocol.sizes:
+                hint = did_you_mean(str(size), protocol.sizes)
             raise InputError(
                 "a size of [sizes]",
                 rule="unknown-size",

@@ -137,9 +137,10 @@ def contradiction(name: str, kind: str, options: Mapping[str, Any]) -> str | Non
 
 
 def _are_close(a: Sequence[float], b: Sequence[float]) -> bool:
-    return len(a) == len(b) and all(
-        math.isclose(x, y, rel_tol=1e-9, abs_tol=1e-12) for x, y in zip(a, b)
-    )
+    """Return whether two lists of numbers are equal but for rounding."""
+    if len(a) != len(b):
+        return False
+    return all(math.isclose(x, y, rel_tol=1e-9, abs_tol=1e-12) for x, y in zip(a, b))
 
 
 def _number(word: str) -> bool:

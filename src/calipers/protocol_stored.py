@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the JSON of a protocol back to the document of its TOML, so that both are checked by the
-same rules.
+"""From the JSON of a protocol to its TOML document, so that both are checked by the same rules.
+
+`Protocol.from_dict` calls it when a saved evaluation is opened.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an evaluation of several models to their order in one metric, and how firmly it stands."""
+"""Rank the models of an evaluation in one metric, and measure how stable the order is.
+
+`Evaluation.rank` calls `rank`; the definitions are in `statistics.ranks`.
+"""
 
 from __future__ import annotations
 
@@ -169,10 +172,10 @@ class _Field:
 
     def of_cases(self) -> tuple[ranks.RankedScores, _Account]:
         """Return the standing by the metric on every unit alone."""
-        columns = [
-            alone(self.metric, table, self.units, rows=self.row + 1)[:, self.row, 0]
-            for table in self._tables()
-        ]
+        columns = []
+        for table in self._tables():
+            of_units = alone(self.metric, table, self.units, rows=self.row + 1)
+            columns.append(of_units[:, self.row, 0])
         values = np.stack(columns, axis=1)
         missing = np.isnan(values)
         cases_with_value = np.flatnonzero(
@@ -184,11 +187,8 @@ class _Field:
             )
         filled = int(missing[cases_with_value].sum())
         if filled and not self.fill:
-            who = [
-                model
-                for k, model in enumerate(self.evaluation.models)
-                if missing[cases_with_value, k].any()
-            ]
+            lacking = np.flatnonzero(missing[cases_with_value].any(axis=0))
+            who = [self.evaluation.models[k] for k in lacking.tolist()]
             n = int(missing[cases_with_value].any(axis=1).sum())
             raise UsageError(
                 f"{self._name} is undefined for {', '.join(who)} on {n} of "
@@ -220,10 +220,9 @@ class _Field:
         return np.where(np.isnan(values), worst, values)
 
     def _tables(self) -> list[Evidence]:
-        return [
-            self.evaluation.evidence[model, self.metric.recipe.key]
-            for model in self.evaluation.models
-        ]
+        """Return the evidence of every model that the metric looks at."""
+        evidence, key = self.evaluation.evidence, self.metric.recipe.key
+        return [evidence[model, key] for model in self.evaluation.models]
 
     @property
     def _name(self) -> str:

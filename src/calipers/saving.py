@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of an evaluation: JSON, the cohort with the fates, the page, and last the record of
-the run.
+"""Save an evaluation to a folder: JSON, the cohort with the fates, the page, the record of the run.
+
+`Evaluation.save` calls `save`; `opening` reads the folder back.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agreement of localization criteria with the ratings of clinicians, and of clinicians with each
-other.
+"""Agreement of localization criteria with clinicians' ratings, and of clinicians with each other.
+
+`agreement` reads a table of ratings and returns an `Agreement`: rows of estimates for every
+criterion and threshold, comparisons of criteria, and coefficients among raters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of `calipers.agreement`: rows of estimates, comparisons of criteria, and what must be
-known of them.
-"""
+"""The result of `calipers.agreement`: rows of estimates, comparisons of criteria, and warnings."""
 
 from __future__ import annotations
 

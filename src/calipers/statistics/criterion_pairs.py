@@ -91,11 +91,9 @@ def comparable_pairs(decisions: Sequence[Decision]) -> list[tuple[int, int]]:
     pairs = []
     for first, second in combinations(of.values(), 2):
         alone = 1 in (len(first), len(second))
-        pairs += [
-            (a, b)
-            for a, b in product(first, second)
-            if alone or decisions[a].threshold == decisions[b].threshold
-        ]
+        for a, b in product(first, second):
+            if alone or decisions[a].threshold == decisions[b].threshold:
+                pairs.append((a, b))
     return pairs
 
 
@@ -132,9 +130,9 @@ def _decisions(
     np.add.at(gain, how.units.code, right[:, a] - right[:, b])
     exact = exact_swaps(how.units)
     p = permutation_p(gain.sum(axis=0), swapped_gains(gain, how.replicates, how.seed), exact=exact)
-    difference, difference_replicates = (
-        m.score("po")[:, a] - m.score("po")[:, b] for m in (point, replicates)
-    )
+    po, po_replicates = point.score("po"), replicates.score("po")
+    difference = po[:, a] - po[:, b]
+    difference_replicates = po_replicates[:, a] - po_replicates[:, b]
     interval_list = intervals(
         difference[0],
         difference_replicates,
@@ -177,6 +175,9 @@ def _areas(
         interval = intervals(
             difference, difference_replicates, [support], level=how.level, bounds=INFINITE
         )[0]
+        p = NAN
+        if not interval.reason:
+            p = float(bootstrap_p(difference, difference_replicates, support.n_units)[0])
         yield CriterionDifference(
             metric="AUROC",
             criterion_a={"criterion": first},
@@ -189,9 +190,7 @@ def _areas(
             only_a=None,
             only_b=None,
             p_exact=NAN,
-            p=NAN
-            if interval.reason
-            else float(bootstrap_p(difference, difference_replicates, support.n_units)[0]),
+            p=p,
             p_method="bootstrap",
             p_adjusted=NAN,
             correction=CORRECTION,

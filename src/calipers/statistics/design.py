@@ -103,11 +103,9 @@ def _coding(
     differ in one category are together that category with a column for every level.
     """
     numbers = frozenset(term) - set(categories)
-    subsets = [
-        frozenset(part)
-        for size in range(len(categories) + 1)
-        for part in combinations(categories, size)
-    ]
+    subsets: list[frozenset[str]] = []
+    for size in range(len(categories) + 1):
+        subsets += map(frozenset, combinations(categories, size))
     pieces = [(part, frozenset[str]()) for part in subsets if part | numbers not in spanned]
     spanned |= {part | numbers for part in subsets}
     while (pair := _neighbours(pieces)) is not None:
@@ -154,11 +152,9 @@ def check_rank(checked_design: Design, file: str) -> None:
         hint = "it is zero in every row: no row has this combination, leave it out or join levels"
     else:
         weights = np.linalg.lstsq(matrix[:, :k], matrix[:, k], rcond=None)[0]
-        of = [
-            checked_design.names[j]
-            for j in np.flatnonzero(np.abs(weights) * length[:k] > 1e-6 * length[k])
-        ]
-        hint = f"it is made of {', '.join(of)}: leave one of them out"
+        parts = np.flatnonzero(np.abs(weights) * length[:k] > 1e-6 * length[k])
+        names = ", ".join(checked_design.names[j] for j in parts)
+        hint = f"it is made of {names}: leave one of them out"
     raise InputError(
         "columns that do not determine each other",
         rule="rank-deficient",

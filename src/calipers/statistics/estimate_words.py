@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates inside sentences: a value, and in brackets how sure it is or why that is not known."""
+"""Estimates inside sentences: a value, and in brackets its interval or why it has none."""
 
 from __future__ import annotations
 

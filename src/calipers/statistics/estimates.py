@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a metric and its evidence to estimates: the value at weights 1, its replicates, its
-interval.
+"""From a metric and its evidence to estimates: value at weights 1, replicates, interval.
+
+`estimation.estimated_rows` calls `estimates` with (metric, evidence) pairs and gets a table of
+`Estimate` per pair: class row by name of the metric.
 """
 
 from __future__ import annotations

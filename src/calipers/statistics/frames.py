@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any table (pandas frame, arrow table, mapping of columns, file) as columns of numbers and of
-texts.
+"""Any table (pandas frame, arrow table, mapping of columns, file) as columns of numbers and texts.
 
-A column of a CSV file is a number if every cell is one, and a text if none is; in between, somebody
-has to say. Tables in memory and parquet files say it themselves.
+A column of a CSV file is a number if every cell is one, and a text if none is; if it is mixed, the
+user has to declare it. Tables in memory and parquet files have types of their own.
 """
 
 from __future__ import annotations
@@ -168,11 +167,10 @@ def _columns(
     for name in required:
         _require(name, names, MEMORY)
     raw_columns = {name: take(name) for name in dict.fromkeys(required)}
-    orders = {
-        name: tuple(map(str, c.cat.categories))
-        for name, c in raw_columns.items()
-        if _categorical(c)
-    }
+    orders = {}
+    for name, column in raw_columns.items():
+        if _categorical(column):
+            orders[name] = tuple(map(str, column.cat.categories))
     columns = {name: _cells(name, column) for name, column in raw_columns.items()}
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What localization quality depends on, asked three times of the references of one model.
+"""Three models of one detector's localization: best overlap, overlap of hits, probability of a hit.
 
-IoU is bounded and has a heap at 0, the misses. A linear model of it mixes two questions, so the two
+IoU is bounded and has many zeros, the misses. A linear model of it mixes two questions, so the two
 parts always stand beside it: how good is the overlap of what was hit, and how probable is a hit?
 """
 

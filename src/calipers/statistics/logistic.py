@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`logistic_model`: what the probability of a hit depends on, with standard errors by patient or
-centre.
-"""
+"""Logistic regression of the probability of a hit, with standard errors by patient or centre."""
 
 from __future__ import annotations
 

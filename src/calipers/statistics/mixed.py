@@ -23,7 +23,7 @@ from calipers.kernels.nested import Fit
 from calipers.results.estimate import number
 from calipers.statistics.coefficients import Coefficient, CoefficientSupport, coefficients
 from calipers.statistics.components import Component, components
-from calipers.statistics.mixed_bootstrap import BootstrapCheck, Draws, Kind, check
+from calipers.statistics.mixed_bootstrap import BootstrapCheck, Draws, check
 from calipers.statistics.mixed_diagnostics import Diagnostics, diagnose
 from calipers.statistics.mixed_problem import MixedProblem
 from calipers.statistics.mixed_tests import LikelihoodRatio, compare, component_tests, term_tests
@@ -230,13 +230,12 @@ class MixedModel:
         """The bootstrap checks that were asked for: parametric, and of the outermost groups."""
         if not self.replicates:
             return ()
-        # Groups that cross cannot be drawn one by one.
-        kinds: tuple[Kind, ...] = ("parametric",) if self.crossed else ("parametric", "cluster")
+        reml = self.criterion == "REML"
         draws = Draws(self.replicates, self.seed, self.level)
-        return tuple(
-            check(self.problem, self.fit, kind, draws, reml=self.criterion == "REML")
-            for kind in kinds
-        )
+        parametric = check(self.problem, self.fit, "parametric", draws, reml=reml)
+        if self.crossed:
+            return (parametric,)  # groups that cross cannot be drawn one by one
+        return parametric, check(self.problem, self.fit, "cluster", draws, reml=reml)
 
     def sentences(self) -> tuple[str, ...]:
         """Say every effect in words."""

@@ -33,11 +33,9 @@ class MixedProblem:
     def of(cls, y: F64, design: Design, levels: Sequence[Level], *, crossed: bool) -> MixedProblem:
         """Return the problem with its rows sorted by group."""
         # The innermost code counts within the outer groups, so that sorting by it sorts by all.
-        order = (
-            np.argsort(levels[-1].code, kind="stable")
-            if levels and not crossed
-            else np.arange(len(y))
-        )
+        order = np.arange(len(y))
+        if levels and not crossed:
+            order = np.argsort(levels[-1].code, kind="stable")
         sorted_levels = tuple(level.rows(order) for level in levels)
         return cls(
             y[order], replace(design, matrix=design.matrix[order]), sorted_levels, crossed, order

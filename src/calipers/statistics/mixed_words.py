@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Effects in words: one sentence each, for readers who have no use for a table of coefficients."""
+"""Sentences on the effects of a mixed model, one each."""
 
 from __future__ import annotations
 

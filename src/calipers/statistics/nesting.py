@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which random intercepts a table can carry: levels of groups, from large to small, and what has to
-go.
+"""Which random intercepts a table supports: levels of groups, outermost first.
 
-A group that cannot be told from another one, or of which there are too few to speak of a variance,
-is taken out and said so; nothing is taken out silently.
+A group that cannot be told from another one, or of which there are too few to estimate a variance,
+is removed, and a note says so.
 """
 
 from __future__ import annotations

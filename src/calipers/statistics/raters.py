@@ -110,11 +110,9 @@ def krippendorff(counts: F64, scale: Scale, values: F64, w: F64) -> F64:
     else:
         # The ordinal distance of two categories, the ratings between them, is the distance of their
         # mid-ranks.
-        at = (
-            margins.cumsum(axis=1) - margins / 2
-            if scale == "ordinal"
-            else np.broadcast_to(values, margins.shape)
-        )
+        at = np.broadcast_to(values, margins.shape)
+        if scale == "ordinal":
+            at = margins.cumsum(axis=1) - margins / 2
         distance = (at[:, :, None] - at[:, None, :]) ** 2
     observed = (coincidences * distance).sum(axis=(1, 2))
     expected = (margins[:, :, None] * margins[:, None, :] * distance).sum(axis=(1, 2))

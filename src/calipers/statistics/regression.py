@@ -68,7 +68,8 @@ def prepare(
     frame, n_dropped = complete(frame, model_formula, names, missing)
     y = frame.numbers(model_formula.response)
     if crossed:
-        group_levels, level_notes = [single_level(frame, name) for name in names], []
+        group_levels = [single_level(frame, name) for name in names]
+        level_notes: list[str] = []
     else:
         group_levels, level_notes = nested_levels(frame, names)
     structure = resolve(group_levels, model_formula.columns, few_groups, crossed=crossed)

@@ -183,7 +183,7 @@ def units_of(
     return Units.of(names[0], columns[0], n_images)
 
 
-def _check_column(option: str, name: object, names: Sequence[str]) -> None:
+def _check_column(option: str, name: Any, names: Sequence[str]) -> None:
     """Raise if an option names no column of the images."""
     if not isinstance(name, str) or name not in names:
         raise UsageError(

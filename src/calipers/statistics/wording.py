@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences in words, careful ones: what was not shown is not said to be equal."""
+"""Sentences on differences between models, with care: no difference shown is not equality."""
 
 from __future__ import annotations
 

@@ -62,15 +62,11 @@ def patient_anatomy(seed: int, patient: str) -> Anatomy:
     random = stream(seed, "anatomy", patient)
     spine = 0.5 + random.normal(0.0, 0.008)
     build = random.normal(1.0, 0.035)
-    lungs = tuple(
-        Ellipse(
-            x=spine + side * 0.205 * build,
-            y=0.43 + random.normal(0.0, 0.01) + lift,
-            across=0.165 * build,
-            along=0.305 + random.normal(0.0, 0.01),
-        )
-        for side, lift in ((-1, 0.0), (1, 0.012))
-    )
+    lungs = []
+    for side, lift in ((-1, 0.0), (1, 0.012)):
+        y = 0.43 + random.normal(0.0, 0.01) + lift
+        along = 0.305 + random.normal(0.0, 0.01)
+        lungs.append(Ellipse(spine + side * 0.205 * build, y, 0.165 * build, along))
     heart = Ellipse(spine + 0.045, 0.60, 0.145 * build, 0.13 + random.normal(0.0, 0.006))
     return Anatomy((lungs[0], lungs[1]), heart, spine, 0.455 * build)
 

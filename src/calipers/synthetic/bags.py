@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up families of models: the same images under several trainings that agree on the right
-place, or do not.
-"""
+"""Synthetic families of models: the same images under several trainings that may agree."""
 
 from __future__ import annotations
 
@@ -144,7 +142,7 @@ class DemoBags:
         return np.asarray(random.uniform(edge, self._sides - edge))
 
     def _elsewhere(self, random: Generator, lesion: F64, radius: float) -> F64:
-        """Return a place whose disc does not meet the lesion, or else the farthest of those tried."""
+        """Return a place whose disc does not meet the lesion, else the farthest of those tried."""
         places = [self._place(random, radius) for _ in range(ATTEMPTS)]
         distances = [math.dist(place, lesion) for place in places]
         for place, distance in zip(places, distances):

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with a planted character: what they find, how they name it, what they add, how sure they
-are.
-"""
+"""Synthetic models with planted weaknesses: what they find, mislabel, add, and how they score."""
 
 from __future__ import annotations
 
@@ -31,11 +29,11 @@ FALSE_ALARM_CLASSES = np.array([0.50, 0.20, 0.22, 0.08])
 
 @dataclass(frozen=True, slots=True)
 class Character:
-    """How a made-up model behaves.
+    """How a synthetic model behaves.
 
-    A finding of area A is seen with probability ``hit_rate / (1 + (half_seen / A) ** steepness)``; its
-    box is moved by ``position`` (deviation relative to its sides) and scaled by ``scale``
-    (deviation of the log).
+    It finds a finding of area A with probability ``hit_rate / (1 + (half_seen / A) **
+    steepness)``; the box is moved by ``position`` (deviation relative to its sides) and scaled by
+    ``scale`` (deviation of the log).
     """
 
     hit_rate: float = 0.97

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo cohort: made-up chest images from four centres, and three models that fail in different
-ways.
-"""
+"""The demo cohort: synthetic chest images from four centres, and three models."""
 
 from __future__ import annotations
 
@@ -136,17 +134,17 @@ def draw_images(cohort: Cohort, folder: Path | str, seed: int = 0) -> list[Path]
 
 
 def _patients(seed: int) -> list[Patient]:
-    """Return the patients, centre by centre; visits and health are dealt at random in fixed
-    numbers.
-    """
+    """Return the patients, centre by centre; visits and health are dealt in fixed numbers."""
     random = stream(seed, "patients")
-    centres = [centre for centre in CENTRES for _ in range(centre.patients)]
+    centres: list[Centre] = []
+    for centre in CENTRES:
+        centres += [centre] * centre.patients
     visits = random.permutation(VISITS).tolist()
     healthy = (random.permutation(len(centres)) < HEALTHY).tolist()
-    return [
-        Patient(f"P{number:03d}", *facts)
-        for number, facts in enumerate(zip(centres, visits, healthy), start=1)
-    ]
+    patients = []
+    for facts in zip(centres, visits, healthy):
+        patients.append(Patient(f"P{len(patients) + 1:03d}", *facts))
+    return patients
 
 
 def _images(seed: int, patient: Patient) -> list[tuple[dict[str, Any], Scene]]:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up endoscopy frames with several classes: flat lesions are hard, shifts harm the detector or
-not.
-"""
+"""Synthetic endoscopy frames of several classes: flat lesions are hard, some shifts harmful."""
 
 from __future__ import annotations
 
@@ -163,11 +161,10 @@ def _detected(
             random.beta(3.0, 4.0, n_predicted),
         )
     if random.random() < shift.extra:
-        label = (
-            CLASSES.index("ulcer")
-            if shift.name == "new-class"
-            else int(random.integers(len(CLASSES)))
-        )
+        if shift.name == "new-class":
+            label = CLASSES.index("ulcer")
+        else:
+            label = int(random.integers(len(CLASSES)))
         moved, labels = np.vstack([moved, spare]), np.append(labels, label)
         score = np.append(score, random.beta(2.0, 5.0))
     return {"image_id": record["image_id"], "boxes": moved, "labels": labels, "scores": score}

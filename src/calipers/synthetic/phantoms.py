@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawings that look like chest radiographs: enough to see what a box is about, no patient behind
-them.
-"""
+"""Synthetic chest radiographs: enough to see what a box is about, without any patient."""
 
 from __future__ import annotations
 

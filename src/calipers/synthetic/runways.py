@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up landing approaches: one runway per image, a detector that misses far runways, shifts that
-harm it or not.
-"""
+"""Synthetic landing approaches: one runway per image, far ones are hard, some shifts harmful."""
 
 from __future__ import annotations
 

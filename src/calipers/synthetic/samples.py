@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples for demo and tests: volumes with lesions, and the maps of two models that fail in
-different ways.
-"""
+"""Synthetic samples for demo and tests: volumes with lesions, and maps of two models."""
 
 from __future__ import annotations
 
