@@ -99,7 +99,7 @@ def compare(
 
 @dataclass(frozen=True)
 class _ComparisonWork:
-    """What is compared with what, and how."""
+    """The pairs, metrics, units and settings of one comparison."""
 
     evaluation: Evaluation
     pairs: tuple[tuple[str, str], ...]
@@ -221,7 +221,7 @@ class _ComparisonWork:
         return names
 
     def manner(self, metric: Metric[Any], name: str) -> Manner:
-        """Return how the numbers of a metric are said."""
+        """Return how the numbers of a metric are written."""
         return Manner.of(metric.facts.bounds, self.higher_is_better(metric, name))
 
     def higher_is_better(self, metric: Metric[Any], name: str) -> bool:

@@ -78,7 +78,7 @@ def certainty_of(protocol: Protocol, *, ci: bool) -> Certainty:
 
 
 def units_for(cohort: Cohort, protocol: Protocol) -> Units:
-    """Return what the protocol resamples in this cohort."""
+    """Return the units that the protocol resamples in this cohort."""
     return units_of(cohort.images.groups, cohort.n_images, protocol.cluster, protocol.strata)
 
 

@@ -110,7 +110,7 @@ def _named_measures(protocol: Protocol) -> dict[str, Measure]:
 
 @dataclass(frozen=True)
 class _SamplesPlan:
-    """What is wanted of all samples."""
+    """What is measured on every sample, and at which thresholds objects are cut out."""
 
     settings: MapSettings
     names: Mapping[str, Measure]
@@ -205,9 +205,7 @@ def _notes(model: str, gathered: Gathered, plan: _SamplesPlan) -> tuple[str, ...
 
 
 class _Alike:
-    """Samples of one evaluation have the same models and the same number of axes, and names that
-    differ.
-    """
+    """Raise unless samples share models and number of axes, and have names that differ."""
 
     def __init__(self) -> None:
         self.first: Examined | None = None

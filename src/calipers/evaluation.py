@@ -74,7 +74,7 @@ class Evaluation(RowsDocument):
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader of the numbers must know; looked for when first asked."""
+        """Warnings for readers of the numbers; computed on first access."""
         return (
             *warnings_of(self.cohort, self.protocol, self.evidence),
             *interval_warnings(self.rows, ci=self.ci),
@@ -513,9 +513,7 @@ class Evaluation(RowsDocument):
 
 
 def beside(estimate: Estimate) -> dict[str, Any]:
-    """Return what stands beside an interval, for JSON: the percentile interval, Monte-Carlo error
-    and flags.
-    """
+    """Return the facts beside an interval: percentile interval, Monte-Carlo error, flags."""
     return {
         "percentile": [number(value) for value in estimate.percentile],
         "mc_error": [number(value) for value in estimate.mc_error],

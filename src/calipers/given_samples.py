@@ -96,8 +96,9 @@ class GivenSamples:
             del entry
 
     def again_one(self) -> Callable[[int], Sample] | None:
-        """Return what loads the k-th of the samples that are kept once more, for pictures; None for
-        an iterator.
+        """Return a function that loads the k-th selected sample again, for pictures.
+
+        None for an iterator, which can be read only once.
         """
         if not isinstance(self.entries, Sequence):
             return None

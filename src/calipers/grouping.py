@@ -133,7 +133,7 @@ def canonical(text: str) -> str:
 
 
 def check_groupings(cohort: Cohort, by: Sequence[str]) -> None:
-    """Raise for a grouping that cannot be, before any work is done."""
+    """Raise for an impossible grouping, before any work is done."""
     for text in by:
         _image_groups(cohort, Grouping.parse(text, cohort.images.groups), None)
 

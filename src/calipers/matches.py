@@ -146,7 +146,7 @@ class Matches(ObjectsByImage):
 
     @cached_property
     def kept(self) -> dict[Any, Any]:
-        """What metrics make of the matches once and use under all weights."""
+        """Results that metrics compute from the matches once and use under all weights."""
         return {}
 
     def remember(self, table: compiled.FateTable) -> None:
@@ -216,8 +216,7 @@ class Matches(ObjectsByImage):
         return totals[key]
 
     def _known_totals(self, weights: I64) -> dict[Any, I64]:
-        """Return what is known under these weights: all metrics of a block of replicates ask for
-        the same totals.
+        """Return the totals known under these weights, to be filled by the caller.
 
         Only the last block is kept, by identity: blocks are worked off one after the other, and
         never changed.
@@ -232,7 +231,7 @@ class Matches(ObjectsByImage):
     def curves(
         self, views: list[int], weights: I64, max_dets: int, *, blocks: bool, pooled: bool = False
     ) -> curves.Problem:
-        """Return what the curves of some views are made of: the best ``max_dets`` predictions, ranked.
+        """Return the input of the curves of some views: the best ``max_dets`` predictions, ranked.
 
         The limit holds in every cell of image and class. Sorted once and kept: all views and
         replicates share the order. ``pooled`` ranks all classes together.
@@ -289,7 +288,7 @@ class Matches(ObjectsByImage):
 
     @classmethod
     def concat(cls, parts: Sequence[Matches]) -> Matches:
-        """Return the matches of all images of several parts: blocks of one run, or shards of many."""
+        """Return the matches of all images of several parts: blocks of a run, or shards of many."""
         if len(parts) == 1:
             return parts[0]
         first = parts[0]

@@ -29,7 +29,7 @@ VERSIONS = ("calipers", "numpy")
 
 @dataclass(frozen=True)
 class ChangedValue:
-    """One stored value that is another one when it is computed again."""
+    """One stored value that differs when it is computed again."""
 
     place: str  # JSON pointer in evaluation.json
     what: str  # the row in words: ours, AP50, class nodule
@@ -46,9 +46,7 @@ class ChangedValue:
 
 @dataclass(frozen=True)
 class OpenedFolder:
-    """An evaluation made anew, the record of the run that was stored, and every value that came out
-    differently.
-    """
+    """An evaluation computed again from its folder, the record of its run, and the differences."""
 
     evaluation: Evaluation
     run: Mapping[str, Any]
@@ -64,12 +62,12 @@ class OpenedFolder:
 
     @property
     def stability(self) -> bool:
-        """Whether its page told of the stability of repeated trainings."""
+        """Whether its page had the section on the stability of repeated trainings."""
         return self._page_setting("stability")
 
     @property
     def multiverse(self) -> bool:
-        """Whether its page told of the multiverse."""
+        """Whether its page had the section on the multiverse."""
         return self._page_setting("multiverse")
 
     def _page_setting(self, name: str) -> bool:
@@ -91,7 +89,7 @@ class OpenedFolder:
         return tuple(notes)
 
     def require_equal(self) -> None:
-        """Raise if any value came out differently."""
+        """Raise if any value differs."""
         if not self.changed:
             return
         first, (then, now) = self.changed[0], versions(self.run)
@@ -115,8 +113,7 @@ def open_evaluation(
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Open an evaluation that was saved: made anew from its folder, and compared with the stored
-    values.
+    """Open a saved evaluation: compute it again from its folder, and compare the values.
 
     Parameters
     ----------
@@ -158,8 +155,9 @@ def open_evaluation(
 def open_folder(
     folder: str | Path, *, jobs: int = 1, progress: Progress | None = None
 ) -> OpenedFolder:
-    """Make the evaluation of a folder anew, and say what came out differently; `open_evaluation`
-    explains it.
+    """Compute the evaluation of a folder again, and list the values that differ.
+
+    `open_evaluation` explains it.
     """
     saved = read_folder(Path(folder))
     protocol = Protocol.from_dict(saved.document["protocol"], file=saved.file)
@@ -265,7 +263,7 @@ def _statistics(stored: StoredFolder) -> Mapping[str, Any]:
 
 
 def _check_counts(stored: StoredFolder) -> None:
-    """The tables have to hold the cohort that the document counts."""
+    """Raise unless the tables hold the cohort that the document counts."""
     document_counts, counts = stored.document["cohort"], cohort_counts(stored.cohort)
     for key, value in counts.items():
         if _bits(document_counts.get(key)) != _bits(value):

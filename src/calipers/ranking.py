@@ -79,7 +79,7 @@ def _check(method: str, missing: str | None, quantile: float) -> None:
 
 
 class _Account(NamedTuple):
-    """What became of the cases."""
+    """How many cases were ranked, left out and filled."""
 
     n_cases: int = 0
     left_out: int = 0
@@ -88,7 +88,7 @@ class _Account(NamedTuple):
 
 @dataclass(frozen=True)
 class _Field:
-    """Who is ranked, in what, and over which units."""
+    """The models, metric, units and rule of one ranking."""
 
     evaluation: Evaluation
     metric: Metric[Any]
@@ -99,7 +99,7 @@ class _Field:
     fill: bool  # whether an undefined value of a single model counts as the worst
 
     def ranked(self, label: str | None) -> Ranking:
-        """Return the ranking with everything that is known about it."""
+        """Return the ranking with replicates, tests and agreement."""
         models, level = self.evaluation.models, self.evaluation.protocol.level
         standing, account = (
             self.of_values() if self.rule.method == ranks.DATA_SET else self.of_cases()

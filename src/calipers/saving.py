@@ -87,8 +87,9 @@ def save(
     started: datetime | None = None,
     pictures: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write everything or nothing; files appear together, ``run.json`` last, so that it vouches for
-    the others.
+    """Write all files or none; they appear together.
+
+    ``run.json`` is written last, because it vouches for the others.
 
     ``pictures`` are further keywords of `Evaluation.report`. The page is the one file that the
     record of the run says nothing of: it can be made anew from the others at any time.

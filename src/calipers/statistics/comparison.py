@@ -58,7 +58,7 @@ ANYTHING = (-math.inf, math.inf)  # bounds of a difference: no scale but its own
 
 @dataclass(frozen=True, slots=True)
 class DifferenceTests:
-    """What a test says of m differences."""
+    """Intervals and p values of m differences."""
 
     intervals: list[Interval]  # a missing p value has its reason here too
     p: F64  # (m,) NaN without a test
@@ -171,8 +171,9 @@ def judge(
 
 
 def against_margin(low: float, high: float, margin: float, *, higher_is_better: bool) -> str:
-    """Return what the interval of a - b says about a margin: one of
-    results.difference.MARGIN_VERDICTS.
+    """Return what the interval of a - b shows about a margin.
+
+    One of ``results.difference.MARGIN_VERDICTS``.
     """
     if not higher_is_better:
         low, high = -high, -low

@@ -79,7 +79,7 @@ BOTH = (
 
 @dataclass(frozen=True)
 class RatingView:
-    """Ratings as the scores see them."""
+    """Ratings as arrays: what every decision accepts, values of criteria, what is useful."""
 
     decisions: Sequence[Decision]
     accepted: Flags  # (n, C)

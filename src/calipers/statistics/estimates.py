@@ -34,7 +34,7 @@ WITH_JACKKNIFE = ("bca", "jackknife-t")
 
 @dataclass(frozen=True, slots=True)
 class Certainty:
-    """How sure one wants to be, and how that is found out."""
+    """Level, method, replicates and seed of intervals."""
 
     level: float = 0.95
     method: str = "bootse-t-logit"
@@ -84,7 +84,7 @@ def _no_interval(certainty: Certainty, units: Units) -> str | None:
 
 
 def _check(certainty: Certainty, units: Units) -> None:
-    """Raise for what no interval can be made of."""
+    """Raise if no interval can be computed with these settings."""
     making.check_level(certainty.level)
     if certainty.replicates:
         making.check_replicates(certainty.replicates)

@@ -183,9 +183,7 @@ def logistic_model(
 def _fit_logistic(
     data: RegressionData, code: NDArray[np.int64]
 ) -> tuple[logistic.LogisticFit, F64, NDArray[np.bool_], list[str]]:
-    """Return the fit, its covariance by cluster, which coefficients are undefined, and what is to
-    be told of them.
-    """
+    """Return the fit, its covariance by cluster, which coefficients are undefined, and notes."""
     y, x = data.y, data.design.matrix
     if len(np.unique(y)) == 1:
         fit = logistic.LogisticFit(
@@ -220,7 +218,7 @@ def _too_few(n_units: int) -> str | None:
 
 
 def _runaway(x: F64, bread: F64) -> NDArray[np.bool_]:
-    """Return which coefficients have no finite value: their information is nothing."""
+    """Return which coefficients have no finite value: the data carry no information on them."""
     scale = x.std(axis=0)
     scale = np.where(scale > 0.0, scale, 1.0)
     return np.asarray(~(np.sqrt(np.maximum(np.diag(bread), 0.0)) * scale < RUNAWAY))

@@ -92,8 +92,8 @@ def mixed_model(
     degrees of freedom for K groups, else of the normal distribution. Standard deviations have
     profile-likelihood intervals.
 
-    Taken out, and told in `notes`: a group with one row each everywhere; a group with one subgroup
-    each everywhere; fewer than ``few_groups`` groups, which become a fixed effect.
+    Removed, with an entry in `notes`: a group with one row each everywhere; a group with one
+    subgroup each everywhere; fewer than ``few_groups`` groups, which become a fixed effect.
 
     Examples
     --------
@@ -154,9 +154,7 @@ def mixed_model(
 
 @dataclass(frozen=True)
 class MixedModel:
-    """A fitted linear mixed model. Made by `mixed_model`; what costs time is computed when it is
-    first asked for.
-    """
+    """A fitted linear mixed model; `mixed_model` makes it, slow parts are computed on access."""
 
     formula: str
     response: str

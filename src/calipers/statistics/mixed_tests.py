@@ -20,7 +20,7 @@ NOTHING = 1e-8  # a gain in deviance below this is none
 
 @dataclass(frozen=True, slots=True)
 class LikelihoodRatio:
-    """How much worse the model is without something."""
+    """A likelihood-ratio test: how much worse the model is without a term or a group."""
 
     what: str  # a term, or a group
     kind: str  # term | component

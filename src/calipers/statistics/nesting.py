@@ -42,9 +42,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Structure:
-    """The random intercepts that are left, the group that became a fixed effect, and what was
-    decided.
-    """
+    """The random intercepts that remain, the group that became a fixed effect, and notes."""
 
     levels: tuple[Level, ...]  # outermost first
     fixed: Level | None
@@ -52,7 +50,7 @@ class Structure:
 
 
 def check_groups(groups: Sequence[str], response: str) -> tuple[str, ...]:
-    """Return the names of the groups, if they make sense."""
+    """Return the names of the groups; raise if there are too many, repeated, or the response."""
     names = (groups,) if isinstance(groups, str) else tuple(groups)
     if not 1 <= len(names) <= MOST_LEVELS:
         raise UsageError(f"between 1 and {MOST_LEVELS} groups, outermost first, not {list(names)}")
@@ -97,8 +95,9 @@ def single_level(frame: Frame, name: str) -> Level:
 def resolve(
     levels: Sequence[Level], explained: Sequence[str], few: int, *, crossed: bool = False
 ) -> Structure:
-    """Take out what cannot be estimated. Crossed groups stay as they are, but for those that are
-    the rows themselves.
+    """Remove groups that cannot be estimated.
+
+    Crossed groups stay as they are, except those whose groups are the rows themselves.
 
     Parameters
     ----------

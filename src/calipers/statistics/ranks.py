@@ -108,8 +108,7 @@ def kendall_tau_b(one: F64, others: F64) -> F64:
 def standing_of_values(
     theta: F64, replicates: F64, n_units: int, *, higher_is_better: bool, freedom: int | None = None
 ) -> RankedScores:
-    """Return what is ranked for a data-set metric: its values (M,) and those under bootstrap
-    weights (B, M).
+    """Return the scores of a data-set metric: values (M,), replicates (B, M), and tests.
 
     ``freedom`` is ``n_units - 1`` if left out; every stratum takes one.
     """
@@ -128,8 +127,9 @@ def standing_of_values(
 
 
 def standing_of_cases(values: F64, weights: Iterable[NDArray[Any]], rule: Rule) -> RankedScores:
-    """Return what is ranked for values (K, M) on single cases; ``weights`` are blocks (R, K) of
-    bootstrap weights.
+    """Return the scores from values (K, M) on single cases, with replicates and tests.
+
+    ``weights`` are blocks (R, K) of bootstrap weights.
     """
     once = np.ones((1, len(values)), np.int64)
     cases = values

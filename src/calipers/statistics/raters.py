@@ -39,7 +39,7 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Panel:
-    """Who called what how.
+    """Ratings as a table of items by raters.
 
     ``codes`` is (n_items, n_raters) with the category of each rating, -1 where there is none. If
     raters are not ``named``, columns are no raters: only the number of ratings per category means

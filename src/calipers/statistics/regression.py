@@ -27,7 +27,7 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RegressionData:
-    """Arrays of the rows that are used, and what was decided on the way."""
+    """The rows that are used as arrays, with notes on the preparation."""
 
     formula: Formula
     groups: tuple[str, ...]
@@ -55,7 +55,7 @@ def prepare(
     crossed: bool,
     level: float,
 ) -> RegressionData:
-    """Return the arrays behind a formula and groups."""
+    """Return the arrays behind a formula and groups: response, design, levels, notes."""
     if not 0.0 < level < 1.0:
         raise UsageError(f"a level lies between 0 and 1, such as 0.95, not {level}")
     if missing not in ("refuse", "drop"):

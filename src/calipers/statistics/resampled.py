@@ -32,7 +32,7 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """How replicates are made: of which units, how many, from which seed, for which level."""
+    """How replicates are drawn: units, number, seed, and level of the intervals."""
 
     units: Units
     replicates: int
@@ -66,7 +66,7 @@ def count_groups_with(code: I64, rows: NDArray[np.bool_]) -> I64:
 
 @dataclass(frozen=True, slots=True)
 class RatingCounts:
-    """What stands behind an estimate."""
+    """How many images, useful ratings and ratings stand behind an estimate."""
 
     images: int
     useful: int

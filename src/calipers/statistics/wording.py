@@ -16,7 +16,7 @@ SMALLEST_SHOWN = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How the numbers of a metric are said."""
+    """How the numbers of a metric are written: in points or plain, and which way is better."""
 
     points: bool  # as points of 100, for metrics that are shares
     higher_is_better: bool
@@ -38,7 +38,7 @@ class Manner:
 
 
 def describe(d: Difference, manner: Manner) -> str:
-    """Return one or a few sentences on a difference."""
+    """Return one or a few sentences on a difference between two models."""
     where = d.metric if d.label is None else f"{d.metric} of {d.label}"
     if not manner.higher_is_better:
         where += " (lower is better)"
@@ -116,7 +116,7 @@ def _margin(d: Difference, manner: Manner) -> list[str]:
 
 
 def p_value(p: float) -> str:
-    """Return ``p = 0.02`` with two digits that count, or ``p < 0.001``."""
+    """Return ``p = 0.02`` with two significant digits, or ``p < 0.001``."""
     return f"p < {SMALLEST_SHOWN:g}" if p < SMALLEST_SHOWN else f"p = {p:.2g}"
 
 

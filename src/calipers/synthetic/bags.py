@@ -151,7 +151,7 @@ class DemoBags:
         return places[int(np.argmax(distances))]
 
     def _map(self, i: int, k: int, lesion: F64, radius: float) -> F64:
-        """Return what model ``k`` says of bag ``i``."""
+        """Return the map of model ``k`` on bag ``i``."""
         random = self._stream(i, "model", str(k))
         if self.kind == "unstable":
             place = self._place(random, radius)

@@ -95,7 +95,7 @@ PredictionList = list[tuple[F64, int, float]]  # box, label, score
 def predict(
     character: Character, scene: Scene, random: Generator
 ) -> dict[str, NDArray[np.generic]]:
-    """Return what a model of that character says about an image: boxes, labels, scores."""
+    """Return the predictions of a model of that character on an image: boxes, labels, scores."""
     predictions: PredictionList = []
     for box, label in zip(scene.boxes, scene.labels.tolist()):
         if random.random() < _hit_probability(character, box, scene):

@@ -145,7 +145,7 @@ def _box(cell: int, random: Generator) -> F64:
 def _detected(
     record: dict[str, Any], shift: Shift, spare: F64, random: Generator
 ) -> dict[str, Any]:
-    """Return what the detector says of a frame."""
+    """Return the predictions of the detector on a frame."""
     boxes, labels = np.asarray(record["boxes"]), np.asarray(record["labels"])
     low, high = boxes[:, :2], boxes[:, 2:]
     sides = (high - low) * random.uniform(1.0 - JITTER, 1.0 + JITTER, low.shape)

@@ -240,7 +240,7 @@ def _with_corners(cohort: Cohort, corners: F64) -> Cohort:
 
 
 def _detected(record: dict[str, Any], shift: Shift, random: Generator) -> dict[str, Any]:
-    """Return what the detector says of an image."""
+    """Return the predictions of the detector on an image."""
     spots = random.permutation(GROUND_SPOTS).tolist()
     boxes: list[F64] = []
     scores: list[float] = []

@@ -89,8 +89,7 @@ class ShiftedCohort:
         return np.asarray(self.columns["split"] == name)
 
     def expected_auroc(self, monitor: str, paradigm: str, images: Flags | None = None) -> float:
-        """Return what AUROC a monitor has for ``"ood"`` or ``"oms"`` labels, given the planted
-        labels.
+        """Return the expected AUROC of a monitor for ``"ood"`` or ``"oms"`` labels.
 
         Notes
         -----
