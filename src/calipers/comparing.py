@@ -365,6 +365,7 @@ def _corrected(
     """Return the rows with adjusted p values and the verdict that follows, and the size of the
     family.
     """
+    # Verdicts follow the adjusted p values: the raw ones overstate many comparisons.
     corrected, family = adjusted(np.array([row.p for row in rows]), correction)
     result = []
     for row, p in zip(rows, corrected.tolist()):

@@ -122,6 +122,7 @@ def _columns(cohort: Cohort, model: str, mistakes: Mistakes) -> dict[str, list[A
     predicted = np.flatnonzero(np.isin(mistakes.prediction_kind, list(WORDS)))
     missed = np.flatnonzero(mistakes.reference_kind == MISS)
     image = np.concatenate([mistakes.prediction_image[predicted], mistakes.reference_image[missed]])
+    # Stable: within an image predictions stay before missed references, in input order.
     order = np.argsort(image, kind="stable")
     kind = np.concatenate([mistakes.prediction_kind[predicted], mistakes.reference_kind[missed]])
     prediction = np.concatenate([predicted, np.full(len(missed), -1)])

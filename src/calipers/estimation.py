@@ -44,6 +44,7 @@ def with_areas(cohort: Cohort, protocol: Protocol) -> Cohort:
         if len(unknown):
             name = cohort.images.ids[unknown[0]]
             raise UsageError(f"rescale_to needs the size of every image; image {name!r} has none")
+        # Areas, so the product of the two scales.
         scale = np.prod(protocol.rescale_to) / np.prod(cohort.images.size[:, :2], axis=1)
 
     def resized(table: References | Predictions) -> Any:

@@ -74,6 +74,7 @@ def evaluate(
     if seed is not None:
         protocol = replace(protocol, seed=seed)
     by = [by] if isinstance(by, str) else by
+    # Everything that can be refused is refused before the long work begins.
     _check(cohort)
     check_groupings(cohort, by)
     sized = with_areas(cohort, protocol)

@@ -150,6 +150,7 @@ def _strata(
         return
     for name, size in _sizes(protocol, grouping.cuts.get("size")).items():
         narrowed = _narrowed(protocol, name, size)
+        # Objects outside the range are ignored, so fates change: the evidence is collected anew.
         sized = with_areas(cohort, narrowed)
         evidence = collect(sized, jobs_of(sized, narrowed.compile()), progress=progress)
         yield narrowed, evidence, _image_groups(cohort, grouping, name)

@@ -141,6 +141,7 @@ def faint_scores(histograms: Histograms) -> tuple[float, float]:
     """Return the sum of the scores of voxels outside of references: of those with faint scores, and
     of all.
     """
+    # The middle of a bin stands for the scores in it.
     score = 0.5 * (histograms.lowest[histograms.bin] + histograms.highest[histograms.bin])
     sums = histograms.negatives * score
     return float(sums[score < FAINT].sum()), float(sums.sum())

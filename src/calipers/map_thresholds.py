@@ -84,6 +84,7 @@ def _score(values: F64, pooled: Pooled, rate: float | None) -> float:
     hits, alarms = (np.cumsum(side[0][::-1])[::-1] for side in (pooled.positives, pooled.negatives))
     if rate is None:
         overlap = np.where(values > 0, hits / (hits[0] + alarms), 0.0)
+        # argmax finds the first of equals, which in reverse order is the highest score.
         best = len(overlap) - 1 - int(np.argmax(overlap[::-1]))
         return float(values[best]) if overlap[best] > 0 else float("inf")
     candidates = np.flatnonzero((values > 0) & (alarms / alarms[0] <= rate))

@@ -172,6 +172,7 @@ def open_folder(
         progress=progress,
     )
     evaluation = replace(evaluation, slices=saved.slices)
+    # Identical bits, not close values: a difference in the last digit already needs a reason.
     pairs = list(compared_values(saved.document, evaluation.as_dict()))
     changes = tuple(pair for pair in pairs if _bits(pair.stored) != _bits(pair.now))
     result = OpenedFolder(evaluation, saved.run, saved.file, len(pairs), changes)

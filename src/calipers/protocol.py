@@ -162,6 +162,7 @@ class Protocol:
         together: dict[tuple[Any, ...], list[MetricPlan]] = {}
         for plan in self.resolved():
             kind = registry.resolve("metric", plan.kind)
+            # Plans of one kind and recipe share a metric, and with it the pass over the evidence.
             together.setdefault((plan.kind, kind([plan]).recipe.key), []).append(plan)
         return [registry.resolve("metric", key[0])(plans) for key, plans in together.items()]
 

@@ -259,6 +259,7 @@ def _check_type(value: Any, expected: Any, file: str, where: str) -> None:
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         names = " or ".join(t.__name__ for t in types)
         raise InputError(names, rule="type", file=file, location=where, value=value)
+    # TOML has nan, and no setting means anything with it.
     if isinstance(value, float) and math.isnan(value):
         raise InputError("a number", rule="non-finite", file=file, location=where, value=value)
 

@@ -204,6 +204,7 @@ class _Field:
         """Yield blocks (R, K) of bootstrap weights of the cases: all images of a drawn unit have
         the same.
         """
+        # One image of a unit is enough: all of them have its weight.
         image = np.unique(self.units.code, return_index=True)[1][rows]
         if self.replicates:
             for weights in bootstrap(self.units, self.replicates, self.evaluation.protocol.seed):

@@ -117,6 +117,7 @@ def save(
         files = {}
         for file in sorted(stage.iterdir()):
             files[file.name] = {"sha256": hash_file(file), "bytes": file.stat().st_size}
+        # After the hashes: the page can be made again, so the record does not vouch for it.
         evaluation.report(stage / PAGE, command=command, **(pictures or {}))
         page_parts = {}
         for name in ("multiverse", "stability"):

@@ -103,6 +103,7 @@ def coefficients(
 ) -> tuple[Coefficient, ...]:
     """Return the coefficients of all effects; a value that is NaN stays without interval."""
     rows = []
+    # Rounding can leave a variance of zero slightly below it.
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0)).tolist()
     for effect, value, se, support in zip(effects, values.tolist(), errors, supports):
         method, half, p = support.method, NAN, NAN

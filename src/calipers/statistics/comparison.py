@@ -219,6 +219,7 @@ def share_p(replicates: F64, n_units: int) -> F64:
     """
     defined = (~np.isnan(replicates)).sum(axis=0)
     below, above = (replicates <= 0.0).sum(axis=0), (replicates >= 0.0).sum(axis=0)
+    # The observed sample counts as one replicate: no p value is 0 (Davison and Hinkley 1997).
     p = 2.0 * (1.0 + np.minimum(below, above)) / (1.0 + defined)
     return np.where(defined > 0, np.clip(p, smallest_p(n_units), 1.0), np.nan)
 
@@ -244,6 +245,7 @@ def _tail(d: F64, replicates: F64, n_units: int, freedom: int) -> F64:
 def permutation_p(d: F64, trades: F64, *, exact: bool) -> F64:
     """Return two-sided p values (m,) of differences (m,) among those after trades (B, m)."""
     defined = (~np.isnan(trades)).sum(axis=0)
+    # Ties with the observed difference count as reached, also if rounding separates them.
     reached = (np.abs(trades) >= np.abs(d) - EPS * np.maximum(1.0, np.abs(d))).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         p = reached / defined if exact else (1.0 + reached) / (1.0 + defined)
@@ -269,6 +271,7 @@ def alone(metric: Metric[Any], evidence: Evidence, units: Units, *, rows: int = 
     """Return (n_drawn, rows, names): the metric on every drawn unit alone, NaN where it is
     undefined there.
     """
+    # Blocks of units, each on its own images only: the cost stays linear in the images.
     order = np.argsort(units.code, kind="stable")
     ends = np.cumsum(np.bincount(units.code, minlength=units.n_drawn))
     parts = []

@@ -65,6 +65,7 @@ def components(
     nested.
     """
     names = [(one.name, len(one)) for one in problem.levels] + [(RESIDUAL, len(problem.y))]
+    # The kernel works with variances relative to that of the residual.
     variances = np.append(fit.relative, 1.0) * fit.sigma2
     shares = variances / variances.sum()
     # Rows of one inner group also share all groups around it, so nested shares add up.

@@ -125,6 +125,7 @@ def _decisions(
     if not pairs or not len(view.useful):
         return
     a, b = np.array(pairs).T
+    # Under the null hypothesis the two criteria are interchangeable on every unit.
     right = (view.accepted == view.useful[:, None]).astype(np.int64)
     gain = np.zeros((how.units.number, len(pairs)), np.int64)
     np.add.at(gain, how.units.code, right[:, a] - right[:, b])

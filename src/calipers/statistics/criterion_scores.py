@@ -230,6 +230,7 @@ def threshold_rows(
     support, counts = _criterion_support(view, how)
     is_distance = np.array([name in distances for name in view.values], np.bool_)
     sign = np.where(is_distance, -1.0, 1.0)
+    # Optimism of a maximum, estimated by the bootstrap (Efron and Tibshirani 1993, chapter 17).
     rated = np.isfinite(replicates.youden).any(axis=0)
     with np.errstate(invalid="ignore"):
         gap = np.where(rated, np.nansum(replicates.youden - replicates.youden_back, axis=0), np.nan)

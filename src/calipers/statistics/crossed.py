@@ -56,6 +56,7 @@ def intercepts(x: F64, y: F64, levels: Sequence[Level], relative: F64) -> list[t
     """Return the predicted intercepts of each level and their variance divided by that of the
     residual.
     """
+    # Best linear unbiased predictors, with the variances of the fit taken as known.
     tables = [_indicators(level) for level in levels]
     v = np.eye(len(y)) + sum(g * z @ z.T for g, z in zip(relative, tables))
     solution = np.linalg.solve(v, np.column_stack([x, y]))

@@ -135,6 +135,7 @@ def check_rank(checked_design: Design, file: str) -> None:
     """Raise if a column is a combination of the ones before it, and say of which."""
     matrix = checked_design.matrix
     length = np.linalg.norm(matrix, axis=0)
+    # The diagonal of R is what each unit column adds to the span of those before it.
     own = np.abs(np.diag(np.linalg.qr(matrix / np.where(length > 0, length, 1.0), mode="r")))
     if len(matrix) < matrix.shape[1]:
         raise InputError(

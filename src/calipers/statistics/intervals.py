@@ -452,6 +452,7 @@ def _ruled(sample: BootstrapSample, k: int, support: Support, limits: IntervalBo
         return Interval(low, high, "clopper-pearson-units", flags=(*flags, flag), **facts)
     if sample.sd[k] <= ROUNDING * max(1.0, abs(theta)):
         return Interval(theta, theta, limits.method, flags=(*flags, "identical_units"), **facts)
+    # A t interval assumes a smooth distribution; with many replicates on a bound it is not.
     column = sample.replicates[:, k]
     t_interval = limits.method.startswith("bootse-t")
     if t_interval and _on_bound(column, sample.bounds).sum() > MOST_ON_BOUND * len(column):
@@ -502,6 +503,7 @@ def _limits(method: str, rows: F64, make: object) -> IntervalBounds:
     if len(rows) < 2 * BATCHES:
         unknown = np.full(np.shape(low), np.nan)
         return IntervalBounds(method, low, high, unknown, unknown)
+    # Batch means: the spread of the bounds over batches, scaled to the whole set of replicates.
     batches = [make(rows[part]) for part in np.array_split(np.arange(len(rows)), BATCHES)]
     lows, highs = np.stack([a for a, _ in batches]), np.stack([b for _, b in batches])
     root = math.sqrt(BATCHES)

@@ -219,6 +219,7 @@ def _too_few(n_units: int) -> str | None:
 
 def _runaway(x: F64, bread: F64) -> NDArray[np.bool_]:
     """Return which coefficients have no finite value: the data carry no information on them."""
+    # In separated data the estimate grows without limit, and its standard error with it.
     scale = x.std(axis=0)
     scale = np.where(scale > 0.0, scale, 1.0)
     return np.asarray(~(np.sqrt(np.maximum(np.diag(bread), 0.0)) * scale < RUNAWAY))
@@ -277,6 +278,7 @@ def _between(
     value: float, variance: float, support: CoefficientSupport, level: float
 ) -> tuple[float, float]:
     """Return the interval of a probability, taken on the logit scale."""
+    # Delta method: the derivative of the logit is 1 / (p (1 - p)).
     half = quantile(level, support.df) * math.sqrt(max(variance, 0.0)) / (value * (1.0 - value))
     logit = math.log(value / (1.0 - value))
     return 1.0 / (1.0 + math.exp(-(logit - half))), 1.0 / (1.0 + math.exp(-(logit + half)))

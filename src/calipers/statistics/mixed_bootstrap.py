@@ -113,8 +113,8 @@ def check(
     values = []
     for k, name in enumerate(names):
         column = rows[:, k]
-        # A standard deviation lies on its bound of 0 too often for a t interval, and simulated
-        # responses need none.
+        # A standard deviation lies on its bound of 0 too often for a t interval; replicates of a
+        # simulation are draws from the fitted model, so that their quantiles serve.
         by_quantile = parametric or k >= n_beta
         bounds = _interval(
             point[k],
@@ -166,6 +166,7 @@ def _interval(
 def _simulated(problem: MixedProblem, fit: Fit, draws: Draws, reml: bool) -> Iterator[Fit | None]:
     """Yield the fits of responses that are drawn from the fitted model."""
     expected, sigma = problem.x @ fit.beta, float(np.sqrt(fit.sigma2))
+    # Starting at the fit itself makes every replicate quick to solve.
     start = np.maximum(np.sqrt(fit.relative), START)
     for b in range(draws.replicates):
         random = generator(draws.seed, b)

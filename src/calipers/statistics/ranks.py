@@ -90,6 +90,7 @@ def ranks(scores: F64, *, higher_wins: bool) -> F64:
     """Return (R, M): 1 + the number of models that are better; NaN for all models where one has no
     value.
     """
+    # A replicate in which one model has no value has no order at all.
     oriented = scores if higher_wins else -scores
     positions = 1.0 + (oriented[:, None, :] > oriented[:, :, None]).sum(axis=2)
     return np.where(np.isnan(scores).any(axis=1, keepdims=True), np.nan, positions)
@@ -161,6 +162,7 @@ def aggregated(cases: F64, weights: NDArray[Any], rule: Rule) -> F64:
         return np.asarray(np.divide(sums, total, out=np.full(sums.shape, np.nan), where=total > 0))
     at = rule.quantile if rule.method.startswith("quantile") else 0.5
     result = np.full((len(weights), cases.shape[1]), np.nan)
+    # Quantiles have no weighted form with the same bits: cases are repeated instead.
     for r in np.flatnonzero(weights.any(axis=1)):
         result[r] = np.quantile(np.repeat(cases, weights[r], axis=0), at, axis=0)
     return result

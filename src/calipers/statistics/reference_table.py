@@ -86,6 +86,7 @@ def _best(matches: Matches, view: View, n: int) -> F64:
     """Return the largest overlap of every reference with a prediction that takes part, 0 if there
     is none.
     """
+    # Predictions beyond the limit or below the cut do not exist for the protocol.
     there = (matches.rank < view.max_dets) & (matches.score >= view.score_cut)
     pairs = matches.pairs
     selection = there[pairs.prediction]

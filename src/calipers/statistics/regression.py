@@ -66,6 +66,7 @@ def prepare(
     names = check_groups(groups, model_formula.response)
     frame = Frame.of(source, [model_formula.response, *model_formula.columns, *names], levels)
     frame, n_dropped = complete(frame, model_formula, names, missing)
+    # Incomplete rows are gone before the levels are counted.
     y = frame.numbers(model_formula.response)
     if crossed:
         group_levels = [single_level(frame, name) for name in names]

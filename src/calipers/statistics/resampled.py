@@ -104,6 +104,7 @@ def estimates(
     result, flags = [], set[str]()
     for k, (interval, entry) in enumerate(zip(interval_list, counts)):
         value = float(values[k])
+        # Reasons are named in terms of ratings here, not of objects.
         if value != value:
             interval = none(
                 missing if entry.ratings else "no_objects", undefined=interval.undefined

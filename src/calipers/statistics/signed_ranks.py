@@ -34,6 +34,7 @@ def signed_rank_p(differences: F64, weights: NDArray[Any]) -> F64:
     if not len(order):
         return np.ones((len(weights), 2))
     weight = np.asarray(weights)[:, order].astype(np.float64)
+    # Equal differences share their mid-rank; weights are repetitions of a case.
     starts = np.flatnonzero(np.diff(np.abs(differences[order]), prepend=-1.0))
     tied = np.add.reduceat(weight, starts, axis=1)
     rank = np.cumsum(tied, axis=1) - tied + (tied + 1.0) / 2.0

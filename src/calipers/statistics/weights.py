@@ -255,6 +255,7 @@ def _draw_within(units: Units, rng: np.random.Generator) -> I64:
     draws first.
     """
     assert units.parent is not None
+    # Units are sorted by parent, so each urn is a range of indices.
     sizes = np.bincount(units.parent)
     starts = ragged.from_counts(sizes)[:-1]
     urns = rng.integers(0, len(sizes), len(sizes)) if units.nested else np.arange(len(sizes))

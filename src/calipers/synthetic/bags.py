@@ -303,5 +303,6 @@ def _write_npz(path: Path, array: NDArray[Any], spacing: Sequence[float] | None)
 
 
 def _sigmoid(logits: F64) -> F64:
+    # Only negative exponents: exp never overflows.
     small = np.exp(-np.abs(logits))
     return np.asarray(np.where(logits >= 0, 1 / (1 + small), small / (1 + small)))

@@ -133,6 +133,7 @@ def _finding(
     for _ in range(random.poisson(character.duplicates)):
         copy = _jitter(box, 0.13, 0.16, scene.size, random)
         predictions.append((copy, label_of_model, score * float(random.uniform(0.25, 0.7))))
+    # One false alarm in (1 - s) / s hits of score s: then a share s of that score is right.
     if character.calibrated and random.random() < (1.0 - score) / score:
         predictions.append(_false_alarm(scene, score, random))
     return predictions

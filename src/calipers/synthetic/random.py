@@ -195,6 +195,7 @@ def _predictions(
     )
     label = np.concatenate([label, random.integers(0, plan.n_classes, n_extra)])
     score = np.concatenate([score, random.beta(2.0, 3.0, n_extra)])
+    # Random order within an image, so that ties in score are not sorted by origin.
     order = np.lexsort([random.random(len(image)), image])
     delivery = _delivery(
         image[order],

@@ -149,6 +149,7 @@ class DrawnPictures(Sequence[U8]):
 def dealt(shifts: Sequence[Shift], n: int, random: Generator) -> list[Shift]:
     """Return the shift of every image: shares as exact as n admits, in random order."""
     share = np.array([shift.share for shift in shifts])
+    # Rounding the running sum keeps the total at n, which rounding each share would not.
     bounds = np.round(np.cumsum(share) / share.sum() * n).astype(np.int64)
     which = np.searchsorted(bounds, np.arange(n), side="right")
     return [shifts[k] for k in random.permutation(which).tolist()]
