@@ -164,7 +164,7 @@ class Evaluation(RowsDocument):
         """
         if model is None:
             if len(self.models) != 1:
-                raise UsageError(f"several models: name one of {', '.join(self.models)}")
+                raise UsageError(f"several models: say which, one of {', '.join(self.models)}")
             model = self.models[0]
         choices = [("model", model, self.models), ("metric", metric, self.metrics)]
         if label is not None:

@@ -141,7 +141,7 @@ def _patients(seed: int) -> list[Patient]:
         centres += [centre] * centre.patients
     visits = random.permutation(VISITS).tolist()
     healthy = (random.permutation(len(centres)) < HEALTHY).tolist()
-    patients = []
+    patients: list[Patient] = []
     for facts in zip(centres, visits, healthy):
         patients.append(Patient(f"P{len(patients) + 1:03d}", *facts))
     return patients
