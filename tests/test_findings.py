@@ -142,7 +142,10 @@ def test_sound_intervals_need_no_words() -> None:
     estimates = [row.estimate for row in evaluation.rows]
     assert legend(estimates) == []
     said = speaks_for(evaluation.statistics, estimates)
-    assert said == "95 % intervals over 20 patients: they speak for other patients like these 20."
+    assert (
+        said
+        == "95 % confidence intervals, resampled by patient (n = 20); they generalise to other patients like these 20."
+    )
 
 
 def test_marks_are_explained() -> None:

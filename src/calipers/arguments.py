@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plain arguments of public functions: what is none of the kind is refused by name, before anything
-is computed.
+"""Checks of plain arguments of public functions: numbers, flags, words, paths.
+
+Each function takes the name of an argument and its value, returns the value in its plain type, and
+raises a `UsageError` that names the argument otherwise. Called before anything is computed.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from calipers.errors import UsageError, did_you_mean
 
 def real(name: str, value: Any) -> float:
     """Return a number that is not NaN as float; text, yes and no, and arrays are none."""
-    known = isinstance(value, int | float | np.number) and not isinstance(
+    is_number = isinstance(value, int | float | np.number) and not isinstance(
         value, bool | np.complexfloating | np.timedelta64
     )
     try:
-        number = float(value) if known else math.nan
+        number = float(value) if is_number else math.nan
     except OverflowError:
         number = math.nan
     if math.isnan(number):
@@ -39,8 +41,10 @@ def finite(name: str, value: Any) -> float:
 
 def whole(name: str, value: Any, low: int, high: int) -> int:
     """Return a whole number from low to high as int."""
-    known = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
-    if not known or not low <= int(value) <= high:
+    is_integer = isinstance(value, int | np.integer) and not isinstance(
+        value, bool | np.timedelta64
+    )
+    if not is_integer or not low <= int(value) <= high:
         raise UsageError(f"{name} is a whole number from {low} to {high}, not {shown(value)}")
     return int(value)
 
@@ -52,9 +56,9 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def one_of(name: str, value: Any, known: Iterable[str]) -> str:
+def one_of(name: str, value: Any, choices: Iterable[str]) -> str:
     """Return one of several words."""
-    words = list(known)
+    words = list(choices)
     if not isinstance(value, str) or value not in words:
         raise UsageError(f"no {name} {shown(value)}; {did_you_mean(str(value)[:200], words)}")
     return value

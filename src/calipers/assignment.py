@@ -38,38 +38,39 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
     registry.check("assignment", first.assignment)
     references, predictions = cohort.references, cohort.predictions(model)
     n_classes = len(cohort.classes) if first.within_class else 0
-    found = candidate_pairs(cohort, predictions, criterion, n_classes)
+    candidates = candidate_pairs(cohort, predictions, criterion, n_classes)
     rank = fates.ranks(predictions.offsets, predictions.label, predictions.score, n_classes)
     absent = (rank >= first.max_dets) | (predictions.score < first.score_cut)
-    decided = fates.decide(
-        found,
+    outcome = fates.decide(
+        candidates,
         (references.offsets, predictions.offsets),
         fates.PredictionRanks(predictions.label, predictions.score, rank, n_classes),
         absent,
         _rules(criterion, references, predictions, views),
     )
-    table = decided.prediction
-    if (
-        first.duplicates == "forgiven" and first.assignment != "many-to-one"
-    ):  # which has done so by itself
+    table = outcome.prediction
+    # many-to-one forgives duplicates by itself
+    if first.duplicates == "forgiven" and first.assignment != "many-to-one":
         table = FateTable(np.where(table.fates == DUPLICATE, np.int8(IGNORED), table.fates))
-    label, said = references.label, predictions.label
-    if not first.within_class:  # a hit may have two classes: without classes all objects are of one
-        label, said = np.zeros_like(label), np.zeros_like(said)
+    reference_label, prediction_label = references.label, predictions.label
+    if not first.within_class:
+        # A hit may have two classes: without classes all objects are of one.
+        reference_label = np.zeros_like(reference_label)
+        prediction_label = np.zeros_like(prediction_label)
     matches = Matches(
         views=tuple(views),
         n_classes=max(n_classes, 1),
         reference_offsets=references.offsets,
         prediction_offsets=predictions.offsets,
-        reference_label=label,
-        prediction_label=said,
+        reference_label=reference_label,
+        prediction_label=prediction_label,
         score=predictions.score,
         rank=rank,
-        reference_fate=decided.reference,
+        reference_fate=outcome.reference,
         prediction_fate=table.fates,
-        partner=decided.partner,
-        similarity=decided.similarity,
-        pairs=Pairs(*found),
+        partner=outcome.partner,
+        similarity=outcome.similarity,
+        pairs=Pairs(*candidates),
     )
     matches.remember(table)
     return matches

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an evaluation of several models to their differences: pairs x metrics, tested, corrected,
-and said in words.
+"""Differences between the models of an evaluation: pairs x metrics, tested, corrected, described.
 
-The evidence was collected by the evaluation; here it is only weighed again. All tests of one
-comparison are one family.
+`Evaluation.compare` calls `compare`. The evidence was collected by the evaluation; here it is only
+weighted again. All tests of one comparison are one family for the correction.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, count
 from typing import Any
 
 import numpy as np
@@ -55,7 +54,7 @@ def compare(
     protocol = evaluation.protocol
     names = chosen_metrics(protocol, metrics)
     _check_margin(margin, names)
-    work = _Work(
+    work = _ComparisonWork(
         evaluation=evaluation,
         pairs=_pairs(evaluation, a, b),
         metrics=tuple(narrowed(protocol, names)),
@@ -67,14 +66,16 @@ def compare(
         progress=progress,
     )
     order = {name: k for k, name in enumerate(evaluation.metrics)}
-    raw = [row for found in work.rows() for row in sorted(found, key=lambda row: order[row.metric])]
+    raw: list[Difference] = []
+    for differences in work.rows():
+        raw += sorted(differences, key=lambda row: order[row.metric])
     rows, family = _corrected(raw, correction, protocol.level)
-    manners = {
-        name: work.manner(metric, name) for metric in work.metrics for name in metric.facts.names
-    }
-    said = tuple(replace(row, sentence=describe(row, manners[row.metric])) for row in rows)
-    found = Comparison(
-        rows=said,
+    manners = {}
+    for metric in work.metrics:
+        for name in metric.facts.names:
+            manners[name] = work.manner(metric, name)
+    comparison = Comparison(
+        rows=tuple(replace(row, sentence=describe(row, manners[row.metric])) for row in rows),
         level=protocol.level,
         replicates=work.replicates,
         seed=protocol.seed,
@@ -88,19 +89,17 @@ def compare(
         ranking=None,
         warnings=(),
     )
-    return replace(
-        found,
-        warnings=(
-            *_warnings(found, work.mixed()),
-            *_hopeless(found, work.units),
-            *evaluation.warnings,
-        ),
+    warnings = (
+        *_warnings(comparison, work.mixed()),
+        *_hopeless(comparison, work.units),
+        *evaluation.warnings,
     )
+    return replace(comparison, warnings=warnings)
 
 
 @dataclass(frozen=True)
-class _Work:
-    """What is compared with what, and how."""
+class _ComparisonWork:
+    """The pairs, metrics, units and settings of one comparison."""
 
     evaluation: Evaluation
     pairs: tuple[tuple[str, str], ...]
@@ -115,45 +114,41 @@ class _Work:
     def rows(self) -> Iterator[list[Difference]]:
         """Yield the rows of every pair, not yet corrected."""
         models = tuple(dict.fromkeys(model for pair in self.pairs for model in pair))
-        seed, tell = self.evaluation.protocol.seed, self._counter()
+        seed, after_block = self.evaluation.protocol.seed, self._counter()
         evidence = {model: self._evidence(model) for model in models}
         # With too few units there is no interval, and nothing needs to be drawn.
         number = self.replicates if self.units.number >= FEWEST_UNITS else 1
-        drawn = paired.bootstrapped(
+        replicates = paired.bootstrapped(
             self.metrics,
             list(evidence.values()),
             self.units,
             number,
             seed,
             rows=self.n_rows,
-            progress=tell,
+            progress=after_block,
         )
-        of_model = dict(zip(models, drawn))
+        of_model = dict(zip(models, replicates))
         swapped = [
             k for k, metric in enumerate(self.metrics) if self._test(metric) == "permutation"
         ]
-        chosen = [self.metrics[k] for k in swapped]
         for a, b in self.pairs:
-            both = (evidence[a], evidence[b])
-            found = (
-                paired.traded(
-                    chosen,
-                    *both,
+            trades: dict[int, F64] = {}
+            if swapped:
+                values = paired.traded(
+                    [self.metrics[k] for k in swapped],
+                    evidence[a],
+                    evidence[b],
                     self.units,
                     self.replicates,
                     seed,
                     rows=self.n_rows,
-                    progress=tell,
+                    progress=after_block,
                 )
-                if chosen
-                else []
-            )
-            trades = dict(zip(swapped, map(flat, found)))
+                trades = dict(zip(swapped, map(flat, values)))
             rows: list[Difference] = []
             for k, metric in enumerate(self.metrics):
-                rows += self._rows_of(
-                    metric, (a, b), flat(of_model[a][k] - of_model[b][k]), trades.get(k)
-                )
+                differences = flat(of_model[a][k] - of_model[b][k])
+                rows += self._rows_of(metric, (a, b), differences, trades.get(k))
             yield rows
 
     def _rows_of(
@@ -165,21 +160,18 @@ class _Work:
         a, b = (metric.value(table, ones)[0, : self.n_rows] for table in tables)
         counts = [metric.counts(table, ones[0]) for table in tables]
         d = (a - b).ravel()
-        judged = paired.judge(d, replicates, trades, self.units, self.evaluation.protocol.level)
+        tests = paired.judge(d, replicates, trades, self.units, self.evaluation.protocol.level)
         for at, (r, k) in enumerate(np.ndindex(a.shape)):
             if r and not facts.per_class:
                 continue
-            name, interval = facts.names[k], judged.intervals[at]
+            name, interval = facts.names[k], tests.intervals[at]
             if d[at] != d[at]:
                 interval = replace(interval, reason=_why_undefined(metric, tables, (r, k)))
             n_images, n_references = (int(number) for number in counts[0][r, k, :2])
             n_predictions = int(counts[0][r, k, 2] + counts[1][r, k, 2])
-            margin, higher = self._margin(name), self.higher_is_better(metric, name)
-            # A width of zero is no certainty, and decides nothing.
-            shown = (
-                (math.nan, math.nan)
-                if "identical_units" in interval.flags
-                else (interval.low, interval.high)
+            higher = self.higher_is_better(metric, name)
+            estimate = self._estimate(
+                float(d[at]), interval, (n_images, n_references, n_predictions)
             )
             yield Difference(
                 metric=name,
@@ -189,41 +181,47 @@ class _Work:
                 model_b=pair[1],
                 value_a=float(a[r, k]),
                 value_b=float(b[r, k]),
-                estimate=self._estimate(
-                    float(d[at]), interval, (n_images, n_references, n_predictions)
-                ),
-                p=float(judged.p[at]),
+                estimate=estimate,
+                p=float(tests.p[at]),
                 p_adjusted=NAN,
-                p_share=float(judged.p_share[at]),
+                p_share=float(tests.p_share[at]),
                 test=self._test(metric),
                 correction="none",
                 family=0,
-                verdict="a_better"
-                if bool(d[at] > 0) == higher
-                else "b_better",  # if the test says so: _corrected
-                margin=margin,
-                margin_verdict=None
-                if margin is None
-                else paired.against_margin(*shown, margin, higher_is_better=higher),
-                trades_undefined=int(judged.trades_undefined[at]),
+                # The better of the two, if the test says so: see _corrected.
+                verdict=("b_better", "a_better")[bool(d[at] > 0) == higher],
+                margin=self._margin(name),
+                margin_verdict=self._margin_verdict(name, interval, higher),
+                trades_undefined=int(tests.trades_undefined[at]),
                 sentence="",
             )
+
+    def _margin_verdict(self, name: str, interval: Interval, higher: bool) -> str | None:
+        """Return what an interval says about the margin of a metric, if it has one."""
+        margin = self._margin(name)
+        if margin is None:
+            return None
+        low, high = interval.low, interval.high
+        if "identical_units" in interval.flags:
+            low, high = math.nan, math.nan  # a width of zero is no certainty, and decides nothing
+        return paired.against_margin(low, high, margin, higher_is_better=higher)
 
     def _estimate(self, value: float, interval: Interval, counts: tuple[int, int, int]) -> Estimate:
         units = (self.units.name, self.units.number)
         return interval.around(value, self.evaluation.protocol.level, units, counts)
 
     def mixed(self) -> list[str]:
-        """Return the metrics for which a permutation that was asked for mixes two scales of scores."""
-        wrong = [
-            metric
-            for metric in self.metrics
-            if self.test == "permutation" and not metric.facts.swap
-        ]
-        return [name for metric in wrong for name in metric.facts.names]
+        """Return the metrics for which a requested permutation mixes two scales of scores."""
+        if self.test != "permutation":
+            return []
+        names: list[str] = []
+        for metric in self.metrics:
+            if not metric.facts.swap:
+                names += metric.facts.names
+        return names
 
     def manner(self, metric: Metric[Any], name: str) -> Manner:
-        """Return how the numbers of a metric are said."""
+        """Return how the numbers of a metric are written."""
         return Manner.of(metric.facts.bounds, self.higher_is_better(metric, name))
 
     def higher_is_better(self, metric: Metric[Any], name: str) -> bool:
@@ -237,27 +235,27 @@ class _Work:
         return self.margin.get(name) if isinstance(self.margin, Mapping) else self.margin
 
     def _evidence(self, model: str) -> paired.Evidences:
-        return {
-            metric.recipe.key: self.evaluation.evidence[model, metric.recipe.key]
-            for metric in self.metrics
-        }
+        """Return the evidence of a model that the metrics look at, by the key of its recipe."""
+        evidence: dict[Hashable, Evidence] = {}
+        for metric in self.metrics:
+            key = metric.recipe.key
+            evidence[key] = self.evaluation.evidence[model, key]
+        return evidence
 
     def _counter(self) -> Callable[[], None]:
-        """Return what is called after every block of weights."""
+        """Return the function that is called after every block of weights."""
         permuted = any(self._test(metric) == "permutation" for metric in self.metrics)
         total = paired.n_blocks("bootstrap", self.units, self.replicates)
-        total += (
-            permuted * len(self.pairs) * paired.n_blocks("permutation", self.units, self.replicates)
-        )
-        done = 0
+        if permuted:
+            blocks = paired.n_blocks("permutation", self.units, self.replicates)
+            total += len(self.pairs) * blocks
+        numbers = count(1)
 
-        def tell() -> None:
-            nonlocal done
-            done += 1
+        def after_block() -> None:
             if self.progress is not None:
-                self.progress(min(done, total), total)
+                self.progress(min(next(numbers), total), total)
 
-        return tell
+        return after_block
 
 
 def flat(values: F64) -> F64:
@@ -283,12 +281,13 @@ def narrowed(protocol: Protocol, names: Sequence[str]) -> list[Metric[Any]]:
     """Return the protocol's metrics with only some of their outputs; they look at the same
     evidence.
     """
-    plans, found = {plan.name: plan for plan in protocol.resolved()}, []
+    plans = {plan.name: plan for plan in protocol.resolved()}
+    metrics = []
     for metric in protocol.compile():
-        kept = [plans[name] for name in metric.facts.names if name in names]
-        if kept:
-            found.append(type(metric)(kept))
-    return found
+        selection = [plans[name] for name in metric.facts.names if name in names]
+        if selection:
+            metrics.append(type(metric)(selection))
+    return metrics
 
 
 def higher_is_better(protocol: Protocol, metric: Metric[Any], name: str) -> bool:
@@ -304,31 +303,31 @@ def units_to_compare(evaluation: Evaluation) -> Units:
     units = units_for(evaluation.cohort, evaluation.protocol)
     if units.number < 2:
         raise UsageError(
-            f"models are compared over units, and there is one {units.name} only: choose another cluster, such as image"
+            f"models are compared over units, and there is one {units.name} only: "
+            "choose another cluster, such as image"
         )
     return units
 
 
-def n_replicates(given: int | None, default: int) -> int:
+def n_replicates(replicates: int | None, default: int) -> int:
     """Return the number of replicates, refusing so few that a tail has none."""
-    number = default if given is None else given
+    number = default if replicates is None else replicates
     check_replicates(number)
     return number
 
 
-def check_choice(what: str, given: str | None, known: Sequence[str | None]) -> None:
+def check_choice(what: str, choice: str | None, choices: Sequence[str | None]) -> None:
     """Raise for an option that does not exist."""
-    if given not in known:
-        raise UsageError(
-            f"no {what} {given!r}; {did_you_mean(str(given), [name for name in known if name])}"
-        )
+    if choice not in choices:
+        words = [name for name in choices if name]
+        raise UsageError(f"no {what} {choice!r}; {did_you_mean(str(choice), words)}")
 
 
 def _pairs(evaluation: Evaluation, a: str | None, b: str | None) -> tuple[tuple[str, str], ...]:
     """Return the pairs of models: the two named ones, one against all others, or all."""
     models = evaluation.models
     if len(models) < 2:
-        raise UsageError("a comparison needs two models or more; one alone is what evaluate is for")
+        raise UsageError("a comparison needs two models or more; use evaluate for a single one")
     for name in (a, b):
         if name is not None:
             check_choice("model", name, models)
@@ -338,14 +337,16 @@ def _pairs(evaluation: Evaluation, a: str | None, b: str | None) -> tuple[tuple[
         raise UsageError(f"{a!r} is compared with itself")
     if a is None:
         return tuple(combinations(models, 2))
-    return ((a, b),) if b is not None else tuple((a, other) for other in models if other != a)
+    if b is not None:
+        return ((a, b),)
+    return tuple((a, other) for other in models if other != a)
 
 
 def _check_margin(margin: float | Mapping[str, float] | None, names: Sequence[str]) -> None:
     if margin is None:
         return
-    given: Mapping[str, Any] = margin if isinstance(margin, Mapping) else {"": margin}
-    for name, value in given.items():
+    margins: Mapping[str, Any] = margin if isinstance(margin, Mapping) else {"": margin}
+    for name, value in margins.items():
         if name and name not in names:
             raise UsageError(f"margin: {name!r} is not compared; {did_you_mean(name, names)}")
         if (
@@ -364,20 +365,17 @@ def _corrected(
     """Return the rows with adjusted p values and the verdict that follows, and the size of the
     family.
     """
+    # Verdicts follow the adjusted p values: the raw ones overstate many comparisons.
     corrected, family = adjusted(np.array([row.p for row in rows]), correction)
-    found = []
+    result = []
     for row, p in zip(rows, corrected.tolist()):
-        verdict = (
-            "undefined"
-            if math.isnan(p)
-            else row.verdict
-            if p < 1.0 - level
-            else "no_difference_shown"
-        )
-        found.append(
+        verdict = row.verdict if p < 1.0 - level else "no_difference_shown"
+        if math.isnan(p):
+            verdict = "undefined"
+        result.append(
             replace(row, p_adjusted=p, correction=correction, family=family, verdict=verdict)
         )
-    return found, family
+    return result, family
 
 
 def _why_undefined(metric: Metric[Any], tables: Sequence[Evidence], place: tuple[int, int]) -> str:
@@ -387,19 +385,28 @@ def _why_undefined(metric: Metric[Any], tables: Sequence[Evidence], place: tuple
 
 
 def _warnings(c: Comparison, mixed: Sequence[str]) -> Iterator[str]:
-    """Yield what a reader of the differences must know; ``mixed`` metrics are permuted though they
-    rank by score.
+    """Yield what a reader of the differences must know.
+
+    ``mixed`` metrics are permuted although they rank by score.
     """
     name, least = plural(c.unit), paired.smallest_p(c.n_units)
     if c.n_units < FEWEST_UNITS:
         yield f"{c.n_units} {name} are too few for intervals; no p value can be below {least:g}."
     elif c.n_units < FEW_UNITS:
-        yield f"{c.n_units} {name} are few: intervals are wide, and no p value can be below {least:.3g}."
+        yield (
+            f"{c.n_units} {name} are few: intervals are wide, "
+            f"and no p value can be below {least:.3g}."
+        )
     if c.untested:
-        yield f"{c.untested} of {len(c.rows)} differences have no p value; the family of the correction has {c.family}."
+        yield (
+            f"{c.untested} of {len(c.rows)} differences have no p value; "
+            f"the family of the correction has {c.family}."
+        )
     if mixed:
-        names = ", ".join(mixed)
-        yield f"The permutation mixes the scores of two models ({names}): its null is that they are interchangeable."
+        yield (
+            f"The permutation mixes the scores of two models ({', '.join(mixed)}): "
+            "its null is that they are interchangeable."
+        )
 
 
 def _hopeless(c: Comparison, units: Units) -> Iterator[str]:

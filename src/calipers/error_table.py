@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every mistake with the objects behind it: one row per prediction that is wrong and per reference
-nobody came near.
+"""The table of mistakes: one row per wrong prediction and per reference that no prediction is near.
+
+`Evaluation.errors` calls `error_table`, and so does saving for ``errors.csv``.
 """
 
 from __future__ import annotations
@@ -50,13 +51,11 @@ class ErrorTable:
 
     def __repr__(self) -> str:
         counts = Counter(zip(self.columns["model"], self.columns["kind"]))
-        told = [f"{len(self)} mistakes (rows(), to_frame(), write())"]
+        lines = [f"{len(self)} mistakes (rows(), to_frame(), write())"]
         for model in dict.fromkeys(self.columns["model"]):
-            kinds = ", ".join(
-                f"{kind} {counts[model, kind]}" for kind in KINDS if counts[model, kind]
-            )
-            told.append(f"  {model}: {kinds}")
-        return "\n".join(told)
+            kinds = [f"{kind} {counts[model, kind]}" for kind in KINDS if counts[model, kind]]
+            lines.append(f"  {model}: {', '.join(kinds)}")
+        return "\n".join(lines)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one mapping per mistake."""
@@ -80,24 +79,25 @@ def error_table(evaluation: Evaluation, model: str | None = None) -> ErrorTable:
     """Return the mistakes of one model, or of all; see `Evaluation.errors`."""
     if model is not None and model not in evaluation.models:
         raise UsageError(f"no model {model!r}; {did_you_mean(model, evaluation.models)}")
-    models = evaluation.models if model is None else (model,)
-    parts = [_columns(evaluation.cohort, name, mistakes_of(evaluation, name)) for name in models]
-    return ErrorTable(
-        {name: tuple(entry for part in parts for entry in part[name]) for name in NAMES}
-    )
+    columns: dict[str, list[Any]] = {name: [] for name in NAMES}
+    for one in evaluation.models if model is None else (model,):
+        part = _columns(evaluation.cohort, one, mistakes_of(evaluation, one))
+        for name, column in columns.items():
+            column += part[name]
+    return ErrorTable({name: tuple(column) for name, column in columns.items()})
 
 
 def mistakes_of(evaluation: Evaluation, model: str) -> Mistakes:
-    """Return the mistakes of a model: those of the protocol's own metric, found now if it has none."""
-    for (name, _), found in evaluation.evidence.items():
-        if name == model and isinstance(found, Mistakes):
-            return found
+    """Return the mistakes of a model: those of the protocol's own metric, else found now."""
+    for (name, _), table in evaluation.evidence.items():
+        if name == model and isinstance(table, Mistakes):
+            return table
     protocol = evaluation.protocol
     options = {"matching": protocol.matching, "score_cut": protocol.score_cut}
     recipe = ErrorTypes([MetricPlan("errors/cls", "error-types", options)]).recipe
-    made = collect(evaluation.cohort, {model: (model, recipe)})[model]
-    assert isinstance(made, Mistakes)
-    return made
+    evidence = collect(evaluation.cohort, {model: (model, recipe)})[model]
+    assert isinstance(evidence, Mistakes)
+    return evidence
 
 
 NAMES = (
@@ -115,17 +115,18 @@ NAMES = (
 )
 
 
-def _columns(cohort: Cohort, model: str, found: Mistakes) -> dict[str, list[Any]]:
+def _columns(cohort: Cohort, model: str, mistakes: Mistakes) -> dict[str, list[Any]]:
     """Return the columns of one model: by image, predictions in input order, then missed
     references.
     """
-    said = np.flatnonzero(np.isin(found.prediction_kind, list(WORDS)))
-    lost = np.flatnonzero(found.reference_kind == MISS)
-    image = np.concatenate([found.prediction_image[said], found.reference_image[lost]])
+    predicted = np.flatnonzero(np.isin(mistakes.prediction_kind, list(WORDS)))
+    missed = np.flatnonzero(mistakes.reference_kind == MISS)
+    image = np.concatenate([mistakes.prediction_image[predicted], mistakes.reference_image[missed]])
+    # Stable: within an image predictions stay before missed references, in input order.
     order = np.argsort(image, kind="stable")
-    kind = np.concatenate([found.prediction_kind[said], found.reference_kind[lost]])
-    prediction = np.concatenate([said, np.full(len(lost), -1)])
-    reference = np.concatenate([found.partner[said], lost])
+    kind = np.concatenate([mistakes.prediction_kind[predicted], mistakes.reference_kind[missed]])
+    prediction = np.concatenate([predicted, np.full(len(missed), -1)])
+    reference = np.concatenate([mistakes.partner[predicted], missed])
     predictions = cohort.predictions(model)
     columns: dict[str, list[Any]] = {
         "model": [model] * len(order),
@@ -133,28 +134,37 @@ def _columns(cohort: Cohort, model: str, found: Mistakes) -> dict[str, list[Any]
         "kind": [WORDS[code] for code in kind[order].tolist()],
         "prediction": _rows(prediction[order]),
         "reference": _rows(reference[order]),
-        "similarity": _entries(found.similarity, prediction[order]),
-        "score": _entries(found.score, prediction[order]),
+        "similarity": _entries(mistakes.similarity, prediction[order]),
+        "score": _entries(mistakes.score, prediction[order]),
         "class": _names(cohort.classes, predictions.label, prediction[order]),
         "reference_class": _names(cohort.classes, cohort.references.label, reference[order]),
-        "mendable": _entries(found.mended, prediction[order]),
-        "ignored": _entries(found.covered, prediction[order]),
+        "mendable": _entries(mistakes.mended, prediction[order]),
+        "ignored": _entries(mistakes.covered, prediction[order]),
     }
     return columns
 
 
 def _rows(rows: NDArray[np.integer]) -> list[int | None]:
-    return [None if row < 0 else row for row in rows.tolist()]
+    """Return row numbers, None for -1."""
+    return _entries(np.arange(rows.max(initial=-1) + 1), rows)
 
 
 def _entries(values: NDArray[Any], rows: NDArray[np.integer]) -> list[Any]:
     """Return the values of some rows; None for -1 and for NaN."""
-    every = [None if value != value else value for value in values.tolist()]
-    return [None if row < 0 else every[row] for row in rows.tolist()]
+    entries: list[Any] = []
+    every = values.tolist()
+    for row in rows.tolist():
+        value = every[row] if row >= 0 else None
+        entries.append(None if value != value else value)
+    return entries
 
 
 def _names(
     classes: Sequence[str], label: NDArray[np.int32], rows: NDArray[np.integer]
 ) -> list[str | None]:
+    """Return the class names of some rows; None for -1."""
+    names: list[str | None] = []
     labels = label.tolist()
-    return [None if row < 0 else classes[labels[row]] for row in rows.tolist()]
+    for row in rows.tolist():
+        names.append(classes[labels[row]] if row >= 0 else None)
+    return names

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors that Calipers raises: one family, every member says where, what was expected, what
-came, what to do.
+"""The errors that Calipers raises: each says where, what was expected, what came.
+
+`UsageError` is about names and options, `InputError` about the contents of inputs. All other
+modules raise these two.
 """
 
 from __future__ import annotations
@@ -70,9 +72,9 @@ class InputError(CalipersError, ValueError):
         place = self.file + (f", {self.location}" if self.location else "")
         if self.field and self.field not in self.location:
             place += f" ({self.field})"
-        got = f", got {self.value}" if self.value else ""
+        value = f", got {self.value}" if self.value else ""
         hint = f"\n  hint: {self.hint}" if self.hint else ""
-        return f"{place}: expected {self.expected}{got} [{self.rule}]{hint}"
+        return f"{place}: expected {self.expected}{value} [{self.rule}]{hint}"
 
     def as_dict(self) -> dict[str, str]:
         """Return the facts for JSON output."""
@@ -111,11 +113,11 @@ class InputProblems(InputError):
         self.value = first.value
 
     def __str__(self) -> str:
-        shown = self.problems[: self.SHOWN]
+        first = self.problems[: self.SHOWN]
         lines = [f"{self.total} problems; nothing was evaluated."]
-        lines += [problem.describe() for problem in shown]
-        if self.total > len(shown):
-            lines.append(f"... and {self.total - len(shown)} more")
+        lines += [problem.describe() for problem in first]
+        if self.total > len(first):
+            lines.append(f"... and {self.total - len(first)} more")
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -135,18 +137,19 @@ def shorten(value: object) -> str:
     """Return a printable form of any value, at most 80 characters, control characters escaped."""
     if value is None:
         return ""
-    text = repr(value)
-    text = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    text = ""
+    for character in repr(value):
+        text += character if character.isprintable() else f"\\x{ord(character):02x}"
     return text if len(text) <= VALUE_LENGTH else text[: VALUE_LENGTH - 3] + "..."
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a hint that names the nearest known name, or all of them."""
-    known = list(known)
-    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.6)
+    names = list(known)
+    near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]!r}?"
-    return "known: " + ", ".join(known)
+    return "known: " + ", ".join(names)
 
 
 def _rebuild(facts: dict[str, str]) -> InputError:

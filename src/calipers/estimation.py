@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The middle of an evaluation: which evidence to collect, and the rows of estimates that come of
-it.
+"""The middle of an evaluation: which evidence to collect, and the rows of estimates that follow.
+
+`evaluate` and `grouping` call `jobs_of` before the images are read and `estimated_rows` after it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ MOST_KEPT = 256_000_000  # bytes of replicates at a time; more models go in seve
 
 
 def with_areas(cohort: Cohort, protocol: Protocol) -> Cohort:
-    """Return the cohort with the areas that size cuts shall see: declared, of boxes or masks,
-    rescaled or not.
+    """Return the cohort with the areas that size cuts look at.
+
+    They are declared, or measured on boxes or masks; rescaled if the protocol says so.
     """
     if protocol.size_from == "mask" and cohort.references.masks is None and len(cohort.references):
         raise UsageError(
-            "sizes from masks need references with masks; these have boxes: use from = 'declared' or 'box'"
+            "sizes from masks need references with masks; these have boxes: "
+            "use from = 'declared' or 'box'"
         )
     if protocol.size_from == "declared" and protocol.rescale_to is None:
         return cohort
@@ -41,13 +44,13 @@ def with_areas(cohort: Cohort, protocol: Protocol) -> Cohort:
         if len(unknown):
             name = cohort.images.ids[unknown[0]]
             raise UsageError(f"rescale_to needs the size of every image; image {name!r} has none")
+        # Areas, so the product of the two scales.
         scale = np.prod(protocol.rescale_to) / np.prod(cohort.images.size[:, :2], axis=1)
 
     def resized(table: References | Predictions) -> Any:
         area = table.area if protocol.size_from == "declared" else table.extent
-        if (
-            protocol.size_from == "mask" and table.masks is not None
-        ):  # a predicted box is a shape of its own
+        # A predicted box without a mask is a shape of its own.
+        if protocol.size_from == "mask" and table.masks is not None:
             area = table.masks.voxels.astype(np.float64)
         return replace(table, area=area * scale[table.image])
 
@@ -56,14 +59,16 @@ def with_areas(cohort: Cohort, protocol: Protocol) -> Cohort:
 
 
 def jobs_of(cohort: Cohort, metrics: Sequence[Metric[Any]]) -> dict[Key, Job]:
-    """Merge the recipes of all metrics, so that each kind of evidence is collected once per model."""
+    """Merge the recipes of all metrics, so that each evidence is collected once per model."""
     recipes: dict[tuple[Any, ...], Any] = {}
     for metric in metrics:
-        recipe = metric.recipe
-        recipes[recipe.key] = recipes[recipe.key].merge(recipe) if recipe.key in recipes else recipe
-    return {
-        (model, key): (model, recipe) for model in cohort.models for key, recipe in recipes.items()
-    }
+        key, recipe = metric.recipe.key, metric.recipe
+        recipes[key] = recipes[key].merge(recipe) if key in recipes else recipe
+    jobs: dict[Key, Job] = {}
+    for model in cohort.models:
+        for key, recipe in recipes.items():
+            jobs[model, key] = (model, recipe)
+    return jobs
 
 
 def certainty_of(protocol: Protocol, *, ci: bool) -> Certainty:
@@ -74,7 +79,7 @@ def certainty_of(protocol: Protocol, *, ci: bool) -> Certainty:
 
 
 def units_for(cohort: Cohort, protocol: Protocol) -> Units:
-    """Return what the protocol resamples in this cohort."""
+    """Return the units that the protocol resamples in this cohort."""
     return units_of(cohort.images.groups, cohort.n_images, protocol.cluster, protocol.strata)
 
 
@@ -92,29 +97,28 @@ def estimated_rows(
     """Return the rows of all models on all images, or on those of a group: metrics as in the
     protocol, pooled first.
     """
-    units, metrics, certainty = (
-        units_for(cohort, protocol),
-        protocol.compile(),
-        certainty_of(protocol, ci=ci),
-    )
-    units = units if images is None else units.take(images)
-    found: list[Row] = []
+    units = units_for(cohort, protocol)
+    metrics = protocol.compile()
+    certainty = certainty_of(protocol, ci=ci)
+    if images is not None:
+        units = units.take(images)
+    rows: list[Row] = []
     for models in _rounds(cohort, metrics, certainty):
-        cases = []
+        owners, cases = [], []
         for model in models:
-            of_model = {
-                key: table if images is None else table.take(images)
-                for (name, key), table in evidence.items()
-                if name == model
-            }
-            cases += [(metric, of_model[metric.recipe.key]) for metric in metrics]
-        tables = estimates(cases, units, certainty, progress)
-        owners = [model for model in models for _ in metrics]
-        for model, (metric, _), table in zip(owners, cases, tables):
-            found += _rows(model, metric, table if per_class else table[:1], cohort.classes, group)
+            tables = {}
+            for (name, key), table in evidence.items():
+                if name == model:
+                    tables[key] = table if images is None else table.take(images)
+            cases += [(metric, tables[metric.recipe.key]) for metric in metrics]
+            owners += [model] * len(metrics)
+        results = estimates(cases, units, certainty, progress)
+        for model, (metric, _), result in zip(owners, cases, results):
+            shown_rows = result if per_class else result[:1]
+            rows += _rows(model, metric, shown_rows, cohort.classes, group)
     order = {plan.name: k for k, plan in enumerate(protocol.metrics)}
     place = {model: k for k, model in enumerate(cohort.models)}
-    return sorted(found, key=lambda row: (place[row.model], order[row.metric]))
+    return sorted(rows, key=lambda row: (place[row.model], order[row.metric]))
 
 
 def _rounds(

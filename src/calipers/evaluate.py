@@ -7,7 +7,7 @@
 - Every metric is a function of its evidence and of one weight per image: weights 1 give the point
   estimate, random weights of the units its interval, weights 0 and 1 a group of images
   (`estimated_rows`, `grouped`).
-- What a reader of the numbers must know is said in words (`findings.warnings_of`).
+- Warnings tell a reader what limits the numbers (`findings.warnings_of`).
 """
 
 from __future__ import annotations
@@ -67,12 +67,14 @@ def evaluate(
     """
     if not isinstance(cohort, Cohort):
         raise UsageError(
-            f"evaluate takes a cohort, not {type(cohort).__name__}: make one with read or Cohort.from_arrays"
+            f"evaluate takes a cohort, not {type(cohort).__name__}: "
+            "make one with read or Cohort.from_arrays"
         )
     protocol = Protocol.load(protocol)
     if seed is not None:
         protocol = replace(protocol, seed=seed)
     by = [by] if isinstance(by, str) else by
+    # Everything that can be refused is refused before the long work begins.
     _check(cohort)
     check_groupings(cohort, by)
     sized = with_areas(cohort, protocol)

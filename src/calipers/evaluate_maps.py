@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps against labels: samples are read one after the other, and what is left of them is evaluated
-like any cohort.
+"""Evaluate maps against labels: samples are read one at a time, measured, and dropped.
 
-- `given_samples` makes of what the user gives something that loads one sample at a time.
+- `given_samples` turns what the user gives into something that loads one sample at a time.
 - If the threshold is to be found on the maps, they are read once more for it (`chosen_thresholds`).
-- Every sample is examined (`engine.samples`) and forgotten; `engine.sample_cohort` puts together
-  what is left.
+- Every sample is examined (`engine.samples`) and dropped; `engine.sample_cohort` builds a cohort
+  from the measurements.
 - `evaluate` does the rest: values, intervals, groups.
 """
 
@@ -86,37 +85,36 @@ def evaluate_maps(
     """
     protocol = Protocol.load(protocol)
     settings = protocol.maps or MapSettings()
-    given = given_samples(samples, labels=labels, normalise=normalise)
+    source = given_samples(samples, labels=labels, normalise=normalise)
     if (
-        columns := given.columns
+        columns := source.columns
     ) is not None:  # before the first sample is read; `evaluate` looks closer
         for text in [by] if isinstance(by, str) else by:
             Grouping.parse(text, columns, "samples")
-    tuning, given = given.split(settings.tuning) if settings.tuning else (given, given)
-    chosen = chosen_thresholds(tuning, settings, jobs=jobs, progress=progress)
-    plan = _Plan(settings, _named_measures(protocol), chosen, label)
-    cohort = _gathered(given, plan, jobs, progress)
+    tuning, source = source.split(settings.tuning) if settings.tuning else (source, source)
+    thresholds = chosen_thresholds(tuning, settings, jobs=jobs, progress=progress)
+    plan = _SamplesPlan(settings, _named_measures(protocol), thresholds, label)
+    cohort = _gathered(source, plan, jobs, progress)
     evaluation = evaluate(cohort, protocol, seed=seed, ci=ci, by=by, jobs=jobs, progress=progress)
-    return replace(evaluation, load_sample=given.again_one())
+    return replace(evaluation, load_sample=source.again_one())
 
 
 def _named_measures(protocol: Protocol) -> dict[str, Measure]:
     """Return what has to be measured on every map, by the name of the metric."""
-    found = [metric for metric in protocol.compile() if isinstance(metric, MapMetric)]
-    return {
-        name: measure
-        for metric in found
-        for name, measure in zip(metric.facts.names, metric.measures)
-    }
+    measures: dict[str, Measure] = {}
+    for metric in protocol.compile():
+        if isinstance(metric, MapMetric):
+            measures.update(zip(metric.facts.names, metric.measures))
+    return measures
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What is wanted of all samples."""
+class _SamplesPlan:
+    """What is measured on every sample, and at which thresholds objects are cut out."""
 
     settings: MapSettings
     names: Mapping[str, Measure]
-    chosen: Mapping[str, float] | None  # model -> threshold, where it was found on the maps
+    thresholds: Mapping[str, float] | None  # model -> threshold, where it was found on the maps
     label: str
 
     @cached_property
@@ -125,85 +123,89 @@ class _Plan:
         return tuple(dict.fromkeys(self.names.values()))
 
     def of(self, sample: Sample, *, instances: bool, keep: bool) -> MapPlan:
-        """Return what is wanted of one sample."""
-        chosen = self.chosen or {model: float(self.settings.threshold) for model in sample.maps}
-        missing = [model for model in sample.maps if model not in chosen]
+        """Return the plan of one sample."""
+        thresholds = self.thresholds
+        if not thresholds:
+            thresholds = {model: float(self.settings.threshold) for model in sample.maps}
+        missing = [model for model in sample.maps if model not in thresholds]
         if missing:
             raise InputError(
-                f"the models {', '.join(chosen)}",
+                f"the models {', '.join(thresholds)}",
                 rule="models",
                 location=sample.name,
                 value=list(sample.maps),
             )
-        return MapPlan(self.settings, self.measures, chosen, instances, keep=keep)
+        return MapPlan(self.settings, self.measures, thresholds, instances, keep=keep)
 
 
-def _gathered(given: GivenSamples, plan: _Plan, jobs: int, progress: Progress | None) -> Cohort:
-    """Examine all samples and put together what is left of them."""
-    seen: list[Examined] = []
+def _gathered(
+    source: GivenSamples, plan: _SamplesPlan, jobs: int, progress: Progress | None
+) -> Cohort:
+    """Examine all samples one after the other, and return the cohort of what was measured."""
+    examined_samples: list[Examined] = []
     maps: dict[str, Gathered] = {}
     exact = ExactScores(needed=any(measure.pooled for measure in plan.measures))
-    check, number = _Alike(), given.number
+    check, number = _Alike(), source.number
 
     def work(sample: Sample) -> Examined:
-        return examine(sample, plan.of(sample, instances=given.instances, keep=not exact.given_up))
+        return examine(sample, plan.of(sample, instances=source.instances, keep=not exact.given_up))
 
-    for done, examined in enumerate(in_order(given.loaders(), work, jobs), start=1):
+    for n_done, examined in enumerate(in_order(source.loaders(), work, jobs), start=1):
         check(examined)
-        for model, found in examined.models.items():
-            maps.setdefault(model, Gathered()).add(found)
-            if found.scores is not None:
-                exact.add(model, found.scores)
-        seen.append(replace(examined, models={}))
+        for model, measured_map in examined.models.items():
+            maps.setdefault(model, Gathered()).add(measured_map)
+            if measured_map.scores is not None:
+                exact.add(model, measured_map.scores)
+        # Without its maps a sample is small: only this much stays in memory.
+        examined_samples.append(replace(examined, models={}))
         if progress is not None and number:
-            progress(done, number)
-    _check_number(seen, given, plan.settings)
+            progress(n_done, number)
+    _check_number(examined_samples, source, plan.settings)
     values = {model: exact.values(model, plan.measures) for model in maps}
-    notes = {model: _notes(model, found, plan) for model, found in maps.items()}
-    intake = given.intake(len(seen), notes)
+    notes = {model: _notes(model, gathered, plan) for model, gathered in maps.items()}
     return cohort_of(
-        seen,
+        examined_samples,
         maps,
         values,
         plan.measures,
         label=plan.label,
         batch=plan.settings.batch,
-        intake=intake,
+        intake=source.intake(len(examined_samples), notes),
     )
 
 
-def _check_number(seen: Sequence[Examined], given: GivenSamples, settings: MapSettings) -> None:
-    """Samples are needed, and a group that is to be left out exists."""
-    if not seen:
-        value = (
-            f"all are of {settings.tuning}, to choose a threshold on" if given.left_out else "none"
-        )
+def _check_number(samples: Sequence[Examined], source: GivenSamples, settings: MapSettings) -> None:
+    """Raise if there is no sample to evaluate, or none of the group to tune on."""
+    if not samples:
+        value = "none"
+        if source.left_out:
+            value = f"all are of {settings.tuning}, to choose a threshold on"
         raise InputError("at least one sample to evaluate", rule="no-images", value=value)
-    if settings.tuning and not given.left_out:
+    if settings.tuning and not source.left_out:
         raise InputError(f"samples of the group {settings.tuning}", rule="no-images", value="none")
 
 
-def _notes(model: str, gathered: Gathered, plan: _Plan) -> tuple[str, ...]:
-    """Say what was decided on the maps of a model."""
-    found, settings = [], plan.settings
-    if plan.chosen is not None:
+def _notes(model: str, gathered: Gathered, plan: _SamplesPlan) -> tuple[str, ...]:
+    """Return notes on the threshold of a model and on small objects that were left out."""
+    notes, settings = [], plan.settings
+    if plan.thresholds is not None:
         where = f" on {settings.tuning}" if settings.tuning else ""
-        told = f"objects of {model} are voxels with a score of at least {plan.chosen[model]:.6g}"
-        if not math.isfinite(plan.chosen[model]):
-            told = f"{model} has no objects: no score above 0 can be its threshold"
-        found.append(f"{told} ({settings.threshold}{where})")
+        threshold = plan.thresholds[model]
+        text = f"objects of {model} are voxels with a score of at least {threshold:.6g}"
+        if not math.isfinite(threshold):
+            text = f"{model} has no objects: no score above 0 can be its threshold"
+        notes.append(f"{text} ({settings.threshold}{where})")
     small = sum(objects.small for objects in gathered.objects)
     if small:
-        found.append(
-            f"{small} predicted objects of {model} of fewer than {settings.least} voxels were left out"
+        notes.append(
+            f"{small} predicted objects of {model} of fewer than {settings.least} voxels "
+            "were left out"
         )
-    return tuple(found)
+    return tuple(notes)
 
 
 class _Alike:
-    """Samples of one evaluation have the same models and the same number of axes, and names that
-    differ.
-    """
+    """Raise unless samples share models and number of axes, and have names that differ."""
 
     def __init__(self) -> None:
         self.first: Examined | None = None

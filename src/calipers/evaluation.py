@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of an evaluation: rows of estimates, with the evidence that they rest on."""
+"""The result of an evaluation: rows of estimates, with the evidence behind them.
+
+`calipers.evaluate` makes it; comparison, ranking, groups, figures, page and folder start from it.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,7 @@ class Evaluation(RowsDocument):
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader of the numbers must know; looked for when first asked."""
+        """Warnings for readers of the numbers; computed on first access."""
         return (
             *warnings_of(self.cohort, self.protocol, self.evidence),
             *interval_warnings(self.rows, ci=self.ci),
@@ -81,17 +84,16 @@ class Evaluation(RowsDocument):
 
     @property
     def statistics(self) -> dict[str, Any]:
-        """How sure the numbers are and for whom they speak: unit, method, and what stands beside
-        each interval.
-        """
+        """Unit, method, level and seed of the intervals, and what they generalise to."""
         units, p = self._units, self.protocol
+        replicates = p.replicates if self.ci else 0
         return {
             "unit": units.name,
             "n_units": units.number,
             "generalises_to": units.generalises_to(),
-            "interval": p.interval if self.ci and p.replicates else None,
+            "interval": p.interval if replicates else None,
             "level": p.level,
-            "replicates": p.replicates if self.ci else 0,
+            "replicates": replicates,
             "seed": p.seed,
         }
 
@@ -126,8 +128,9 @@ class Evaluation(RowsDocument):
         return tuple(plan.name for plan in self.protocol.metrics)
 
     def __repr__(self) -> str:
-        shown = f"{len(self.metrics)} metrics, {len(self.cohort.classes)} classes, {self.cohort.n_images} images"
-        return f"<Evaluation of {', '.join(self.models)} under {self.protocol.name}: {shown}>"
+        size = f"{len(self.metrics)} metrics, {len(self.cohort.classes)} classes"
+        head = f"Evaluation of {', '.join(self.models)} under {self.protocol.name}"
+        return f"<{head}: {size}, {self.cohort.n_images} images>"
 
     def _repr_html_(self) -> str:
         from calipers.report.small import of_evaluation
@@ -137,8 +140,8 @@ class Evaluation(RowsDocument):
     @cached_property
     def metrics_per_class(self) -> tuple[str, ...]:
         """The metrics that have values per class: all whose matching looks at classes."""
-        found = {row.metric for row in self.rows if row.label is not None}
-        return tuple(metric for metric in self.metrics if metric in found)
+        with_classes = {row.metric for row in self.rows if row.label is not None}
+        return tuple(metric for metric in self.metrics if metric in with_classes)
 
     def __getitem__(self, key: str | tuple[str, str]) -> Estimate:
         """Return the pooled estimate: ``ev["AP"]`` with one model, ``ev["ours", "AP"]`` with
@@ -163,33 +166,36 @@ class Evaluation(RowsDocument):
             if len(self.models) != 1:
                 raise UsageError(f"several models: say which, one of {', '.join(self.models)}")
             model = self.models[0]
-        for what, name, known in (
-            ("model", model, self.models),
-            ("metric", metric, self.metrics),
-            ("class", label, (None, *self.cohort.classes)),
-        ):
-            if name not in known:
-                raise UsageError(
-                    f"no {what} {name!r}; {did_you_mean(str(name), [n for n in known if n])}"
-                )
-        found = self._estimates.get((model, metric, label, frozenset(group.items())))
-        if found is not None:
-            return found
+        choices = [("model", model, self.models), ("metric", metric, self.metrics)]
+        if label is not None:
+            choices.append(("class", label, self.cohort.classes))
+        for what, name, names in choices:
+            if name not in names:
+                raise UsageError(f"no {what} {name!r}; {did_you_mean(str(name), names)}")
+        estimate = self._estimates.get((model, metric, label, frozenset(group.items())))
+        if estimate is not None:
+            return estimate
         if label is not None and metric not in self.metrics_per_class:
             raise UsageError(f"{metric!r} has no values per class: its matching ignores classes")
         raise UsageError(f"no group {group} in this evaluation")
 
     @cached_property
     def _estimates(self) -> dict[tuple[Any, ...], Estimate]:
-        return {
-            (row.model, row.metric, row.label, frozenset((row.group or {}).items())): row.estimate
-            for row in self.rows
-        }
+        estimates = {}
+        for row in self.rows:
+            group = frozenset((row.group or {}).items())
+            estimates[row.model, row.metric, row.label, group] = row.estimate
+        return estimates
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON document of the contract ``calipers.evaluation/1``."""
         from calipers import __version__
 
+        each = []
+        for row in self.each:
+            value = number(row.estimate.value)
+            entry = {"model": row.model, "metric": row.metric, "value": value}
+            each.append({**(row.group or {}), **entry})
         return {
             "schema": SCHEMA,
             "calipers": __version__,
@@ -199,17 +205,9 @@ class Evaluation(RowsDocument):
             "warnings": list(self.warnings),
             "statistics": {
                 **self.statistics,
-                "beside": [beside(row.estimate) for row in self.rows] if self.ci else [],
+                "beside": [beside(row.estimate) for row in self.rows if self.ci],
                 "groups": [summary.as_dict() for summary in self.groups],
-                "each": [
-                    {
-                        **(row.group or {}),
-                        "model": row.model,
-                        "metric": row.metric,
-                        "value": number(row.estimate.value),
-                    }
-                    for row in self.each
-                ],
+                "each": each,
             },
         }
 
@@ -218,13 +216,16 @@ class Evaluation(RowsDocument):
         defined.
         """
         several = len(self.models) > 1
-        found = {}
+        values = {}
         for row in self.rows:
-            parts = [row.model] if several else []
-            parts += [row.metric] if row.label is None else [row.metric, row.label]
+            parts = [row.metric]
+            if several:
+                parts.insert(0, row.model)
+            if row.label is not None:
+                parts.append(row.label)
             if row.group is None and row.estimate.value == row.estimate.value:
-                found[prefix + "/".join(parts)] = row.estimate.value
-        return found
+                values[prefix + "/".join(parts)] = row.estimate.value
+        return values
 
     def compare(
         self,
@@ -268,7 +269,8 @@ class Evaluation(RowsDocument):
         --------
         >>> import calipers as cal
         >>> ev = cal.evaluate(cal.demo_cohort(), "overview")
-        >>> ev.compare("mislabels", "overpredicts", metrics=["sensitivity@0.5"]).get("sensitivity@0.5").verdict
+        >>> comparison = ev.compare("mislabels", "overpredicts", metrics=["sensitivity@0.5"])
+        >>> comparison.get("sensitivity@0.5").verdict
         'b_better'
         """
         from calipers.comparing import compare
@@ -373,12 +375,9 @@ class Evaluation(RowsDocument):
         """
         from calipers.results.requirements import Requirements, check
 
-        demanded = (
-            requirements
-            if isinstance(requirements, Requirements)
-            else Requirements.load(requirements)
-        )
-        return check([row.as_dict() for row in self.rows], demanded)
+        if not isinstance(requirements, Requirements):
+            requirements = Requirements.load(requirements)
+        return check([row.as_dict() for row in self.rows], requirements)
 
     def figure(self, name: str, **choices: Any) -> Figure:
         """Return a figure as data: its finding, its axes and, by its ``table()``, its numbers;
@@ -442,14 +441,14 @@ class Evaluation(RowsDocument):
         from calipers.report import context_of, write_page
 
         folder = None if images is None else Path(images)
-        told = {
+        options = {
             "pictures": pictures,
             "redact": redact,
             "multiverse": multiverse,
             "stability": stability,
         }
         context = context_of(
-            self, images=folder, monitor=monitor, command=command, step=step, **told
+            self, images=folder, monitor=monitor, command=command, step=step, **options
         )
         return write_page(context, Path(path), step)
 
@@ -492,13 +491,16 @@ class Evaluation(RowsDocument):
 
         of_page = {"images": images, "redact": redact, "pictures": pictures, "step": step}
         of_page |= {"multiverse": multiverse, "stability": stability}
-        kept = (
-            self
-            if redact or not pictures
-            else self._with_slices(None if images is None else Path(images))
-        )
+        evaluation = self
+        if pictures and not redact:
+            evaluation = self._with_slices(None if images is None else Path(images))
         return save(
-            kept, Path(folder), force=force, command=command, started=started, pictures=of_page
+            evaluation,
+            Path(folder),
+            force=force,
+            command=command,
+            started=started,
+            pictures=of_page,
         )
 
     def _with_slices(self, images: Path | None) -> Evaluation:
@@ -511,9 +513,7 @@ class Evaluation(RowsDocument):
 
 
 def beside(estimate: Estimate) -> dict[str, Any]:
-    """Return what stands beside an interval, for JSON: the percentile interval, Monte-Carlo error
-    and flags.
-    """
+    """Return the facts beside an interval: percentile interval, Monte-Carlo error, flags."""
     return {
         "percentile": [number(value) for value in estimate.percentile],
         "mc_error": [number(value) for value in estimate.mc_error],

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples as users give them: pairs, mappings, samples in memory, or files that are read when their
-turn comes.
+"""Samples as users give them: pairs, mappings, samples in memory, or files that are read on demand.
+
+`evaluate_maps` calls `given_samples` and reads from the result one checked `Sample` at a time.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class GivenSamples:
     entries: Iterable[Any]
     labels: str | Sequence[int]  # meaning of the label values, or the values that count
     normalise: str
-    kept: Callable[[Mapping[str, Any]], bool] = _everything
+    selects: Callable[[Mapping[str, Any]], bool] = _everything
     left_out: list[int] = field(
         default_factory=list
     )  # entries that `loaders` came by and that are not kept
@@ -51,18 +52,20 @@ class GivenSamples:
         """How many samples are kept, 0 if only reading them tells."""
         if not isinstance(self.entries, Sequence):
             return 0
-        if (
-            self.kept is _everything
-        ):  # an entry may be made on the spot: none is looked at for its number
+        # An entry may be made on the spot: none is looked at only for the number.
+        if self.selects is _everything:
             return len(self.entries)
-        return sum(self.kept(_groups(entry)) for entry in self.entries)
+        return sum(self.selects(_groups(entry)) for entry in self.entries)
 
     @property
     def columns(self) -> tuple[str, ...] | None:
         """The names of the groups, None where entries have to be made to know them."""
         if not isinstance(self.entries, list | tuple) and not hasattr(self.entries, "intake"):
             return None
-        return tuple(dict.fromkeys(name for entry in self.entries for name in _groups(entry)))
+        names: dict[str, None] = {}
+        for entry in self.entries:
+            names.update(dict.fromkeys(_groups(entry)))
+        return tuple(names)
 
     @property
     def again(self) -> bool:
@@ -76,8 +79,8 @@ class GivenSamples:
         def inside(groups: Mapping[str, Any]) -> bool:
             return str(groups.get(name, "")) == value
 
-        outside = replace(self, kept=lambda groups: not inside(groups), left_out=[])
-        return replace(self, kept=inside, left_out=[]), outside
+        outside = replace(self, selects=lambda groups: not inside(groups), left_out=[])
+        return replace(self, selects=inside, left_out=[]), outside
 
     def loaders(self) -> Iterator[Callable[[], Sample]]:
         """Yield functions that load one sample each, checked."""
@@ -86,44 +89,45 @@ class GivenSamples:
         numbers = count()
         for entry in self.entries:
             k = next(numbers)
-            if self.kept(_groups(entry)):
+            if self.selects(_groups(entry)):
                 yield partial(self._load, entry, k)
             else:
                 self.left_out.append(k)
             del entry
 
     def again_one(self) -> Callable[[int], Sample] | None:
-        """Return what loads the k-th of the samples that are kept once more, for pictures; None for
-        an iterator.
+        """Return a function that loads the k-th selected sample again, for pictures.
+
+        None for an iterator, which can be read only once.
         """
         if not isinstance(self.entries, Sequence):
             return None
         entries = self.entries
 
         @cache
-        def kept() -> list[int]:  # only when it is needed: entries may be made on the spot
-            return [k for k, entry in enumerate(entries) if self.kept(_groups(entry))]
+        def selected_rows() -> list[int]:  # only when it is needed: entries may be made on the spot
+            return [k for k, entry in enumerate(entries) if self.selects(_groups(entry))]
 
-        return lambda number: self._load(entries[kept()[number]], kept()[number])
+        return lambda number: self._load(entries[selected_rows()[number]], selected_rows()[number])
 
     def _load(self, entry: Any, k: int) -> Sample:
         if hasattr(entry, "load"):  # files: see `calipers.readers.volumes`
             sample: Sample = entry.load(label_values=self.labels, normalise=self.normalise)
             return sample
         sample, where = _sample(entry, k)
-        found = as_labels(sample.labels, self.labels, file=f"{where} labels")
+        labels = as_labels(sample.labels, self.labels, file=f"{where} labels")
         maps = {}
         for model, scores in sample.maps.items():
-            if scores.shape != found.shape:
+            if scores.shape != labels.shape:
                 raise InputError(
-                    f"a map of the shape of its labels, {found.shape}",
+                    f"a map of the shape of its labels, {labels.shape}",
                     rule="shape-mismatch",
                     location=f"{where} map of {model}",
                     value=scores.shape,
                     hint="nothing is resized or transposed; arrays are [z, ]y, x",
                 )
             maps[model] = as_map(scores, self.normalise, file=f"{where} map of {model}")
-        return replace(sample, labels=found, maps=maps)
+        return replace(sample, labels=labels, maps=maps)
 
     def intake(self, number: int, notes: Mapping[str, tuple[str, ...]]) -> Intake:
         """Return the account of what was read; ``notes`` are those of every model."""
@@ -132,23 +136,19 @@ class GivenSamples:
             return account
         aside = {"tuning": len(self.left_out)} if self.left_out else {}
         counts = (number + len(self.left_out), number, aside)
-        roles = {
-            "references": (),
-            **{f"predictions of {model}": told for model, told in notes.items()},
-        }
-        return Intake(
-            tuple(
-                FileIntake("<arrays>", role, "arrays", *counts, notes=told)
-                for role, told in roles.items()
-            )
-        )
+        files = [FileIntake("<arrays>", "references", "arrays", *counts, notes=())]
+        for model, notes_of_model in notes.items():
+            role = f"predictions of {model}"
+            files.append(FileIntake("<arrays>", role, "arrays", *counts, notes=notes_of_model))
+        return Intake(tuple(files))
 
 
 def given_samples(
     samples: Iterable[Any], *, labels: str | Sequence[int], normalise: str
 ) -> GivenSamples:
     """Check the choices and wrap what was given; no sample is looked at yet."""
-    if labels not in MEANINGS if isinstance(labels, str) else not _whole_numbers(labels):
+    valid = labels in MEANINGS if isinstance(labels, str) else _whole_numbers(labels)
+    if not valid:
         raise UsageError(
             f"labels is one of {', '.join(MEANINGS)}, or the values that count; not {labels!r}"
         )
@@ -164,17 +164,19 @@ def given_samples(
 
 
 def _whole_numbers(labels: Any) -> bool:
-    found = list(labels) if isinstance(labels, Iterable) else []
-    return bool(found) and all(
-        isinstance(n, int | np.integer) and not isinstance(n, bool) for n in found
-    )
+    """Return whether these are one or more whole numbers."""
+    values = list(labels) if isinstance(labels, Iterable) else []
+    for value in values:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool):
+            return False
+    return bool(values)
 
 
 def _groups(entry: Any) -> Mapping[str, Any]:
     if isinstance(entry, Mapping):
         return {key: value for key, value in entry.items() if key not in OWN}
-    found: Mapping[str, Any] = getattr(entry, "groups", {})
-    return found
+    groups: Mapping[str, Any] = getattr(entry, "groups", {})
+    return groups
 
 
 def _sample(entry: Any, k: int) -> tuple[Sample, str]:
@@ -196,6 +198,7 @@ def _sample(entry: Any, k: int) -> tuple[Sample, str]:
 
 
 def _from_mapping(entry: Mapping[str, Any], k: int, where: str) -> Sample:
+    """Return the sample of a mapping with ``labels`` and ``map`` or ``maps``."""
     maps = entry.get("maps", {MODEL: entry["map"]} if "map" in entry else None)
     if (
         "labels" not in entry
@@ -205,42 +208,44 @@ def _from_mapping(entry: Mapping[str, Any], k: int, where: str) -> Sample:
     ):
         expected = "the keys 'labels' and 'map' (or 'maps', a mapping from model to map)"
         raise InputError(expected, rule="missing-key", location=where, value=list(entry))
-    found = _array(entry["labels"], where)
+    labels = _array(entry["labels"], where)
+    scores = {str(model): _array(values, where) for model, values in maps.items()}
+    image = entry.get("image")
     return Sample(
         name=str(entry.get("name", k)),
-        labels=found,
-        maps={str(model): _array(scores, where) for model, scores in maps.items()},
-        spacing=_spacing(entry.get("spacing"), found.ndim, where),
+        labels=labels,
+        maps=scores,
+        spacing=_spacing(entry.get("spacing"), labels.ndim, where),
         groups=_groups(entry),
-        image=None if entry.get("image") is None else _array(entry["image"], where),
+        image=None if image is None else _array(image, where),
     )
 
 
-def _spacing(given: Any, dimensions: int, where: str) -> tuple[float, ...] | None:
-    if given is None:
+def _spacing(spacing: Any, dimensions: int, where: str) -> tuple[float, ...] | None:
+    if spacing is None:
         return None
     try:
-        found = tuple(float(side) for side in given)
+        sides = tuple(float(side) for side in spacing)
     except (TypeError, ValueError):
-        found = ()
-    if len(found) != dimensions or not all(side > 0 and math.isfinite(side) for side in found):
+        sides = ()
+    if len(sides) != dimensions or not all(side > 0 and math.isfinite(side) for side in sides):
         expected = f"{dimensions} positive numbers, mm along x, y[, z]"
-        raise InputError(expected, rule="spacing", location=where, value=given)
-    return found
+        raise InputError(expected, rule="spacing", location=where, value=spacing)
+    return sides
 
 
-def _array(given: Any, where: str) -> NDArray[Any]:
+def _array(values: Any, where: str) -> NDArray[Any]:
     try:
-        found = np.asarray(given)
+        array = np.asarray(values)
     except ValueError:  # rows of different lengths
         raise InputError(
-            "an array with 2 or 3 axes", rule="type", location=where, value=type(given).__name__
+            "an array with 2 or 3 axes", rule="type", location=where, value=type(values).__name__
         ) from None
-    if found.ndim not in (2, 3) or not found.size:
+    if array.ndim not in (2, 3) or not array.size:
         raise InputError(
             "an array with 2 or 3 axes, [z, ]y, x",
             rule="volume-shape",
             location=where,
-            value=found.shape,
+            value=array.shape,
         )
-    return found
+    return array

@@ -24,7 +24,6 @@ from calipers.engine import collect
 from calipers.errors import UsageError, did_you_mean
 from calipers.estimation import estimated_rows, jobs_of, with_areas
 from calipers.evaluation import Evaluation
-from calipers.metrics.contract import MetricPlan
 from calipers.protocol import Protocol
 from calipers.results import Row
 from calipers.results.groups import GroupedRows, GroupSummary
@@ -56,7 +55,7 @@ class Grouping:
     per_class: bool
 
     @classmethod
-    def parse(cls, text: str, known: Collection[str], holders: str = "images") -> Grouping:
+    def parse(cls, text: str, names: Collection[str], holders: str = "images") -> Grouping:
         """Return the grouping that is written as ``centre,age=40:60,class``; ``known`` are the
         columns that exist.
         """
@@ -66,8 +65,8 @@ class Grouping:
             if name == "class" and not sign:
                 per_class = True
                 continue
-            if name != "size" and name not in known:
-                nearest = did_you_mean(name, ["size", "class", *known])
+            if name != "size" and name not in names:
+                nearest = did_you_mean(name, ["size", "class", *names])
                 raise UsageError(f"by: the {holders} have no column {name!r}; {nearest}")
             if name in columns:
                 raise UsageError(f"by: {name!r} is named twice in {text!r}")
@@ -81,27 +80,22 @@ def grouped(
     evaluation: Evaluation, by: Sequence[str], progress: Progress | None = None
 ) -> Evaluation:
     """Return the evaluation with the rows of all groups behind its own, and their summaries."""
-    rows, summaries, groupings = (
-        list(evaluation.rows),
-        list(evaluation.groups),
-        list(evaluation.groupings),
-    )
-    known = {summary.by for summary in summaries}
+    rows = list(evaluation.rows)
+    summaries = list(evaluation.groups)
+    groupings = list(evaluation.groupings)
+    present = {summary.by for summary in summaries}
     for text in dict.fromkeys(canonical(entry) for entry in by):
         grouping = Grouping.parse(text, evaluation.cohort.images.groups)
-        if text in known:
+        if text in present:
             continue
-        if not grouping.columns:  # the classes are the groups, and their rows are there
-            own = [
-                replace(row, label=None)
-                for row in evaluation.rows
-                if row.label is not None and row.group is None
-            ]
-            summaries += _summaries(own, text)
+        if not grouping.columns:
+            # By class alone: the rows of the classes are there already.
+            own = [row for row in evaluation.rows if row.label is not None and row.group is None]
+            summaries += _summaries([replace(row, label=None) for row in own], text)
             continue
-        found = _rows(evaluation, grouping, progress)
-        groupings.append(GroupedRows(text, found, tuple(_summaries(found, text))))
-        rows += found
+        group_rows = _rows(evaluation, grouping, progress)
+        groupings.append(GroupedRows(text, group_rows, tuple(_summaries(group_rows, text))))
+        rows += group_rows
         summaries += groupings[-1].summaries
     return replace(
         evaluation, rows=tuple(rows), groups=tuple(summaries), groupings=tuple(groupings)
@@ -112,36 +106,34 @@ def _rows(evaluation: Evaluation, grouping: Grouping, progress: Progress | None)
     """Return the rows of all groups, by model, then metric."""
     place = {metric: k for k, metric in enumerate(evaluation.metrics)}
     models = {model: k for k, model in enumerate(evaluation.models)}
-    found = [
-        row
-        for protocol, evidence, groups in _strata(evaluation, grouping, progress)
-        for group in groups
-        for row in estimated_rows(
-            evaluation.cohort,
-            protocol,
-            evidence,
-            ci=evaluation.ci,
-            images=group.images,
-            group=group.values,
-            per_class=grouping.per_class,
-            progress=progress,
-        )
-    ]
-    return tuple(sorted(found, key=lambda row: (models[row.model], place[row.metric])))
+    rows: list[Row] = []
+    for protocol, evidence, groups in _strata(evaluation, grouping, progress):
+        for group in groups:
+            rows += estimated_rows(
+                evaluation.cohort,
+                protocol,
+                evidence,
+                ci=evaluation.ci,
+                images=group.images,
+                group=group.values,
+                per_class=grouping.per_class,
+                progress=progress,
+            )
+    return tuple(sorted(rows, key=lambda row: (models[row.model], place[row.metric])))
 
 
 def canonical(text: str) -> str:
-    """Return a grouping without blanks and repetitions of ``class``, so that equal ones are written
-    in one way.
-    """
-    names = [entry.strip() for entry in text.split(",")]
-    return ",".join(
-        name for k, name in enumerate(names) if name != "class" or "class" not in names[:k]
-    )
+    """Return a grouping in its one spelling: without blanks and repetitions of ``class``."""
+    names: list[str] = []
+    for entry in text.split(","):
+        name = entry.strip()
+        if name != "class" or "class" not in names:
+            names.append(name)
+    return ",".join(names)
 
 
 def check_groupings(cohort: Cohort, by: Sequence[str]) -> None:
-    """Raise for a grouping that cannot be, before any work is done."""
+    """Raise for an impossible grouping, before any work is done."""
     for text in by:
         _image_groups(cohort, Grouping.parse(text, cohort.images.groups), None)
 
@@ -158,6 +150,7 @@ def _strata(
         return
     for name, size in _sizes(protocol, grouping.cuts.get("size")).items():
         narrowed = _narrowed(protocol, name, size)
+        # Objects outside the range are ignored, so fates change: the evidence is collected anew.
         sized = with_areas(cohort, narrowed)
         evidence = collect(sized, jobs_of(sized, narrowed.compile()), progress=progress)
         yield narrowed, evidence, _image_groups(cohort, grouping, name)
@@ -165,33 +158,28 @@ def _strata(
 
 def _image_groups(cohort: Cohort, grouping: Grouping, size: str | None) -> list[Group]:
     """Return the groups of images, in the order of their values; empty ones do not exist."""
-    axes = []
+    axes: list[list[tuple[str, str, NDArray[np.bool_]]]] = []
     for name in grouping.columns:
         if name == "size":
             axes.append([(name, str(size), np.ones(cohort.n_images, np.bool_))])
         else:
-            axes.append(
-                [
-                    (name, value, here)
-                    for value, here in _values(cohort, name, grouping.cuts.get(name))
-                ]
-            )
+            values = _values(cohort, name, grouping.cuts.get(name))
+            axes.append([(name, value, here) for value, here in values])
     if math.prod(len(axis) for axis in axes) > MOST_GROUPS:
         most = max(axes, key=len)
         hint = f"bin a numeric column with {most[0][0]}=40:60"
         raise UsageError(
             f"by {','.join(grouping.columns)} makes more than {MOST_GROUPS} groups; {hint}"
         )
-    found = []
+    groups = []
     for cell in product(*axes):
-        inside = np.logical_and.reduce(
-            [np.ones(cohort.n_images, np.bool_), *(here for _, _, here in cell)]
-        )
+        inside = np.ones(cohort.n_images, np.bool_)
+        for _, _, here in cell:
+            inside &= here
         if inside.any():
-            found.append(
-                Group({name: value for name, value, _ in cell}, np.flatnonzero(inside), size)
-            )
-    return found
+            values_of_group = {name: value for name, value, _ in cell}
+            groups.append(Group(values_of_group, np.flatnonzero(inside), size))
+    return groups
 
 
 def _values(
@@ -200,31 +188,35 @@ def _values(
     """Return the values of a column, or its bins, each with the images that have it."""
     column = cohort.group(name)
     if cuts is None:
-        missing = np.asarray(
-            column != column
-        )  # NaN of a numeric column; it equals nothing, not even itself
-        found = [(str(value), column == value) for value in np.unique(column[~missing]).tolist()]
-        return [*found, *([(UNKNOWN, missing)] if missing.any() else [])]
+        missing = np.asarray(column != column)  # NaN of a numeric column
+        values = [(str(value), column == value) for value in np.unique(column[~missing]).tolist()]
+    else:
+        numbers = _column_numbers(column, name)
+        missing, place = np.isnan(numbers), np.searchsorted(cuts, numbers, side="right")
+        names = [_range_name(low, high) for low, high in pairwise((-math.inf, *cuts, math.inf))]
+        values = [(bin_name, (place == k) & ~missing) for k, bin_name in enumerate(names)]
+    if missing.any():
+        values.append((UNKNOWN, missing))
+    return values
+
+
+def _column_numbers(column: NDArray[Any], name: str) -> NDArray[np.float64]:
+    """Return a column as numbers, NaN where it is blank; other text is an error."""
     try:
-        blank = column == "" if column.dtype.kind in "UO" else np.zeros(len(column), np.bool_)
-        numbers = (
-            np.where(blank, "nan", column).astype(np.float64)
-            if blank.any()
-            else column.astype(np.float64)
-        )
+        if column.dtype.kind in "UO" and (column == "").any():
+            column = np.where(column == "", "nan", column)
+        return column.astype(np.float64)
     except ValueError:
-        bad = next(str(value) for value in column.tolist() if value != "" and not _is_number(value))
-        raise UsageError(f"by {name}=...: bins need numbers, but the column has {bad!r}") from None
-    missing, place = np.isnan(numbers), np.searchsorted(cuts, numbers, side="right")
-    names = [_range_name(low, high) for low, high in pairwise((-math.inf, *cuts, math.inf))]
-    found = [(bin_name, (place == k) & ~missing) for k, bin_name in enumerate(names)]
-    return [*found, *([(UNKNOWN, missing)] if missing.any() else [])]
+        texts = [str(value) for value in column.tolist() if value != "" and not _is_number(value)]
+        raise UsageError(
+            f"by {name}=...: bins need numbers, but the column has {texts[0]!r}"
+        ) from None
 
 
 def _sizes(protocol: Protocol, cuts: tuple[float, ...] | None) -> dict[str, tuple[float, float]]:
     """Return the ranges of areas: those that are cut out, else the protocol's, else COCO's."""
     if cuts is None:
-        own = {name: size for name, size in protocol.sizes.items() if not _whole(size)}
+        own = {name: size for name, size in protocol.sizes.items() if not _is_every_size(size)}
         return own or COCO_SIZES
     ranges = list(pairwise((0.0, *cuts, math.inf)))
     names = SIZE_NAMES.get(len(ranges)) or tuple(f"{low:g} to {high:g}" for low, high in ranges)
@@ -232,25 +224,22 @@ def _sizes(protocol: Protocol, cuts: tuple[float, ...] | None) -> dict[str, tupl
 
 
 def _narrowed(protocol: Protocol, name: str, size: tuple[float, float]) -> Protocol:
-    """Return the protocol with all metrics that look at every size looking at one range only."""
-
-    def every_size(plan: MetricPlan) -> bool:
-        return not registry.own_matching(plan.kind) and (
-            "size" not in plan.options or _whole(protocol.sizes[plan.options["size"]])
-        )
-
-    kept = tuple(
-        replace(p, options={**p.options, "size": name}) for p in protocol.metrics if every_size(p)
-    )
-    if not kept:
+    """Return the protocol in which all metrics that look at every size look at one range only."""
+    plans = []
+    for plan in protocol.metrics:
+        if registry.own_matching(plan.kind):
+            continue
+        if "size" not in plan.options or _is_every_size(protocol.sizes[plan.options["size"]]):
+            plans.append(replace(plan, options={**plan.options, "size": name}))
+    if not plans:
         raise UsageError(f"by size: no metric of protocol {protocol.name!r} looks at all sizes")
-    headline = tuple(
-        metric for metric in protocol.headline if metric in {plan.name for plan in kept}
-    )
-    return replace(protocol, sizes={**protocol.sizes, name: size}, metrics=kept, headline=headline)
+    names = {plan.name for plan in plans}
+    headline = tuple(metric for metric in protocol.headline if metric in names)
+    sizes = {**protocol.sizes, name: size}
+    return replace(protocol, sizes=sizes, metrics=tuple(plans), headline=headline)
 
 
-def _whole(size: tuple[float, float]) -> bool:
+def _is_every_size(size: tuple[float, float]) -> bool:
     return size[0] <= 0 and size[1] >= EVERY_SIZE
 
 
@@ -263,6 +252,8 @@ def _summaries(rows: Sequence[Row], by: str) -> Iterator[GroupSummary]:
         cells.setdefault((row.model, row.metric, row.label), []).append(row)
     for (model, metric, label), members in cells.items():
         values = [row.estimate.value for row in members if row.estimate.value == row.estimate.value]
+        mean = float(np.mean(values)) if values else math.nan
+        sd = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
         yield GroupSummary(
             by=by,
             model=model,
@@ -270,8 +261,8 @@ def _summaries(rows: Sequence[Row], by: str) -> Iterator[GroupSummary]:
             label=label,
             n_groups=len(members),
             n_defined=len(values),
-            mean=float(np.mean(values)) if values else math.nan,
-            sd=float(np.std(values, ddof=1)) if len(values) > 1 else math.nan,
+            mean=mean,
+            sd=sd,
             lowest=min(values, default=math.nan),
             highest=max(values, default=math.nan),
         )

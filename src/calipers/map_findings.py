@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a reader of numbers on maps must know: what was left out of means, what rests on bins, and
-what misleads.
+"""Warnings about maps: samples without a value, values counted in bins, constant and faint maps.
+
+`findings.warnings_of` calls `map_warnings`; the page calls `bounds_of`.
 """
 
 from __future__ import annotations
@@ -35,17 +36,15 @@ def map_warnings(
     """Yield the warnings of an evaluation of maps; none without maps."""
     if not cohort.maps:
         return
-    named = {
-        name: m
-        for metric in metrics
-        if isinstance(metric, MapMetric)
-        for name, m in measures_of(metric).items()
-    }
-    yield from _undefined(cohort, protocol, named)
+    measures: dict[str, Measure] = {}
+    for metric in metrics:
+        if isinstance(metric, MapMetric):
+            measures.update(measures_of(metric))
+    yield from _undefined(cohort, protocol, measures)
     for model, maps in cohort.maps.items():
-        yield from _binned(model, maps, named)
+        yield from _binned(model, maps, measures)
         yield from _constant(model, maps.histograms)
-        yield from _faint(model, maps.histograms, named)
+        yield from _faint(model, maps.histograms, measures)
 
 
 def measures_of(metric: MapMetric) -> dict[str, Measure]:
@@ -53,26 +52,27 @@ def measures_of(metric: MapMetric) -> dict[str, Measure]:
     return dict(zip(metric.facts.names, metric.measures))
 
 
-def _undefined(cohort: Cohort, protocol: Protocol, named: Mapping[str, Measure]) -> Iterator[str]:
-    """Say how many samples or slices have no value, once for all metrics of which it is the same
-    number.
-    """
+def _undefined(
+    cohort: Cohort, protocol: Protocol, measures: Mapping[str, Measure]
+) -> Iterator[str]:
+    """Yield how many samples or slices have no value, once for all metrics with that number."""
     maps = next(iter(cohort.maps.values()))  # the references are the same for all models
-    told: dict[tuple[str, int, int], list[str]] = {}
-    for name, measure in named.items():
+    missing: dict[tuple[str, int, int], list[str]] = {}
+    for name, measure in measures.items():
         if measure.level in ("sample", "slice"):
-            total = (
-                cohort.n_images if measure.level == "sample" else number_of_slices(cohort, protocol)
-            )
+            total = cohort.n_images
+            if measure.level == "slice":
+                total = number_of_slices(cohort, protocol)
             defined = int(maps.sums[measure.key][:, 1].sum())
             if defined < total:
-                told.setdefault((measure.level, defined, total), []).append(name)
-    for (level, defined, total), names in told.items():
-        left = total - defined
+                missing.setdefault((measure.level, defined, total), []).append(name)
+    for (level, defined, total), names in missing.items():
+        n_missing = total - defined
         rest = f"the mean is over the other {defined}" if defined else "there is no mean"
         have = f"{level}s have" if total != 1 else f"{level} has"
-        healthy = level == "slice" or left == int((maps.references == 0).sum())
-        yield f"{', '.join(names)}: {left} of {total} {have} {'no references and ' if healthy else ''}no value; {rest}."
+        healthy = level == "slice" or n_missing == int((maps.references == 0).sum())
+        lack = "no references and no value" if healthy else "no value"
+        yield f"{', '.join(names)}: {n_missing} of {total} {have} {lack}; {rest}."
 
 
 def number_of_slices(cohort: Cohort, protocol: Protocol) -> int:
@@ -87,44 +87,53 @@ def bounds_of(maps: Maps) -> dict[str, tuple[float, float]]:
     """Return between which values AP and AUROC of all voxels lie; nothing where they are exact."""
     if maps.exact_values or not len(maps.histograms.bin):
         return {}
-    counted = Tables(maps.histograms).pooled(np.ones((1, maps.n_images), np.int64), maps.references)
-    found = voxel_histograms.bounds(counted.positives[0], counted.negatives[0], counted.inexact)
-    return {"AP": found.ap, "AUROC": found.auroc}
+    pooled = Tables(maps.histograms).pooled(np.ones((1, maps.n_images), np.int64), maps.references)
+    bounds = voxel_histograms.bounds(pooled.positives[0], pooled.negatives[0], pooled.inexact)
+    return {"AP": bounds.ap, "AUROC": bounds.auroc}
 
 
-def _binned(model: str, maps: Maps, named: Mapping[str, Measure]) -> Iterator[str]:
+def _binned(model: str, maps: Maps, measures: Mapping[str, Measure]) -> Iterator[str]:
+    """Yield the metrics that are counted in bins, with bounds of the exact value."""
     bounds = bounds_of(maps)
-    for name, measure in named.items():
+    for name, measure in measures.items():
         low, high = bounds.get(measure.quantity, (0.0, 0.0)) if measure.pooled else (0.0, 0.0)
         if high - low > EXACT:
-            yield f"{name} of {model} is counted in bins: the exact value lies in [{low:.6f}, {high:.6f}]."
+            yield (
+                f"{name} of {model} is counted in bins: "
+                f"the exact value lies in [{low:.6f}, {high:.6f}]."
+            )
 
 
 def _constant(model: str, histograms: Histograms) -> Iterator[str]:
-    """Maps of one value rank nothing."""
+    """Yield how many maps have one value: such maps rank nothing."""
     single = np.flatnonzero(np.diff(histograms.offsets) == 1)
     bins = histograms.bin[histograms.offsets[single]]
     n = int((histograms.lowest[bins] == histograms.highest[bins]).sum())
     if n:
-        of = len(histograms.offsets) - 1
-        one = "has one score everywhere" if n == 1 else "have one score everywhere"
-        yield f"{model}: {n} of {of} maps {one}; their AUROC is 0.5 and their AP the share of reference voxels."
+        n_maps = len(histograms.offsets) - 1
+        have = "has" if n == 1 else "have"
+        yield (
+            f"{model}: {n} of {n_maps} maps {have} one score everywhere; "
+            "their AUROC is 0.5 and their AP the share of reference voxels."
+        )
 
 
-def _faint(model: str, histograms: Histograms, named: Mapping[str, Measure]) -> Iterator[str]:
-    """Faint scores all over the background lower the soft IoU more than false objects do: nobody
-    sees them.
+def _faint(model: str, histograms: Histograms, measures: Mapping[str, Measure]) -> Iterator[str]:
+    """Yield a warning if faint scores over the background lower the soft IoU.
+
+    They lower it more than false objects do, and nobody sees them.
     """
-    soft = [name for name, measure in named.items() if measure.quantity == "softIoU"]
+    soft = [name for name, measure in measures.items() if measure.quantity == "softIoU"]
     if not soft:
         return
-    faint, whole = faint_scores(histograms)
+    faint, total = faint_scores(histograms)
     inside = float(histograms.positives.sum())
-    if faint > 0.5 * whole and faint > HEAVY * inside > 0:
+    if faint > 0.5 * total and faint > HEAVY * inside > 0:
         yield (
-            f"{soft[0]} of {model}: {100 * faint / whole:.0f} % of the score outside of references lies in voxels "
-            f"scored below {FAINT:g}, together as much as {faint / inside:.1f} times the reference voxels; such faint "
-            "scores lower the soft IoU, while AP and objects ignore them."
+            f"{soft[0]} of {model}: {100 * faint / total:.0f} % of the score outside of references "
+            f"lies in voxels scored below {FAINT:g}, together as much as {faint / inside:.1f} "
+            "times the reference voxels; such faint scores lower the soft IoU, while AP and "
+            "objects ignore them."
         )
 
 
@@ -132,6 +141,7 @@ def faint_scores(histograms: Histograms) -> tuple[float, float]:
     """Return the sum of the scores of voxels outside of references: of those with faint scores, and
     of all.
     """
+    # The middle of a bin stands for the scores in it.
     score = 0.5 * (histograms.lowest[histograms.bin] + histograms.highest[histograms.bin])
     sums = histograms.negatives * score
     return float(sums[score < FAINT].sum()), float(sums.sum())

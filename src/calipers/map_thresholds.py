@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The score from which on a voxel is part of an object, where it is found on the maps themselves."""
+"""Thresholds that the maps themselves determine: from which score on a voxel belongs to an object.
+
+`evaluate_maps` calls `chosen_thresholds` if the protocol asks for the best Dice or for a rate of
+false voxels instead of naming a number.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ F64 = NDArray[np.float64]
 
 
 def chosen_thresholds(
-    given: GivenSamples, settings: MapSettings, *, jobs: int = 1, progress: Progress | None = None
+    source: GivenSamples, settings: MapSettings, *, jobs: int = 1, progress: Progress | None = None
 ) -> dict[str, float] | None:
     """Return model -> threshold, None if the settings name a number.
 
@@ -31,42 +35,44 @@ def chosen_thresholds(
     """
     if not settings.chosen:
         return None
-    if not given.again:
+    if not source.again:
         raise UsageError(
-            f"a threshold of {settings.threshold!r} reads the maps twice: give a list, not an iterator"
+            f"a threshold of {settings.threshold!r} reads the maps twice: "
+            "give a list, not an iterator"
         )
     maps: dict[str, GatheredHistograms] = {}
-    for done, found in enumerate(in_order(given.loaders(), _counted, jobs), start=1):
-        for model, part in found.items():
+    for n_done, histograms in enumerate(in_order(source.loaders(), _histograms, jobs), start=1):
+        for model, part in histograms.items():
             maps.setdefault(model, GatheredHistograms()).add(part)
-        if progress is not None and given.number:
-            progress(done, given.number)
+        if progress is not None and source.number:
+            progress(n_done, source.number)
     if not maps:
         raise InputError(f"samples to choose a threshold on ({settings.tuning})", rule="no-images")
-    return {
-        model: _threshold(model, gathered.settled(), settings) for model, gathered in maps.items()
-    }
+    thresholds = {}
+    for model, gathered in maps.items():
+        thresholds[model] = _threshold(model, gathered.settled(), settings)
+    return thresholds
 
 
-def _counted(sample: Sample) -> dict[str, Histogram]:
+def _histograms(sample: Sample) -> dict[str, Histogram]:
     """Return the voxels of every map counted by score."""
     positive = sample.labels != 0
     return {model: counted(scores, positive) for model, scores in sample.maps.items()}
 
 
-def _threshold(model: str, held: Histograms, settings: MapSettings) -> float:
-    tables = Tables(held)
-    n = len(held.offsets) - 1
+def _threshold(model: str, histograms: Histograms, settings: MapSettings) -> float:
+    tables = Tables(histograms)
+    n = len(histograms.offsets) - 1
     pooled = tables.pooled(np.ones((1, n), np.int64), np.zeros(n, np.int64))
-    needed = pooled.positives if settings.rate is None else pooled.negatives
-    if not needed.sum():
+    voxels = pooled.positives if settings.rate is None else pooled.negatives
+    if not voxels.sum():
         raise InputError(
             f"maps of {model} with a threshold for {settings.threshold}",
             rule="threshold",
             value=f"no voxel {'in' if settings.rate is None else 'outside of'} a reference",
             hint="give a number as threshold, or other samples to choose it on",
         )
-    return _score(held.lowest[tables.used], pooled, settings.rate)
+    return _score(histograms.lowest[tables.used], pooled, settings.rate)
 
 
 def _score(values: F64, pooled: Pooled, rate: float | None) -> float:
@@ -78,7 +84,8 @@ def _score(values: F64, pooled: Pooled, rate: float | None) -> float:
     hits, alarms = (np.cumsum(side[0][::-1])[::-1] for side in (pooled.positives, pooled.negatives))
     if rate is None:
         overlap = np.where(values > 0, hits / (hits[0] + alarms), 0.0)
+        # argmax finds the first of equals, which in reverse order is the highest score.
         best = len(overlap) - 1 - int(np.argmax(overlap[::-1]))
         return float(values[best]) if overlap[best] > 0 else float("inf")
-    allowed = np.flatnonzero((values > 0) & (alarms / alarms[0] <= rate))
-    return float(values[allowed[0]]) if len(allowed) else float("inf")
+    candidates = np.flatnonzero((values > 0) & (alarms / alarms[0] <= rate))
+    return float(values[candidates[0]]) if len(candidates) else float("inf")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matches: what is left of the images once the matching is done. The evidence of all object
-metrics.
+"""Matches: the fates of all objects under all views; evidence of all metrics that count objects.
+
+`assignment.match` makes them; metrics ask for weighted totals and curves, pages for partners.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ class Matches(ObjectsByImage):
 
     @cached_property
     def kept(self) -> dict[Any, Any]:
-        """What metrics make of the matches once and use under all weights."""
+        """Results that metrics compute from the matches once and use under all weights."""
         return {}
 
     def remember(self, table: compiled.FateTable) -> None:
@@ -160,10 +161,10 @@ class Matches(ObjectsByImage):
 
     def indices(self, views: tuple[View, ...]) -> list[int]:
         """Return which rows of the fates belong to some views; looked up once for each tuple."""
-        known = self._known_views.get(id(views))
-        if known is None or known[0] is not views:
-            known = self._known_views[id(views)] = views, [self._index[view] for view in views]
-        return known[1]
+        entry = self._known_views.get(id(views))
+        if entry is None or entry[0] is not views:
+            entry = self._known_views[id(views)] = views, [self._index[view] for view in views]
+        return entry[1]
 
     def totals(self, weights: I64, max_dets: int = sys.maxsize) -> tuple[I64, I64]:
         """Return (R, V, 2, K) for references and for the best ``max_dets`` predictions of every
@@ -176,11 +177,11 @@ class Matches(ObjectsByImage):
 
     def reference_totals(self, weights: I64) -> I64:
         """Return (R, V, 2, K) for references."""
-        known, nobody = self._known_totals(weights), np.zeros(0, np.int32)
-        if "references" not in known:
+        totals, nobody = self._known_totals(weights), np.zeros(0, np.int32)
+        if "references" not in totals:
             side = (self._reference_table, self.reference_label, nobody, 0, self.reference_image)
-            known["references"] = fates.totals(*side, weights, self.n_classes)
-        return known["references"]
+            totals["references"] = fates.totals(*side, weights, self.n_classes)
+        return totals["references"]
 
     def prediction_totals(
         self, weights: I64, max_dets: int = sys.maxsize, *, only_hits: bool = False
@@ -191,29 +192,31 @@ class Matches(ObjectsByImage):
         are most of them.
         """
         limit = min(max_dets, self._deepest + 1)
-        known = self._known_totals(weights)
-        if limit in known:
-            return known[limit]
-        key = (limit, only_hits)
-        if key not in known:
-            rank = self.rank if limit <= self._deepest else np.zeros(0, np.int32)
-            side = (
-                self._prediction_table,
-                self.prediction_label,
-                rank,
-                limit,
-                self.prediction_image,
-            )
-            whole = not only_hits or known is self._plain_totals
-            known[limit if whole else key] = fates.totals(
-                *side, weights, self.n_classes, only_hits=not whole
-            )
-            return known[limit if whole else key]
-        return known[key]
+        totals = self._known_totals(weights)
+        if limit in totals:
+            return totals[limit]
+        key: Any = (limit, only_hits)
+        if key in totals:
+            return totals[key]
+        rank = self.rank if limit <= self._deepest else np.zeros(0, np.int32)
+        # Totals under weights 1 are kept for good, so they are worth counting in full.
+        is_complete = not only_hits or totals is self._plain_totals
+        if is_complete:
+            key = limit
+        totals[key] = fates.totals(
+            self._prediction_table,
+            self.prediction_label,
+            rank,
+            limit,
+            self.prediction_image,
+            weights,
+            self.n_classes,
+            only_hits=not is_complete,
+        )
+        return totals[key]
 
     def _known_totals(self, weights: I64) -> dict[Any, I64]:
-        """Return what is known under these weights: all metrics of a block of replicates ask for
-        the same totals.
+        """Return the totals known under these weights, to be filled by the caller.
 
         Only the last block is kept, by identity: blocks are worked off one after the other, and
         never changed.
@@ -222,34 +225,33 @@ class Matches(ObjectsByImage):
             return self._plain_totals
         if self._last_totals.get("weights") is not weights:
             self._last_totals.update(weights=weights, known={})
-        known: dict[Any, I64] = self._last_totals["known"]
-        return known
+        totals: dict[Any, I64] = self._last_totals["known"]
+        return totals
 
     def curves(
         self, views: list[int], weights: I64, max_dets: int, *, blocks: bool, pooled: bool = False
-    ) -> curves.CurveProblem:
-        """Return what the curves of some views are made of: the best ``max_dets`` predictions of
-        every cell, ranked.
+    ) -> curves.Problem:
+        """Return the input of the curves of some views: the best ``max_dets`` predictions, ranked.
 
-        Sorted once and kept: all views and replicates share the order. ``pooled`` ranks all classes
-        together.
+        The limit holds in every cell of image and class. Sorted once and kept: all views and
+        replicates share the order. ``pooled`` ranks all classes together.
         """
         limit = min(max_dets, self._deepest + 1)
         key = (limit, blocks, pooled)
         if key not in self._rankings:
-            rows = slice(None) if limit > self._deepest else np.flatnonzero(self.rank < limit)
-            label = self.prediction_label[rows]
-            label, n = (np.zeros_like(label), 1) if pooled else (label, self.n_classes)
-            ranked = curves.ranking(self.score[rows], label, n, blocks=blocks)
-            everyone = isinstance(rows, slice)
-            table = (
-                self._prediction_table
-                if everyone
-                else compiled.FateTable(self.prediction_fate[:, rows])
-            )
-            self._rankings[key] = table, ranked, self.prediction_image[rows], {}
-        table, ranked, image, plans = self._rankings[key]
-        return curves.CurveProblem(table, views, ranked, image, weights, plans)
+            # Without a limit that cuts anything, the table of all predictions serves as it is.
+            rows: slice | I64 = slice(None)
+            table = self._prediction_table
+            if limit <= self._deepest:
+                rows = np.flatnonzero(self.rank < limit)
+                table = compiled.FateTable(self.prediction_fate[:, rows])
+            label, n_classes = self.prediction_label[rows], self.n_classes
+            if pooled:
+                label, n_classes = np.zeros_like(label), 1
+            ranking = curves.ranking(self.score[rows], label, n_classes, blocks=blocks)
+            self._rankings[key] = table, ranking, self.prediction_image[rows], {}
+        table, ranking, image, plans = self._rankings[key]
+        return curves.Problem(table, views, ranking, image, weights, plans)
 
     def take(self, images: I64) -> Matches:
         """Return the matches of the images ``images``, in that order; images may be repeated."""
@@ -286,28 +288,25 @@ class Matches(ObjectsByImage):
 
     @classmethod
     def concat(cls, parts: Sequence[Matches]) -> Matches:
-        """Return the matches of all images of several parts: blocks of one run, or shards of many
-        machines.
-        """
+        """Return the matches of all images of several parts: blocks of a run, or shards of many."""
         if len(parts) == 1:
             return parts[0]
         first = parts[0]
         n_references = ragged.from_counts(np.array([len(part.reference_label) for part in parts]))
         n_predictions = ragged.from_counts(np.array([len(part.score) for part in parts]))
 
-        def joined(name: str, axis: int = 0) -> NDArray[np.generic]:
+        def column(name: str, axis: int = 0) -> NDArray[np.generic]:
             return np.concatenate([getattr(part, name) for part in parts], axis=axis)
 
-        partner = [
-            np.where(p.partner < 0, -1, p.partner + start) for p, start in zip(parts, n_references)
-        ]
+        # Rows of a part are counted on from the rows of the parts before it.
+        partner, reference, prediction = [], [], []
+        for part, references_before, predictions_before in zip(parts, n_references, n_predictions):
+            partner.append(np.where(part.partner < 0, -1, part.partner + references_before))
+            reference.append(part.pairs.reference + references_before)
+            prediction.append(part.pairs.prediction + predictions_before)
         pairs = Pairs(
-            np.concatenate(
-                [p.pairs.reference + start for p, start in zip(parts, n_references)]
-            ).astype(np.int32),
-            np.concatenate(
-                [p.pairs.prediction + start for p, start in zip(parts, n_predictions)]
-            ).astype(np.int32),
+            np.concatenate(reference).astype(np.int32),
+            np.concatenate(prediction).astype(np.int32),
             np.concatenate([part.pairs.similarity for part in parts]),
         )
         names = ("reference_label", "prediction_label", "score", "rank", "similarity")
@@ -316,9 +315,9 @@ class Matches(ObjectsByImage):
             n_classes=first.n_classes,
             reference_offsets=ragged.concat_offsets([part.reference_offsets for part in parts]),
             prediction_offsets=ragged.concat_offsets([part.prediction_offsets for part in parts]),
-            **{name: joined(name) for name in names},  # type: ignore[arg-type]
-            reference_fate=joined("reference_fate", 1),  # type: ignore[arg-type]
-            prediction_fate=joined("prediction_fate", 1),  # type: ignore[arg-type]
+            **{name: column(name) for name in names},  # type: ignore[arg-type]
+            reference_fate=column("reference_fate", 1),  # type: ignore[arg-type]
+            prediction_fate=column("prediction_fate", 1),  # type: ignore[arg-type]
             partner=np.concatenate(partner).astype(np.int32),
             pairs=pairs,
         )

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A saved evaluation, opened again: made anew from the folder alone, and compared with what was
-stored.
+"""Open a saved evaluation: compute it again from the folder, and compare it with the stored values.
 
 Nobody has to believe a stored number: the cohort and the protocol are in the folder, so every row
-is computed once more, and has to come out with the same bits. The inputs may be gone.
+is recomputed and must have identical bits. The original inputs are not needed.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ VERSIONS = ("calipers", "numpy")
 
 
 @dataclass(frozen=True)
-class Changed:
-    """One stored value that is another one when it is computed again."""
+class ChangedValue:
+    """One stored value that differs when it is computed again."""
 
     place: str  # JSON pointer in evaluation.json
     what: str  # the row in words: ours, AP50, class nodule
@@ -46,50 +45,51 @@ class Changed:
 
 
 @dataclass(frozen=True)
-class Opened:
-    """An evaluation made anew, the record of the run that was stored, and every value that came out
-    differently.
-    """
+class OpenedFolder:
+    """An evaluation computed again from its folder, the record of its run, and the differences."""
 
     evaluation: Evaluation
     run: Mapping[str, Any]
     file: str  # evaluation.json
     n_values: int
-    changed: tuple[Changed, ...]
+    changed: tuple[ChangedValue, ...]
 
     @property
     def command(self) -> tuple[str, ...]:
         """How the evaluation was asked for, as the record of the run has it."""
-        found = self.run.get("command")
-        return tuple(map(str, found)) if isinstance(found, list) else ()
+        command = self.run.get("command")
+        return tuple(map(str, command)) if isinstance(command, list) else ()
 
     @property
     def stability(self) -> bool:
-        """Whether its page told of the stability of repeated trainings."""
-        return self._told("stability")
+        """Whether its page had the section on the stability of repeated trainings."""
+        return self._page_setting("stability")
 
     @property
     def multiverse(self) -> bool:
-        """Whether its page told of the multiverse."""
-        return self._told("multiverse")
+        """Whether its page had the section on the multiverse."""
+        return self._page_setting("multiverse")
 
-    def _told(self, name: str) -> bool:
+    def _page_setting(self, name: str) -> bool:
         settings = self.run.get("settings")
         return isinstance(settings, dict) and settings.get(name) is True
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What whoever opened it should know: other versions, and values that differ."""
+        """Warnings for whoever opened the folder: other versions, and values that differ."""
         then, now = versions(self.run)
-        found = [f"saved with {then}; this is {now}"] if then != now else []
+        notes = []
+        if then != now:
+            notes.append(f"saved with {then}; this is {now}")
         if self.changed:
-            found.append(
-                f"{len(self.changed)} of {self.n_values} stored values differ; the first is {self.changed[0]}"
+            notes.append(
+                f"{len(self.changed)} of {self.n_values} stored values differ; "
+                f"the first is {self.changed[0]}"
             )
-        return tuple(found)
+        return tuple(notes)
 
     def require_equal(self) -> None:
-        """Raise if any value came out differently."""
+        """Raise if any value differs."""
         if not self.changed:
             return
         first, (then, now) = self.changed[0], versions(self.run)
@@ -100,8 +100,9 @@ class Opened:
             file=self.file,
             location=first.place,
             value=first.now,
-            hint=f"saved with {then}; this is {now}{others}: use the version it was saved with, evaluate again, or "
-            "pass differences='warn' (--differences warn) to go on with the values of now",
+            hint=f"saved with {then}; this is {now}{others}: use the version it was saved with, "
+            "evaluate again, or pass differences='warn' (--differences warn) to go on with the "
+            "values of now",
         )
 
 
@@ -112,8 +113,7 @@ def open_evaluation(
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Open an evaluation that was saved: made anew from its folder, and compared with the stored
-    values.
+    """Open a saved evaluation: compute it again from its folder, and compare the values.
 
     Parameters
     ----------
@@ -144,58 +144,67 @@ def open_evaluation(
     """
     if differences not in ("refuse", "warn"):
         raise UsageError(f"differences is 'refuse' or 'warn', not {differences!r}")
-    opened = open_folder(folder, jobs=jobs, progress=progress)
+    result = open_folder(folder, jobs=jobs, progress=progress)
     if differences == "refuse":
-        opened.require_equal()
-    elif opened.changed:
-        warnings.warn(f"{opened.file}: {opened.notes[-1]}", stacklevel=2)
-    return opened.evaluation
+        result.require_equal()
+    elif result.changed:
+        warnings.warn(f"{result.file}: {result.notes[-1]}", stacklevel=2)
+    return result.evaluation
 
 
-def open_folder(folder: str | Path, *, jobs: int = 1, progress: Progress | None = None) -> Opened:
-    """Make the evaluation of a folder anew, and say what came out differently; `open_evaluation`
-    explains it.
+def open_folder(
+    folder: str | Path, *, jobs: int = 1, progress: Progress | None = None
+) -> OpenedFolder:
+    """Compute the evaluation of a folder again, and list the values that differ.
+
+    `open_evaluation` explains it.
     """
-    stored = read_folder(Path(folder))
-    protocol = Protocol.from_dict(stored.document["protocol"], file=stored.file)
-    statistics = _statistics(stored)
-    _check_counts(stored)
+    saved = read_folder(Path(folder))
+    protocol = Protocol.from_dict(saved.document["protocol"], file=saved.file)
+    statistics = _statistics(saved)
+    _check_counts(saved)
     evaluation = evaluate(
-        stored.cohort,
+        saved.cohort,
         protocol,
         ci=bool(statistics["beside"]),
         by=list(dict.fromkeys(summary["by"] for summary in statistics["groups"])),
         jobs=jobs,
         progress=progress,
     )
-    evaluation = replace(evaluation, slices=stored.slices)
-    pairs = list(compared(stored.document, evaluation.as_dict()))
-    changed = tuple(pair for pair in pairs if _bits(pair.stored) != _bits(pair.now))
-    opened = Opened(evaluation, stored.run, stored.file, len(pairs), changed)
-    return replace(opened, evaluation=_noted(opened, stored)) if changed else opened
+    evaluation = replace(evaluation, slices=saved.slices)
+    # Identical bits, not close values: a difference in the last digit already needs a reason.
+    pairs = list(compared_values(saved.document, evaluation.as_dict()))
+    changes = tuple(pair for pair in pairs if _bits(pair.stored) != _bits(pair.now))
+    result = OpenedFolder(evaluation, saved.run, saved.file, len(pairs), changes)
+    return replace(result, evaluation=_noted(result, saved)) if changes else result
 
 
-def compared(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Changed]:
-    """Yield every value of the rows, and of what stands beside them, as it is stored and as it is
-    now.
-    """
+def compared_values(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[ChangedValue]:
+    """Yield every value of the rows and the statistics, as stored and as computed now."""
     names = [_in_words(row) for row in stored["rows"]]
     yield from _entries("/rows", stored["rows"], now["rows"], names)
     for part in PARTS:
         entries = stored["statistics"][part]
-        told = names if part == "beside" else [_in_words(entry) for entry in entries]
-        yield from _entries(f"/statistics/{part}", entries, now["statistics"][part], told)
+        # What stands beside the estimates has the names of their rows.
+        words = names
+        if part != "beside":
+            words = [_in_words(entry) for entry in entries]
+        yield from _entries(f"/statistics/{part}", entries, now["statistics"][part], words)
 
 
 def versions(run: Mapping[str, Any]) -> tuple[str, str]:
     """Return the versions that the numbers depend on, as they were and as they are."""
     from calipers import __version__
 
-    about = run.get("environment")
-    then = {**(about if isinstance(about, dict) else {}), "calipers": run.get("calipers")}
+    stored = run.get("environment")
+    then = {**stored} if isinstance(stored, dict) else {}
+    then["calipers"] = run.get("calipers")
     now = {**environment(), "calipers": __version__}
-    words = [", ".join(f"{name} {found.get(name)}" for name in VERSIONS) for found in (then, now)]
-    return words[0], words[1]
+    return _version_text(then), _version_text(now)
+
+
+def _version_text(versions_by_name: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {versions_by_name.get(name)}" for name in VERSIONS)
 
 
 def _entries(
@@ -203,13 +212,13 @@ def _entries(
     stored: Sequence[Mapping[str, Any]],
     now: Sequence[Mapping[str, Any]],
     names: Sequence[str],
-) -> Iterator[Changed]:
+) -> Iterator[ChangedValue]:
     if len(stored) != len(now):
-        yield Changed(place, "number of entries", len(stored), len(now))
+        yield ChangedValue(place, "number of entries", len(stored), len(now))
         return
     for k, (then, again) in enumerate(zip(stored, now)):
         for key in dict.fromkeys((*again, *then)):
-            yield Changed(
+            yield ChangedValue(
                 f"{place}/{k}/{key}",
                 names[k] if k < len(names) else "",
                 then.get(key),
@@ -225,49 +234,55 @@ def _bits(value: Any) -> str:
 
 
 def _in_words(entry: Mapping[str, Any]) -> str:
-    found = [entry.get(key) for key in ("model", "metric")]
-    found += [f"class {entry['class']}"] if entry.get("class") is not None else []
-    found += [f"{name} {value}" for name, value in (entry.get("group") or {}).items()]
-    return ", ".join(str(word) for word in found)
+    """Return an entry in words: ours, AP50, class nodule, centre A."""
+    words = [str(entry.get("model")), str(entry.get("metric"))]
+    if entry.get("class") is not None:
+        words.append(f"class {entry['class']}")
+    for name, value in (entry.get("group") or {}).items():
+        words.append(f"{name} {value}")
+    return ", ".join(words)
 
 
 def _statistics(stored: StoredFolder) -> Mapping[str, Any]:
-    """Return what the document says of its statistics: lists of objects, and groupings with a name."""
-    found = stored.document.get("statistics")
+    """Return the statistics of the document, checked: lists of objects, groupings with a name."""
+    statistics = stored.document.get("statistics")
     for part in PARTS:
-        entries = found.get(part) if isinstance(found, dict) else None
+        entries = statistics.get(part) if isinstance(statistics, dict) else None
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             place = f"/statistics/{part}"
             raise InputError(
                 "a list of objects", rule="type", file=stored.file, location=place, value=entries
             )
-    assert isinstance(found, dict)
-    for k, summary in enumerate(found["groups"]):
+    assert isinstance(statistics, dict)
+    for k, summary in enumerate(statistics["groups"]):
         if not isinstance(summary.get("by"), str):
             place = f"/statistics/groups/{k}/by"
             raise InputError(
                 "text", rule="type", file=stored.file, location=place, value=summary.get("by")
             )
-    return found
+    return statistics
 
 
 def _check_counts(stored: StoredFolder) -> None:
-    """The tables have to hold the cohort that the document counts."""
-    told, found = stored.document["cohort"], cohort_counts(stored.cohort)
-    for key, value in found.items():
-        if _bits(told.get(key)) != _bits(value):
-            hint = "the files of this folder are not of one run: take it from a backup, or evaluate again"
+    """Raise unless the tables hold the cohort that the document counts."""
+    document_counts, counts = stored.document["cohort"], cohort_counts(stored.cohort)
+    for key, value in counts.items():
+        if _bits(document_counts.get(key)) != _bits(value):
+            hint = (
+                "the files of this folder are not of one run: "
+                "take it from a backup, or evaluate again"
+            )
             raise InputError(
                 f"{value!r} as the tables have it",
                 rule="record-count",
                 file=stored.file,
                 location=f"/cohort/{key}",
-                value=told.get(key),
+                value=document_counts.get(key),
                 hint=hint,
             )
 
 
-def _noted(opened: Opened, stored: StoredFolder) -> Evaluation:
+def _noted(opened: OpenedFolder, stored: StoredFolder) -> Evaluation:
     """Return the evaluation with the difference among its warnings, so that no page hides it."""
     rows = len(opened.evaluation.rows)
     account = FileIntake(

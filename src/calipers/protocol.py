@@ -8,6 +8,7 @@ from the environment.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -111,8 +112,8 @@ class Protocol:
                 value=base,
                 hint=hint,
             )
-        found = _build(_extended(tomllib.loads(_preset_text(base)), document), file)
-        return _renamed(found, _preset(base), document)
+        protocol = _build(_extended(tomllib.loads(_preset_text(base)), document), file)
+        return _renamed(protocol, _preset(base), document)
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any], *, file: str = "<protocol>") -> Protocol:
@@ -123,13 +124,13 @@ class Protocol:
 
         document = toml_document(stored, file)
         check_document(document, file)
-        found = _build(document, file)
-        if found.as_dict() != stored:
+        protocol = _build(document, file)
+        if protocol.as_dict() != stored:
             hint = "only protocols that can be written as TOML are found again"
             raise InputError(
                 "a protocol that says everything once", rule="stored-protocol", file=file, hint=hint
             )
-        return found
+        return protocol
 
     def to_toml(self) -> str:
         """Return the protocol as TOML; reading it back gives an equal protocol."""
@@ -161,21 +162,23 @@ class Protocol:
         together: dict[tuple[Any, ...], list[MetricPlan]] = {}
         for plan in self.resolved():
             kind = registry.resolve("metric", plan.kind)
+            # Plans of one kind and recipe share a metric, and with it the pass over the evidence.
             together.setdefault((plan.kind, kind([plan]).recipe.key), []).append(plan)
         return [registry.resolve("metric", key[0])(plans) for key, plans in together.items()]
 
     def only(self, names: Sequence[str]) -> Protocol:
         """Return the protocol with only these metrics."""
-        known = [plan.name for plan in self.metrics]
+        names_here = [plan.name for plan in self.metrics]
         for name in names:
-            if name not in known:
+            if name not in names_here:
                 raise UsageError(
-                    f"protocol {self.name!r} has no metric {name!r}; {did_you_mean(name, known)}"
+                    f"protocol {self.name!r} has no metric {name!r}; "
+                    f"{did_you_mean(name, names_here)}"
                 )
-        kept = tuple(plan for plan in self.metrics if plan.name in names)
+        selection = tuple(plan for plan in self.metrics if plan.name in names)
         return replace(
             self,
-            metrics=kept,
+            metrics=selection,
             headline=tuple(n for n in self.headline if n in names) or tuple(names),
         )
 
@@ -206,34 +209,42 @@ def _preset_text(name: str) -> str:
 
 def _extended(base: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
     """Replace keys of a preset: tables key by key, the list of metrics as a whole."""
-    merged = dict(base)
+    result = dict(base)
     for key, value in document.items():
-        if isinstance(value, dict) and isinstance(merged.get(key), dict):
-            merged[key] = {**merged[key], **value}
+        if isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = {**result[key], **value}
         elif key != "extends":
-            merged[key] = value
+            result[key] = value
     if (
         "metric" in document and "report" not in document
     ):  # a headline of metrics that were replaced
-        merged.pop("report", None)
-    return merged
+        result.pop("report", None)
+    return result
 
 
-def _renamed(found: Protocol, base: Protocol, document: Mapping[str, Any]) -> Protocol:
-    """Return a changed preset under words of its own: it must not claim what is said of the preset."""
-    if replace(found, name=base.name, source=base.source) == base:
-        return found
-    name = found.name if "name" in document else f"{base.name}, changed"
-    source = found.source if "source" in document else f"{base.source}; with changes"
-    return replace(found, name=name, source=source)
+def _renamed(protocol: Protocol, base: Protocol, document: Mapping[str, Any]) -> Protocol:
+    """Return a changed preset under another name and source: it is not the preset any more."""
+    if replace(protocol, name=base.name, source=base.source) == base:
+        return protocol
+    name = protocol.name if "name" in document else f"{base.name}, changed"
+    source = protocol.source if "source" in document else f"{base.source}; with changes"
+    return replace(protocol, name=name, source=source)
 
 
 def _build(document: dict[str, Any], file: str) -> Protocol:
+    """Return the protocol of a checked document."""
     matching = document.get("matching", {})
-    sizes = {k: v for k, v in document.get("sizes", {}).items() if k not in ("from", "rescale_to")}
-    statistics, size = document.get("statistics", {}), document.get("sizes", {})
+    statistics, sizes = document.get("statistics", {}), document.get("sizes", {})
+    ranges = {}
+    for name, bounds in sizes.items():
+        if name not in ("from", "rescale_to"):
+            ranges[name] = (float(bounds[0]), float(bounds[1]))
     thresholds = thresholds_of(matching.get("thresholds", [0.5]))
     cluster = statistics.get("cluster", "auto")
+    if isinstance(cluster, list):
+        cluster = tuple(cluster)
+    rescale_to = tuple(sizes["rescale_to"]) if "rescale_to" in sizes else None
+    maps = _map_settings(document["maps"], file) if "maps" in document else None
     protocol = Protocol(
         name=document["name"],
         source=document["source"],
@@ -248,22 +259,22 @@ def _build(document: dict[str, Any], file: str) -> Protocol:
             duplicates=matching.get("duplicates", "penalised"),
         ),
         thresholds=thresholds,
-        sizes={name: (float(low), float(high)) for name, (low, high) in sizes.items()},
-        size_from=size.get("from", "declared"),
-        rescale_to=tuple(size["rescale_to"]) if "rescale_to" in size else None,
+        sizes=ranges,
+        size_from=sizes.get("from", "declared"),
+        rescale_to=rescale_to,
         ties=matching.get("ties", "block"),
         score_cut=float(matching.get("score_cut", float("-inf"))),
         metrics=tuple(_plan(entry) for entry in document.get("metric", [])),
         headline=tuple(document.get("report", {}).get("headline", ())),
         level=float(statistics.get("level", 0.95)),
         replicates=int(statistics.get("replicates", 2000)),
-        cluster=tuple(cluster) if isinstance(cluster, list) else cluster,
+        cluster=cluster,
         interval=statistics.get("interval", "bootse-t-logit"),
         seed=int(statistics.get("seed", 0)),
         strata=statistics.get("strata"),
-        maps=_map_settings(document["maps"], file) if "maps" in document else None,
+        maps=maps,
     )
-    _check_whole(protocol, file)
+    _check_together(protocol, file)
     return protocol
 
 
@@ -281,7 +292,7 @@ def _plan(entry: dict[str, Any]) -> MetricPlan:
     return MetricPlan(entry["name"], registry.check("metric", entry["kind"]), options)
 
 
-def _check_whole(protocol: Protocol, file: str) -> None:
+def _check_together(protocol: Protocol, file: str) -> None:
     """Check what needs the whole document: names, sizes, headline, and that every metric accepts
     its options.
     """
@@ -300,11 +311,9 @@ def _check_whole(protocol: Protocol, file: str) -> None:
             )
         size = plan.options.get("size")
         if size is not None and size not in protocol.sizes:
-            hint = (
-                did_you_mean(str(size), protocol.sizes)
-                if protocol.sizes
-                else "add it under [sizes]"
-            )
+            hint = "add it under [sizes]"
+            if protocol.sizes:
+                hint = did_you_mean(str(size), protocol.sizes)
             raise InputError(
                 "a size of [sizes]",
                 rule="unknown-size",
@@ -358,6 +367,7 @@ def _check_claims(plan: MetricPlan, file: str, where: str) -> None:
 
 
 def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
+    """Return a metric plan with the defaults of the protocol's matching filled in."""
     own, view = plan.options, protocol.matching
     if DERIVED_OPTION in own:
         hint = did_you_mean(DERIVED_OPTION, MATCHING_OPTIONS)
@@ -365,17 +375,20 @@ def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
             f"metric {plan.name!r} ({plan.kind}) has no option {DERIVED_OPTION!r}; {hint}"
         )
     if registry.own_matching(plan.kind):
-        defaults = registry.resolve(
-            "metric", plan.kind
-        ).defaults  # of the protocol's own options these apply
-        return replace(
-            plan, options={**{name: getattr(protocol, name) for name in defaults}, **own}
-        )
+        # Of the protocol's own options only the metric's defaults apply.
+        names = registry.resolve("metric", plan.kind).defaults
+        defaults = {name: getattr(protocol, name) for name in names}
+        return replace(plan, options={**defaults, **own})
     assignment = registry.check("assignment", own.get("assignment", view.assignment))
-    max_dets = _limit(own.get("max_dets", view.max_dets))
-    largest = max(
-        [view.max_dets, *(_limit(p.options.get("max_dets", 0)) for p in protocol.metrics)]
-    )
+    max_dets = match_dets = _limit(own.get("max_dets", view.max_dets))
+    if assignment in ("by-score", "many-to-one"):
+        # In descending score a later prediction never changes an earlier match: one matching
+        # serves every limit.
+        limits = [_limit(other.options.get("max_dets", 0)) for other in protocol.metrics]
+        match_dets = max([view.max_dets, *limits])
+    thresholds = protocol.thresholds
+    if "thresholds" in own:
+        thresholds = thresholds_of(own["thresholds"])
     options = {
         "criterion": registry.check("criterion", own.get("criterion", view.criterion)),
         "assignment": assignment,
@@ -385,15 +398,13 @@ def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
         "strict": view.strict,
         "duplicates": view.duplicates,
         **own,
-        "thresholds": thresholds_of(own["thresholds"])
-        if "thresholds" in own
-        else protocol.thresholds,
-        "size": protocol.sizes[own["size"]] if "size" in own else (0.0, float("inf")),
+        "thresholds": thresholds,
+        "size": (0.0, float("inf")),
         "max_dets": max_dets,
-        # In descending score a later prediction never changes an earlier match: one matching serves
-        # every limit.
-        DERIVED_OPTION: largest if assignment in ("by-score", "many-to-one") else max_dets,
+        DERIVED_OPTION: match_dets,
     }
+    if "size" in own:
+        options["size"] = protocol.sizes[own["size"]]
     return replace(plan, options=options)
 
 
@@ -407,7 +418,8 @@ def _finite(value: Any) -> Any:
         return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(entry) for entry in value]
-    unlimited = (
-        value == NO_LIMIT if isinstance(value, int) else value in (float("inf"), float("-inf"))
-    )
-    return None if isinstance(value, int | float) and unlimited else value
+    if isinstance(value, int):
+        return None if value == NO_LIMIT else value
+    if isinstance(value, float):
+        return None if math.isinf(value) else value
+    return value

@@ -23,7 +23,8 @@ SCHEMA = "calipers.protocol/1"
 NO_LIMIT = sys.maxsize
 NUMBER = r"-?[0-9]+(\.[0-9]+)?(e[-+][0-9]+)?"
 NAME = re.compile(
-    rf"[A-Za-z][A-Za-z0-9.\- ]*(/[a-z]+)?(@([a-z][a-z\-]*:)?{NUMBER}(:{NUMBER})?|@[a-z][a-z\-]*)?(#{NUMBER})?"
+    r"[A-Za-z][A-Za-z0-9.\- ]*(/[a-z]+)?"
+    rf"(@([a-z][a-z\-]*:)?{NUMBER}(:{NUMBER})?|@[a-z][a-z\-]*)?(#{NUMBER})?"
 )
 CLAIMS = {
     "centre": "point-in-hull"
@@ -72,7 +73,7 @@ STATISTICS: dict[str, Any] = {
 
 def check_document(document: Mapping[str, Any], file: str) -> None:
     """Raise for unknown keys, wrong types and values out of range; the error names the place."""
-    _known(document, TOP, file, "")
+    _check_keys(document, TOP, file, "")
     if document.get("schema") != SCHEMA:
         raise InputError(
             f'schema = "{SCHEMA}"',
@@ -101,7 +102,7 @@ def check_document(document: Mapping[str, Any], file: str) -> None:
 
 
 def thresholds_of(value: float | Sequence[float] | Mapping[str, float]) -> tuple[float, ...]:
-    """Return the thresholds of a number, a list, or a range (``linspace``, so that ends are exact)."""
+    """Return the thresholds of a number, a list, or a range (``linspace``: ends are exact)."""
     if isinstance(value, Mapping):
         import numpy as np
 
@@ -113,29 +114,33 @@ def thresholds_of(value: float | Sequence[float] | Mapping[str, float]) -> tuple
 
 
 def contradiction(name: str, kind: str, options: Mapping[str, Any]) -> str | None:
-    """Return what a metric's name claims and its options deny, such as a threshold; None if they
-    agree.
-    """
+    """Return what a metric's name claims and its options deny, such as a threshold, or None."""
     head, _, cut = name.partition("#")
     _, _, claim = head.partition("@")
-    if cut and not _same([float(cut)], [options.get("score_cut", -math.inf)]):
+    if cut and not _are_close([float(cut)], [options.get("score_cut", -math.inf)]):
         return f"a score cut of {cut}"
     if not claim or own_matching(kind):  # such a metric checks its name itself
         return None
     words = claim.split(":")
-    criterion = words.pop(0) if not _number(words[0]) else None
-    if criterion is not None and CLAIMS.get(criterion, criterion) != options["criterion"]:
-        return f"the criterion {CLAIMS.get(criterion, criterion)}"
+    if not _number(words[0]):
+        word = words.pop(0)
+        criterion = CLAIMS.get(word, word)
+        if criterion != options["criterion"]:
+            return f"the criterion {criterion}"
     claimed = [float(word) for word in words if _number(word)]
-    given = list(options.get("rates", ())) if kind == "froc" else list(options["thresholds"])
-    ends = [given[0], given[-1]] if len(claimed) == 2 and given else given
-    return f"{claim} behind the @" if claimed and not _same(claimed, ends) else None
+    values = list(options.get("rates", ())) if kind == "froc" else list(options["thresholds"])
+    if len(claimed) == 2 and values:
+        values = [values[0], values[-1]]  # a range is named by its two ends
+    if claimed and not _are_close(claimed, values):
+        return f"{claim} behind the @"
+    return None
 
 
-def _same(a: Sequence[float], b: Sequence[float]) -> bool:
-    return len(a) == len(b) and all(
-        math.isclose(x, y, rel_tol=1e-9, abs_tol=1e-12) for x, y in zip(a, b)
-    )
+def _are_close(a: Sequence[float], b: Sequence[float]) -> bool:
+    """Return whether two lists of numbers are equal but for rounding."""
+    if len(a) != len(b):
+        return False
+    return all(math.isclose(x, y, rel_tol=1e-9, abs_tol=1e-12) for x, y in zip(a, b))
 
 
 def _number(word: str) -> bool:
@@ -156,33 +161,40 @@ def render(protocol: Protocol) -> str:
         "",
         "[matching]",
     ]
+    max_dets = float("inf") if view.max_dets == NO_LIMIT else view.max_dets
     matching = {
         "criterion": view.criterion,
         "assignment": view.assignment,
         "thresholds": list(p.thresholds),
         "classes": "within" if view.within_class else "ignore",
-        "max_dets": float("inf") if view.max_dets == NO_LIMIT else view.max_dets,
+        "max_dets": max_dets,
         "score_cut": p.score_cut,
         "ties": p.ties,
         "strict": view.strict,
         "duplicates": view.duplicates,
     }
     lines += _table(matching)
-    sizes = {"from": p.size_from, **{name: list(size) for name, size in p.sizes.items()}}
+    sizes: dict[str, Any] = {"from": p.size_from}
+    for name, size in p.sizes.items():
+        sizes[name] = list(size)
     if p.rescale_to is not None:
         sizes["rescale_to"] = list(p.rescale_to)
     lines += ["", "[sizes]", *_table(sizes)]
-    lines += ["", "[maps]", *_table(p.maps.as_dict())] if p.maps is not None else []
+    if p.maps is not None:
+        lines += ["", "[maps]", *_table(p.maps.as_dict())]
     for plan in p.metrics:
         lines += ["", "[[metric]]", *_table({"name": plan.name, "kind": plan.kind, **plan.options})]
     cluster = list(p.cluster) if isinstance(p.cluster, tuple) else p.cluster
-    statistics = {"level": p.level, "replicates": p.replicates, "cluster": cluster}
-    strata = {"strata": p.strata} if p.strata else {}
-    lines += [
-        "",
-        "[statistics]",
-        *_table({**statistics, "interval": p.interval, "seed": p.seed, **strata}),
-    ]
+    statistics: dict[str, Any] = {
+        "level": p.level,
+        "replicates": p.replicates,
+        "cluster": cluster,
+        "interval": p.interval,
+        "seed": p.seed,
+    }
+    if p.strata:
+        statistics["strata"] = p.strata
+    lines += ["", "[statistics]", *_table(statistics)]
     lines += ["", "[report]", *_table({"headline": list(p.headline)}), ""]
     return "\n".join(lines)
 
@@ -207,11 +219,11 @@ def _toml(value: Any) -> str:
     return str(value)
 
 
-def _known(table: Mapping[str, Any], known: Sequence[str], file: str, where: str) -> None:
+def _check_keys(table: Mapping[str, Any], keys: Sequence[str], file: str, where: str) -> None:
     for key in table:
-        if key not in known:
+        if key not in keys:
             location = f"{where}.{key}" if where else key
-            hint = did_you_mean(key, known)
+            hint = did_you_mean(key, keys)
             raise InputError(
                 "a key of the protocol schema",
                 rule="unknown-key",
@@ -223,17 +235,17 @@ def _known(table: Mapping[str, Any], known: Sequence[str], file: str, where: str
 
 
 def _typed(table: Mapping[str, Any], types: Mapping[str, Any], file: str, where: str) -> None:
-    _known(table, tuple(types), file, where)
+    _check_keys(table, tuple(types), file, where)
     for key, value in table.items():
         _check_type(value, types[key], file, f"{where}.{key}")
 
 
-def _check_type(value: Any, wanted: Any, file: str, where: str) -> None:
-    if isinstance(wanted, tuple) and isinstance(wanted[0], str):
-        if value not in wanted:
-            hint = did_you_mean(str(value), wanted)
+def _check_type(value: Any, expected: Any, file: str, where: str) -> None:
+    if isinstance(expected, tuple) and isinstance(expected[0], str):
+        if value not in expected:
+            hint = did_you_mean(str(value), expected)
             raise InputError(
-                "one of " + ", ".join(wanted),
+                "one of " + ", ".join(expected),
                 rule="choice",
                 file=file,
                 location=where,
@@ -241,79 +253,62 @@ def _check_type(value: Any, wanted: Any, file: str, where: str) -> None:
                 hint=hint,
             )
         return
-    types = wanted if isinstance(wanted, tuple) else (wanted,)
+    types = expected if isinstance(expected, tuple) else (expected,)
     if float in types and int not in types:
         types = (*types, int)
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         names = " or ".join(t.__name__ for t in types)
         raise InputError(names, rule="type", file=file, location=where, value=value)
+    # TOML has nan, and no setting means anything with it.
     if isinstance(value, float) and math.isnan(value):
         raise InputError("a number", rule="non-finite", file=file, location=where, value=value)
 
 
 def _check_thresholds(table: Mapping[str, Any], file: str, where: str) -> None:
+    """Raise unless the thresholds are a range, or ascending numbers."""
     if "thresholds" not in table:
         return
-    given, place = table["thresholds"], f"{where}.thresholds"
-    if isinstance(given, Mapping):
-        _known(given, ("from", "to", "step"), file, place)
-        if set(given) != {"from", "to", "step"} or not all(
-            _is_number(entry) for entry in given.values()
-        ):
-            raise InputError(
-                "the numbers from, to and step",
-                rule="thresholds",
-                file=file,
-                location=place,
-                value=given,
-            )
-        if not given["step"] > 0 or given["to"] < given["from"]:
-            raise InputError(
-                "from <= to and step > 0", rule="thresholds", file=file, location=place, value=given
-            )
-        if (given["to"] - given["from"]) / given["step"] > 10_000:
-            raise InputError(
-                "at most 10,000 thresholds",
-                rule="thresholds",
-                file=file,
-                location=place,
-                value=given,
-            )
+    thresholds, place = table["thresholds"], f"{where}.thresholds"
+
+    def refuse(expected: str) -> None:
+        raise InputError(expected, rule="thresholds", file=file, location=place, value=thresholds)
+
+    if isinstance(thresholds, Mapping):
+        _check_keys(thresholds, ("from", "to", "step"), file, place)
+        if len(thresholds) != 3 or not all(map(_is_number, thresholds.values())):
+            refuse("the numbers from, to and step")
+        if not thresholds["step"] > 0 or thresholds["to"] < thresholds["from"]:
+            refuse("from <= to and step > 0")
+        if (thresholds["to"] - thresholds["from"]) / thresholds["step"] > 10_000:
+            refuse("at most 10,000 thresholds")
         return
-    values = given if isinstance(given, list) else [given]
-    if not values or not all(_is_number(entry) for entry in values):
-        raise InputError(
-            "at least one number", rule="thresholds", file=file, location=place, value=given
-        )
+    values = thresholds if isinstance(thresholds, list) else [thresholds]
+    if not values or not all(map(_is_number, values)):
+        refuse("at least one number")
     if any(b <= a for a, b in pairwise(values)):
-        raise InputError(
-            "ascending thresholds, each once",
-            rule="thresholds",
-            file=file,
-            location=place,
-            value=given,
-        )
+        refuse("ascending thresholds, each once")
 
 
 def _check_max_dets(table: Mapping[str, Any], file: str, where: str) -> None:
-    given = table.get("max_dets", 1)
-    if given != math.inf and not (given >= 1 and given == int(given)):
+    limit = table.get("max_dets", 1)
+    if limit != math.inf and not (limit >= 1 and limit == int(limit)):
         place = f"{where}.max_dets"
         raise InputError(
-            "a whole number from 1 on, or inf", rule="range", file=file, location=place, value=given
+            "a whole number from 1 on, or inf", rule="range", file=file, location=place, value=limit
         )
 
 
 def _check_texts(table: Mapping[str, Any], key: str, file: str, where: str) -> None:
-    given = table.get(key, "")
-    texts = [given] if isinstance(given, str) else given
-    if not texts or not all(isinstance(entry, str) for entry in texts):
+    """Raise unless an entry is a text or a list of texts."""
+    value = table.get(key, "")
+    texts = [value] if isinstance(value, str) else value
+    if not texts or not all(isinstance(text, str) for text in texts):
         raise InputError(
             "text, or a list of texts",
             rule="type",
             file=file,
             location=f"{where}.{key}",
-            value=given,
+            value=value,
         )
 
 
@@ -384,7 +379,10 @@ def _check_metrics(metrics: Any, file: str) -> None:
                     value=entry.get(key),
                 )
         if not NAME.fullmatch(entry["name"]):
-            hint = 'NAME ["/" part] ["@" [criterion ":"] threshold] ["#" score-cut], such as sensitivity@0.5'
+            hint = (
+                'NAME ["/" part] ["@" [criterion ":"] threshold] ["#" score-cut], '
+                "such as sensitivity@0.5"
+            )
             raise InputError(
                 "a metric name",
                 rule="metric-name",

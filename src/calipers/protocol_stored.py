@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the JSON of a protocol back to the document of its TOML, so that both are checked by the
-same rules.
+"""From the JSON of a protocol to its TOML document, so that both are checked by the same rules.
+
+`Protocol.from_dict` calls it when a saved evaluation is opened.
 """
 
 from __future__ import annotations
@@ -34,62 +35,66 @@ KEYS = (
 )
 
 
-def toml_document(stored: Any, file: str) -> dict[str, Any]:
-    """Return the document of ``calipers.protocol/1`` whose protocol has this JSON; null is the
-    limit it stands for.
+def toml_document(document: Any, file: str) -> dict[str, Any]:
+    """Return the document of ``calipers.protocol/1`` whose protocol has this JSON.
 
-    Only the shape is looked at here: `calipers.protocol_schema.check_document` judges the values.
+    Null becomes the limit it stands for. Only the shape is checked here:
+    `calipers.protocol_schema.check_document` judges the values.
     """
-    _check_shape(stored, file)
-    view = stored["matching"]
-    matching = {
-        **{key: view[key] for key in VIEW},
-        "thresholds": stored["thresholds"],
+    _check_shape(document, file)
+    view = document["matching"]
+    matching = {key: view[key] for key in VIEW}
+    matching |= {
+        "thresholds": document["thresholds"],
         "classes": "within" if view["within_class"] else "ignore",
         "max_dets": _limit("max_dets", view["max_dets"]),
-        "score_cut": _limit("score_cut", stored["score_cut"]),
-        "ties": stored["ties"],
+        "score_cut": _limit("score_cut", document["score_cut"]),
+        "ties": document["ties"],
     }
-    sizes = {
-        name: [_limit(name, bound) for bound in _pair(size)]
-        for name, size in stored["sizes"].items()
+    sizes: dict[str, Any] = {}
+    for name, size in document["sizes"].items():
+        sizes[name] = [_limit(name, bound) for bound in _pair(size)]
+    sizes["from"] = document["size_from"]
+    if document["rescale_to"] is not None:
+        sizes["rescale_to"] = document["rescale_to"]
+    statistics = {key: document[key] for key in STATISTICS}
+    if document["strata"] is not None:
+        statistics["strata"] = document["strata"]
+    result = {key: document[key] for key in ("schema", "name", "source")}
+    result |= {"matching": matching, "sizes": sizes}
+    if "maps" in document:
+        result["maps"] = document["maps"]
+    result |= {
+        "metric": [_plan(entry) for entry in document["metrics"]],
+        "statistics": statistics,
+        "report": {"headline": document["headline"]},
     }
-    rescale = {} if stored["rescale_to"] is None else {"rescale_to": stored["rescale_to"]}
-    strata = {} if stored["strata"] is None else {"strata": stored["strata"]}
-    return {
-        **{key: stored[key] for key in ("schema", "name", "source")},
-        "matching": matching,
-        "sizes": {**sizes, "from": stored["size_from"], **rescale},
-        **({"maps": stored["maps"]} if "maps" in stored else {}),
-        "metric": [_plan(entry) for entry in stored["metrics"]],
-        "statistics": {**{key: stored[key] for key in STATISTICS}, **strata},
-        "report": {"headline": stored["headline"]},
-    }
+    return result
 
 
-def _check_shape(stored: Any, file: str) -> None:
-    if not isinstance(stored, Mapping):
-        raise InputError("a protocol", rule="type", file=file, location="/protocol", value=stored)
+def _check_shape(document: Any, file: str) -> None:
+    if not isinstance(document, Mapping):
+        raise InputError("a protocol", rule="type", file=file, location="/protocol", value=document)
     for key in KEYS:
-        if key not in stored:
+        if key not in document:
             raise InputError(
                 f"the key {key!r}", rule="missing-key", file=file, location="/protocol"
             )
-        if not isinstance(stored[key], KINDS.get(key, object)):
+        if not isinstance(document[key], KINDS.get(key, object)):
             place = f"/protocol/{key}"
             raise InputError(
                 f"a {KINDS[key].__name__}",
                 rule="type",
                 file=file,
                 location=place,
-                value=stored[key],
+                value=document[key],
             )
     for key in (*VIEW, "within_class", "max_dets"):
-        if key not in stored["matching"]:
+        if key not in document["matching"]:
             raise InputError(
                 f"the key {key!r}", rule="missing-key", file=file, location="/protocol/matching"
             )
-    for k, name in enumerate(stored["headline"]):
+    for k, name in enumerate(document["headline"]):
         if not isinstance(name, str):
             raise InputError(
                 "a name", rule="type", file=file, location=f"/protocol/headline/{k}", value=name

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an evaluation of several models to their order in one metric, and how firmly it stands."""
+"""Rank the models of an evaluation in one metric, and measure how stable the order is.
+
+`Evaluation.rank` calls `rank`; the definitions are in `statistics.ranks`.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ def _check(method: str, missing: str | None, quantile: float) -> None:
 
 
 class _Account(NamedTuple):
-    """What became of the cases."""
+    """How many cases were ranked, left out and filled."""
 
     n_cases: int = 0
     left_out: int = 0
@@ -85,7 +88,7 @@ class _Account(NamedTuple):
 
 @dataclass(frozen=True)
 class _Field:
-    """Who is ranked, in what, and over which units."""
+    """The models, metric, units and rule of one ranking."""
 
     evaluation: Evaluation
     metric: Metric[Any]
@@ -96,7 +99,7 @@ class _Field:
     fill: bool  # whether an undefined value of a single model counts as the worst
 
     def ranked(self, label: str | None) -> Ranking:
-        """Return the ranking with everything that is known about it."""
+        """Return the ranking with replicates, tests and agreement."""
         models, level = self.evaluation.models, self.evaluation.protocol.level
         standing, account = (
             self.of_values() if self.rule.method == ranks.DATA_SET else self.of_cases()
@@ -110,7 +113,7 @@ class _Field:
             standing = standing._replace(replicates=np.zeros((0, len(models))))
         if reason in TOO_FEW:  # many cases in few units are no independent witnesses either
             standing = standing._replace(p=np.full_like(standing.p, np.nan))
-        tau, kept = ranks.agreement(standing, level)
+        tau, same_winner = ranks.agreement(standing, level)
         pairs, family = ranks.significance_map(models, standing, level)
         return Ranking(
             metric=self._name,
@@ -130,7 +133,7 @@ class _Field:
             seed=self.evaluation.protocol.seed,
             places=ranks.places(models, standing, level),
             tau=tau,
-            winner_kept=kept,
+            winner_kept=same_winner,
             test=standing.test,
             correction="holm",
             family=family,
@@ -138,25 +141,26 @@ class _Field:
             reason=reason,
         )
 
-    def of_values(self) -> tuple[ranks.Standing, _Account]:
+    def of_values(self) -> tuple[ranks.RankedScores, _Account]:
         """Return the standing by the metric on all images."""
         ones = np.ones((1, self.evaluation.cohort.n_images), np.int64)
         tables, seed = self._tables(), self.evaluation.protocol.seed
         theta = np.array([self.metric.value(table, ones)[0, self.row, 0] for table in tables])
         undefined = np.isnan(theta)
         if undefined.any() and not self.fill:
-            who = [model for model, bad in zip(self.evaluation.models, undefined) if bad]
+            who = [self.evaluation.models[k] for k in np.flatnonzero(undefined).tolist()]
             raise UsageError(
-                f"{self._name} is undefined for {', '.join(who)}: no rank, unless missing is 'worst'"
+                f"{self._name} is undefined for {', '.join(who)}: "
+                "no rank, unless missing is 'worst'"
             )
         by_key: list[Evidences] = [{self.metric.recipe.key: table} for table in tables]
-        drawn = [np.zeros((0, len(tables)))]
+        columns = [np.zeros((0, len(tables)))]
         if self.replicates:
-            found = bootstrapped(
+            values_of_models = bootstrapped(
                 [self.metric], by_key, self.units, self.replicates, seed, rows=self.row + 1
             )
-            drawn = [values[0][:, self.row, :1] for values in found]
-        replicates = np.concatenate(drawn, axis=1)
+            columns = [values[0][:, self.row, :1] for values in values_of_models]
+        replicates = np.concatenate(columns, axis=1)
         if self.fill:
             theta, replicates = self._filled(theta), self._filled(replicates)
         higher = self.rule.higher_is_better
@@ -166,63 +170,60 @@ class _Field:
         )
         return standing, _Account(filled=int(undefined.sum()))
 
-    def of_cases(self) -> tuple[ranks.Standing, _Account]:
+    def of_cases(self) -> tuple[ranks.RankedScores, _Account]:
         """Return the standing by the metric on every unit alone."""
-        columns = [
-            alone(self.metric, table, self.units, rows=self.row + 1)[:, self.row, 0]
-            for table in self._tables()
-        ]
+        columns = []
+        for table in self._tables():
+            of_units = alone(self.metric, table, self.units, rows=self.row + 1)
+            columns.append(of_units[:, self.row, 0])
         values = np.stack(columns, axis=1)
         missing = np.isnan(values)
-        kept = np.flatnonzero(
+        cases_with_value = np.flatnonzero(
             ~missing.all(axis=1)
         )  # where it is undefined for all it says nothing about any
-        if not len(kept):
+        if not len(cases_with_value):
             raise UsageError(
                 f"{self._name} is undefined on every single {self.units.name}: rank by the data set"
             )
-        filled = int(missing[kept].sum())
+        filled = int(missing[cases_with_value].sum())
         if filled and not self.fill:
-            who = [
-                model for k, model in enumerate(self.evaluation.models) if missing[kept, k].any()
-            ]
-            n = int(missing[kept].any(axis=1).sum())
+            lacking = np.flatnonzero(missing[cases_with_value].any(axis=0))
+            who = [self.evaluation.models[k] for k in lacking.tolist()]
+            n = int(missing[cases_with_value].any(axis=1).sum())
             raise UsageError(
-                f"{self._name} is undefined for {', '.join(who)} on {n} of {len(kept)} cases: "
-                "rank by the data set, or set missing to 'worst'"
+                f"{self._name} is undefined for {', '.join(who)} on {n} of "
+                f"{len(cases_with_value)} cases: rank by the data set, or set missing to 'worst'"
             )
-        cases = self._filled(values[kept])
-        standing = ranks.standing_of_cases(cases, self._case_weights(kept), self.rule)
-        return standing, _Account(len(kept), len(values) - len(kept), filled)
+        cases = self._filled(values[cases_with_value])
+        standing = ranks.standing_of_cases(cases, self._case_weights(cases_with_value), self.rule)
+        return standing, _Account(
+            len(cases_with_value), len(values) - len(cases_with_value), filled
+        )
 
-    def _case_weights(self, kept: NDArray[np.int64]) -> Iterator[NDArray[Any]]:
+    def _case_weights(self, rows: NDArray[np.int64]) -> Iterator[NDArray[Any]]:
         """Yield blocks (R, K) of bootstrap weights of the cases: all images of a drawn unit have
         the same.
         """
-        image = np.unique(self.units.code, return_index=True)[1][kept]
+        # One image of a unit is enough: all of them have its weight.
+        image = np.unique(self.units.code, return_index=True)[1][rows]
         if self.replicates:
             for weights in bootstrap(self.units, self.replicates, self.evaluation.protocol.seed):
                 yield weights[:, image]
 
     def _filled(self, values: F64) -> F64:
-        """Return the values with the worst possible one, or else the worst seen, where there is
-        none.
-        """
+        """Return the values with the worst possible or else the worst observed where undefined."""
         higher = self.rule.higher_is_better
         worst = self.metric.facts.bounds[0 if higher else 1]
         if math.isinf(worst):
-            worst = (
-                float((np.nanmin if higher else np.nanmax)(values))
-                if not np.isnan(values).all()
-                else 0.0
-            )
+            worst = 0.0
+            if not np.isnan(values).all():
+                worst = float((np.nanmin if higher else np.nanmax)(values))
         return np.where(np.isnan(values), worst, values)
 
     def _tables(self) -> list[Evidence]:
-        return [
-            self.evaluation.evidence[model, self.metric.recipe.key]
-            for model in self.evaluation.models
-        ]
+        """Return the evidence of every model that the metric looks at."""
+        evidence, key = self.evaluation.evidence, self.metric.recipe.key
+        return [evidence[model, key] for model in self.evaluation.models]
 
     @property
     def _name(self) -> str:

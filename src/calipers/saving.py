@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of an evaluation: JSON, the cohort with the fates, the page, and last the record of
-the run.
+"""Save an evaluation to a folder: JSON, the cohort with the fates, the page, the record of the run.
+
+`Evaluation.save` calls `save`; `opening` reads the folder back.
 """
 
 from __future__ import annotations
@@ -86,8 +87,9 @@ def save(
     started: datetime | None = None,
     pictures: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write everything or nothing; files appear together, ``run.json`` last, so that it vouches for
-    the others.
+    """Write all files or none; they appear together.
+
+    ``run.json`` is written last, because it vouches for the others.
 
     ``pictures`` are further keywords of `Evaluation.report`. The page is the one file that the
     record of the run says nothing of: it can be made anew from the others at any time.
@@ -112,11 +114,15 @@ def save(
         if cohort.intake.quarantine:
             lines = [json.dumps(vars_of(record)) for record in cohort.intake.quarantine]
             write_atomically(stage / QUARANTINE, "\n".join(lines) + "\n")
-        files = {
-            file.name: {"sha256": hash_file(file), "bytes": file.stat().st_size}
-            for file in sorted(stage.iterdir())
-        }
+        files = {}
+        for file in sorted(stage.iterdir()):
+            files[file.name] = {"sha256": hash_file(file), "bytes": file.stat().st_size}
+        # After the hashes: the page can be made again, so the record does not vouch for it.
         evaluation.report(stage / PAGE, command=command, **(pictures or {}))
+        page_parts = {}
+        for name in ("multiverse", "stability"):
+            if (pictures or {}).get(name):
+                page_parts[name] = True
         record = run_record(
             document,
             files=files,
@@ -126,9 +132,7 @@ def save(
                 "rng": "Philox4x64",
                 "ties": evaluation.protocol.ties,
                 "kernels": "numpy" if native() is None else "native",
-                **{
-                    name: True for name in ("multiverse", "stability") if (pictures or {}).get(name)
-                },
+                **page_parts,
             },
             command=command,
             started=began,
@@ -142,18 +146,22 @@ def shown_matches(evaluation: Evaluation, model: str) -> Matches:
     just these.
     """
     recipe = MatchRecipe((evaluation.protocol.matching,))
-    for (name, _), found in evaluation.evidence.items():
-        if name == model and isinstance(found, Matches) and _same(found.views[0], recipe.views[0]):
-            return found
-    made = collect(evaluation.cohort, {model: (model, recipe)})[model]
-    assert isinstance(made, Matches)
-    return made
+    for (name, _), table in evaluation.evidence.items():
+        if (
+            name == model
+            and isinstance(table, Matches)
+            and _same_fates(table.views[0], recipe.views[0])
+        ):
+            return table
+    matches = collect(evaluation.cohort, {model: (model, recipe)})[model]
+    assert isinstance(matches, Matches)
+    return matches
 
 
-def _same(view: View, wanted: View) -> bool:
+def _same_fates(view: View, other: View) -> bool:
     """Return whether two views decide the same fates; COCO's "all" sizes end at 1e10."""
-    whole = view.size[0] <= 0 and view.size[1] >= EVERY_SIZE
-    return whole and replace(view, size=wanted.size) == wanted
+    is_every_size = view.size[0] <= 0 and view.size[1] >= EVERY_SIZE
+    return is_every_size and replace(view, size=other.size) == other
 
 
 def objects_table(cohort: Cohort, matches: dict[str, Matches]) -> dict[str, Any]:
@@ -163,11 +171,13 @@ def objects_table(cohort: Cohort, matches: dict[str, Matches]) -> dict[str, Any]
     ``row`` counts the objects of a kind in cohort order; ``partner`` is the ``row`` on the other
     side. Numbers that an object does not have are null.
     """
-    parts = [
-        part for model, table in matches.items() for part in _object_parts(cohort, model, table)
-    ]
-    tables = [table for model in matches for table in (cohort.references, cohort.models[model])]
-    columns = {name: joined([part[name] for part in parts]) for name in parts[0]}
+    parts, tables = [], []
+    for model, table in matches.items():
+        parts += _object_parts(cohort, model, table)
+        tables += [cohort.references, cohort.models[model]]
+    columns: dict[str, Any] = {}
+    for name in parts[0]:
+        columns[name] = joined([part[name] for part in parts])
     more = {**shape_columns(tables), **fact_columns(tables)}
     return columns | {name: joined(entries) for name, entries in more.items()}
 
@@ -228,23 +238,23 @@ def _fate_counts(table: Matches) -> dict[str, NDArray[np.int64]]:
     def count(image: NDArray[np.int64], fates: NDArray[np.int8], fate: int) -> NDArray[np.int64]:
         return np.bincount(image[fates == fate], minlength=table.n_images)
 
-    said, real = table.prediction_fate[0], table.reference_fate[0]
+    predicted, real = table.prediction_fate[0], table.reference_fate[0]
     return {
-        "hits": count(table.prediction_image, said, matching.HIT),
-        "duplicates": count(table.prediction_image, said, matching.DUPLICATE),
-        "false_alarms": count(table.prediction_image, said, matching.FALSE_ALARM),
+        "hits": count(table.prediction_image, predicted, matching.HIT),
+        "duplicates": count(table.prediction_image, predicted, matching.DUPLICATE),
+        "false_alarms": count(table.prediction_image, predicted, matching.FALSE_ALARM),
         "missed": count(table.reference_image, real, matching.MISSED),
     }
 
 
 def _rodeo_of_images(evaluation: Evaluation, model: str) -> dict[str, NDArray[np.float64]]:
-    found = {}
+    scores = {}
     for metric in evaluation.protocol.compile():
         if isinstance(metric, Rodeo):
             evidence = evaluation.evidence[model, metric.recipe.key]
             assert isinstance(evidence, RodeoPaths)
-            found.update(metric.per_image(evidence))
-    return found
+            scores.update(metric.per_image(evidence))
+    return scores
 
 
 def vars_of(record: Any) -> dict[str, str]:
@@ -258,4 +268,8 @@ def vars_of(record: Any) -> dict[str, str]:
 
 
 def _numbers(values: NDArray[np.float64]) -> list[float | None]:
-    return [None if value != value else value for value in values.tolist()]
+    """Return the values with None for NaN."""
+    numbers: list[float | None] = values.tolist()
+    for k in np.flatnonzero(np.isnan(values)).tolist():
+        numbers[k] = None
+    return numbers

@@ -54,15 +54,18 @@ def rodeo(cohort: Cohort, model: str | None = None, **options: Any) -> RodeoResu
     ...     classes=("a", "b"), box_format="xywh",
     ... )
     >>> result = cal.rodeo(cohort)
-    >>> round(result.total, 4), round(result.localization, 4), round(result.shape, 4), round(result.classification, 4)
-    (0.3547, 0.2017, 0.5, 0.6667)
+    >>> round(result.total, 4), round(result.localization, 4)
+    (0.3547, 0.2017)
+    >>> round(result.shape, 4), round(result.classification, 4)
+    (0.5, 0.6667)
     """
     model = cohort.model_named(model)
     if "part" in options:
         raise UsageError("rodeo returns all parts; there is no option 'part'")
     metric = Rodeo([MetricPlan(part, "rodeo", {**options, "part": part}) for part in PARTS])
     evidence = collect(cohort, {"rodeo": (model, metric.recipe)})["rodeo"]
-    values = metric.value(evidence, np.ones((1, cohort.n_images), np.int64))[0]  # type: ignore[arg-type]
+    ones = np.ones((1, cohort.n_images), np.int64)
+    values = metric.value(evidence, ones)[0]  # type: ignore[arg-type]
     classes = {name: _result(row) for name, row in zip(cohort.classes, values[1:])}
     return _result(values[0], classes)
 
@@ -99,7 +102,8 @@ def average_precision(
     --------
     >>> import calipers as cal
     >>> cohort = cal.demo_cohort()
-    >>> cal.average_precision(cohort, model="misses-small") < cal.average_precision(cohort, 0.1, model="misses-small")
+    >>> strict = cal.average_precision(cohort, model="misses-small")
+    >>> strict < cal.average_precision(cohort, 0.1, model="misses-small")
     True
     """
     thresholds = tuple(np.atleast_1d(np.asarray(iou, np.float64)).tolist())
@@ -129,7 +133,8 @@ def average_precision(
     }
     metric = AveragePrecision([MetricPlan("AP", "average-precision", options)])
     evidence = collect(cohort, {"AP": (cohort.model_named(model), metric.recipe)})["AP"]
-    return float(metric.value(evidence, np.ones((1, cohort.n_images), np.int64))[0, 0, 0])  # type: ignore[arg-type]
+    ones = np.ones((1, cohort.n_images), np.int64)
+    return float(metric.value(evidence, ones)[0, 0, 0])  # type: ignore[arg-type]
 
 
 def _result(

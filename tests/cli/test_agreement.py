@@ -358,7 +358,7 @@ def test_bad_options(calipers, good, options, said):
 
 def test_more_than_two_ratings_need_a_word_on_usefulness(calipers, table):
     text = "rating,iou\n" + "".join(f"{1 + k % 5},{k / 20}\n" for k in range(20))
-    assert "there are: 1, 2, 3, 4, 5" in calipers("agreement", table(text)).err
+    assert "the table has: 1, 2, 3, 4, 5" in calipers("agreement", table(text)).err
     document = calipers("agreement", table(text), "--useful", "4,5", "--json").json
     assert document["ratings"]["useful"] == 8
 

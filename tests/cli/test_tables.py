@@ -50,7 +50,10 @@ def test_values_come_with_intervals_and_whom_they_speak_for(shown, evaluation):
     row = next(line for line in lines if line.startswith(" AP "))
     assert f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]" in row
     assert "n = 120 images, 189 references in all." in lines
-    assert "95 % intervals over 80 patients: they speak for other patients like these 80." in lines
+    assert (
+        "95 % confidence intervals, resampled by patient (n = 80); they generalise to other patients like these 80."
+        in lines
+    )
 
 
 def test_marks_are_explained_in_words(shown, evaluation):

@@ -410,7 +410,7 @@ def test_document_has_no_nan_and_keeps_its_keys(rows, found):
     ("metric", "group", "said"),
     [
         ("kapa", {}, "did you mean 'kappa'"),
-        ("kappa", {}, "say which"),
+        ("kappa", {}, "name one"),
         ("kappa", {"criterion": "box-iou", "threshold": 0.9}, "0 rows"),
     ],
 )
@@ -425,7 +425,7 @@ def test_a_row_must_be_meant(found, metric, group, said):
         ({"level": 1.0}, "between 0 and 1"),
         ({"replicates": 10}, "at least 100"),
         ({"seed": -1}, "whole number from 0"),
-        ({"thresholds": {"iou": 0.5}}, "no criterion"),
+        ({"thresholds": {"iou": 0.5}}, "not a criterion"),
         ({"thresholds": "high"}, "numbers"),
         ({"thresholds": []}, "one or more"),
         ({"thresholds": math.inf}, "finite"),

@@ -11,14 +11,14 @@ import pytest
 from scipy import stats
 
 import calipers as cal
-from calipers.statistics.criterion_pairs import compared
+from calipers.statistics.criterion_pairs import comparable_pairs
 from calipers.statistics.decisions import Decision
 
 
 def test_only_like_thresholds_are_compared():
     a, b = [Decision("a", t) for t in (0, 0.5)], [Decision("b", t) for t in (0.5, 0.7)]
-    assert compared([*a, *b]) == [(1, 2)]
-    assert compared([*a, Decision("c", None)]) == [(0, 2), (1, 2)]
+    assert comparable_pairs([*a, *b]) == [(1, 2)]
+    assert comparable_pairs([*a, Decision("c", None)]) == [(0, 2), (1, 2)]
 
 
 def rivals(n_useful, n_other, seed=0):

@@ -419,7 +419,7 @@ def test_an_interval_is_that_of_the_replicates_of_its_metric(kernel_route: str) 
             values.setdefault(name, []).append(again[name].value)
     for name, replicates in values.items():
         e = found[name]
-        scale = making.Scale(0.0, math.inf if name.startswith("FP") else 1.0)
+        scale = making.MetricScale(0.0, math.inf if name.startswith("FP") else 1.0)
         half = stats.t.ppf(0.975, n - 1) * math.sqrt(n / (n - 1)) * np.std(replicates, ddof=1)
         low, high = scale.around(np.array([e.value]), np.array([half]))
         assert (e.low, e.high) == pytest.approx((low[0], high[0]), abs=1e-12), name

@@ -91,7 +91,7 @@ def test_29_of_30_by_the_plain_formula() -> None:
     replicates = weights @ units / 30
     analytic = math.sqrt(29 / 30 * 1 / 30 / 30)
     assert np.std(replicates) == pytest.approx(analytic, rel=0.03)
-    theta, scale = 29 / 30, making.Scale(0.0, 1.0)
+    theta, scale = 29 / 30, making.MetricScale(0.0, 1.0)
     half = stats.t.ppf(0.975, 29) * math.sqrt(30 / 29) * analytic
     low, high = scale.around(np.array([theta]), np.array([half]))
     assert (low[0], high[0]) == pytest.approx((0.778, 0.996), abs=5e-4)
@@ -103,7 +103,7 @@ def test_29_of_30_by_the_plain_formula() -> None:
 
 
 def test_a_scale_without_end_does_not_overflow() -> None:
-    low, high = making.Scale(0.0, 1.0).around(
+    low, high = making.MetricScale(0.0, 1.0).around(
         np.array([0.5, 1e-9, 1 - 1e-9]), np.array([1e6, 1.0, 1.0])
     )
     assert np.isfinite([*low, *high]).all()

@@ -84,7 +84,7 @@ def test_the_view_decides() -> None:
     one = reference_table(cohort, "model", View(max_dets=1))
     np.testing.assert_allclose(one["iou"], [0.8, 0.0, 0.0, 0.0])
     for criterion in ("centre-distance", "point-in-box", "giou"):
-        with pytest.raises(cal.UsageError, match="no overlap between 0 and 1"):
+        with pytest.raises(cal.UsageError, match="not an overlap between 0 and 1"):
             reference_table(cohort, "model", View(criterion=criterion))
 
 

@@ -150,7 +150,7 @@ def test_few_patients_speak_for_their_centres() -> None:
     found = cal.mixed_model(polyps(centres=2, patients=4), "iou ~ size", GROUPS)
     assert list(found.n_groups) == ["image"]
     assert (
-        "4 patients are too few for a variance: patient is a fixed effect, which also speaks for centre"
+        "4 patients are too few for a variance: patient is a fixed effect, which also accounts for centre"
         in found.notes
     )
     assert sum(c.term == "patient" for c in found.coefficients) == 3
@@ -419,7 +419,7 @@ def test_sentences_name_both_sides(model: MixedModel) -> None:
     }
     (said,) = cal.mixed_model(table, "y ~ x", ["g"]).sentences()
     assert "for every step of 1 in x" in said
-    assert said.endswith("the interval holds 0, so this may be chance.")
+    assert said.endswith("the interval contains 0, so this may be chance.")
 
 
 def test_an_unknown_coefficient_gets_the_nearest_name(model: MixedModel) -> None:

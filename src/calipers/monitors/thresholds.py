@@ -104,7 +104,7 @@ def split_of(
     )
     if not chosen:
         return Split(np.zeros(n, np.bool_), np.ones(n, np.bool_), random=False)
-    whole = units.whole
+    whole = units.outer_code
     order = generator(seed, HALVES).permutation(units.number)
     first = np.zeros(units.number, np.bool_)
     first[order[: units.number // 2]] = True

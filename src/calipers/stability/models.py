@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from calipers.results.estimate import number
 from calipers.stability.pairs import BagPairs, bag_means, pair_scores
 from calipers.stability.scores import SCORES
-from calipers.statistics.intervals import Scale
+from calipers.statistics.intervals import MetricScale
 
 F64 = NDArray[np.float64]
 NAN = math.nan
@@ -109,7 +109,7 @@ def _around(
     if error == 0.0:  # all models are alike, or all differ alike; on a bound the scale has no slope
         return value, value
     half = float(stdtrit(n - 1, (1 + level) / 2)) * error
-    low, high = Scale.of(bounds).around(np.array([value]), np.array([half]))
+    low, high = MetricScale.of(bounds).around(np.array([value]), np.array([half]))
     return float(low[0]), float(high[0])
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agreement of localization criteria with the ratings of clinicians, and of clinicians with each
-other.
+"""Agreement of localization criteria with clinicians' ratings, and of clinicians with each other.
+
+`agreement` reads a table of ratings and returns an `Agreement`: rows of estimates for every
+criterion and threshold, comparisons of criteria, and coefficients among raters.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from calipers.statistics.criterion_pairs import CriterionDifference, compare_cri
 from calipers.statistics.criterion_scores import (
     BOUNDS,
     BY_RATER,
-    View,
+    RatingView,
     criterion_rows,
     decision_rows,
     measure,
@@ -97,13 +99,14 @@ def agreement(
     >>> table = {
     ...     "patient": [k // 2 for k in range(20)],
     ...     "rating": ["useful"] * 14 + ["not useful"] * 6,
-    ...     "box-iou": [.9, .8, .7, .6, .55, .3, .2, .6, .7, .8, .4, .3, .6, .7, .0, .1, .0, .0, .0, .2],
+    ...     "box-iou": [.9, .8, .7, .6, .55, .3, .2, .6, .7, .8]
+    ...     + [.4, .3, .6, .7, .0, .1, .0, .0, .0, .2],
     ... }
-    >>> found = cal.agreement(table, thresholds=.5)
-    >>> useful = found.get("sensitivity", criterion="box-iou", threshold=.5)
+    >>> result = cal.agreement(table, thresholds=.5)
+    >>> useful = result.get("sensitivity", criterion="box-iou", threshold=.5)
     >>> round(useful.value, 3), useful.n_predictions, useful.unit, useful.n_units
     (0.714, 14, 'patient', 10)
-    >>> found.sentences()[0]
+    >>> result.sentences()[0]
     'Of 14 predictions rated useful, box-iou at 0.5 accepts 71 % (...); of 6 predictions rated not
     useful it ...'
     """
@@ -125,8 +128,8 @@ def agreement(
     rows, comparisons, flags = _criteria(table, decisions, how)
     if table.repeated:
         panel = panel_of(table)
-        among, said = rater_agreement(panel, _per_item(table, how), table.name)
-        rows, flags = [*rows, *among], flags | said
+        among, new_flags = rater_agreement(panel, _per_item(table, how), table.name)
+        rows, flags = [*rows, *among], flags | new_flags
     settings = {"level": level, "replicates": replicates, "seed": seed, "unit": how.units.name}
     settings["n_units"] = how.units.number
     warnings = [
@@ -155,45 +158,40 @@ def _criteria(
     if not table.criteria:
         return [], [], set()
     if table.useful is None:
-        shown = ", ".join(table.categories)
+        categories = ", ".join(table.categories)
         raise UsageError(
-            f"which ratings count as useful? Say --useful VALUE,... (useful=...); there are: {shown}"
+            "which ratings count as useful? Name them with --useful VALUE,... (useful=...); "
+            f"the table has: {categories}"
         )
-    view, model = View.of(table, decisions), table.name
-    point, drawn = (
-        measure(view, iter([np.ones((1, len(table)), np.int64)])),
-        measure(view, how.blocks()),
-    )
-    rows, flags = decision_rows(view, point, drawn, how, model=model, names=tuple(BOUNDS))
-    areas, said = criterion_rows(view, point, drawn, how, model=model)
-    best = threshold_rows(view, point, drawn, how, model=model, distances=table.distances)
+    view, model = RatingView.of(table, decisions), table.name
+    point = measure(view, iter([np.ones((1, len(table)), np.int64)]))
+    replicates = measure(view, how.blocks())
+    rows, flags = decision_rows(view, point, replicates, how, model=model, names=tuple(BOUNDS))
+    areas, area_flags = criterion_rows(view, point, replicates, how, model=model)
+    best = threshold_rows(view, point, replicates, how, model=model, distances=table.distances)
+    # A criterion of zeros and ones has nothing to choose a threshold from.
     graded = [row for row in best if not table.yes_no((row.group or {})["criterion"])]
     by_rater = _by_rater(table, view, how)
-    return (
-        [*rows, *areas, *graded, *by_rater],
-        compare_criteria(view, point, drawn, how),
-        flags | said,
-    )
+    comparisons = compare_criteria(view, point, replicates, how)
+    return [*rows, *areas, *graded, *by_rater], comparisons, flags | area_flags
 
 
-def _by_rater(table: Ratings, view: View, how: Resampling) -> list[Row]:
+def _by_rater(table: Ratings, view: RatingView, how: Resampling) -> list[Row]:
     """Return the main scores for every rater alone."""
     if table.rater is None or not 1 < len(table.rater) <= MOST_RATERS:
         return []
-    found = []
+    scores = []
     for k, name in enumerate(table.rater.names):
         rows = np.flatnonzero(table.rater.code == k)
         part, own = view.take(rows), how.part(rows)
-        point, drawn = (
-            measure(part, iter([np.ones((1, len(rows)), np.int64)])),
-            measure(part, own.blocks()),
-        )
+        point = measure(part, iter([np.ones((1, len(rows)), np.int64)]))
+        replicates = measure(part, own.blocks())
         group = {"rater": name}
-        found += decision_rows(
-            part, point, drawn, own, model=table.name, names=BY_RATER, group=group
+        scores += decision_rows(
+            part, point, replicates, own, model=table.name, names=BY_RATER, group=group
         )[0]
-        found += criterion_rows(part, point, drawn, own, model=table.name, group=group)[0]
-    return found
+        scores += criterion_rows(part, point, replicates, own, model=table.name, group=group)[0]
+    return scores
 
 
 def _per_item(table: Ratings, how: Resampling) -> Resampling:
@@ -205,64 +203,73 @@ def _per_item(table: Ratings, how: Resampling) -> Resampling:
 def _place(code: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return for every row how many rows of its item came before."""
     order = np.argsort(code, kind="stable")
-    held = code[order]
-    starts = np.flatnonzero(np.append(True, held[1:] != held[:-1]))
+    codes = code[order]
+    starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1]))
     place = np.empty(len(code), np.int64)
     place[order] = np.arange(len(code)) - np.repeat(starts, np.diff(np.append(starts, len(code))))
     return place
 
 
 def _remarks(table: Ratings, decisions: Sequence[Decision], how: Resampling) -> list[str]:
-    """Return what a reader of the numbers must know."""
-    said = list(table.intake.notes)
-    aside = table.intake.quarantined
-    said += [f"{n} of {table.intake.read} rows set aside: {rule}" for rule, n in aside.items()]
+    """Return the notes that a reader needs to interpret the numbers."""
+    remarks = list(table.intake.notes)
+    for rule, n in table.intake.quarantined.items():
+        remarks.append(f"{n} of {table.intake.read} rows set aside: {rule}")
     if table.rater is not None and len(table.rater) > 1 and not table.repeated:
-        said.append(
-            f"each item is rated once, by one of {len(table.rater)} raters: agreement among raters cannot be "
-            "estimated, and a difference between raters cannot be told from a difference between their items; see the "
-            "rows by rater"
+        remarks.append(
+            f"each item is rated once, by one of {len(table.rater)} raters: agreement among "
+            "raters cannot be estimated, and a difference between raters cannot be told from a "
+            "difference between their items; see the rows by rater"
         )
     if table.rater is not None and len(table.rater) > MOST_RATERS and table.criteria:
-        said.append(f"{len(table.rater)} raters: too many to show one by one")
+        remarks.append(f"{len(table.rater)} raters: too many to show one by one")
     if table.repeated and table.criteria:
-        said.append(f"every rating counts once: {len(table)} ratings of {len(table.item)} items")
+        remarks.append(f"every rating counts once: {len(table)} ratings of {len(table.item)} items")
     if table.repeated and table.rater is None:
-        said.append("raters have no names: no Conger kappa, and nothing by rater")
-    return [*said, *_criterion_remarks(table, decisions, how)]
+        remarks.append("raters have no names: no Conger kappa, and no rows by rater")
+    return [*remarks, *_criterion_remarks(table, decisions, how)]
 
 
 def _criterion_remarks(table: Ratings, decisions: Sequence[Decision], how: Resampling) -> list[str]:
-    said = []
+    """Return the notes on criteria: constant ones, missing thresholds, too few units."""
+    remarks = []
     if table.criteria and table.useful is not None and len(table):
         share = float(table.useful.mean())
         if share in (0.0, 1.0):
             only = "useful" if share else "not useful"
-            said.append(
-                f"all {len(table)} ratings are {only}: scores that compare two kinds of ratings are undefined"
+            remarks.append(
+                f"all {len(table)} ratings are {only}: scores that compare two kinds of ratings "
+                "are undefined"
             )
         elif max(share, 1 - share) > UNBALANCED:
-            said.append(
-                f"{100 * share:.0f} % of the ratings are useful: kappa, pi, alpha and MCC are small for that alone; "
-                "look at the two shares and at AC1"
+            remarks.append(
+                f"{100 * share:.0f} % of the ratings are useful: kappa, pi, alpha and MCC are "
+                "small for that reason alone; look at the two shares and at AC1"
             )
+    with_decision = {decision.criterion for decision in decisions}
     for name, values in table.criteria.items():
         if (values == values[0]).all():
-            said.append(f"the criterion {name} is {values[0]:g} for every prediction")
-        if not any(decision.criterion == name for decision in decisions):
-            said.append(
-                f"no threshold for {name}: only AUROC and its best threshold (give --thresholds {name}=NUMBER,...)"
+            remarks.append(f"the criterion {name} is {values[0]:g} for every prediction")
+        if name not in with_decision:
+            remarks.append(
+                f"no threshold for {name}: only AUROC and its best threshold "
+                f"(give --thresholds {name}=NUMBER,...)"
             )
     if len(table.criteria) > 1 and how.units.number < FEWEST_FOR_P:
         smallest = 2 / 2**how.units.number
-        said.append(
-            f"{how.units.number} {plural(how.units.name)}: no p value by units can be below {smallest:g}"
+        remarks.append(
+            f"{how.units.number} {plural(how.units.name)}: no p value by units can be below "
+            f"{smallest:g}"
         )
-    return said
+    return remarks
 
 
 def _several(words: Words) -> tuple[str, ...] | None:
-    return (words,) if isinstance(words, str) else None if words is None else tuple(words)
+    if words is None:
+        return None
+    if isinstance(words, str):
+        return (words,)
+    return tuple(words)
 
 
 def _check(level: float, replicates: int, seed: int) -> None:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of `calipers.agreement`: rows of estimates, comparisons of criteria, and what must be
-known of them.
-"""
+"""The result of `calipers.agreement`: rows of estimates, comparisons of criteria, and warnings."""
 
 from __future__ import annotations
 
@@ -44,37 +42,32 @@ class Agreement(RowsDocument):
         group
             ``criterion``, ``threshold``, ``rater``; as much of it as is needed to mean one row.
         """
-        named = [row for row in self.rows if row.metric == metric]
-        if not named:
-            known = dict.fromkeys(row.metric for row in self.rows)
-            raise UsageError(f"no metric {metric!r} in this result; {did_you_mean(metric, known)}")
-        wanted = {
-            name: f"{value:g}" if isinstance(value, int | float) else value
-            for name, value in group.items()
-        }
-        found = [row for row in named if wanted.items() <= dict(row.group or {}).items()]
-        if "rater" not in wanted and any("rater" not in (row.group or {}) for row in found):
-            found = [row for row in found if "rater" not in (row.group or {})]
-        if len(found) != 1:
-            groups = "; ".join(str(dict(row.group or {})) for row in (found or named)[:4])
+        candidates = [row for row in self.rows if row.metric == metric]
+        if not candidates:
+            names = dict.fromkeys(row.metric for row in self.rows)
+            raise UsageError(f"no metric {metric!r} in this result; {did_you_mean(metric, names)}")
+        labels = {}
+        for name, value in group.items():
+            labels[name] = f"{value:g}" if isinstance(value, int | float) else value
+        rows = [row for row in candidates if labels.items() <= dict(row.group or {}).items()]
+        if "rater" not in labels:
+            # Without a rater, the row over all raters is meant, if there is one.
+            rows = [row for row in rows if "rater" not in (row.group or {})] or rows
+        if len(rows) != 1:
+            groups = "; ".join(str(dict(row.group or {})) for row in (rows or candidates)[:4])
             raise UsageError(
-                f"{len(found)} rows of {metric!r} with {group}; say which, such as {groups}"
+                f"{len(rows)} rows of {metric!r} match {group}; name one, such as {groups}"
             )
-        return found[0].estimate
+        return rows[0].estimate
 
     def headlines(self) -> list[Decision]:
-        """Return one decision per criterion that has any: the one at 0.5 if it was looked at, else
-        the first.
-        """
-        found = []
+        """Return one decision per criterion that has any: the one at 0.5, else the first."""
+        headlines = []
         for criterion in self.ratings.criteria:
             own = [decision for decision in self.decisions if decision.criterion == criterion]
-            found += (
-                [next((decision for decision in own if decision.threshold == HEADLINE), own[0])]
-                if own
-                else []
-            )
-        return found
+            usual = [decision for decision in own if decision.threshold == HEADLINE]
+            headlines += (usual or own)[:1]
+        return headlines
 
     def sentences(self) -> list[str]:
         """Return in words what every criterion at its headline threshold does to useful and not
@@ -98,6 +91,9 @@ class Agreement(RowsDocument):
 
         ratings = self.ratings
         useful = None if ratings.useful is None else int(ratings.useful.sum())
+        not_useful = None if useful is None else len(ratings) - useful
+        raters = None if ratings.rater is None else len(ratings.rater)
+        images = None if ratings.image is None else len(ratings.image)
         return {
             "schema": SCHEMA,
             "calipers": __version__,
@@ -105,10 +101,10 @@ class Agreement(RowsDocument):
             "ratings": {
                 "ratings": len(ratings),
                 "useful": useful,
-                "not_useful": None if useful is None else len(ratings) - useful,
+                "not_useful": not_useful,
                 "items": len(ratings.item),
-                "raters": None if ratings.rater is None else len(ratings.rater),
-                "images": None if ratings.image is None else len(ratings.image),
+                "raters": raters,
+                "images": images,
                 "categories": list(ratings.categories),
                 "scale": ratings.scale,
                 "criteria": list(ratings.criteria),
@@ -124,19 +120,20 @@ class Agreement(RowsDocument):
 
 
 def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:
-    """Return what the flags of intervals mean."""
-    said = {
-        "few_units": f"few units behind some values ({n_units} {plural(unit)} in all): their intervals are rough",
-        "near_perfect": "where fewer than 5 units show an error, the interval is the Clopper-Pearson bound on the "
-        "share of error-free units (clopper-pearson-units, marked * in tables)",
-        "identical_units": "an interval of no width means that all units are alike, not that the value is certain",
+    """Return one sentence for every flag of the intervals."""
+    sentences = {
+        "few_units": f"few units behind some values ({n_units} {plural(unit)} in all): "
+        "their intervals are rough",
+        "near_perfect": "where fewer than 5 units show an error, the interval is the "
+        "Clopper-Pearson bound on the share of error-free units (clopper-pearson-units, marked * "
+        "in tables)",
+        "identical_units": "an interval of width 0 means that all units are alike, not that the "
+        "value is certain",
     }
-    return [said[flag] for flag in said if flag in flags]
+    return [sentence for flag, sentence in sentences.items() if flag in flags]
 
 
 def _percent(estimate: Estimate) -> str:
-    return (
-        "nothing that could be counted"
-        if estimate.value != estimate.value
-        else as_share(estimate, FAULTLESS)
-    )
+    if estimate.value != estimate.value:
+        return "nothing that could be counted"
+    return as_share(estimate, FAULTLESS)

@@ -66,7 +66,7 @@ class Coefficient:
 
 
 @dataclass(frozen=True, slots=True)
-class Support:
+class CoefficientSupport:
     """What the standard error of one coefficient rests on."""
 
     method: str
@@ -96,34 +96,40 @@ def coefficients(
     effects: Sequence[Effect],
     values: F64,
     covariance: F64,
-    supports: Sequence[Support],
+    supports: Sequence[CoefficientSupport],
     *,
     level: float,
     n_rows: int,
 ) -> tuple[Coefficient, ...]:
     """Return the coefficients of all effects; a value that is NaN stays without interval."""
-    found = []
+    rows = []
+    # Rounding can leave a variance of zero slightly below it.
     errors = np.sqrt(np.maximum(np.diag(covariance), 0.0)).tolist()
     for effect, value, se, support in zip(effects, values.tolist(), errors, supports):
-        without = support.reason is not None
-        half = NAN if without else quantile(level, support.df) * se
-        found.append(
+        method, half, p = support.method, NAN, NAN
+        if support.reason is not None:
+            method, se = "none", NAN
+        else:
+            half = quantile(level, support.df) * se
+            if se != 0.0:
+                p = two_sided(value / se, support.df)
+        rows.append(
             Coefficient(
                 name=effect.name,
                 term=effect.term,
                 reference=effect.reference,
                 value=value,
-                se=NAN if without else se,
+                se=se,
                 low=value - half,
                 high=value + half,
                 level=level,
-                method="none" if without else support.method,
+                method=method,
                 df=support.df,
-                p=NAN if without or se == 0.0 else two_sided(value / se, support.df),
+                p=p,
                 unit=support.unit,
                 n_units=support.n_units,
                 n_rows=n_rows,
                 reason=support.reason,
             )
         )
-    return tuple(found)
+    return tuple(rows)

@@ -57,8 +57,8 @@ ANYTHING = (-math.inf, math.inf)  # bounds of a difference: no scale but its own
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """What a test says of m differences."""
+class DifferenceTests:
+    """Intervals and p values of m differences."""
 
     intervals: list[Interval]  # a missing p value has its reason here too
     p: F64  # (m,) NaN without a test
@@ -86,14 +86,18 @@ def bootstrapped(
     rows
         How many rows of the values are kept: 1 is the pooled one, classes follow.
     """
-    parts: list[list[list[F64]]] = [[[] for _ in metrics] for _ in evidence]
+    values: list[list[F64]] = []
+    parts: dict[tuple[int, int], list[F64]] = {}
     for weights in bootstrap(units, replicates, seed):
         for model, tables in enumerate(evidence):
             for k, metric in enumerate(metrics):
-                parts[model][k].append(metric.value(tables[metric.recipe.key], weights)[:, :rows])
+                block = metric.value(tables[metric.recipe.key], weights)[:, :rows]
+                parts.setdefault((model, k), []).append(block)
         if progress is not None:
             progress()
-    return [[np.concatenate(blocks) for blocks in of_model] for of_model in parts]
+    for model in range(len(evidence)):
+        values.append([np.concatenate(parts[model, k]) for k in range(len(metrics))])
+    return values
 
 
 def traded(
@@ -107,29 +111,33 @@ def traded(
     rows: int = 1,
     progress: Progress | None = None,
 ) -> list[F64]:
-    """Return, per metric, (trades, rows, names): differences of the models after trades of units."""
+    """Return, per metric, (trades, rows, names): differences after trades of units."""
     keys = dict.fromkeys(metric.recipe.key for metric in metrics)
-    joined = {key: type(a[key]).concat([a[key], b[key]]) for key in keys}
+    both = {key: type(a[key]).concat([a[key], b[key]]) for key in keys}
     exact = exact_swaps(units)
     parts: list[list[F64]] = [[] for _ in metrics]
     for trades in swaps(units, replicates, seed):
-        one, other = (
-            np.concatenate(halves, axis=1)
-            for halves in ((trades ^ 1, trades), (trades, trades ^ 1))
-        )
+        one = np.concatenate((trades ^ 1, trades), axis=1)
+        other = np.concatenate((trades, trades ^ 1), axis=1)
         for k, metric in enumerate(metrics):
-            evidence = joined[metric.recipe.key]
+            evidence = both[metric.recipe.key]
             values = metric.value(evidence, one)[:, :rows]
-            parts[k].append(values if exact else values - metric.value(evidence, other)[:, :rows])
+            if not exact:
+                values = values - metric.value(evidence, other)[:, :rows]
+            parts[k].append(values)
         if progress is not None:
             progress()
-    found = [np.concatenate(blocks) for blocks in parts]
+    differences = [np.concatenate(blocks) for blocks in parts]
+    if not exact:
+        return differences
     # Among all trades the opposite of the r-th is the r-th from the end: every set of weights is
     # needed only once.
-    return [values - values[::-1] for values in found] if exact else found
+    return [values - values[::-1] for values in differences]
 
 
-def judge(d: F64, replicates: F64, trades: F64 | None, units: Units, level: float) -> Judgement:
+def judge(
+    d: F64, replicates: F64, trades: F64 | None, units: Units, level: float
+) -> DifferenceTests:
     """Return intervals and p values of differences (m,).
 
     Parameters
@@ -142,38 +150,43 @@ def judge(d: F64, replicates: F64, trades: F64 | None, units: Units, level: floa
     """
     n = units.number
     if n < FEWEST_UNITS:
-        found = [none("one_unit" if n == 1 else "too_few_units") for _ in d]
+        reason = "one_unit" if n == 1 else "too_few_units"
+        interval_list = [none(reason) for _ in d]
         p_share = p = np.full(len(d), np.nan)
     else:
         support = [Support(n, freedom=units.freedom)] * len(d)
-        found = intervals(d, replicates, support, level=level, bounds=ANYTHING)
-        known = np.array([interval.reason is None for interval in found])
+        interval_list = intervals(d, replicates, support, level=level, bounds=ANYTHING)
+        has_interval = np.array([interval.reason is None for interval in interval_list])
         tested = bootstrap_p(d, replicates, n, units.freedom)
-        p, p_share = np.where(known, [tested, share_p(replicates, n)], np.nan)
-    lost = np.zeros(len(d), np.int64)
+        p, p_share = np.where(has_interval, [tested, share_p(replicates, n)], np.nan)
+    n_undefined = np.zeros(len(d), np.int64)
     if trades is not None:
-        lost = np.isnan(trades).sum(axis=0)
-        enough = lost <= MOST_UNDEFINED * len(trades)
+        n_undefined = np.isnan(trades).sum(axis=0)
+        enough = n_undefined <= MOST_UNDEFINED * len(trades)
         p = np.where(enough, permutation_p(d, trades, exact=exact_swaps(units)), np.nan)
-        found = [
-            i if ok or i.reason else replace(i, reason="too_many_undefined")
-            for i, ok in zip(found, enough)
-        ]
-    return Judgement(found, p, p_share, lost)
+        for k in np.flatnonzero(~enough).tolist():
+            if not interval_list[k].reason:
+                interval_list[k] = replace(interval_list[k], reason="too_many_undefined")
+    return DifferenceTests(interval_list, p, p_share, n_undefined)
 
 
 def against_margin(low: float, high: float, margin: float, *, higher_is_better: bool) -> str:
-    """Return what the interval of a - b says about a margin: one of
-    results.difference.MARGIN_VERDICTS.
+    """Return what the interval of a - b shows about a margin.
+
+    One of ``results.difference.MARGIN_VERDICTS``.
     """
     if not higher_is_better:
         low, high = -high, -low
     a_holds, b_holds = low > -margin, high < margin  # false for NaN
     if a_holds and b_holds:
         return "equivalent"
-    if low > margin or high < -margin:
-        return "a_superior" if low > margin else "b_superior"
-    return "a_not_inferior" if a_holds else "b_not_inferior" if b_holds else "not_shown"
+    if low > margin:
+        return "a_superior"
+    if high < -margin:
+        return "b_superior"
+    if a_holds:
+        return "a_not_inferior"
+    return "b_not_inferior" if b_holds else "not_shown"
 
 
 def n_blocks(test: str, units: Units, replicates: int) -> int:
@@ -188,16 +201,16 @@ def bootstrap_p(d: F64, replicates: F64, n_units: int, freedom: int | None = Non
 
     ``freedom`` is ``n_units - 1`` if left out; every stratum takes one.
     """
-    free = n_units - 1 if freedom is None else freedom
-    return np.clip(2.0 * _tail(np.abs(d), replicates, n_units, free), smallest_p(n_units), 1.0)
+    df = n_units - 1 if freedom is None else freedom
+    return np.clip(2.0 * _tail(np.abs(d), replicates, n_units, df), smallest_p(n_units), 1.0)
 
 
 def superiority_p(d: F64, replicates: F64, n_units: int, freedom: int | None = None) -> F64:
     """Return one-sided p values (m,) of differences (m,): small if the first model is larger; see
     `bootstrap_p`.
     """
-    free = n_units - 1 if freedom is None else freedom
-    return np.clip(_tail(d, replicates, n_units, free), smallest_p(n_units) / 2.0, 1.0)
+    df = n_units - 1 if freedom is None else freedom
+    return np.clip(_tail(d, replicates, n_units, df), smallest_p(n_units) / 2.0, 1.0)
 
 
 def share_p(replicates: F64, n_units: int) -> F64:
@@ -206,6 +219,7 @@ def share_p(replicates: F64, n_units: int) -> F64:
     """
     defined = (~np.isnan(replicates)).sum(axis=0)
     below, above = (replicates <= 0.0).sum(axis=0), (replicates >= 0.0).sum(axis=0)
+    # The observed sample counts as one replicate: no p value is 0 (Davison and Hinkley 1997).
     p = 2.0 * (1.0 + np.minimum(below, above)) / (1.0 + defined)
     return np.where(defined > 0, np.clip(p, smallest_p(n_units), 1.0), np.nan)
 
@@ -217,24 +231,21 @@ def _tail(d: F64, replicates: F64, n_units: int, freedom: int) -> F64:
     defined = ~np.isnan(replicates)
     n = defined.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        base = np.where(
-            defined, replicates - d, 0.0
-        )  # replicates that agree shall have an error of exactly 0
+        # Relative to d, so that replicates that agree have an error of exactly 0.
+        base = np.where(defined, replicates - d, 0.0)
         centred = np.where(defined, base - base.sum(axis=0) / n, 0.0)
-        error = (
-            np.sqrt((centred**2).sum(axis=0) / (n - 1) * n_units / freedom)
-            if freedom > 0
-            else np.nan * d
-        )
+        error = np.nan * d
+        if freedom > 0:
+            error = np.sqrt((centred**2).sum(axis=0) / (n - 1) * n_units / freedom)
         steps = np.where(error == 0.0, np.sign(d) * np.inf, d / error)
-        return np.asarray(
-            stdtr(float(max(freedom, 1)), -np.where((error == 0.0) & (d == 0.0), 0.0, steps))
-        )
+        steps = np.where((error == 0.0) & (d == 0.0), 0.0, steps)
+        return np.asarray(stdtr(float(max(freedom, 1)), -steps))
 
 
 def permutation_p(d: F64, trades: F64, *, exact: bool) -> F64:
     """Return two-sided p values (m,) of differences (m,) among those after trades (B, m)."""
     defined = (~np.isnan(trades)).sum(axis=0)
+    # Ties with the observed difference count as reached, also if rounding separates them.
     reached = (np.abs(trades) >= np.abs(d) - EPS * np.maximum(1.0, np.abs(d))).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         p = reached / defined if exact else (1.0 + reached) / (1.0 + defined)
@@ -260,15 +271,15 @@ def alone(metric: Metric[Any], evidence: Evidence, units: Units, *, rows: int = 
     """Return (n_drawn, rows, names): the metric on every drawn unit alone, NaN where it is
     undefined there.
     """
+    # Blocks of units, each on its own images only: the cost stays linear in the images.
     order = np.argsort(units.code, kind="stable")
     ends = np.cumsum(np.bincount(units.code, minlength=units.n_drawn))
     parts = []
     for first, last in _spans(units.n_drawn):
-        images = order[ends[first - 1] if first else 0 : ends[last - 1]]
-        mine: Weights = (units.code[images][None, :] == np.arange(first, last)[:, None]).astype(
-            np.uint8
-        )
-        parts.append(metric.value(evidence.take(images), mine)[:, :rows])
+        start = ends[first - 1] if first else 0
+        images = order[start : ends[last - 1]]
+        mine: Weights = units.code[images][None, :] == np.arange(first, last)[:, None]
+        parts.append(metric.value(evidence.take(images), mine.astype(np.uint8))[:, :rows])
     return np.concatenate(parts)
 
 

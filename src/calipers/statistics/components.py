@@ -11,7 +11,7 @@ import numpy as np
 from calipers.kernels import nested_profile
 from calipers.kernels.nested import Fit
 from calipers.results.estimate import number
-from calipers.statistics.mixed_problem import Problem
+from calipers.statistics.mixed_problem import MixedProblem
 
 NAN = float("nan")
 RESIDUAL = "residual"
@@ -58,33 +58,40 @@ class Component:
         }
 
 
-def components(problem: Problem, fit: Fit, *, level: float, reml: bool) -> tuple[Component, ...]:
+def components(
+    problem: MixedProblem, fit: Fit, *, level: float, reml: bool
+) -> tuple[Component, ...]:
     """Return the components, outermost first, with profile-likelihood intervals where groups are
     nested.
     """
     names = [(one.name, len(one)) for one in problem.levels] + [(RESIDUAL, len(problem.y))]
+    # The kernel works with variances relative to that of the residual.
     variances = np.append(fit.relative, 1.0) * fit.sigma2
     shares = variances / variances.sum()
+    # Rows of one inner group also share all groups around it, so nested shares add up.
     likeness = shares[:-1] if problem.crossed else np.cumsum(shares[:-1])
+    icc = [*likeness.tolist(), None]
     bounds = _bounds(problem, fit, level, reml)
-    return tuple(
-        Component(
+    method, reason = ("none", "not_requested") if problem.crossed else ("profile", None)
+    rows = []
+    for k, (name, n) in enumerate(names):
+        component = Component(
             name=name,
             sd=float(np.sqrt(variances[k])),
             low=bounds[k][0],
             high=bounds[k][1],
             level=level,
-            method="none" if problem.crossed else "profile",
+            method=method,
             share=float(shares[k]),
-            icc=float(likeness[k]) if k < len(likeness) else None,
+            icc=icc[k],
             n_groups=n,
-            reason="not_requested" if problem.crossed else None,
+            reason=reason,
         )
-        for k, (name, n) in enumerate(names)
-    )
+        rows.append(component)
+    return tuple(rows)
 
 
-def _bounds(problem: Problem, fit: Fit, level: float, reml: bool) -> list[tuple[float, float]]:
+def _bounds(problem: MixedProblem, fit: Fit, level: float, reml: bool) -> list[tuple[float, float]]:
     from scipy.special import chdtri
 
     n = len(problem.levels)

@@ -90,21 +90,21 @@ def agreement_scores(
     >>> cal.agreement_scores(n00=100, n01=0, n10=0, n11=0)["AJ"]
     nan
     """
-    given = {"n00": n00, "n01": n01, "n10": n10, "n11": n11}
+    cells = {"n00": n00, "n01": n01, "n10": n10, "n11": n11}
     try:
-        arrays = {name: np.asarray(count) for name, count in given.items()}
+        arrays = {name: np.asarray(count) for name, count in cells.items()}
     except ValueError:
-        raise UsageError(f"counts are numbers, got {shown(given)}") from None
+        raise UsageError(f"counts are numbers, got {shown(cells)}") from None
     if any(count.dtype.kind not in "iuf" for count in arrays.values()):
-        raise UsageError(f"counts are numbers, got {shown(given)}")
+        raise UsageError(f"counts are numbers, got {shown(cells)}")
     counts = {name: count.astype(np.float64) for name, count in arrays.items()}
     if len({count.shape for count in counts.values()}) > 1:
         shapes = ", ".join(f"{name} {count.shape}" for name, count in counts.items())
         raise UsageError(f"the four counts have one shape, got {shapes}")
     for name, count in counts.items():
-        wrong = np.extract(~((count >= 0) & (count <= 2.0**53)), count)
-        if len(wrong):
+        invalid = np.extract(~((count >= 0) & (count <= 2.0**53)), count)
+        if len(invalid):
             raise UsageError(
-                f"counts are finite and not negative, and at most 2^53; {name} has {wrong[0]:g}"
+                f"counts are finite and not negative, and at most 2^53; {name} has {invalid[0]:g}"
             )
     return AgreementScores(**counts)

@@ -33,6 +33,7 @@ def adjusted(p: F64, correction: str = "holm") -> tuple[F64, int]:
     if correction not in CORRECTIONS:
         raise UsageError(f"no correction {correction!r}; {did_you_mean(correction, CORRECTIONS)}")
     result = np.array(p, np.float64)
+    # A test without a p value was not made: it is no member of the family.
     members = np.flatnonzero(~np.isnan(result))
     m = len(members)
     order = members[np.argsort(result[members], kind="stable")]

@@ -21,7 +21,12 @@ from numpy.typing import NDArray
 from calipers.results.estimate import number
 from calipers.statistics.comparison import bootstrap_p, permutation_p
 from calipers.statistics.corrections import adjusted
-from calipers.statistics.criterion_scores import INFINITE, Measured, View, order_support
+from calipers.statistics.criterion_scores import (
+    INFINITE,
+    CriterionMeasures,
+    RatingView,
+    order_support,
+)
 from calipers.statistics.decisions import Decision
 from calipers.statistics.intervals import NAN, Support, intervals
 from calipers.statistics.resampled import Resampling
@@ -57,24 +62,24 @@ class CriterionDifference:
     n_ratings: int
 
     def as_dict(self) -> dict[str, object]:
-        """Return the comparison for JSON output."""
-        found = {name: getattr(self, name) for name in self.__slots__}
-        return {
-            name: number(value) if isinstance(value, float) else value
-            for name, value in found.items()
-        }
+        """Return the comparison for JSON; NaN is null."""
+        fields: dict[str, object] = {}
+        for name in self.__slots__:
+            value = getattr(self, name)
+            fields[name] = number(value) if isinstance(value, float) else value
+        return fields
 
 
 def compare_criteria(
-    view: View, point: Measured, drawn: Measured, how: Resampling
+    view: RatingView, point: CriterionMeasures, replicates: CriterionMeasures, how: Resampling
 ) -> list[CriterionDifference]:
     """Return all comparisons, decisions first, with p values adjusted by Holm."""
-    found = [*_decisions(view, point, drawn, how), *_areas(view, point, drawn, how)]
-    corrected = adjusted(np.array([entry.p for entry in found]), CORRECTION)[0]
-    return [replace(entry, p_adjusted=p) for entry, p in zip(found, corrected.tolist())]
+    comparisons = [*_decisions(view, point, replicates, how), *_areas(view, point, replicates, how)]
+    corrected = adjusted(np.array([entry.p for entry in comparisons]), CORRECTION)[0]
+    return [replace(entry, p_adjusted=p) for entry, p in zip(comparisons, corrected.tolist())]
 
 
-def compared(decisions: Sequence[Decision]) -> list[tuple[int, int]]:
+def comparable_pairs(decisions: Sequence[Decision]) -> list[tuple[int, int]]:
     """Return the pairs of decisions that are worth comparing.
 
     Of two criteria, those at equal thresholds; if one of them has a single decision, that one with
@@ -86,11 +91,9 @@ def compared(decisions: Sequence[Decision]) -> list[tuple[int, int]]:
     pairs = []
     for first, second in combinations(of.values(), 2):
         alone = 1 in (len(first), len(second))
-        pairs += [
-            (a, b)
-            for a, b in product(first, second)
-            if alone or decisions[a].threshold == decisions[b].threshold
-        ]
+        for a, b in product(first, second):
+            if alone or decisions[a].threshold == decisions[b].threshold:
+                pairs.append((a, b))
     return pairs
 
 
@@ -116,37 +119,40 @@ def swapped_gains(gain: I64, replicates: int, seed: int) -> F64:
 
 
 def _decisions(
-    view: View, point: Measured, drawn: Measured, how: Resampling
+    view: RatingView, point: CriterionMeasures, replicates: CriterionMeasures, how: Resampling
 ) -> Iterator[CriterionDifference]:
-    pairs = compared(view.decisions)
+    pairs = comparable_pairs(view.decisions)
     if not pairs or not len(view.useful):
         return
     a, b = np.array(pairs).T
+    # Under the null hypothesis the two criteria are interchangeable on every unit.
     right = (view.accepted == view.useful[:, None]).astype(np.int64)
     gain = np.zeros((how.units.number, len(pairs)), np.int64)
     np.add.at(gain, how.units.code, right[:, a] - right[:, b])
     exact = exact_swaps(how.units)
     p = permutation_p(gain.sum(axis=0), swapped_gains(gain, how.replicates, how.seed), exact=exact)
-    difference, spread = (m.score("po")[:, a] - m.score("po")[:, b] for m in (point, drawn))
-    made = intervals(
+    po, po_replicates = point.score("po"), replicates.score("po")
+    difference = po[:, a] - po[:, b]
+    difference_replicates = po_replicates[:, a] - po_replicates[:, b]
+    interval_list = intervals(
         difference[0],
-        spread,
+        difference_replicates,
         [Support(how.units.number)] * len(pairs),
         level=how.level,
         bounds=INFINITE,
     )
     method = "all swaps of units" if exact else "random swaps of units"
-    for k, found in enumerate(made):
+    for k, interval in enumerate(interval_list):
         only = [int((right[:, i[k]] > right[:, j[k]]).sum()) for i, j in ((a, b), (b, a))]
         yield CriterionDifference(
             metric="accuracy",
             criterion_a=view.decisions[a[k]].group,
             criterion_b=view.decisions[b[k]].group,
             difference=float(difference[0, k]),
-            low=found.low,
-            high=found.high,
-            method=found.method,
-            reason=found.reason,
+            low=interval.low,
+            high=interval.high,
+            method=interval.method,
+            reason=interval.reason,
             only_a=only[0],
             only_b=only[1],
             p_exact=mcnemar_exact(*only),
@@ -161,26 +167,31 @@ def _decisions(
 
 
 def _areas(
-    view: View, point: Measured, drawn: Measured, how: Resampling
+    view: RatingView, point: CriterionMeasures, replicates: CriterionMeasures, how: Resampling
 ) -> Iterator[CriterionDifference]:
     support = order_support(view, how)  # that of a single area
     for (i, first), (j, second) in combinations(enumerate(view.values), 2):
         difference = point.area[:, i] - point.area[:, j]
-        spread = (drawn.area[:, i] - drawn.area[:, j])[:, None]
-        found = intervals(difference, spread, [support], level=how.level, bounds=INFINITE)[0]
+        difference_replicates = (replicates.area[:, i] - replicates.area[:, j])[:, None]
+        interval = intervals(
+            difference, difference_replicates, [support], level=how.level, bounds=INFINITE
+        )[0]
+        p = NAN
+        if not interval.reason:
+            p = float(bootstrap_p(difference, difference_replicates, support.n_units)[0])
         yield CriterionDifference(
             metric="AUROC",
             criterion_a={"criterion": first},
             criterion_b={"criterion": second},
             difference=float(difference[0]),
-            low=found.low,
-            high=found.high,
-            method=found.method,
-            reason=_why_no_area(float(difference[0]), found.reason, how),
+            low=interval.low,
+            high=interval.high,
+            method=interval.method,
+            reason=_why_no_area(float(difference[0]), interval.reason, how),
             only_a=None,
             only_b=None,
             p_exact=NAN,
-            p=NAN if found.reason else float(bootstrap_p(difference, spread, support.n_units)[0]),
+            p=p,
             p_method="bootstrap",
             p_adjusted=NAN,
             correction=CORRECTION,

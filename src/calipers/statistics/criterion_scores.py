@@ -17,7 +17,7 @@ from calipers.kernels.contingency import SCORES, ContingencyCounts, tally
 from calipers.results import Estimate, Row
 from calipers.statistics.decisions import Decision
 from calipers.statistics.intervals import NAN, Support
-from calipers.statistics.resampled import Behind, Resampling, estimates, holding
+from calipers.statistics.resampled import RatingCounts, Resampling, count_groups_with, estimates
 from calipers.tables.ratings import Ratings
 
 F64 = NDArray[np.float64]
@@ -78,8 +78,8 @@ BOTH = (
 
 
 @dataclass(frozen=True)
-class View:
-    """Ratings as the scores see them."""
+class RatingView:
+    """Ratings as arrays: what every decision accepts, values of criteria, what is useful."""
 
     decisions: Sequence[Decision]
     accepted: Flags  # (n, C)
@@ -88,20 +88,19 @@ class View:
     image: I64  # (n,) image, or item where images are not known
 
     @classmethod
-    def of(cls, ratings: Ratings, decisions: Sequence[Decision]) -> View:
+    def of(cls, ratings: Ratings, decisions: Sequence[Decision]) -> RatingView:
         """Return the view of all ratings."""
         assert ratings.useful is not None
-        columns = [decision.accepts(ratings.criteria[decision.criterion]) for decision in decisions]
-        accepted = np.stack(columns, axis=1) if columns else np.zeros((len(ratings), 0), np.bool_)
-        values = {
-            name: -values if name in ratings.distances else values
-            for name, values in ratings.criteria.items()
-        }
-        return cls(
-            decisions, accepted, values, ratings.useful, (ratings.image or ratings.item).code
-        )
+        accepted = np.zeros((len(ratings), len(decisions)), np.bool_)
+        for k, decision in enumerate(decisions):
+            accepted[:, k] = decision.accepts(ratings.criteria[decision.criterion])
+        values = {}
+        for name, column in ratings.criteria.items():
+            values[name] = -column if name in ratings.distances else column
+        image = (ratings.image or ratings.item).code
+        return cls(decisions, accepted, values, ratings.useful, image)
 
-    def take(self, rows: I64) -> View:
+    def take(self, rows: I64) -> RatingView:
         """Return some rows."""
         values = {name: column[rows] for name, column in self.values.items()}
         return replace(
@@ -114,7 +113,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Measured:
+class CriterionMeasures:
     """Everything that depends on weights, for R weightings, C decisions and M criteria."""
 
     counts: ContingencyCounts  # four (R, C)
@@ -128,44 +127,40 @@ class Measured:
         return SCORES[name](*self.counts)
 
 
-def measure(view: View, blocks: Iterator[NDArray[Any]]) -> Measured:
-    """Return what blocks of weights make of the ratings."""
-    ranks = [roc.score_order(values, view.useful) for values in view.values.values()]
+def measure(view: RatingView, blocks: Iterator[NDArray[Any]]) -> CriterionMeasures:
+    """Return everything that depends on weights, for all blocks of weights."""
+    ranks = [roc.ranked(values, view.useful) for values in view.values.values()]
     ones = np.ones((1, len(view.useful)), np.int64)
     plain = [roc.youden(roc.points(entry, ones))[0] for entry in ranks]
-    counts, curves = [], []
+    counts: list[Counts] = []
+    curves: list[list[tuple[F64, ...]]] = [[] for _ in ranks]
     for block in blocks:
         counts.append(tally(block, view.accepted, view.useful))
-        curves.append([_curve(entry, height, block) for entry, height in zip(ranks, plain)])
-    whole = ContingencyCounts(*(np.concatenate(cells) for cells in zip(*counts)))
-    empty = np.zeros((len(whole.n11), 0))
-    columns = [
-        np.stack(
-            [np.concatenate([block[m][k] for block in curves]) for m in range(len(ranks))], axis=1
-        )
-        if ranks
-        else empty
-        for k in range(4)
-    ]
-    return Measured(whole, *columns)
+        for own, entry, height in zip(curves, ranks, plain):
+            own.append(_curve(entry, height, block))
+    all_counts = Counts(*(np.concatenate(cells) for cells in zip(*counts)))
+    columns = [np.zeros((len(all_counts.n11), len(ranks))) for _ in range(4)]
+    for m, own in enumerate(curves):
+        for column, parts in zip(columns, zip(*own)):
+            column[:, m] = np.concatenate(parts)
+    return CriterionMeasures(all_counts, *columns)
 
 
-def _curve(ranks: roc.ScoreOrder, plain: F64, weights: NDArray[Any]) -> tuple[F64, F64, F64, F64]:
-    found = roc.points(ranks, weights)
-    best = roc.best_cut(found)
-    height = roc.youden(found)[np.arange(len(best)), best]
+def _curve(ranks: roc.Ranked, plain: F64, weights: NDArray[Any]) -> tuple[F64, F64, F64, F64]:
+    """Return AUROC, the largest Youden index, its cut, and the index of that cut on plain data."""
+    points = roc.points(ranks, weights)
+    best = roc.best_cut(points)
+    height = roc.youden(points)[np.arange(len(best)), best]
     undefined = np.isnan(height)
-    back, cut = (
-        np.where(undefined, np.nan, plain[best]),
-        np.where(undefined, np.nan, ranks.values[best]),
-    )
-    return roc.area(found), height, cut, back
+    back = np.where(undefined, np.nan, plain[best])
+    cut = np.where(undefined, np.nan, ranks.values[best])
+    return roc.area(points), height, cut, back
 
 
 def decision_rows(
-    view: View,
-    point: Measured,
-    drawn: Measured,
+    view: RatingView,
+    point: CriterionMeasures,
+    replicates: CriterionMeasures,
     how: Resampling,
     *,
     model: str,
@@ -173,41 +168,50 @@ def decision_rows(
     group: Any = None,
 ) -> tuple[list[Row], set[str]]:
     """Return a row per decision and score, decisions first, and the flags of their intervals."""
-    found: list[list[Row]] = [[] for _ in view.decisions]
+    rows_by_decision: list[list[Row]] = [[] for _ in view.decisions]
     flags = set[str]()
     for name in names:
-        behind, support = _behind(view, name), _support(view, how, name)
-        made, said = estimates(
+        counts, support = _rating_counts(view, name), _support(view, how, name)
+        score_estimates, new_flags = estimates(
             point.score(name)[0],
-            drawn.score(name),
+            replicates.score(name),
             how,
-            behind,
+            counts,
             support=support,
             bounds=BOUNDS[name],
         )
-        for k, estimate in enumerate(made):
+        for k, estimate in enumerate(score_estimates):
             where = {**view.decisions[k].group, **(group or {})}
-            found[k].append(Row(model, name, f"agreement.{name.lower()}@1", None, where, estimate))
-        flags |= said
-    return [row for rows in found for row in rows], flags
+            rows_by_decision[k].append(
+                Row(model, name, f"agreement.{name.lower()}@1", None, where, estimate)
+            )
+        flags |= new_flags
+    return [row for rows in rows_by_decision for row in rows], flags
 
 
 def criterion_rows(
-    view: View, point: Measured, drawn: Measured, how: Resampling, *, model: str, group: Any = None
+    view: RatingView,
+    point: CriterionMeasures,
+    replicates: CriterionMeasures,
+    how: Resampling,
+    *,
+    model: str,
+    group: Any = None,
 ) -> tuple[list[Row], set[str]]:
     """Return AUROC of every criterion, and the flags of the intervals."""
-    support, behind = _criterion_support(view, how)
-    made, flags = estimates(point.area[0], drawn.area, how, behind, support=support)
-    groups = [{"criterion": name, **(group or {})} for name in view.values]
-    return [
-        Row(model, "AUROC", "agreement.auroc@1", None, at, one) for at, one in zip(groups, made)
-    ], flags
+    support, counts = _criterion_support(view, how)
+    areas, flags = estimates(point.area[0], replicates.area, how, counts, support=support)
+    rows = []
+    for name, area in zip(view.values, areas):
+        where = {"criterion": name, **(group or {})}
+        rows.append(Row(model, "AUROC", "agreement.auroc@1", None, where, area))
+    return rows, flags
 
 
 def threshold_rows(
-    view: View,
-    point: Measured,
-    drawn: Measured,
+    view: RatingView,
+    point: CriterionMeasures,
+    replicates: CriterionMeasures,
     how: Resampling,
     *,
     model: str,
@@ -223,41 +227,43 @@ def threshold_rows(
     threshold on the data as they are; its interval is that of the replicates, moved by the
     optimism. The interval of the threshold is its spread over replicates.
     """
-    support, behind = _criterion_support(view, how)
-    sign = np.array([-1.0 if name in distances else 1.0 for name in view.values])
-    rated = np.isfinite(drawn.youden).any(axis=0)
+    support, counts = _criterion_support(view, how)
+    is_distance = np.array([name in distances for name in view.values], np.bool_)
+    sign = np.where(is_distance, -1.0, 1.0)
+    # Optimism of a maximum, estimated by the bootstrap (Efron and Tibshirani 1993, chapter 17).
+    rated = np.isfinite(replicates.youden).any(axis=0)
     with np.errstate(invalid="ignore"):
-        gap = np.where(rated, np.nansum(drawn.youden - drawn.youden_back, axis=0), np.nan)
-        optimism = gap / np.isfinite(drawn.youden).sum(axis=0).clip(1)
+        gap = np.where(rated, np.nansum(replicates.youden - replicates.youden_back, axis=0), np.nan)
+        optimism = gap / np.isfinite(replicates.youden).sum(axis=0).clip(1)
     bounds = (-1.0, 1.0)
     corrected, _ = estimates(
         point.youden[0] - optimism,
-        drawn.youden - optimism,
+        replicates.youden - optimism,
         how,
-        behind,
+        counts,
         support=support,
         bounds=bounds,
     )
     cut, _ = estimates(
         point.cut[0] * sign + 0.0,
-        drawn.cut * sign + 0.0,
+        replicates.cut * sign + 0.0,
         how,
-        behind,
+        counts,
         support=support,
         bounds=INFINITE,
         method="percentile",
     )
     apparent, _ = estimates(
-        point.youden[0], drawn.youden, how, behind, support=support, bounds=bounds
+        point.youden[0], replicates.youden, how, counts, support=support, bounds=bounds
     )
-    found = []
+    rows = []
     for k, name in enumerate(view.values):
         for metric, estimate in (
             ("Youden-threshold", cut[k]),
             ("Youden", _without_interval(apparent[k])),
             ("Youden-corrected", corrected[k]),
         ):
-            found.append(
+            rows.append(
                 Row(
                     model,
                     metric,
@@ -267,7 +273,7 @@ def threshold_rows(
                     estimate,
                 )
             )
-    return found
+    return rows
 
 
 def _without_interval(estimate: Estimate) -> Estimate:
@@ -278,49 +284,52 @@ def _without_interval(estimate: Estimate) -> Estimate:
     return replace(estimate, low=NAN, high=NAN, method="none", reason=reason)
 
 
-def _rows_about(view: View, name: str) -> Flags:
+def _rows_about(view: RatingView, name: str) -> Flags:
     """Return (n, C) the rows that stand behind a score."""
     rule = ABOUT.get(name)
-    return (
-        np.ones_like(view.accepted) if rule is None else rule(view.accepted, view.useful[:, None])
-    )
+    if rule is None:
+        return np.ones_like(view.accepted)
+    return rule(view.accepted, view.useful[:, None])
 
 
-def _behind(view: View, name: str) -> list[Behind]:
+def _rating_counts(view: RatingView, name: str) -> list[RatingCounts]:
+    """Return how many images, useful ratings and ratings stand behind a score, per decision."""
     about = _rows_about(view, name)
-    images = holding(view.image, about)
+    images = count_groups_with(view.image, about)
     useful = (about & view.useful[:, None]).sum(axis=0)
-    return [
-        Behind(*entry)
-        for entry in zip(images.tolist(), useful.tolist(), about.sum(axis=0).tolist())
-    ]
+    columns = zip(images.tolist(), useful.tolist(), about.sum(axis=0).tolist())
+    return [RatingCounts(*entry) for entry in columns]
 
 
-def _support(view: View, how: Resampling, name: str) -> list[Support]:
+def _support(view: RatingView, how: Resampling, name: str) -> list[Support]:
+    """Return how many units a score rests on, and in how many of them it errs, per decision."""
     about = _rows_about(view, name)
     positive = how.units_with(about)
     if name in BOTH:
         positive = np.minimum(positive, _rarer(view, how))
     if name not in SIMPLE:
         return [Support(how.units.number, n, n) for n in positive.tolist()]
-    wrong = how.units_with(about & (view.accepted != view.useful[:, None]))
-    return [
-        Support(how.units.number, n, n, bad) for n, bad in zip(positive.tolist(), wrong.tolist())
-    ]
+    n_error = how.units_with(about & (view.accepted != view.useful[:, None]))
+    pairs = zip(positive.tolist(), n_error.tolist())
+    return [Support(how.units.number, n, n, errors) for n, errors in pairs]
 
 
-def order_support(view: View, how: Resampling) -> Support:
-    """Return what an area rests on: the rarer kind of rating decides how much is known of an order."""
+def order_support(view: RatingView, how: Resampling) -> Support:
+    """Return what an area rests on: the rarer kind of rating limits how well an order is known."""
     n = _rarer(view, how)
     return Support(n, n, n)
 
 
-def _criterion_support(view: View, how: Resampling) -> tuple[list[Support], list[Behind]]:
+def _criterion_support(
+    view: RatingView, how: Resampling
+) -> tuple[list[Support], list[RatingCounts]]:
     rows = np.ones((len(view.useful), 1), np.bool_)
-    behind = Behind(int(holding(view.image, rows)[0]), int(view.useful.sum()), len(view.useful))
-    return [order_support(view, how)] * len(view.values), [behind] * len(view.values)
+    counts = RatingCounts(
+        int(count_groups_with(view.image, rows)[0]), int(view.useful.sum()), len(view.useful)
+    )
+    return [order_support(view, how)] * len(view.values), [counts] * len(view.values)
 
 
-def _rarer(view: View, how: Resampling) -> int:
+def _rarer(view: RatingView, how: Resampling) -> int:
     """Return in how many units the rarer kind of rating occurs."""
     return int(how.units_with(np.stack([view.useful, ~view.useful], axis=1)).min())

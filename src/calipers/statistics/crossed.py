@@ -40,15 +40,15 @@ def solve(x: F64, y: F64, levels: Sequence[Level], *, reml: bool) -> Fit | None:
         warnings.simplefilter(
             "ignore"
         )  # "MLE may be on the boundary" appears on good fits too; singular says it
-        found = model.fit(reml=reml)
+        result = model.fit(reml=reml)
     return Fit(
-        relative=np.asarray(found.vcomp, np.float64) / float(found.scale),
-        sigma2=float(found.scale),
-        beta=np.asarray(found.fe_params, np.float64),
-        covariance=np.asarray(found.cov_params())[: x.shape[1], : x.shape[1]],
-        deviance=-2.0 * float(found.llf),
+        relative=np.asarray(result.vcomp, np.float64) / float(result.scale),
+        sigma2=float(result.scale),
+        beta=np.asarray(result.fe_params, np.float64),
+        covariance=np.asarray(result.cov_params())[: x.shape[1], : x.shape[1]],
+        deviance=-2.0 * float(result.llf),
         gradient=np.zeros(len(levels)),
-        converged=bool(found.converged),
+        converged=bool(result.converged),
     )
 
 
@@ -56,16 +56,17 @@ def intercepts(x: F64, y: F64, levels: Sequence[Level], relative: F64) -> list[t
     """Return the predicted intercepts of each level and their variance divided by that of the
     residual.
     """
+    # Best linear unbiased predictors, with the variances of the fit taken as known.
     tables = [_indicators(level) for level in levels]
     v = np.eye(len(y)) + sum(g * z @ z.T for g, z in zip(relative, tables))
-    solved = np.linalg.solve(v, np.column_stack([x, y]))
-    beta = np.linalg.solve(x.T @ solved[:, :-1], x.T @ solved[:, -1])
-    residual = solved[:, -1] - solved[:, :-1] @ beta
-    found = []
+    solution = np.linalg.solve(v, np.column_stack([x, y]))
+    beta = np.linalg.solve(x.T @ solution[:, :-1], x.T @ solution[:, -1])
+    residual = solution[:, -1] - solution[:, :-1] @ beta
+    predictions = []
     for g, z in zip(relative, tables):
         diagonal = (z * np.linalg.solve(v, z)).sum(axis=0)
-        found.append((g * z.T @ residual, np.maximum(g - g**2 * diagonal, 0.0)))
-    return found
+        predictions.append((g * z.T @ residual, np.maximum(g - g**2 * diagonal, 0.0)))
+    return predictions
 
 
 def _indicators(level: Level) -> F64:
@@ -79,5 +80,6 @@ def _statsmodels() -> Any:
         return import_module("statsmodels.regression.mixed_linear_model")
     except ImportError:
         raise UsageError(
-            "crossed random intercepts need statsmodels: pip install 'calipers[mixed]'; nested ones do not"
+            "crossed random intercepts need statsmodels: pip install 'calipers[mixed]'; "
+            "nested ones do not"
         ) from None

@@ -33,19 +33,17 @@ class Decision:
     @property
     def group(self) -> dict[str, str]:
         """The group of a row."""
-        shown = "yes" if self.threshold is None else f"{self.threshold:g}"
-        return {"criterion": self.criterion, "threshold": shown}
+        threshold = "yes" if self.threshold is None else f"{self.threshold:g}"
+        return {"criterion": self.criterion, "threshold": threshold}
 
     def __str__(self) -> str:
         if self.threshold is None:
             return self.criterion
         if self.distance:
             return f"{self.criterion} up to {self.threshold:g}"
-        return (
-            f"{self.criterion} above 0"
-            if self.threshold == 0
-            else f"{self.criterion} at {self.threshold:g}"
-        )
+        if self.threshold == 0:
+            return f"{self.criterion} above 0"
+        return f"{self.criterion} at {self.threshold:g}"
 
     def accepts(self, values: NDArray[np.float64]) -> Flags:
         """Return which values are accepted: ``>=``, strictly above a threshold of 0, ``<=`` for
@@ -67,46 +65,46 @@ def decisions_of(ratings: Ratings, thresholds: Thresholds = None) -> list[Decisi
     millimetres and fractions have nothing in common; thresholds for all criteria are not meant for
     them where there are overlaps too.
     """
-    given = _by_criterion(thresholds)
-    overlaps = [
-        name
-        for name in ratings.criteria
-        if name not in ratings.distances and not ratings.yes_no(name)
-    ]
-    for name in given:
+    by_criterion = _by_criterion(thresholds)
+    overlaps = []
+    for name in ratings.criteria:
+        if name not in ratings.distances and not ratings.yes_no(name):
+            overlaps.append(name)
+    for name in by_criterion:
         if name != EVERY and name not in ratings.criteria:
             raise UsageError(
-                f"thresholds for {name!r}, which is no criterion; {did_you_mean(name, ratings.criteria)}"
+                f"thresholds for {name!r}, which is not a criterion; "
+                f"{did_you_mean(name, ratings.criteria)}"
             )
-    found = []
+    decisions = []
     for name in ratings.criteria:
         distance = name in ratings.distances
-        if name in given:
-            chosen: Sequence[float] = given[name]
+        if name in by_criterion:
+            numbers: Sequence[float] = by_criterion[name]
         elif ratings.yes_no(name):
-            found.append(Decision(name, None))
+            decisions.append(Decision(name, None))
             continue
         elif distance:
-            chosen = () if overlaps else given.get(EVERY, ())
+            numbers = () if overlaps else by_criterion.get(EVERY, ())
         else:
-            chosen = given.get(EVERY, OVERLAPS)
-        found += [Decision(name, threshold, distance) for threshold in sorted(set(chosen))]
-    return found
+            numbers = by_criterion.get(EVERY, OVERLAPS)
+        for threshold in sorted(set(numbers)):
+            decisions.append(Decision(name, threshold, distance))
+    return decisions
 
 
 def _by_criterion(thresholds: Thresholds) -> dict[str, list[float]]:
+    """Return the thresholds by criterion; those for all criteria have the key ``EVERY``."""
     if thresholds is None:
         return {}
-    given = thresholds if isinstance(thresholds, Mapping) else {EVERY: thresholds}
-    found = {}
-    for name, entry in given.items():
+    entries = thresholds if isinstance(thresholds, Mapping) else {EVERY: thresholds}
+    result = {}
+    for name, entry in entries.items():
         try:
-            numbers = [
-                float(number) for number in np.atleast_1d(np.asarray(entry, np.float64)).tolist()
-            ]
+            numbers: list[float] = np.atleast_1d(np.asarray(entry, np.float64)).tolist()
         except (TypeError, ValueError):
             raise UsageError(f"thresholds are numbers, got {entry!r}") from None
         if not numbers or not all(map(math.isfinite, numbers)):
             raise UsageError(f"thresholds are one or more finite numbers, got {entry!r}")
-        found[name] = numbers
-    return found
+        result[name] = numbers
+    return result

@@ -53,25 +53,45 @@ class Design:
 
 def design(frame: Frame, formula: Formula) -> Design:
     """Return the design of a formula on a frame without missing values."""
-    levels = {name: _levels(frame, name) for name in formula.columns if frame.is_category(name)}
-    effects = [Effect(INTERCEPT, INTERCEPT, ())] if formula.intercept else []
-    spanned = {frozenset[str]()} if formula.intercept else set[frozenset[str]]()
+    categories = [name for name in formula.columns if frame.is_category(name)]
+    levels = {name: _levels(frame, name) for name in categories}
+    effects, spanned = [], set[frozenset[str]]()
+    if formula.intercept:
+        effects.append(Effect(INTERCEPT, INTERCEPT, ()))
+        spanned.add(frozenset())
     for term in formula.terms:
-        for contrasted, whole in _coding([name for name in term if name in levels], term, spanned):
-            kept = [
-                name for name in term if name not in levels or name in contrasted or name in whole
-            ]
-            shown = [
-                levels[n] if n in whole else levels[n][1:] if n in levels else (None,) for n in kept
-            ]
-            alone = levels[kept[0]][0] if len(kept) == 1 and kept[0] in contrasted else None
-            effects += [
-                _effect(term, tuple(zip(kept, chosen)), alone) for chosen in product(*shown)
-            ]
+        for piece in _coding([name for name in term if name in levels], term, spanned):
+            effects += _piece_effects(term, piece, levels)
     columns = [_column(frame, effect.parts) for effect in effects]
-    found = Design(np.column_stack(columns), tuple(effects), levels)
-    check_rank(found, frame.table.file)
-    return found
+    result = Design(np.column_stack(columns), tuple(effects), levels)
+    check_rank(result, frame.table.file)
+    return result
+
+
+def _piece_effects(
+    term: Sequence[str], piece: Piece, levels: Mapping[str, tuple[str, ...]]
+) -> list[Effect]:
+    """Return a column for every combination of the levels that a piece of a term codes."""
+    contrasted, full = piece
+    names: list[str] = []
+    choices: list[tuple[str | None, ...]] = []
+    for name in term:
+        if name not in levels:
+            names.append(name)
+            choices.append((None,))
+        elif name in full:
+            names.append(name)
+            choices.append(levels[name])
+        elif name in contrasted:
+            names.append(name)
+            choices.append(levels[name][1:])  # the first level is the reference
+    reference = None
+    if len(names) == 1 and names[0] in contrasted:
+        reference = levels[names[0]][0]
+    effects = []
+    for combination in product(*choices):
+        effects.append(_effect(term, tuple(zip(names, combination)), reference))
+    return effects
 
 
 def _coding(
@@ -83,16 +103,14 @@ def _coding(
     differ in one category are together that category with a column for every level.
     """
     numbers = frozenset(term) - set(categories)
-    subsets = [
-        frozenset(part)
-        for size in range(len(categories) + 1)
-        for part in combinations(categories, size)
-    ]
+    subsets: list[frozenset[str]] = []
+    for size in range(len(categories) + 1):
+        subsets += map(frozenset, combinations(categories, size))
     pieces = [(part, frozenset[str]()) for part in subsets if part | numbers not in spanned]
     spanned |= {part | numbers for part in subsets}
     while (pair := _neighbours(pieces)) is not None:
-        (few, whole), (more, _) = pair
-        pieces[pieces.index(pair[1])] = (few, whole | (more - few))
+        (few, full), (more, _) = pair
+        pieces[pieces.index(pair[1])] = (few, full | (more - few))
         pieces.remove(pair[0])
     return pieces
 
@@ -105,16 +123,19 @@ def _neighbours(pieces: Sequence[Piece]) -> tuple[Piece, Piece] | None:
     return None
 
 
-def hypothetical(frame: Frame, found: Design, column: str, level: str) -> F64:
+def hypothetical(frame: Frame, fitted_design: Design, column: str, level: str) -> F64:
     """Return the design matrix as it would be if every row had one level of a category."""
-    changed = frame.with_column(column, [level] * len(frame), found.levels[column])
-    return np.column_stack([_column(changed, effect.parts) for effect in found.effects])
+    counterfactual = frame.with_column(column, [level] * len(frame), fitted_design.levels[column])
+    return np.column_stack(
+        [_column(counterfactual, effect.parts) for effect in fitted_design.effects]
+    )
 
 
-def check_rank(found: Design, file: str) -> None:
+def check_rank(checked_design: Design, file: str) -> None:
     """Raise if a column is a combination of the ones before it, and say of which."""
-    matrix = found.matrix
+    matrix = checked_design.matrix
     length = np.linalg.norm(matrix, axis=0)
+    # The diagonal of R is what each unit column adds to the span of those before it.
     own = np.abs(np.diag(np.linalg.qr(matrix / np.where(length > 0, length, 1.0), mode="r")))
     if len(matrix) < matrix.shape[1]:
         raise InputError(
@@ -123,24 +144,23 @@ def check_rank(found: Design, file: str) -> None:
             file=file,
             value=len(matrix),
         )
-    wrong = np.flatnonzero((own < DEPENDENT) | (length == 0))
-    if not len(wrong):
+    dependent = np.flatnonzero((own < DEPENDENT) | (length == 0))
+    if not len(dependent):
         return
-    k = int(wrong[0])
-    name = found.names[k]
+    k = int(dependent[0])
+    name = checked_design.names[k]
     if length[k] == 0:
         hint = "it is zero in every row: no row has this combination, leave it out or join levels"
     else:
         weights = np.linalg.lstsq(matrix[:, :k], matrix[:, k], rcond=None)[0]
-        of = [
-            found.names[j] for j in np.flatnonzero(np.abs(weights) * length[:k] > 1e-6 * length[k])
-        ]
-        hint = f"it is made of {', '.join(of)}: leave one of them out"
+        parts = np.flatnonzero(np.abs(weights) * length[:k] > 1e-6 * length[k])
+        names = ", ".join(checked_design.names[j] for j in parts)
+        hint = f"it is made of {names}: leave one of them out"
     raise InputError(
         "columns that do not determine each other",
         rule="rank-deficient",
         file=file,
-        field=found.effects[k].term,
+        field=checked_design.effects[k].term,
         value=name,
         hint=hint,
     )
@@ -148,31 +168,32 @@ def check_rank(found: Design, file: str) -> None:
 
 def _levels(frame: Frame, name: str) -> tuple[str, ...]:
     """Return the levels that occur, in the declared order or sorted; the first is the reference."""
-    present = sorted(set(frame.texts(name).tolist()))
-    declared = frame.orders.get(name)
-    if declared is not None:
-        for value in present:
-            if value not in declared:
+    levels = sorted(set(frame.texts(name).tolist()))
+    order = frame.orders.get(name)
+    if order is not None:
+        for value in levels:
+            if value not in order:
                 row = int(np.flatnonzero(frame.texts(name) == value)[0])
-                hint = did_you_mean(value, declared)
+                hint = did_you_mean(value, order)
                 problem = frame.table.problem(
                     row, name, "unknown-level", "one of the declared levels", value, hint
                 )
                 raise problem.as_error(frame.table.file)
-        present = [value for value in dict.fromkeys(declared) if value in present]
-    if len(present) < 2:
+        levels = [value for value in dict.fromkeys(order) if value in levels]
+    if len(levels) < 2:
         raise InputError(
             "at least two levels",
             rule="one-level",
             file=frame.table.file,
             field=name,
-            value=present,
+            value=levels,
             hint=f"every row has the same {name}: take it out of the formula",
         )
-    return tuple(present)
+    return tuple(levels)
 
 
 def _column(frame: Frame, parts: Sequence[tuple[str, str | None]]) -> F64:
+    """Return one column of the design: the product of its numbers and level indicators."""
     column = np.ones(len(frame))
     for name, level in parts:
         column = column * (frame.numbers(name) if level is None else frame.texts(name) == level)
@@ -182,5 +203,7 @@ def _column(frame: Frame, parts: Sequence[tuple[str, str | None]]) -> F64:
 def _effect(
     term: Sequence[str], parts: tuple[tuple[str, str | None], ...], reference: str | None
 ) -> Effect:
-    name = ":".join(column if level is None else f"{column}[{level}]" for column, level in parts)
-    return Effect(name or INTERCEPT, term_name(tuple(term)), parts, reference)
+    names = []
+    for column, level in parts:
+        names.append(column if level is None else f"{column}[{level}]")
+    return Effect(":".join(names) or INTERCEPT, term_name(tuple(term)), parts, reference)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates inside sentences: a value, and in brackets how sure it is or why that is not known."""
+"""Estimates inside sentences: a value, and in brackets its interval or why it has none."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def as_share(estimate: Estimate, faultless: str) -> str:
         What the bound on units without an error says (clopper-pearson-units), such as
         ``"{span} % of {units} are without a fault"``.
     """
-    return _stated(estimate, percent, " %", faultless)
+    return _estimate_text(estimate, percent, " %", faultless)
 
 
 def as_value(estimate: Estimate, faultless: str) -> str:
     """Return ``0.84 (95 % interval 0.80 to 0.88)``; ``faultless`` as in `as_share`."""
-    return _stated(estimate, two_decimals, "", faultless)
+    return _estimate_text(estimate, two_decimals, "", faultless)
 
 
 def interval_of(estimate: Estimate) -> str:
@@ -39,14 +39,18 @@ def reason_of(estimate: Estimate) -> str:
     return str(estimate.reason).replace("_", " ")
 
 
-def _stated(estimate: Estimate, number: Callable[[float], str], sign: str, faultless: str) -> str:
+def _estimate_text(
+    estimate: Estimate, number: Callable[[float], str], sign: str, faultless: str
+) -> str:
+    """Return the value with its interval, bound or reason in brackets."""
     if estimate.low != estimate.low:
-        known = f"no interval: {reason_of(estimate)}"
-    elif (
-        estimate.method == "clopper-pearson-units"
-    ):  # the bounds are shares of units, whatever the value is
+        certainty = f"no interval: {reason_of(estimate)}"
+    elif estimate.method == "clopper-pearson-units":
+        # The bounds are shares of units, whatever the value is.
         span = f"{percent(estimate.low)} to {percent(estimate.high)}"
-        known = f"{faultless.format(span=span, units=plural(estimate.unit))}, at {100 * estimate.level:g} %"
+        bound = faultless.format(span=span, units=plural(estimate.unit))
+        certainty = f"{bound}, at {100 * estimate.level:g} %"
     else:
-        known = f"{interval_of(estimate)} {number(estimate.low)} to {number(estimate.high)}{sign}"
-    return f"{number(estimate.value)}{sign} ({known})"
+        bounds = f"{number(estimate.low)} to {number(estimate.high)}{sign}"
+        certainty = f"{interval_of(estimate)} {bounds}"
+    return f"{number(estimate.value)}{sign} ({certainty})"

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a metric and its evidence to estimates: the value at weights 1, its replicates, its
-interval.
+"""From a metric and its evidence to estimates: value at weights 1, replicates, interval.
+
+`estimation.estimated_rows` calls `estimates` with (metric, evidence) pairs and gets a table of
+`Estimate` per pair: class row by name of the metric.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ WITH_JACKKNIFE = ("bca", "jackknife-t")
 
 @dataclass(frozen=True, slots=True)
 class Certainty:
-    """How sure one wants to be, and how that is found out."""
+    """Level, method, replicates and seed of intervals."""
 
     level: float = 0.95
     method: str = "bootse-t-logit"
@@ -50,31 +52,39 @@ def estimates(
     plain = np.ones((1, len(units.code)), np.int64)
     values = [metric.value(evidence, plain)[0] for metric, evidence in cases]
     _check(certainty, units)
-    if not certainty.replicates or units.number < making.FEWEST_UNITS:
-        reason = (
-            "not_requested"
-            if not certainty.replicates
-            else "one_unit"
-            if units.number == 1
-            else "too_few_units"
-        )
+    reason = _no_interval(certainty, units)
+    tables = []
+    if reason is not None:
         nothing = making.none(reason)
-        return [
-            _stated(case, v, units, certainty, lambda row, k: nothing)
-            for case, v in zip(cases, values)
-        ]
-    drawn = replicates(cases, units, certainty, progress)
-    found = []
-    for case, value, sample in zip(cases, values, drawn):
-        of_case = _intervals(case, value, sample, units, certainty)
-        found.append(
-            _stated(case, value, units, certainty, lambda row, k, known=of_case: known[row][k])
-        )  # type: ignore[misc]
-    return found
+        for case, value in zip(cases, values):
+            tables.append(_estimate_table(case, value, units, certainty, lambda row, k: nothing))
+        return tables
+    samples = replicates(cases, units, certainty, progress)
+    for case, value, sample in zip(cases, values, samples):
+        table = _intervals(case, value, sample, units, certainty)
+        tables.append(
+            _estimate_table(
+                case,
+                value,
+                units,
+                certainty,
+                lambda row, k, table=table: table[row][k],  # type: ignore[misc]
+            )
+        )
+    return tables
+
+
+def _no_interval(certainty: Certainty, units: Units) -> str | None:
+    """Return why no estimate can have an interval, or None."""
+    if not certainty.replicates:
+        return "not_requested"
+    if units.number >= making.FEWEST_UNITS:
+        return None
+    return "one_unit" if units.number == 1 else "too_few_units"
 
 
 def _check(certainty: Certainty, units: Units) -> None:
-    """Raise for what no interval can be made of."""
+    """Raise if no interval can be computed with these settings."""
     making.check_level(certainty.level)
     if certainty.replicates:
         making.check_replicates(certainty.replicates)
@@ -92,32 +102,41 @@ def replicates(
     """
     blocks = bootstrap(units, certainty.replicates, certainty.seed)
     total = -(-certainty.replicates // BLOCK)
-    return [parts[0] for parts in weighed(cases, blocks, _told(progress, total), _whole)]
+    return [parts[0] for parts in weighed(cases, blocks, _block_counter(progress, total), _values)]
 
 
 def weighed(
     cases: Sequence[Case],
     blocks: Iterable[Weights],
-    done: Callable[[], None] = lambda: None,
-    look: Callable[[Metric[Any], Any, Weights], tuple[F64, ...]] | None = None,
+    after_block: Callable[[], None] = lambda: None,
+    measure: Callable[[Metric[Any], Any, Weights], tuple[F64, ...]] | None = None,
 ) -> list[list[F64]]:
-    """Return, for every case, what ``look`` sees of it under all blocks of weights, put together."""
-    look = look or _whole
-    seen: list[list[tuple[F64, ...]]] = [[] for _ in cases]
+    """Return, for every case, the parts that ``measure`` returns, over all blocks of weights."""
+    measure = measure or _values
+    parts_of_cases: list[list[tuple[F64, ...]]] = [[] for _ in cases]
     for weights in blocks:
-        for parts, (metric, evidence) in zip(seen, cases):
-            parts.append(look(metric, evidence, weights))
-        done()
-    return [[np.concatenate(column) for column in zip(*parts)] for parts in seen]
+        for parts, (metric, evidence) in zip(parts_of_cases, cases):
+            parts.append(measure(metric, evidence, weights))
+        after_block()
+    tables = []
+    for parts in parts_of_cases:
+        tables.append([np.concatenate(column) for column in zip(*parts)])
+    return tables
 
 
-def _whole(metric: Metric[Any], evidence: Any, weights: Weights) -> tuple[F64, ...]:
+def _values(metric: Metric[Any], evidence: Any, weights: Weights) -> tuple[F64, ...]:
     return (metric.value(evidence, weights),)
 
 
-def _told(progress: Progress | None, total: int) -> Callable[[], None]:
+def _block_counter(progress: Progress | None, total: int) -> Callable[[], None]:
+    """Return a function that reports one more block of ``total`` every time it is called."""
     number = count(1)
-    return lambda: progress(next(number), total) if progress is not None else None
+
+    def after_block() -> None:
+        if progress is not None:
+            progress(next(number), total)
+
+    return after_block
 
 
 def _intervals(
@@ -125,29 +144,26 @@ def _intervals(
 ) -> list[list[Interval]]:
     """Return the intervals of one case, class row by name."""
     metric, evidence = case
-    support = metric.support(evidence, units.whole, units.number)
+    support = metric.support(evidence, units.outer_code, units.number)
     n_rows = value.shape[0] if metric.facts.per_class else 1
     table = []
-    without = _jackknifed(case, units, n_rows) if certainty.method in WITH_JACKKNIFE else None
-    errors = (
-        _standard_errors(case, units, certainty, n_rows)
-        if certainty.method == "studentized"
-        else None
-    )
+    without, errors = None, None
+    if certainty.method in WITH_JACKKNIFE:
+        without = _jackknifed(case, units, n_rows)
+    if certainty.method == "studentized":
+        errors = _standard_errors(case, units, certainty, n_rows)
     for k, name in enumerate(metric.facts.names):
-        own = errors[k] if errors is not None else None
-        method = (
-            "bootse-t-logit"
-            if certainty.method == "studentized" and own is None
-            else certainty.method
-        )
-        found = making.intervals(
+        own = None if errors is None else errors[k]
+        method = certainty.method
+        if method == "studentized" and own is None:
+            method = "bootse-t-logit"
+        supports = []
+        for n_positive, n_tried, n_error in support[:n_rows, k].tolist():
+            supports.append(Support(units.number, n_positive, n_tried, n_error, units.freedom))
+        column = making.intervals(
             value[:n_rows, k],
             sample[:, :n_rows, k],
-            [
-                Support(units.number, a, b, c, units.freedom)
-                for a, b, c in support[:n_rows, k].tolist()
-            ],
+            supports,
             level=certainty.level,
             bounds=metric.facts.bounds,
             method=method,
@@ -155,24 +171,24 @@ def _intervals(
             errors=own,
         )
         if certainty.method in RATIO_METHODS and metric.facts.proportion:
-            found = [
-                _of_proportion(entry, case, value, row, k, certainty)
-                for row, entry in enumerate(found)
-            ]
+            for row, interval in enumerate(column):
+                column[row] = _of_proportion(interval, case, value, row, k, certainty)
         if without is not None and name in metric.facts.rough:
-            found = [_flagged(entry, "rough_metric") for entry in found]
-        partial = (
-            _partial(value[1:, k], sample[:, 1:, k]) if name in metric.facts.class_means else 0
-        )
-        found[0] = replace(found[0], partial=partial)
+            column = [_flagged(interval, "rough_metric") for interval in column]
+        partial = 0
+        if name in metric.facts.class_means:
+            partial = _partial(value[1:, k], sample[:, 1:, k])
+        column[0] = replace(column[0], partial=partial)
         if partial > making.MOST_UNDEFINED * len(sample):
-            found[0] = _flagged(found[0], "classes_left_out")
-        table.append(found)
+            column[0] = _flagged(column[0], "classes_left_out")
+        table.append(column)
     return [list(row) for row in zip(*table)]
 
 
-def _flagged(found: Interval, flag: str) -> Interval:
-    return found if found.method == "none" else replace(found, flags=(*found.flags, flag))
+def _flagged(interval: Interval, flag: str) -> Interval:
+    return (
+        interval if interval.method == "none" else replace(interval, flags=(*interval.flags, flag))
+    )
 
 
 def _partial(value: F64, sample: F64) -> int:
@@ -181,35 +197,34 @@ def _partial(value: F64, sample: F64) -> int:
 
     A single class cannot be left out of its mean: without it the replicate is undefined.
     """
-    known = ~np.isnan(value)
-    return int(np.isnan(sample[:, known]).any(axis=1).sum()) if known.sum() > 1 else 0
+    defined = ~np.isnan(value)
+    return int(np.isnan(sample[:, defined]).any(axis=1).sum()) if defined.sum() > 1 else 0
 
 
 def _of_proportion(
-    found: Interval, case: Case, value: F64, row: int, k: int, certainty: Certainty
+    interval: Interval, case: Case, value: F64, row: int, k: int, certainty: Certainty
 ) -> Interval:
-    """Return the interval of a share of objects, as if each were drawn by itself; flagged, because
-    they are not.
+    """Return the interval of a share of objects as if each were drawn by itself.
+
+    They are not: the interval has the flag ``independent_objects``.
     """
     metric, evidence = case
     n = metric.proportion_of(evidence)[row][k]  # type: ignore[attr-defined]
-    if n is None or found.reason is not None:
-        return found
+    if n is None or interval.reason is not None:
+        return interval
     make = making.wilson if certainty.method == "wilson" else making.clopper_pearson
     low, high = make(round(float(value[row, k]) * n), n, certainty.level)
-    few = [
-        flag for flag in found.flags if flag == "few_units"
-    ]  # the others are of an interval that is not shown
-    flags = (*few, "independent_objects")
+    # The other flags describe the bootstrap interval, which is not shown.
+    few = [flag for flag in interval.flags if flag == "few_units"]
     return Interval(
         low,
         high,
         certainty.method,
-        found.bias,
-        found.undefined,
+        interval.bias,
+        interval.undefined,
         None,
-        found.percentile,
-        flags=flags,
+        interval.percentile,
+        flags=(*few, "independent_objects"),
     )
 
 
@@ -227,20 +242,18 @@ def _standard_errors(
     if units.nested or not hasattr(metric, "ratio_parts"):
         return None
     first = np.unique(units.code, return_index=True)[1]  # images of a unit share their weight
-    found: list[tuple[F64, F64] | None] = []
+    errors: list[tuple[F64, F64] | None] = []
     for k in range(len(metric.facts.names)):
         parts = metric.ratio_parts(evidence, units.code, units.number, k)
         if parts is None:
-            found.append(None)
+            errors.append(None)
             continue
         top, bottom = (table[:, :n_rows] for table in parts)
         blocks = bootstrap(units, certainty.replicates, certainty.seed)
-        of_replicates = np.concatenate(
-            [_ratio_error(top, bottom, block[:, first]) for block in blocks]
-        )
+        of_blocks = [_ratio_error(top, bottom, block[:, first]) for block in blocks]
         of_value = _ratio_error(top, bottom, np.ones((1, units.number), np.int64))
-        found.append((of_value[0], of_replicates))
-    return found
+        errors.append((of_value[0], np.concatenate(of_blocks)))
+    return errors
 
 
 def _ratio_error(top: F64, bottom: F64, weights: Weights) -> F64:
@@ -256,7 +269,7 @@ def _ratio_error(top: F64, bottom: F64, weights: Weights) -> F64:
         return np.asarray(np.sqrt(np.maximum(square, 0.0) * number / (number - 1)) / b)
 
 
-def _stated(
+def _estimate_table(
     case: Case,
     value: F64,
     units: Units,
@@ -268,16 +281,21 @@ def _stated(
     counts = metric.counts(evidence, np.ones(evidence.n_images, np.int64)).tolist()
     reasons = metric.reasons(evidence) if np.isnan(value).any() else {}
     numbers = value.tolist()
-
-    def one(row: int, k: int) -> Estimate:
-        number, counted = numbers[row][k], counts[row][k]
-        reason = reasons.get((row, k), "no_objects") if number != number else None
-        return interval_of(row, k).around(
-            number, certainty.level, (units.name, units.number), tuple(counted), reason
-        )
-
     n_rows = len(numbers) if metric.facts.per_class else 1
-    return [[one(row, k) for k in range(len(metric.facts.names))] for row in range(n_rows)]
+    table = []
+    for row in range(n_rows):
+        line = []
+        for k in range(len(metric.facts.names)):
+            number, reason = numbers[row][k], None
+            if number != number:
+                reason = reasons.get((row, k), "no_objects")
+            unit = (units.name, units.number)
+            interval = interval_of(row, k)
+            line.append(
+                interval.around(number, certainty.level, unit, tuple(counts[row][k]), reason)
+            )
+        table.append(line)
+    return table
 
 
 def rows_of(table: list[list[Estimate]]) -> Iterator[tuple[int, int, Estimate]]:

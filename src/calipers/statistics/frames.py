@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any table (pandas frame, arrow table, mapping of columns, file) as columns of numbers and of
-texts.
+"""Any table (pandas frame, arrow table, mapping of columns, file) as columns of numbers and texts.
 
-A column of a CSV file is a number if every cell is one, and a text if none is; in between, somebody
-has to say. Tables in memory and parquet files say it themselves.
+A column of a CSV file is a number if every cell is one, and a text if none is; if it is mixed, the
+user has to declare it. Tables in memory and parquet files have types of their own.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Frame:
 
     @classmethod
     def of(
-        cls, given: Any, wanted: Sequence[str], levels: Mapping[str, Sequence[Any]] | None = None
+        cls, source: Any, required: Sequence[str], levels: Mapping[str, Sequence[Any]] | None = None
     ) -> Frame:
         """Return the frame of any table.
 
@@ -46,18 +45,21 @@ class Frame:
         levels
             Declares columns as categories, in this order.
         """
-        declared = {name: tuple(map(str, values)) for name, values in (levels or {}).items()}
-        if isinstance(given, Frame):
-            frame = cls(given.table, {**given.orders, **declared})
-        elif isinstance(given, Table):
-            frame = cls(given, declared)
+        orders_from_levels = {
+            name: tuple(map(str, values)) for name, values in (levels or {}).items()
+        }
+        if isinstance(source, Frame):
+            frame = cls(source.table, {**source.orders, **orders_from_levels})
+        elif isinstance(source, Table):
+            frame = cls(source, orders_from_levels)
         else:
-            columns, orders = _columns(given, [*wanted, *declared])
+            columns, orders = _columns(source, [*required, *orders_from_levels])
             n = len(next(iter(columns.values()), ()))
             frame = cls(
-                Table(MEMORY, "memory", columns, np.arange(n), False), {**orders, **declared}
+                Table(MEMORY, "memory", columns, np.arange(n), False),
+                {**orders, **orders_from_levels},
             )
-        for name in (*wanted, *declared):
+        for name in (*required, *orders_from_levels):
             frame.require(name)
         return frame
 
@@ -79,23 +81,23 @@ class Frame:
             return False
         if self.table.format != "csv":
             return True
-        _, bad = numbers(self.table, name)
-        if bad and len(bad) < int((~empty(cells)).sum()):
-            row, problem = next(iter(bad.items()))
+        _, problems = numbers(self.table, name)
+        if problems and len(problems) < int((~empty(cells)).sum()):
+            row, problem = next(iter(problems.items()))
             hint = problem.hint or "if these are categories, declare them as levels"
             expected = "a number, as in other rows"
             raise self.table.problem(row, name, "type", expected, cells[row], hint).as_error(
                 self.table.file
             )
-        return bool(bad)
+        return bool(problems)
 
     def numbers(self, name: str) -> F64:
         """Return a column as numbers, NaN where a cell is empty; a text is an error that says
         where.
         """
         cells = self.table.columns[name]
-        values, bad = numbers(self.table, name)
-        for problem in bad.values():
+        values, problems = numbers(self.table, name)
+        for problem in problems.values():
             raise problem.as_error(self.table.file)
         if isinstance(cells, list) and self.table.format != "csv" and not empty(cells).all():
             row = int(np.flatnonzero(~empty(cells))[0])
@@ -135,40 +137,41 @@ class Frame:
         return Frame(table, orders if order is None else {**orders, name: order})
 
 
-def _require(name: str, known: Sequence[str], file: str) -> None:
-    if name not in known:
-        hint = did_you_mean(name, known)
+def _require(name: str, names: Sequence[str], file: str) -> None:
+    if name not in names:
+        hint = did_you_mean(name, names)
         raise InputError(
             f"a column {name!r}", rule="missing-column", file=file, field=name, hint=hint
         )
 
 
 def _columns(
-    given: Any, wanted: Sequence[str]
+    source: Any, required: Sequence[str]
 ) -> tuple[dict[str, Cells], dict[str, tuple[str, ...]]]:
     """Return some columns of a table in memory, and the order of those that are declared as
     categories.
     """
 
     def take(name: str) -> Any:
-        return given.column(name).to_pylist() if hasattr(given, "column_names") else given[name]
+        return source.column(name).to_pylist() if hasattr(source, "column_names") else source[name]
 
-    if isinstance(given, Mapping):
-        names = list(given)
-    elif hasattr(given, "column_names") and hasattr(given, "column"):  # arrow
-        names = list(given.column_names)
-    elif hasattr(given, "columns") and hasattr(given, "__getitem__"):  # pandas, polars
-        names = list(given.columns)
+    if isinstance(source, Mapping):
+        names = list(source)
+    elif hasattr(source, "column_names") and hasattr(source, "column"):  # arrow
+        names = list(source.column_names)
+    elif hasattr(source, "columns") and hasattr(source, "__getitem__"):  # pandas, polars
+        names = list(source.columns)
     else:
         expected = "a pandas frame, an arrow table or a mapping of columns"
-        raise InputError(expected, rule="type", file=MEMORY, value=type(given).__name__)
-    for name in wanted:
+        raise InputError(expected, rule="type", file=MEMORY, value=type(source).__name__)
+    for name in required:
         _require(name, names, MEMORY)
-    taken = {name: take(name) for name in dict.fromkeys(wanted)}
-    orders = {
-        name: tuple(map(str, c.cat.categories)) for name, c in taken.items() if _categorical(c)
-    }
-    columns = {name: _cells(name, column) for name, column in taken.items()}
+    raw_columns = {name: take(name) for name in dict.fromkeys(required)}
+    orders = {}
+    for name, column in raw_columns.items():
+        if _categorical(column):
+            orders[name] = tuple(map(str, column.cat.categories))
+    columns = {name: _cells(name, column) for name, column in raw_columns.items()}
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise InputError("columns of one length", rule="length", file=MEMORY, value=lengths)
@@ -190,14 +193,22 @@ def _cells(name: str, column: Any) -> Cells:
         )
     if array.dtype.kind in "biuf":
         return array.astype(np.float64) if array.dtype.kind in "bf" else array
+    cells = array.tolist()
     if array.dtype.kind in "US":
-        return [str(cell) for cell in array.tolist()]
-    values = [None if _nothing(cell) else cell for cell in array.tolist()]
-    present = [cell for cell in values if cell is not None]
+        return [str(cell) for cell in cells]
+    present = [cell for cell in cells if not _nothing(cell)]
     if all(isinstance(cell, bool | int | float | np.number) for cell in present) and present:
-        return np.array([np.nan if cell is None else float(cell) for cell in values])
+        numbers = np.full(len(cells), np.nan)
+        for row, cell in enumerate(cells):
+            if not _nothing(cell):
+                numbers[row] = float(cell)
+        return numbers
     if all(isinstance(cell, str | int) for cell in present):
-        return ["" if cell is None else str(cell) for cell in values]
+        texts = [str(cell) for cell in cells]
+        for row, cell in enumerate(cells):
+            if _nothing(cell):
+                texts[row] = ""
+        return texts
     strange = next(cell for cell in present if not isinstance(cell, str))
     raise InputError("numbers or text", rule="column-type", file=MEMORY, field=name, value=strange)
 

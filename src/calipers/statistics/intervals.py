@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,9 +114,9 @@ class Interval:
         )
 
 
-def none(reason: str, **known: object) -> Interval:
+def none(reason: str, **facts: object) -> Interval:
     """Return the absence of an interval, with its reason."""
-    return Interval(NAN, NAN, "none", reason=reason, **known)  # type: ignore[arg-type]
+    return Interval(NAN, NAN, "none", reason=reason, **facts)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,11 @@ class Support:
     n_error: int | None = None  # units in which something did; None = unknown
     # degrees of freedom; None = n_units - 1, fewer if units are drawn inside strata
     freedom: int | None = None
+
+    @property
+    def df(self) -> int:
+        """The degrees of freedom."""
+        return self.n_units - 1 if self.freedom is None else self.freedom
 
 
 def interval(
@@ -186,13 +192,13 @@ def intervals(
     """
     if method not in INTERVALS:
         raise UsageError(f"no interval {method!r}; {did_you_mean(method, INTERVALS)}")
-    sample = Sample.of(np.asarray(theta, np.float64), replicates, level, bounds)
-    chosen = sample.bounds_of(method, support, jackknife, errors)
-    return [_ruled(sample, k, entry, chosen) for k, entry in enumerate(support)]
+    sample = BootstrapSample.of(np.asarray(theta, np.float64), replicates, level, bounds)
+    limits = sample.bounds_of(method, support, jackknife, errors)
+    return [_ruled(sample, k, entry, limits) for k, entry in enumerate(support)]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class IntervalBounds:
     """Bounds of m intervals of one method."""
 
     method: str
@@ -203,7 +209,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class BootstrapSample:
     """Estimates and their replicates, with what all methods need of them."""
 
     theta: F64  # (m,)
@@ -211,18 +217,20 @@ class Sample:
     level: float
     bounds: tuple[float, float]
     undefined: NDArray[np.int64]  # (m,)
-    spread: F64  # (m,) standard deviation of the replicates
+    sd: F64  # (m,) standard deviation of the replicates
     bias: F64  # (m,)
-    percentile: Limits
+    percentile: IntervalBounds
 
     @classmethod
-    def of(cls, theta: F64, replicates: F64, level: float, bounds: tuple[float, float]) -> Sample:
+    def of(
+        cls, theta: F64, replicates: F64, level: float, bounds: tuple[float, float]
+    ) -> BootstrapSample:
         """Return the sample with its spread, bias and percentile interval."""
         missing = np.isnan(replicates)
         undefined = missing.sum(axis=0)
-        mean, spread = _moments(replicates, missing)
-        found = _limits("percentile", replicates, lambda rows: quantiles(rows, level))
-        return cls(theta, replicates, level, bounds, undefined, spread, mean - theta, found)
+        mean, sd = _moments(replicates, missing)
+        percentile = _limits("percentile", replicates, lambda rows: quantiles(rows, level))
+        return cls(theta, replicates, level, bounds, undefined, sd, mean - theta, percentile)
 
     def bounds_of(
         self,
@@ -230,14 +238,14 @@ class Sample:
         support: Sequence[Support],
         jackknife: F64 | None,
         errors: tuple[F64, F64] | None,
-    ) -> Limits:
+    ) -> IntervalBounds:
         """Return the bounds of one method for all estimates."""
         n_units = np.array([entry.n_units for entry in support])
         if method == "percentile":
             return self.percentile
         if method == "basic":
             p = self.percentile
-            return Limits(
+            return IntervalBounds(
                 "basic", 2 * self.theta - p.high, 2 * self.theta - p.low, p.mc_high, p.mc_low
             )
         if method in ("bca", "jackknife-t"):
@@ -248,28 +256,24 @@ class Sample:
         if method == "studentized":
             if errors is None:
                 raise UsageError(
-                    "studentized intervals need a standard error: only metrics that are ratios have one"
+                    "studentized intervals need a standard error: "
+                    "only metrics that are ratios have one"
                 )
             return studentized(self, *errors)
-        freedom = np.array(
-            [entry.n_units - 1 if entry.freedom is None else entry.freedom for entry in support]
-        )
-        return boot_se_t(self, n_units, freedom)
+        return boot_se_t(self, n_units, np.array([entry.df for entry in support]))
 
 
 def boot_se_t(
-    sample: Sample, n_units: NDArray[np.int64], freedom: NDArray[np.int64] | None = None
-) -> Limits:
+    sample: BootstrapSample, n_units: NDArray[np.int64], freedom: NDArray[np.int64] | None = None
+) -> IntervalBounds:
     """Return the t interval with the bootstrap's standard error, on the scale of the metric.
 
     Draws inside a stratum of n units vary by ``(n - 1) / n`` too little, over H strata by about
     ``(K - H) / K``.
     """
-    scale, free = (
-        Scale.of(sample.bounds),
-        np.maximum(n_units - 1 if freedom is None else freedom, 1),
-    )
-    factor = np.sqrt(n_units / free) * _t(free, sample.level)
+    scale = MetricScale.of(sample.bounds)
+    df = np.maximum(n_units - 1 if freedom is None else freedom, 1)
+    factor = np.sqrt(n_units / df) * _t(df, sample.level)
 
     def limits(rows: F64) -> tuple[F64, F64]:
         return scale.around(sample.theta, factor * _moments(rows, np.isnan(rows))[1])
@@ -277,7 +281,7 @@ def boot_se_t(
     return _limits(scale.method, sample.replicates, limits)
 
 
-def bca(sample: Sample, jackknife: F64, n_units: NDArray[np.int64]) -> Limits:
+def bca(sample: BootstrapSample, jackknife: F64, n_units: NDArray[np.int64]) -> IntervalBounds:
     """Return the bias-corrected and accelerated bootstrap interval; NaN where all replicates are on
     one side.
     """
@@ -293,15 +297,17 @@ def bca(sample: Sample, jackknife: F64, n_units: NDArray[np.int64]) -> Limits:
             below = (rows < sample.theta).sum(axis=0) + 0.5 * (rows == sample.theta).sum(axis=0)
             shift = ndtri(below / defined)
             at = ndtr(shift + (shift + z) / (1 - acceleration * (shift + z)))
-            found = np.full(at.shape, np.nan)
+            bounds = np.full(at.shape, np.nan)
             for k in np.flatnonzero(np.isfinite(at).all(axis=0)):
-                found[:, k] = np.nanquantile(rows[:, k], at[:, k])
-            return found[0], found[1]
+                bounds[:, k] = np.nanquantile(rows[:, k], at[:, k])
+            return bounds[0], bounds[1]
 
         return _limits("bca", sample.replicates, limits)
 
 
-def jackknife_t(sample: Sample, jackknife: F64, n_units: NDArray[np.int64]) -> Limits:
+def jackknife_t(
+    sample: BootstrapSample, jackknife: F64, n_units: NDArray[np.int64]
+) -> IntervalBounds:
     """Return the t interval with the jackknife's standard error; only for smooth metrics, not for
     101-point AP.
     """
@@ -309,10 +315,10 @@ def jackknife_t(sample: Sample, jackknife: F64, n_units: NDArray[np.int64]) -> L
     error = np.sqrt((n_units - 1) / n_units * np.nansum(centred**2, axis=0))
     half = _t(np.maximum(n_units - 1, 1), sample.level) * error
     exact = np.zeros(len(half))
-    return Limits("jackknife-t", sample.theta - half, sample.theta + half, exact, exact)
+    return IntervalBounds("jackknife-t", sample.theta - half, sample.theta + half, exact, exact)
 
 
-def studentized(sample: Sample, error: F64, errors: F64) -> Limits:
+def studentized(sample: BootstrapSample, error: F64, errors: F64) -> IntervalBounds:
     """Return the bootstrap-t interval: quantiles of (replicate - estimate) / standard error of the
     replicate.
     """
@@ -328,7 +334,7 @@ def studentized(sample: Sample, error: F64, errors: F64) -> Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class MetricScale:
     """The scale on which a metric's error is symmetric: logit between two bounds, log above one,
     else its own.
     """
@@ -337,7 +343,7 @@ class Scale:
     high: float
 
     @classmethod
-    def of(cls, bounds: tuple[float, float]) -> Scale:
+    def of(cls, bounds: tuple[float, float]) -> MetricScale:
         """Return the scale of a metric with these bounds."""
         return cls(*bounds)
 
@@ -375,8 +381,10 @@ def wilson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
         return NOWHERE
     z2 = float(ndtri((1 + level) / 2)) ** 2
     centre, half = k + z2 / 2, math.sqrt(z2) * math.sqrt(k * (n - k) / n + z2 / 4)
-    low, high = (centre - half) / (n + z2), (centre + half) / (n + z2)
-    return 0.0 if k == 0 else low, 1.0 if k == n else high
+    # Exact at both ends, where the formula is only so up to rounding.
+    low = 0.0 if k == 0 else (centre - half) / (n + z2)
+    high = 1.0 if k == n else (centre + half) / (n + z2)
+    return low, high
 
 
 def clopper_pearson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
@@ -392,69 +400,72 @@ def clopper_pearson(k: float, n: float, level: float = 0.95) -> tuple[float, flo
 
 
 def quantiles(rows: F64, level: float) -> tuple[F64, F64]:
-    """Return the two outer quantiles of every column (type 7, with NumPy's bits), leaving out NaN."""
-    ordered = np.sort(rows, axis=0)  # NaN come last
+    """Return the two outer quantiles of every column (type 7, NumPy's bits), leaving out NaN."""
+    columns = np.sort(rows, axis=0)  # NaN come last
     n = len(rows) - np.isnan(rows).sum(axis=0)
-    return _quantile(ordered, n, (1 - level) / 2), _quantile(ordered, n, (1 + level) / 2)
+    return _quantile(columns, n, (1 - level) / 2), _quantile(columns, n, (1 + level) / 2)
 
 
-def _quantile(ordered: F64, n: NDArray[np.int64], q: float) -> F64:
+def _quantile(sorted_columns: F64, n: NDArray[np.int64], q: float) -> F64:
     """Return one quantile of the first n of every sorted column; NaN where there are none."""
-    if not len(ordered):
-        return np.full(ordered.shape[1], np.nan)
+    if not len(sorted_columns):
+        return np.full(sorted_columns.shape[1], np.nan)
     at = np.maximum(n - 1, 0) * q
     below = np.floor(at)
     share, k = at - below, below.astype(np.int64)
-    columns = np.arange(ordered.shape[1])
-    a, b = ordered[k, columns], ordered[np.minimum(k + 1, np.maximum(n - 1, 0)), columns]
+    columns = np.arange(sorted_columns.shape[1])
+    a, b = (
+        sorted_columns[k, columns],
+        sorted_columns[np.minimum(k + 1, np.maximum(n - 1, 0)), columns],
+    )
     # From the nearer end, as NumPy does it: the result lies between the two, and is exact at both.
     return np.asarray(np.where(share >= 0.5, b - (b - a) * (1 - share), a + (b - a) * share))
 
 
-def _ruled(sample: Sample, k: int, support: Support, chosen: Limits) -> Interval:
+def _ruled(sample: BootstrapSample, k: int, support: Support, limits: IntervalBounds) -> Interval:
     """Return the interval of one estimate after the rules that come before any method."""
     theta, level, undefined = float(sample.theta[k]), sample.level, int(sample.undefined[k])
-    free = (
-        support.n_units if support.freedom is None else support.freedom + 1
-    )  # units that vary: strata fix one each
-    flags = ("few_units",) if free < FEW_UNITS else ()
+    n_varying = support.df + 1  # strata fix one unit each
+    flags: tuple[str, ...] = ("few_units",) if n_varying < FEW_UNITS else ()
     positive = support.n_units if support.n_positive is None else support.n_positive
     if theta != theta:
         return none("no_objects", undefined=undefined)
-    if min(free, positive) < FEWEST_UNITS:
-        return none("one_unit" if support.n_units == 1 else "too_few_units", undefined=undefined)
+    if min(n_varying, positive) < FEWEST_UNITS:
+        reason = "one_unit" if support.n_units == 1 else "too_few_units"
+        return none(reason, undefined=undefined)
     if undefined > MOST_UNDEFINED * len(sample.replicates):
         return none("too_many_undefined", undefined=undefined)
-    known = {
+    facts: dict[str, Any] = {
         "bias": float(sample.bias[k]),
         "undefined": undefined,
         "percentile": (float(sample.percentile.low[k]), float(sample.percentile.high[k])),
     }
-    on_bound = _on_bound(theta, sample.bounds)
-    if math.isinf(sample.bounds[1]) and (
-        on_bound or _near_perfect(support)
-    ):  # a share says nothing of a rate
-        return none("constant_input" if on_bound else "too_few_units", flags=flags, **known)
+    on_bound = bool(_on_bound(theta, sample.bounds))
     if on_bound or _near_perfect(support):
-        free, tried = _error_free(theta, sample.bounds, support)
-        low, high = clopper_pearson(free, tried, level)
-        flag = "near_perfect" if free else "all_wrong"
-        return Interval(low, high, "clopper-pearson-units", flags=(*flags, flag), **known)  # type: ignore[arg-type]
-    if sample.spread[k] <= ROUNDING * max(1.0, abs(theta)):
-        return Interval(theta, theta, chosen.method, flags=(*flags, "identical_units"), **known)  # type: ignore[arg-type]
+        if math.isinf(sample.bounds[1]):
+            # A share of units says nothing about a rate.
+            reason = "constant_input" if on_bound else "too_few_units"
+            return none(reason, flags=flags, **facts)
+        n_free, tried = _error_free(theta, sample.bounds, support)
+        low, high = clopper_pearson(n_free, tried, level)
+        flag = "near_perfect" if n_free else "all_wrong"
+        return Interval(low, high, "clopper-pearson-units", flags=(*flags, flag), **facts)
+    if sample.sd[k] <= ROUNDING * max(1.0, abs(theta)):
+        return Interval(theta, theta, limits.method, flags=(*flags, "identical_units"), **facts)
+    # A t interval assumes a smooth distribution; with many replicates on a bound it is not.
     column = sample.replicates[:, k]
-    t_interval = chosen.method.startswith("bootse-t")
+    t_interval = limits.method.startswith("bootse-t")
     if t_interval and _on_bound(column, sample.bounds).sum() > MOST_ON_BOUND * len(column):
-        chosen, flags = sample.percentile, (*flags, "on_bound")
-    if chosen.low[k] != chosen.low[k]:
-        return none("constant_input", flags=flags, **known)
+        limits, flags = sample.percentile, (*flags, "on_bound")
+    if limits.low[k] != limits.low[k]:
+        return none("constant_input", flags=flags, **facts)
     return Interval(
-        float(chosen.low[k]),
-        float(chosen.high[k]),
-        chosen.method,
-        mc_error=(float(chosen.mc_low[k]), float(chosen.mc_high[k])),
+        float(limits.low[k]),
+        float(limits.high[k]),
+        limits.method,
+        mc_error=(float(limits.mc_low[k]), float(limits.mc_high[k])),
         flags=flags,
-        **known,  # type: ignore[arg-type]
+        **facts,
     )
 
 
@@ -485,20 +496,21 @@ def _on_bound(values: F64 | float, bounds: Sequence[float]) -> NDArray[np.bool_]
         return np.asarray((away <= ROUNDING).any(axis=-1))
 
 
-def _limits(method: str, rows: F64, make: object) -> Limits:
-    """Return the bounds from all replicates, and their Monte-Carlo error from ten batches of them."""
+def _limits(method: str, rows: F64, make: object) -> IntervalBounds:
+    """Return the bounds from all replicates, and their Monte-Carlo error from ten batches."""
     assert callable(make)
     low, high = make(rows)
     if len(rows) < 2 * BATCHES:
         unknown = np.full(np.shape(low), np.nan)
-        return Limits(method, low, high, unknown, unknown)
+        return IntervalBounds(method, low, high, unknown, unknown)
+    # Batch means: the spread of the bounds over batches, scaled to the whole set of replicates.
     batches = [make(rows[part]) for part in np.array_split(np.arange(len(rows)), BATCHES)]
     lows, highs = np.stack([a for a, _ in batches]), np.stack([b for _, b in batches])
     root = math.sqrt(BATCHES)
     with np.errstate(invalid="ignore"):
-        return Limits(
-            method, low, high, lows.std(axis=0, ddof=1) / root, highs.std(axis=0, ddof=1) / root
-        )
+        mc_low = lows.std(axis=0, ddof=1) / root
+        mc_high = highs.std(axis=0, ddof=1) / root
+    return IntervalBounds(method, low, high, mc_low, mc_high)
 
 
 def _moments(rows: F64, missing: NDArray[np.bool_]) -> tuple[F64, F64]:
@@ -506,9 +518,8 @@ def _moments(rows: F64, missing: NDArray[np.bool_]) -> tuple[F64, F64]:
     n = (~missing).sum(axis=0)
     filled = np.where(missing, 0.0, rows)
     first = rows[0] if len(rows) else np.zeros(rows.shape[1])
-    base = np.where(
-        np.isnan(first), 0.0, first
-    )  # equal replicates shall have a spread of exactly 0
+    # Relative to the first replicate, so that equal replicates have a deviation of exactly 0.
+    base = np.where(np.isnan(first), 0.0, first)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean = base + np.where(missing, 0.0, filled - base).sum(axis=0) / n
         square = (np.where(missing, 0.0, filled - mean) ** 2).sum(axis=0)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What localization quality depends on, asked three times of the references of one model.
+"""Three models of one detector's localization: best overlap, overlap of hits, probability of a hit.
 
-IoU is bounded and has a heap at 0, the misses. A linear model of it mixes two questions, so the two
+IoU is bounded and has many zeros, the misses. A linear model of it mixes two questions, so the two
 parts always stand beside it: how good is the overlap of what was hit, and how probable is a hit?
 """
 
@@ -44,14 +44,15 @@ class LocalizationModels:
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """Return the fits for JSON; a part that could not be fitted says why."""
-        found = []
+        dicts = []
         for part in PARTS:
             fit = getattr(self, part)
-            facts = (
-                {"kind": "none", "problem": self.problems[part]} if fit is None else fit.as_dict()
-            )
-            found.append({"model": self.model, "part": part, **facts})
-        return found
+            if fit is None:
+                facts = {"kind": "none", "problem": self.problems[part]}
+            else:
+                facts = fit.as_dict()
+            dicts.append({"model": self.model, "part": part, **facts})
+        return dicts
 
 
 def localization_models(
@@ -84,19 +85,20 @@ def localization_models(
     Examples
     --------
     >>> from calipers.synthetic import demo_cohort
-    >>> found = localization_models(demo_cohort(), "misses-small", cuts=(400, 2500))
-    >>> [round(fit["size[small]"].value, 2) for fit in (found.best, found.matched)]
+    >>> models = localization_models(demo_cohort(), "misses-small", cuts=(400, 2500))
+    >>> [round(fit["size[small]"].value, 2) for fit in (models.best, models.matched)]
     [-0.81, -0.0]
     """
     table = reference_table(cohort, model, view, cuts=cuts)
     if groups is None:
         groups = [name for name in USUAL if name in table]
-    parsed = Formula.parse(formula)
-    if parsed.response not in ("", RESPONSE):
+    model_formula = Formula.parse(formula)
+    if model_formula.response not in ("", RESPONSE):
         raise UsageError(
-            f"the response of references is {RESPONSE}, not {parsed.response!r}: write ~ size + type"
+            f"the response of references is {RESPONSE}, not {model_formula.response!r}: "
+            "write ~ size + type"
         )
-    of_iou, of_hit = (str(replace(parsed, response=name)) for name in (RESPONSE, "hit"))
+    of_iou, of_hit = (str(replace(model_formula, response=name)) for name in (RESPONSE, "hit"))
     shared: dict[str, Any] = {
         "level": level,
         "levels": {"size": SIZES, **(levels or {})},

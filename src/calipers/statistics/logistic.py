@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`logistic_model`: what the probability of a hit depends on, with standard errors by patient or
-centre.
-"""
+"""Logistic regression of the probability of a hit, with standard errors by patient or centre."""
 
 from __future__ import annotations
 
@@ -16,11 +14,11 @@ from numpy.typing import NDArray
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.kernels import logistic
 from calipers.results.estimate import number
-from calipers.statistics.coefficients import Coefficient, Support, coefficients, quantile
+from calipers.statistics.coefficients import Coefficient, CoefficientSupport, coefficients, quantile
 from calipers.statistics.design import hypothetical
 from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.mixed_words import percent
-from calipers.statistics.regression import Prepared, prepare
+from calipers.statistics.regression import RegressionData, prepare
 from calipers.statistics.weights import plural
 
 F64 = NDArray[np.float64]
@@ -30,7 +28,7 @@ RUNAWAY = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class Adjusted:
+class AdjustedProbability:
     """The probability if every row had one level of a category and kept all its other columns."""
 
     column: str
@@ -62,7 +60,7 @@ class LogisticModel:
     response: str
     level: float
     coefficients: tuple[Coefficient, ...]
-    probabilities: tuple[Adjusted, ...]
+    probabilities: tuple[AdjustedProbability, ...]
     unit: str  # clusters of the standard errors
     n_units: int
     n_rows: int
@@ -138,7 +136,7 @@ def logistic_model(
     distribution with K - 1 degrees of freedom for K clusters. A coefficient is undefined
     (``single_category``) where all rows of a level have the same outcome.
     """
-    ready = prepare(
+    data = prepare(
         frame,
         formula,
         groups,
@@ -148,139 +146,147 @@ def logistic_model(
         crossed=False,
         level=level,
     )
-    y = ready.y
-    _check_binary(ready)
-    outer = ready.structure.levels[0] if ready.structure.levels else None
-    code = np.arange(len(y)) if outer is None else outer.code
-    unit, n_units = ("row", len(y)) if outer is None else (outer.name, len(outer))
-    notes = [note for note in ready.notes if "least squares" not in note]
-    fit, covariance, undefined, told = _fitted(ready, code)
-    reasons = ["single_category" if gone else _too_few(n_units) for gone in undefined.tolist()]
-    supports = [
-        Support("sandwich-t", float(n_units - 1), unit, n_units, reason) for reason in reasons
-    ]
+    y = data.y
+    _check_binary(data)
+    if data.structure.levels:
+        outer = data.structure.levels[0]
+        code, unit, n_units = outer.code, outer.name, len(outer)
+    else:
+        code, unit, n_units = np.arange(len(y)), "row", len(y)
+    notes = [note for note in data.notes if "least squares" not in note]
+    fit, covariance, undefined, fit_notes = _fit_logistic(data, code)
+    supports = []
+    for is_undefined in undefined.tolist():
+        reason = "single_category" if is_undefined else _too_few(n_units)
+        supports.append(CoefficientSupport("sandwich-t", float(n_units - 1), unit, n_units, reason))
     values = np.where(undefined, NAN, fit.beta)
-    shown = coefficients(
-        ready.design.effects, values, covariance, supports, level=level, n_rows=len(y)
+    rows = coefficients(
+        data.design.effects, values, covariance, supports, level=level, n_rows=len(y)
     )
     return LogisticModel(
-        formula=str(ready.formula),
-        response=ready.formula.response,
+        formula=str(data.formula),
+        response=data.formula.response,
         level=level,
-        coefficients=shown,
-        probabilities=_probabilities(ready, fit, covariance, undefined, supports[0], level),
+        coefficients=rows,
+        probabilities=_probabilities(data, fit, covariance, undefined, supports[0], level),
         unit=unit,
         n_units=n_units,
         n_rows=len(y),
         n_positive=int(y.sum()),
-        n_dropped=ready.n_dropped,
+        n_dropped=data.n_dropped,
         deviance=fit.deviance,
         converged=fit.converged,
-        notes=(*notes, *told),
+        notes=(*notes, *fit_notes),
     )
 
 
-def _fitted(
-    ready: Prepared, code: NDArray[np.int64]
+def _fit_logistic(
+    data: RegressionData, code: NDArray[np.int64]
 ) -> tuple[logistic.LogisticFit, F64, NDArray[np.bool_], list[str]]:
-    """Return the fit, its covariance by cluster, which coefficients are undefined, and what is to
-    be told of them.
-    """
-    y, x = ready.y, ready.design.matrix
+    """Return the fit, its covariance by cluster, which coefficients are undefined, and notes."""
+    y, x = data.y, data.design.matrix
     if len(np.unique(y)) == 1:
         fit = logistic.LogisticFit(
             np.full(x.shape[1], NAN), np.full((x.shape[1],) * 2, NAN), y, 0.0, True
         )
-        told = [f"every {ready.formula.response} is {y[0]:g}: there is nothing to explain"]
-        return fit, fit.bread, np.ones(x.shape[1], np.bool_), told
+        notes = [f"every {data.formula.response} is {y[0]:g}: there is nothing to explain"]
+        return fit, fit.bread, np.ones(x.shape[1], np.bool_), notes
     fit = logistic.fit(x, y)
     undefined = _runaway(x, fit.bread)
     covariance = logistic.sandwich(x, y - fit.probability, fit.bread, code)
-    return fit, covariance, undefined, _separated(ready, undefined)
+    return fit, covariance, undefined, _separated(data, undefined)
 
 
-def _check_binary(ready: Prepared) -> None:
-    wrong = np.flatnonzero((ready.y != 0.0) & (ready.y != 1.0))
-    if len(wrong):
-        row, name = int(wrong[0]), ready.formula.response
-        problem = ready.frame.table.problem(
-            row, name, "binary-response", "0 or 1", float(ready.y[row])
+def _check_binary(data: RegressionData) -> None:
+    invalid = np.flatnonzero((data.y != 0.0) & (data.y != 1.0))
+    if len(invalid):
+        row, name = int(invalid[0]), data.formula.response
+        problem = data.frame.table.problem(
+            row, name, "binary-response", "0 or 1", float(data.y[row])
         )
-        raise problem.as_error(ready.file)
-    if len(ready.y) <= ready.design.matrix.shape[1]:
-        expected = f"more rows than the {ready.design.matrix.shape[1]} coefficients"
-        raise InputError(expected, rule="too-few-rows", file=ready.file, value=len(ready.y))
+        raise problem.as_error(data.file)
+    if len(data.y) <= data.design.matrix.shape[1]:
+        expected = f"more rows than the {data.design.matrix.shape[1]} coefficients"
+        raise InputError(expected, rule="too-few-rows", file=data.file, value=len(data.y))
 
 
 def _too_few(n_units: int) -> str | None:
-    return None if n_units >= FEWEST_UNITS else "one_unit" if n_units == 1 else "too_few_units"
+    """Return why standard errors by cluster are impossible, or None."""
+    if n_units >= FEWEST_UNITS:
+        return None
+    return "one_unit" if n_units == 1 else "too_few_units"
 
 
 def _runaway(x: F64, bread: F64) -> NDArray[np.bool_]:
-    """Return which coefficients have no finite value: their information is nothing."""
+    """Return which coefficients have no finite value: the data carry no information on them."""
+    # In separated data the estimate grows without limit, and its standard error with it.
     scale = x.std(axis=0)
     scale = np.where(scale > 0.0, scale, 1.0)
     return np.asarray(~(np.sqrt(np.maximum(np.diag(bread), 0.0)) * scale < RUNAWAY))
 
 
-def _separated(ready: Prepared, undefined: NDArray[np.bool_]) -> list[str]:
+def _separated(data: RegressionData, undefined: NDArray[np.bool_]) -> list[str]:
     """Name the levels in which every row has the same outcome."""
     notes = []
-    for column, levels in ready.design.levels.items():
-        texts = ready.frame.texts(column)
+    for column, levels in data.design.levels.items():
+        texts = data.frame.texts(column)
         for one in levels:
-            outcomes = ready.y[texts == one]
+            outcomes = data.y[texts == one]
             if undefined.any() and len(set(outcomes.tolist())) == 1:
                 notes.append(
-                    f"all {len(outcomes)} rows with {column} {one} have {ready.formula.response} {outcomes[0]:g}: odds "
-                    "ratios with it are undefined"
+                    f"all {len(outcomes)} rows with {column} {one} have "
+                    f"{data.formula.response} {outcomes[0]:g}: odds ratios with it are undefined"
                 )
     return notes
 
 
 def _probabilities(
-    ready: Prepared,
+    data: RegressionData,
     fit: logistic.LogisticFit,
     covariance: F64,
     undefined: NDArray[np.bool_],
-    support: Support,
+    support: CoefficientSupport,
     level: float,
-) -> tuple[Adjusted, ...]:
-    found = []
-    for column, levels in ready.design.levels.items():
-        if ready.structure.fixed is not None and column == ready.structure.fixed.name:
+) -> tuple[AdjustedProbability, ...]:
+    """Return the adjusted probability of every level of every category of the formula."""
+    probabilities = []
+    for column, levels in data.design.levels.items():
+        if data.structure.fixed is not None and column == data.structure.fixed.name:
             continue
-        texts = ready.frame.texts(column)
+        texts = data.frame.texts(column)
         for one in levels:
             n = int((texts == one).sum())
             if np.isnan(fit.beta).any():
-                found.append(
-                    Adjusted(column, one, float(ready.y[0]), NAN, NAN, n, "single_category")
+                only = float(data.y[0])
+                probabilities.append(
+                    AdjustedProbability(column, one, only, NAN, NAN, n, "single_category")
                 )
                 continue
-            x = hypothetical(ready.frame, ready.design, column, one)
+            x = hypothetical(data.frame, data.design, column, one)
             p = 1.0 / (1.0 + np.exp(-np.clip(x @ fit.beta, -logistic.STEEPEST, logistic.STEEPEST)))
             value, slope = float(p.mean()), (x * (p * (1.0 - p))[:, None]).mean(axis=0)
-            reason = support.reason or ("single_category" if not 1e-6 < value < 1 - 1e-6 else None)
-            low, high = (
-                (NAN, NAN)
-                if reason
-                else _between(value, float(slope @ covariance @ slope), support, level)
-            )
-            found.append(Adjusted(column, one, value, low, high, n, reason))
-    return tuple(found)
+            reason, low, high = support.reason, NAN, NAN
+            if reason is None and not 1e-6 < value < 1 - 1e-6:
+                reason = "single_category"
+            if reason is None:
+                low, high = _between(value, float(slope @ covariance @ slope), support, level)
+            probabilities.append(AdjustedProbability(column, one, value, low, high, n, reason))
+    return tuple(probabilities)
 
 
-def _between(value: float, variance: float, support: Support, level: float) -> tuple[float, float]:
+def _between(
+    value: float, variance: float, support: CoefficientSupport, level: float
+) -> tuple[float, float]:
     """Return the interval of a probability, taken on the logit scale."""
+    # Delta method: the derivative of the logit is 1 / (p (1 - p)).
     half = quantile(level, support.df) * math.sqrt(max(variance, 0.0)) / (value * (1.0 - value))
     logit = math.log(value / (1.0 - value))
     return 1.0 / (1.0 + math.exp(-(logit - half))), 1.0 / (1.0 + math.exp(-(logit + half)))
 
 
-def _sentence(model: LogisticModel, one: Adjusted) -> str:
-    said = f"{model.response}: {100 * one.value:.0f} % with {one.column} {one.level}"
+def _sentence(model: LogisticModel, one: AdjustedProbability) -> str:
+    text = f"{model.response}: {100 * one.value:.0f} % with {one.column} {one.level}"
     if math.isnan(one.low):
-        return f"{said} ({one.n_rows} rows, no interval)."
+        return f"{text} ({one.n_rows} rows, no interval)."
     between = f"{percent(model.level)} interval {100 * one.low:.0f} to {100 * one.high:.0f} %"
-    return f"{said} ({between}; {model.n_units} {plural(model.unit)})."
+    return f"{text} ({between}; {model.n_units} {plural(model.unit)})."

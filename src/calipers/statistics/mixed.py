@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.kernels.nested import Fit
 from calipers.results.estimate import number
-from calipers.statistics.coefficients import Coefficient, Support, coefficients
+from calipers.statistics.coefficients import Coefficient, CoefficientSupport, coefficients
 from calipers.statistics.components import Component, components
-from calipers.statistics.mixed_bootstrap import BootstrapCheck, Draws, Kind, check
+from calipers.statistics.mixed_bootstrap import BootstrapCheck, Draws, check
 from calipers.statistics.mixed_diagnostics import Diagnostics, diagnose
-from calipers.statistics.mixed_problem import Problem
+from calipers.statistics.mixed_problem import MixedProblem
 from calipers.statistics.mixed_tests import LikelihoodRatio, compare, component_tests, term_tests
 from calipers.statistics.mixed_words import sentences
-from calipers.statistics.regression import Prepared, prepare
+from calipers.statistics.regression import RegressionData, prepare
 from calipers.statistics.weights import plural
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ def mixed_model(
     degrees of freedom for K groups, else of the normal distribution. Standard deviations have
     profile-likelihood intervals.
 
-    Taken out, and told in `notes`: a group with one row each everywhere; a group with one subgroup
-    each everywhere; fewer than ``few_groups`` groups, which become a fixed effect.
+    Removed, with an entry in `notes`: a group with one row each everywhere; a group with one
+    subgroup each everywhere; fewer than ``few_groups`` groups, which become a fixed effect.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def mixed_model(
     """
     if bootstrap < 0 or seed < 0:
         raise UsageError("bootstrap and seed are not negative")
-    ready = prepare(
+    data = prepare(
         frame,
         formula,
         groups,
@@ -119,31 +119,32 @@ def mixed_model(
         crossed=crossed,
         level=level,
     )
-    _check_response(ready)
-    problem = Problem.of(ready.y, ready.design, ready.structure.levels, crossed=crossed)
-    _check_within(problem, ready)
+    _check_response(data)
+    problem = MixedProblem.of(data.y, data.design, data.structure.levels, crossed=crossed)
+    _check_within(problem, data)
     fit = problem.solve(reml=reml)
     if fit is None:
         raise AssertionError("the design has full rank, it was checked")
     supports = _supports(problem)
-    found = coefficients(
-        ready.design.effects, fit.beta, fit.covariance, supports, level=level, n_rows=len(ready.y)
+    rows = coefficients(
+        data.design.effects, fit.beta, fit.covariance, supports, level=level, n_rows=len(data.y)
     )
+    n_groups = {one.name: len(one) for one in problem.levels}
     return MixedModel(
-        formula=str(ready.formula),
-        response=ready.formula.response,
-        groups=ready.groups,
+        formula=str(data.formula),
+        response=data.formula.response,
+        groups=data.groups,
         criterion="REML" if reml else "ML",
         crossed=crossed,
         level=level,
-        coefficients=found,
-        n_rows=len(ready.y),
-        n_dropped=ready.n_dropped,
-        n_groups={one.name: len(one) for one in problem.levels},
+        coefficients=rows,
+        n_rows=len(data.y),
+        n_dropped=data.n_dropped,
+        n_groups=n_groups,
         deviance=fit.deviance,
         converged=fit.converged,
         singular=bool((fit.relative < SINGULAR**2).any()),
-        notes=(*ready.notes, *_notes(problem, fit)),
+        notes=(*data.notes, *_notes(problem, fit)),
         seed=seed,
         replicates=bootstrap,
         problem=problem,
@@ -153,9 +154,7 @@ def mixed_model(
 
 @dataclass(frozen=True)
 class MixedModel:
-    """A fitted linear mixed model. Made by `mixed_model`; what costs time is computed when it is
-    first asked for.
-    """
+    """A fitted linear mixed model; `mixed_model` makes it, slow parts are computed on access."""
 
     formula: str
     response: str
@@ -173,7 +172,7 @@ class MixedModel:
     notes: tuple[str, ...]  # what was taken out, and why
     seed: int
     replicates: int  # of the bootstrap checks
-    problem: Problem = field(repr=False)
+    problem: MixedProblem = field(repr=False)
     fit: Fit = field(repr=False)
 
     def __getitem__(self, name: str) -> Coefficient:
@@ -229,23 +228,22 @@ class MixedModel:
         """The bootstrap checks that were asked for: parametric, and of the outermost groups."""
         if not self.replicates:
             return ()
-        # Groups that cross cannot be drawn one by one.
-        kinds: tuple[Kind, ...] = ("parametric",) if self.crossed else ("parametric", "cluster")
+        reml = self.criterion == "REML"
         draws = Draws(self.replicates, self.seed, self.level)
-        return tuple(
-            check(self.problem, self.fit, kind, draws, reml=self.criterion == "REML")
-            for kind in kinds
-        )
+        parametric = check(self.problem, self.fit, "parametric", draws, reml=reml)
+        if self.crossed:
+            return (parametric,)  # groups that cross cannot be drawn one by one
+        return parametric, check(self.problem, self.fit, "cluster", draws, reml=reml)
 
     def sentences(self) -> tuple[str, ...]:
         """Say every effect in words."""
         return sentences(self.response, self.coefficients)
 
     def __str__(self) -> str:
-        counts = ", ".join(f"{n} of {name}" for name, n in self.n_groups.items())
-        head = f"{self.formula}, {self.criterion}, {self.n_rows} rows" + (
-            f" ({counts})" if counts else ""
-        )
+        head = f"{self.formula}, {self.criterion}, {self.n_rows} rows"
+        if self.n_groups:
+            counts = ", ".join(f"{n} of {name}" for name, n in self.n_groups.items())
+            head += f" ({counts})"
         return "\n".join([head, *self.sentences(), *self.notes])
 
     def to_frame(self) -> pd.DataFrame:
@@ -258,6 +256,7 @@ class MixedModel:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fit for JSON; NaN is null, with a reason beside it."""
+        seed = self.seed if self.replicates else None
         return {
             "kind": "linear",
             "formula": self.formula,
@@ -275,36 +274,36 @@ class MixedModel:
             "log_likelihood": number(self.log_likelihood),
             "converged": self.converged,
             "singular": self.singular,
-            "seed": self.seed if self.replicates else None,
+            "seed": seed,
             "checks": [one.as_dict() for one in self.checks],
             "sentences": list(self.sentences()),
             "notes": list(self.notes),
         }
 
 
-def _check_response(ready: Prepared) -> None:
+def _check_response(data: RegressionData) -> None:
     """Refuse a response that leaves nothing to estimate a variance from."""
-    x, y = ready.design.matrix, ready.y
+    x, y = data.design.matrix, data.y
     rows, columns = x.shape
     if rows < columns + 2:
         raise InputError(
             f"at least {columns + 2} rows for {columns} coefficients",
             rule="too-few-rows",
-            file=ready.file,
+            file=data.file,
             value=rows,
         )
-    left = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
-    if float(left @ left) <= 1e-20 * max(float(y @ y), 1e-300):
+    residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
+    if float(residual @ residual) <= 1e-20 * max(float(y @ y), 1e-300):
         raise InputError(
             "a response that the terms do not determine",
             rule="constant-response",
-            file=ready.file,
-            field=ready.formula.response,
+            file=data.file,
+            field=data.formula.response,
             hint="it is constant, or made of the other columns: there is nothing left to estimate",
         )
 
 
-def _check_within(problem: Problem, ready: Prepared) -> None:
+def _check_within(problem: MixedProblem, data: RegressionData) -> None:
     """Refuse rows that do not differ within their innermost groups: the residual variance would be
     nothing.
     """
@@ -315,37 +314,36 @@ def _check_within(problem: Problem, ready: Prepared) -> None:
     means = np.zeros((int(code.max()) + 1, table.shape[1]))
     np.add.at(means, code, table)
     away = table - (means / np.bincount(code)[:, None])[code]
-    left = away[:, -1] - away[:, :-1] @ np.linalg.lstsq(away[:, :-1], away[:, -1], rcond=None)[0]
-    if float(left @ left) <= 1e-20 * float(problem.y @ problem.y):
+    residual = (
+        away[:, -1] - away[:, :-1] @ np.linalg.lstsq(away[:, :-1], away[:, -1], rcond=None)[0]
+    )
+    if float(residual @ residual) <= 1e-20 * float(problem.y @ problem.y):
         name = problem.levels[-1].name
         raise InputError(
             f"rows of one {name} that differ",
             rule="constant-response",
-            file=ready.file,
-            field=ready.formula.response,
-            hint=f"the {ready.formula.response} of all rows of a {name} is the same: keep one row of each",
+            file=data.file,
+            field=data.formula.response,
+            hint=f"the {data.formula.response} of all rows of a {name} is the same: "
+            "keep one row of each",
         )
 
 
-def _supports(problem: Problem) -> list[Support]:
+def _supports(problem: MixedProblem) -> list[CoefficientSupport]:
     """Return t with K - 1 degrees of freedom for columns that are constant within the outermost
     groups, else z.
     """
-    found = []
+    supports = []
+    # Of crossed groups the smallest number counts; of nested ones the outermost has the smallest.
+    candidates = problem.levels if problem.crossed else problem.levels[:1]
     for column in problem.x.T:
-        # Of crossed groups the smallest number counts; of nested ones the outermost has the
-        # smallest.
-        around = [
-            one
-            for one in problem.levels[: None if problem.crossed else 1]
-            if _constant(column, one.code)
-        ]
+        around = [level for level in candidates if _constant(column, level.code)]
         if around:
             few = min(around, key=len)
-            found.append(Support("wald-t", float(len(few) - 1), few.name, len(few)))
+            supports.append(CoefficientSupport("wald-t", float(len(few) - 1), few.name, len(few)))
         else:
-            found.append(Support("wald-z", float("inf"), "row", len(column)))
-    return found
+            supports.append(CoefficientSupport("wald-z", float("inf"), "row", len(column)))
+    return supports
 
 
 def _constant(column: F64, code: NDArray[np.int64]) -> bool:
@@ -354,7 +352,8 @@ def _constant(column: F64, code: NDArray[np.int64]) -> bool:
     return bool((first[code] == column).all())
 
 
-def _notes(problem: Problem, fit: Fit) -> list[str]:
+def _notes(problem: MixedProblem, fit: Fit) -> list[str]:
+    """Return notes on variances of zero, on convergence, and on a binary response."""
     notes = []
     for level, g in zip(problem.levels, fit.relative.tolist()):
         if g < SINGULAR**2:
@@ -363,12 +362,14 @@ def _notes(problem: Problem, fit: Fit) -> list[str]:
             )
         elif g > ALONE**2:
             notes.append(
-                f"rows of one {level.name} hardly differ: next to its variance the residual one is nothing"
+                f"rows of one {level.name} hardly differ: the residual variance is negligible "
+                "next to its variance"
             )
     if not fit.converged:
         notes.append("the search for the variances did not converge")
     if set(np.unique(problem.y).tolist()) <= {0.0, 1.0}:
         notes.append(
-            "the response is 0 or 1: coefficients are differences of probabilities, a logistic model fits better"
+            "the response is 0 or 1: coefficients are differences of probabilities, "
+            "a logistic model fits better"
         )
     return notes

@@ -21,7 +21,7 @@ from calipers.kernels.resampling import generator
 from calipers.results.estimate import number
 from calipers.statistics import intervals
 from calipers.statistics.components import RESIDUAL
-from calipers.statistics.mixed_problem import Problem
+from calipers.statistics.mixed_problem import MixedProblem
 from calipers.statistics.weights import Units, bootstrap
 
 F64 = NDArray[np.float64]
@@ -31,7 +31,7 @@ START = 0.02  # relative standard deviation: a search that begins at 0 would sta
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedValue:
     """One coefficient or standard deviation under the bootstrap."""
 
     name: str
@@ -68,8 +68,8 @@ class BootstrapCheck:
     undefined: int  # replicates in which the design had no full rank
     seed: int
     level: float
-    coefficients: tuple[Checked, ...]
-    components: tuple[Checked, ...]
+    coefficients: tuple[CheckedValue, ...]
+    components: tuple[CheckedValue, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the check for JSON."""
@@ -95,52 +95,53 @@ class Draws:
     level: float
 
 
-def check(problem: Problem, fit: Fit, kind: Kind, draws: Draws, *, reml: bool) -> BootstrapCheck:
-    """Fit again and again, and return how much the numbers move."""
+def check(
+    problem: MixedProblem, fit: Fit, kind: Kind, draws: Draws, *, reml: bool
+) -> BootstrapCheck:
+    """Refit on bootstrap samples, and return how much every number varies."""
     parametric = kind == "parametric"
     fits = (_simulated if parametric else _redrawn)(problem, fit, draws, reml)
     missing = np.full(problem.x.shape[1] + len(problem.levels) + 1, np.nan)
-    rows = np.stack([missing if one is None else _numbers(one) for one in fits])
+    replicates = []
+    for replicate in fits:
+        replicates.append(missing if replicate is None else _numbers(replicate))
+    rows = np.stack(replicates)
     point, n_beta = _numbers(fit), problem.x.shape[1]
     n_units = len(problem.levels[0]) if problem.levels else len(problem.y)
     unit = problem.levels[0].name if problem.levels else "row"
     names = [*problem.design.names, *(one.name for one in problem.levels), RESIDUAL]
-    found = []
+    values = []
     for k, name in enumerate(names):
-        # A standard deviation lies on its bound of 0 too often for a t interval, and so does
-        # nothing in a simulation.
+        column = rows[:, k]
+        # A standard deviation lies on its bound of 0 too often for a t interval; replicates of a
+        # simulation are draws from the fitted model, so that their quantiles serve.
         by_quantile = parametric or k >= n_beta
-        made = _interval(
+        bounds = _interval(
             point[k],
-            rows[:, k],
+            column,
             n_units,
             draws.level,
             by_quantile=by_quantile,
-            counted=not parametric,
+            needs_units=not parametric,
         )
-        spread = (
-            float(np.nanstd(rows[:, k], ddof=1))
-            if np.isfinite(rows[:, k]).sum() > 1
-            else float("nan")
-        )
-        bias = (
-            float(np.nanmean(rows[:, k]) - point[k])
-            if np.isfinite(rows[:, k]).any()
-            else float("nan")
-        )
-        found.append(Checked(name, float(point[k]), spread, bias, *made))
+        n_defined = np.isfinite(column).sum()
+        se = bias = float("nan")
+        if n_defined > 1:
+            se = float(np.nanstd(column, ddof=1))
+        if n_defined:
+            bias = float(np.nanmean(column) - point[k])
+        values.append(CheckedValue(name, float(point[k]), se, bias, *bounds))
     undefined = int(np.isnan(rows).any(axis=1).sum())
-    coefficients, components = tuple(found[:n_beta]), tuple(found[n_beta:])
     return BootstrapCheck(
-        kind,
-        unit,
-        n_units,
-        draws.replicates,
-        undefined,
-        draws.seed,
-        draws.level,
-        coefficients,
-        components,
+        kind=kind,
+        unit=unit,
+        n_units=n_units,
+        replicates=draws.replicates,
+        undefined=undefined,
+        seed=draws.seed,
+        level=draws.level,
+        coefficients=tuple(values[:n_beta]),
+        components=tuple(values[n_beta:]),
     )
 
 
@@ -149,20 +150,23 @@ def _numbers(fit: Fit) -> F64:
 
 
 def _interval(
-    value: float, rows: F64, n_units: int, level: float, *, by_quantile: bool, counted: bool
+    value: float, rows: F64, n_units: int, level: float, *, by_quantile: bool, needs_units: bool
 ) -> tuple[float, float, str, str | None]:
-    if counted and n_units < intervals.FEWEST_UNITS:
+    if needs_units and n_units < intervals.FEWEST_UNITS:
         return float("nan"), float("nan"), "none", "too_few_units"
     if by_quantile:
         low, high = intervals.quantiles(rows[:, None], level)
         return float(low[0]), float(high[0]), "percentile", None
-    made = intervals.interval(float(value), rows, n_units=n_units, level=level, bounds=EVERYWHERE)
-    return made.low, made.high, made.method, made.reason
+    estimate = intervals.interval(
+        float(value), rows, n_units=n_units, level=level, bounds=EVERYWHERE
+    )
+    return estimate.low, estimate.high, estimate.method, estimate.reason
 
 
-def _simulated(problem: Problem, fit: Fit, draws: Draws, reml: bool) -> Iterator[Fit | None]:
+def _simulated(problem: MixedProblem, fit: Fit, draws: Draws, reml: bool) -> Iterator[Fit | None]:
     """Yield the fits of responses that are drawn from the fitted model."""
     expected, sigma = problem.x @ fit.beta, float(np.sqrt(fit.sigma2))
+    # Starting at the fit itself makes every replicate quick to solve.
     start = np.maximum(np.sqrt(fit.relative), START)
     for b in range(draws.replicates):
         random = generator(draws.seed, b)
@@ -172,7 +176,7 @@ def _simulated(problem: Problem, fit: Fit, draws: Draws, reml: bool) -> Iterator
         yield replace(problem, y=y).solve(reml=reml, start=start)
 
 
-def _redrawn(problem: Problem, fit: Fit, draws: Draws, reml: bool) -> Iterator[Fit | None]:
+def _redrawn(problem: MixedProblem, fit: Fit, draws: Draws, reml: bool) -> Iterator[Fit | None]:
     """Yield the fits in which outermost groups (without any: rows) count as often as they were
     drawn.
     """

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels.nested import Fit
-from calipers.statistics.mixed_problem import Problem
+from calipers.statistics.mixed_problem import MixedProblem
 
 F64 = NDArray[np.float64]
 
@@ -30,6 +30,11 @@ class GroupEffects:
     se: F64  # given the variances, and leaving out that the coefficients were estimated
     n_rows: NDArray[np.int64]
 
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """Return one entry per group for JSON."""
+        columns = (self.labels, self.value.tolist(), self.se.tolist(), self.n_rows.tolist())
+        return [dict(zip(("group", "value", "se", "n_rows"), entry)) for entry in zip(*columns)]
+
 
 @dataclass(frozen=True)
 class Diagnostics:
@@ -45,24 +50,17 @@ class Diagnostics:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the diagnostics for JSON."""
+        effects = {name: group.as_dicts() for name, group in self.effects.items()}
         return {
             "fitted": self.fitted.tolist(),
             "expected": self.expected.tolist(),
             "residuals": self.residuals.tolist(),
             "qq": {"normal": self.qq[0].tolist(), "residual": self.qq[1].tolist()},
-            "effects": {
-                name: [
-                    {"group": label, "value": value, "se": se, "n_rows": n}
-                    for label, value, se, n in zip(
-                        one.labels, one.value.tolist(), one.se.tolist(), one.n_rows.tolist()
-                    )
-                ]
-                for name, one in self.effects.items()
-            },
+            "effects": effects,
         }
 
 
-def diagnose(problem: Problem, fit: Fit) -> Diagnostics:
+def diagnose(problem: MixedProblem, fit: Fit) -> Diagnostics:
     """Return the diagnostics of a fit."""
     expected = problem.x @ fit.beta
     fitted = expected.copy()

@@ -20,8 +20,8 @@ I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Problem:
-    """What is solved, and solved again with less by tests and with other numbers by the bootstrap."""
+class MixedProblem:
+    """Response, design and groups of a mixed model; tests and bootstraps solve variants of it."""
 
     y: F64  # (n,)
     design: Design
@@ -30,14 +30,12 @@ class Problem:
     rows: I64  # (n,) which row of the table stands here
 
     @classmethod
-    def of(cls, y: F64, design: Design, levels: Sequence[Level], *, crossed: bool) -> Problem:
+    def of(cls, y: F64, design: Design, levels: Sequence[Level], *, crossed: bool) -> MixedProblem:
         """Return the problem with its rows sorted by group."""
         # The innermost code counts within the outer groups, so that sorting by it sorts by all.
-        order = (
-            np.argsort(levels[-1].code, kind="stable")
-            if levels and not crossed
-            else np.arange(len(y))
-        )
+        order = np.arange(len(y))
+        if levels and not crossed:
+            order = np.argsort(levels[-1].code, kind="stable")
         sorted_levels = tuple(level.rows(order) for level in levels)
         return cls(
             y[order], replace(design, matrix=design.matrix[order]), sorted_levels, crossed, order
@@ -63,10 +61,10 @@ class Problem:
 
             return solve(self.x, self.y, self.levels, reml=reml)
         inward = None if start is None else start[::-1]
-        found = nested.fit(self.tree(times), reml=reml, start=inward)
-        if found is None:
+        fit = nested.fit(self.tree(times), reml=reml, start=inward)
+        if fit is None:
             return None
-        return found._replace(relative=found.relative[::-1], gradient=found.gradient[::-1])
+        return fit._replace(relative=fit.relative[::-1], gradient=fit.gradient[::-1])
 
     def intercepts(self, relative: F64) -> list[tuple[F64, F64]]:
         """Return the predicted intercepts of each level and their variance divided by that of the
@@ -78,13 +76,15 @@ class Problem:
             return intercepts(self.x, self.y, self.levels, relative)
         return nested.intercepts(self.tree(), relative[::-1])[::-1]
 
-    def without_term(self, term: str) -> Problem:
+    def without_term(self, term: str) -> MixedProblem:
         """Return the problem without the columns of a term."""
-        kept = [k for k, effect in enumerate(self.design.effects) if effect.term != term]
-        effects = tuple(self.design.effects[k] for k in kept)
-        return replace(self, design=replace(self.design, matrix=self.x[:, kept], effects=effects))
+        columns = [k for k, effect in enumerate(self.design.effects) if effect.term != term]
+        effects = tuple(self.design.effects[k] for k in columns)
+        return replace(
+            self, design=replace(self.design, matrix=self.x[:, columns], effects=effects)
+        )
 
-    def without_level(self, name: str) -> Problem:
+    def without_level(self, name: str) -> MixedProblem:
         """Return the problem without one random intercept; the order of the rows still fits."""
         return replace(self, levels=tuple(level for level in self.levels if level.name != name))
 

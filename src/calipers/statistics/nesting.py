@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which random intercepts a table can carry: levels of groups, from large to small, and what has to
-go.
+"""Which random intercepts a table supports: levels of groups, outermost first.
 
-A group that cannot be told from another one, or of which there are too few to speak of a variance,
-is taken out and said so; nothing is taken out silently.
+A group that cannot be told from another one, or of which there are too few to estimate a variance,
+is removed, and a note says so.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ class Level:
 
     def rows(self, rows: I64) -> Level:
         """Return the level of some rows, with the groups that are left."""
-        kept, code = np.unique(self.code[rows], return_inverse=True)
-        return Level(self.name, code.astype(np.int64), tuple(self.labels[k] for k in kept.tolist()))
+        groups, code = np.unique(self.code[rows], return_inverse=True)
+        return Level(
+            self.name, code.astype(np.int64), tuple(self.labels[k] for k in groups.tolist())
+        )
 
 
 @dataclass(frozen=True)
 class Structure:
-    """The random intercepts that are left, the group that became a fixed effect, and what was
-    decided.
-    """
+    """The random intercepts that remain, the group that became a fixed effect, and notes."""
 
     levels: tuple[Level, ...]  # outermost first
     fixed: Level | None
@@ -51,7 +50,7 @@ class Structure:
 
 
 def check_groups(groups: Sequence[str], response: str) -> tuple[str, ...]:
-    """Return the names of the groups, if they make sense."""
+    """Return the names of the groups; raise if there are too many, repeated, or the response."""
     names = (groups,) if isinstance(groups, str) else tuple(groups)
     if not 1 <= len(names) <= MOST_LEVELS:
         raise UsageError(f"between 1 and {MOST_LEVELS} groups, outermost first, not {list(names)}")
@@ -63,8 +62,9 @@ def check_groups(groups: Sequence[str], response: str) -> tuple[str, ...]:
 
 
 def nested_levels(frame: Frame, names: Sequence[str]) -> tuple[list[Level], list[str]]:
-    """Return the levels, outermost first; equal ids in different outer groups are different groups,
-    and said so.
+    """Return the levels, outermost first, and notes.
+
+    Equal ids in different outer groups are different groups; a note says so.
     """
     levels: list[Level] = []
     notes = []
@@ -79,8 +79,8 @@ def nested_levels(frame: Frame, names: Sequence[str]) -> tuple[list[Level], list
         shared = int((np.bincount(pairs[1]) > 1).sum())
         if shared:
             notes.append(
-                f"{shared} values of {name} occur in more than one {outer.name}; they are taken for different "
-                f"{plural(name)}"
+                f"{shared} values of {name} occur in more than one {outer.name}; "
+                f"they are taken for different {plural(name)}"
             )
         levels.append(Level(name, code.reshape(-1).astype(np.int64), labels))
     return levels, notes
@@ -95,8 +95,9 @@ def single_level(frame: Frame, name: str) -> Level:
 def resolve(
     levels: Sequence[Level], explained: Sequence[str], few: int, *, crossed: bool = False
 ) -> Structure:
-    """Take out what cannot be estimated. Crossed groups stay as they are, but for those that are
-    the rows themselves.
+    """Remove groups that cannot be estimated.
+
+    Crossed groups stay as they are, except those whose groups are the rows themselves.
 
     Parameters
     ----------
@@ -107,39 +108,49 @@ def resolve(
     few
         Fewer groups than this become a fixed effect.
     """
-    known = [level.name for level in levels if level.name in explained]
-    notes = [f"{name} is a fixed effect of the formula, so it has no variance" for name in known]
-    left = [level for level in levels if level.name not in explained]
-    left = _distinct(left, notes, crossed)
-    fixed = None
-    scarce = [] if crossed else [k for k, level in enumerate(left) if len(level) < few]
-    if scarce:
-        last = left[scarce[-1]]
-        gone = ", ".join(level.name for level in left[: scarce[-1]])
-        left = left[scarce[-1] + 1 :]
+    notes = []
+    remaining = []
+    for level in levels:
+        if level.name in explained:
+            notes.append(f"{level.name} is a fixed effect of the formula, so it has no variance")
+        else:
+            remaining.append(level)
+    remaining = _distinct(remaining, notes, crossed)
+    fixed_effect = None
+    scarce = [k for k, level in enumerate(remaining) if len(level) < few]
+    if scarce and not crossed:
+        last = remaining[scarce[-1]]
+        outer_names = ", ".join(level.name for level in remaining[: scarce[-1]])
+        remaining = remaining[scarce[-1] + 1 :]
         if len(last) > 1:
-            fixed = last
-            counted = f"{len(last)} {plural(last.name)} are too few for a variance: {last.name} is a fixed effect"
-            notes.append(counted + (f", which also speaks for {gone}" if gone else ""))
+            fixed_effect = last
+            note = (
+                f"{len(last)} {plural(last.name)} are too few for a variance: "
+                f"{last.name} is a fixed effect"
+            )
+            if outer_names:
+                note += f", which also accounts for {outer_names}"
+            notes.append(note)
         else:
             notes.append(f"there is one {last.name} only, so it has no effect of its own")
-    if not left:
+    if not remaining:
         notes.append("no random intercept is left: rows are taken as independent (least squares)")
-    return Structure(tuple(left), fixed, tuple(notes))
+    return Structure(tuple(remaining), fixed_effect, tuple(notes))
 
 
 def _distinct(levels: list[Level], notes: list[str], crossed: bool) -> list[Level]:
     """Take out levels whose groups are the rows themselves, or the groups of the level above."""
-    left: list[Level] = []
+    remaining: list[Level] = []
     for level in levels:
         if len(level) == len(level.code):
             notes.append(
                 f"one row per {level.name} everywhere: {level.name} is part of the residual"
             )
-        elif left and len(level) == len(left[-1]) and not crossed:
+        elif remaining and len(level) == len(remaining[-1]) and not crossed:
+            outer = remaining[-1].name
             notes.append(
-                f"one {level.name} per {left[-1].name} everywhere: {level.name} is part of {left[-1].name}"
+                f"one {level.name} per {outer} everywhere: {level.name} is part of {outer}"
             )
         else:
-            left.append(level)
-    return left
+            remaining.append(level)
+    return remaining

@@ -74,7 +74,7 @@ class Rule:
         return self.higher_is_better and not self.method.startswith("rank-then")
 
 
-class Standing(NamedTuple):
+class RankedScores(NamedTuple):
     """The numbers that are ranked, (M,) and in B replicates (B, M), and one-sided tests of all
     pairs (M, M).
     """
@@ -90,9 +90,10 @@ def ranks(scores: F64, *, higher_wins: bool) -> F64:
     """Return (R, M): 1 + the number of models that are better; NaN for all models where one has no
     value.
     """
+    # A replicate in which one model has no value has no order at all.
     oriented = scores if higher_wins else -scores
-    found = 1.0 + (oriented[:, None, :] > oriented[:, :, None]).sum(axis=2)
-    return np.where(np.isnan(scores).any(axis=1, keepdims=True), np.nan, found)
+    positions = 1.0 + (oriented[:, None, :] > oriented[:, :, None]).sum(axis=2)
+    return np.where(np.isnan(scores).any(axis=1, keepdims=True), np.nan, positions)
 
 
 def kendall_tau_b(one: F64, others: F64) -> F64:
@@ -107,38 +108,40 @@ def kendall_tau_b(one: F64, others: F64) -> F64:
 
 def standing_of_values(
     theta: F64, replicates: F64, n_units: int, *, higher_is_better: bool, freedom: int | None = None
-) -> Standing:
-    """Return what is ranked for a data-set metric: its values (M,) and those under bootstrap
-    weights (B, M).
+) -> RankedScores:
+    """Return the scores of a data-set metric: values (M,), replicates (B, M), and tests.
 
     ``freedom`` is ``n_units - 1`` if left out; every stratum takes one.
     """
     m, sign = len(theta), 1.0 if higher_is_better else -1.0
-    free = n_units - 1 if freedom is None else freedom
+    df = n_units - 1 if freedom is None else freedom
     p = np.full((m, m), np.nan)
-    if free + 1 >= FEWEST_UNITS:
+    if df + 1 >= FEWEST_UNITS:
         for i in range(m):
-            d, spread = sign * (theta[i] - theta), sign * (replicates[:, i, None] - replicates)
-            p[i] = superiority_p(d, spread, n_units, free)
+            d, d_replicates = (
+                sign * (theta[i] - theta),
+                sign * (replicates[:, i, None] - replicates),
+            )
+            p[i] = superiority_p(d, d_replicates, n_units, df)
     np.fill_diagonal(p, np.nan)
-    return Standing(theta, replicates, p, BOOTSTRAP, higher_is_better)
+    return RankedScores(theta, replicates, p, BOOTSTRAP, higher_is_better)
 
 
-def standing_of_cases(values: F64, weights: Iterable[NDArray[Any]], rule: Rule) -> Standing:
-    """Return what is ranked for values (K, M) on single cases; ``weights`` are blocks (R, K) of
-    bootstrap weights.
+def standing_of_cases(values: F64, weights: Iterable[NDArray[Any]], rule: Rule) -> RankedScores:
+    """Return the scores from values (K, M) on single cases, with replicates and tests.
+
+    ``weights`` are blocks (R, K) of bootstrap weights.
     """
     once = np.ones((1, len(values)), np.int64)
-    cases = (
-        ranks(values, higher_wins=rule.higher_is_better)
-        if rule.method.startswith("rank-then")
-        else values
-    )
-    replicates = [aggregated(cases, block, rule) for block in weights]
+    cases = values
+    if rule.method.startswith("rank-then"):
+        cases = ranks(values, higher_wins=rule.higher_is_better)
+    replicates = [np.zeros((0, values.shape[1]))]
+    replicates += [aggregated(cases, block, rule) for block in weights]
     p = case_tests(values, once, higher_is_better=rule.higher_is_better)[0]
-    return Standing(
+    return RankedScores(
         scores=aggregated(cases, once, rule)[0],
-        replicates=np.concatenate(replicates) if replicates else np.zeros((0, values.shape[1])),
+        replicates=np.concatenate(replicates),
         p=p,
         test=SIGNED_RANK,
         higher_wins=rule.higher_wins,
@@ -159,6 +162,7 @@ def aggregated(cases: F64, weights: NDArray[Any], rule: Rule) -> F64:
         return np.asarray(np.divide(sums, total, out=np.full(sums.shape, np.nan), where=total > 0))
     at = rule.quantile if rule.method.startswith("quantile") else 0.5
     result = np.full((len(weights), cases.shape[1]), np.nan)
+    # Quantiles have no weighted form with the same bits: cases are repeated instead.
     for r in np.flatnonzero(weights.any(axis=1)):
         result[r] = np.quantile(np.repeat(cases, weights[r], axis=0), at, axis=0)
     return result
@@ -172,8 +176,8 @@ def case_tests(values: F64, weights: NDArray[Any], *, higher_is_better: bool) ->
     p = np.full((len(weights), m, m), np.nan)
     for i in range(m):
         for j in range(i + 1, m):
-            found = signed_rank_p(sign * (values[:, i] - values[:, j]), weights)
-            p[:, i, j], p[:, j, i] = found[:, 0], found[:, 1]
+            pair_p = signed_rank_p(sign * (values[:, i] - values[:, j]), weights)
+            p[:, i, j], p[:, j, i] = pair_p[:, 0], pair_p[:, 1]
     return p
 
 
@@ -181,82 +185,75 @@ def tests_won(p: F64, size: float) -> F64:
     """Return (R, M): in how many tests of p (R, M, M) a model is significantly better, Holm over
     all of them.
     """
-    return np.stack(
-        [(adjusted(rows.ravel())[0].reshape(rows.shape) < size).sum(axis=1) for rows in p]
-    ).astype(float)
+    numbers = []
+    for rows in p:
+        corrected = adjusted(rows.ravel())[0].reshape(rows.shape)
+        numbers.append((corrected < size).sum(axis=1))
+    return np.stack(numbers).astype(float)
 
 
-def places(models: Sequence[str], standing: Standing, level: float) -> tuple[Place, ...]:
+def places(models: Sequence[str], standing: RankedScores, level: float) -> tuple[Place, ...]:
     """Return the models from best to worst, with the ranks they had in the replicates."""
     full = ranks(standing.scores[None], higher_wins=standing.higher_wins)[0]
-    drawn = defined_ranks(standing)
+    replicate_ranks = defined_ranks(standing)
     m, at = len(models), [(1 - level) / 2, 0.5, (1 + level) / 2]
-    found = []
+    result = []
     for k in np.argsort(full, kind="stable").tolist():
-        column = drawn[:, k]
-        low, median, high = (
-            np.quantile(column, at, method="inverted_cdf") if len(column) else (NAN, NAN, NAN)
-        )
-        shares = [
-            float((column == rank).mean()) if len(column) else NAN for rank in range(1, m + 1)
-        ]
-        place = (
-            float(standing.scores[k]),
-            int(full[k]),
-            float(median),
-            float(low),
-            float(high),
-            tuple(shares),
-        )
-        found.append(Place(models[k], *place))
-    return tuple(found)
+        column = replicate_ranks[:, k]
+        low, median, high = NAN, NAN, NAN
+        shares = [NAN] * m
+        if len(column):
+            low, median, high = np.quantile(column, at, method="inverted_cdf").tolist()
+            shares = [float((column == rank).mean()) for rank in range(1, m + 1)]
+        score, rank = float(standing.scores[k]), int(full[k])
+        result.append(Place(models[k], score, rank, median, low, high, tuple(shares)))
+    return tuple(result)
 
 
-def defined_ranks(standing: Standing) -> F64:
+def defined_ranks(standing: RankedScores) -> F64:
     """Return the ranks in the replicates in which every model has one."""
-    drawn = ranks(standing.replicates, higher_wins=standing.higher_wins)
-    return drawn[~np.isnan(drawn).any(axis=1)]
+    replicate_ranks = ranks(standing.replicates, higher_wins=standing.higher_wins)
+    return replicate_ranks[~np.isnan(replicate_ranks).any(axis=1)]
 
 
-def agreement(standing: Standing, level: float) -> tuple[TauSummary, float]:
+def agreement(standing: RankedScores, level: float) -> tuple[TauSummary, float]:
     """Return tau-b between the ranking and those of the replicates, and the share with the same
     models on rank 1.
     """
     full = ranks(standing.scores[None], higher_wins=standing.higher_wins)[0]
-    drawn = defined_ranks(standing)
-    if not len(drawn):
+    replicate_ranks = defined_ranks(standing)
+    if not len(replicate_ranks):
         return TauSummary(NAN, NAN, NAN, 0), NAN
-    tau = kendall_tau_b(full, drawn)
-    known = tau[~np.isnan(tau)]
-    kept = float(((drawn == 1.0) == (full == 1.0)).all(axis=1).mean())
-    if not len(known):
-        return TauSummary(NAN, NAN, NAN, len(tau)), kept
-    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]).tolist()
-    return TauSummary(float(known.mean()), low, high, len(tau) - len(known)), kept
+    tau = kendall_tau_b(full, replicate_ranks)
+    defined = tau[~np.isnan(tau)]
+    same_winner = float(((replicate_ranks == 1.0) == (full == 1.0)).all(axis=1).mean())
+    if not len(defined):
+        return TauSummary(NAN, NAN, NAN, len(tau)), same_winner
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    return TauSummary(float(defined.mean()), low, high, len(tau) - len(defined)), same_winner
 
 
 def significance_map(
-    models: Sequence[str], standing: Standing, level: float
+    models: Sequence[str], standing: RankedScores, level: float
 ) -> tuple[tuple[Superiority, ...], int]:
     """Return the tests of all ordered pairs, Holm over all of them, and how many there are."""
     corrected, family = adjusted(standing.p.ravel())
     table = corrected.reshape(standing.p.shape)
-    found = [
-        Superiority(
-            a, b, float(standing.p[i, j]), float(table[i, j]), bool(table[i, j] < 1.0 - level)
-        )
-        for i, a in enumerate(models)
-        for j, b in enumerate(models)
-        if i != j
-    ]
-    return tuple(found), family
+    tests = []
+    for i, a in enumerate(models):
+        for j, b in enumerate(models):
+            if i != j:
+                p, p_adjusted = float(standing.p[i, j]), float(table[i, j])
+                tests.append(Superiority(a, b, p, p_adjusted, p_adjusted < 1.0 - level))
+    return tuple(tests), family
 
 
-def missing_reason(n_units: int, standing: Standing, freedom: int | None = None) -> str | None:
+def missing_reason(n_units: int, standing: RankedScores, freedom: int | None = None) -> str | None:
     """Return why nothing can be said about replicates, or None; ``freedom`` is ``n_units - 1`` if
     left out.
     """
-    if min(n_units, n_units if freedom is None else freedom + 1) < FEWEST_UNITS:
+    n_varying = n_units if freedom is None else freedom + 1
+    if min(n_units, n_varying) < FEWEST_UNITS:
         return "one_unit" if n_units == 1 else "too_few_units"
     undefined = len(standing.replicates) - len(defined_ranks(standing))
     return "too_many_undefined" if undefined > MOST_UNDEFINED * len(standing.replicates) else None

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from calipers.results import Row
 from calipers.statistics.intervals import Support
-from calipers.statistics.resampled import Behind, Resampling, estimates
+from calipers.statistics.resampled import RatingCounts, Resampling, estimates
 from calipers.tables.ratings import Scale
 
 F64 = NDArray[np.float64]
@@ -39,7 +39,7 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Panel:
-    """Who called what how.
+    """Ratings as a table of items by raters.
 
     ``codes`` is (n_items, n_raters) with the category of each rating, -1 where there is none. If
     raters are not ``named``, columns are no raters: only the number of ratings per category means
@@ -64,26 +64,26 @@ class Panel:
         )
 
     @property
-    def paired(self) -> NDArray[np.bool_]:
+    def has_pair(self) -> NDArray[np.bool_]:
         """(n_items,) whether two ratings can be compared."""
         return np.asarray((self.codes >= 0).sum(axis=1) >= 2)
 
 
 def coefficients(panel: Panel, weights: NDArray[Any]) -> dict[str, F64]:
-    """Return every coefficient for (R, n_items) weights, NaN where chance leaves nothing to gain."""
+    """Return every coefficient for (R, n_items) weights, NaN where chance agreement is 1."""
     w = weights.astype(np.float64)
     counts, partial = panel.counts, partial_agreement(panel.scale, panel.values)
     po, share = _observed(counts, partial, w), _shares(counts, w)
     gwet = "AC1" if panel.scale == "nominal" else "AC2"
-    found = {
+    values = {
         "po": po,
         "alpha": krippendorff(counts, panel.scale, panel.values, w),
         "Fleiss": _beyond(po, np.einsum("rk,kl,rl->r", share, partial, share)),
         gwet: _beyond(po, _gwet_chance(share, partial)),
     }
     if panel.named:
-        found["Conger"] = _beyond(po, _conger_chance(panel, partial, w))
-    return found
+        values["Conger"] = _beyond(po, _conger_chance(panel, partial, w))
+    return values
 
 
 def partial_agreement(scale: Scale, values: F64) -> F64:
@@ -101,8 +101,8 @@ def krippendorff(counts: F64, scale: Scale, values: F64, w: F64) -> F64:
     """Return Krippendorff's alpha under (R, n_items) weights."""
     total, q = counts.sum(axis=1), counts.shape[1]
     pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(q)
-    paired = total >= 2
-    each = np.where(paired[:, None, None], pairs, 0.0) / np.maximum(total - 1, 1)[:, None, None]
+    has_pair = total >= 2
+    each = np.where(has_pair[:, None, None], pairs, 0.0) / np.maximum(total - 1, 1)[:, None, None]
     coincidences = (w @ each.reshape(len(counts), -1)).reshape(-1, q, q)
     margins = coincidences.sum(axis=2)
     if scale == "nominal":
@@ -110,11 +110,9 @@ def krippendorff(counts: F64, scale: Scale, values: F64, w: F64) -> F64:
     else:
         # The ordinal distance of two categories, the ratings between them, is the distance of their
         # mid-ranks.
-        at = (
-            margins.cumsum(axis=1) - margins / 2
-            if scale == "ordinal"
-            else np.broadcast_to(values, margins.shape)
-        )
+        at = np.broadcast_to(values, margins.shape)
+        if scale == "ordinal":
+            at = margins.cumsum(axis=1) - margins / 2
         distance = (at[:, :, None] - at[:, None, :]) ** 2
     observed = (coincidences * distance).sum(axis=(1, 2))
     expected = (margins[:, :, None] * margins[:, None, :] * distance).sum(axis=(1, 2))
@@ -132,9 +130,9 @@ def rater_agreement(panel: Panel, how: Resampling, model: str) -> tuple[list[Row
     """
     point = coefficients(panel, np.ones((1, len(panel.codes)), np.int64))
     blocks = [coefficients(panel, block) for block in how.blocks()]
-    paired = panel.paired
-    behind = Behind(int(paired.sum()), 0, int((panel.codes[paired] >= 0).sum()))
-    n_paired = int(how.units_with(paired[:, None])[0])
+    has_pair = panel.has_pair
+    counts = RatingCounts(int(has_pair.sum()), 0, int((panel.codes[has_pair] >= 0).sum()))
+    n_paired = int(how.units_with(has_pair[:, None])[0])
     support = Support(how.units.number, n_paired, n_paired)
     group = {
         "raters": str(panel.codes.shape[1]) if panel.named else "not named",
@@ -144,19 +142,21 @@ def rater_agreement(panel: Panel, how: Resampling, model: str) -> tuple[list[Row
     for name, value in point.items():
         replicates = np.concatenate([block[name] for block in blocks])[:, None]
         bounds = (0.0, 1.0) if name == "po" else (-1.0, 1.0)
-        found, said = estimates(value, replicates, how, [behind], support=[support], bounds=bounds)
-        rows.append(Row(model, name, f"raters.{name.lower()}@1", None, group, found[0]))
-        flags |= said
+        row_estimates, new_flags = estimates(
+            value, replicates, how, [counts], support=[support], bounds=bounds
+        )
+        rows.append(Row(model, name, f"raters.{name.lower()}@1", None, group, row_estimates[0]))
+        flags |= new_flags
     return rows, flags
 
 
 def _observed(counts: F64, partial: F64, w: F64) -> F64:
     total = counts.sum(axis=1)
-    paired = total >= 2
+    has_pair = total >= 2
     agreeing = (counts * (counts @ partial - 1)).sum(axis=1)
-    each = np.where(paired, agreeing, 0.0) / np.maximum(total * (total - 1), 1)
+    each = np.where(has_pair, agreeing, 0.0) / np.maximum(total * (total - 1), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray((w @ each) / (w @ paired.astype(np.float64)))
+        return np.asarray((w @ each) / (w @ has_pair.astype(np.float64)))
 
 
 def _shares(counts: F64, w: F64) -> F64:
@@ -176,8 +176,8 @@ def _gwet_chance(share: F64, partial: F64) -> F64:
 
 def _conger_chance(panel: Panel, partial: F64, w: F64) -> F64:
     raters = panel.codes.shape[1]
-    called = panel.codes[:, :, None] == np.arange(panel.n_categories)
-    calls = (w @ called.reshape(len(called), -1).astype(np.float64)).reshape(len(w), raters, -1)
+    votes = panel.codes[:, :, None] == np.arange(panel.n_categories)
+    calls = (w @ votes.reshape(len(votes), -1).astype(np.float64)).reshape(len(w), raters, -1)
     with np.errstate(divide="ignore", invalid="ignore"):
         margin = calls / calls.sum(axis=2, keepdims=True)
         mean = margin.sum(axis=1)
@@ -188,7 +188,7 @@ def _conger_chance(panel: Panel, partial: F64, w: F64) -> F64:
 
 
 def _beyond(po: F64, pe: F64) -> F64:
-    """Return (po - pe) / (1 - pe); agreement that is certain by chance is no evidence of anything."""
+    """Return (po - pe) / (1 - pe); NaN where agreement is certain by chance."""
     certain = pe >= 1 - 1e-12  # shares are rounded sums: 1 - pe is not exactly 0
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(certain, np.nan, (po - pe) / (1 - pe))

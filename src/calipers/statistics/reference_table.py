@@ -56,43 +56,47 @@ def reference_table(
     criterion: Criterion = registry.resolve("criterion", view.criterion)
     if criterion.distance or criterion.yes_no or criterion.none != 0.0:
         raise UsageError(
-            f"the criterion {view.criterion!r} is no overlap between 0 and 1: use box-iou, ciou, iop or ior"
+            f"the criterion {view.criterion!r} is not an overlap between 0 and 1: "
+            "use box-iou, ciou, iop or ior"
         )
     matches = match(cohort, model, [view])
     references = cohort.references
-    counted = np.flatnonzero(~(references.ignore | references.crowd))
-    image = references.image[counted]
-    area = references.area[counted]
+    rows = np.flatnonzero(~(references.ignore | references.crowd))
+    image = references.image[rows]
+    area = references.area[rows]
     table: dict[str, NDArray[Any]] = {
-        "iou": _best(matches, view, len(references))[counted],
-        "iou_matched": _matched(matches, len(references))[counted],
-        "hit": (matches.reference_fate[0] == matching.HIT)[counted].astype(np.float64),
-        "class": np.array(cohort.classes)[references.label[counted]],
+        "iou": _best(matches, view, len(references))[rows],
+        "iou_matched": _matched_overlap(matches, len(references))[rows],
+        "hit": (matches.reference_fate[0] == matching.HIT)[rows].astype(np.float64),
+        "class": np.array(cohort.classes)[references.label[rows]],
         "area": area,
         "size": np.select([area < cuts[0], area > cuts[1]], ["small", "large"], "medium"),
         "image": np.array(cohort.images.ids)[image],
     }
     further = {name: column[image] for name, column in cohort.images.groups.items()}
-    further |= {name: column[counted] for name, column in references.facts.items()}
-    return table | {
-        f"group_{name}" if name in table else name: column for name, column in further.items()
-    }
+    further |= {name: column[rows] for name, column in references.facts.items()}
+    own_names = tuple(table)
+    for name, column in further.items():
+        # A group of the cohort may carry the name of one of our own columns.
+        table[f"group_{name}" if name in own_names else name] = column
+    return table
 
 
 def _best(matches: Matches, view: View, n: int) -> F64:
     """Return the largest overlap of every reference with a prediction that takes part, 0 if there
     is none.
     """
+    # Predictions beyond the limit or below the cut do not exist for the protocol.
     there = (matches.rank < view.max_dets) & (matches.score >= view.score_cut)
     pairs = matches.pairs
-    kept = there[pairs.prediction]
+    selection = there[pairs.prediction]
     best = np.zeros(n)
-    np.maximum.at(best, pairs.reference[kept], pairs.similarity[kept])
+    np.maximum.at(best, pairs.reference[selection], pairs.similarity[selection])
     return best
 
 
-def _matched(matches: Matches, n: int) -> F64:
+def _matched_overlap(matches: Matches, n: int) -> F64:
     hits = np.flatnonzero(matches.prediction_fate[0] == matching.HIT)
-    found = np.full(n, np.nan)
-    found[matches.partner[hits]] = matches.similarity[hits]
-    return found
+    overlap = np.full(n, np.nan)
+    overlap[matches.partner[hits]] = matches.similarity[hits]
+    return overlap

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a value and its replicates to an `Estimate`: the step that every table of ratings ends with."""
+"""From values and their replicates to `Estimate`: the last step of every table of ratings.
+
+Called by `criterion_scores` and `raters` with point values (m,) and replicates (B, m).
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ from numpy.typing import NDArray
 from calipers.results import Estimate
 from calipers.statistics.intervals import (
     NAN,
+    BootstrapSample,
     Interval,
-    Sample,
     Support,
     boot_se_t,
     clopper_pearson,
@@ -29,7 +32,7 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Resampling:
-    """How replicates are made: of which units, how many, from which seed, for which level."""
+    """How replicates are drawn: units, number, seed, and level of the intervals."""
 
     units: Units
     replicates: int
@@ -48,22 +51,22 @@ class Resampling:
         """Return (C,) how many units hold one of the rows that each column of ``rows`` (n, C)
         marks.
         """
-        return holding(self.units.code, rows)
+        return count_groups_with(self.units.code, rows)
 
 
-def holding(code: I64, rows: NDArray[np.bool_]) -> I64:
+def count_groups_with(code: I64, rows: NDArray[np.bool_]) -> I64:
     """Return (C,) how many of the groups in ``code`` (n,) hold one of the rows that each column
     marks.
     """
-    held = np.zeros((int(code.max(initial=-1)) + 1, rows.shape[1]), np.bool_)
+    occupied = np.zeros((int(code.max(initial=-1)) + 1, rows.shape[1]), np.bool_)
     at, column = np.nonzero(rows)
-    held[code[at], column] = True
-    return np.asarray(held.sum(axis=0), np.int64)
+    occupied[code[at], column] = True
+    return np.asarray(occupied.sum(axis=0), np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
-    """What stands behind an estimate."""
+class RatingCounts:
+    """How many images, useful ratings and ratings stand behind an estimate."""
 
     images: int
     useful: int
@@ -74,7 +77,7 @@ def estimates(
     values: F64,
     replicates: F64,
     how: Resampling,
-    behind: Sequence[Behind],
+    counts: Sequence[RatingCounts],
     *,
     support: Sequence[Support],
     bounds: tuple[float, float] = (0.0, 1.0),
@@ -95,10 +98,13 @@ def estimates(
         The reason of an undefined value.
     """
     honest = [_honest(value, entry, how.level) for value, entry in zip(values.tolist(), support)]
-    made = intervals(values, replicates, honest, level=how.level, bounds=bounds, method=method)
-    found, flags = [], set[str]()
-    for k, (interval, entry) in enumerate(zip(made, behind)):
+    interval_list = intervals(
+        values, replicates, honest, level=how.level, bounds=bounds, method=method
+    )
+    result, flags = [], set[str]()
+    for k, (interval, entry) in enumerate(zip(interval_list, counts)):
         value = float(values[k])
+        # Reasons are named in terms of ratings here, not of objects.
         if value != value:
             interval = none(
                 missing if entry.ratings else "no_objects", undefined=interval.undefined
@@ -110,14 +116,16 @@ def estimates(
             interval = none("constant_input", undefined=interval.undefined)
         elif "on_bound" in interval.flags:
             interval = _kept_on_scale(
-                interval, Sample.of(values[[k]], replicates[:, [k]], how.level, bounds), honest[k]
+                interval,
+                BootstrapSample.of(values[[k]], replicates[:, [k]], how.level, bounds),
+                honest[k],
             )
-        found.append(_as_estimate(value, interval, how, entry))
+        result.append(_as_estimate(value, interval, how, entry))
         flags |= set(interval.flags)
-    return found, flags
+    return result, flags
 
 
-def _kept_on_scale(interval: Interval, sample: Sample, support: Support) -> Interval:
+def _kept_on_scale(interval: Interval, sample: BootstrapSample, support: Support) -> Interval:
     """Return the t interval also where many replicates reach the end of the scale.
 
     A percentile interval is right for a score that was cut off there. These scores end there by
@@ -149,9 +157,11 @@ def _honest(value: float, support: Support, level: float) -> Support:
     return support if 2 * error < tried and low <= value <= high else replace(support, n_error=None)
 
 
-def _as_estimate(value: float, found: Interval, how: Resampling, behind: Behind) -> Estimate:
-    counts = (behind.images, behind.useful, behind.ratings)
-    bias = found.bias if found.reason is None else NAN
-    return replace(found, bias=bias).around(
+def _as_estimate(
+    value: float, interval: Interval, how: Resampling, rating_counts: RatingCounts
+) -> Estimate:
+    counts = (rating_counts.images, rating_counts.useful, rating_counts.ratings)
+    bias = interval.bias if interval.reason is None else NAN
+    return replace(interval, bias=bias).around(
         value, how.level, (how.units.name, how.units.number), counts
     )

@@ -28,12 +28,13 @@ def signed_rank_p(differences: F64, weights: NDArray[Any]) -> F64:
     """
     from scipy.special import ndtr
 
-    kept = np.flatnonzero(differences != 0.0)
-    size = np.abs(differences[kept])
-    order = kept[np.argsort(size, kind="stable")]
+    nonzero = np.flatnonzero(differences != 0.0)
+    size = np.abs(differences[nonzero])
+    order = nonzero[np.argsort(size, kind="stable")]
     if not len(order):
         return np.ones((len(weights), 2))
     weight = np.asarray(weights)[:, order].astype(np.float64)
+    # Equal differences share their mid-rank; weights are repetitions of a case.
     starts = np.flatnonzero(np.diff(np.abs(differences[order]), prepend=-1.0))
     tied = np.add.reduceat(weight, starts, axis=1)
     rank = np.cumsum(tied, axis=1) - tied + (tied + 1.0) / 2.0

@@ -49,7 +49,7 @@ class Units:
 
     @classmethod
     def of(cls, name: str, column: NDArray[Any] | Sequence[Any] | None, n: int) -> Units:
-        """Return one unit per distinct entry of a column, or one per image if there is no column."""
+        """Return one unit per distinct entry of a column; one per image without a column."""
         if column is None:
             return cls(name, np.arange(n), n, n)
         values, code = np.unique(np.asarray(column), return_inverse=True)
@@ -66,28 +66,27 @@ class Units:
     ) -> Units:
         """Return units that lie in parents: patient 1 of centre A is not patient 1 of centre B."""
         outer = np.unique(np.asarray(parents), return_inverse=True)[1].astype(np.int64)
-        inner = (
-            np.arange(len(outer))
-            if column is None
-            else np.unique(np.asarray(column), return_inverse=True)[1]
-        )
+        inner = np.arange(len(outer))
+        if column is not None:
+            inner = np.unique(np.asarray(column), return_inverse=True)[1]
         pairs, code = np.unique(np.stack([outer, inner]), axis=1, return_inverse=True)
         n_parents, n_inner = int(outer.max(initial=-1)) + 1, pairs.shape[1]
-        number = n_parents if nested else n_inner
+        # A claim over nested units generalises to the parents, one over strata to units in them.
+        name, parent_name = names if nested else names[::-1]
         return cls(
-            name=names[0] if nested else names[1],
+            name=name,
             code=code.reshape(-1).astype(np.int64),
-            number=number,
+            number=n_parents if nested else n_inner,
             n_drawn=n_inner,
             parent=pairs[0].astype(np.int64),
-            parent_name=names[1] if nested else names[0],
+            parent_name=parent_name,
             nested=nested,
             n_split=int((np.bincount(pairs[1]) > 1).sum()),
         )
 
     @property
-    def whole(self) -> I64:
-        """(n_images,) the units as a whole, for jackknife and permutation: the parents if nested."""
+    def outer_code(self) -> I64:
+        """(n_images,) the outermost units, for jackknife and permutation: the parents if nested."""
         return self.parent[self.code] if self.nested and self.parent is not None else self.code
 
     @property
@@ -102,28 +101,28 @@ class Units:
 
     def take(self, images: I64) -> Units:
         """Return the units of some images."""
-        kept, code = np.unique(self.code[images], return_inverse=True)
+        present, code = np.unique(self.code[images], return_inverse=True)
         if self.parent is None:
-            return Units(self.name, code.astype(np.int64), len(kept), len(kept))
-        parent = np.unique(self.parent[kept], return_inverse=True)[1].astype(np.int64)
-        number = int(parent.max(initial=-1)) + 1 if self.nested else len(kept)
+            return Units(self.name, code.astype(np.int64), len(present), len(present))
+        parent = np.unique(self.parent[present], return_inverse=True)[1].astype(np.int64)
+        number = int(parent.max(initial=-1)) + 1 if self.nested else len(present)
         return Units(
             self.name,
             code.astype(np.int64),
             number,
-            len(kept),
+            len(present),
             parent,
             self.parent_name,
             self.nested,
         )
 
     def generalises_to(self) -> str:
-        """Return in words what an interval over these units speaks for."""
+        """Return which population an interval over these units speaks about."""
         if self.parent is None:
             return f"other {plural(self.name)} like these {self.number}"
-        if self.nested:
-            return f"other {plural(self.name)} like these {self.number}, and their {plural(self.parent_name)}"
         parents = plural(self.parent_name)
+        if self.nested:
+            return f"other {plural(self.name)} like these {self.number}, and their {parents}"
         return f"other {plural(self.name)} of these {self.n_strata} {parents}, not other {parents}"
 
 
@@ -155,25 +154,24 @@ def units_of(
     names = [cluster] if isinstance(cluster, str) else several("cluster", cluster)
     if names == ["auto"]:
         names = ["patient" if "patient" in groups else "image"]
-    for option, name in [
-        *(("cluster", name) for name in names),
-        *([("strata", strata)] if strata else []),
-    ]:
-        known = [*groups] if option == "strata" else ["image", *groups]
-        if not isinstance(name, str) or name not in known:
-            raise UsageError(
-                f"{option}: the images have no column {name!r}; {did_you_mean(name, known)}"
-            )
-    columns = [None if name == "image" else groups[name] for name in names]
-    for name in [*names, *([strata] if strata else [])]:
-        _check_known(name, groups.get(name) if name != "image" else None)
+    for name in names:
+        _check_column("cluster", name, ["image", *groups])
+    if strata:
+        _check_column("strata", strata, [*groups])
+    by_name = {**groups, "image": None}  # every image is a unit of its own
+    columns = [by_name[name] for name in names]
+    for name, column in zip(names, columns):
+        _check_known(name, column)
+    if strata:
+        _check_known(strata, groups[strata])
     if strata in names:
         raise UsageError(
             f"strata and cluster are both {strata!r}: units are drawn inside larger strata"
         )
     if strata and len(names) > 1:
         raise UsageError(
-            f"strata go with one cluster column, not with {' and '.join(names)}: centres are drawn or fixed"
+            f"strata go with one cluster column, not with {' and '.join(names)}: "
+            "centres are drawn or fixed"
         )
     if not 1 <= len(names) <= 2 or (len(names) == 2 and columns[0] is None):
         raise UsageError(f"cluster takes one column, or two from large to small, not {names}")
@@ -185,21 +183,27 @@ def units_of(
     return Units.of(names[0], columns[0], n_images)
 
 
+def _check_column(option: str, name: Any, names: Sequence[str]) -> None:
+    """Raise if an option names no column of the images."""
+    if not isinstance(name, str) or name not in names:
+        raise UsageError(
+            f"{option}: the images have no column {name!r}; {did_you_mean(name, names)}"
+        )
+
+
 def _check_known(name: str, column: NDArray[Any] | None) -> None:
-    """Raise if the unit of some images is not known: together they would be one large unit, which
-    they are not.
-    """
+    """Raise if some images have no unit: together they would count as one large unit."""
     if column is None:
         return
-    unknown = [
-        k
-        for k, value in enumerate(column.tolist())
-        if value is None or value == "" or value != value
-    ]
+    unknown = []
+    for k, value in enumerate(column.tolist()):
+        if value is None or value == "" or value != value:
+            unknown.append(k)
     if unknown:
-        told = f"{len(unknown)} of {len(column)} images have no {name}, the first is image number {unknown[0] + 1}"
         raise UsageError(
-            f"cluster: {told}; fill them in, or resample by image (cluster = 'image', --cluster image)"
+            f"cluster: {len(unknown)} of {len(column)} images have no {name}, the first is image "
+            f"number {unknown[0] + 1}; fill them in, or resample by image "
+            "(cluster = 'image', --cluster image)"
         )
 
 
@@ -210,17 +214,17 @@ def bootstrap(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
         if units.parent is None:
             counts = resampling.uniform_counts(seed, block, units.n_drawn)
         else:
-            drawn = (_draw_within(units, generator(seed, b)) for b in block)
-            counts = resampling.counts(drawn, len(block), units.n_drawn)
-        yield resampling.image_weights(counts, units.code)
+            draws = (_draw_within(units, generator(seed, b)) for b in block)
+            counts = resampling.counts(draws, len(block), units.n_drawn)
+        yield resampling.spread(counts, units.code)
 
 
 def jackknife(units: Units) -> Iterator[Weights]:
     """Yield blocks of weights that leave out one unit each, in the order of the units."""
-    whole = units.whole
+    unit = units.outer_code
     for first in range(0, units.number, BLOCK):
         left_out = np.arange(first, min(first + BLOCK, units.number))
-        yield (whole[None, :] != left_out[:, None]).astype(np.uint8)
+        yield (unit[None, :] != left_out[:, None]).astype(np.uint8)
 
 
 def exact_swaps(units: Units) -> bool:
@@ -235,7 +239,7 @@ def swaps(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
     All ``2^K`` ways if they are at most ``2^16``, the first being no swap at all; else
     ``replicates`` random ones.
     """
-    whole, number = units.whole, units.number
+    unit, number = units.outer_code, units.number
     n_ways = 2**number if exact_swaps(units) else replicates
     for first in range(0, n_ways, BLOCK):
         rows = range(first, min(first + BLOCK, n_ways))
@@ -243,7 +247,7 @@ def swaps(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
             traded = (np.array(rows)[:, None] >> np.arange(number)) & 1
         else:
             traded = np.stack([generator(seed, b).integers(0, 2, number) for b in rows])
-        yield traded.astype(np.uint8)[:, whole]
+        yield traded.astype(np.uint8)[:, unit]
 
 
 def _draw_within(units: Units, rng: np.random.Generator) -> I64:
@@ -251,6 +255,7 @@ def _draw_within(units: Units, rng: np.random.Generator) -> I64:
     draws first.
     """
     assert units.parent is not None
+    # Units are sorted by parent, so each urn is a range of indices.
     sizes = np.bincount(units.parent)
     starts = ragged.from_counts(sizes)[:-1]
     urns = rng.integers(0, len(sizes), len(sizes)) if units.nested else np.arange(len(sizes))

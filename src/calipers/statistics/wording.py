@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences in words, careful ones: what was not shown is not said to be equal."""
+"""Sentences on differences between models, with care: no difference shown is not equality."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SMALLEST_SHOWN = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How the numbers of a metric are said."""
+    """How the numbers of a metric are written: in points or plain, and which way is better."""
 
     points: bool  # as points of 100, for metrics that are shares
     higher_is_better: bool
@@ -32,27 +32,27 @@ class Manner:
 
     def unit(self, value: float) -> str:
         """Return ``points`` or nothing."""
-        return (
-            (" point" if self.amount(value).lstrip("-") == "1.0" else " points")
-            if self.points
-            else ""
-        )
+        if not self.points:
+            return ""
+        return " point" if self.amount(value).lstrip("-") == "1.0" else " points"
 
 
 def describe(d: Difference, manner: Manner) -> str:
-    """Return one or a few sentences on a difference."""
+    """Return one or a few sentences on a difference between two models."""
     where = d.metric if d.label is None else f"{d.metric} of {d.label}"
     if not manner.higher_is_better:
         where += " (lower is better)"
     e = d.estimate
     if math.isnan(e.value):
-        blank = " and ".join(
-            m for m, v in ((d.model_a, d.value_a), (d.model_b, d.value_b)) if math.isnan(v)
+        values = ((d.model_a, d.value_a), (d.model_b, d.value_b))
+        blank = " and ".join(model for model, value in values if math.isnan(value))
+        return (
+            f"{d.model_a} and {d.model_b} cannot be compared in {where}: "
+            f"undefined for {blank} ({_words(e.reason)})."
         )
-        return f"{d.model_a} and {d.model_b} cannot be compared in {where}: undefined for {blank} ({_words(e.reason)})."
     turned = d.verdict == "b_better"  # the better model comes first, and the numbers follow it
     first, second = (d.model_b, d.model_a) if turned else (d.model_a, d.model_b)
-    values = (d.value_b, d.value_a) if turned else (d.value_a, d.value_b)
+    one, other = (d.value_b, d.value_a) if turned else (d.value_a, d.value_b)
     if d.verdict in ("a_better", "b_better"):
         claim = f"{first} is better than {second} in {where}"
     elif d.verdict == "no_difference_shown":
@@ -60,12 +60,13 @@ def describe(d: Difference, manner: Manner) -> str:
     else:
         claim = f"{first} and {second} in {where}, without a test"
     value = -e.value if turned else e.value
-    said = f"{claim}: {values[0]:.3f} against {values[1]:.3f}, a difference of "
-    said += f"{manner.amount(value)}{manner.unit(value)} ({_evidence(d, manner, turned)})."
-    return " ".join([said, *_cautions(d), *_margin(d, manner)])
+    text = f"{claim}: {one:.3f} against {other:.3f}, a difference of "
+    text += f"{manner.amount(value)}{manner.unit(value)} ({_evidence(d, manner, turned)})."
+    return " ".join([text, *_cautions(d), *_margin(d, manner)])
 
 
 def _evidence(d: Difference, manner: Manner, turned: bool) -> str:
+    """Return interval, p value and number of units of a difference."""
     e = d.estimate
     parts = []
     if math.isnan(e.low):
@@ -74,24 +75,26 @@ def _evidence(d: Difference, manner: Manner, turned: bool) -> str:
         low, high = (-e.high, -e.low) if turned else (e.low, e.high)
         parts.append(f"{100 * e.level:g} % interval {manner.amount(low)} to {manner.amount(high)}")
     if not math.isnan(d.p):
-        over = (
-            f", {CORRECTED[d.correction]} over {d.family}"
-            if d.correction in CORRECTED and d.family > 1
-            else ""
-        )
-        parts.append(p_value(d.p_adjusted) + over)
-    return "; ".join([*parts, f"{e.n_units} {plural(e.unit) if e.n_units != 1 else e.unit}"])
+        text = p_value(d.p_adjusted)
+        if d.correction in CORRECTED and d.family > 1:
+            text += f", {CORRECTED[d.correction]} over {d.family}"
+        parts.append(text)
+    parts.append(f"{e.n_units} {e.unit if e.n_units == 1 else plural(e.unit)}")
+    return "; ".join(parts)
 
 
 def _cautions(d: Difference) -> list[str]:
+    """Return sentences on p values that cannot be small and on intervals of width 0."""
     e, least = d.estimate, smallest_p(d.estimate.n_units)
-    said = []
+    cautions = []
     if not math.isnan(d.p) and least >= 1.0 - e.level:
         still = ", also where the interval leaves 0 out" if e.low > 0.0 or e.high < 0.0 else ""
-        said.append(f"With {e.n_units} {plural(e.unit)} no p value can be below {least:g}{still}.")
+        cautions.append(
+            f"With {e.n_units} {plural(e.unit)} no p value can be below {least:g}{still}."
+        )
     if "identical_units" in e.flags:
-        said.append("All replicates agree; an interval of width 0 is no certainty.")
-    return said
+        cautions.append("All replicates agree; an interval of width 0 is no certainty.")
+    return cautions
 
 
 def _margin(d: Difference, manner: Manner) -> list[str]:
@@ -113,7 +116,7 @@ def _margin(d: Difference, manner: Manner) -> list[str]:
 
 
 def p_value(p: float) -> str:
-    """Return ``p = 0.02`` with two digits that count, or ``p < 0.001``."""
+    """Return ``p = 0.02`` with two significant digits, or ``p < 0.001``."""
     return f"p < {SMALLEST_SHOWN:g}" if p < SMALLEST_SHOWN else f"p = {p:.2g}"
 
 

@@ -53,7 +53,7 @@ class Anatomy:
 
 
 def stream(seed: int, *names: str) -> Generator:
-    """Return the random stream that belongs to a seed and names, independent of any other stream."""
+    """Return the random stream of a seed and names, independent of any other stream."""
     return Generator(Philox(key=np.array([seed, crc32("/".join(names).encode())], np.uint64)))
 
 
@@ -62,15 +62,11 @@ def patient_anatomy(seed: int, patient: str) -> Anatomy:
     random = stream(seed, "anatomy", patient)
     spine = 0.5 + random.normal(0.0, 0.008)
     build = random.normal(1.0, 0.035)
-    lungs = tuple(
-        Ellipse(
-            x=spine + side * 0.205 * build,
-            y=0.43 + random.normal(0.0, 0.01) + lift,
-            across=0.165 * build,
-            along=0.305 + random.normal(0.0, 0.01),
-        )
-        for side, lift in ((-1, 0.0), (1, 0.012))
-    )
+    lungs = []
+    for side, lift in ((-1, 0.0), (1, 0.012)):
+        y = 0.43 + random.normal(0.0, 0.01) + lift
+        along = 0.305 + random.normal(0.0, 0.01)
+        lungs.append(Ellipse(spine + side * 0.205 * build, y, 0.165 * build, along))
     heart = Ellipse(spine + 0.045, 0.60, 0.145 * build, 0.13 + random.normal(0.0, 0.006))
     return Anatomy((lungs[0], lungs[1]), heart, spine, 0.455 * build)
 
@@ -118,8 +114,8 @@ def _effusion(anatomy: Anatomy, random: Generator) -> F64:
     across, height = random.uniform(1.1, 1.6) * lung.across, random.uniform(0.15, 0.34)
     base = lung.y + 0.93 * lung.along
     outer = lung.x + (1.02 if side else -1.02) * lung.across
-    left, right = (outer - across, outer) if side else (outer, outer + across)
-    return np.array([left, base - height, right, base], np.float64)
+    x0, x1 = (outer - across, outer) if side else (outer, outer + across)
+    return np.array([x0, base - height, x1, base], np.float64)
 
 
 def _round_finding(kind: int, anatomy: Anatomy, size: F64, random: Generator) -> F64:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up families of models: the same images under several trainings that agree on the right
-place, or do not.
-"""
+"""Synthetic families of models: the same images under several trainings that may agree."""
 
 from __future__ import annotations
 
@@ -91,12 +89,13 @@ class DemoBags:
 
     @property
     def boxes(self) -> dict[str, F64]:
-        """Bag -> (n, 4) box around its lesion in pixels of its image; (0, 4) if it has none. Maps
-        of two axes only.
+        """Bag -> (n, 4) box around its lesion in pixels of its image; (0, 4) if it has none.
+
+        Only maps of two axes have boxes.
         """
-        return (
-            {bag: self._boxes(i) for i, bag in enumerate(self.ids)} if len(self.shape) == 2 else {}
-        )
+        if len(self.shape) != 2:
+            return {}
+        return {bag: self._boxes(i) for i, bag in enumerate(self.ids)}
 
     @property
     def sizes(self) -> dict[str, tuple[float, float]]:
@@ -113,9 +112,9 @@ class DemoBags:
         i = range(self.n_bags)[i]
         centre, radius = self._lesion(i)
         values = np.stack([self._map(i, k, centre, radius).ravel() for k in range(self.n_models)])
-        inside = (
-            self._inside(centre, radius) if self.positive[i] else np.zeros(self.shape, np.bool_)
-        )
+        inside = np.zeros(self.shape, np.bool_)
+        if self.positive[i]:
+            inside = self._inside(centre, radius)
         return Bag(self.ids[i], values, self.shape, inside.ravel())
 
     def lesion(self, i: int) -> tuple[tuple[float, ...], float] | None:
@@ -143,18 +142,16 @@ class DemoBags:
         return np.asarray(random.uniform(edge, self._sides - edge))
 
     def _elsewhere(self, random: Generator, lesion: F64, radius: float) -> F64:
-        """Return a place whose disc does not meet that of the lesion; the farthest of those tried
-        if there is none.
-        """
-        tried = [self._place(random, radius) for _ in range(ATTEMPTS)]
-        away = [math.dist(place, lesion) for place in tried]
-        return next(
-            (place for place, far in zip(tried, away) if far > 2 * radius + 1),
-            tried[int(np.argmax(away))],
-        )
+        """Return a place whose disc does not meet the lesion, else the farthest of those tried."""
+        places = [self._place(random, radius) for _ in range(ATTEMPTS)]
+        distances = [math.dist(place, lesion) for place in places]
+        for place, distance in zip(places, distances):
+            if distance > 2 * radius + 1:
+                return place
+        return places[int(np.argmax(distances))]
 
     def _map(self, i: int, k: int, lesion: F64, radius: float) -> F64:
-        """Return what model ``k`` says of bag ``i``."""
+        """Return the map of model ``k`` on bag ``i``."""
         random = self._stream(i, "model", str(k))
         if self.kind == "unstable":
             place = self._place(random, radius)
@@ -234,7 +231,8 @@ def demo_bags(
         raise UsageError(f"no family {kind!r} of models; {did_you_mean(kind, FAMILIES)}")
     if n_bags < 1 or n_models < 1 or len(shape) not in (1, 2, 3) or min(shape) < 2:
         raise UsageError(
-            "demo_bags makes at least 1 bag of at least 1 model, with 1 to 3 axes of at least 2 instances"
+            "demo_bags makes at least 1 bag of at least 1 model, "
+            "with 1 to 3 axes of at least 2 instances"
         )
     if noise < 0 or sharpness <= 0 or not 0 <= share_positive <= 1:
         raise UsageError(
@@ -270,34 +268,32 @@ def write_bags(folder: Path | str, bags: DemoBags, write: Write | None = None) -
         bag = bags[i]
         for model, values in zip(bags.models, bag.values):
             write(root / model / bag.id, values.reshape(bag.shape).astype(np.float32), None)
-        inside = (
-            np.zeros(bag.shape, np.uint8)
-            if bag.instances is None
-            else bag.instances.reshape(bag.shape)
-        )
-        write(root / "masks" / bag.id, inside.astype(np.uint8), None)
+        inside = np.zeros(bag.shape, np.uint8)
+        if bag.instances is not None:
+            inside = bag.instances.reshape(bag.shape).astype(np.uint8)
+        write(root / "masks" / bag.id, inside, None)
     columns: dict[str, list[Any]] = {
         "bag": list(bags.ids),
         "label": bags.positive.astype(int).tolist(),
     }
     columns |= {name: column.tolist() for name, column in bags.groups.items()}
     write_atomically(root / "labels.csv", delimited({**columns, **_box_columns(bags)}))
-    said = {model: row.tolist() for model, row in zip(bags.models, bags.bag_scores)}
-    write_atomically(root / "scores.csv", delimited({"bag": list(bags.ids), **said}))
+    scores = {model: row.tolist() for model, row in zip(bags.models, bags.bag_scores)}
+    write_atomically(root / "scores.csv", delimited({"bag": list(bags.ids), **scores}))
     return len(bags)
 
 
 def _box_columns(bags: DemoBags) -> dict[str, list[Any]]:
     """Return the first box of every bag, with empty cells where there is none, and sizes."""
-    if not bags.boxes:
-        return {}
-    rows = [boxes[0].tolist() if len(boxes) else [None] * 4 for boxes in bags.boxes.values()]
-    sizes = list(bags.sizes.values())
-    corners = {name: [row[k] for row in rows] for k, name in enumerate(("x0", "y0", "x1", "y1"))}
-    return {
-        **corners,
-        **{name: [size[k] for size in sizes] for k, name in enumerate(("width", "height"))},
-    }
+    columns: dict[str, list[Any]] = {}
+    for boxes in bags.boxes.values():
+        corners = boxes[0].tolist() if len(boxes) else [None] * 4
+        for name, value in zip(("x0", "y0", "x1", "y1"), corners):
+            columns.setdefault(name, []).append(value)
+    if columns:
+        widths, heights = zip(*bags.sizes.values())
+        columns |= {"width": list(widths), "height": list(heights)}
+    return columns
 
 
 def _write_npz(path: Path, array: NDArray[Any], spacing: Sequence[float] | None) -> None:
@@ -307,5 +303,6 @@ def _write_npz(path: Path, array: NDArray[Any], spacing: Sequence[float] | None)
 
 
 def _sigmoid(logits: F64) -> F64:
+    # Only negative exponents: exp never overflows.
     small = np.exp(-np.abs(logits))
     return np.asarray(np.where(logits >= 0, 1 / (1 + small), small / (1 + small)))

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models with a planted character: what they find, how they name it, what they add, how sure they
-are.
-"""
+"""Synthetic models with planted weaknesses: what they find, mislabel, add, and how they score."""
 
 from __future__ import annotations
 
@@ -31,14 +29,14 @@ FALSE_ALARM_CLASSES = np.array([0.50, 0.20, 0.22, 0.08])
 
 @dataclass(frozen=True, slots=True)
 class Character:
-    """How a made-up model behaves.
+    """How a synthetic model behaves.
 
-    A finding of area A is seen with probability ``found / (1 + (half_seen / A) ** steepness)``; its
-    box is moved by ``position`` (deviation relative to its sides) and scaled by ``scale``
-    (deviation of the log).
+    It finds a finding of area A with probability ``hit_rate / (1 + (half_seen / A) **
+    steepness)``; the box is moved by ``position`` (deviation relative to its sides) and scaled by
+    ``scale`` (deviation of the log).
     """
 
-    found: float = 0.97
+    hit_rate: float = 0.97
     half_seen: float = 0.0  # px² at 256 x 256: the area of which half the findings are seen
     steepness: float = 3.0
     position: float = 0.03
@@ -69,7 +67,7 @@ CHARACTERS = {
         score=(11.0, 2.5),
     ),
     "misses-small": Character(
-        found=0.98,
+        hit_rate=0.98,
         half_seen=1150.0,
         position=0.014,
         scale=0.02,
@@ -91,49 +89,54 @@ class Scene:
     difficulty: float  # 1 = ordinary; scales every weakness
 
 
-Found = list[tuple[F64, int, float]]  # box, label, score
+PredictionList = list[tuple[F64, int, float]]  # box, label, score
 
 
 def predict(
     character: Character, scene: Scene, random: Generator
 ) -> dict[str, NDArray[np.generic]]:
-    """Return what a model of that character says about an image: boxes, labels, scores."""
-    found: Found = []
+    """Return the predictions of a model of that character on an image: boxes, labels, scores."""
+    predictions: PredictionList = []
     for box, label in zip(scene.boxes, scene.labels.tolist()):
-        if random.random() < _seen(character, box, scene):
-            found += _finding(character, box, label, scene, random)
+        if random.random() < _hit_probability(character, box, scene):
+            predictions += _finding(character, box, label, scene, random)
     for _ in range(random.poisson(character.false_alarms * scene.difficulty)):
-        found.append(_false_alarm(scene, float(random.beta(*character.false_score)), random))
-    order = random.permutation(len(found))
-    boxes = [found[k][0] for k in order]
+        predictions.append(_false_alarm(scene, float(random.beta(*character.false_score)), random))
+    order = random.permutation(len(predictions))
+    boxes = [predictions[k][0] for k in order]
     return {
         "boxes": np.round(np.array(boxes, np.float64).reshape(-1, 4), 2),
-        "labels": np.array([found[k][1] for k in order], np.int64),
-        "scores": np.round(np.clip([found[k][2] for k in order], 0.001, 0.999), 4),
+        "labels": np.array([predictions[k][1] for k in order], np.int64),
+        "scores": np.round(np.clip([predictions[k][2] for k in order], 0.001, 0.999), 4),
     }
 
 
-def _seen(character: Character, box: F64, scene: Scene) -> float:
+def _hit_probability(character: Character, box: F64, scene: Scene) -> float:
     area = float(np.prod(box[2:] - box[:2]) / scene.size.min() ** 2 * 256.0**2)
-    seen: float = character.found / (1.0 + (character.half_seen / area) ** character.steepness)
-    return 1.0 - min(1.0, (1.0 - seen) * scene.difficulty)
+    probability: float = character.hit_rate / (
+        1.0 + (character.half_seen / area) ** character.steepness
+    )
+    return 1.0 - min(1.0, (1.0 - probability) * scene.difficulty)
 
 
-def _finding(character: Character, box: F64, label: int, scene: Scene, random: Generator) -> Found:
+def _finding(
+    character: Character, box: F64, label: int, scene: Scene, random: Generator
+) -> PredictionList:
     """The prediction for one finding, its duplicates, and the false alarms that keep the score
     calibrated.
     """
     score = float(random.beta(*character.score))
     confused = random.random() < character.confusion * min(scene.difficulty, 1.2)
-    said = int(random.choice(len(CLASSES), p=CONFUSED_WITH[label])) if confused else label
+    label_of_model = int(random.choice(len(CLASSES), p=CONFUSED_WITH[label])) if confused else label
     noise = (character.position * scene.difficulty, character.scale * scene.difficulty)
-    found = [(_jitter(box, *noise, scene.size, random), said, score)]
+    predictions = [(_jitter(box, *noise, scene.size, random), label_of_model, score)]
     for _ in range(random.poisson(character.duplicates)):
         copy = _jitter(box, 0.13, 0.16, scene.size, random)
-        found.append((copy, said, score * float(random.uniform(0.25, 0.7))))
+        predictions.append((copy, label_of_model, score * float(random.uniform(0.25, 0.7))))
+    # One false alarm in (1 - s) / s hits of score s: then a share s of that score is right.
     if character.calibrated and random.random() < (1.0 - score) / score:
-        found.append(_false_alarm(scene, score, random))
-    return found
+        predictions.append(_false_alarm(scene, score, random))
+    return predictions
 
 
 def _false_alarm(scene: Scene, score: float, random: Generator) -> tuple[F64, int, float]:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo cohort: made-up chest images from four centres, and three models that fail in different
-ways.
-"""
+"""The demo cohort: synthetic chest images from four centres, and three models."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from calipers.synthetic.anatomy import (
     stream,
 )
 from calipers.synthetic.characters import CHARACTERS, Scene, predict
-from calipers.synthetic.phantoms import Look, draw_phantom
+from calipers.synthetic.phantoms import CentreLook, draw_phantom
 from calipers.tables import Cohort
 
 F64 = NDArray[np.float64]
@@ -41,7 +39,7 @@ class Centre:
     patients: int
     size: tuple[int, int]
     difficulty: float
-    look: Look
+    look: CentreLook
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +53,10 @@ class Patient:
 
 
 CENTRES = (
-    Centre("North", 32, (256, 256), 0.85, Look(0.0, 1.05, 0.018, 0.12)),
-    Centre("Harbour", 22, (320, 256), 1.0, Look(0.04, 0.92, 0.03, 0.25)),
-    Centre("Valley", 16, (256, 288), 1.15, Look(-0.03, 1.10, 0.024, 0.15)),
-    Centre("Summit", 10, (288, 288), 1.6, Look(0.03, 0.82, 0.05, 0.4)),
+    Centre("North", 32, (256, 256), 0.85, CentreLook(0.0, 1.05, 0.018, 0.12)),
+    Centre("Harbour", 22, (320, 256), 1.0, CentreLook(0.04, 0.92, 0.03, 0.25)),
+    Centre("Valley", 16, (256, 288), 1.15, CentreLook(-0.03, 1.10, 0.024, 0.15)),
+    Centre("Summit", 10, (288, 288), 1.6, CentreLook(0.03, 0.82, 0.05, 0.4)),
 )
 VISITS = np.repeat([1, 2, 3], [48, 24, 8])  # images per patient: 120 images of 80 patients
 ATTEMPTS = 30
@@ -117,7 +115,8 @@ def draw_images(cohort: Cohort, folder: Path | str, seed: int = 0) -> list[Path]
     for k, image_id in enumerate(cohort.images.ids):
         if str(centres[k]) not in looks:
             raise UsageError(
-                f"draw_images draws demo cohorts only, and {str(centres[k])!r} is not a centre of one"
+                "draw_images draws demo cohorts only, "
+                f"and {str(centres[k])!r} is not a centre of one"
             )
         rows = slice(int(references.offsets[k]), int(references.offsets[k + 1]))
         width, height = cohort.images.size[k].astype(int).tolist()
@@ -135,17 +134,17 @@ def draw_images(cohort: Cohort, folder: Path | str, seed: int = 0) -> list[Path]
 
 
 def _patients(seed: int) -> list[Patient]:
-    """Return the patients, centre by centre; visits and health are dealt at random in fixed
-    numbers.
-    """
+    """Return the patients, centre by centre; visits and health are dealt in fixed numbers."""
     random = stream(seed, "patients")
-    centres = [centre for centre in CENTRES for _ in range(centre.patients)]
+    centres: list[Centre] = []
+    for centre in CENTRES:
+        centres += [centre] * centre.patients
     visits = random.permutation(VISITS).tolist()
     healthy = (random.permutation(len(centres)) < HEALTHY).tolist()
-    return [
-        Patient(f"P{number:03d}", *facts)
-        for number, facts in enumerate(zip(centres, visits, healthy), start=1)
-    ]
+    patients: list[Patient] = []
+    for facts in zip(centres, visits, healthy):
+        patients.append(Patient(f"P{len(patients) + 1:03d}", *facts))
+    return patients
 
 
 def _images(seed: int, patient: Patient) -> list[tuple[dict[str, Any], Scene]]:
@@ -153,41 +152,44 @@ def _images(seed: int, patient: Patient) -> list[tuple[dict[str, Any], Scene]]:
     random, centre = stream(seed, "findings", patient.name), patient.centre
     anatomy, size = patient_anatomy(seed, patient.name), np.array(centre.size, np.float64)
     labels = np.zeros(0, np.int64) if patient.healthy else _findings(random)
-    boxes = _placed(labels, anatomy, size, random)
+    boxes = _place_findings(labels, anatomy, size, random)
     images = []
     for visit in range(1, patient.visits + 1):
-        kept = random.random(len(labels)) < (1.0 if visit == 1 else STAYS)
-        moved = _moved(boxes[kept], size, random)
+        is_present = random.random(len(labels)) < (1.0 if visit == 1 else STAYS)
+        moved = _moved(boxes[is_present], size, random)
         name = f"{patient.name}_{visit}"
         record = {
             "image_id": name,
             "boxes": moved,
-            "labels": labels[kept],
+            "labels": labels[is_present],
             "width": centre.size[0],
             "height": centre.size[1],
             "patient": patient.name,
             "centre": centre.name,
             "file_name": f"{name}.png",
         }
-        images.append((record, Scene(size, anatomy, moved, labels[kept], centre.difficulty)))
+        images.append((record, Scene(size, anatomy, moved, labels[is_present], centre.difficulty)))
     return images
 
 
 def _findings(random: Generator) -> I64:
-    """Return the classes of a patient's findings: at most one large heart, often several nodules."""
-    counts = {
-        NODULE: int(random.integers(1, 4)) if random.random() < 0.46 else 0,
-        MASS: int(random.integers(1, 3)) if random.random() < 0.36 else 0,
-        EFFUSION: int(random.random() < 0.42),
-        CARDIOMEGALY: int(random.random() < 0.36),
-    }
+    """Return the classes of a patient's findings: at most one large heart, often nodules."""
+    # The order of the draws belongs to the seed: it must not change.
+    nodules = masses = 0
+    if random.random() < 0.46:
+        nodules = int(random.integers(1, 4))
+    if random.random() < 0.36:
+        masses = int(random.integers(1, 3))
+    effusions = int(random.random() < 0.42)
+    hearts = int(random.random() < 0.36)
+    counts = {NODULE: nodules, MASS: masses, EFFUSION: effusions, CARDIOMEGALY: hearts}
     if not any(counts.values()):
         counts[NODULE] = 1
     return np.repeat(np.array(list(counts), np.int64), list(counts.values()))
 
 
-def _placed(labels: I64, anatomy: Anatomy, size: F64, random: Generator) -> F64:
-    """Return (n, 4) boxes; a finding that would lie on an earlier one is placed again, a few times."""
+def _place_findings(labels: I64, anatomy: Anatomy, size: F64, random: Generator) -> F64:
+    """Return (n, 4) boxes; a finding that would lie on an earlier one is placed again."""
     boxes: list[F64] = []
     for label in labels.tolist():
         for _ in range(ATTEMPTS):
@@ -207,5 +209,5 @@ def _moved(boxes: F64, size: F64, random: Generator) -> F64:
     pixels.
     """
     shift = np.tile(random.normal(0.0, 1.5, 2), 2)
-    drawn = boxes + shift + random.normal(0.0, 0.6, boxes.shape)
-    return np.asarray(np.round(np.clip(drawn, 0.0, np.tile(size, 2))), np.float64)
+    annotated = boxes + shift + random.normal(0.0, 0.6, boxes.shape)
+    return np.asarray(np.round(np.clip(annotated, 0.0, np.tile(size, 2))), np.float64)

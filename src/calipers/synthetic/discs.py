@@ -68,8 +68,8 @@ def disc(
            [0, 1, 0, 0]])
     """
     _check(shape, centre)
-    found = np.zeros(tuple(shape), np.bool_)
-    steps = [1.0] * len(shape) if spacing is None else [float(step) for step in spacing]
+    mask = np.zeros(tuple(shape), np.bool_)
+    steps = [1.0] * len(shape) if spacing is None else list(map(float, spacing))
     window, total = [], np.zeros(())
     for axis, (middle, step) in enumerate(zip(reversed(centre), reversed(steps))):
         reach = radius / step
@@ -80,8 +80,8 @@ def disc(
         away = (np.arange(part.start, part.stop) + 0.5 - middle) * step
         total = total[..., None] + away**2
         window.append(part)
-    found[tuple(window)] = total <= radius**2
-    return found
+    mask[tuple(window)] = total <= radius**2
+    return mask
 
 
 def scatter(
@@ -101,29 +101,26 @@ def scatter(
     -----
     Large ones are placed first. If one finds no room in 2000 attempts, that is a `UsageError`.
     """
-    given = (
-        [float(radii)] * n
-        if isinstance(radii, int | float)
-        else [float(radius) for radius in radii]
-    )
-    if len(given) != n:
-        raise UsageError(f"{n} discs need {n} radii, not {len(given)}")
+    radius_list = [float(radii)] * n if isinstance(radii, int | float) else list(map(float, radii))
+    if len(radius_list) != n:
+        raise UsageError(f"{n} discs need {n} radii, not {len(radius_list)}")
     random = stream(seed, "scatter")
     side = np.array(shape[::-1], np.float64)
-    placed: dict[int, Disc] = {}
-    for k in sorted(range(n), key=lambda k: (-given[k], k)):
-        if 2 * given[k] > side.min():
-            raise UsageError(f"a disc of radius {given[k]:g} does not fit into {tuple(shape)}")
-        placed[k] = _free_place(given[k], side, list(placed.values()), gap, random)
-    return tuple(placed[k] for k in range(n))
+    discs: dict[int, Disc] = {}
+    for k in sorted(range(n), key=lambda k: (-radius_list[k], k)):
+        radius = radius_list[k]
+        if 2 * radius > side.min():
+            raise UsageError(f"a disc of radius {radius:g} does not fit into {tuple(shape)}")
+        discs[k] = _free_place(radius, side, list(discs.values()), gap, random)
+    return tuple(discs[k] for k in range(n))
 
 
 def labelled(discs: Sequence[Disc], shape: Sequence[int]) -> NDArray[np.int32]:
-    """Return a label map: 0 for background, k + 1 for disc k; where discs overlap, the later one."""
-    found = np.zeros(tuple(shape), np.int32)
+    """Return a label map: 0 for background, k + 1 for disc k; the later one where discs overlap."""
+    label_map = np.zeros(tuple(shape), np.int32)
     for k, one in enumerate(discs, start=1):
-        found[one.mask(shape)] = k
-    return found
+        label_map[one.mask(shape)] = k
+    return label_map
 
 
 def soft_map(
@@ -151,12 +148,14 @@ def soft_map(
 def _free_place(
     radius: float, side: F64, others: Sequence[Disc], gap: float, random: np.random.Generator
 ) -> Disc:
+    """Return a disc inside the grid and apart from the others, at a random place."""
     for _ in range(ATTEMPTS):
         centre = random.uniform(radius, side - radius)
         if all(math.dist(centre, other.centre) >= radius + other.radius + gap for other in others):
             return Disc(tuple(centre.tolist()), radius)
     raise UsageError(
-        f"no room for a disc of radius {radius:g} beside {len(others)} others: fewer, smaller, less gap"
+        f"no room for a disc of radius {radius:g} beside {len(others)} others: "
+        "fewer, smaller, less gap"
     )
 
 

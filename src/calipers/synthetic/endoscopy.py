@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up endoscopy frames with several classes: flat lesions are hard, shifts harm the detector or
-not.
-"""
+"""Synthetic endoscopy frames of several classes: flat lesions are hard, some shifts harmful."""
 
 from __future__ import annotations
 
@@ -82,10 +80,11 @@ def endoscopy_cohort(n: int = 600, seed: int = 0, *, frames: int = 5) -> Shifted
     """
     if n < 1 or frames < 1:
         raise UsageError(
-            f"an endoscopy cohort has at least one image and one frame per patient, got {n} and {frames}"
+            "an endoscopy cohort has at least one image and one frame per patient, "
+            f"got {n} and {frames}"
         )
     kinds = dealt(SHIFTS, n, stream(seed, "endoscopy shifts"))
-    records, found, strange = [], [], []
+    records, predictions, strange = [], [], []
     for k, shift in enumerate(kinds):
         random = stream(seed, "endoscopy", str(k))
         cells = random.permutation(CELLS * CELLS)
@@ -101,8 +100,8 @@ def endoscopy_cohort(n: int = 600, seed: int = 0, *, frames: int = 5) -> Shifted
         records.append(record | {"fails": fails})
         spare = _box(int(cells[-1]), random)
         strange.append(spare if shift.name == "new-class" else None)
-        found.append(_detected(records[-1], shift, spare, random))
-    cohort = Cohort.from_arrays(records, {"detector": found}, classes=CLASSES)
+        predictions.append(_detected(records[-1], shift, spare, random))
+    cohort = Cohort.from_arrays(records, {"detector": predictions}, classes=CLASSES)
     ood, failing = (np.asarray(cohort.group(name), np.bool_) for name in ("ood", "fails"))
     cohort = cohort.with_groups({"split": dealt_splits(ood, stream(seed, "endoscopy splits"))})
     columns = {
@@ -111,7 +110,7 @@ def endoscopy_cohort(n: int = 600, seed: int = 0, *, frames: int = 5) -> Shifted
     alarms = simulated_alarms(ood, failing, stream(seed, "endoscopy monitors"))
 
     def draw(k: int) -> U8:
-        return _drawn(records[k], strange[k], stream(seed, "endoscopy picture", str(k)))
+        return _picture(records[k], strange[k], stream(seed, "endoscopy picture", str(k)))
 
     return ShiftedCohort(cohort, columns, alarms, draw, seed)
 
@@ -146,7 +145,7 @@ def _box(cell: int, random: Generator) -> F64:
 def _detected(
     record: dict[str, Any], shift: Shift, spare: F64, random: Generator
 ) -> dict[str, Any]:
-    """Return what the detector says of a frame."""
+    """Return the predictions of the detector on a frame."""
     boxes, labels = np.asarray(record["boxes"]), np.asarray(record["labels"])
     low, high = boxes[:, :2], boxes[:, 2:]
     sides = (high - low) * random.uniform(1.0 - JITTER, 1.0 + JITTER, low.shape)
@@ -154,21 +153,24 @@ def _detected(
     moved = np.hstack([centre - sides / 2.0, centre + sides / 2.0])
     score = random.beta(8.0, 2.0, len(labels))
     if record["fails"]:
-        kept = int(random.random() < 0.5)
-        wrong = (labels + random.integers(1, len(CLASSES), len(labels))) % len(CLASSES)
-        moved, labels, score = moved[:kept], wrong[:kept], random.beta(3.0, 4.0, kept)
-    if random.random() < shift.extra:
-        named = (
-            CLASSES.index("ulcer")
-            if shift.name == "new-class"
-            else int(random.integers(len(CLASSES)))
+        n_predicted = int(random.random() < 0.5)
+        other_labels = (labels + random.integers(1, len(CLASSES), len(labels))) % len(CLASSES)
+        moved, labels, score = (
+            moved[:n_predicted],
+            other_labels[:n_predicted],
+            random.beta(3.0, 4.0, n_predicted),
         )
-        moved, labels = np.vstack([moved, spare]), np.append(labels, named)
+    if random.random() < shift.extra:
+        if shift.name == "new-class":
+            label = CLASSES.index("ulcer")
+        else:
+            label = int(random.integers(len(CLASSES)))
+        moved, labels = np.vstack([moved, spare]), np.append(labels, label)
         score = np.append(score, random.beta(2.0, 5.0))
     return {"image_id": record["image_id"], "boxes": moved, "labels": labels, "scores": score}
 
 
-def _drawn(record: dict[str, Any], strange: F64 | None, random: Generator) -> U8:
+def _picture(record: dict[str, Any], strange: F64 | None, random: Generator) -> U8:
     """Return a (128, 128, 3) picture: ellipses in the colours of their classes on red ground, lit
     in the middle.
     """

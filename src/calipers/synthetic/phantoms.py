@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drawings that look like chest radiographs: enough to see what a box is about, no patient behind
-them.
-"""
+"""Synthetic chest radiographs: enough to see what a box is about, without any patient."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ RIBS = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class CentreLook:
     """How the images of a centre look."""
 
     brightness: float = 0.0
@@ -34,7 +32,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Canvas:
-    """Pixel centres of an image in fractions of its sides, and the random stream that textures it."""
+    """Pixel centres of an image in fractions of its sides, and the random stream of its texture."""
 
     x: Pixels  # (1, width)
     y: Pixels  # (height, 1)
@@ -69,7 +67,7 @@ def draw_phantom(
     boxes: F64,
     labels: NDArray[np.integer],
     *,
-    look: Look,
+    look: CentreLook,
     random: Generator,
 ) -> NDArray[np.uint8]:
     """Draw a chest with findings.
@@ -106,7 +104,7 @@ def draw_phantom(
 
 
 def _soft(distance: Pixels, width: float) -> Pixels:
-    """1 where the distance to an edge is positive, 0 where it is negative, smooth over ``width``."""
+    """Return 1 where the distance to an edge is positive, else 0, smooth over ``width``."""
     return np.asarray(0.5 + 0.5 * np.tanh(distance * (1.0 / width)))
 
 
@@ -236,11 +234,10 @@ def _round(canvas: Canvas, box: F64, *, lobed: bool) -> Pixels:
     radius, angle = np.hypot(u, v), np.arctan2(v, u)
     phases = canvas.random.uniform(0.0, 2.0 * np.pi, 3)
     waves = sum(np.cos((k + 2) * angle + phase) / (k + 2) for k, phase in enumerate(phases))
-    edge = 0.90 + (0.16 if lobed else 0.05) * waves
+    bumps, height, softness = (0.16, 0.30, 0.10) if lobed else (0.05, 0.27, 0.17)
+    edge = 0.90 + bumps * waves
     dome = np.sqrt(np.clip(1.0 - 0.55 * np.clip(radius, 0.0, 1.0) ** 2, 0.0, 1.0))
-    return np.asarray(
-        (0.30 if lobed else 0.27) * _soft(edge - radius, 0.10 if lobed else 0.17) * dome
-    )
+    return np.asarray(height * _soft(edge - radius, softness) * dome)
 
 
 def _fluid(canvas: Canvas, box: F64, *, on_right: bool) -> Pixels:
@@ -252,7 +249,7 @@ def _fluid(canvas: Canvas, box: F64, *, on_right: bool) -> Pixels:
     return np.asarray(_soft(canvas.y - level, 0.018) * within)
 
 
-def _develop(canvas: Canvas, density: Pixels, look: Look) -> NDArray[np.uint8]:
+def _develop(canvas: Canvas, density: Pixels, look: CentreLook) -> NDArray[np.uint8]:
     """Turn density into grey values: film curve, the centre's look, vignette, grain."""
     grey = 0.04 + 0.92 * np.clip(density, 0.0, 1.0) ** 0.9 * 1.15
     grey = 0.5 + look.contrast * (grey - 0.5) + look.brightness

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random cohorts for property and parity tests: overlaps, ties, crowds, several models, 2D or 3D."""
+"""Random cohorts for property and parity tests: overlaps, ties, crowds, models, 2D or 3D."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXACT = 0.05  # share of copies that are not moved at all
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _CohortPlan:
     n_classes: int
     sides: F64  # (2|3,) pixels of every image
     objects: float
@@ -84,7 +84,7 @@ def random_cohort(
     """
     _check(n_images, n_classes, (empty_share, crowd_share, ignore_share), dimensions, tie_levels)
     random = Generator(Philox(key=np.array([seed, n_images], np.uint64)))
-    plan = _Plan(n_classes, np.full(dimensions, float(size)), objects, grid, tie_levels)
+    plan = _CohortPlan(n_classes, np.full(dimensions, float(size)), objects, grid, tie_levels)
     images = _images(n_images, plan, random)
     references = _references(images, plan, empty_share, random)
     n = len(references)
@@ -109,7 +109,8 @@ def _check(
 ) -> None:
     if n_images < 0 or n_classes < 1:
         raise UsageError(
-            f"a random cohort needs n_images >= 0 and n_classes >= 1, got {n_images} and {n_classes}"
+            "a random cohort needs n_images >= 0 and n_classes >= 1, "
+            f"got {n_images} and {n_classes}"
         )
     if not all(0.0 <= share <= 1.0 for share in shares):
         raise UsageError(f"shares lie between 0 and 1, got {shares}")
@@ -119,7 +120,7 @@ def _check(
         raise UsageError(f"tie_levels is at least 1, got {tie_levels}")
 
 
-def _images(n: int, plan: _Plan, random: Generator) -> Images:
+def _images(n: int, plan: _CohortPlan, random: Generator) -> Images:
     dimensions = len(plan.sides)
     patients = random.integers(0, max(1, (2 * n) // 3), n)
     groups = {
@@ -132,7 +133,9 @@ def _images(n: int, plan: _Plan, random: Generator) -> Images:
     return Images(ids, np.tile(plan.sides, (n, 1)), np.full((n, dimensions), np.nan), groups)
 
 
-def _references(images: Images, plan: _Plan, empty_share: float, random: Generator) -> References:
+def _references(
+    images: Images, plan: _CohortPlan, empty_share: float, random: Generator
+) -> References:
     counts = random.poisson(max(plan.objects - 1.0, 0.0), len(images)) + 1
     counts = np.where(random.random(len(images)) < empty_share, 0, counts)
     n = int(counts.sum())
@@ -161,7 +164,7 @@ def _with_flags(
 
 
 def _predictions(
-    references: References, images: Images, plan: _Plan, random: Generator
+    references: References, images: Images, plan: _CohortPlan, random: Generator
 ) -> Predictions:
     n_images, dimensions = len(images), references.dimensions
     copies = random.choice(len(COPIES), len(references), p=COPIES)
@@ -169,18 +172,20 @@ def _predictions(
     moved = int(copies.sum())
     # Small and large displacements alike, so that overlaps spread over the whole range of
     # thresholds.
-    spread = np.exp(random.uniform(np.log(0.01), np.log(0.3), moved)) * (
+    displacement = np.exp(random.uniform(np.log(0.01), np.log(0.3), moved)) * (
         random.random(moved) >= EXACT
     )
-    sides = (high - low) * np.exp(random.normal(0.0, 1.0, (moved, dimensions)) * spread[:, None])
-    centres = (low + high) / 2.0 + random.normal(0.0, 1.0, (moved, dimensions)) * spread[
+    sides = (high - low) * np.exp(
+        random.normal(0.0, 1.0, (moved, dimensions)) * displacement[:, None]
+    )
+    centres = (low + high) / 2.0 + random.normal(0.0, 1.0, (moved, dimensions)) * displacement[
         :, None
     ] * (high - low)
     label = np.repeat(references.label.astype(np.int64), copies)
     label = np.where(
         random.random(moved) < RIGHT_CLASS, label, random.integers(0, plan.n_classes, moved)
     )
-    score = 0.9 * random.beta(3.0, 2.0, moved) + 0.1 * (1.0 - spread)
+    score = 0.9 * random.beta(3.0, 2.0, moved) + 0.1 * (1.0 - displacement)
 
     extra = random.poisson(NOISE, n_images)
     n_extra = int(extra.sum())
@@ -190,6 +195,7 @@ def _predictions(
     )
     label = np.concatenate([label, random.integers(0, plan.n_classes, n_extra)])
     score = np.concatenate([score, random.beta(2.0, 3.0, n_extra)])
+    # Random order within an image, so that ties in score are not sorted by origin.
     order = np.lexsort([random.random(len(image)), image])
     delivery = _delivery(
         image[order],
@@ -202,7 +208,7 @@ def _predictions(
     return as_predictions(delivery, images.size)
 
 
-def _noise(n: int, plan: _Plan, random: Generator) -> tuple[F64, F64]:
+def _noise(n: int, plan: _CohortPlan, random: Generator) -> tuple[F64, F64]:
     """Return (n, 2|3) centres anywhere and sides from a fiftieth to two thirds of the image."""
     scale = np.exp(random.uniform(np.log(0.02), np.log(0.66), (n, 1)))
     sides = scale * random.uniform(0.7, 1.3, (n, len(plan.sides))) * plan.sides
@@ -222,7 +228,7 @@ def _delivery(
     label: I64,
     centres: F64,
     sides: F64,
-    plan: _Plan,
+    plan: _CohortPlan,
     *,
     score: F64 | None = None,
     inside: bool = False,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small pictures of runways: sky, ground, the runway with its centre line, and spots on the ground."""
+"""Small pictures of runways: sky, ground, a runway with its centre line, spots on the ground."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Made-up landing approaches: one runway per image, a detector that misses far runways, shifts that
-harm it or not.
-"""
+"""Synthetic landing approaches: one runway per image, far ones are hard, some shifts harmful."""
 
 from __future__ import annotations
 
@@ -96,19 +94,19 @@ def runway_cohort(
     Examples
     --------
     >>> from calipers.synthetic.runways import runway_cohort
-    >>> made = runway_cohort(200, seed=1)
-    >>> made.cohort.classes, list(made.alarms)
+    >>> runways = runway_cohort(200, seed=1)
+    >>> runways.cohort.classes, list(runways.alarms)
     (('runway',), ['shift-detector', 'failure-predictor', 'random'])
-    >>> made.pictures[0].shape
+    >>> runways.pictures[0].shape
     (120, 160, 3)
     """
     if n < 1 or not 0.0 <= far <= 1.0:
         raise UsageError(
             f"a runway cohort has at least one image and a share of far runways, got {n} and {far}"
         )
-    chosen = _shifts(shares)
-    kinds = dealt(chosen, n, stream(seed, "runway shifts"))
-    records, found, corners = [], [], []
+    shifts = _shifts(shares)
+    kinds = dealt(shifts, n, stream(seed, "runway shifts"))
+    records, predictions, corners = [], [], []
     for k, shift in enumerate(kinds):
         random = stream(seed, "runway", str(k))
         hard = bool(random.random() < far)
@@ -117,12 +115,12 @@ def runway_cohort(
         quad = _corners(distance, random)
         corners.append(quad)
         records.append(_record(k, quad, distance, shift, hard, fails))
-        found.append(_detected(records[-1], shift, random))
-    cohort = Cohort.from_arrays(records, {"detector": found}, classes=(CLASS,))
+        predictions.append(_detected(records[-1], shift, random))
+    cohort = Cohort.from_arrays(records, {"detector": predictions}, classes=(CLASS,))
     groups = cohort.images.groups
     ood, failing = np.asarray(groups["ood"], np.bool_), np.asarray(groups["fails"], np.bool_)
-    split = dealt_splits(ood, stream(seed, "runway splits"))
-    cohort = _with_corners(cohort.with_groups({"split": split}), np.array(corners))
+    splits = dealt_splits(ood, stream(seed, "runway splits"))
+    cohort = _with_corners(cohort.with_groups({"split": splits}), np.array(corners))
     columns = {
         name: cohort.images.groups[name] for name in ("ood", "shift", "split", "hard", "fails")
     }
@@ -135,14 +133,14 @@ def runway_cohort(
 
 
 def write_runways(
-    folder: Path | str, made: ShiftedCohort | None = None, *, pictures: bool = True
+    folder: Path | str, runways: ShiftedCohort | None = None, *, pictures: bool = True
 ) -> list[Path]:
     """Write a runway cohort as files: ``lard.csv``, ``detector.csv``, ``alarms.csv``, and
     ``images/*.png``.
 
     Parameters
     ----------
-    made
+    runways
         What `runway_cohort` returned; None: its defaults.
 
     Notes
@@ -153,38 +151,39 @@ def write_runways(
     """
     from PIL import Image
 
-    made = made or runway_cohort()
-    root, cohort = Path(folder), made.cohort
+    runways = runways or runway_cohort()
+    root, cohort = Path(folder), runways.cohort
     if "x_A" not in cohort.references.facts:
         raise UsageError("write_runways writes runway cohorts only")
     root.mkdir(parents=True, exist_ok=True)
     contents = {
         "lard.csv": delimited(_lard(cohort), ";"),
         "detector.csv": delimited(_predictions(cohort)),
-        "alarms.csv": delimited(_alarms(made)),
+        "alarms.csv": delimited(_alarms(runways)),
     }
-    written = []
+    paths = []
     for name, content in contents.items():
         write_atomically(root / name, content)
-        written.append(root / name)
+        paths.append(root / name)
     if pictures:
         (root / "images").mkdir(exist_ok=True)
         for k, image in enumerate(cohort.images.ids):
-            written.append(root / image)
-            Image.fromarray(made.draw(k)).save(written[-1])
-    return written
+            paths.append(root / image)
+            Image.fromarray(runways.draw(k)).save(paths[-1])
+    return paths
 
 
 def _shifts(shares: Mapping[str, float] | None) -> tuple[Shift, ...]:
     if shares is None:
         return SHIFTS
-    known = {shift.name: shift for shift in SHIFTS}
-    strange = [name for name in shares if name not in known]
+    by_name = {shift.name: shift for shift in SHIFTS}
+    strange = [name for name in shares if name not in by_name]
     if strange or not sum(shares.values()) > 0.0 or min(shares.values()) < 0.0:
         raise UsageError(
-            f"shares are not negative, one is above 0, and are of {', '.join(known)}; got {dict(shares)}"
+            f"shares are not negative, one is above 0, and are of {', '.join(by_name)}; "
+            f"got {dict(shares)}"
         )
-    return tuple(replace(known[name], share=share) for name, share in shares.items())
+    return tuple(replace(by_name[name], share=share) for name, share in shares.items())
 
 
 def _distance(hard: bool, random: Generator) -> float:
@@ -202,11 +201,11 @@ def _corners(distance: float, random: Generator) -> F64:
     points = np.stack([FOCAL * across / forward, FOCAL * GLIDE * distance / forward], axis=1)
     roll = np.radians(random.uniform(-5.0, 5.0))
     turned = points @ np.array([[np.cos(roll), np.sin(roll)], [-np.sin(roll), np.cos(roll)]])
-    placed = turned + np.array([SIZE[0] / 2.0, HORIZON + random.uniform(-8.0, 8.0)])
+    corners = turned + np.array([SIZE[0] / 2.0, HORIZON + random.uniform(-8.0, 8.0)])
     low, high = np.array([2.0, 2.0]), np.array([SIZE[0] - 2.0, SIZE[1] - BAND - 2.0])
-    placed += np.maximum(low - placed.min(axis=0), 0.0)
-    placed -= np.maximum(placed.max(axis=0) - high, 0.0)
-    return np.asarray(np.round(placed, 2), np.float64)
+    corners += np.maximum(low - corners.min(axis=0), 0.0)
+    corners -= np.maximum(corners.max(axis=0) - high, 0.0)
+    return np.asarray(np.round(corners, 2), np.float64)
 
 
 def _record(
@@ -232,19 +231,16 @@ def _with_corners(cohort: Cohort, corners: F64) -> Cohort:
     column as in LARD.
     """
     order = np.array([np.lexsort((quad[:, 0], quad[:, 1])) for quad in corners])
-    ordered = np.take_along_axis(corners, order[..., None], axis=1)
-    facts = {
-        f"{axis}_{name}": ordered[:, k, a]
-        for k, name in enumerate("ABCD")
-        for a, axis in enumerate("xy")
-    }
-    return replace(
-        cohort, references=replace(cohort.references, facts={**cohort.references.facts, **facts})
-    )
+    sorted_corners = np.take_along_axis(corners, order[..., None], axis=1)
+    facts = dict(cohort.references.facts)
+    for k, name in enumerate("ABCD"):
+        for a, axis in enumerate("xy"):
+            facts[f"{axis}_{name}"] = sorted_corners[:, k, a]
+    return replace(cohort, references=replace(cohort.references, facts=facts))
 
 
 def _detected(record: dict[str, Any], shift: Shift, random: Generator) -> dict[str, Any]:
-    """Return what the detector says of an image."""
+    """Return the predictions of the detector on an image."""
     spots = random.permutation(GROUND_SPOTS).tolist()
     boxes: list[F64] = []
     scores: list[float] = []
@@ -286,17 +282,17 @@ def _lard(cohort: Cohort) -> dict[str, list[Any]]:
 
 
 def _predictions(cohort: Cohort) -> dict[str, list[Any]]:
-    found = cohort.models["detector"]
-    ids = [cohort.images.ids[k] for k in found.image.tolist()]
-    boxes = {name: found.boxes[:, k].tolist() for k, name in enumerate(("x0", "y0", "x1", "y1"))}
-    return {"image": ids, "class": [CLASS] * len(found), **boxes, "score": found.score.tolist()}
+    table = cohort.models["detector"]
+    ids = [cohort.images.ids[k] for k in table.image.tolist()]
+    boxes = {name: table.boxes[:, k].tolist() for k, name in enumerate(("x0", "y0", "x1", "y1"))}
+    return {"image": ids, "class": [CLASS] * len(table), **boxes, "score": table.score.tolist()}
 
 
-def _alarms(made: ShiftedCohort) -> dict[str, list[Any]]:
+def _alarms(shifted_cohort: ShiftedCohort) -> dict[str, list[Any]]:
     return {
-        "image": list(made.cohort.images.ids),
-        **{name: values.tolist() for name, values in made.alarms.items()},
-        "ood": made.columns["ood"].astype(np.int64).tolist(),
-        "split": made.columns["split"].tolist(),
-        "shift": made.columns["shift"].tolist(),
+        "image": list(shifted_cohort.cohort.images.ids),
+        **{name: values.tolist() for name, values in shifted_cohort.alarms.items()},
+        "ood": shifted_cohort.columns["ood"].astype(np.int64).tolist(),
+        "split": shifted_cohort.columns["split"].tolist(),
+        "shift": shifted_cohort.columns["shift"].tolist(),
     }

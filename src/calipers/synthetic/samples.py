@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples for demo and tests: volumes with lesions, and the maps of two models that fail in
-different ways.
-"""
+"""Synthetic samples for demo and tests: volumes with lesions, and maps of two models."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ Write = Callable[[Path, NDArray[Any], Sequence[float] | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Blob:
+class LesionBlob:
     """A lesion: a sphere with bumps."""
 
     centre: tuple[float, ...]  # voxels, x, y[, z]
@@ -76,7 +74,8 @@ def demo_samples(
     """
     if dimensions not in (2, 3) or size < 32 or n < 1:
         raise UsageError(
-            "demo_samples makes at least 1 sample of 2 or 3 dimensions and at least 32 voxels a side"
+            "demo_samples makes at least 1 sample of 2 or 3 dimensions "
+            "and at least 32 voxels a side"
         )
     return (_sample(k, dimensions, size, seed) for k in range(n))
 
@@ -89,12 +88,12 @@ def _sample(k: int, dimensions: int, size: int, seed: int) -> Sample:
     blobs = [] if (k // VISITS) % HEALTHY == HEALTHY - 1 else _lesions(chest, size, random)
     parts = [_filled(blob, shape, spacing) for blob in blobs]
     lesion = np.max(parts, axis=0) if parts else np.zeros(shape, np.float32)
-    seen = [blob.radius >= UNSEEN * unit or random.random() < 0.1 for blob in blobs]
+    is_seen = [blob.radius >= UNSEEN * unit or random.random() < 0.1 for blob in blobs]
     return Sample(
         name=name,
         labels=(lesion >= 0.5).astype(np.uint8),
         maps={
-            "sharp": _sharp(parts, seen, shape, random),
+            "sharp": _sharp(parts, is_seen, shape, random),
             "diffuse": _diffuse(blobs, chest, shape, spacing, random),
         },
         spacing=spacing,
@@ -103,39 +102,39 @@ def _sample(k: int, dimensions: int, size: int, seed: int) -> Sample:
     )
 
 
-def _lesions(chest: Torso, size: int, random: Generator) -> list[Blob]:
+def _lesions(chest: Torso, size: int, random: Generator) -> list[LesionBlob]:
     """Return one or two large lesions and up to three small ones, apart from each other."""
     unit = size / 64.0
     radii = [random.uniform(*LARGE) for _ in range(int(random.integers(1, 3)))]
     radii += [random.uniform(*SMALL) for _ in range(int(random.integers(0, 4)))]
-    found: list[Blob] = []
+    lesions: list[LesionBlob] = []
     for radius in radii:
         for _ in range(50):
-            blob = _placed(chest, radius * unit, size, random)
-            if all(_apart(blob, other) for other in found):
-                found.append(blob)
+            blob = _random_blob(chest, radius * unit, size, random)
+            if all(_apart(blob, other) for other in lesions):
+                lesions.append(blob)
                 break
-    return found
+    return lesions
 
 
-def _placed(chest: Torso, radius: float, size: int, random: Generator) -> Blob:
+def _random_blob(chest: Torso, radius: float, size: int, random: Generator) -> LesionBlob:
     lung = chest.lungs[int(random.integers(2))]
     towards = random.normal(size=len(lung.centre))
     towards *= random.uniform(0.0, 0.62) / np.linalg.norm(towards)
     centre = tuple(size * c for c in lung.inner(towards))
-    return Blob(centre, radius, tuple(random.uniform(0.0, 2.0 * np.pi, 3).tolist()))
+    return LesionBlob(centre, radius, tuple(random.uniform(0.0, 2.0 * np.pi, 3).tolist()))
 
 
-def _apart(one: Blob, other: Blob) -> bool:
+def _apart(one: LesionBlob, other: LesionBlob) -> bool:
     """Whether two lesions stay apart, bumps and diagonals included."""
     steps = SPACING[: len(one.centre)]
     away = np.hypot.reduce([(a - b) * step for a, b, step in zip(one.centre, other.centre, steps)])
     return bool(away > 1.25 * (one.radius + other.radius) + 2.0 * max(steps))
 
 
-def _filled(blob: Blob, shape: tuple[int, ...], spacing: Sequence[float]) -> F32:
+def _filled(blob: LesionBlob, shape: tuple[int, ...], spacing: Sequence[float]) -> F32:
     """Return how much of every voxel a lesion fills: 1 inside, 0.5 on its rim, 0 outside."""
-    found = np.zeros(shape, np.float32)
+    volume = np.zeros(shape, np.float32)
     window, away = [], []
     for axis, (middle, step) in enumerate(zip(reversed(blob.centre), reversed(spacing))):
         reach = 1.3 * blob.radius / step + 2.0
@@ -146,22 +145,22 @@ def _filled(blob: Blob, shape: tuple[int, ...], spacing: Sequence[float]) -> F32
     angle = np.arctan2(grid[-2], grid[-1])
     bumps = sum(np.cos((k + 2) * angle + phase) / (k + 2) for k, phase in enumerate(blob.phases))
     distance = np.sqrt(sum(axis**2 for axis in grid))
-    found[tuple(window)] = np.clip(0.5 + blob.radius * (1.0 + 0.12 * bumps) - distance, 0.0, 1.0)
-    return found
+    volume[tuple(window)] = np.clip(0.5 + blob.radius * (1.0 + 0.12 * bumps) - distance, 0.0, 1.0)
+    return volume
 
 
 def _sharp(
-    parts: Sequence[F32], seen: Sequence[bool], shape: tuple[int, ...], random: Generator
+    parts: Sequence[F32], is_seen: Sequence[bool], shape: tuple[int, ...], random: Generator
 ) -> F32:
     values = np.zeros(shape, np.float32)
-    for part, found in zip(parts, seen):
-        height = random.uniform(0.85, 0.98) if found else random.uniform(0.05, 0.25)
+    for part, visible in zip(parts, is_seen):
+        height = random.uniform(0.85, 0.98) if visible else random.uniform(0.05, 0.25)
         values = np.maximum(values, np.float32(height) * part)
     return soft_map(values, 0.5, 0.02, seed=int(random.integers(1 << 31)))
 
 
 def _diffuse(
-    blobs: Sequence[Blob],
+    blobs: Sequence[LesionBlob],
     chest: Torso,
     shape: tuple[int, ...],
     spacing: Sequence[float],
@@ -170,7 +169,7 @@ def _diffuse(
     """Return wide bells on lesions and on a few healthy places, each with a peak of its own."""
     size, values = shape[-1], np.zeros(shape, np.float32)
     false = [
-        _placed(chest, random.uniform(2.0, 5.0) * size / 64.0, size, random)
+        _random_blob(chest, random.uniform(2.0, 5.0) * size / 64.0, size, random)
         for _ in range(int(random.poisson(FALSE_ALARMS)))
     ]
     for k, blob in enumerate([*blobs, *false]):
@@ -187,11 +186,11 @@ def _bell(
     centre: Sequence[float], width: float, shape: tuple[int, ...], spacing: Sequence[float]
 ) -> F32:
     """Return a Gaussian of height 1; ``width`` is its deviation in mm."""
-    found = np.ones((), np.float32)
+    values = np.ones((), np.float32)
     for n, middle, step in zip(shape, reversed(centre), reversed(spacing)):
         away = (np.arange(n) + 0.5 - middle) * step / width
-        found = found[..., None] * np.exp(-0.5 * away**2).astype(np.float32)
-    return found
+        values = values[..., None] * np.exp(-0.5 * away**2).astype(np.float32)
+    return values
 
 
 def write_samples(folder: Path | str, samples: Iterable[Sample], write: Write | None = None) -> int:

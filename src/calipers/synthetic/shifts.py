@@ -89,8 +89,7 @@ class ShiftedCohort:
         return np.asarray(self.columns["split"] == name)
 
     def expected_auroc(self, monitor: str, paradigm: str, images: Flags | None = None) -> float:
-        """Return what AUROC a monitor has for ``"ood"`` or ``"oms"`` labels, given the planted
-        labels.
+        """Return the expected AUROC of a monitor for ``"ood"`` or ``"oms"`` labels.
 
         Notes
         -----
@@ -100,20 +99,24 @@ class ShiftedCohort:
         the images on which the detector fails; the makers of cohorts say for which tau these are
         the images with s < tau. NaN without positives or negatives.
         """
-        chosen = np.ones(self.cohort.n_images, np.bool_) if images is None else images
-        seen = {"shift-detector": ("ood", SEES_SHIFT), "failure-predictor": ("fails", SEES_FAILURE)}
+        selection = np.ones(self.cohort.n_images, np.bool_) if images is None else images
+        groups = {
+            "shift-detector": ("ood", SEES_SHIFT),
+            "failure-predictor": ("fails", SEES_FAILURE),
+        }
         labels = {"ood": "ood", "oms": "fails"}
         if monitor not in MONITORS or paradigm not in labels:
             raise UsageError(
-                f"monitors: {', '.join(MONITORS)}; paradigms: ood, oms; got {monitor!r}, {paradigm!r}"
+                f"monitors: {', '.join(MONITORS)}; paradigms: ood, oms; "
+                f"got {monitor!r}, {paradigm!r}"
             )
-        positive = np.asarray(self.columns[labels[paradigm]], np.bool_)[chosen]
+        positive = np.asarray(self.columns[labels[paradigm]], np.bool_)[selection]
         if positive.all() or not positive.any():
             return float("nan")
         if monitor == "random":
             return 0.5
-        column, apart = seen[monitor]
-        upper = np.asarray(self.columns[column], np.bool_)[chosen]
+        column, apart = groups[monitor]
+        upper = np.asarray(self.columns[column], np.bool_)[selection]
         share = float(upper[positive].mean() - upper[~positive].mean())
         return 0.5 + share * 0.5 * erf(apart / 2.0)  # Phi(d / sqrt 2) - 1/2
 
@@ -146,6 +149,7 @@ class DrawnPictures(Sequence[U8]):
 def dealt(shifts: Sequence[Shift], n: int, random: Generator) -> list[Shift]:
     """Return the shift of every image: shares as exact as n admits, in random order."""
     share = np.array([shift.share for shift in shifts])
+    # Rounding the running sum keeps the total at n, which rounding each share would not.
     bounds = np.round(np.cumsum(share) / share.sum() * n).astype(np.int64)
     which = np.searchsorted(bounds, np.arange(n), side="right")
     return [shifts[k] for k in random.permutation(which).tolist()]
@@ -171,9 +175,7 @@ def simulated_alarms(ood: Flags, fails: Flags, random: Generator) -> dict[str, F
 
 
 def shifted(picture: F64, shift: str, random: Generator) -> F64:
-    """Return a (height, width, 3) picture of 0 to 1 under a shift; names without an effect leave it
-    as it is.
-    """
+    """Return a (height, width, 3) picture of 0 to 1 under a shift, as it is for other names."""
     if shift == "fog":
         return np.asarray(0.25 * picture + 0.75 * np.array([0.78, 0.80, 0.82]))
     if shift == "blur":

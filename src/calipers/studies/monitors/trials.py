@@ -242,6 +242,6 @@ def parted(
     unit by unit.
     """
     units = units_of(cohort.images.groups, cohort.n_images, cluster)
-    chance = random.random((2, units.number))[:, units.whole]
+    chance = random.random((2, units.number))[:, units.outer_code]
     fit = chance[0] < 0.3 if ood is None else (chance[0] < 0.3) & ~ood
     return fit, ~fit & (chance[1] < 0.25)
