@@ -146,23 +146,32 @@ def _finish(found: Multiverse, narrator: Narrator, given: dict[str, Any]) -> Non
 def _print(found: Multiverse) -> None:
     """Print sentences, then the shares at every value of every choice, then the counts."""
     from calipers.cli.tables import Line, grid, stdout_console
-    from calipers.sensitivity.wording import described, said, share, spoken
+    from calipers.sensitivity.wording import (
+        choice_name,
+        choice_text,
+        configuration_text,
+        percent_text,
+    )
 
     for sentence in found.sentences():
         click.echo(one_line(sentence))
     console = stdout_console()
     lines = [
-        Line(said(choice, level), [share(wins[model]) for model in found.models], (n,))
+        Line(
+            choice_text(choice, level), [percent_text(wins[model]) for model in found.models], (n,)
+        )
         for choice, level, n, wins in found.levels
         if choice not in found.silent
     ]
-    whole = Line("all", [share(found.wins[model]) for model in found.models], (len(found.each),))
+    whole = Line(
+        "all", [percent_text(found.wins[model]) for model in found.models], (len(found.each),)
+    )
     console.print(
         grid(console, "share won with", found.models, lines, ("configurations",), [whole])
     )
     if found.silent:
-        click.echo(f"Choices that change no share: {', '.join(map(spoken, found.silent))}.")
-    click.echo(f"Base: {described(found.each[found.base])}.")
+        click.echo(f"Choices that change no share: {', '.join(map(choice_name, found.silent))}.")
+    click.echo(f"Base: {configuration_text(found.each[found.base])}.")
     left = (
         f" {found.n_undefined} more were left out, because a model has no value."
         if found.n_undefined

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from calipers.cli.messages import one_line
 from calipers.cli.tables import Line, grid, stdout_console
-from calipers.plots.sweep_words import at, short
+from calipers.plots.sweep_words import point_text, short
 from calipers.plots.sweeps import sweep_figures
 from calipers.results.digits import shown
 from calipers.sensitivity.swept import Sweep, SweepAxis
@@ -29,7 +29,7 @@ def print_sweep(sweep: Sweep) -> None:
             _one(
                 sweep,
                 console,
-                f"{sweep.said(metric)} at {short(sweep.axes[0])}",
+                f"{sweep.metric_label(metric)} at {short(sweep.axes[0])}",
                 [(m, metric) for m in sweep.models],
             )
     else:
@@ -57,7 +57,7 @@ def print_sweep(sweep: Sweep) -> None:
 def _one(sweep: Sweep, console: Console, first: str, series: Sequence[tuple[str, str]]) -> None:
     """Print a line per value and a column per series: models, or metrics of one."""
     by_model = len(sweep.models) > 1
-    names = [model if by_model else sweep.said(metric) for model, metric in series]
+    names = [model if by_model else sweep.metric_label(metric) for model, metric in series]
     tables = [sweep.line(metric, model) for model, metric in series]
     axis = sweep.axes[0]
     cell = _spread if sweep.of_oracle else _interval
@@ -75,7 +75,7 @@ def _two(sweep: Sweep, console: Console) -> None:
     """
     rows, columns = sweep.axes
     cell = _spread if sweep.of_oracle else _interval
-    head = [at(columns, k) for k in range(len(columns.values))]
+    head = [point_text(columns, k) for k in range(len(columns.values))]
     for model in sweep.models:
         for metric in sweep.metrics:
             value, low, high = sweep.line(metric, model)
@@ -91,7 +91,7 @@ def _two(sweep: Sweep, console: Console) -> None:
             console.print(
                 grid(
                     console,
-                    f"{sweep.said(metric)}{of} at {short(rows)}",
+                    f"{sweep.metric_label(metric)}{of} at {short(rows)}",
                     head,
                     lines,
                     series=short(columns),

@@ -19,7 +19,7 @@ from calipers.metrics.contract import Metric
 from calipers.metrics.curve_points import FrocCurve, PrecisionCurve
 from calipers.metrics.froc import RATES
 from calipers.plots.figures import Axis, Curves, Line
-from calipers.plots.words import at_level, hit_rule, named, percent
+from calipers.plots.words import at_level, hit_rule, percent, short_name
 from calipers.results import Estimate
 from calipers.saving import shown_matches
 from calipers.statistics.estimates import Case, estimates
@@ -33,7 +33,7 @@ BAND_REPLICATES = 400  # the standard error behind a band is then known to 4 %
 
 
 @dataclass(frozen=True, slots=True)
-class Points:
+class CurvePoints:
     """A curve of every model: estimates along x."""
 
     x: F64
@@ -48,7 +48,7 @@ class Points:
         return Line(model, self.x, y, low, high, slot=slot, **given)
 
 
-def points(evaluation: Evaluation, x: Sequence[float], cases: Mapping[str, Case]) -> Points:
+def points(evaluation: Evaluation, x: Sequence[float], cases: Mapping[str, Case]) -> CurvePoints:
     """Return the estimates of every model's metric, whose names lie along x."""
     certainty = certainty_of(evaluation.protocol, ci=evaluation.ci)
     certainty = replace(
@@ -57,7 +57,7 @@ def points(evaluation: Evaluation, x: Sequence[float], cases: Mapping[str, Case]
     found = estimates(
         list(cases.values()), units_for(evaluation.cohort, evaluation.protocol), certainty
     )
-    return Points(np.array(x), {model: table[0] for model, table in zip(cases, found)})
+    return CurvePoints(np.array(x), {model: table[0] for model, table in zip(cases, found)})
 
 
 def _of_shown(
@@ -107,7 +107,7 @@ def precision_recall(evaluation: Evaluation, *, models: Sequence[str] | None = N
     lines = tuple(found.line(model, slot_of(evaluation, model)) for model in chosen)
     halves = {model: reach(RECALLS, found.of_model[model]) for model in chosen}
     return Curves(
-        reached(halves),
+        precision_finding(halves),
         Axis("recall", 0.0, 1.0),
         Axis("precision, mean over classes" if _of_classes(evaluation) else "precision", 0.0, 1.0),
         lines,
@@ -135,7 +135,7 @@ def finding(shares: dict[str, float], where: str, of: str) -> str:
     )
     if not known:
         return "There is nothing to find: no references"
-    said = [f"{named(model)} finds {percent(share)}" for share, model in known[:3]]
+    said = [f"{short_name(model)} finds {percent(share)}" for share, model in known[:3]]
     more = f", {len(known) - 3} more models less" if len(known) > 3 else ""
     return f"{where}, {', '.join(said)} {of}{more}"
 
@@ -146,7 +146,7 @@ def reach(recalls: Sequence[float], found: list[Estimate]) -> float:
     return max(good) if good else (np.nan if all(e.value != e.value for e in found) else 0.0)
 
 
-def reached(halves: dict[str, float]) -> str:
+def precision_finding(halves: dict[str, float]) -> str:
     """Return who keeps a precision of one half up to which recall."""
     known = sorted(
         ((recall, model) for model, recall in halves.items() if recall == recall), reverse=True
@@ -156,9 +156,7 @@ def reached(halves: dict[str, float]) -> str:
     recall, model = known[0]
     if recall == 0.0:
         return "No model keeps a precision of one half at any recall above 0"
-    return (
-        f"{named(model)} keeps a precision of one half or more up to a recall of {percent(recall)}"
-    )
+    return f"{short_name(model)} keeps a precision of one half or more up to a recall of {percent(recall)}"
 
 
 def _of_classes(evaluation: Evaluation) -> bool:

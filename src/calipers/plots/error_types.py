@@ -15,7 +15,7 @@ from calipers.metrics.errors import ErrorTypes
 from calipers.metrics.errors_gains import COUNTS, GAINS
 from calipers.plots.curves import slot_of
 from calipers.plots.figures import Axis, Bars
-from calipers.plots.words import at_level, named
+from calipers.plots.words import at_level, short_name
 from calipers.results import Estimate
 
 KIND = "error-types"
@@ -137,7 +137,7 @@ def _costliest(evaluation: Evaluation, models: Sequence[str], shown: dict[str, s
         found = _largest(evaluation, model, shown)
         if found is not None:
             said.append(
-                f"{named(model)} loses most by {SENTENCES[found[0]]} ({found[1].value:.2f} AP)"
+                f"{short_name(model)} loses most by {SENTENCES[found[0]]} ({found[1].value:.2f} AP)"
             )
     return "; ".join(said) or "No kind of mistake costs any average precision"
 
@@ -148,6 +148,6 @@ def _most_frequent(evaluation: Evaluation, models: Sequence[str], shown: dict[st
         found = _largest(evaluation, model, shown)
         if found is not None:
             said.append(
-                f"{named(model)} makes most of its mistakes by {SENTENCES[found[0]]} ({found[1].value:.0f})"
+                f"{short_name(model)} makes most of its mistakes by {SENTENCES[found[0]]} ({found[1].value:.0f})"
             )
     return "; ".join(said) or "There are no mistakes"

@@ -21,7 +21,7 @@ from calipers.metrics.curve_points import plan_of
 from calipers.metrics.ranking import AveragePrecision
 from calipers.plots.curves import points, slot_of
 from calipers.plots.figures import Axis, Bars, Curves, Histogram, Line
-from calipers.plots.words import at_level, named, percent
+from calipers.plots.words import at_level, percent, short_name
 from calipers.saving import shown_matches
 
 F64 = NDArray[np.float64]
@@ -102,7 +102,7 @@ def overlaps(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> 
         model: float(np.median(values)) for model, values in zip(chosen, found) if len(values)
     }
     said = ", ".join(
-        f"{value:.2f} for {named(model)}" for model, value in list(medians.items())[:3]
+        f"{value:.2f} for {short_name(model)}" for model, value in list(medians.items())[:3]
     )
     return Histogram(
         f"The median {view.criterion} of a hit is {said}" if said else "There are no hits",
@@ -116,7 +116,7 @@ def overlaps(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> 
         cut=view.threshold,
         slots=tuple(slot_of(evaluation, model) for model in chosen),
         note="n = "
-        + ", ".join(f"{len(values)} ({named(model)})" for model, values in zip(chosen, found))
+        + ", ".join(f"{len(values)} ({short_name(model)})" for model, values in zip(chosen, found))
         + " hits.",
     )
 
@@ -176,7 +176,7 @@ def _most_frequent(models: Sequence[str], heights: F64) -> str:
         total = found + missed
         if total:
             said.append(
-                f"{named(model)} finds {found} of {total} and is wrong {false + double} times"
+                f"{short_name(model)} finds {found} of {total} and is wrong {false + double} times"
             )
     return "; ".join(said) or "There are no references to find"
 
@@ -184,11 +184,11 @@ def _most_frequent(models: Sequence[str], heights: F64) -> str:
 def _overlap_in_words(model: str, hits: F64, wrong: F64) -> str:
     """Return how often a hit scores above a false alarm: the area under that ROC curve, in words."""
     if not len(hits) or not len(wrong):
-        return f"{named(model)}: {'no wrong predictions' if len(hits) else 'no hits'}"
+        return f"{short_name(model)}: {'no wrong predictions' if len(hits) else 'no hits'}"
     positive = np.repeat([True, False], [len(hits), len(wrong)])
     ranks = roc.ranked(np.concatenate([hits, wrong]), positive)
     share = roc.area(roc.points(ranks, np.ones((1, len(positive)), np.int64)))[0]
-    return f"{named(model)}: a hit scores higher than a wrong prediction in {percent(float(share))} of all pairs"
+    return f"{short_name(model)}: a hit scores higher than a wrong prediction in {percent(float(share))} of all pairs"
 
 
 def _orders_in_words(levels: Sequence[float], lines: Sequence[Line]) -> str:
@@ -207,7 +207,7 @@ def _orders_in_words(levels: Sequence[float], lines: Sequence[Line]) -> str:
     always = np.flatnonzero(ahead.all(axis=1))
     if len(always):
         alone = int(ahead.sum(axis=0).max()) == 1
-        names = " and ".join(named(lines[k].name) for k in always[:2])
+        names = " and ".join(short_name(lines[k].name) for k in always[:2])
         if len(always) == 1:
             return f"{names} has the highest AP at every threshold{'' if alone else ', at some with others'}"
         return f"{names}{'' if len(always) == 2 else ' and others'} share the highest AP at every threshold"
@@ -226,8 +226,8 @@ def _changes(levels: Sequence[float], names: Sequence[str], ahead: NDArray[np.bo
             leader = int(np.argmax(ahead[:, k]))
             turns.append((leader, level))
     said = [
-        f"{named(names[first])} first",
-        *(f"{named(names[m])} from {level:g} on" for m, level in turns[:2]),
+        f"{short_name(names[first])} first",
+        *(f"{short_name(names[m])} from {level:g} on" for m, level in turns[:2]),
     ]
     more = (
         ""

@@ -14,7 +14,7 @@ from calipers.evaluation import Evaluation
 from calipers.findings import lower_is_better
 from calipers.plots.curves import slot_of
 from calipers.plots.figures import Axis, Blob, Forest, ForestRow, HeatMap, Mark
-from calipers.plots.words import at_level, named, why
+from calipers.plots.words import at_level, short_name, why
 from calipers.results import Estimate
 from calipers.results.comparison import Comparison
 from calipers.results.difference import Difference
@@ -71,7 +71,7 @@ def _most_first_places(evaluation: Evaluation, rows: Sequence[ForestRow]) -> str
     most = max(firsts.values())
     if not most:
         return "No headline metric has a value"
-    who = [named(model) for model, n in firsts.items() if n == most]
+    who = [short_name(model) for model, n in firsts.items() if n == most]
     return f"{_listed(who)} {'has' if len(who) == 1 else 'each have'} the best value in {most} of {len(rows)} metrics"
 
 
@@ -212,7 +212,7 @@ def _difference_rows(
         ] = d
     units, most = str(comparison.n_units), len(comparison.rows) if most is None else most
     if len(pairs) <= MOST_SERIES:
-        names = tuple(f"{named(a)} − {named(b)}" for a, b in pairs)
+        names = tuple(f"{short_name(a)} − {short_name(b)}" for a, b in pairs)
         shown = list(table.items())[: max(1, most // len(pairs))]
         return names, tuple(
             ForestRow(w, units, tuple(_mark(row[p].estimate) for p in pairs)) for w, row in shown
@@ -222,13 +222,13 @@ def _difference_rows(
     alone = len(leader) == 1
     rows = [
         ForestRow(
-            f"{w}: {named(b)}" if alone else f"{w}: {named(a)} − {named(b)}",
+            f"{w}: {short_name(b)}" if alone else f"{w}: {short_name(a)} − {short_name(b)}",
             units,
             (_mark(d.estimate),),
         )
         for w, (a, b), d in every
     ]
-    return (f"{named(leader.pop())} − other" if alone else "difference",), tuple(rows)
+    return (f"{short_name(leader.pop())} − other" if alone else "difference",), tuple(rows)
 
 
 def blob(ranking: Ranking, models: Sequence[str] = ()) -> Blob:
@@ -348,7 +348,7 @@ def _weakest(
         if len(set(known.values())) > 1:
             value = (max if lower else min)(known.values())
             at.setdefault(_places([name for name in known if known[name] == value]), []).append(
-                f"{named(model)} ({value:.2f})"
+                f"{short_name(model)} ({value:.2f})"
             )
     if not at:
         several = any(
@@ -363,7 +363,11 @@ def _weakest(
 
 def _places(names: Sequence[str]) -> str:
     """Return the places that share the worst value: the first, and how many more."""
-    return named(names[0]) if len(names) == 1 else f"{named(names[0])} and {len(names) - 1} more"
+    return (
+        short_name(names[0])
+        if len(names) == 1
+        else f"{short_name(names[0])} and {len(names) - 1} more"
+    )
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -389,5 +393,5 @@ def _why_in_words(evaluation: Evaluation, models: Sequence[str]) -> str:
         known = {word: value for word, value in values.items() if value == value}
         if len(known) > 1:
             worst = min(known, key=known.__getitem__)
-            said.append(f"{named(model)} loses most by {worst} ({known[worst]:.2f})")
+            said.append(f"{short_name(model)} loses most by {worst} ({known[worst]:.2f})")
     return "; ".join(said) or "RoDeO and its parts"

@@ -15,8 +15,8 @@ from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation
 from calipers.plots.figures import Axis, Curves, Figure, Forest, ForestRow, Line, Mark
 from calipers.plots.monitors_alarms import IMAGES, outcomes, scores
-from calipers.plots.monitors_orders import all_named, leading, ranking, thinned
-from calipers.plots.words import named, percent, why
+from calipers.plots.monitors_orders import join_names, leading, ranking, spaced_indices
+from calipers.plots.words import percent, short_name, why
 from calipers.results import Estimate
 from calipers.statistics.weights import plural
 
@@ -54,7 +54,7 @@ def _of_both(found: MonitorEvaluation) -> str:
     first = found.get("AUROC", best, paradigms[0])
     if math.isnan(first.value):
         return f"Nothing can be said: {why(first)}"
-    told = f"{named(best)} puts {IMAGES[paradigms[0]][1]} first in {percent(first.value)} of pairs"
+    told = f"{short_name(best)} puts {IMAGES[paradigms[0]][1]} first in {percent(first.value)} of pairs"
     if len(paradigms) < 2 or math.isnan(found.get("AUROC", best, OOD).value):
         return told
     winners = {
@@ -62,7 +62,7 @@ def _of_both(found: MonitorEvaluation) -> str:
     }
     chance = max(found.get("AUROC", name, OOD).value for name in found.monitors) <= 0.5
     if len(found.monitors) > 1 and winners[OMS] != winners[OOD] and not chance:
-        return f"{all_named(winners[OMS])} finds failures best, {all_named(winners[OOD])} images out of distribution"
+        return f"{join_names(winners[OMS])} finds failures best, {join_names(winners[OOD])} images out of distribution"
     return (
         f"{told}, and images out of distribution in {percent(found.get('AUROC', best, OOD).value)}"
     )
@@ -83,12 +83,12 @@ def risk(found: MonitorEvaluation) -> Curves:
         Line("the best order there is", x, ideal, slot=PALE),
     ]
     for name, curve in curves.items():
-        at = thinned(len(curve.coverage), MOST_POINTS)
+        at = spaced_indices(len(curve.coverage), MOST_POINTS)
         lines.append(
             Line(name, curve.coverage[at], curve.risk[at], slot=found.monitors.index(name))
         )
     worst = max((float(line.y.max(initial=0.0)) for line in lines), default=1.0)
-    areas = [f"{named(name)} {_brief(found.get('AURC', name, paradigm))}" for name in names]
+    areas = [f"{short_name(name)} {_brief(found.get('AURC', name, paradigm))}" for name in names]
     note = f"Area under the curve (AURC, small is good): {', '.join(areas)}. {band(found)} {_left(found, names)}"
     return Curves(
         _risk_at_half(names[0], curves[names[0]], WANTED[paradigm]),
@@ -105,7 +105,7 @@ def _risk_at_half(name: str, curve: Any, wanted: str) -> str:
         return "No curve: the images are all of one kind"
     k = int(np.abs(curve.coverage - 0.5).argmin())
     return (
-        f"Of the {percent(float(curve.coverage[k]))} of images that {named(name)} trusts most, "
+        f"Of the {percent(float(curve.coverage[k]))} of images that {short_name(name)} trusts most, "
         f"{percent(float(curve.risk[k]))} are {wanted}; of all, {percent(curve.prevalence)}"
     )
 
@@ -116,17 +116,17 @@ def roc(found: MonitorEvaluation, paradigm: str) -> Curves:
     lines = []
     for name in names:
         curve = found.curves(name, paradigm)
-        at = thinned(len(curve.tpr), MOST_POINTS)
+        at = spaced_indices(len(curve.tpr), MOST_POINTS)
         lines.append(Line(name, curve.fpr[at], curve.tpr[at], slot=found.monitors.index(name)))
     areas = {name: found.get("AUROC", name, paradigm) for name in names}
     best = max(areas, key=lambda name: -1.0 if math.isnan(areas[name].value) else areas[name].value)
     n, (others, wanted) = areas[best].n_references, IMAGES[paradigm]
     note = f"AUROC: {', '.join(f'{named(name)} {_brief(e)}' for name, e in areas.items())}. {band(found)}"
-    title = f"{LABELS[paradigm]}: the order by {named(best)} finds {wanted} best (AUROC {areas[best].value:.3f})"
+    title = f"{LABELS[paradigm]}: the order by {short_name(best)} finds {wanted} best (AUROC {areas[best].value:.3f})"
     if math.isnan(areas[best].value):
         title = f"{LABELS[paradigm]}: no curve, {why(areas[best])}"
     elif len(names) == 1:
-        title = f"{LABELS[paradigm]}: AUROC of {named(best)} is {areas[best].value:.3f}"
+        title = f"{LABELS[paradigm]}: AUROC of {short_name(best)} is {areas[best].value:.3f}"
     return Curves(
         title,
         Axis(f"share of {found.n_images - n} {others} rejected", 0.0, 1.0),
@@ -159,14 +159,12 @@ def _sweep_title(found: MonitorEvaluation, names: Sequence[str]) -> str:
     if several and swept:
         wins = found.ranking("AUROC").wins
         best = max(wins, key=lambda name: wins[name])
-        return (
-            f"{named(best)} finds unsafe images best at {wins[best]} of {len(swept)} values of tau"
-        )
+        return f"{short_name(best)} finds unsafe images best at {wins[best]} of {len(swept)} values of tau"
     values = table.value[table.monitors.index(names[0])]
     if np.isnan(values).all():
         return "No tau parts safe from unsafe images"
     low, high = np.nanmin(values), np.nanmax(values)
-    return f"AUROC of {named(names[0])} runs from {low:.3f} to {high:.3f} over tau"
+    return f"AUROC of {short_name(names[0])} runs from {low:.3f} to {high:.3f} over tau"
 
 
 def prevalence(found: MonitorEvaluation) -> Curves:

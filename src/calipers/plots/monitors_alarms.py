@@ -13,7 +13,7 @@ from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation, headline
 from calipers.monitors.thresholds import in_words
 from calipers.plots.figures import Axis, Bars, Histogram
-from calipers.plots.words import named, percent
+from calipers.plots.words import percent, short_name
 
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -43,7 +43,7 @@ def outcomes(found: MonitorEvaluation, monitor: str) -> Bars:
     rejected = rejected_by(found, monitor)
     if rejected is None or not labels:
         return Bars(
-            f"{named(monitor)} has no threshold: nothing is accepted or rejected",
+            f"{short_name(monitor)} has no threshold: nothing is accepted or rejected",
             Axis("images", names=("none",)),
             Axis("number of images", 0.0, 1.0),
             FATES,
@@ -89,7 +89,7 @@ def _lost(
 ) -> str:
     n, passed = int(wanted.sum()), wanted & ~rejected
     words = "unsafe images" if OMS in found.paradigms else "images out of distribution"
-    told = f"{named(monitor)} lets {int(passed.sum())} of {n} {words} through"
+    told = f"{short_name(monitor)} lets {int(passed.sum())} of {n} {words} through"
     if ood is None or not passed.any():
         return told
     return f"{told}, {int((passed & ~ood).sum())} of them in distribution"
@@ -108,7 +108,7 @@ def scores(found: MonitorEvaluation, monitor: str) -> Histogram:
     cut = threshold.given if threshold is not None and threshold.known else math.nan
     if labels is None:
         series, kinds = ["all images"], [np.ones(len(own), np.bool_)]
-        title = f"Alarm scores of {named(monitor)}; without a tau no image is safe or unsafe"
+        title = f"Alarm scores of {short_name(monitor)}; without a tau no image is safe or unsafe"
     else:
         series, kinds = list(IMAGES[labels.paradigm]), [~labels.wanted, labels.wanted]
         title = _apart(found, monitor, labels.paradigm)
@@ -118,7 +118,7 @@ def scores(found: MonitorEvaluation, monitor: str) -> Histogram:
     line = "" if math.isnan(cut) else f" The line: {in_words(threshold, others_of(found))}."
     return Histogram(
         title,
-        Axis(f"alarm score of {named(monitor)} ({direction} = alarm)"),
+        Axis(f"alarm score of {short_name(monitor)} ({direction} = alarm)"),
         Axis("share of the images of a kind"),
         edges,
         tuple(series),
@@ -139,10 +139,8 @@ def others_of(found: MonitorEvaluation) -> str:
 def _apart(found: MonitorEvaluation, monitor: str, paradigm: str) -> str:
     area = found.get("AUROC", monitor, paradigm).value
     if math.isnan(area):
-        return f"Alarm scores of {named(monitor)}; the images are all of one kind"
-    return (
-        f"{named(monitor)}: {IMAGES[paradigm][1]} have the higher alarm in {percent(area)} of pairs"
-    )
+        return f"Alarm scores of {short_name(monitor)}; the images are all of one kind"
+    return f"{short_name(monitor)}: {IMAGES[paradigm][1]} have the higher alarm in {percent(area)} of pairs"
 
 
 def _edges(values: F64) -> F64:

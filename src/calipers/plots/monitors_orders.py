@@ -13,7 +13,7 @@ from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.pairs import LOWER_IS_BETTER
 from calipers.monitors.result import MonitorEvaluation
 from calipers.plots.figures import Axis, HeatMap
-from calipers.plots.words import named
+from calipers.plots.words import short_name
 
 I64 = NDArray[np.int64]
 
@@ -50,7 +50,7 @@ def ranking(found: MonitorEvaluation, metric: str = "AUROC") -> HeatMap:
     orders = found.ranking(metric).orders
     heads = [one for one in orders if one.tau is None]
     swept = [one for one in orders if one.tau is not None and one.defined]
-    swept = [swept[k] for k in thinned(len(swept), MOST_TAUS).tolist()]
+    swept = [swept[k] for k in spaced_indices(len(swept), MOST_TAUS).tolist()]
     shown = [*heads, *swept]
     names = leading(found, len(found.monitors))
     values = np.array([[one.values[name] for one in shown] for name in names], np.float64)
@@ -93,21 +93,21 @@ def _ranking_title(found: MonitorEvaluation, metric: str) -> str:
     oms, ood = table.order(OMS), table.order(OOD)
     if oms is not None and ood is not None and oms.winners and ood.winners:
         same = set(oms.winners) == set(ood.winners)
-        first = all_named(set(oms.winners))
+        first = join_names(set(oms.winners))
         return (
             f"OMS and OOD labels agree on the best monitor: {first}"
             if same
             else (
-                f"Whoever chooses by OOD labels takes {all_named(set(ood.winners))}; the failures are found by {first}"
+                f"Whoever chooses by OOD labels takes {join_names(set(ood.winners))}; the failures are found by {first}"
             )
         )
     if table.swept:
         wins = table.wins
         best = max(wins, key=lambda name: wins[name])
-        return f"{named(best)} is first at {wins[best]} of {len(table.swept)} values of tau"
+        return f"{short_name(best)} is first at {wins[best]} of {len(table.swept)} values of tau"
     one = oms or ood
     return (
-        f"{all_named(set(one.winners))} is first"
+        f"{join_names(set(one.winners))} is first"
         if one is not None and one.winners
         else "No order can be stated"
     )
@@ -122,12 +122,12 @@ def _kendall(found: MonitorEvaluation, metric: str) -> str:
     )
 
 
-def all_named(names: set[str]) -> str:
+def join_names(names: set[str]) -> str:
     """Return the names of monitors that share a place."""
-    return " and ".join(named(name) for name in sorted(names))
+    return " and ".join(short_name(name) for name in sorted(names))
 
 
-def thinned(n: int, most: int) -> I64:
+def spaced_indices(n: int, most: int) -> I64:
     """Return at most so many of n indices, the first and the last among them."""
     if n <= most:
         return np.arange(n)

@@ -22,10 +22,10 @@ from calipers.plots.figures import (
     Line,
     Mark,
 )
-from calipers.plots.words import named, percent
+from calipers.plots.words import percent, short_name
 from calipers.sensitivity import Multiverse
 from calipers.sensitivity.multiverse_result import NOTICED
-from calipers.sensitivity.wording import described, said, spoken
+from calipers.sensitivity.wording import choice_name, choice_text, configuration_text
 from calipers.statistics.weights import plural
 
 F64 = NDArray[np.float64]
@@ -43,7 +43,7 @@ def ranks(found: Multiverse) -> Blob:
     first = max(found.wins, key=lambda model: found.wins[model])
     low, high = np.quantile(found.ranks, SPAN, axis=0)
     return Blob(
-        f"{named(first)} wins most often, in {percent(found.wins[first])} of {len(found.each)} configurations",
+        f"{short_name(first)} wins most often, in {percent(found.wins[first])} of {len(found.each)} configurations",
         tuple(found.models[m] for m in order),
         _shares(found.values)[order],
         tuple(float(value) for value in np.median(found.ranks, axis=0)[order]),
@@ -75,20 +75,20 @@ def curve(found: Multiverse) -> Curves:
     order = np.argsort(apart, kind="stable")
     x = np.arange(1, len(order) + 1, dtype=np.float64)
     low, high = (None, None) if found.robustness is None else found.robustness.difference[order].T
-    name = f"{named(best)} − {named(second)}"
+    name = f"{short_name(best)} − {short_name(second)}"
     at = int(np.flatnonzero(order == found.base)[0])
     lines = (
         Line("no difference", x[[0, -1]], np.zeros(2), slot=1),
         Line(name, x, apart[order], low, high, slot=0, marks=(at,)),
     )
     return Curves(
-        f"{named(best)} is better than {named(second)} in {percent(float((apart > 0).mean()))} of "
+        f"{short_name(best)} is better than {short_name(second)} in {percent(float((apart > 0).mean()))} of "
         f"{len(order)} configurations",
         Axis("configurations, from lowest to highest difference", 1.0, max(2.0, float(len(order)))),
         Axis("difference of the metric"),
         lines,
         levels=tuple(np.quantile(x, np.linspace(0, 1, 11)).tolist()),
-        note=f"The marker is the base: {described(found.each[found.base])}. {_band(found)}".strip(),
+        note=f"The marker is the base: {configuration_text(found.each[found.base])}. {_band(found)}".strip(),
     )
 
 
@@ -103,20 +103,22 @@ def choices(found: Multiverse) -> Forest:
     """Return how much of the variance of the winner's rank every choice explains by itself."""
     parts = found.explained
     top = [name for name, part in parts.items() if part >= MATTERS][:2]
-    most = " and ".join(f"{spoken(name)} ({percent(parts[name])})" for name in top)
+    most = " and ".join(f"{choice_name(name)} ({percent(parts[name])})" for name in top)
     title = (
-        f"The rank of {named(found.winner)} hangs most on {most}"
+        f"The rank of {short_name(found.winner)} hangs most on {most}"
         if top
         else "No choice moves the order by itself"
     )
     levels = {name: len({str(one[name]) for one in found.each if name in one}) for name in parts}
     shown = [name for name in parts if levels[name] > 1]
-    rows = tuple(ForestRow(spoken(name), str(levels[name]), (Mark(parts[name]),)) for name in shown)
+    rows = tuple(
+        ForestRow(choice_name(name), str(levels[name]), (Mark(parts[name]),)) for name in shown
+    )
     note = (
         "Eta squared of the rank in one choice after the other, within the configurations in which it has an effect; "
         f"what is left comes of choices together. {_counts(found)}"
     )
-    axis = Axis(f"share of the variance of the rank of {named(found.winner)}", 0.0, 1.0)
+    axis = Axis(f"share of the variance of the rank of {short_name(found.winner)}", 0.0, 1.0)
     return Forest(title, axis, ("share of variance",), rows, n="values", note=note)
 
 
@@ -125,9 +127,9 @@ def levels(found: Multiverse) -> HeatMap:
     changes it.
     """
     entries = [entry for entry in found.levels if entry[0] not in found.silent]
-    names = tuple(said(choice, level) for choice, level, *_ in entries)
+    names = tuple(choice_text(choice, level) for choice, level, *_ in entries)
     shares = np.array([[wins[model] for model in found.models] for *_, wins in entries])
-    without = ", ".join(map(spoken, found.silent))
+    without = ", ".join(map(choice_name, found.silent))
     left = (
         f" Left out, because they change no share by {NOTICED:.0%}".replace("%", " %")
         if without
@@ -157,7 +159,7 @@ def _turn(found: Multiverse) -> str:
         return "No single choice changes who wins"
     _, choice, level, model, share = furthest
     here, all_in_all = percent(share), percent(found.wins[model])
-    return f"With {said(choice, level)}, {named(model)} wins {here} of the configurations; in all, {all_in_all}"
+    return f"With {choice_text(choice, level)}, {short_name(model)} wins {here} of the configurations; in all, {all_in_all}"
 
 
 def _counts(found: Multiverse) -> str:

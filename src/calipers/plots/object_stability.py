@@ -12,7 +12,7 @@ import numpy as np
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.plots.figures import Axis, Bars, Figure, Forest, ForestRow, HeatMap, Mark
-from calipers.plots.words import named, percent
+from calipers.plots.words import percent, short_name
 from calipers.results import Estimate
 from calipers.stability.objects_result import ObjectStability
 from calipers.statistics.weights import plural
@@ -85,7 +85,9 @@ def agreement(found: ObjectStability) -> Forest:
     for row in found.rows:
         if row.metric == "agreement" and (row.label is not None or row.group):
             name = row.label if row.label is not None else f"{(row.group or {})['size']} objects"
-            rows.append(ForestRow(named(name), str(row.estimate.n_images), _marks(row.estimate)))
+            rows.append(
+                ForestRow(short_name(name), str(row.estimate.n_images), _marks(row.estimate))
+            )
     value = found["agreement"]
     title = f"Two models agree on {percent(value.value)} of what they predict"
     return Forest(
@@ -105,8 +107,8 @@ def pairs(found: ObjectStability) -> HeatMap:
     title = "No two models predict anything on the same images"
     if len(known):
         a, b = min(known.tolist(), key=lambda pair: float(values[pair[0], pair[1]]))
-        title = f"{named(found.models[a], 20)} and {named(found.models[b], 20)} agree least: {percent(values[a, b])}"
-    names = tuple(named(name) for name in found.models)
+        title = f"{short_name(found.models[a], 20)} and {short_name(found.models[b], 20)} agree least: {percent(values[a, b])}"
+    names = tuple(short_name(name) for name in found.models)
     note = (
         f"Mean over images on which one of the two predicts something; {found.evidence.n_images} images in all. "
         "A model is not compared with itself."

@@ -26,8 +26,8 @@ from calipers.plots.figures import (
     Mark,
     Scatter,
 )
-from calipers.plots.stability_bags import bags, called, shown
-from calipers.plots.words import named, why
+from calipers.plots.stability_bags import bags, called, score_text
+from calipers.plots.words import short_name, why
 from calipers.results import Estimate
 from calipers.results.requirements import SHARE_OF_UNITS
 from calipers.stability.correlation import correlation
@@ -50,15 +50,15 @@ def pairs(found: StabilityResult, *, score: str = "APJ") -> HeatMap:
     if len(known):
         a, b = min(known.tolist(), key=lambda pair: float(values[pair[0], pair[1]]))
         least, most = float(values[a, b]), float(np.nanmax(values))
-        title = f"{named(found.models[a], 20)} and {named(found.models[b], 20)} agree least: {score} {shown(least)}"
+        title = f"{short_name(found.models[a], 20)} and {short_name(found.models[b], 20)} agree least: {score} {score_text(least)}"
         if len(known) > 1:
-            title += f"; the highest of {len(known)} pairs is {shown(most)}"
-    names = tuple(named(model) for model in found.models)
+            title += f"; the highest of {len(known)} pairs is {score_text(most)}"
+    names = tuple(short_name(model) for model in found.models)
     words = (
         ()
         if len(names) > FEW
         else tuple(
-            tuple("–" if r == c else shown(v) or "undefined" for c, v in enumerate(line))
+            tuple("–" if r == c else score_text(v) or "undefined" for c, v in enumerate(line))
             for r, line in enumerate(values)
         )
     )
@@ -89,17 +89,17 @@ def models(found: StabilityResult, *, score: str = "APJ") -> Forest:
         )
     ]
     for model, value in zip(found.models, left.without):
-        rows.append(ForestRow(f"without {named(model)}", str(n - 1), (Mark(value, reason=reason),)))
+        rows.append(
+            ForestRow(f"without {short_name(model)}", str(n - 1), (Mark(value, reason=reason),))
+        )
     title = f"Of other trainings nothing can be said from {n} models"
     if left.reason is None and left.most_different is not None:
         best = left.without[found.models.index(left.most_different)]
         moved = max(abs(value - left.value) for value in left.without)
-        title = (
-            f"Without {named(left.most_different)}, which differs most, {score} is {shown(best)} "
-        )
-        title += f"instead of {shown(left.value)}"
+        title = f"Without {short_name(left.most_different)}, which differs most, {score} is {score_text(best)} "
+        title += f"instead of {score_text(left.value)}"
         if moved < 0.005:
-            title = f"No single model moves {score}, which is {shown(left.value)}"
+            title = f"No single model moves {score}, which is {score_text(left.value)}"
     note = (
         f"Mean over {found.n_used} images, {_at(found, score)}. The interval of all models is a {100 * left.level:g} % "
         f"t interval over {n} models: it speaks for other trainings, on these images."
@@ -124,9 +124,9 @@ def sweep(found: StabilityResult, *, scores: tuple[str, ...] = SWEPT) -> Curves:
     title = f"{first.name} has no value at any threshold"
     if len(known):
         a, b = known[np.argmin(first.y[known])], known[np.argmax(first.y[known])]
-        title = f"{first.name} is {shown(first.y[b])} at threshold {first.x[b]:g}, {shown(first.y[a])} at {first.x[a]:g}"
+        title = f"{first.name} is {score_text(first.y[b])} at threshold {first.x[b]:g}, {score_text(first.y[a])} at {first.x[a]:g}"
         if first.y[b] - first.y[a] < 0.01:
-            title = f"{first.name} does not hang on the threshold: {shown(first.y[a])} to {shown(first.y[b])}"
+            title = f"{first.name} does not hang on the threshold: {score_text(first.y[a])} to {score_text(first.y[b])}"
     note = f"Means over {found.n_used} images. The marker is the chosen threshold. {_band(found['APJ'])}"
     return Curves(
         title, Axis("threshold", 0.0, 1.0), Axis("score"), tuple(lines), note=note.strip()
@@ -145,7 +145,7 @@ def scores(
     title = "No two scores have a correlation over images"
     if len(known):
         a, b = min(known.tolist(), key=lambda pair: abs(float(values[pair[0], pair[1]])))
-        title = f"{chosen[a]} and {chosen[b]} order images most differently: correlation {shown(values[a, b])}"
+        title = f"{chosen[a]} and {chosen[b]} order images most differently: correlation {score_text(values[a, b])}"
     counts = table.n[np.ix_(at, at)]
     n = f"{counts.min()} to {counts.max()}" if counts.min() < counts.max() else f"{counts.min()}"
     how = {"spearman": "Rank correlations", "pearson": "Correlations"}[method]
@@ -162,7 +162,7 @@ def images(found: StabilityResult, *, score: str = "APJ") -> Histogram:
     title = f"No image has a value of {score}"
     if len(known):
         low, middle, high = np.quantile(known, (0.1, 0.5, 0.9))
-        title = f"{score} is {shown(low)} to {shown(high)} on 8 of 10 images, with the median at {shown(middle)}"
+        title = f"{score} is {score_text(low)} to {score_text(high)} on 8 of 10 images, with the median at {score_text(middle)}"
     edges = np.round(np.linspace(1.0 - 0.1 * BINS, 1.0, BINS + 1), 10)
     counts = np.histogram(np.clip(known, edges[0], edges[-1]), edges)[0].astype(np.float64)[None]
     note = f"n = {len(known)} images, mean over pairs of models, {_at(found, score)}."
@@ -199,7 +199,7 @@ def dice(found: StabilityResult, *, score: str = "APJ", measure: str = "DICE") -
 def _words(score: str, measure: str, together: float) -> str:
     if together != together:
         return f"{score} and {measure} cannot be compared over images"
-    told = f"(rank correlation {shown(together)})"
+    told = f"(rank correlation {score_text(together)})"
     if together >= TOGETHER:
         return f"Images of high {score} have high {measure} {told}"
     if together <= -TOGETHER:
@@ -221,7 +221,7 @@ def auc(found: StabilityResult, *, score: str = "APJ") -> Scatter:
     x = np.divide(np.where(known, matrix, 0.0).sum(axis=1), known.sum(axis=1), where=known.any(axis=1),
                   out=np.full(len(matrix), np.nan))  # fmt: skip
     dots = Dots(
-        "", x, y, y_low=low, y_high=high, names=tuple(named(model) for model in found.models)
+        "", x, y, y_low=low, y_high=high, names=tuple(short_name(model) for model in found.models)
     )
     title = f"Bag AUC is {_span(y)} of models whose {score} with the others is {_span(x)}"
     if not np.isfinite(x).any():
@@ -258,7 +258,7 @@ def _span(values: Any) -> str:
     known = values[np.isfinite(values)]
     if not len(known):
         return "undefined"
-    low, high = shown(known.min()), shown(known.max())
+    low, high = score_text(known.min()), score_text(known.max())
     return low if low == high else f"{low} to {high}"
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from calipers.errors import UsageError, did_you_mean
 from calipers.plots.figures import Axis, Bars, Cells
 from calipers.plots.ticks import MINUS
-from calipers.plots.words import named, percent
+from calipers.plots.words import percent, short_name
 from calipers.stability.called import Called
 from calipers.stability.result import StabilityResult
 from calipers.stability.scores import called_values
@@ -26,7 +26,7 @@ SIDE = 64  # cells along a side, at most; larger maps are shown in blocks
 
 
 @dataclass(frozen=True)
-class Slice:
+class MapSlice:
     """The part of an image that is shown: how many models mark every cell, and what the reference
     does.
     """
@@ -43,7 +43,7 @@ class Slice:
         return math.ceil(longest / SIDE)
 
 
-def shown(value: float) -> str:
+def score_text(value: float) -> str:
     """Return a score with two digits; empty if it is undefined."""
     text = f"{value:.2f}" if value == value else ""
     return text.replace("-", "" if text == "-0.00" else MINUS)
@@ -57,7 +57,7 @@ def marked_by(bag: Bag, threshold: float) -> I64:
     return np.asarray(called.sum(axis=0), np.int64).reshape(bag.shape)
 
 
-def shown_slice(bag: Bag, threshold: float) -> Slice:
+def disputed_slice(bag: Bag, threshold: float) -> MapSlice:
     """Return the slice with the most cells that some but not all models mark; of equal ones the
     most marked one.
 
@@ -67,11 +67,11 @@ def shown_slice(bag: Bag, threshold: float) -> Slice:
     inside = None if bag.instances is None else bag.instances.reshape(bag.shape)
     if counts.ndim < 3:
         flat = None if inside is None else np.atleast_2d(inside)
-        return Slice(np.atleast_2d(counts), flat, None, 1)
+        return MapSlice(np.atleast_2d(counts), flat, None, 1)
     slices = counts.reshape(len(counts), -1)
     disputed = ((slices > 0) & (slices < len(bag.values))).sum(axis=1)
     index = int(np.lexsort((-slices.sum(axis=1), -disputed))[0])
-    return Slice(counts[index], None if inside is None else inside[index], index, len(counts))
+    return MapSlice(counts[index], None if inside is None else inside[index], index, len(counts))
 
 
 def blocks(values: I64, side: int) -> I64:
@@ -88,7 +88,7 @@ def bags(
     found: StabilityResult,
     *,
     bag: str | int | None = None,
-    picture: Callable[[Slice], tuple[str, float]] | None = None,
+    picture: Callable[[MapSlice], tuple[str, float]] | None = None,
 ) -> Cells:
     """Return how many models mark every cell of an image; the least stable one if none is named.
 
@@ -99,7 +99,7 @@ def bags(
         and the height of a cell over its width.
     """
     place = place_of(found, bag)
-    part = shown_slice(found.bag(place), found.threshold)
+    part = disputed_slice(found.bag(place), found.threshold)
     side, (below, aspect) = part.side, ("", 1.0) if picture is None else picture(part)
     counts, inside = part.counts, part.inside
     if side > 1:
@@ -112,7 +112,7 @@ def bags(
         )
     if side > 1:
         notes.append(f"Blocks of {side} × {side} cells, each shown by the highest of its numbers.")
-    title = f"{named(found.ids[place])}: {_said(found, place)}"
+    title = f"{short_name(found.ids[place])}: {_said(found, place)}"
     label = f"how many of {len(found.models)} models mark a place"
     return Cells(
         title, counts, len(found.models), label, inside, below, aspect, note=" ".join(notes)
@@ -121,7 +121,7 @@ def bags(
 
 def _said(found: StabilityResult, place: int) -> str:
     value = float(found.per_bag("APJ")[place])
-    told = f"APJ {shown(value) or 'undefined'}"
+    told = f"APJ {score_text(value) or 'undefined'}"
     counts = found.called().per_bag[place]
     marked, shared = int(counts[1:].sum()), int(counts[-1])
     if not marked:
@@ -141,7 +141,7 @@ def called(found: StabilityResult, *, bag: str | int | None = None) -> Bars:
     marked, n = int(counts[1:].sum()), int(counts.sum())
     heights = (counts[1:] / marked if marked else np.full(n_models, np.nan))[None]
     by_all = float(called_values(counts[None], "called-by-all")[0])
-    where = "" if bag is None else f"{named(found.ids[place_of(found, bag)])}: "
+    where = "" if bag is None else f"{short_name(found.ids[place_of(found, bag)])}: "
     title = f"{where}of the places that any model marks, all {n_models} mark {percent(by_all)}"
     if not marked:
         title = f"{where}no model marks anything"

@@ -9,7 +9,7 @@ import numpy as np
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.plots.figures import F64, Axis, Dots, Scatter
-from calipers.plots.words import named
+from calipers.plots.words import short_name
 from calipers.stability.comparison import COLUMNS, Cell, StabilityTable
 from calipers.stability.correlation import correlation
 
@@ -44,7 +44,15 @@ def _dots(name: str, points: list[tuple[str, Cell, Cell]], slot: int) -> Dots:
     x, y = (np.array([cell.mean for cell in cells]) for cells in (stable, right))
     across, up = (np.array([cell.sd for cell in cells]) for cells in (stable, right))
     return Dots(
-        named(name), x, y, x - across, x + across, y - up, y + up, tuple(map(named, names)), slot
+        short_name(name),
+        x,
+        y,
+        x - across,
+        x + across,
+        y - up,
+        y + up,
+        tuple(map(short_name, names)),
+        slot,
     )
 
 

@@ -9,7 +9,7 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.plots.words import named
+from calipers.plots.words import short_name
 from calipers.sensitivity.choices import is_corruption
 from calipers.sensitivity.swept import SweepAxis
 
@@ -27,12 +27,12 @@ def short(axis: SweepAxis) -> str:
     return SHORT.get(axis.name, axis.name.replace("_", " "))
 
 
-def the(axis: SweepAxis) -> str:
+def choice_subject(axis: SweepAxis) -> str:
     """Return the choice as the beginning of a sentence."""
     return short(axis).capitalize() if is_corruption(axis.name) else f"The {short(axis)}"
 
 
-def at(axis: SweepAxis, k: int) -> str:
+def point_text(axis: SweepAxis, k: int) -> str:
     """Return ``box-iou``, or ``threshold 0.5``."""
     value = axis.values[k]
     return value if isinstance(value, str) else f"{short(axis)} {value:g}"
@@ -58,18 +58,18 @@ def who_is_best(
             if len(always) == 1 and int(ahead.sum(axis=0).max()) == 1
             else ", at some with others"
         )
-        return f"{named(models[int(always[0])])} has the best {metric} {every}{shared}"
+        return f"{short_name(models[int(always[0])])} has the best {metric} {every}{shared}"
     leaders = [models[int(k)] for k in np.argmax(ahead, axis=0)]
     if not axis.numeric:
         said = [
-            f"{named(model)} with {_listed([axis.values[k] for k in places])}"
+            f"{short_name(model)} with {_listed([axis.values[k] for k in places])}"
             for model, places in _by(leaders)
         ]
         return f"The best model depends on the {short(axis)}: {'; '.join(said)}"
     x = [axis.values[k] for k in order]
     turns = _turns(leaders, ahead, models)
-    said = [f"{named(turns[0][0])} first"]
-    said += [f"{named(model)} from {x[k]:g} on" for model, k in turns[1 : 1 + MOST_TURNS]]
+    said = [f"{short_name(turns[0][0])} first"]
+    said += [f"{short_name(model)} from {x[k]:g} on" for model, k in turns[1 : 1 + MOST_TURNS]]
     more = ", then it changes again" if len(turns) > 1 + MOST_TURNS else ""
     return f"The best model depends on the {short(axis)}: {', '.join(said)}{more}"
 
@@ -99,8 +99,8 @@ def sensitivity(axis: SweepAxis, metrics: Sequence[str], values: F64) -> str:
     most = max(moves, key=lambda k: moves[k])
     still = [metrics[k] for k in known if moves[k] < STILL]
     if moves[most] < STILL:
-        return f"{the(axis)} hardly moves any metric: by {moves[most]:.2f} at most"
-    said = f"{the(axis)} moves {metrics[most]} most, which {_ends(axis, values[most])}"
+        return f"{choice_subject(axis)} hardly moves any metric: by {moves[most]:.2f} at most"
+    said = f"{choice_subject(axis)} moves {metrics[most]} most, which {_ends(axis, values[most])}"
     return (
         f"{said}; {_listed(still)} hardly move{'s' if len(still) == 1 else ''}" if still else said
     )
@@ -112,7 +112,7 @@ def _course(axis: SweepAxis, metric: str, values: F64) -> str:
     if high - low < STILL:
         return f"{metric} hardly moves with the {short(axis)}: {low:.2f} to {high:.2f}"
     if not axis.numeric:
-        where = [at(axis, int(pick(values))) for pick in (np.nanargmin, np.nanargmax)]
+        where = [point_text(axis, int(pick(values))) for pick in (np.nanargmin, np.nanargmax)]
         return f"{metric} ranges from {low:.2f} ({where[0]}) to {high:.2f} ({where[1]})"
     x = [axis.values[k] for k in _order(axis)]
     return f"{metric} {_ends(axis, values)} over a {short(axis)} of {x[0]:g} to {x[-1]:g}"
@@ -142,7 +142,7 @@ def ranges(axes: Sequence[SweepAxis], metric: str, values: F64) -> str:
     ends = []
     for pick in (np.nanargmin, np.nanargmax):
         place = np.unravel_index(int(pick(values)), values.shape)
-        where = ", ".join(at(axis, int(k)) for axis, k in zip(axes, place))
+        where = ", ".join(point_text(axis, int(k)) for axis, k in zip(axes, place))
         ends.append(f"{values[place]:.2f} ({where})")
     if np.nanmax(values) - np.nanmin(values) < STILL:
         return f"{metric} hardly moves: {np.nanmin(values):.2f} to {np.nanmax(values):.2f}"
@@ -157,10 +157,10 @@ def spread_of_words(number: SweepAxis, word: SweepAxis, metric: str, values: F64
     spread = np.where(known, np.ptp(np.nan_to_num(values), axis=0), -1.0)
     k = int(np.argmax(spread))
     if spread[k] < STILL:
-        return f"{the(word)} hardly moves {metric}: by {spread[k]:.2f} at most"
+        return f"{choice_subject(word)} hardly moves {metric}: by {spread[k]:.2f} at most"
     low, high = (int(pick(values[:, k])) for pick in (np.argmin, np.argmax))
-    ends = f"{values[low, k]:.2f} with {at(word, low)}, {values[high, k]:.2f} with {at(word, high)}"
-    return f"{the(word)} moves {metric} by up to {spread[k]:.2f}: at {at(number, k)}, {ends}"
+    ends = f"{values[low, k]:.2f} with {point_text(word, low)}, {values[high, k]:.2f} with {point_text(word, high)}"
+    return f"{choice_subject(word)} moves {metric} by up to {spread[k]:.2f}: at {point_text(number, k)}, {ends}"
 
 
 def _order(axis: SweepAxis) -> list[int]:

@@ -23,7 +23,7 @@ from calipers.plots.figures import (
     Mark,
 )
 from calipers.plots.sweep_words import ranges, sensitivity, spread_of_words, who_is_best
-from calipers.plots.words import named
+from calipers.plots.words import short_name
 from calipers.sensitivity.swept import Sweep, SweepAxis
 
 F64 = NDArray[np.float64]
@@ -103,14 +103,16 @@ def _of_models(sweep: Sweep, metric: str) -> Figure:
     """Return one metric of all models over one choice."""
     axis, tables = sweep.axes[0], [sweep.line(metric, model) for model in sweep.models]
     values = np.array([table[0] for table in tables])
-    title = who_is_best(axis, sweep.said(metric), sweep.models, values, lower=metric in sweep.lower)
+    title = who_is_best(
+        axis, sweep.metric_label(metric), sweep.models, values, lower=metric in sweep.lower
+    )
     return _over(sweep, axis, title, sweep.models, tables, _scale(sweep, (metric,)))
 
 
 def _of_metrics(sweep: Sweep, metrics: tuple[str, ...], model: str) -> Figure:
     """Return metrics of one model over one choice."""
     axis, tables = sweep.axes[0], [sweep.line(metric, model) for metric in metrics]
-    names = tuple(sweep.said(metric) for metric in metrics)
+    names = tuple(sweep.metric_label(metric) for metric in metrics)
     title = sensitivity(axis, names, np.array([table[0] for table in tables]))
     if len(sweep.models) > 1:
         title = _of(model, title)
@@ -121,7 +123,7 @@ def _of_two(sweep: Sweep, metric: str, model: str) -> Figure:
     """Return one metric of one model over two choices."""
     first, second = sweep.axes
     tables = sweep.line(metric, model)
-    told, scale = sweep.said(metric), _scale(sweep, (metric,))
+    told, scale = sweep.metric_label(metric), _scale(sweep, (metric,))
     title = ranges(sweep.axes, told, tables[0])
     title = _of(model, title) if len(sweep.models) > 1 else title
     if _joined(first) and _joined(second):
@@ -180,7 +182,7 @@ def _over(
 
 def _of(model: str, title: str) -> str:
     """Return a title that says whose it is."""
-    return f"{named(model)}: {'t' + title[1:] if title.startswith('The') else title}"
+    return f"{short_name(model)}: {'t' + title[1:] if title.startswith('The') else title}"
 
 
 def _joined(axis: SweepAxis) -> bool:
@@ -199,7 +201,7 @@ def _mark(table: tuple[F64, ...], k: int) -> Mark:
 
 def _scale(sweep: Sweep, metrics: Sequence[str]) -> Axis:
     """Return the axis of values: from 0 to 1 if that is where they lie by their nature."""
-    label = sweep.said(metrics[0]) if len(metrics) == 1 else "value"
+    label = sweep.metric_label(metrics[0]) if len(metrics) == 1 else "value"
     label += " (lower is better)" if any(metric in sweep.lower for metric in metrics) else ""
     return (
         Axis(label, 0.0, 1.0) if all(metric in sweep.bounded for metric in metrics) else Axis(label)

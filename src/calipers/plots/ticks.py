@@ -37,7 +37,7 @@ def ticks(low: float, high: float, log: bool = False, most: int = 6) -> tuple[fl
     return _linear(low, high, max(most, 2))
 
 
-def said(value: float) -> str:
+def tick_text(value: float) -> str:
     """Return the text of a number on an axis.
 
     Examples

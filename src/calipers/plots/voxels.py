@@ -18,9 +18,9 @@ from calipers.evaluation import Evaluation
 from calipers.metrics.measures import Measure
 from calipers.metrics.voxel_points import SensitivityCurve, VoxelCurve, VoxelPrecisionCurve
 from calipers.metrics.voxels import MapMetric
-from calipers.plots.curves import Points, finding, points, reach, reached, slot_of
+from calipers.plots.curves import CurvePoints, finding, points, precision_finding, reach, slot_of
 from calipers.plots.figures import Axis, Curves, Dots, Forest, ForestRow, Mark, Scatter
-from calipers.plots.words import at_level, named, why
+from calipers.plots.words import at_level, short_name, why
 from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import bootstrap, plural
 from calipers.tables import Cohort
@@ -71,7 +71,7 @@ def voxel_precision(evaluation: Evaluation, *, models: Sequence[str] | None = No
     """
     chosen, found = _points(evaluation, models, VoxelPrecisionCurve(RECALLS))
     return Curves(
-        reached({model: reach(RECALLS, found.of_model[model]) for model in chosen}),
+        precision_finding({model: reach(RECALLS, found.of_model[model]) for model in chosen}),
         Axis("recall of reference voxels", 0.0, 1.0),
         Axis("precision of called voxels", 0.0, 1.0),
         tuple(found.line(model, slot_of(evaluation, model)) for model in chosen),
@@ -82,7 +82,7 @@ def voxel_precision(evaluation: Evaluation, *, models: Sequence[str] | None = No
 
 def _points(
     evaluation: Evaluation, models: Sequence[str] | None, curve: VoxelCurve
-) -> tuple[tuple[str, ...], Points]:
+) -> tuple[tuple[str, ...], CurvePoints]:
     _check_maps(evaluation)
     given = evaluation.models if models is None else tuple(models)
     chosen = tuple(
@@ -97,7 +97,7 @@ def _check_maps(evaluation: Evaluation) -> None:
         raise UsageError("this figure needs maps: use evaluate_maps or calipers maps")
 
 
-def _note(evaluation: Evaluation, found: Points) -> str:
+def _note(evaluation: Evaluation, found: CurvePoints) -> str:
     every = [estimate for line in found.of_model.values() for estimate in line]
     wide = any(e.value in (0.0, 1.0) and e.high - e.low > 0 for e in every)
     unit = plural(evaluation.statistics["unit"])
@@ -167,7 +167,7 @@ def soft_sizes(evaluation: Evaluation, *, models: Sequence[str] | None = None) -
         )
     chosen = evaluation.models if models is None else tuple(models)
     ids, image = evaluation.cohort.images.ids, evaluation.cohort.references.image
-    names = tuple(named(ids[k]) for k in image.tolist())
+    names = tuple(short_name(ids[k]) for k in image.tolist())
     dots = tuple(
         Dots(m, found.size, found.of_model[m], names=names, slot=slot_of(evaluation, m), quiet=True)
         for m in chosen
@@ -198,7 +198,9 @@ def _sizes_in_words(evaluation: Evaluation, found: Softness, models: Sequence[st
     for model in models[:3]:
         values = found.of_model[model]
         sign = _sign(evaluation, values, small)
-        halves = f"{named(model)} {values[small].mean():.2g} against {values[~small].mean():.2g}"
+        halves = (
+            f"{short_name(model)} {values[small].mean():.2g} against {values[~small].mean():.2g}"
+        )
         told.setdefault(sign, []).append(halves)
     words = {
         "worse": f"Small {what} are localised worse (mean {found.metric} of the smaller half against the larger)",
@@ -301,10 +303,13 @@ def _levels_in_words(
                 spread = max(known.values()) - min(known.values())
                 told = ", ".join(f"{value:.2f} ({words})" for words, value in known.items())
                 if spread > best[0]:
-                    best = spread, f"The {quantity} of {named(model)} depends on the level: {told}"
+                    best = (
+                        spread,
+                        f"The {quantity} of {short_name(model)} depends on the level: {told}",
+                    )
                     if spread < 0.005:
                         best = (
                             spread,
-                            f"The levels hardly differ: {quantity} of {named(model)} is {told}",
+                            f"The levels hardly differ: {quantity} of {short_name(model)} is {told}",
                         )
     return best[1]

@@ -15,7 +15,7 @@ LONGEST = 40  # characters of a name in a title
 TAIL = 15  # of them from its end: versions and folds stand there
 
 
-def named(name: str, longest: int = LONGEST, tail: int = TAIL) -> str:
+def short_name(name: str, longest: int = LONGEST, tail: int = TAIL) -> str:
     """Return a name that fits a title; of a long one its beginning and its end, where names of one
     family differ.
     """

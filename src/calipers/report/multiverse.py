@@ -29,7 +29,7 @@ from calipers.results.delimited import delimited
 from calipers.results.files import check_folder, staged_folder, write_atomically
 from calipers.sensitivity import Multiverse
 from calipers.sensitivity.robustness import Robustness
-from calipers.sensitivity.wording import described, spoken
+from calipers.sensitivity.wording import choice_name, configuration_text
 from calipers.statistics.weights import plural
 
 PAGE, DOCUMENT, ROWS = "multiverse.html", "multiverse.json", "multiverse.csv"
@@ -120,7 +120,7 @@ def figures(found: Multiverse) -> str:
 def levels_table(found: Multiverse) -> str:
     """Return the share of configurations that every model wins, at every value of every choice."""
     rows: list[tuple[Cell, ...]] = [
-        (spoken(choice), level, n, *(wins[model] for model in found.models))
+        (choice_name(choice), level, n, *(wins[model] for model in found.models))
         for choice, level, n, wins in found.levels
     ]
     rows.append(("all", "", len(found.each), *(found.wins[model] for model in found.models)))
@@ -132,7 +132,7 @@ def levels_table(found: Multiverse) -> str:
 def _methods(found: Multiverse) -> str:
     values = tuple(
         (
-            spoken(name),
+            choice_name(name),
             ", ".join(dict.fromkeys(str(one[name]) for one in found.each if name in one)),
         )
         for name in found.choices
@@ -140,7 +140,7 @@ def _methods(found: Multiverse) -> str:
     robust = found.robustness
     units = "" if robust is None else _spoken(robust)
     grid = data_table(Table(("choice", "values"), values), "table-grid", "The grid")
-    base = f"The base is {described(found.each[found.base])}."
+    base = f"The base is {configuration_text(found.each[found.base])}."
     return "\n".join(
         [paragraph(METHOD), paragraph(base), paragraph(units), details("The grid", grid)]
     )

@@ -15,7 +15,7 @@ from calipers.pictures.encoding import encode
 from calipers.pictures.finding import PictureFiles
 from calipers.pictures.pixels import Pixels
 from calipers.pictures.reading import PictureError, read_pixels
-from calipers.plots.stability_bags import Slice
+from calipers.plots.stability_bags import MapSlice
 from calipers.plots.svg import svg
 from calipers.report.markup import data_table, details, items, paragraph, text
 from calipers.stability.result import StabilityResult
@@ -41,7 +41,7 @@ class Pictures:
         files = PictureFiles.named(Path(folder), [(name,) for name in ids])
         return cls(files, list(files.notes()))
 
-    def below(self, place: int, part: Slice) -> tuple[str, float]:
+    def below(self, place: int, part: MapSlice) -> tuple[str, float]:
         """Return the picture of an image as an address, and the height of a cell of its map over
         its width.
         """
@@ -65,7 +65,7 @@ class Pictures:
         return encode(_padded(pixels, part)).data, aspect
 
 
-def _padded(pixels: Pixels, part: Slice) -> Pixels:
+def _padded(pixels: Pixels, part: MapSlice) -> Pixels:
     """Return the picture with a black rim where the last blocks of a map reach beyond it."""
     beyond = [(-(-n // part.side) * part.side) / n for n in part.counts.shape]
     rim = [(0, round(n * (scale - 1.0))) for n, scale in zip(pixels.array.shape, beyond)]

@@ -14,7 +14,7 @@ from calipers.findings import lower_is_better
 from calipers.kernels import matching
 from calipers.plots.forests import headline_of
 from calipers.plots.voxels import measures
-from calipers.plots.words import named, near_an_end, percent
+from calipers.plots.words import near_an_end, percent, short_name
 from calipers.report.found_words import counts_as_found
 from calipers.report.order import by_value
 from calipers.report.words import join, plural, reason_word
@@ -127,8 +127,10 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
     best, other = order[:2]
     values = [evaluation.get(metric, model=model).value for model in (best, other)]
     if values[0] == values[1]:
-        return [f"{named(best)} and {named(other)} have the same {metric}: {values[0]:.3f}."]
-    told = f"{metric} {values[0]:.3f} against {values[1]:.3f} of {named(other)}"
+        return [
+            f"{short_name(best)} and {short_name(other)} have the same {metric}: {values[0]:.3f}."
+        ]
+    told = f"{metric} {values[0]:.3f} against {values[1]:.3f} of {short_name(other)}"
     rows = (
         []
         if all_pairs is None
@@ -136,15 +138,15 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
     )
     row = next((row for row in rows if {row.model_a, row.model_b} == {best, other}), None)
     if row is None or math.isnan(row.estimate.low):
-        return [f"{named(best)} localises best: {told}."]
+        return [f"{short_name(best)} localises best: {told}."]
     sign = 1.0 if row.model_a == best else -1.0
     ends = sorted((sign * row.estimate.low, sign * row.estimate.high))
     span = (
         f"{100 * row.estimate.level:g} % interval of the difference {ends[0]:.3f} to {ends[1]:.3f}"
     )
     if _certainty(all_pairs, metric, best, len(order) - 1) == "sure":
-        return [f"{named(best)} localises best: {told}; {span}."]
-    doubt = f"No model is shown to localise best: {named(best)} has {told}"
+        return [f"{short_name(best)} localises best: {told}; {span}."]
+    doubt = f"No model is shown to localise best: {short_name(best)} has {told}"
     if ends[0] <= 0.0 or math.isnan(row.p_adjusted):
         return [f"{doubt}, but chance could explain it ({span})."]
     tests = f" after correction for {row.family} tests" if row.family > 1 else ""
@@ -168,7 +170,7 @@ def _objects_found(evaluation: Evaluation) -> list[str]:
         found = (
             f"finds {hits} of {counted} {what} ({percent(hits / counted)}) and " if counted else ""
         )
-        said.append(f"{named(model)} {found}{alarms}")
+        said.append(f"{short_name(model)} {found}{alarms}")
     return [f"As objects, {'; '.join(said)}, in {plural('image', cohort.n_images)}."]
 
 
@@ -193,18 +195,20 @@ def _found(
         f"{percent(best.value)} of the {plural('reference', best.n_references)}{_interval(best)}"
     )
     if len(at_one.models) == 1:
-        return (f"At one false alarm per image, {named(model)} finds {share}.",)
+        return (f"At one false alarm per image, {short_name(model)} finds {share}.",)
     row = _closest(duel, model)
     if row is not None:
-        return _ahead(row, model, len(at_one.models)), f"{named(model)} finds {share}."
+        return _ahead(row, model, len(at_one.models)), f"{short_name(model)} finds {share}."
     others = [
         at_one.get(at_one.metrics[0], model=other).value
         for other in at_one.models
         if other != model
     ]
     if best.value in others:
-        return (f"At one false alarm per image, no model finds more than {named(model)}: {share}.",)
-    return (f"At one false alarm per image, {named(model)} finds most: {share}.",)
+        return (
+            f"At one false alarm per image, no model finds more than {short_name(model)}: {share}.",
+        )
+    return (f"At one false alarm per image, {short_name(model)} finds most: {share}.",)
 
 
 def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
@@ -214,7 +218,9 @@ def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
     e = at_one.get(at_one.metrics[1], model=model)
     if not e.value > 1.0:
         return ()
-    every = f"With all its predictions, {named(model)} raises {e.value:.1f} false alarms per image"
+    every = (
+        f"With all its predictions, {short_name(model)} raises {e.value:.1f} false alarms per image"
+    )
     span = (
         "" if math.isnan(e.low) else f" ({100 * e.level:g} % interval {e.low:.1f} to {e.high:.1f})"
     )
@@ -225,12 +231,10 @@ def _ahead(row: Difference, model: str, n_models: int) -> str:
     """Return how far the best model is ahead of the next one, and whether that is more than chance."""
     value, low, high, other = _from(row, model)
     where = "at one false alarm per image"
-    ahead = (
-        f"{named(model)} finds {_points(value)} more of the references than {named(other)} {where}"
-    )
+    ahead = f"{short_name(model)} finds {_points(value)} more of the references than {short_name(other)} {where}"
     span = _span(low, high, row.estimate.level)
     if value == 0.0:
-        return f"{named(model)} and {named(other)} find equally many references {where}{span and f'; {span}'}."
+        return f"{short_name(model)} and {short_name(other)} find equally many references {where}{span and f'; {span}'}."
     if math.isnan(low):
         return f"{ahead}; there is no interval ({reason_word(row.estimate.reason)})."
     if row.verdict in WON:
@@ -302,14 +306,14 @@ def _lead(
     if not known:
         return None
     if len(known) == 1:
-        return "alone", named(next(iter(known)))
+        return "alone", short_name(next(iter(known)))
     top = (min if metric in lower_is_better(evaluation.protocol) else max)(known.values())
     best = [model for model, value in known.items() if value == top]
     if len(best) == len(known):
         return None
     if len(best) > 1:
-        return "shared", join([named(model) for model in best])
-    return _certainty(all_pairs, metric, best[0], len(known) - 1), named(best[0])
+        return "shared", join([short_name(model) for model in best])
+    return _certainty(all_pairs, metric, best[0], len(known) - 1), short_name(best[0])
 
 
 def _certainty(all_pairs: Comparison | None, metric: str, model: str, rivals: int) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from calipers.evaluation import Evaluation
-from calipers.plots.words import named
+from calipers.plots.words import short_name
 from calipers.results import Estimate
 from calipers.results.digits import shown
 from calipers.statistics.weights import plural as named_plural
@@ -130,7 +130,7 @@ def reason_word(reason: str | None) -> str:
 
 def short(name: str) -> str:
     """Return a name that fits a heading; of a long one its beginning and its end."""
-    return named(name, LONGEST, TAIL)
+    return short_name(name, LONGEST, TAIL)
 
 
 def join(names: Sequence[str]) -> str:

@@ -17,10 +17,10 @@ from calipers.plots.mpl.lines import draw_curves, draw_histogram
 from calipers.plots.mpl.look import PAPER, look
 from calipers.plots.mpl.overlay import draw_overlay
 from calipers.plots.mpl.points import draw_blob, draw_box_dots, draw_scatter
-from calipers.plots.mpl.sheet import POINTS, Drawn, Sheet, prepare, sheet_of
-from calipers.plots.mpl.words import width_of, words, wrapped
+from calipers.plots.mpl.sheet import POINTS, LegendEntries, MplSheet, prepare, sheet_of
+from calipers.plots.mpl.words import width_of, words, wrap
 
-KINDS: dict[type, Callable[[Any, Sheet], Drawn]] = {
+KINDS: dict[type, Callable[[Any, MplSheet], LegendEntries]] = {
     figures.Curves: draw_curves,
     figures.Forest: draw_forest,
     figures.Bars: draw_bars,
@@ -45,7 +45,7 @@ def draw_into(figure: figures.Figure, ax: Axes, *, title: bool = True) -> None:
         draw_above(figure, sheet, drawn, left=0.0, width=sheet.width, title=title)
 
 
-def draw_kind(figure: figures.Figure, sheet: Sheet) -> Drawn:
+def draw_kind(figure: figures.Figure, sheet: MplSheet) -> LegendEntries:
     """Draw what is special to the kind."""
     kind = next((kind for kind in type(figure).__mro__ if kind in KINDS), None)
     if kind is None:
@@ -57,7 +57,13 @@ def draw_kind(figure: figures.Figure, sheet: Sheet) -> Drawn:
 
 
 def draw_above(
-    figure: figures.Figure, sheet: Sheet, drawn: Drawn, *, left: float, width: float, title: bool
+    figure: figures.Figure,
+    sheet: MplSheet,
+    drawn: LegendEntries,
+    *,
+    left: float,
+    width: float,
+    title: bool,
 ) -> float:
     """Put legend and title above the axes, ``left`` points beside their edge; return the height
     used, in points.
@@ -68,7 +74,7 @@ def draw_above(
     if not title or not figure.title:
         return top
     size = sheet.text + 0.5
-    said = wrapped(figure.title, width, size, "bold")
+    said = wrap(figure.title, width, size, "bold")
     text = sheet.ax.set_title(
         said, loc="left", pad=top + GAP + 2, y=1.0, size=size, weight="bold", color=PAPER.ink
     )
@@ -76,7 +82,7 @@ def draw_above(
     return top + GAP + 2 + text.get_window_extent().height * POINTS / sheet.ax.figure.dpi
 
 
-def _draw_legend(sheet: Sheet, drawn: Drawn, left: float, width: float) -> float:
+def _draw_legend(sheet: MplSheet, drawn: LegendEntries, left: float, width: float) -> float:
     """Draw the legend in as many columns as fit; return its height in points."""
     names, size = [words(name) for name in drawn.names], sheet.text
     entry = max(width_of(name, size) for name in names) + size * (HANDLE + HANDLE_GAP + COLUMN_GAP)

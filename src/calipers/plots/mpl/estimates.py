@@ -14,14 +14,23 @@ from matplotlib.patches import Patch
 from calipers.plots.figures import F64, Bars, Forest, ForestRow, Mark, slots_of
 from calipers.plots.mpl.look import LINE, PAPER, THIN, colour, fill, sign
 from calipers.plots.mpl.scales import set_axis, set_names
-from calipers.plots.mpl.sheet import MM, Drawn, Sheet, drawable, grid, let_out, nothing, some
-from calipers.plots.mpl.words import stated, width_of, words
+from calipers.plots.mpl.sheet import (
+    MM,
+    LegendEntries,
+    MplSheet,
+    any_drawable,
+    draw_nothing,
+    drawable,
+    grid,
+    unclip_markers,
+)
+from calipers.plots.mpl.words import estimate_texts, width_of, words
 
 SPREAD = 0.56  # of a row, over which its series are spread
 ROOM_FOR_VALUES = 130 * MM
 
 
-def draw_forest(figure: Forest, sheet: Sheet) -> Drawn:
+def draw_forest(figure: Forest, sheet: MplSheet) -> LegendEntries:
     """Draw a line per class or group, a marker and a whisker per series."""
     ax, marks = sheet.ax, [mark for row in figure.rows for mark in row.marks]
     ends = [mark.value for mark in marks] + [end for mark in marks for end in (mark.low, mark.high)]
@@ -34,19 +43,23 @@ def draw_forest(figure: Forest, sheet: Sheet) -> Drawn:
     if math.isfinite(figure.reference):
         ax.axvline(figure.reference, color=PAPER.soft, linewidth=0.8, zorder=1, label="_reference")
     if not figure.rows:
-        return nothing(sheet)
+        return draw_nothing(sheet)
     for k, row in enumerate(figure.rows):
         if row.strong:
             ax.axhspan(k - 0.5, k + 0.5, color=PAPER.band, linewidth=0, zorder=0)
         if k and len(figure.series) > 1:  # keeps the markers of one row together
             ax.axhline(k - 0.5, color=PAPER.line, linewidth=0.4, zorder=0.5, label="_between")
-    slots, drawn = slots_of(figure, len(figure.series)), Drawn()
+    slots, drawn = slots_of(figure, len(figure.series)), LegendEntries()
     for s, (slot, name) in enumerate(zip(slots, figure.series)):
         _draw_series(figure, sheet, s, slot)
         drawn.add(Line2D([], [], color=colour(slot), linewidth=LINE, **sign(slot)), name)
     _say_reasons(figure, sheet, low)
     head = _draw_columns(figure, sheet)
-    return Drawn(drawn.handles, drawn.names, head) if len(figure.series) > 1 else Drawn(head=head)
+    return (
+        LegendEntries(drawn.handles, drawn.names, head)
+        if len(figure.series) > 1
+        else LegendEntries(head=head)
+    )
 
 
 def _place(row: int, s: int, n: int) -> float:
@@ -63,7 +76,7 @@ def _marks(figure: Forest, s: int) -> list[tuple[float, ForestRow, Mark]]:
     ]
 
 
-def _draw_series(figure: Forest, sheet: Sheet, s: int, slot: int) -> None:
+def _draw_series(figure: Forest, sheet: MplSheet, s: int, slot: int) -> None:
     found = [item for item in _marks(figure, s) if drawable(item[2].value, figure.x.log)]
     whiskers = [
         (y, mark) for y, _, mark in found if math.isfinite(mark.low) and math.isfinite(mark.high)
@@ -82,10 +95,10 @@ def _draw_series(figure: Forest, sheet: Sheet, s: int, slot: int) -> None:
         ys, values = [y for y, _ in part], [value for _, value in part]
         label = "_strong" if strong else "_marks"
         (artist,) = sheet.ax.plot(values, ys, linestyle="none", zorder=4, label=label, **marker)
-        let_out(artist, sheet)
+        unclip_markers(artist, sheet)
 
 
-def _say_reasons(figure: Forest, sheet: Sheet, low: float) -> None:
+def _say_reasons(figure: Forest, sheet: MplSheet, low: float) -> None:
     """Say why where an estimate has no value; once, if all series of a row have the same reason."""
     n = len(figure.series)
     look: dict[str, Any] = {
@@ -112,7 +125,7 @@ def _say_reasons(figure: Forest, sheet: Sheet, low: float) -> None:
             sheet.ax.annotate(said, (low, y), (3, 0), **place, **look)
 
 
-def _draw_columns(figure: Forest, sheet: Sheet) -> float:
+def _draw_columns(figure: Forest, sheet: MplSheet) -> float:
     """Write n, and with one series the numbers, to the right of the axes; return the height of
     their heads.
     """
@@ -133,7 +146,7 @@ def _draw_columns(figure: Forest, sheet: Sheet) -> float:
     return size + 4.0
 
 
-def _write(sheet: Sheet, text: str, at: tuple[str, float], right: float, weight: str) -> None:
+def _write(sheet: MplSheet, text: str, at: tuple[str, float], right: float, weight: str) -> None:
     where = "data" if at[0] == "data" else "axes fraction"
     sheet.ax.annotate(
         text,
@@ -152,7 +165,7 @@ def _write(sheet: Sheet, text: str, at: tuple[str, float], right: float, weight:
 
 
 def _numbers(marks: Sequence[Mark]) -> list[str]:
-    flat = stated([value for mark in marks for value in (mark.value, mark.low, mark.high)])
+    flat = estimate_texts([value for mark in marks for value in (mark.value, mark.low, mark.high)])
     triples = zip(flat[::3], flat[1::3], flat[2::3])
     return [
         value if value == "–" or "–" in (low, high) else f"{value} [{low}, {high}]"
@@ -160,7 +173,7 @@ def _numbers(marks: Sequence[Mark]) -> list[str]:
     ]
 
 
-def draw_bars(figure: Bars, sheet: Sheet) -> Drawn:
+def draw_bars(figure: Bars, sheet: MplSheet) -> LegendEntries:
     """Draw bars side by side or on top of each other, with whiskers where there are intervals."""
     ax, heights = sheet.ax, np.atleast_2d(np.asarray(figure.heights, np.float64))
     tops = np.nancumsum(heights, axis=0) if figure.stacked else heights
@@ -172,9 +185,9 @@ def draw_bars(figure: Bars, sheet: Sheet) -> Drawn:
         )  # bars start at zero, which has no place on the axis
     grid(sheet, "y")
     ax.tick_params(axis="x", length=0)
-    if not heights.size or not some(heights):
-        return nothing(sheet)
-    drawn, n = Drawn(), len(figure.series)
+    if not heights.size or not any_drawable(heights):
+        return draw_nothing(sheet)
+    drawn, n = LegendEntries(), len(figure.series)
     width = 0.7 if figure.stacked or n == 1 else 0.8 / n
     for s, (slot, name) in enumerate(zip(slots_of(figure, n), figure.series)):
         x = np.arange(heights.shape[1], dtype=np.float64) + (
@@ -193,10 +206,10 @@ def draw_bars(figure: Bars, sheet: Sheet) -> Drawn:
         _say_undefined(sheet, x, heights[s], figure.stacked)
         drawn.add(Patch(**fill(slot)), name)
     ax.axhline(0.0, color=PAPER.soft, linewidth=THIN, zorder=3, label="_zero")
-    return drawn if n > 1 else Drawn()
+    return drawn if n > 1 else LegendEntries()
 
 
-def _draw_whiskers(figure: Bars, sheet: Sheet, s: int, x: F64) -> None:
+def _draw_whiskers(figure: Bars, sheet: MplSheet, s: int, x: F64) -> None:
     if figure.low is not None and figure.high is not None:
         ok = np.isfinite(figure.low[s]) & np.isfinite(figure.high[s])
         low, high = figure.low[s][ok], figure.high[s][ok]
@@ -205,7 +218,7 @@ def _draw_whiskers(figure: Bars, sheet: Sheet, s: int, x: F64) -> None:
         )
 
 
-def _say_undefined(sheet: Sheet, x: F64, heights: F64, stacked: bool) -> None:
+def _say_undefined(sheet: MplSheet, x: F64, heights: F64, stacked: bool) -> None:
     for place in x[~np.isfinite(heights)] if not stacked else ():
         where = (float(place), 0.01)
         transform = sheet.ax.get_xaxis_transform()

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure as Canvas
 from calipers.plots import figures
 from calipers.plots.mpl.drawing import draw_above, draw_kind
 from calipers.plots.mpl.look import PAPER, look
-from calipers.plots.mpl.sheet import MM, NARROW, POINTS, Drawn, sheet_of
-from calipers.plots.mpl.words import NAME_LENGTH, wrapped
+from calipers.plots.mpl.sheet import MM, NARROW, POINTS, LegendEntries, sheet_of
+from calipers.plots.mpl.words import NAME_LENGTH, wrap
 
 WIDTH_MM = 170.0
 EDGE = 3.0  # points around everything
@@ -124,7 +124,7 @@ def _draw_round(canvas: Canvas, ax: Axes, figure: figures.Figure, title: bool) -
         text.remove()
     width = canvas.get_figwidth() * POINTS
     sheet = sheet_of(ax, width)
-    drawn: Drawn = draw_kind(figure, sheet)
+    drawn: LegendEntries = draw_kind(figure, sheet)
     left, right, bottom = _overhang(ax)
     inner = width - 2 * EDGE
     top = draw_above(figure, sheet, drawn, left=left, width=inner, title=title)
@@ -148,7 +148,7 @@ def _draw_note(canvas: Canvas, note: str, width: float, size: float) -> float:
     if not note:
         return 0.0
     place = EDGE / (canvas.get_figwidth() * POINTS), EDGE / (canvas.get_figheight() * POINTS)
-    said = wrapped(note, width, size)
+    said = wrap(note, width, size)
     look_of_note: dict[str, Any] = {
         "size": size,
         "color": PAPER.soft,

@@ -11,10 +11,18 @@ from matplotlib.lines import Line2D
 from calipers.plots.figures import Curves, Histogram, Line, slots_of
 from calipers.plots.mpl.look import BAND, PAPER, THIN, colour, sign, stroke
 from calipers.plots.mpl.scales import diagonal, set_axis
-from calipers.plots.mpl.sheet import Drawn, Sheet, drawable, grid, let_out, nothing, some
+from calipers.plots.mpl.sheet import (
+    LegendEntries,
+    MplSheet,
+    any_drawable,
+    draw_nothing,
+    drawable,
+    grid,
+    unclip_markers,
+)
 
 
-def draw_curves(figure: Curves, sheet: Sheet) -> Drawn:
+def draw_curves(figure: Curves, sheet: MplSheet) -> LegendEntries:
     """Draw lines, their bands and their marks."""
     shown = [line for line in figure.lines if _points(line, figure).any()]
     across = set_axis(
@@ -25,22 +33,22 @@ def draw_curves(figure: Curves, sheet: Sheet) -> Drawn:
     )
     grid(sheet, "y")
     if not shown:
-        return nothing(sheet)
+        return draw_nothing(sheet)
     if figure.diagonal:
         diagonal(sheet, across, up)
-    drawn = Drawn()
+    drawn = LegendEntries()
     for line in shown:
         _draw_band(line, sheet)
     for line in shown:
         drawn.add(_draw_line(line, figure, sheet), line.name)
-    return drawn if len(figure.lines) > 1 else Drawn()
+    return drawn if len(figure.lines) > 1 else LegendEntries()
 
 
 def _points(line: Line, figure: Curves) -> Any:
     return drawable(line.x, figure.x.log) & drawable(line.y, figure.y.log)
 
 
-def _draw_line(line: Line, figure: Curves, sheet: Sheet) -> Line2D:
+def _draw_line(line: Line, figure: Curves, sheet: MplSheet) -> Line2D:
     shown = _points(line, figure)
     alone = (
         np.flatnonzero(shown) if shown.sum() == 1 else ()
@@ -58,12 +66,12 @@ def _draw_line(line: Line, figure: Curves, sheet: Sheet) -> Line2D:
     (low, high), (bottom, top) = sheet.ax.get_xlim(), sheet.ax.get_ylim()
     x, y = np.asarray(line.x)[shown], np.asarray(line.y)[shown]
     if x.min() >= low and x.max() <= high and y.min() >= bottom and y.max() <= top:
-        let_out(artist, sheet)  # a curve that leaves the axes is cut there
+        unclip_markers(artist, sheet)  # a curve that leaves the axes is cut there
     return artist
 
 
-def _draw_band(line: Line, sheet: Sheet) -> None:
-    if line.low is None or line.high is None or not some(line.low):
+def _draw_band(line: Line, sheet: MplSheet) -> None:
+    if line.low is None or line.high is None or not any_drawable(line.low):
         return
     step: Any = "post" if line.step else None
     area: dict[str, Any] = {"color": colour(line.slot), "linewidth": 0, "alpha": BAND, "zorder": 2}
@@ -80,14 +88,14 @@ def _draw_band(line: Line, sheet: Sheet) -> None:
         )
 
 
-def draw_histogram(figure: Histogram, sheet: Sheet) -> Drawn:
+def draw_histogram(figure: Histogram, sheet: MplSheet) -> LegendEntries:
     """Draw one outline per series over a pale fill, and the line of the cut."""
     n_bins = len(figure.edges) - 1
     set_axis(sheet, "x", figure.x, [figure.edges], pad=0.01)
     base, _ = set_axis(sheet, "y", figure.y, [figure.counts], zero=True)
     grid(sheet, "y")
-    if n_bins < 1 or not some(figure.counts, log=figure.y.log):
-        return nothing(sheet)
+    if n_bins < 1 or not any_drawable(figure.counts, log=figure.y.log):
+        return draw_nothing(sheet)
     if np.isfinite(figure.cut):
         sheet.ax.axvline(
             figure.cut,
@@ -97,7 +105,7 @@ def draw_histogram(figure: Histogram, sheet: Sheet) -> Drawn:
             label="_cut",
             zorder=4,
         )
-    drawn = Drawn()
+    drawn = LegendEntries()
     floor = base if figure.y.log else 0.0
     for slot, name, counts in zip(
         slots_of(figure, len(figure.series)), figure.series, figure.counts
@@ -115,4 +123,4 @@ def draw_histogram(figure: Histogram, sheet: Sheet) -> Drawn:
             counts, figure.edges, baseline=floor, label="_series", zorder=3, **stroke(slot)
         )
         drawn.add(Line2D([], [], **stroke(slot)), name)
-    return drawn if len(figure.series) > 1 else Drawn()
+    return drawn if len(figure.series) > 1 else LegendEntries()

@@ -18,22 +18,22 @@ from numpy.typing import NDArray
 from calipers.plots import theme
 from calipers.plots.figures import BoxMark, Overlay
 from calipers.plots.mpl.look import dash
-from calipers.plots.mpl.sheet import Drawn, Sheet, bare, nothing
+from calipers.plots.mpl.sheet import LegendEntries, MplSheet, draw_nothing, hide_frame
 
 BACKGROUND = "#1b1f24"
 PREDICTED = ("hit", "duplicate", "false alarm")
 MOST_SCORES = 20  # on one image
 
 
-def draw_overlay(figure: Overlay, sheet: Sheet) -> Drawn:
+def draw_overlay(figure: Overlay, sheet: MplSheet) -> LegendEntries:
     """Draw the image, or a dark frame in its place, and the boxes, each over a dark halo."""
     ax, (width, height) = sheet.ax, figure.size
-    bare(sheet)
+    hide_frame(sheet)
     ax.set(xticks=[], yticks=[])
     ax.set_facecolor(BACKGROUND)
     if not (width > 0 and height > 0 and math.isfinite(width * height)):
         ax.set_facecolor("none")
-        return nothing(sheet, "the image has no size")
+        return draw_nothing(sheet, "the image has no size")
     pixels = pixels_of(figure.picture)
     if pixels is not None:
         grey: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 255} if pixels.ndim == 2 else {}
@@ -49,7 +49,7 @@ def draw_overlay(figure: Overlay, sheet: Sheet) -> Drawn:
     said = [mark for mark in marks if mark.fate in PREDICTED and math.isfinite(mark.score)]
     for mark in said if len(said) <= MOST_SCORES else ():
         _say_score(mark, sheet, figure.size)
-    drawn = Drawn()
+    drawn = LegendEntries()
     for fate in (fate for fate in order if any(mark.fate == fate for mark in marks)):
         drawn.add(_sample(fate), theme.MARKS[fate].words)
     return drawn
@@ -95,7 +95,7 @@ def _sample(fate: str) -> tuple[Line2D, Line2D]:
     return Line2D([], [], color=BACKGROUND, linewidth=5.0), line
 
 
-def _draw_mark(mark: BoxMark, sheet: Sheet, size: tuple[float, float]) -> None:
+def _draw_mark(mark: BoxMark, sheet: MplSheet, size: tuple[float, float]) -> None:
     x0, y0, x1, y1 = mark.box
     edge = _edge(mark.fate)
     halo: dict[str, Any] = {
@@ -124,7 +124,7 @@ def _patch(mark: BoxMark, **look: Any) -> Patch:
     return PathPatch(Path.make_compound_path(*rings), **look)
 
 
-def _say_score(mark: BoxMark, sheet: Sheet, size: tuple[float, float]) -> None:
+def _say_score(mark: BoxMark, sheet: MplSheet, size: tuple[float, float]) -> None:
     x0, y0, _, y1 = mark.box
     below = y0 < 0.06 * size[1]
     sheet.ax.annotate(

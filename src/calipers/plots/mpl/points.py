@@ -15,7 +15,16 @@ from matplotlib.transforms import Bbox
 from calipers.plots.figures import F64, Axis, Blob, BoxDots, Dots, Scatter, slots_of
 from calipers.plots.mpl.look import BLUES, LINE, PAPER, SIGNS, THIN, colour, sign
 from calipers.plots.mpl.scales import diagonal, set_axis, set_names
-from calipers.plots.mpl.sheet import POINTS, Drawn, Sheet, drawable, grid, let_out, nothing, some
+from calipers.plots.mpl.sheet import (
+    POINTS,
+    LegendEntries,
+    MplSheet,
+    any_drawable,
+    draw_nothing,
+    drawable,
+    grid,
+    unclip_markers,
+)
 from calipers.plots.mpl.words import width_of, words
 from calipers.plots.theme import style
 
@@ -38,7 +47,7 @@ AROUND: tuple[Place, ...] = (
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def draw_scatter(figure: Scatter, sheet: Sheet) -> Drawn:
+def draw_scatter(figure: Scatter, sheet: MplSheet) -> LegendEntries:
     """Draw points, their error bars and their names."""
     xs = [v for d in figure.dots for v in (d.x, d.x_low, d.x_high)]
     ys = [v for d in figure.dots for v in (d.y, d.y_low, d.y_high)]
@@ -49,10 +58,10 @@ def draw_scatter(figure: Scatter, sheet: Sheet) -> Drawn:
     grid(sheet, "y")
     shown = [d for d in figure.dots if _points(d, figure).any()]
     if not shown:
-        return nothing(sheet)
+        return draw_nothing(sheet)
     if figure.diagonal:
         diagonal(sheet, across, up)
-    drawn, many = Drawn(), sum(len(d.x) for d in shown) > FEW
+    drawn, many = LegendEntries(), sum(len(d.x) for d in shown) > FEW
     for dots in shown:
         bar: dict[str, Any] = {
             "color": colour(dots.slot),
@@ -69,17 +78,17 @@ def draw_scatter(figure: Scatter, sheet: Sheet) -> Drawn:
         (handle,) = sheet.ax.plot(
             dots.x, dots.y, linestyle="none", zorder=3, label="_dots", **marker
         )
-        let_out(handle, sheet)
+        unclip_markers(handle, sheet)
         drawn.add(handle, dots.name)
     _name_points(shown, figure, sheet)
-    return drawn if len(figure.dots) > 1 else Drawn()
+    return drawn if len(figure.dots) > 1 else LegendEntries()
 
 
 def _points(dots: Dots, figure: Scatter) -> Any:
     return drawable(dots.x, figure.x.log) & drawable(dots.y, figure.y.log)
 
 
-def _name_points(shown: list[Dots], figure: Scatter, sheet: Sheet) -> None:
+def _name_points(shown: list[Dots], figure: Scatter, sheet: MplSheet) -> None:
     """Write each name at the first place around its point where it hits nothing else, or else on
     the right.
     """
@@ -119,7 +128,7 @@ def _name_points(shown: list[Dots], figure: Scatter, sheet: Sheet) -> None:
         sheet.ax.annotate(said, at, offset, textcoords="offset points", **look)
 
 
-def _boxes(dots: Dots, k: int, sheet: Sheet, scale: float) -> list[Bbox]:
+def _boxes(dots: Dots, k: int, sheet: MplSheet, scale: float) -> list[Bbox]:
     """Return what a point and its bars cover, in points."""
     x, y = float(dots.x[k]), float(dots.y[k])
     ends = [((x, y), (x, y))]
@@ -146,7 +155,7 @@ def _inside(box: Bbox, frame: Bbox) -> bool:
     )
 
 
-def draw_blob(figure: Blob, sheet: Sheet) -> Drawn:
+def draw_blob(figure: Blob, sheet: MplSheet) -> LegendEntries:
     """Draw a row per model, the best on top; the area of a disc is the share of replicates with
     that rank.
     """
@@ -159,15 +168,15 @@ def draw_blob(figure: Blob, sheet: Sheet) -> Drawn:
     grid(sheet, "x")
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
-    if not models or not some(shares):
-        return nothing(sheet)
+    if not models or not any_drawable(shares):
+        return draw_nothing(sheet)
     pitch = min(sheet.height / models, sheet.width / max(ranks, 1))
     area = (0.86 * pitch) ** 2  # of a disc that stands for all replicates, in square points
     for m in range(models):
         seen = np.flatnonzero(np.nan_to_num(shares[m]) > 0)
         look: dict[str, Any] = {"color": DISC, "linewidth": 0, "zorder": 2, "label": "_shares"}
         ax.scatter(seen + 1, np.full(len(seen), m), s=shares[m][seen] * area, **look)
-        if m < len(figure.spans) and some(figure.spans[m]):
+        if m < len(figure.spans) and any_drawable(figure.spans[m]):
             ax.hlines(
                 [m], *figure.spans[m], color=PAPER.ink, linewidth=0.9, zorder=3, label="_span"
             )
@@ -183,16 +192,16 @@ def draw_blob(figure: Blob, sheet: Sheet) -> Drawn:
     return _blob_legend(median, figure.of)
 
 
-def _blob_legend(median: dict[str, Any], of: str) -> Drawn:
+def _blob_legend(median: dict[str, Any], of: str) -> LegendEntries:
     disc = Line2D([], [], marker="o", color=DISC, linestyle="none", markersize=7)
-    drawn = Drawn()
+    drawn = LegendEntries()
     drawn.add(disc, f"{of} (area)")
     drawn.add(Line2D([], [], **median), "median")
     drawn.add(Line2D([], [], color=PAPER.ink, linewidth=0.9), "interval")
     return drawn
 
 
-def draw_box_dots(figure: BoxDots, sheet: Sheet) -> Drawn:
+def draw_box_dots(figure: BoxDots, sheet: MplSheet) -> LegendEntries:
     """Draw quartiles as a box, 5 and 95 % as whiskers, and the samples themselves where they are
     few.
     """
@@ -202,19 +211,19 @@ def draw_box_dots(figure: BoxDots, sheet: Sheet) -> Drawn:
     set_axis(sheet, "y", figure.y, kept)
     grid(sheet, "y")
     sheet.ax.tick_params(axis="x", length=0)
-    if not some(*kept):
+    if not any_drawable(*kept):
         if not figure.names:
             sheet.ax.set_xticks([])
-        return nothing(sheet)
+        return draw_nothing(sheet)
     for k, (slot, sample) in enumerate(zip(slots_of(figure, len(figure.names)), kept)):
         if len(sample):
             _draw_box(sheet, k, slot, sample)
             if len(sample) <= FEW:
                 _draw_dots(sheet, k, slot, sample)
-    return Drawn()
+    return LegendEntries()
 
 
-def _draw_box(sheet: Sheet, place: int, slot: int, sample: F64) -> None:
+def _draw_box(sheet: MplSheet, place: int, slot: int, sample: F64) -> None:
     """Draw one box by hand: matplotlib's own loads pyplot, and with it a window system."""
     least, low, median, high, most = np.quantile(sample, QUANTILES).tolist()
     shade, width, half = colour(slot), THIN + 0.3, 0.25
@@ -234,7 +243,7 @@ def _draw_box(sheet: Sheet, place: int, slot: int, sample: F64) -> None:
     sheet.ax.hlines([median], place - half, place + half, zorder=4, **middle)
 
 
-def _draw_dots(sheet: Sheet, place: int, slot: int, sample: F64) -> None:
+def _draw_dots(sheet: MplSheet, place: int, slot: int, sample: F64) -> None:
     """Spread the dots sideways by the golden ratio in order of their values: even, and the same
     every time.
     """

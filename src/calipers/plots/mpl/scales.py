@@ -12,18 +12,18 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 from calipers.plots.figures import Axis, finite
 from calipers.plots.mpl.look import PAPER
-from calipers.plots.mpl.sheet import NARROW, Sheet
-from calipers.plots.mpl.words import plain, width_of, words, wrapped
+from calipers.plots.mpl.sheet import NARROW, MplSheet
+from calipers.plots.mpl.words import number_text, width_of, words, wrap
 
-Side = Literal["x", "y"]
+AxisName = Literal["x", "y"]
 LONGEST_ROW = 48  # characters of the name of a row
 LEANING = 20  # characters of names that are not level: they take room below the axes
 PAD = 0.04  # of the range, where a limit comes from the data
 
 
 def set_axis(
-    sheet: Sheet,
-    side: Side,
+    sheet: MplSheet,
+    side: AxisName,
     axis: Axis,
     values: Sequence[Any] = (),
     *,
@@ -51,10 +51,10 @@ def set_axis(
     return low, high
 
 
-def set_label(sheet: Sheet, side: Side, label: str) -> None:
+def set_label(sheet: MplSheet, side: AxisName, label: str) -> None:
     """Set the label of an axis, wrapped to its length."""
     room = sheet.width if side == "x" else sheet.height
-    said = wrapped(label, max(room, 60.0), sheet.text)
+    said = wrap(label, max(room, 60.0), sheet.text)
     place = sheet.ax.set_xlabel if side == "x" else sheet.ax.set_ylabel
     place(said, size=sheet.text, color=PAPER.ink, labelpad=3, parse_math=False)
 
@@ -96,7 +96,7 @@ def _padded(
     return max(ends[0], -1e300), min(ends[1], 1e300)
 
 
-def set_ticks(sheet: Sheet, side: Side, axis: Axis, low: float, high: float) -> None:
+def set_ticks(sheet: MplSheet, side: AxisName, axis: Axis, low: float, high: float) -> None:
     """Set the ticks that the axis names, or good ones."""
     along = sheet.ax.xaxis if side == "x" else sheet.ax.yaxis
     if axis.names and not axis.ticks:
@@ -104,13 +104,14 @@ def set_ticks(sheet: Sheet, side: Side, axis: Axis, low: float, high: float) -> 
     elif axis.ticks:
         shown = [k for k, tick in enumerate(axis.ticks) if _fits(tick, axis.log)]
         said = [
-            words(axis.names[k]) if k < len(axis.names) else plain(axis.ticks[k]) for k in shown
+            words(axis.names[k]) if k < len(axis.names) else number_text(axis.ticks[k])
+            for k in shown
         ]
         along.set_ticks([axis.ticks[k] for k in shown], said, parse_math=False)
     else:
         room = sheet.width / 45 if side == "x" else sheet.height / 28
         along.set_major_locator(_locator(axis.log, low, high, int(min(max(room, 2), 8))))
-        along.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
+        along.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
     along.set_ticks([], minor=True)
 
 
@@ -123,7 +124,9 @@ def _locator(log: bool, low: float, high: float, most: int) -> MaxNLocator | Log
     return MaxNLocator(most, steps=[1, 2, 2.5, 5, 10])
 
 
-def set_names(sheet: Sheet, side: Side, names: Sequence[str], strong: Sequence[bool] = ()) -> None:
+def set_names(
+    sheet: MplSheet, side: AxisName, names: Sequence[str], strong: Sequence[bool] = ()
+) -> None:
     """Name the categories at 0, 1, 2, ...; names that are too wide lean, and if there is no room
     some are left out.
     """
@@ -155,7 +158,7 @@ def set_names(sheet: Sheet, side: Side, names: Sequence[str], strong: Sequence[b
             label.set_verticalalignment("center" if upright else "top")
 
 
-def _of_row(sheet: Sheet, name: str, short: str, bold: bool, room: float) -> str:
+def _of_row(sheet: MplSheet, name: str, short: str, bold: bool, room: float) -> str:
     """Return the name of a row, which may be longer than that of a column, in two lines if the row
     is high enough.
     """
@@ -169,11 +172,11 @@ def _in_two(text: str, room: float, size: float) -> str:
     """Return a name in two lines if it needs and allows that."""
     if width_of(text, size) <= room:
         return text
-    lines = wrapped(text, room, size)
+    lines = wrap(text, room, size)
     return lines if lines.count("\n") == 1 else text
 
 
-def diagonal(sheet: Sheet, x: tuple[float, float], y: tuple[float, float]) -> None:
+def diagonal(sheet: MplSheet, x: tuple[float, float], y: tuple[float, float]) -> None:
     """Draw where both axes say the same."""
     low, high = max(min(x), min(y)), min(max(x), max(y))
     if low < high:

@@ -83,7 +83,7 @@ def _measured(text: str, size: float, weight: str, names: tuple[str, ...]) -> fl
     )
 
 
-def wrapped(text: str, width: float, size: float, weight: str = "normal") -> str:
+def wrap(text: str, width: float, size: float, weight: str = "normal") -> str:
     """Return a sentence in lines that are at most ``width`` points wide; a single word may be
     wider.
     """
@@ -101,7 +101,7 @@ def wrapped(text: str, width: float, size: float, weight: str = "normal") -> str
     return "\n".join([*lines, line])
 
 
-def plain(value: float) -> str:
+def number_text(value: float) -> str:
     """Return a number for a tick: no exponents where people would not write one, a real minus sign."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else ""
@@ -109,7 +109,7 @@ def plain(value: float) -> str:
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def stated(values: list[float]) -> list[str]:
+def estimate_texts(values: list[float]) -> list[str]:
     """Return estimates of one column with equally many decimals; an undefined one is a dash."""
     largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
     pattern = (

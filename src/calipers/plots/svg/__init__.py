@@ -26,8 +26,8 @@ from calipers.plots.svg import (
 )
 from calipers.plots.svg.describing import description
 from calipers.plots.svg.elements import Drawing, Sheet, num
-from calipers.plots.svg.styles import alone, stylesheet
-from calipers.plots.svg.words import safe, shortened
+from calipers.plots.svg.styles import standalone_stylesheet, stylesheet
+from calipers.plots.svg.words import safe, shorten
 
 __all__ = ["stylesheet", "svg"]
 
@@ -35,7 +35,7 @@ NARROWEST = 240.0
 MARGIN = 12.0  # around a drawing that stands alone
 LONGEST_TITLE = 500  # characters of the finding
 NAME = re.compile(r"[A-Za-z0-9-]+")
-DRAWN: dict[type[kinds.Figure], Callable[[Any, Sheet], Drawing]] = {
+DRAW_FUNCTIONS: dict[type[kinds.Figure], Callable[[Any, Sheet], Drawing]] = {
     kinds.Curves: curves.draw,
     kinds.Forest: forest.draw,
     kinds.Bars: bars.draw,
@@ -84,10 +84,12 @@ def svg(
     if standalone:
         head = f'xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" {head}'
     label = f'role="img" aria-labelledby="{name}-title {name}-desc"'
-    said = f'<title id="{name}-title">{safe(shortened(figure.title or "Figure", LONGEST_TITLE))}</title>'
+    said = (
+        f'<title id="{name}-title">{safe(shorten(figure.title or "Figure", LONGEST_TITLE))}</title>'
+    )
     said += f'<desc id="{name}-desc">{safe(description(figure))}</desc>'
     own = (
-        f'<style>{alone()}</style><rect x="{start}" y="{start}" width="{w}" height="{h}" class="fig-paper"/>'
+        f'<style>{standalone_stylesheet()}</style><rect x="{start}" y="{start}" width="{w}" height="{h}" class="fig-paper"/>'
         if standalone
         else ""
     )
@@ -95,8 +97,8 @@ def svg(
 
 
 def _draw(figure: kinds.Figure) -> Callable[[Any, Sheet], Drawing]:
-    for kind, draw in DRAWN.items():
+    for kind, draw in DRAW_FUNCTIONS.items():
         if isinstance(figure, kind):
             return draw
-    known = ", ".join(kind.__name__ for kind in DRAWN)
+    known = ", ".join(kind.__name__ for kind in DRAW_FUNCTIONS)
     raise UsageError(f"figure: expected one of {known}, got {type(figure).__name__}")

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calipers.plots.figures import F64, Axis, Bars, slots_of
-from calipers.plots.svg.axes import Plan, Plane, names_fit, plane
+from calipers.plots.svg.axes import Plane, PlaneSpec, names_fit, plane
 from calipers.plots.svg.elements import Drawing, Sheet, el, segments, title
-from calipers.plots.svg.empty import nothing, why_no_limits
+from calipers.plots.svg.empty import empty_drawing, why_no_limits
 from calipers.plots.svg.legends import Entry, area, legend
 from calipers.plots.svg.markers import texture
 from calipers.plots.svg.scales import limits
-from calipers.plots.ticks import said
+from calipers.plots.ticks import tick_text
 
 FILLED = 0.74  # of the room of a category
 SLIMMEST = 7.0  # pixels of a standing bar
@@ -23,7 +23,7 @@ TOLD = 500  # so many bars at most say their number when pointed at
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class BarPlane:
     """Which way the bars point."""
 
     at: Plane
@@ -50,12 +50,12 @@ def draw(figure: Bars, sheet: Sheet) -> Drawing:
     """Draw bars side by side or on top of each other."""
     names = figure.x.names
     if not names or not len(figure.series):
-        return nothing(sheet, "no categories" if not names else "no series")
+        return empty_drawing(sheet, "no categories" if not names else "no series")
     data = stacks(figure)[1] if figure.stacked else figure.heights
     values = [data, figure.low, figure.high] if not figure.stacked else [data]
     shown = limits(figure.y, values, zero=True)
     if shown is None or not np.isfinite(figure.heights).any():
-        return nothing(sheet, why_no_limits(figure.y, values))
+        return empty_drawing(sheet, why_no_limits(figure.y, values))
     slots = slots_of(figure, len(figure.series))
     defs = [
         texture(slot, sheet.name)
@@ -79,20 +79,20 @@ def _legend(figure: Bars, sheet: Sheet) -> tuple[list[str], float]:
     return legend(sheet, [Entry(name, slot, "area") for name, slot in zip(figure.series, slots)])
 
 
-def _side(figure: Bars, sheet: Sheet, shown: tuple[float, float], top: float) -> Side:
+def _side(figure: Bars, sheet: Sheet, shown: tuple[float, float], top: float) -> BarPlane:
     """Return the plane, with the categories below it or, if their names have no room there, beside
     it.
     """
     n, group = len(figure.x.names), 1 if figure.stacked else len(figure.series)
     across = (-0.5, n - 0.5)
     category = Axis(figure.x.label, names=figure.x.names)
-    plan = Plan(category, figure.y, across, shown, top=top)
+    plan = PlaneSpec(category, figure.y, across, shown, top=top)
     slot = (sheet.width - 50.0) / n
     if names_fit(figure.x.names, slot) and slot * FILLED / group >= SLIMMEST:
-        return Side(plane(sheet, plan), False)
+        return BarPlane(plane(sheet, plan), False)
     inner = n * max(LYING * group + 8.0, 21.0)
     lying = replace(plan, x=figure.y, y=category, x_limits=shown, y_limits=across)
-    return Side(plane(sheet, replace(lying, inner=inner, down=True, grid="x")), True)
+    return BarPlane(plane(sheet, replace(lying, inner=inner, down=True, grid="x")), True)
 
 
 def stacks(figure: Bars) -> tuple[F64, F64]:
@@ -121,7 +121,7 @@ def _place(figure: Bars, s: int, c: int) -> tuple[float, float]:
     return start, start + slim * (1.0 if figure.stacked or group == 1 else 0.94)
 
 
-def _bars(figure: Bars, side: Side, sheet: Sheet) -> list[str]:
+def _bars(figure: Bars, side: BarPlane, sheet: Sheet) -> list[str]:
     slots = slots_of(figure, len(figure.series))
     told = figure.heights.size <= TOLD
     base = max(0.0, (side.at.x if side.lying else side.at.y).low)
@@ -131,7 +131,7 @@ def _bars(figure: Bars, side: Side, sheet: Sheet) -> list[str]:
             if np.isfinite(figure.heights[s, c]):
                 box = side.box(_place(figure, s, c), _ends(figure, s, c, base))
                 inner = (
-                    title(f"{category}, {name}: {said(float(figure.heights[s, c]))}")
+                    title(f"{category}, {name}: {tick_text(float(figure.heights[s, c]))}")
                     if told
                     else ""
                 )
@@ -139,7 +139,7 @@ def _bars(figure: Bars, side: Side, sheet: Sheet) -> list[str]:
     return found
 
 
-def _errors(figure: Bars, side: Side) -> list[str]:
+def _errors(figure: Bars, side: BarPlane) -> list[str]:
     """Return the intervals of bars side by side; pieces of a stack have none of their own."""
     if figure.low is None or figure.high is None or figure.stacked:
         return []
@@ -158,7 +158,7 @@ def _errors(figure: Bars, side: Side) -> list[str]:
     )
 
 
-def _base(side: Side) -> list[str]:
+def _base(side: BarPlane) -> list[str]:
     """Return the line of zero where bars go both ways."""
     at = side.at
     scale = at.x if side.lying else at.y

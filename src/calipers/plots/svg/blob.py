@@ -10,9 +10,9 @@ import math
 import numpy as np
 
 from calipers.plots.figures import Axis, Blob, slots_of
-from calipers.plots.svg.axes import Plan, Plane, plane
+from calipers.plots.svg.axes import Plane, PlaneSpec, plane
 from calipers.plots.svg.elements import Drawing, Sheet, el, num, segments, title, words
-from calipers.plots.svg.empty import UNDEFINED, nothing
+from calipers.plots.svg.empty import UNDEFINED, empty_drawing
 from calipers.plots.svg.markers import fill, stroke
 from calipers.plots.svg.words import width_of
 
@@ -26,13 +26,13 @@ def draw(figure: Blob, sheet: Sheet) -> Drawing:
     """Draw how often every model had every rank."""
     models, ranks = len(figure.models), figure.shares.shape[1] if figure.shares.ndim == 2 else 0
     if not models or not ranks:
-        return nothing(sheet, "no models")
+        return empty_drawing(sheet, "no models")
     if not np.isfinite(figure.shares).any():
-        return nothing(sheet, UNDEFINED)
+        return empty_drawing(sheet, UNDEFINED)
     key, top = _key(sheet, figure.of)
     x = Axis("rank (1 = best)", ticks=tuple(float(r) for r in range(1, ranks + 1)))
     y = Axis("", names=figure.models)
-    plan = Plan(
+    plan = PlaneSpec(
         x,
         y,
         (0.5, ranks + 0.5),

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calipers.plots.figures import F64, Axis, BoxDots, slots_of
-from calipers.plots.svg.axes import Plan, Plane, names_fit, plane
+from calipers.plots.svg.axes import Plane, PlaneSpec, names_fit, plane
 from calipers.plots.svg.elements import Drawing, Sheet, el, segments, title
-from calipers.plots.svg.empty import nothing, why_no_limits
+from calipers.plots.svg.empty import empty_drawing, why_no_limits
 from calipers.plots.svg.markers import fill, marker, stroke
 from calipers.plots.svg.scales import limits
-from calipers.plots.svg.words import shortened
-from calipers.plots.ticks import said
+from calipers.plots.svg.words import shorten
+from calipers.plots.ticks import tick_text
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 FEW = 60  # dots of a sample that are drawn one by one
@@ -25,7 +25,7 @@ GOLDEN = 0.6180339887498949  # neighbouring dots land far from each other
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class BoxPlane:
     """Which way the boxes lie."""
 
     at: Plane
@@ -46,11 +46,11 @@ class Side:
 def draw(figure: BoxDots, sheet: Sheet) -> Drawing:
     """Draw the quartiles of samples."""
     if not figure.names:
-        return nothing(sheet, "no samples")
+        return empty_drawing(sheet, "no samples")
     samples = [np.asarray(s, np.float64)[np.isfinite(s)] for s in figure.samples]
     shown = limits(figure.y, samples)
     if shown is None or not any(map(len, samples)):
-        return nothing(sheet, why_no_limits(figure.y, list(figure.samples)))
+        return empty_drawing(sheet, why_no_limits(figure.y, list(figure.samples)))
     side = _side(figure, sheet, samples, shown)
     slots = slots_of(figure, len(figure.names))
     parts = [
@@ -61,18 +61,20 @@ def draw(figure: BoxDots, sheet: Sheet) -> Drawing:
     return Drawing(sheet.width, side.at.height, [*side.at.parts, *parts])
 
 
-def _side(figure: BoxDots, sheet: Sheet, samples: list[F64], shown: tuple[float, float]) -> Side:
+def _side(
+    figure: BoxDots, sheet: Sheet, samples: list[F64], shown: tuple[float, float]
+) -> BoxPlane:
     n = len(figure.names)
     named = [
-        f"{shortened(name, 16)} (n\xa0=\xa0{len(sample)})"
+        f"{shorten(name, 16)} (n\xa0=\xa0{len(sample)})"
         for name, sample in zip(figure.names, samples)
     ]
     category = Axis("", names=tuple(named))
     across = (-0.5, n - 0.5)
-    plan = Plan(category, figure.y, across, shown)
+    plan = PlaneSpec(category, figure.y, across, shown)
     slot = (sheet.width - 50.0) / n
     if names_fit(named, slot):
-        return Side(plane(sheet, plan), False, min(HALF * slot, BROADEST))
+        return BoxPlane(plane(sheet, plan), False, min(HALF * slot, BROADEST))
     lying = replace(
         plan,
         x=figure.y,
@@ -83,17 +85,17 @@ def _side(figure: BoxDots, sheet: Sheet, samples: list[F64], shown: tuple[float,
         down=True,
         grid="x",
     )
-    return Side(plane(sheet, lying), True, min(HALF * ROW, BROADEST))
+    return BoxPlane(plane(sheet, lying), True, min(HALF * ROW, BROADEST))
 
 
-def _sample(figure: BoxDots, k: int, sample: F64, slot: int, side: Side) -> list[str]:
+def _sample(figure: BoxDots, k: int, sample: F64, slot: int, side: BoxPlane) -> list[str]:
     if not len(sample):
         return []
     q = [float(v) for v in np.quantile(sample, QUANTILES)]
     half = side.half
     (x0, y0), (x1, y1) = side.point(k, q[1], -half), side.point(k, q[3], half)
     inner = title(
-        f"{figure.names[k]}: median {said(round(q[2], 4))}, quartiles {said(round(q[1], 4))} to {said(round(q[3], 4))}"
+        f"{figure.names[k]}: median {tick_text(round(q[2], 4))}, quartiles {tick_text(round(q[1], 4))} to {tick_text(round(q[3], 4))}"
     )
     box = {
         "x": min(x0, x1),
@@ -117,7 +119,7 @@ def _sample(figure: BoxDots, k: int, sample: F64, slot: int, side: Side) -> list
     return [*found, *_dots(k, sample, slot, side)]
 
 
-def _dots(k: int, sample: F64, slot: int, side: Side) -> list[str]:
+def _dots(k: int, sample: F64, slot: int, side: BoxPlane) -> list[str]:
     if len(sample) > FEW:
         return []
     spread = [(j * GOLDEN % 1.0 - 0.5) * 1.2 * side.half for j in range(len(sample))]

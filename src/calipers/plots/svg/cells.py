@@ -9,10 +9,10 @@ import numpy as np
 
 from calipers.plots.figures import Cells, Flags
 from calipers.plots.svg.elements import Drawing, Sheet, el, label, num, segments, words
-from calipers.plots.svg.empty import nothing
-from calipers.plots.svg.heatmap import Layout, run_path
+from calipers.plots.svg.empty import empty_drawing
+from calipers.plots.svg.heatmap import CellLayout, run_path
 from calipers.plots.svg.legends import Entry, legend
-from calipers.plots.svg.markers import dashed
+from calipers.plots.svg.markers import line_classes
 from calipers.plots.svg.overlay import picture_of
 from calipers.plots.svg.shades import SHADES
 from calipers.plots.svg.words import width_of
@@ -28,10 +28,10 @@ def draw(figure: Cells, sheet: Sheet) -> Drawing:
     """Draw a number per cell."""
     rows, columns = figure.counts.shape
     if not rows or not columns:
-        return nothing(sheet, "no cells")
+        return empty_drawing(sheet, "no cells")
     labels, top = _legend(figure, sheet)
     side = min((sheet.width - 2.0) / columns, HIGHEST / (rows * figure.aspect), LARGEST)
-    at = Layout(1.0, top, side, side * figure.aspect)
+    at = CellLayout(1.0, top, side, side * figure.aspect)
     wide, high = at.wide * columns, at.high * rows
     place = f'x="{num(at.left)}" y="{num(at.top)}" width="{num(wide, 2)}" height="{num(high, 2)}"'
     parts = [*labels, picture_of(figure.picture, "", place, "fig-picture")]
@@ -52,7 +52,7 @@ def draw(figure: Cells, sheet: Sheet) -> Drawing:
         around = segments(_borders(figure.inside, at))
         parts += [
             el("path", d=around, cls="fig-error-halo"),
-            el("path", d=around, cls=f"fig-line {dashed(1)}"),
+            el("path", d=around, cls=f"fig-line {line_classes(1)}"),
         ]
     return Drawing(sheet.width, at.top + high + 2.0, parts)
 
@@ -85,7 +85,7 @@ def _legend(figure: Cells, sheet: Sheet) -> tuple[list[str], float]:
     return found, top
 
 
-def _borders(inside: Flags, at: Layout) -> list[tuple[float, float, float, float]]:
+def _borders(inside: Flags, at: CellLayout) -> list[tuple[float, float, float, float]]:
     """Return the straight pieces between cells inside and outside, those in a row as one."""
     padded = np.pad(inside, 1).astype(np.int8)
     found = []

@@ -8,17 +8,17 @@ from dataclasses import replace
 import numpy as np
 
 from calipers.plots.figures import F64, Axis, Contour, ends_of
-from calipers.plots.svg.axes import Plan, Plane, plane
+from calipers.plots.svg.axes import Plane, PlaneSpec, plane
 from calipers.plots.svg.elements import Drawing, Sheet, el, polyline, words
-from calipers.plots.svg.empty import UNDEFINED, nothing
+from calipers.plots.svg.empty import UNDEFINED, empty_drawing
 from calipers.plots.svg.heatmap import hatching
 from calipers.plots.svg.isolines import isolines
 from calipers.plots.svg.legends import colours
 from calipers.plots.svg.scales import I64, limits
 from calipers.plots.svg.shades import ON_DARK, SHADES, shade_of
-from calipers.plots.svg.thinning import thinned
+from calipers.plots.svg.thinning import thin_line
 from calipers.plots.svg.words import width_of
-from calipers.plots.ticks import said, ticks
+from calipers.plots.ticks import tick_text, ticks
 
 FINE = 48  # rows and columns at least: straight lines between few points would have corners
 DEEP = 1e6  # spans below: what is undefined or beyond the edge
@@ -30,14 +30,14 @@ def draw(figure: Contour, sheet: Sheet) -> Drawing:
     x_order, y_order = _usable(figure.xs, figure.x), _usable(figure.ys, figure.y)
     values = np.asarray(figure.values, np.float64)
     if len(x_order) < 2 or len(y_order) < 2:
-        return nothing(sheet, "fewer than two different values on an axis")
+        return empty_drawing(sheet, "fewer than two different values on an axis")
     values = np.where(np.isfinite(values), values, np.nan)[np.ix_(y_order, x_order)]
     if not np.isfinite(values).any():
-        return nothing(sheet, UNDEFINED)
+        return empty_drawing(sheet, UNDEFINED)
     xs, ys = figure.xs[x_order], figure.ys[y_order]
     ends = ends_of(figure)
     labels, top = colours(sheet, figure.label, *ends)
-    plan = Plan(figure.x, figure.y, _ends(figure.x, xs), _ends(figure.y, ys), top=top, grid="")
+    plan = PlaneSpec(figure.x, figure.y, _ends(figure.x, xs), _ends(figure.y, ys), top=top, grid="")
     at = plane(sheet, plan)
     if figure.square:
         spans = [abs(end - start) for start, end in (plan.x_limits, plan.y_limits)]
@@ -117,7 +117,9 @@ def _areas(x: F64, y: F64, values: F64, ends: tuple[float, float]) -> list[str]:
     for step in range(len(SHADES)) if high > low else [len(SHADES) // 2]:
         level = low + span * step / len(SHADES) if high > low else low
         lines = isolines(x, y, walled, level - 1e-9 * span)
-        path = "".join(polyline(*thinned(*line), closed=True) for line in lines if len(line[0]) > 2)
+        path = "".join(
+            polyline(*thin_line(*line), closed=True) for line in lines if len(line[0]) > 2
+        )
         if path:
             found.append(el("path", d=path, cls=f"fig-q{step} fig-area"))
     return found
@@ -137,12 +139,14 @@ def _lines(figure: Contour, at: Plane, xs: F64, ys: F64, values: F64) -> list[st
         step = int(shade_of(np.array([level]), low, high)[0])
         cls = "fig-iso fig-iso-light" if ON_DARK[step] else "fig-iso"
         for x, y in isolines(xs, ys, values, level):
-            lines.append(el("path", d=polyline(*thinned(x, y)), cls=cls))
-            place = _label_place(x, y, taken, at, width_of(said(level)))
+            lines.append(el("path", d=polyline(*thin_line(x, y)), cls=cls))
+            place = _label_place(x, y, taken, at, width_of(tick_text(level)))
             if place is not None:
                 taken.append(place)
                 labels.append(
-                    words(place[0], place[1] + 4.0, said(level), "fig-iso-label", anchor="middle")
+                    words(
+                        place[0], place[1] + 4.0, tick_text(level), "fig-iso-label", anchor="middle"
+                    )
                 )
     return [*lines, *labels]
 

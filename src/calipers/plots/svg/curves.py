@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from calipers.plots.figures import F64, Curves, Line
-from calipers.plots.svg.axes import Plan, Plane, plane
+from calipers.plots.svg.axes import Plane, PlaneSpec, plane
 from calipers.plots.svg.elements import Drawing, Sheet, el, polyline, rect, segments, words
-from calipers.plots.svg.empty import nothing, why_no_limits
-from calipers.plots.svg.legends import Entry, legend, room_at_ends, spread, swatch
-from calipers.plots.svg.markers import dashed, fill, marker, stroke
+from calipers.plots.svg.empty import empty_drawing, why_no_limits
+from calipers.plots.svg.legends import Entry, label_heights, legend, room_at_ends, swatch
+from calipers.plots.svg.markers import fill, line_classes, marker, stroke
 from calipers.plots.svg.scales import I64, limits
-from calipers.plots.svg.thinning import inside, pieces, stepped, thinned
+from calipers.plots.svg.thinning import clip_line, pieces, step_line, thin_line
 
 BROAD = 480.0  # narrower sheets have no room for names beside the plane
 NAMES_SHARE = 0.3  # of the width that names beside the plane may take
@@ -25,14 +25,14 @@ MARKERS = 4  # on a line without marks of its own
 def draw(figure: Curves, sheet: Sheet) -> Drawing:
     """Draw lines over a number."""
     if not figure.lines:
-        return nothing(sheet, "no series")
+        return empty_drawing(sheet, "no series")
     xs = [line.x[np.isfinite(line.y)] for line in figure.lines]
     ys = [values for line in figure.lines for values in (line.y, line.low, line.high)]
     x_limits, y_limits = limits(figure.x, xs), limits(figure.y, ys)
     if x_limits is None or y_limits is None or not any(len(x) for x in xs):
         missing = (figure.x, xs) if x_limits is None else (figure.y, ys)
-        return nothing(sheet, why_no_limits(*missing))
-    plan = Plan(figure.x, figure.y, x_limits, y_limits)
+        return empty_drawing(sheet, why_no_limits(*missing))
+    plan = PlaneSpec(figure.x, figure.y, x_limits, y_limits)
     at, labels = _laid_out(figure, sheet, plan)
     clip = f"{sheet.name}-clip"
     box = rect(at.left, at.top - 1.0, at.right, at.bottom + 1.0, "")
@@ -49,7 +49,7 @@ def draw(figure: Curves, sheet: Sheet) -> Drawing:
     return Drawing(sheet.width, at.height, [*parts, *labels])
 
 
-def _laid_out(figure: Curves, sheet: Sheet, plan: Plan) -> tuple[Plane, list[str]]:
+def _laid_out(figure: Curves, sheet: Sheet, plan: PlaneSpec) -> tuple[Plane, list[str]]:
     """Return the plane and the names of the lines: beside their ends if all have room there, else
     above.
     """
@@ -60,7 +60,7 @@ def _laid_out(figure: Curves, sheet: Sheet, plan: Plan) -> tuple[Plane, list[str
         at = plane(sheet, replace(plan, right=room))
         ends = [_end(line, at) for line in figure.lines]
         known = [end for end in ends if end is not None]
-        heights = spread(known, at.top, at.bottom) if len(known) == len(ends) else None
+        heights = label_heights(known, at.top, at.bottom) if len(known) == len(ends) else None
         if heights is not None:
             return at, [
                 part
@@ -90,7 +90,7 @@ def _pixels(line: Line, values: F64, at: Plane) -> tuple[F64, F64]:
     """Return a line of the given heights in pixels, cut where it leaves the plane to the left or
     right.
     """
-    x, y = inside(line.x, values, at.x.low, at.x.high, step=line.step)
+    x, y = clip_line(line.x, values, at.x.low, at.x.high, step=line.step)
     return at.x(x), at.y(y)
 
 
@@ -99,9 +99,9 @@ def _path(line: Line, at: Plane) -> str:
     found = []
     for px, py in pieces(x, y):
         if line.step:
-            px, py = stepped(px, py)
-        found.append(polyline(*thinned(px, py)))
-    return el("path", d="".join(found), cls=f"fig-line {dashed(line.slot)}") if found else ""
+            px, py = step_line(px, py)
+        found.append(polyline(*thin_line(px, py)))
+    return el("path", d="".join(found), cls=f"fig-line {line_classes(line.slot)}") if found else ""
 
 
 def _band(line: Line, at: Plane) -> str:
@@ -115,8 +115,8 @@ def _band(line: Line, at: Plane) -> str:
     for (px, lo), (_, hi) in zip(pieces(x, lower), pieces(x, upper)):
         one, other = (px, lo), (px, hi)
         if line.step:
-            one, other = stepped(*one), stepped(*other)
-        (x0, y0), (x1, y1) = thinned(*one), thinned(*other)
+            one, other = step_line(*one), step_line(*other)
+        (x0, y0), (x1, y1) = thin_line(*one), thin_line(*other)
         found.append(
             polyline(np.concatenate([x1, x0[::-1]]), np.concatenate([y1, y0[::-1]]), closed=True)
         )

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from calipers.plots import figures as f
-from calipers.plots.svg.words import clean, shortened
-from calipers.plots.ticks import said
+from calipers.plots.svg.words import clean, shorten
+from calipers.plots.ticks import tick_text
 
 MOST = 12  # series that are named one by one
 LONGEST = 60
@@ -25,18 +25,18 @@ def description(figure: f.Figure) -> str:
     """Return the sentence, followed by the note of the figure."""
     for kind, sentence in SENTENCES.items():
         if isinstance(figure, kind):
-            found = sentence(figure)
+            text = sentence(figure)
             break
     else:
-        found = "Figure."
-    return clean(f"{found} {shortened(figure.note, 1000)}".strip())
+        text = "Figure."
+    return clean(f"{text} {shorten(figure.note, 1000)}".strip())
 
 
 def _name(name: str) -> str:
     """Return a name that does not turn the words beside it: one written from right to left is set
     apart.
     """
-    short = clean(shortened(name, LONGEST))
+    short = clean(shorten(name, LONGEST))
     turns = any(unicodedata.bidirectional(c) in ("R", "AL", "AN") for c in short)
     return f"\N{LEFT-TO-RIGHT MARK}{short}\N{LEFT-TO-RIGHT MARK}" if turns else short
 
@@ -59,25 +59,27 @@ def _axis(axis: f.Axis) -> str:
 def _curves(figure: f.Curves) -> str:
     def one(line: f.Line) -> str:
         band = ", with a band" if line.low is not None and line.high is not None else ""
-        return f"{_name(line.name) or 'unnamed'} ({_count(_known(line.x, line.y), 'point')}{band})"
+        return (
+            f"{_name(line.name) or 'unnamed'} ({_count(_n_finite(line.x, line.y), 'point')}{band})"
+        )
 
     lines = _listed(map(one, figure.lines))
-    said = f"Curves of {_axis(figure.y)} against {_axis(figure.x)}, {_count(len(figure.lines), 'series', 'series')}"
-    return f"{said}: {lines}." if lines else f"{said}."
+    text = f"Curves of {_axis(figure.y)} against {_axis(figure.x)}, {_count(len(figure.lines), 'series', 'series')}"
+    return f"{text}: {lines}." if lines else f"{text}."
 
 
-def _known(*values: Any) -> int:
+def _n_finite(*values: Any) -> int:
     return int(np.logical_and.reduce([np.isfinite(v) for v in values]).sum())
 
 
 def _forest(figure: f.Forest) -> str:
-    drawn = sum(math.isfinite(mark.value) for row in figure.rows for mark in row.marks)
+    n_estimates = sum(math.isfinite(mark.value) for row in figure.rows for mark in row.marks)
     rows = _count(len(figure.rows), "row")
     series = _listed(map(_name, figure.series))
-    undefined = sum(len(row.marks) for row in figure.rows) - drawn
-    left = f", {undefined} undefined" if undefined else ""
-    said = f"Forest plot of {_axis(figure.x)}, {rows}, {_count(drawn, 'estimate')}{left}"
-    return f"{said}; series: {series}." if series else f"{said}."
+    undefined = sum(len(row.marks) for row in figure.rows) - n_estimates
+    missing = f", {undefined} undefined" if undefined else ""
+    text = f"Forest plot of {_axis(figure.x)}, {rows}, {_count(n_estimates, 'estimate')}{missing}"
+    return f"{text}; series: {series}." if series else f"{text}."
 
 
 def _bars(figure: f.Bars) -> str:
@@ -88,14 +90,14 @@ def _bars(figure: f.Bars) -> str:
 
 def _heatmap(figure: f.HeatMap) -> str:
     n = f"{_count(len(figure.y.names), 'row')} and {_count(len(figure.x.names), 'column')}"
-    left = figure.values.size - _known(figure.values)
-    undefined = f", {_count(left, 'cell')} undefined" if left else ""
+    n_missing = figure.values.size - _n_finite(figure.values)
+    undefined = f", {_count(n_missing, 'cell')} undefined" if n_missing else ""
     return f"Heat map of {clean(figure.label)}: {_axis(figure.y)} by {_axis(figure.x)}, {n}{undefined}."
 
 
 def _scatter(figure: f.Scatter) -> str:
     def one(dots: f.Dots) -> str:
-        return f"{_name(dots.name) or 'unnamed'} ({_count(_known(dots.x, dots.y), 'point')})"
+        return f"{_name(dots.name) or 'unnamed'} ({_count(_n_finite(dots.x, dots.y), 'point')})"
 
     return f"Points of {_axis(figure.y)} against {_axis(figure.x)}; series: {_listed(map(one, figure.dots))}."
 
@@ -112,29 +114,35 @@ def _blob(figure: f.Blob) -> str:
 def _boxes(figure: f.BoxDots) -> str:
     def one(name: str, sample: f.F64) -> str:
         good = sample[np.isfinite(sample)]
-        median = f", median {said(round(float(np.median(good)), 4))}" if len(good) else ""
+        median = f", median {tick_text(round(float(np.median(good)), 4))}" if len(good) else ""
         return f"{_name(name)} (n = {len(good)}{median})"
 
     return f"Box plots of {_axis(figure.y)}: {_listed(map(one, figure.names, figure.samples))}."
 
 
 def _contour(figure: f.Contour) -> str:
-    known = figure.values[np.isfinite(figure.values)]
-    span = f", from {said(float(known.min()))} to {said(float(known.max()))}" if len(known) else ""
+    values = figure.values[np.isfinite(figure.values)]
+    span = (
+        f", from {tick_text(float(values.min()))} to {tick_text(float(values.max()))}"
+        if len(values)
+        else ""
+    )
     n = f"{len(figure.xs)} by {len(figure.ys)} points"
     return f"Contours of {clean(figure.label)} over {_axis(figure.x)} and {_axis(figure.y)}, {n}{span}."
 
 
 def _histogram(figure: f.Histogram) -> str:
     bins = _count(max(len(figure.edges) - 1, 0), "bin")
-    cut = f", line at {said(figure.cut)}" if math.isfinite(figure.cut) else ""
+    threshold = f", line at {tick_text(figure.cut)}" if math.isfinite(figure.cut) else ""
     series = _listed(map(_name, figure.series))
-    return f"Histogram of {_axis(figure.x)}, {_axis(figure.y)} in {bins}{cut}; series: {series}."
+    return (
+        f"Histogram of {_axis(figure.x)}, {_axis(figure.y)} in {bins}{threshold}; series: {series}."
+    )
 
 
 def _cells(figure: f.Cells) -> str:
     total = np.bincount(figure.counts.ravel(), minlength=figure.most + 1)
-    found = ", ".join(f"{n} with {k}" for k, n in enumerate(total.tolist()) if n)
+    counts = ", ".join(f"{n} with {k}" for k, n in enumerate(total.tolist()) if n)
     rows, columns = figure.counts.shape
     around = (
         ""
@@ -142,13 +150,13 @@ def _cells(figure: f.Cells) -> str:
         else f"; a line runs around {_count(int(figure.inside.sum()), 'cell')}"
     )
     return (
-        f"Map of {rows} by {columns} cells, {_name(figure.label)}: {found or 'no cells'}{around}."
+        f"Map of {rows} by {columns} cells, {_name(figure.label)}: {counts or 'no cells'}{around}."
     )
 
 
 def _overlay(figure: f.Overlay) -> str:
-    counted = Counter(mark.fate for mark in figure.marks)
-    boxes = ", ".join(f"{n} {fate}" for fate, n in counted.items()) or "no objects"
+    counts = Counter(mark.fate for mark in figure.marks)
+    boxes = ", ".join(f"{n} {fate}" for fate, n in counts.items()) or "no objects"
     picture = "" if figure.picture or figure.symbol else ", without the picture"
     picture += ", with the map of scores" if figure.shade or figure.shade_symbol else ""
     return f"Image of {figure.size[0]:g} by {figure.size[1]:g} pixels{picture}: {boxes}."

@@ -18,9 +18,9 @@ from calipers.plots.svg.words import (
     LONGEST_SENTENCE,
     LONGEST_TITLE,
     clean,
-    fitted,
+    fit,
     safe,
-    shortened,
+    shorten,
 )
 
 FAR = 30_000.0  # pixels; what lies farther away is off every page and only makes numbers long
@@ -69,7 +69,7 @@ def el(tag: str, inner: str = "", /, **attributes: Any) -> str:
 
 def title(text: str) -> str:
     """Return what is said when one points at an element."""
-    return f"<title>{safe(shortened(text, LONGEST_TITLE))}</title>"
+    return f"<title>{safe(shorten(text, LONGEST_TITLE))}</title>"
 
 
 def sentence(
@@ -103,7 +103,7 @@ def words(
     longest : int
         So many characters are shown; names are cut earlier than sentences.
     """
-    shown = fitted(text, width, longest)
+    shown = fit(text, width, longest)
     more = title(text) if len(shown) != len(text) or shown != clean(text) else ""
     classes = " ".join(filter(None, (cls, f"fig-{anchor}" if anchor else "")))
     return el("text", more + safe(shown), x=x, y=y, cls=classes or None)

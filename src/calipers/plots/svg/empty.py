@@ -13,7 +13,7 @@ HEIGHT = 96.0
 UNDEFINED = "no value is defined"
 
 
-def nothing(sheet: Sheet, why: str = "") -> Drawing:
+def empty_drawing(sheet: Sheet, why: str = "") -> Drawing:
     """Return the words "nothing to show", and why below."""
     middle = sheet.width / 2
     parts = [rect(0.0, 0.0, sheet.width, HEIGHT, "fig-empty")]

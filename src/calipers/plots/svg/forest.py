@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from calipers.plots.figures import Forest, ForestRow, Mark, slots_of
 from calipers.plots.svg.axes import label_below, ticks_of, without_collisions
 from calipers.plots.svg.elements import Drawing, Sheet, el, segments, sentence, title, words
-from calipers.plots.svg.empty import UNDEFINED, nothing
+from calipers.plots.svg.empty import UNDEFINED, empty_drawing
 from calipers.plots.svg.legends import Entry, legend
 from calipers.plots.svg.markers import fill, marker, stroke
-from calipers.plots.svg.scales import Scale, limits
-from calipers.plots.svg.words import BOLD, clean, fitted, shortened, width_of
+from calipers.plots.svg.scales import PixelScale, limits
+from calipers.plots.svg.words import BOLD, clean, fit, shorten, width_of
 from calipers.plots.ticks import MINUS
 
 ROW = 23.0
@@ -28,10 +28,10 @@ TALL = 700.0  # a higher plot says its axis above, too
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ForestLayout:
     """Where the columns and rows are."""
 
-    x: Scale
+    x: PixelScale
     names: float  # width of the names
     n: float  # right edge of the numbers behind
     values: float  # right edge of the estimates in words, NaN = not shown
@@ -54,11 +54,11 @@ def draw(figure: Forest, sheet: Sheet) -> Drawing:
     """Draw estimates with intervals."""
     marks = [mark for row in figure.rows for mark in row.marks]
     if not figure.rows:
-        return nothing(sheet, "no rows")
+        return empty_drawing(sheet, "no rows")
     shown = limits(figure.x, [[m.value, m.low, m.high] for m in marks] + [figure.reference])
     if shown is None or not any(map(is_drawn, marks)):
         reasons = list(dict.fromkeys(mark.reason for mark in marks if mark.reason))
-        return nothing(sheet, reasons[0] if len(reasons) == 1 else UNDEFINED)
+        return empty_drawing(sheet, reasons[0] if len(reasons) == 1 else UNDEFINED)
     slots = slots_of(figure, len(figure.series))
     several = len(figure.series) > 1
     labels, top = (
@@ -79,12 +79,12 @@ def is_drawn(mark: Mark) -> bool:
     return math.isfinite(mark.value)
 
 
-def _layout(figure: Forest, sheet: Sheet, shown: tuple[float, float], top: float) -> Layout:
+def _layout(figure: Forest, sheet: Sheet, shown: tuple[float, float], top: float) -> ForestLayout:
     width = sheet.width
     most = (0.3 if width >= VALUES_FROM else 0.36) * width
-    names = min(max(_wide(shortened(row.name), row) for row in figure.rows), most)
-    behind = max(width_of(shortened(row.n, 16)) for row in figure.rows)
-    head = width_of(fitted(figure.n, 0.2 * width)) if behind else 0.0
+    names = min(max(_wide(shorten(row.name), row) for row in figure.rows), most)
+    behind = max(width_of(shorten(row.n, 16)) for row in figure.rows)
+    head = width_of(fit(figure.n, 0.2 * width)) if behind else 0.0
     n = names + (12.0 + max(behind, head) if behind else 0.0)
     digits = min(max(2 - math.floor(math.log10(shown[1] - shown[0])), 0), 4)
     beside = 0.0
@@ -94,8 +94,8 @@ def _layout(figure: Forest, sheet: Sheet, shown: tuple[float, float], top: float
     left = n + 16.0
     row = ROW if len(figure.series) < 2 else max(ROW, 10.0 + OFFSET * len(figure.series))
     start = top + 22.0 + (18.0 if _is_tall(row * len(figure.rows)) else 0.0)
-    scale = Scale(*shown, left, max(right, left + 60.0), figure.x.log)
-    return Layout(
+    scale = PixelScale(*shown, left, max(right, left + 60.0), figure.x.log)
+    return ForestLayout(
         scale, names, n, width if beside else math.nan, start, row, len(figure.rows), digits
     )
 
@@ -108,7 +108,7 @@ def _is_tall(height: float) -> bool:
     return height > TALL
 
 
-def _behind(figure: Forest, at: Layout, sheet: Sheet) -> list[str]:
+def _behind(figure: Forest, at: ForestLayout, sheet: Sheet) -> list[str]:
     """Return what lies under the estimates: bands, grid, lines, the axis, heads of the columns."""
     found = []
     if at.rows >= BANDED:
@@ -138,11 +138,11 @@ def _behind(figure: Forest, at: Layout, sheet: Sheet) -> list[str]:
     return found
 
 
-def _height(at: Layout, k: int, s: int, series: int) -> float:
+def _height(at: ForestLayout, k: int, s: int, series: int) -> float:
     return at.middle(k) + OFFSET * (s - (series - 1) / 2)
 
 
-def _whiskers(figure: Forest, at: Layout, slots: Sequence[int]) -> list[str]:
+def _whiskers(figure: Forest, at: ForestLayout, slots: Sequence[int]) -> list[str]:
     """Return the intervals, one path per series: an end beyond the axis has an arrow."""
     found = []
     for s, slot in enumerate(slots[: len(figure.series)]):
@@ -158,7 +158,7 @@ def _whiskers(figure: Forest, at: Layout, slots: Sequence[int]) -> list[str]:
     return found
 
 
-def _whisker(mark: Mark, at: Layout, y: float) -> str:
+def _whisker(mark: Mark, at: ForestLayout, y: float) -> str:
     if not (math.isfinite(mark.low) and math.isfinite(mark.high)):
         return ""
     if mark.high < at.x.low or mark.low > at.x.high:
@@ -172,12 +172,14 @@ def _whisker(mark: Mark, at: Layout, y: float) -> str:
     return found
 
 
-def _row(figure: Forest, k: int, row: ForestRow, at: Layout, slots: Sequence[int]) -> list[str]:
+def _row(
+    figure: Forest, k: int, row: ForestRow, at: ForestLayout, slots: Sequence[int]
+) -> list[str]:
     y = at.middle(k) + 4.0
     bold = "fig-strong" if row.strong else ""
     found = [words(0.0, y, row.name, bold, width=at.names / (BOLD if row.strong else 1.0) + 0.5)]
     if row.n:
-        found.append(words(at.n, y, shortened(row.n, 16), bold or "fig-soft", anchor="end"))
+        found.append(words(at.n, y, shorten(row.n, 16), bold or "fig-soft", anchor="end"))
     if math.isfinite(at.values) and row.marks:
         text = in_words(row.marks[0], at.digits)
         found.append(words(at.values, y, text, bold, anchor="end", longest=60))
@@ -195,7 +197,7 @@ def _row(figure: Forest, k: int, row: ForestRow, at: Layout, slots: Sequence[int
     return found
 
 
-def _reason(reason: str, at: Layout, y: float, slot: int | None = None) -> str:
+def _reason(reason: str, at: ForestLayout, y: float, slot: int | None = None) -> str:
     x = at.x.start + 4.0
     text = sentence(
         x + (9.0 if slot is not None else 0.0),
@@ -207,7 +209,7 @@ def _reason(reason: str, at: Layout, y: float, slot: int | None = None) -> str:
     return text if slot is None else marker(slot, x + 3.0, y, 2.5) + text
 
 
-def _mark(mark: Mark, row: ForestRow, at: Layout, y: float, slot: int, inner: str) -> str:
+def _mark(mark: Mark, row: ForestRow, at: ForestLayout, y: float, slot: int, inner: str) -> str:
     x = at.x.within(mark.value)
     if not at.x.low <= mark.value <= at.x.high:  # beyond the axis: a pointer at its end
         back = 5.0 if mark.value > at.x.high else -5.0

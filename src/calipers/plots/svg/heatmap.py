@@ -9,11 +9,11 @@ import numpy as np
 
 from calipers.plots.figures import F64, Flags, HeatMap
 from calipers.plots.svg.elements import Drawing, Sheet, el, num, sentence, title, words
-from calipers.plots.svg.empty import nothing
+from calipers.plots.svg.empty import empty_drawing
 from calipers.plots.svg.legends import colours
 from calipers.plots.svg.scales import I64
 from calipers.plots.svg.shades import SHADES, ink_on, shade_of
-from calipers.plots.svg.words import shortened, width_of, wrapped
+from calipers.plots.svg.words import shorten, width_of, wrap
 from calipers.plots.ticks import MINUS
 
 HIGHEST, LOWEST = 34.0, 12.0  # pixels of a cell
@@ -24,7 +24,7 @@ SLOPE = 0.71  # of names at 45 degrees
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class CellLayout:
     """Where the cells are."""
 
     left: float
@@ -49,14 +49,14 @@ def draw(figure: HeatMap, sheet: Sheet) -> Drawing:
     """Draw a number per row and column."""
     rows, columns = len(figure.y.names), len(figure.x.names)
     if not rows or not columns:
-        return nothing(sheet, "no rows" if not rows else "no columns")
+        return empty_drawing(sheet, "no rows" if not rows else "no columns")
     values = np.where(np.isfinite(figure.values), figure.values, np.nan)
     labels, top = colours(sheet, figure.label, figure.low, figure.high)
-    left = min(max(width_of(shortened(name)) for name in figure.y.names), 0.3 * sheet.width) + 10.0
+    left = min(max(width_of(shorten(name)) for name in figure.y.names), 0.3 * sheet.width) + 10.0
     wide = min((sheet.width - left) / columns, BROADEST)
     heads, above = _heads(figure, left, wide, sheet)
     high = HIGHEST if rows <= 20 else max(min(HIGHEST, 640.0 / rows), LOWEST)
-    at = Layout(left, top + above, wide, high)
+    at = CellLayout(left, top + above, wide, high)
     parts = [
         el("defs", hatching(sheet.name)),
         *labels,
@@ -79,7 +79,7 @@ def _heads(figure: HeatMap, left: float, wide: float, sheet: Sheet) -> tuple[lis
     if figure.x.label:
         found.append(sentence(left, 12.0, figure.x.label, "fig-soft", width=sheet.width - left))
         above = 19.0
-    lines = [wrapped(name, wide - 4.0) for name in names]
+    lines = [wrap(name, wide - 4.0) for name in names]
     if all(line is not None for line in lines):
         deep = max(len(line) for line in lines if line is not None)
         for c, line in enumerate(lines):
@@ -96,10 +96,10 @@ def _turned(
 ) -> tuple[list[str], float]:
     """Return names at 45 degrees, upright if the last one would leave the sheet."""
     longest = 110.0
-    last = min(width_of(shortened(figure.x.names[-1])), longest)
+    last = min(width_of(shorten(figure.x.names[-1])), longest)
     upright = left + wide * (len(figure.x.names) - 0.5) + last * SLOPE + 3.0 > sheet.width
     deep = (
-        min(max(width_of(shortened(name)) for name in figure.x.names), longest)
+        min(max(width_of(shorten(name)) for name in figure.x.names), longest)
         * (1.0 if upright else SLOPE)
         + 14.0
     )
@@ -114,7 +114,7 @@ def _turned(
     return found, deep
 
 
-def _names(figure: HeatMap, at: Layout) -> list[str]:
+def _names(figure: HeatMap, at: CellLayout) -> list[str]:
     found = []
     if figure.y.label:
         found.append(
@@ -134,7 +134,7 @@ def _names(figure: HeatMap, at: Layout) -> list[str]:
     return found
 
 
-def _cells(figure: HeatMap, steps: I64, at: Layout, sheet: Sheet) -> list[str]:
+def _cells(figure: HeatMap, steps: I64, at: CellLayout, sheet: Sheet) -> list[str]:
     found = []
     for r, row in enumerate(figure.y.names):
         for c, column in enumerate(figure.x.names):
@@ -151,7 +151,7 @@ def _cells(figure: HeatMap, steps: I64, at: Layout, sheet: Sheet) -> list[str]:
     return found
 
 
-def _areas(steps: I64, at: Layout, sheet: Sheet) -> list[str]:
+def _areas(steps: I64, at: CellLayout, sheet: Sheet) -> list[str]:
     """Return many cells as one path per step of the colours."""
     found = []
     for step in (-1, *range(len(SHADES))):
@@ -163,7 +163,7 @@ def _areas(steps: I64, at: Layout, sheet: Sheet) -> list[str]:
     return found
 
 
-def run_path(chosen: Flags, at: Layout) -> str:
+def run_path(chosen: Flags, at: CellLayout) -> str:
     """Return the path of the chosen cells (rows, columns), those side by side as one; "" for none."""
     x = [
         round(at.corner(0, c)[0], 1) for c in range(chosen.shape[1] + 1)
@@ -192,7 +192,7 @@ def _text(figure: HeatMap, r: int, c: int) -> str:
     return f"{value:.{digits}f}".replace("-", MINUS)
 
 
-def _texts(figure: HeatMap, values: F64, steps: I64, at: Layout) -> list[str]:
+def _texts(figure: HeatMap, values: F64, steps: I64, at: CellLayout) -> list[str]:
     """Return the texts of the cells, none if one of the numbers has no room in its cell."""
     if at.high < 15.0:
         return []

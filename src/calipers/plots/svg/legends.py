@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from calipers.plots.svg.elements import Sheet, el, label, rect, segments, words
-from calipers.plots.svg.markers import dashed, fill, marker, texture_id
+from calipers.plots.svg.markers import fill, line_classes, marker, texture_id
 from calipers.plots.svg.shades import SHADES
-from calipers.plots.svg.words import LONGEST, fitted, shortened, width_of
-from calipers.plots.ticks import said
+from calipers.plots.svg.words import LONGEST, fit, shorten, width_of
+from calipers.plots.ticks import tick_text
 
 SWATCH = {"line": 26.0, "outline": 26.0, "marker": 10.0, "area": 18.0}
 ROW = 18.0
@@ -33,7 +33,7 @@ def legend(sheet: Sheet, entries: Sequence[Entry], top: float = 0.0) -> tuple[li
     """Return the legend and its height: entries side by side, in columns if they are many."""
     swatches = [SWATCH[entry.kind] + 6.0 for entry in entries]
     room = max(sheet.width - max(swatches, default=0.0), 60.0)
-    widths = [s + width_of(fitted(entry.name, room)) + SPACE for s, entry in zip(swatches, entries)]
+    widths = [s + width_of(fit(entry.name, room)) + SPACE for s, entry in zip(swatches, entries)]
     if len(entries) >= ALIGNED:
         columns = max(int((sheet.width + SPACE) // max(widths)), 1)
         rows = -(-len(entries) // columns)
@@ -67,7 +67,7 @@ def swatch(entry: Entry, x: float, y: float, name: str) -> list[str]:
         return area(x, y - 6.0, x + wide, y + 6.0, entry.slot, name)
     if entry.kind == "marker":
         return [marker(entry.slot, x + wide / 2, y, 4.0)]
-    line = el("path", d=segments([(x, y, x + wide, y)]), cls=f"fig-line {dashed(entry.slot)}")
+    line = el("path", d=segments([(x, y, x + wide, y)]), cls=f"fig-line {line_classes(entry.slot)}")
     return [line] if entry.kind == "outline" else [line, marker(entry.slot, x + wide / 2, y)]
 
 
@@ -85,13 +85,13 @@ def area(
 def room_at_ends(names: Sequence[str]) -> float:
     """Return the width that names at the ends of lines need."""
     return (
-        max((width_of(shortened(name, LONGEST)) for name in names), default=0.0)
+        max((width_of(shorten(name, LONGEST)) for name in names), default=0.0)
         + SWATCH["line"]
         + 24.0
     )
 
 
-def spread(ends: Sequence[float], low: float, high: float) -> list[float] | None:
+def label_heights(ends: Sequence[float], low: float, high: float) -> list[float] | None:
     """Return heights for names near the ends of their lines, none on another; None if they have no
     room there.
     """
@@ -114,7 +114,7 @@ def spread(ends: Sequence[float], low: float, high: float) -> list[float] | None
 
 def colours(sheet: Sheet, text: str, low: float, high: float) -> tuple[list[str], float]:
     """Return the scale of colours above a map, and its height."""
-    bar, ends = 96.0, (said(float(f"{low:.3g}")), said(float(f"{high:.3g}")))
+    bar, ends = 96.0, (tick_text(float(f"{low:.3g}")), tick_text(float(f"{high:.3g}")))
     x = sheet.width - width_of(ends[1]) - 5.0 - bar
     step = bar / len(SHADES)
     found = [words(x - 5.0, 13.0, ends[0], anchor="end"), words(x + bar + 5.0, 13.0, ends[1])]

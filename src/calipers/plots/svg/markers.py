@@ -30,7 +30,7 @@ def fill(slot: int) -> str:
     return f"fig-f{style(slot).slot}"
 
 
-def dashed(slot: int) -> str:
+def line_classes(slot: int) -> str:
     """Return the classes of the colour and the dash of lines."""
     dash = DASHES.index(style(slot).dash)
     return f"{stroke(slot)} fig-d{dash}" if dash else stroke(slot)

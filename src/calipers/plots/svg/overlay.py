@@ -14,7 +14,7 @@ import re
 from calipers.errors import UsageError
 from calipers.plots.figures import BoxMark, Overlay, Ring
 from calipers.plots.svg.elements import Drawing, Sheet, num, title
-from calipers.plots.svg.empty import nothing
+from calipers.plots.svg.empty import empty_drawing
 from calipers.plots.theme import MARKS
 
 # From below to above: what was found is never hidden by what was left out.
@@ -35,7 +35,7 @@ def draw(figure: Overlay, sheet: Sheet) -> Drawing:
     """Draw boxes on an image, in pixels of the image."""
     width, height = figure.size
     if not (math.isfinite(width) and math.isfinite(height) and width > 0 and height > 0):
-        return nothing(sheet, "the size of the image is not known")
+        return empty_drawing(sheet, "the size of the image is not known")
     whole = f'width="{num(width, 2)}" height="{num(height, 2)}"'
     parts = [
         f'<rect {whole} class="fig-backdrop"/>',
@@ -115,7 +115,7 @@ def _ring(ring: Ring) -> str:
     return "".join(found) + "z"
 
 
-def said(mark: BoxMark) -> str:
+def mark_text(mark: BoxMark) -> str:
     """Return what is said when one points at a box: "hit: nodule, score 0.83"."""
     score = f", score {mark.score:.3g}" if math.isfinite(mark.score) else ""
     return f"{MARKS[mark.fate].words}: {mark.label}{score}"
@@ -149,10 +149,10 @@ def _mark(
     beyond = min(mark.box) < 0 or max(mark.box[0::2]) > width or max(mark.box[1::2]) > height
     more = ", outside the image" if outside else ", reaches beyond the image" if beyond else ""
     if mark.outline:
-        return f'<path d="{_around(mark, place)}">{title(said(mark) + more)}</path>'
+        return f'<path d="{_around(mark, place)}">{title(mark_text(mark) + more)}</path>'
     names = ("x", "y", "width", "height")
     at = " ".join(f'{name}="{num(value, 2)}"' for name, value in zip(names, place))
-    return f"<rect {at}{OUTSIDE if outside else ''}>{title(said(mark) + more)}</rect>"
+    return f"<rect {at}{OUTSIDE if outside else ''}>{title(mark_text(mark) + more)}</rect>"
 
 
 def _cut(

@@ -19,7 +19,7 @@ PAD = 0.04  # of the span, between the data and the end of an axis
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class PixelScale:
     """A line of pixels that stands for numbers."""
 
     low: float

@@ -6,15 +6,15 @@ from __future__ import annotations
 import numpy as np
 
 from calipers.plots.figures import F64, Dots, Scatter
-from calipers.plots.svg.axes import Plan, Plane, plane
+from calipers.plots.svg.axes import Plane, PlaneSpec, plane
 from calipers.plots.svg.curves import diagonal
 from calipers.plots.svg.elements import Drawing, Sheet, el, num, segments, title, words
-from calipers.plots.svg.empty import nothing, why_no_limits
+from calipers.plots.svg.empty import empty_drawing, why_no_limits
 from calipers.plots.svg.legends import Entry, legend
 from calipers.plots.svg.markers import marker, stroke
 from calipers.plots.svg.scales import limits
-from calipers.plots.svg.words import fitted, width_of
-from calipers.plots.ticks import said
+from calipers.plots.svg.words import fit, width_of
+from calipers.plots.ticks import tick_text
 
 MANY = 400  # points of a series from which on they are small dots
 Box = tuple[float, float, float, float]
@@ -29,7 +29,7 @@ PLACES = (
 def draw(figure: Scatter, sheet: Sheet) -> Drawing:
     """Draw points of one or several series."""
     if not figure.dots:
-        return nothing(sheet, "no series")
+        return empty_drawing(sheet, "no series")
     xs = [v for d in figure.dots for v in (d.x, d.x_low, d.x_high)]
     ys = [v for d in figure.dots for v in (d.y, d.y_low, d.y_high)]
     x_limits, y_limits = limits(figure.x, xs), limits(figure.y, ys)
@@ -39,14 +39,14 @@ def draw(figure: Scatter, sheet: Sheet) -> Drawing:
         or not any((np.isfinite(d.x) & np.isfinite(d.y)).any() for d in figure.dots)
     ):
         missing = (figure.x, xs) if x_limits is None else (figure.y, ys)
-        return nothing(sheet, why_no_limits(*missing))
+        return empty_drawing(sheet, why_no_limits(*missing))
     named = [d for d in figure.dots if d.name]
     labels, top = (
         legend(sheet, [Entry(d.name, d.slot, "marker") for d in named])
         if len(named) > 1
         else ([], 0.0)
     )
-    at = plane(sheet, Plan(figure.x, figure.y, x_limits, y_limits, top=top))
+    at = plane(sheet, PlaneSpec(figure.x, figure.y, x_limits, y_limits, top=top))
     parts = [*labels, *at.parts, *(diagonal(at) if figure.diagonal else [])]
     parts.extend(_bars(dots, at) for dots in figure.dots)
     parts.extend(_points(dots, at) for dots in figure.dots)
@@ -99,7 +99,7 @@ def _points(dots: Dots, at: Plane) -> str:
 
 def _said(dots: Dots, k: int) -> str:
     name = ", ".join(filter(None, (dots.name, dots.names[k] if k < len(dots.names) else "")))
-    place = f"{said(float(dots.x[k]))}, {said(float(dots.y[k]))}"
+    place = f"{tick_text(float(dots.x[k]))}, {tick_text(float(dots.y[k]))}"
     return f"{name}: {place}" if name else place
 
 
@@ -118,7 +118,7 @@ def _names(figure: Scatter, at: Plane) -> list[str]:
     for dots, k, x, y in points:
         if dots.quiet or k >= len(dots.names) or not dots.names[k]:
             continue
-        shown = fitted(dots.names[k], 0.4 * (at.right - at.left))
+        shown = fit(dots.names[k], 0.4 * (at.right - at.left))
         wide = width_of(shown)
         for dx, dy, anchor in PLACES:
             tx, ty = x + dx, y + dy

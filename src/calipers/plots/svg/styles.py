@@ -24,7 +24,7 @@ def stylesheet() -> str:
     return f"{_palette()}\n{rules.strip()}\n{_series()}\n{_maps()}\n{_marks()}\n"
 
 
-def alone() -> str:
+def standalone_stylesheet() -> str:
     """Return the rules for a drawing that stands in no page of ours: its colours belong to it
     alone.
     """

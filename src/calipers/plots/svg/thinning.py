@@ -17,7 +17,7 @@ COLUMN = 1.0  # pixels: of all points in such a column, first, lowest, highest a
 MANY = 1500  # points of a line that are first thinned by columns
 
 
-def inside(x: F64, y: F64, low: float, high: float, *, step: bool) -> tuple[F64, F64]:
+def clip_line(x: F64, y: F64, low: float, high: float, *, step: bool) -> tuple[F64, F64]:
     """Return the line between ``low`` and ``high`` of x; where it comes in or leaves it gets a
     point on the edge.
 
@@ -62,12 +62,12 @@ def pieces(x: F64, y: F64) -> Iterator[tuple[F64, F64]]:
             yield x[start:stop], y[start:stop]
 
 
-def stepped(x: F64, y: F64) -> tuple[F64, F64]:
+def step_line(x: F64, y: F64) -> tuple[F64, F64]:
     """Return a line that holds its height until the next point."""
     return np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1]
 
 
-def thinned(x: F64, y: F64) -> tuple[F64, F64]:
+def thin_line(x: F64, y: F64) -> tuple[F64, F64]:
     """Return the line without points that change it by less than can be seen."""
     if len(x) > MANY:
         keep = _columns(x, y)

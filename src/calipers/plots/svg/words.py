@@ -37,7 +37,7 @@ def safe(text: str) -> str:
     return escape(clean(text))
 
 
-def shortened(text: str, longest: int = LONGEST) -> str:
+def shorten(text: str, longest: int = LONGEST) -> str:
     """Return the text with its middle left out if it is long: names often differ at their ends."""
     if len(text) <= longest:
         return text
@@ -48,24 +48,24 @@ def shortened(text: str, longest: int = LONGEST) -> str:
     return text[:head].rstrip() + ELLIPSIS + text[-tail:]
 
 
-def fitted(text: str, width: float, longest: int = LONGEST) -> str:
+def fit(text: str, width: float, longest: int = LONGEST) -> str:
     """Return the text, shortened until it is no wider than ``width`` pixels and no longer than
     ``longest``.
     """
-    text = clean(shortened(text, longest))
+    text = clean(shorten(text, longest))
     for length in range(len(text), 2, -1):
-        found = shortened(text, length)
+        found = shorten(text, length)
         if width_of(found) <= width:
             return found
     return text if len(text) <= 2 else ELLIPSIS
 
 
-def wrapped(text: str, width: float, most: int = 2) -> list[str] | None:
+def wrap(text: str, width: float, most: int = 2) -> list[str] | None:
     """Return the text in lines no wider than ``width``, broken at blanks; None if it needs more
     than ``most``.
     """
     lines: list[str] = []
-    for word in clean(shortened(text)).split(" "):
+    for word in clean(shorten(text)).split(" "):
         if lines and width_of(f"{lines[-1]} {word}") <= width:
             lines[-1] += f" {word}"
         else:

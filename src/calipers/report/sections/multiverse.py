@@ -6,7 +6,7 @@ from __future__ import annotations
 from calipers.report.context import Context
 from calipers.report.markup import items, paragraph
 from calipers.report.multiverse import METHOD, figures, levels_table
-from calipers.sensitivity.wording import described
+from calipers.sensitivity.wording import configuration_text
 
 
 def section(page: Context) -> str:
@@ -14,7 +14,9 @@ def section(page: Context) -> str:
     found = page.multiverse
     if found is None:
         return ""
-    base = f"The base is {described(found.each[found.base])}, not the protocol of this page."
+    base = (
+        f"The base is {configuration_text(found.each[found.base])}, not the protocol of this page."
+    )
     return "\n".join(
         [
             items(found.sentences()),
