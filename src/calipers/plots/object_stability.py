@@ -20,39 +20,37 @@ from calipers.statistics.weights import plural
 KINDS = ("all", "some", "none")
 
 
-def found_by(found: ObjectStability) -> Bars:
+def found_by(result: ObjectStability) -> Bars:
     """Return the share of references that 0, 1, ..., K models find."""
-    rows = found.found_by()
-    n, k = len(found.evidence.references), len(found.models)
-    title = f"{percent(found['found-by-some'].value)} of {n} references are found by some but not all of {k} models"
+    rows = result.found_by()
+    n, k = len(result.evidence.references), len(result.models)
+    title = f"{percent(result['found-by-some'].value)} of {n} references are found by some but not all of {k} models"
     return _bars(
         title if n else "There are no counted references",
         "models that find a reference",
         "share of references",
         [(str(row.k), row.share) for row in rows],
-        f"n = {n} references. {_intervals(found)}",
+        f"n = {n} references. {_intervals(result)}",
     )
 
 
-def false_alarms(found: ObjectStability) -> Bars:
+def false_alarms(result: ObjectStability) -> Bars:
     """Return the share of places with a false alarm where 1, ..., K models raise one."""
-    rows, n = found.false_alarms_by(), len(found.evidence.places)
-    title = (
-        f"{percent(found['false-alarms-shared'].value)} of {n} places with a false alarm are shared"
-    )
+    rows, n = result.false_alarms_by(), len(result.evidence.places)
+    title = f"{percent(result['false-alarms-shared'].value)} of {n} places with a false alarm are shared"
     return _bars(
         title if n else "No model raises a false alarm",
         "models with a false alarm at a place",
         "share of places",
         [(str(row.k), row.share) for row in rows],
-        f"n = {n} places. {_intervals(found)}",
+        f"n = {n} places. {_intervals(result)}",
     )
 
 
-def sizes(found: ObjectStability) -> Bars:
+def sizes(result: ObjectStability) -> Bars:
     """Return which shares of the references of every size all, some and none of the models find."""
-    names = _sizes(found)
-    table = [[found.get(f"found-by-{kind}", size=name) for name in names] for kind in KINDS]
+    names = _sizes(result)
+    table = [[result.get(f"found-by-{kind}", size=name) for name in names] for kind in KINDS]
     heights = np.array([[one.value for one in line] for line in table]).reshape(
         len(KINDS), len(names)
     )
@@ -71,24 +69,27 @@ def sizes(found: ObjectStability) -> Bars:
         ("found by all", "found by some", "found by none"),
         heights,
         stacked=True,
-        note=f"n = {counts} references. {_cuts(found)}",
+        note=f"n = {counts} references. {_cuts(result)}",
     )
 
 
-def agreement(found: ObjectStability) -> Forest:
+def agreement(result: ObjectStability) -> Forest:
     """Return how far two models agree: on everything, on every size and on every class."""
     rows = [
         ForestRow(
-            "all objects", str(found["agreement"].n_images), _marks(found["agreement"]), strong=True
+            "all objects",
+            str(result["agreement"].n_images),
+            _marks(result["agreement"]),
+            strong=True,
         )
     ]
-    for row in found.rows:
+    for row in result.rows:
         if row.metric == "agreement" and (row.label is not None or row.group):
             name = row.label if row.label is not None else f"{(row.group or {})['size']} objects"
             rows.append(
                 ForestRow(short_name(name), str(row.estimate.n_images), _marks(row.estimate))
             )
-    value = found["agreement"]
+    value = result["agreement"]
     title = f"Two models agree on {percent(value.value)} of what they predict"
     return Forest(
         "No model predicts anything" if math.isnan(value.value) else title,
@@ -96,21 +97,21 @@ def agreement(found: ObjectStability) -> Forest:
         ("agreement",),
         tuple(rows),
         n="images",
-        note=f"Mean over pairs of models, then over images. {_cuts(found)} {_intervals(found)}",
+        note=f"Mean over pairs of models, then over images. {_cuts(result)} {_intervals(result)}",
     )
 
 
-def pairs(found: ObjectStability) -> HeatMap:
+def pairs(result: ObjectStability) -> HeatMap:
     """Return how far every two models agree."""
-    values = found.per_pair
-    known = np.argwhere(np.triu(np.isfinite(values), 1))
+    values = result.per_pair
+    defined = np.argwhere(np.triu(np.isfinite(values), 1))
     title = "No two models predict anything on the same images"
-    if len(known):
-        a, b = min(known.tolist(), key=lambda pair: float(values[pair[0], pair[1]]))
-        title = f"{short_name(found.models[a], 20)} and {short_name(found.models[b], 20)} agree least: {percent(values[a, b])}"
-    names = tuple(short_name(name) for name in found.models)
+    if len(defined):
+        a, b = min(defined.tolist(), key=lambda pair: float(values[pair[0], pair[1]]))
+        title = f"{short_name(result.models[a], 20)} and {short_name(result.models[b], 20)} agree least: {percent(values[a, b])}"
+    names = tuple(short_name(name) for name in result.models)
     note = (
-        f"Mean over images on which one of the two predicts something; {found.evidence.n_images} images in all. "
+        f"Mean over images on which one of the two predicts something; {result.evidence.n_images} images in all. "
         "A model is not compared with itself."
     )
     words = tuple(
@@ -135,29 +136,29 @@ def _marks(estimate: Estimate) -> tuple[Mark, ...]:
     return (Mark(estimate.value, estimate.low, estimate.high, reason),)
 
 
-def _sizes(found: ObjectStability) -> tuple[str, ...]:
+def _sizes(result: ObjectStability) -> tuple[str, ...]:
     """Return the words for sizes; where references are all of one size there is no figure of sizes."""
-    groups = [dict(row.group or {}) for row in found.rows if row.metric == "found-by-all"]
+    groups = [dict(row.group or {}) for row in result.rows if row.metric == "found-by-all"]
     names = tuple(group["size"] for group in groups if "size" in group)
     if not names:
         raise UsageError("sizes were not told apart: give areas that part them (sizes=...)")
     return names
 
 
-def _cuts(found: ObjectStability) -> str:
-    cuts = found.settings["sizes"]
+def _cuts(result: ObjectStability) -> str:
+    areas = result.settings["sizes"]
     return (
-        f"Sizes are parted at an area of {' and '.join(f'{cut:.4g}' for cut in cuts)}."
-        if cuts
+        f"Sizes are parted at an area of {' and '.join(f'{cut:.4g}' for area in areas)}."
+        if areas
         else ""
     )
 
 
-def _intervals(found: ObjectStability) -> str:
-    said = found.settings
-    if not said["replicates"] or math.isnan(found["found-by-all"].low):
+def _intervals(result: ObjectStability) -> str:
+    settings = result.settings
+    if not settings["replicates"] or math.isnan(result["found-by-all"].low):
         return ""
-    return f"{100 * said['level']:g} % intervals over {said['n_units']} {plural(said['unit'])}, each by itself."
+    return f"{100 * settings['level']:g} % intervals over {settings['n_units']} {plural(settings['unit'])}, each by itself."
 
 
 FIGURES: Mapping[str, Callable[[ObjectStability], Figure]] = {
@@ -169,8 +170,8 @@ FIGURES: Mapping[str, Callable[[ObjectStability], Figure]] = {
 }
 
 
-def figure(found: ObjectStability, name: str) -> Figure:
+def figure(result: ObjectStability, name: str) -> Figure:
     """Return a figure of object stability as data: one of `FIGURES`."""
     if name not in FIGURES:
         raise UsageError(f"no figure {name!r} of object stability; {did_you_mean(name, FIGURES)}")
-    return FIGURES[name](found)
+    return FIGURES[name](result)

@@ -42,18 +42,18 @@ FEW = 10  # models whose pairs have a number each in any case
 BINS = 14  # of width 0.1, from -0.4 to 1
 
 
-def pairs(found: StabilityResult, *, score: str = "APJ") -> HeatMap:
+def pairs(result: StabilityResult, *, score: str = "APJ") -> HeatMap:
     """Return the mean of a score over images for every two models."""
-    values = found.per_pair(score)
-    known = np.argwhere(np.triu(np.isfinite(values), 1))
+    values = result.per_pair(score)
+    defined = np.argwhere(np.triu(np.isfinite(values), 1))
     title = f"No two models have a value of {score}"
-    if len(known):
-        a, b = min(known.tolist(), key=lambda pair: float(values[pair[0], pair[1]]))
+    if len(defined):
+        a, b = min(defined.tolist(), key=lambda pair: float(values[pair[0], pair[1]]))
         least, most = float(values[a, b]), float(np.nanmax(values))
-        title = f"{short_name(found.models[a], 20)} and {short_name(found.models[b], 20)} agree least: {score} {score_text(least)}"
-        if len(known) > 1:
-            title += f"; the highest of {len(known)} pairs is {score_text(most)}"
-    names = tuple(short_name(model) for model in found.models)
+        title = f"{short_name(result.models[a], 20)} and {short_name(result.models[b], 20)} agree least: {score} {score_text(least)}"
+        if len(defined) > 1:
+            title += f"; the highest of {len(defined)} pairs is {score_text(most)}"
+    names = tuple(short_name(model) for model in result.models)
     words = (
         ()
         if len(names) > FEW
@@ -62,9 +62,9 @@ def pairs(found: StabilityResult, *, score: str = "APJ") -> HeatMap:
             for r, line in enumerate(values)
         )
     )
-    missing = found.undefined(score)
+    missing = result.undefined(score)
     note = (
-        f"Mean over {found.n_used} images, {_at(found, score)}. {missing.pairs} of {missing.of_pairs} pairs of maps "
+        f"Mean over {result.n_used} images, {_at(result, score)}. {missing.pairs} of {missing.of_pairs} pairs of maps "
         "have no value and are left out. A model is not compared with itself."
     )
     return HeatMap(
@@ -78,117 +78,122 @@ def pairs(found: StabilityResult, *, score: str = "APJ") -> HeatMap:
     )
 
 
-def models(found: StabilityResult, *, score: str = "APJ") -> Forest:
+def models(result: StabilityResult, *, score: str = "APJ") -> Forest:
     """Return a score with all models, with its interval over models, and without each of them."""
-    left = found.leave_one_out(score)
-    n = len(found.models)
-    reason = "" if left.reason is None else left.reason.replace("_", " ")
+    jackknife = result.leave_one_out(score)
+    n = len(result.models)
+    reason = "" if jackknife.reason is None else jackknife.reason.replace("_", " ")
     rows = [
         ForestRow(
-            "all models", str(n), (Mark(left.value, left.low, left.high, reason),), strong=True
+            "all models",
+            str(n),
+            (Mark(jackknife.value, jackknife.low, jackknife.high, reason),),
+            strong=True,
         )
     ]
-    for model, value in zip(found.models, left.without):
+    for model, value in zip(result.models, jackknife.without):
         rows.append(
             ForestRow(f"without {short_name(model)}", str(n - 1), (Mark(value, reason=reason),))
         )
     title = f"Of other trainings nothing can be said from {n} models"
-    if left.reason is None and left.most_different is not None:
-        best = left.without[found.models.index(left.most_different)]
-        moved = max(abs(value - left.value) for value in left.without)
-        title = f"Without {short_name(left.most_different)}, which differs most, {score} is {score_text(best)} "
-        title += f"instead of {score_text(left.value)}"
-        if moved < 0.005:
-            title = f"No single model moves {score}, which is {score_text(left.value)}"
+    if jackknife.reason is None and jackknife.most_different is not None:
+        best = jackknife.without[result.models.index(jackknife.most_different)]
+        largest_change = max(abs(value - jackknife.value) for value in jackknife.without)
+        title = f"Without {short_name(jackknife.most_different)}, which differs most, {score} is {score_text(best)} "
+        title += f"instead of {score_text(jackknife.value)}"
+        if largest_change < 0.005:
+            title = f"No single model moves {score}, which is {score_text(jackknife.value)}"
     note = (
-        f"Mean over {found.n_used} images, {_at(found, score)}. The interval of all models is a {100 * left.level:g} % "
+        f"Mean over {result.n_used} images, {_at(result, score)}. The interval of all models is a {100 * jackknife.level:g} % "
         f"t interval over {n} models: it speaks for other trainings, on these images."
     )
     return Forest(
-        title, Axis(score), (score,), tuple(rows), n="models", reference=left.value, note=note
+        title, Axis(score), (score,), tuple(rows), n="models", reference=jackknife.value, note=note
     )
 
 
-def sweep(found: StabilityResult, *, scores: tuple[str, ...] = SWEPT) -> Curves:
+def sweep(result: StabilityResult, *, scores: tuple[str, ...] = SWEPT) -> Curves:
     """Return scores against the threshold, with the band of their intervals."""
     lines = []
     for slot, score in enumerate(scores):
-        x, estimates = found.sweep(score)
+        x, estimates = result.sweep(score)
         y, low, high = ends(estimates)
         order = np.argsort(x, kind="stable")
-        marks = tuple(np.flatnonzero(x[order] == found.threshold).tolist())
+        marks = tuple(np.flatnonzero(x[order] == result.threshold).tolist())
         down, up = (low[order], high[order]) if np.isfinite(low).any() else (None, None)
         lines.append(Line(score, x[order], y[order], down, up, slot=slot, marks=marks))
     first = lines[0]
-    known = np.flatnonzero(np.isfinite(first.y))
+    defined = np.flatnonzero(np.isfinite(first.y))
     title = f"{first.name} has no value at any threshold"
-    if len(known):
-        a, b = known[np.argmin(first.y[known])], known[np.argmax(first.y[known])]
+    if len(defined):
+        a, b = defined[np.argmin(first.y[defined])], defined[np.argmax(first.y[defined])]
         title = f"{first.name} is {score_text(first.y[b])} at threshold {first.x[b]:g}, {score_text(first.y[a])} at {first.x[a]:g}"
         if first.y[b] - first.y[a] < 0.01:
             title = f"{first.name} does not hang on the threshold: {score_text(first.y[a])} to {score_text(first.y[b])}"
-    note = f"Means over {found.n_used} images. The marker is the chosen threshold. {_band(found['APJ'])}"
+    note = f"Means over {result.n_used} images. The marker is the chosen threshold. {_band(result['APJ'])}"
     return Curves(
         title, Axis("threshold", 0.0, 1.0), Axis("score"), tuple(lines), note=note.strip()
     )
 
 
 def scores(
-    found: StabilityResult, *, names: tuple[str, ...] = CORRELATED, method: str = "spearman"
+    result: StabilityResult, *, names: tuple[str, ...] = CORRELATED, method: str = "spearman"
 ) -> HeatMap:
     """Return the correlations between scores over images."""
-    table = found.correlation(method)
-    chosen = tuple(name for name in names if name in table.names)
-    at = [table.names.index(name) for name in chosen]
+    table = result.correlation(method)
+    score_names = tuple(name for name in names if name in table.names)
+    at = [table.names.index(name) for name in score_names]
     values = table.values[np.ix_(at, at)]
-    known = np.argwhere(np.triu(np.isfinite(values), 1))
+    defined = np.argwhere(np.triu(np.isfinite(values), 1))
     title = "No two scores have a correlation over images"
-    if len(known):
-        a, b = min(known.tolist(), key=lambda pair: abs(float(values[pair[0], pair[1]])))
-        title = f"{chosen[a]} and {chosen[b]} order images most differently: correlation {score_text(values[a, b])}"
+    if len(defined):
+        a, b = min(defined.tolist(), key=lambda pair: abs(float(values[pair[0], pair[1]])))
+        title = f"{score_names[a]} and {score_names[b]} order images most differently: correlation {score_text(values[a, b])}"
     counts = table.n[np.ix_(at, at)]
     n = f"{counts.min()} to {counts.max()}" if counts.min() < counts.max() else f"{counts.min()}"
     how = {"spearman": "Rank correlations", "pearson": "Correlations"}[method]
     note = f"{how} over {n} images with both scores. APJ = AJ / (2 − AJ) on every pair, so their near 1 is no finding."
-    x, y = Axis("score", names=chosen), Axis("with", names=chosen)
+    x, y = Axis("score", names=score_names), Axis("with", names=score_names)
     return HeatMap(title, x, y, values, "correlation", -1.0, 1.0, note=note)
 
 
-def images(found: StabilityResult, *, score: str = "APJ") -> Histogram:
+def images(result: StabilityResult, *, score: str = "APJ") -> Histogram:
     """Return how a score is spread over images."""
-    values = found.per_bag(score)
-    known = values[~np.isnan(values)]
-    left = len(values) - len(known)
+    values = result.per_bag(score)
+    defined = values[~np.isnan(values)]
+    n_missing = len(values) - len(defined)
     title = f"No image has a value of {score}"
-    if len(known):
-        low, middle, high = np.quantile(known, (0.1, 0.5, 0.9))
+    if len(defined):
+        low, middle, high = np.quantile(defined, (0.1, 0.5, 0.9))
         title = f"{score} is {score_text(low)} to {score_text(high)} on 8 of 10 images, with the median at {score_text(middle)}"
     edges = np.round(np.linspace(1.0 - 0.1 * BINS, 1.0, BINS + 1), 10)
-    counts = np.histogram(np.clip(known, edges[0], edges[-1]), edges)[0].astype(np.float64)[None]
-    note = f"n = {len(known)} images, mean over pairs of models, {_at(found, score)}."
+    counts = np.histogram(np.clip(defined, edges[0], edges[-1]), edges)[0].astype(np.float64)[None]
+    note = f"n = {len(defined)} images, mean over pairs of models, {_at(result, score)}."
     note += (
-        f" {left} more have no value, because models mark nothing or everything." if left else ""
+        f" {n_missing} more have no value, because models mark nothing or everything."
+        if n_missing
+        else ""
     )
     return Histogram(title, Axis(score), Axis("images"), edges, ("images",), counts, note=note)
 
 
-def dice(found: StabilityResult, *, score: str = "APJ", measure: str = "DICE") -> Scatter:
+def dice(result: StabilityResult, *, score: str = "APJ", measure: str = "DICE") -> Scatter:
     """Return stability against the reference: every annotated image, with the standard deviation
     over models.
     """
-    local = found.localized
+    local = result.localized
     if not local.has(measure):
         raise UsageError(
             f"there is no {measure}: {local.missing.get(measure, 'unknown measure').replace('_', ' ')}"
         )
     mean, sd = local.per_bag(measure)
-    x = found.per_bag(score)[local.places]
+    x = result.per_bag(score)[local.places]
     both = int((~np.isnan(x)).sum())
     together = round(correlation(x, mean), 2)
     dots = Dots("", x, mean, y_low=mean - sd, y_high=mean + sd, names=local.ids, quiet=True)
     note = (
-        f"A point is an image, {both} of {len(x)} have both. Bars are the standard deviation over {len(found.models)} "
-        f"models (ddof 0), no intervals. Threshold {found.threshold:g}."
+        f"A point is an image, {both} of {len(x)} have both. Bars are the standard deviation over {len(result.models)} "
+        f"models (ddof 0), no intervals. Threshold {result.threshold:g}."
     )
     title = f"{_words(score, measure, together)}, n = {both}"
     return Scatter(
@@ -199,36 +204,36 @@ def dice(found: StabilityResult, *, score: str = "APJ", measure: str = "DICE") -
 def _words(score: str, measure: str, together: float) -> str:
     if together != together:
         return f"{score} and {measure} cannot be compared over images"
-    told = f"(rank correlation {score_text(together)})"
+    strength = f"(rank correlation {score_text(together)})"
     if together >= TOGETHER:
-        return f"Images of high {score} have high {measure} {told}"
+        return f"Images of high {score} have high {measure} {strength}"
     if together <= -TOGETHER:
-        return f"Images of high {score} have low {measure} {told}"
-    return f"{score} says little of {measure} {told}"
+        return f"Images of high {score} have low {measure} {strength}"
+    return f"{score} says little of {measure} {strength}"
 
 
-def auc(found: StabilityResult, *, score: str = "APJ") -> Scatter:
+def auc(result: StabilityResult, *, score: str = "APJ") -> Scatter:
     """Return, for every model, its agreement with the others against how well it tells whole images
     apart.
     """
-    local = found.localized
+    local = result.localized
     if not local.has("AUC"):
         raise UsageError(f"there is no bag AUC: {local.missing['AUC'].replace('_', ' ')}")
-    areas = [local.get("AUC", model) for model in found.models]
+    areas = [local.get("AUC", model) for model in result.models]
     y, low, high = ends(areas)
-    matrix = found.per_pair(score)
-    known = np.isfinite(matrix)
-    x = np.divide(np.where(known, matrix, 0.0).sum(axis=1), known.sum(axis=1), where=known.any(axis=1),
+    matrix = result.per_pair(score)
+    defined = np.isfinite(matrix)
+    x = np.divide(np.where(defined, matrix, 0.0).sum(axis=1), defined.sum(axis=1), where=defined.any(axis=1),
                   out=np.full(len(matrix), np.nan))  # fmt: skip
     dots = Dots(
-        "", x, y, y_low=low, y_high=high, names=tuple(short_name(model) for model in found.models)
+        "", x, y, y_low=low, y_high=high, names=tuple(short_name(model) for model in result.models)
     )
     title = f"Bag AUC is {_span(y)} of models whose {score} with the others is {_span(x)}"
     if not np.isfinite(x).any():
         title = f"Bag AUC is {_span(y)}; {score} has no value"
     pooled = "" if local.pooling == "given" else f" Bag scores are the {local.pooling} of each map."
     note = (
-        f"A point is a model; across, its mean {score} with the others over {found.n_used} images; up, its AUC over "
+        f"A point is a model; across, its mean {score} with the others over {result.n_used} images; up, its AUC over "
         f"{areas[0].n_images} images.{pooled} {_band(areas[0])}"
     )
     return Scatter(
@@ -255,15 +260,15 @@ def ends(estimates: Sequence[Estimate]) -> tuple[F64, F64, F64]:
 
 
 def _span(values: Any) -> str:
-    known = values[np.isfinite(values)]
-    if not len(known):
+    defined = values[np.isfinite(values)]
+    if not len(defined):
         return "undefined"
-    low, high = score_text(known.min()), score_text(known.max())
+    low, high = score_text(defined.min()), score_text(defined.max())
     return low if low == high else f"{low} to {high}"
 
 
-def _at(found: StabilityResult, score: str) -> str:
-    return f"threshold {found.threshold:g}" if score in AT_THRESHOLD else "no threshold"
+def _at(result: StabilityResult, score: str) -> str:
+    return f"threshold {result.threshold:g}" if score in AT_THRESHOLD else "no threshold"
 
 
 def _band(estimate: Estimate) -> str:
@@ -286,26 +291,26 @@ FIGURES: Mapping[str, Callable[..., Figure]] = {
 }
 
 
-def available(found: StabilityResult) -> tuple[str, ...]:
+def available(result: StabilityResult) -> tuple[str, ...]:
     """Return the figures that a result has: without a reference there is no DICE, without labels no
     AUC.
     """
     needs = {
-        "dice": found.localized.has("DICE"),
-        "auc": found.localized.has("AUC"),
-        "bags": found.source is not None,
+        "dice": result.localized.has("DICE"),
+        "auc": result.localized.has("AUC"),
+        "bags": result.source is not None,
     }
     return tuple(name for name in FIGURES if needs.get(name, True))
 
 
-def figure(found: StabilityResult, name: str, **choices: Any) -> Figure:
+def figure(result: StabilityResult, name: str, **choices: Any) -> Figure:
     """Return a figure of a stability analysis as data: one of `FIGURES`."""
     if name not in FIGURES:
         raise UsageError(f"no figure {name!r} of stability; {did_you_mean(name, FIGURES)}")
-    known = FIGURES[name].__kwdefaults__ or {}
+    options = FIGURES[name].__kwdefaults__ or {}
     for choice in choices:
-        if choice not in known:
+        if choice not in options:
             raise UsageError(
-                f"the figure {name!r} takes {', '.join(known) or 'no choice'}, not {choice!r}"
+                f"the figure {name!r} takes {', '.join(options) or 'no choice'}, not {choice!r}"
             )
-    return FIGURES[name](found, **choices)
+    return FIGURES[name](result, **choices)

@@ -51,10 +51,10 @@ def score_text(value: float) -> str:
 
 def marked_by(bag: Bag, threshold: float) -> I64:
     """Return, in the shape of the map, how many models call every instance positive."""
-    called = (
+    positive = (
         bag.values >= threshold if threshold > 0 else bag.values > 0
     )  # a threshold of 0 is strict
-    return np.asarray(called.sum(axis=0), np.int64).reshape(bag.shape)
+    return np.asarray(positive.sum(axis=0), np.int64).reshape(bag.shape)
 
 
 def disputed_slice(bag: Bag, threshold: float) -> MapSlice:
@@ -85,7 +85,7 @@ def blocks(values: I64, side: int) -> I64:
 
 
 def bags(
-    found: StabilityResult,
+    result: StabilityResult,
     *,
     bag: str | int | None = None,
     picture: Callable[[MapSlice], tuple[str, float]] | None = None,
@@ -98,57 +98,57 @@ def bags(
         Called with the slice that is shown; returns the picture below it, as a ``data:`` address,
         and the height of a cell over its width.
     """
-    place = place_of(found, bag)
-    part = disputed_slice(found.bag(place), found.threshold)
+    place = place_of(result, bag)
+    part = disputed_slice(result.bag(place), result.threshold)
     side, (below, aspect) = part.side, ("", 1.0) if picture is None else picture(part)
     counts, inside = part.counts, part.inside
     if side > 1:
         counts = blocks(counts, side)
         inside = None if inside is None else blocks(inside.astype(np.int64), side) > 0
-    notes = [f"Threshold {found.threshold:g}."]
+    notes = [f"Threshold {result.threshold:g}."]
     if part.index is not None:
         notes.append(
             f"Slice {part.index + 1} of {part.of}, the one with most places that some but not all mark."
         )
     if side > 1:
         notes.append(f"Blocks of {side} × {side} cells, each shown by the highest of its numbers.")
-    title = f"{short_name(found.ids[place])}: {_said(found, place)}"
-    label = f"how many of {len(found.models)} models mark a place"
+    title = f"{short_name(result.ids[place])}: {_disagreement_text(result, place)}"
+    label = f"how many of {len(result.models)} models mark a place"
     return Cells(
-        title, counts, len(found.models), label, inside, below, aspect, note=" ".join(notes)
+        title, counts, len(result.models), label, inside, below, aspect, note=" ".join(notes)
     )
 
 
-def _said(found: StabilityResult, place: int) -> str:
-    value = float(found.per_bag("APJ")[place])
-    told = f"APJ {score_text(value) or 'undefined'}"
-    counts = found.called().per_bag[place]
+def _disagreement_text(result: StabilityResult, place: int) -> str:
+    value = float(result.per_bag("APJ")[place])
+    score = f"APJ {score_text(value) or 'undefined'}"
+    counts = result.called().per_bag[place]
     marked, shared = int(counts[1:].sum()), int(counts[-1])
     if not marked:
-        return f"no model marks anything, {told}"
-    return f"models differ on {marked - shared} of {marked} marked places, {told}"
+        return f"no model marks anything, {score}"
+    return f"models differ on {marked - shared} of {marked} marked places, {score}"
 
 
-def called(found: StabilityResult, *, bag: str | int | None = None) -> Bars:
+def called(result: StabilityResult, *, bag: str | int | None = None) -> Bars:
     """Return of what any model marks, how much 1, 2, ..., all models mark: of all images, or of
     one.
     """
-    here = found.called()
+    here = result.called()
     if bag is not None:
-        place = place_of(found, bag)
+        place = place_of(result, bag)
         here = Called(here.threshold, here.per_bag[place : place + 1])
-    counts, n_models = here.total, len(found.models)
+    counts, n_models = here.total, len(result.models)
     marked, n = int(counts[1:].sum()), int(counts.sum())
     heights = (counts[1:] / marked if marked else np.full(n_models, np.nan))[None]
     by_all = float(called_values(counts[None], "called-by-all")[0])
-    where = "" if bag is None else f"{short_name(found.ids[place_of(found, bag)])}: "
+    where = "" if bag is None else f"{short_name(result.ids[place_of(result, bag)])}: "
     title = f"{where}of the places that any model marks, all {n_models} mark {percent(by_all)}"
     if not marked:
         title = f"{where}no model marks anything"
     images = (
         "1 image"
         if bag is not None
-        else f"{found.n_used} images together, in which large images weigh more"
+        else f"{result.n_used} images together, in which large images weigh more"
     )
     note = f"n = {marked} places that a model marks, of {n} in {images}; none marks the other {n - marked}."
     names = tuple(str(k) for k in range(1, n_models + 1))
@@ -157,17 +157,17 @@ def called(found: StabilityResult, *, bag: str | int | None = None) -> Bars:
     return Bars(title, x, Axis("share of marked places", 0.0, 1.0), ("share",), heights, note=note)
 
 
-def place_of(found: StabilityResult, bag: str | int | None) -> int:
+def place_of(result: StabilityResult, bag: str | int | None) -> int:
     """Return the place of a bag among those that were used: by its id, by its place, or the least
     stable one.
     """
     if bag is None:
-        ranked = found.ranked("APJ")
-        return int(ranked[0]) if len(ranked) else 0
+        order = result.ranked("APJ")
+        return int(order[0]) if len(order) else 0
     if isinstance(bag, str):
-        if bag not in found.ids:
-            raise UsageError(f"no image {bag!r} was used; {did_you_mean(bag, found.ids)}")
-        return found.ids.index(bag)
-    if not 0 <= bag < found.n_used:
-        raise UsageError(f"no image {bag}: {found.n_used} were used, from 0 on")
+        if bag not in result.ids:
+            raise UsageError(f"no image {bag!r} was used; {did_you_mean(bag, result.ids)}")
+        return result.ids.index(bag)
+    if not 0 <= bag < result.n_used:
+        raise UsageError(f"no image {bag}: {result.n_used} were used, from 0 on")
     return int(bag)

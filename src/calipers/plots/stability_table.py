@@ -21,9 +21,9 @@ def figure(table: StabilityTable, measure: str = "AUC", score: str = "APJ") -> S
     """Return a point per key; of keys with several parts the first is the series, the others name
     the point.
     """
-    for name, known in ((measure, MEASURES), (score, STABILITY)):
-        if name not in known:
-            raise UsageError(f"no {name!r} here; {did_you_mean(name, known)}")
+    for name, names in ((measure, MEASURES), (score, STABILITY)):
+        if name not in names:
+            raise UsageError(f"no {name!r} here; {did_you_mean(name, names)}")
     series: dict[str, list[tuple[str, Cell, Cell]]] = {}
     for key, row in zip(table.keys, table.cells):
         first, rest = (key[0], " / ".join(key[1:])) if len(key) > 1 else ("", key[0])
@@ -63,5 +63,7 @@ def _title(x: F64, y: F64, measure: str, score: str) -> str:
         return f"No analysis has both {score} and {WORDS[measure]}"
     span = f"{score} from {x[both].min():.2f} to {x[both].max():.2f}"
     other = f"{WORDS[measure]} from {y[both].min():.2f} to {y[both].max():.2f}"
-    told = f"; rank correlation {together:.2f}, n = {both.sum()}" if together == together else ""
-    return f"{span}, {other}{told}"
+    correlation_text = (
+        f"; rank correlation {together:.2f}, n = {both.sum()}" if together == together else ""
+    )
+    return f"{span}, {other}{correlation_text}"

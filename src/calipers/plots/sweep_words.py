@@ -61,17 +61,17 @@ def who_is_best(
         return f"{short_name(models[int(always[0])])} has the best {metric} {every}{shared}"
     leaders = [models[int(k)] for k in np.argmax(ahead, axis=0)]
     if not axis.numeric:
-        said = [
+        clauses = [
             f"{short_name(model)} with {_listed([axis.values[k] for k in places])}"
             for model, places in _by(leaders)
         ]
-        return f"The best model depends on the {short(axis)}: {'; '.join(said)}"
+        return f"The best model depends on the {short(axis)}: {'; '.join(clauses)}"
     x = [axis.values[k] for k in order]
     turns = _turns(leaders, ahead, models)
-    said = [f"{short_name(turns[0][0])} first"]
-    said += [f"{short_name(model)} from {x[k]:g} on" for model, k in turns[1 : 1 + MOST_TURNS]]
+    clauses = [f"{short_name(turns[0][0])} first"]
+    clauses += [f"{short_name(model)} from {x[k]:g} on" for model, k in turns[1 : 1 + MOST_TURNS]]
     more = ", then it changes again" if len(turns) > 1 + MOST_TURNS else ""
-    return f"The best model depends on the {short(axis)}: {', '.join(said)}{more}"
+    return f"The best model depends on the {short(axis)}: {', '.join(clauses)}{more}"
 
 
 def _turns(
@@ -80,29 +80,29 @@ def _turns(
     """Return who leads from which point on; who leads keeps the lead until somebody exceeds it."""
     start = np.where(ahead.all(axis=1), ahead.shape[1], np.argmin(ahead, axis=1))
     leader = int(np.argmax(start))
-    found = [(models[leader], 0)]
+    turns = [(models[leader], 0)]
     for k in range(ahead.shape[1]):
         if not ahead[leader, k]:
             leader = list(models).index(leaders[k])
-            found.append((models[leader], k))
-    return found
+            turns.append((models[leader], k))
+    return turns
 
 
 def sensitivity(axis: SweepAxis, metrics: Sequence[str], values: F64) -> str:
     """Return which of (metrics, points) a choice moves, and which it does not."""
-    known = [k for k in range(len(metrics)) if np.isfinite(values[k]).any()]
-    if not known:
+    defined = [k for k in range(len(metrics)) if np.isfinite(values[k]).any()]
+    if not defined:
         return NOTHING
     if len(metrics) == 1:
         return _course(axis, metrics[0], values[0])
-    moves = {k: float(np.nanmax(values[k]) - np.nanmin(values[k])) for k in known}
+    moves = {k: float(np.nanmax(values[k]) - np.nanmin(values[k])) for k in defined}
     most = max(moves, key=lambda k: moves[k])
-    still = [metrics[k] for k in known if moves[k] < STILL]
+    still = [metrics[k] for k in defined if moves[k] < STILL]
     if moves[most] < STILL:
         return f"{choice_subject(axis)} hardly moves any metric: by {moves[most]:.2f} at most"
-    said = f"{choice_subject(axis)} moves {metrics[most]} most, which {_ends(axis, values[most])}"
+    text = f"{choice_subject(axis)} moves {metrics[most]} most, which {_ends(axis, values[most])}"
     return (
-        f"{said}; {_listed(still)} hardly move{'s' if len(still) == 1 else ''}" if still else said
+        f"{text}; {_listed(still)} hardly move{'s' if len(still) == 1 else ''}" if still else text
     )
 
 
@@ -123,16 +123,14 @@ def _ends(axis: SweepAxis, values: F64) -> str:
     range.
     """
     along = values[_order(axis)]
-    known = along[np.isfinite(along)]
+    values_defined = along[np.isfinite(along)]
     if (
         axis.numeric
-        and known[0] != known[-1]
-        and {known[0], known[-1]} == {known.min(), known.max()}
+        and values_defined[0] != values_defined[-1]
+        and {values_defined[0], values_defined[-1]} == {values_defined.min(), values_defined.max()}
     ):
-        return (
-            f"{'falls' if known[-1] < known[0] else 'rises'} from {known[0]:.2f} to {known[-1]:.2f}"
-        )
-    return f"lies between {known.min():.2f} and {known.max():.2f}"
+        return f"{'falls' if values_defined[-1] < values_defined[0] else 'rises'} from {values_defined[0]:.2f} to {values_defined[-1]:.2f}"
+    return f"lies between {values_defined.min():.2f} and {values_defined.max():.2f}"
 
 
 def ranges(axes: Sequence[SweepAxis], metric: str, values: F64) -> str:
@@ -151,16 +149,16 @@ def ranges(axes: Sequence[SweepAxis], metric: str, values: F64) -> str:
 
 def spread_of_words(number: SweepAxis, word: SweepAxis, metric: str, values: F64) -> str:
     """Return where the words make most of a difference; values are (words, numbers)."""
-    known = np.isfinite(values).all(axis=0)
-    if not known.any():
+    defined = np.isfinite(values).all(axis=0)
+    if not defined.any():
         return NOTHING
-    spread = np.where(known, np.ptp(np.nan_to_num(values), axis=0), -1.0)
-    k = int(np.argmax(spread))
-    if spread[k] < STILL:
-        return f"{choice_subject(word)} hardly moves {metric}: by {spread[k]:.2f} at most"
+    ranges_here = np.where(defined, np.ptp(np.nan_to_num(values), axis=0), -1.0)
+    k = int(np.argmax(ranges_here))
+    if ranges_here[k] < STILL:
+        return f"{choice_subject(word)} hardly moves {metric}: by {ranges_here[k]:.2f} at most"
     low, high = (int(pick(values[:, k])) for pick in (np.argmin, np.argmax))
     ends = f"{values[low, k]:.2f} with {point_text(word, low)}, {values[high, k]:.2f} with {point_text(word, high)}"
-    return f"{choice_subject(word)} moves {metric} by up to {spread[k]:.2f}: at {point_text(number, k)}, {ends}"
+    return f"{choice_subject(word)} moves {metric} by up to {ranges_here[k]:.2f}: at {point_text(number, k)}, {ends}"
 
 
 def _order(axis: SweepAxis) -> list[int]:
@@ -173,12 +171,12 @@ def _order(axis: SweepAxis) -> list[int]:
 def _by(leaders: Sequence[str]) -> list[tuple[str, list[int]]]:
     pairs = sorted(enumerate(leaders), key=lambda pair: leaders.index(pair[1]))
     return [
-        (model, [k for k, _ in found]) for model, found in groupby(pairs, key=lambda pair: pair[1])
+        (model, [k for k, _ in group]) for model, group in groupby(pairs, key=lambda pair: pair[1])
     ]
 
 
 def _listed(names: Sequence[object]) -> str:
-    told = [str(name) for name in names]
-    if len(told) > 3:
-        return f"{', '.join(told[:2])} and {len(told) - 2} more"
-    return " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
+    words = [str(name) for name in names]
+    if len(words) > 3:
+        return f"{', '.join(words[:2])} and {len(words) - 2} more"
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

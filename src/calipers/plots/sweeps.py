@@ -56,9 +56,9 @@ def sweep_figure(sweep: Sweep, metric: str | None = None, *, model: str | None =
     >>> sweep_figure(found).title
     'The best model depends on the threshold: overpredicts first, misses-small from 0.9 on'
     """
-    for what, name, known in (("metric", metric, sweep.metrics), ("model", model, sweep.models)):
-        if name is not None and name not in known:
-            raise UsageError(f"no {what} {name!r} in this sweep; {did_you_mean(name, known)}")
+    for what, name, names in (("metric", metric, sweep.metrics), ("model", model, sweep.models)):
+        if name is not None and name not in names:
+            raise UsageError(f"no {what} {name!r} in this sweep; {did_you_mean(name, names)}")
     if len(sweep.axes) == 2:
         return _of_two(sweep, metric or sweep.metrics[0], model or sweep.models[0])
     if model is None and len(sweep.models) > 1:
@@ -123,8 +123,8 @@ def _of_two(sweep: Sweep, metric: str, model: str) -> Figure:
     """Return one metric of one model over two choices."""
     first, second = sweep.axes
     tables = sweep.line(metric, model)
-    told, scale = sweep.metric_label(metric), _scale(sweep, (metric,))
-    title = ranges(sweep.axes, told, tables[0])
+    label, scale = sweep.metric_label(metric), _scale(sweep, (metric,))
+    title = ranges(sweep.axes, label, tables[0])
     title = _of(model, title) if len(sweep.models) > 1 else title
     if _joined(first) and _joined(second):
         xs, ys = (np.array(axis.values, np.float64) for axis in (first, second))
@@ -150,8 +150,8 @@ def _of_two(sweep: Sweep, metric: str, model: str) -> Figure:
         tuple(np.moveaxis(table, sweep.axes.index(word), 0)[k] for table in tables)
         for k in range(len(word.values))
     ]
-    said = spread_of_words(number, word, told, np.array([line[0] for line in lines]))
-    title = _of(model, said) if len(sweep.models) > 1 else said
+    text = spread_of_words(number, word, label, np.array([line[0] for line in lines]))
+    title = _of(model, text) if len(sweep.models) > 1 else text
     return _over(sweep, number, title, _words(word), lines, scale)
 
 
@@ -211,20 +211,20 @@ def _scale(sweep: Sweep, metrics: Sequence[str]) -> Axis:
 def _colours(scale: Axis, values: F64) -> tuple[float, float]:
     if scale.high == scale.high:
         return scale.low, scale.high
-    known = values[np.isfinite(values)]
+    defined = values[np.isfinite(values)]
     return (
-        (float(known.min()), float(known.max()))
-        if len(known) and known.min() < known.max()
+        (float(defined.min()), float(defined.max()))
+        if len(defined) and defined.min() < defined.max()
         else (0.0, 1.0)
     )
 
 
 def _note(sweep: Sweep, *, band: bool = True) -> str:
     """Return what bands are, and what stands behind the numbers."""
-    said = (
+    band_text = (
         f"{sweep.band[0].upper()}{sweep.band[1:]}, each point by itself. "
         if band and sweep.band != "none"
         else ""
     )
     runs = f"Mean of {sweep.runs} runs. " if sweep.of_oracle and not band and sweep.runs > 1 else ""
-    return f"{said}{runs}{sweep.n_images} images, {sweep.n_references} references; protocol {sweep.protocol}."
+    return f"{band_text}{runs}{sweep.n_images} images, {sweep.n_references} references; protocol {sweep.protocol}."

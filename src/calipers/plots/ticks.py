@@ -31,9 +31,9 @@ def ticks(low: float, high: float, log: bool = False, most: int = 6) -> tuple[fl
     if not math.isfinite(high - low):
         return (low, high)
     if log and low > 0:
-        found = _logarithmic(low, high, max(most, 2))
-        if len(found) >= 2:
-            return found
+        values = _logarithmic(low, high, max(most, 2))
+        if len(values) >= 2:
+            return values
     return _linear(low, high, max(most, 2))
 
 
@@ -81,13 +81,13 @@ def _linear(low: float, high: float, most: int) -> tuple[float, ...]:
 def _logarithmic(low: float, high: float, most: int) -> tuple[float, ...]:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for mantissas in MANTISSAS:
-        found = _inside(
+        values = _inside(
             low, high, [float(f"{m}e{e}") for e in range(first, last + 1) for m in mantissas]
         )
-        if len(found) <= most:
-            return found
-    skip = -(-len(found) // most)
-    return found[::skip]
+        if len(values) <= most:
+            return values
+    skip = -(-len(values) // most)
+    return values[::skip]
 
 
 def _inside(low: float, high: float, values: list[float]) -> tuple[float, ...]:

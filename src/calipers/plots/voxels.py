@@ -45,9 +45,9 @@ ON_BOUND = "Where a curve is exactly 1 or 0, its band is that of the share of {}
 
 def voxel_roc(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curves:
     """Return the share of reference voxels that are called against that of all other voxels."""
-    chosen, found = _points(evaluation, models, SensitivityCurve(RATES))
+    models_shown, curves = _points(evaluation, models, SensitivityCurve(RATES))
     at = int(np.abs(np.array(RATES) - RARE).argmin())
-    shares = {model: found.of_model[model][at].value for model in chosen}
+    shares = {model: curves.of_model[model][at].value for model in models_shown}
     marks = tuple(int(np.abs(np.array(RATES) - rate).argmin()) for rate in SHOWN_RATES)
     return Curves(
         finding(shares, "At one false voxel in 1,000", "of the reference voxels"),
@@ -59,9 +59,11 @@ def voxel_roc(evaluation: Evaluation, *, models: Sequence[str] | None = None) ->
             ticks=SHOWN_RATES,
         ),
         Axis("share of reference voxels called", 0.0, 1.0),
-        tuple(found.line(model, slot_of(evaluation, model), marks=marks) for model in chosen),
+        tuple(
+            curves.line(model, slot_of(evaluation, model), marks=marks) for model in models_shown
+        ),
         levels=SHOWN_RATES,
-        note=_note(evaluation, found),
+        note=_note(evaluation, curves),
     )
 
 
@@ -69,14 +71,16 @@ def voxel_precision(evaluation: Evaluation, *, models: Sequence[str] | None = No
     """Return the precision of all voxels against recall; the mean over the reference voxels is
     AP/dataset.
     """
-    chosen, found = _points(evaluation, models, VoxelPrecisionCurve(RECALLS))
+    models_shown, curves = _points(evaluation, models, VoxelPrecisionCurve(RECALLS))
     return Curves(
-        precision_finding({model: reach(RECALLS, found.of_model[model]) for model in chosen}),
+        precision_finding(
+            {model: reach(RECALLS, curves.of_model[model]) for model in models_shown}
+        ),
         Axis("recall of reference voxels", 0.0, 1.0),
         Axis("precision of called voxels", 0.0, 1.0),
-        tuple(found.line(model, slot_of(evaluation, model)) for model in chosen),
+        tuple(curves.line(model, slot_of(evaluation, model)) for model in models_shown),
         levels=tuple(k / 10 for k in range(1, 11)),
-        note=_note(evaluation, found),
+        note=_note(evaluation, curves),
     )
 
 
@@ -84,12 +88,12 @@ def _points(
     evaluation: Evaluation, models: Sequence[str] | None, curve: VoxelCurve
 ) -> tuple[tuple[str, ...], CurvePoints]:
     _check_maps(evaluation)
-    given = evaluation.models if models is None else tuple(models)
-    chosen = tuple(
-        model for model in given if model in evaluation.cohort.maps
+    names = evaluation.models if models is None else tuple(models)
+    models_shown = tuple(
+        model for model in names if model in evaluation.cohort.maps
     )  # others may have objects only
-    cases = {model: (curve, evaluation.cohort.maps[model]) for model in chosen}
-    return chosen, points(evaluation, curve.places.tolist(), cases)
+    cases = {model: (curve, evaluation.cohort.maps[model]) for model in models_shown}
+    return models_shown, points(evaluation, curve.places.tolist(), cases)
 
 
 def _check_maps(evaluation: Evaluation) -> None:
@@ -97,15 +101,19 @@ def _check_maps(evaluation: Evaluation) -> None:
         raise UsageError("this figure needs maps: use evaluate_maps or calipers maps")
 
 
-def _note(evaluation: Evaluation, found: CurvePoints) -> str:
-    every = [estimate for line in found.of_model.values() for estimate in line]
+def _note(evaluation: Evaluation, curves: CurvePoints) -> str:
+    every = [estimate for line in curves.of_model.values() for estimate in line]
     wide = any(e.value in (0.0, 1.0) and e.high - e.low > 0 for e in every)
     unit = plural(evaluation.statistics["unit"])
-    said = (at_level(evaluation), ON_BOUND.format(unit) if wide else "", _counted(evaluation))
-    return " ".join(filter(None, said))
+    sentences = (
+        at_level(evaluation),
+        ON_BOUND.format(unit) if wide else "",
+        _voxel_counts(evaluation),
+    )
+    return " ".join(filter(None, sentences))
 
 
-def _counted(evaluation: Evaluation) -> str:
+def _voxel_counts(evaluation: Evaluation) -> str:
     """Return how many voxels there are, of references and in all."""
     histograms = next(iter(evaluation.cohort.maps.values())).histograms
     inside, outside = int(histograms.positives.sum()), int(histograms.negatives.sum())
@@ -135,11 +143,11 @@ def softness(evaluation: Evaluation) -> Softness | None:
                 for model in cohort.models
             }
             if all(name in cohort.references.facts for name in names.values()):
-                found = {
+                values = {
                     model: np.asarray(cohort.references.facts[name], np.float64)
                     for model, name in names.items()
                 }
-                return Softness(plan.name, found, *sizes_of(cohort))
+                return Softness(plan.name, values, *sizes_of(cohort))
     return None
 
 
@@ -160,33 +168,33 @@ def sizes_of(cohort: Cohort) -> tuple[F64, str]:
 def soft_sizes(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Scatter:
     """Return the soft IoU of every reference against its size."""
     _check_maps(evaluation)
-    found = softness(evaluation)
-    if found is None or not len(found.size):
+    soft = softness(evaluation)
+    if soft is None or not len(soft.size):
         raise UsageError(
             "this figure needs references and a soft IoU: add a metric of the kind soft-instance-iou"
         )
-    chosen = evaluation.models if models is None else tuple(models)
+    models_shown = evaluation.models if models is None else tuple(models)
     ids, image = evaluation.cohort.images.ids, evaluation.cohort.references.image
     names = tuple(short_name(ids[k]) for k in image.tolist())
     dots = tuple(
-        Dots(m, found.size, found.of_model[m], names=names, slot=slot_of(evaluation, m), quiet=True)
-        for m in chosen
+        Dots(m, soft.size, soft.of_model[m], names=names, slot=slot_of(evaluation, m), quiet=True)
+        for m in models_shown
     )
     what = "volume" if evaluation.cohort.dimensions == 3 else "area"
     return Scatter(
-        _sizes_in_words(evaluation, found, chosen),
-        Axis(f"{what} of the reference ({found.unit})", log=True),
-        Axis(f"{found.metric} of the reference", 0.0),
+        _sizes_in_words(evaluation, soft, models_shown),
+        Axis(f"{what} of the reference ({soft.unit})", log=True),
+        Axis(f"{soft.metric} of the reference", 0.0),
         dots,
-        note=f"{len(found.size)} references, each once per model. Halves are split at the median size.",
+        note=f"{len(soft.size)} references, each once per model. Halves are split at the median size.",
     )
 
 
-def _sizes_in_words(evaluation: Evaluation, found: Softness, models: Sequence[str]) -> str:
+def _sizes_in_words(evaluation: Evaluation, soft: Softness, models: Sequence[str]) -> str:
     """Return whether small objects are localised worse: for models of which more than chance says
     so.
     """
-    small = found.size <= np.median(found.size)
+    small = soft.size <= np.median(soft.size)
     what = (
         plural(evaluation.cohort.classes[0])
         if len(evaluation.cohort.classes) == 1
@@ -194,20 +202,22 @@ def _sizes_in_words(evaluation: Evaluation, found: Softness, models: Sequence[st
     )
     if small.all():
         return f"All {what} have one size"
-    told: dict[str, list[str]] = {}
+    clauses: dict[str, list[str]] = {}
     for model in models[:3]:
-        values = found.of_model[model]
+        values = soft.of_model[model]
         sign = _sign(evaluation, values, small)
         halves = (
             f"{short_name(model)} {values[small].mean():.2g} against {values[~small].mean():.2g}"
         )
-        told.setdefault(sign, []).append(halves)
+        clauses.setdefault(sign, []).append(halves)
     words = {
-        "worse": f"Small {what} are localised worse (mean {found.metric} of the smaller half against the larger)",
-        "better": f"Small {what} are localised better (mean {found.metric} of the smaller half against the larger)",
-        "": f"No effect of size is shown (mean {found.metric} of the smaller half against the larger)",
+        "worse": f"Small {what} are localised worse (mean {soft.metric} of the smaller half against the larger)",
+        "better": f"Small {what} are localised better (mean {soft.metric} of the smaller half against the larger)",
+        "": f"No effect of size is shown (mean {soft.metric} of the smaller half against the larger)",
     }
-    return "; ".join(f"{words[sign]}: {', '.join(told[sign])}" for sign in words if sign in told)
+    return "; ".join(
+        f"{words[sign]}: {', '.join(clauses[sign])}" for sign in words if sign in clauses
+    )
 
 
 def _sign(evaluation: Evaluation, values: F64, small: NDArray[np.bool_]) -> str:
@@ -235,12 +245,12 @@ def _sign(evaluation: Evaluation, values: F64, small: NDArray[np.bool_]) -> str:
 def measures(evaluation: Evaluation) -> list[tuple[str, Measure]]:
     """Return the metrics on maps with what they measure, in the order of the protocol."""
     kinds = [metric for metric in evaluation.protocol.compile() if isinstance(metric, MapMetric)]
-    found = {
+    measure_of = {
         name: measure
         for metric in kinds
         for name, measure in zip(metric.facts.names, metric.measures)
     }
-    return [(name, found[name]) for name in evaluation.metrics if name in found]
+    return [(name, measure_of[name]) for name in evaluation.metrics if name in measure_of]
 
 
 def level_rows(evaluation: Evaluation) -> list[tuple[str, Measure]]:
@@ -253,63 +263,63 @@ def level_rows(evaluation: Evaluation) -> list[tuple[str, Measure]]:
         entry
         for group in alike.values()
         if len({measure.level for _, measure in group}) > 1
-        for entry in sorted(group, key=lambda found: order.index(found[1].level))
+        for entry in sorted(group, key=lambda item: order.index(item[1].level))
     ]
 
 
 def levels(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Forest:
     """Return the same quantity over all voxels, and as the mean of samples and of slices."""
     _check_maps(evaluation)
-    shown = level_rows(evaluation)
-    if not shown:
+    metrics = level_rows(evaluation)
+    if not metrics:
         raise UsageError(
             "no metric of this protocol is stated at several levels: add one with level = 'sample'"
         )
-    chosen = evaluation.models if models is None else tuple(models)
-    maps = evaluation.cohort.maps[chosen[0]]
+    models_shown = evaluation.models if models is None else tuple(models)
+    maps = evaluation.cohort.maps[models_shown[0]]
     rows = []
-    for name, measure in shown:
-        found = [evaluation.get(name, model=model) for model in chosen]
-        marks = tuple(Mark(e.value, e.low, e.high, why(e)) for e in found)
+    for name, measure in metrics:
+        estimates = [evaluation.get(name, model=model) for model in models_shown]
+        marks = tuple(Mark(e.value, e.low, e.high, why(e)) for e in estimates)
         number = (
             "" if measure.level == "dataset" else f"{round(maps.sums[measure.key][:, 1].sum())}"
         )
         rows.append(ForestRow(f"{measure.quantity}, {LEVELS[measure.level]}", number, marks))
     return Forest(
-        _levels_in_words(evaluation, shown, chosen),
+        _levels_in_words(evaluation, metrics, models_shown),
         Axis("value", 0.0, 1.0),
-        chosen,
+        models_shown,
         tuple(rows),
         n="values",
-        slots=tuple(slot_of(evaluation, model) for model in chosen),
+        slots=tuple(slot_of(evaluation, model) for model in models_shown),
         note=at_level(evaluation),
     )
 
 
 def _levels_in_words(
-    evaluation: Evaluation, shown: Sequence[tuple[str, Measure]], models: Sequence[str]
+    evaluation: Evaluation, metrics: Sequence[tuple[str, Measure]], models: Sequence[str]
 ) -> str:
     """Return where the levels differ most."""
     best: tuple[float, str] = (-1.0, "The levels have no values")
     for model in models:
-        for quantity in dict.fromkeys(measure.quantity for _, measure in shown):
+        for quantity in dict.fromkeys(measure.quantity for _, measure in metrics):
             values = {
                 LEVELS[measure.level]: evaluation.get(name, model=model).value
-                for name, measure in shown
+                for name, measure in metrics
                 if measure.quantity == quantity
             }
-            known = {words: value for words, value in values.items() if not math.isnan(value)}
-            if len(known) > 1:
-                spread = max(known.values()) - min(known.values())
-                told = ", ".join(f"{value:.2f} ({words})" for words, value in known.items())
-                if spread > best[0]:
+            defined = {words: value for words, value in values.items() if not math.isnan(value)}
+            if len(defined) > 1:
+                difference = max(defined.values()) - min(defined.values())
+                text = ", ".join(f"{value:.2f} ({words})" for words, value in defined.items())
+                if difference > best[0]:
                     best = (
-                        spread,
-                        f"The {quantity} of {short_name(model)} depends on the level: {told}",
+                        difference,
+                        f"The {quantity} of {short_name(model)} depends on the level: {text}",
                     )
-                    if spread < 0.005:
+                    if difference < 0.005:
                         best = (
-                            spread,
-                            f"The levels hardly differ: {quantity} of {short_name(model)} is {told}",
+                            difference,
+                            f"The levels hardly differ: {quantity} of {short_name(model)} is {text}",
                         )
     return best[1]

@@ -58,16 +58,16 @@ def hit_rule(view: View) -> str:
 
 def at_level(evaluation: Evaluation) -> str:
     """Return what bands and whiskers are; empty if there are none."""
-    said = evaluation.statistics
+    settings = evaluation.statistics
     if not has_intervals(evaluation):
         return ""
-    return f"{100 * said['level']:g} % intervals over {said['n_units']} {plural(said['unit'])}, each point by itself."
+    return f"{100 * settings['level']:g} % intervals over {settings['n_units']} {plural(settings['unit'])}, each point by itself."
 
 
 def has_intervals(evaluation: Evaluation) -> bool:
     """Return whether any number has an interval: they may be off, or the units too few."""
-    asked = evaluation.statistics["interval"] is not None
-    return asked and any(math.isfinite(row.estimate.low) for row in evaluation.rows)
+    requested = evaluation.statistics["interval"] is not None
+    return requested and any(math.isfinite(row.estimate.low) for row in evaluation.rows)
 
 
 def why(estimate: Estimate) -> str:

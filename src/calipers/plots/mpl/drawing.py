@@ -41,8 +41,8 @@ def draw_into(figure: figures.Figure, ax: Axes, *, title: bool = True) -> None:
     """Draw into the reader's axes; their figure and its layout are left alone."""
     with look():
         sheet = sheet_of(ax)
-        drawn = draw_kind(figure, sheet)
-        draw_above(figure, sheet, drawn, left=0.0, width=sheet.width, title=title)
+        legend = draw_kind(figure, sheet)
+        draw_above(figure, sheet, legend, left=0.0, width=sheet.width, title=title)
 
 
 def draw_kind(figure: figures.Figure, sheet: MplSheet) -> LegendEntries:
@@ -59,7 +59,7 @@ def draw_kind(figure: figures.Figure, sheet: MplSheet) -> LegendEntries:
 def draw_above(
     figure: figures.Figure,
     sheet: MplSheet,
-    drawn: LegendEntries,
+    legend: LegendEntries,
     *,
     left: float,
     width: float,
@@ -68,31 +68,31 @@ def draw_above(
     """Put legend and title above the axes, ``left`` points beside their edge; return the height
     used, in points.
     """
-    top = drawn.head
-    if drawn.handles:
-        top += GAP + _draw_legend(sheet, drawn, left, width)
+    top = legend.head
+    if legend.handles:
+        top += GAP + _draw_legend(sheet, legend, left, width)
     if not title or not figure.title:
         return top
     size = sheet.text + 0.5
-    said = wrap(figure.title, width, size, "bold")
+    title_text = wrap(figure.title, width, size, "bold")
     text = sheet.ax.set_title(
-        said, loc="left", pad=top + GAP + 2, y=1.0, size=size, weight="bold", color=PAPER.ink
+        title_text, loc="left", pad=top + GAP + 2, y=1.0, size=size, weight="bold", color=PAPER.ink
     )
     text.set(parse_math=False, x=-left / sheet.width, linespacing=1.2)
     return top + GAP + 2 + text.get_window_extent().height * POINTS / sheet.ax.figure.dpi
 
 
-def _draw_legend(sheet: MplSheet, drawn: LegendEntries, left: float, width: float) -> float:
+def _draw_legend(sheet: MplSheet, entries: LegendEntries, left: float, width: float) -> float:
     """Draw the legend in as many columns as fit; return its height in points."""
-    names, size = [words(name) for name in drawn.names], sheet.text
+    names, size = [words(name) for name in entries.names], sheet.text
     entry = max(width_of(name, size) for name in names) + size * (HANDLE + HANDLE_GAP + COLUMN_GAP)
     legend = sheet.ax.legend(
-        drawn.handles,
+        entries.handles,
         [
             str(k) for k in range(len(names))
         ],  # a name that starts with "_" would be left out: they are set below
         loc="lower left",
-        bbox_to_anchor=(-left / sheet.width, 1.0 + (drawn.head + GAP) / sheet.height),
+        bbox_to_anchor=(-left / sheet.width, 1.0 + (entries.head + GAP) / sheet.height),
         ncols=int(min(max(width // entry, 1), len(names))),
         frameon=False,
         borderpad=0.0,

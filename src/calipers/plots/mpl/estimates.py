@@ -49,14 +49,14 @@ def draw_forest(figure: Forest, sheet: MplSheet) -> LegendEntries:
             ax.axhspan(k - 0.5, k + 0.5, color=PAPER.band, linewidth=0, zorder=0)
         if k and len(figure.series) > 1:  # keeps the markers of one row together
             ax.axhline(k - 0.5, color=PAPER.line, linewidth=0.4, zorder=0.5, label="_between")
-    slots, drawn = slots_of(figure, len(figure.series)), LegendEntries()
+    slots, legend = slots_of(figure, len(figure.series)), LegendEntries()
     for s, (slot, name) in enumerate(zip(slots, figure.series)):
         _draw_series(figure, sheet, s, slot)
-        drawn.add(Line2D([], [], color=colour(slot), linewidth=LINE, **sign(slot)), name)
+        legend.add(Line2D([], [], color=colour(slot), linewidth=LINE, **sign(slot)), name)
     _say_reasons(figure, sheet, low)
     head = _draw_columns(figure, sheet)
     return (
-        LegendEntries(drawn.handles, drawn.names, head)
+        LegendEntries(legend.handles, legend.names, head)
         if len(figure.series) > 1
         else LegendEntries(head=head)
     )
@@ -77,9 +77,9 @@ def _marks(figure: Forest, s: int) -> list[tuple[float, ForestRow, Mark]]:
 
 
 def _draw_series(figure: Forest, sheet: MplSheet, s: int, slot: int) -> None:
-    found = [item for item in _marks(figure, s) if drawable(item[2].value, figure.x.log)]
+    marks = [item for item in _marks(figure, s) if drawable(item[2].value, figure.x.log)]
     whiskers = [
-        (y, mark) for y, _, mark in found if math.isfinite(mark.low) and math.isfinite(mark.high)
+        (y, mark) for y, _, mark in marks if math.isfinite(mark.low) and math.isfinite(mark.high)
     ]
     ys, low, high = (
         [y for y, _ in whiskers],
@@ -88,7 +88,7 @@ def _draw_series(figure: Forest, sheet: MplSheet, s: int, slot: int) -> None:
     )
     sheet.ax.hlines(ys, low, high, color=colour(slot), linewidth=LINE, zorder=3, label="_whiskers")
     for strong in (False, True):
-        part = [(y, mark.value) for y, row, mark in found if row.strong == strong]
+        part = [(y, mark.value) for y, row, mark in marks if row.strong == strong]
         marker = sign(slot, 6.2 if strong else 4.6)
         if strong and len(figure.series) == 1:
             marker |= {"marker": "D"}
@@ -116,13 +116,13 @@ def _say_reasons(figure: Forest, sheet: MplSheet, low: float) -> None:
         if len(missing) == n and len({reason for _, reason in missing}) == 1:
             missing = [(k, missing[0][1])]
         for y, reason in missing:
-            said = words(reason or "undefined", style="italic", most=60)
+            text = words(reason or "undefined", style="italic", most=60)
             place: dict[str, Any] = {
                 "textcoords": "offset points",
                 "va": "center_baseline",
                 "annotation_clip": False,
             }
-            sheet.ax.annotate(said, (low, y), (3, 0), **place, **look)
+            sheet.ax.annotate(text, (low, y), (3, 0), **place, **look)
 
 
 def _draw_columns(figure: Forest, sheet: MplSheet) -> float:
@@ -187,7 +187,7 @@ def draw_bars(figure: Bars, sheet: MplSheet) -> LegendEntries:
     ax.tick_params(axis="x", length=0)
     if not heights.size or not any_drawable(heights):
         return draw_nothing(sheet)
-    drawn, n = LegendEntries(), len(figure.series)
+    legend, n = LegendEntries(), len(figure.series)
     width = 0.7 if figure.stacked or n == 1 else 0.8 / n
     for s, (slot, name) in enumerate(zip(slots_of(figure, n), figure.series)):
         x = np.arange(heights.shape[1], dtype=np.float64) + (
@@ -204,9 +204,9 @@ def draw_bars(figure: Bars, sheet: MplSheet) -> LegendEntries:
         )
         _draw_whiskers(figure, sheet, s, x)
         _say_undefined(sheet, x, heights[s], figure.stacked)
-        drawn.add(Patch(**fill(slot)), name)
+        legend.add(Patch(**fill(slot)), name)
     ax.axhline(0.0, color=PAPER.soft, linewidth=THIN, zorder=3, label="_zero")
-    return drawn if n > 1 else LegendEntries()
+    return legend if n > 1 else LegendEntries()
 
 
 def _draw_whiskers(figure: Bars, sheet: MplSheet, s: int, x: F64) -> None:

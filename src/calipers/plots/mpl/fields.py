@@ -58,17 +58,17 @@ def draw_heat_map(figure: HeatMap, sheet: MplSheet) -> LegendEntries:
 
 
 def _range(low: float, high: float, values: F64) -> tuple[float, float]:
-    found = values[np.isfinite(values)]
-    low = low if math.isfinite(low) else float(found.min(initial=0.0))
-    high = high if math.isfinite(high) else float(found.max(initial=1.0))
+    defined = values[np.isfinite(values)]
+    low = low if math.isfinite(low) else float(defined.min(initial=0.0))
+    high = high if math.isfinite(high) else float(defined.max(initial=1.0))
     return (low, high) if high > low else (low, low + 1.0)
 
 
 def _write_cells(figure: HeatMap, sheet: MplSheet, values: F64, colours: Normalize) -> None:
     """Write the numbers into the cells, all or none: as large as fits, but not below 5 points."""
     rows, columns = values.shape
-    said = [[_said(figure, values, r, c) for c in range(columns)] for r in range(rows)]
-    widest = max(width_of(text, 10.0) / 10.0 for text in {text for row in said for text in row})
+    texts = [[_cell_text(figure, values, r, c) for c in range(columns)] for r in range(rows)]
+    widest = max(width_of(text, 10.0) / 10.0 for text in {text for row in texts for text in row})
     size = min(
         sheet.text, 0.9 * sheet.width / columns / max(widest, 0.1), 0.75 * sheet.height / rows
     )
@@ -79,10 +79,10 @@ def _write_cells(figure: HeatMap, sheet: MplSheet, values: F64, colours: Normali
             value = values[r, c]
             shade = text_colour(BLUES(colours(value))) if math.isfinite(value) else PAPER.soft
             look: dict[str, Any] = {"size": size, "color": shade, "parse_math": False}
-            sheet.ax.text(c, r, said[r][c], ha="center", va="center_baseline", **look)
+            sheet.ax.text(c, r, texts[r][c], ha="center", va="center_baseline", **look)
 
 
-def _said(figure: HeatMap, values: F64, r: int, c: int) -> str:
+def _cell_text(figure: HeatMap, values: F64, r: int, c: int) -> str:
     if figure.words:
         return words(figure.words[r][c], most=14)
     value = float(values[r, c])
@@ -118,8 +118,8 @@ def colour_bar(sheet: MplSheet, colours: Normalize, label: str) -> None:
         labelcolor=PAPER.ink,
         pad=2,
     )
-    said = wrap(label, max(sheet.height, 60.0), sheet.text)
-    place.set_ylabel(said, size=sheet.text, color=PAPER.ink, labelpad=3, parse_math=False)
+    text = wrap(label, max(sheet.height, 60.0), sheet.text)
+    place.set_ylabel(text, size=sheet.text, color=PAPER.ink, labelpad=3, parse_math=False)
 
 
 def draw_contour(figure: Contour, sheet: MplSheet) -> LegendEntries:

@@ -24,24 +24,24 @@ from calipers.plots.mpl.sheet import (
 
 def draw_curves(figure: Curves, sheet: MplSheet) -> LegendEntries:
     """Draw lines, their bands and their marks."""
-    shown = [line for line in figure.lines if _points(line, figure).any()]
+    lines = [line for line in figure.lines if _points(line, figure).any()]
     across = set_axis(
-        sheet, "x", figure.x, [line.x for line in shown], pad=0.0 if figure.x.log else 0.02
+        sheet, "x", figure.x, [line.x for line in lines], pad=0.0 if figure.x.log else 0.02
     )
     up = set_axis(
-        sheet, "y", figure.y, [v for line in shown for v in (line.y, line.low, line.high)]
+        sheet, "y", figure.y, [v for line in lines for v in (line.y, line.low, line.high)]
     )
     grid(sheet, "y")
-    if not shown:
+    if not lines:
         return draw_nothing(sheet)
     if figure.diagonal:
         diagonal(sheet, across, up)
-    drawn = LegendEntries()
-    for line in shown:
+    legend = LegendEntries()
+    for line in lines:
         _draw_band(line, sheet)
-    for line in shown:
-        drawn.add(_draw_line(line, figure, sheet), line.name)
-    return drawn if len(figure.lines) > 1 else LegendEntries()
+    for line in lines:
+        legend.add(_draw_line(line, figure, sheet), line.name)
+    return legend if len(figure.lines) > 1 else LegendEntries()
 
 
 def _points(line: Line, figure: Curves) -> Any:
@@ -49,9 +49,9 @@ def _points(line: Line, figure: Curves) -> Any:
 
 
 def _draw_line(line: Line, figure: Curves, sheet: MplSheet) -> Line2D:
-    shown = _points(line, figure)
+    defined = _points(line, figure)
     alone = (
-        np.flatnonzero(shown) if shown.sum() == 1 else ()
+        np.flatnonzero(defined) if defined.sum() == 1 else ()
     )  # a single point has no line that would show it
     marks = sorted({int(k) for k in (*line.marks, *alone) if 0 <= k < len(line.x)})
     (artist,) = sheet.ax.plot(
@@ -64,7 +64,7 @@ def _draw_line(line: Line, figure: Curves, sheet: MplSheet) -> Line2D:
         **(sign(line.slot) | {"markevery": marks} if marks else {}),
     )
     (low, high), (bottom, top) = sheet.ax.get_xlim(), sheet.ax.get_ylim()
-    x, y = np.asarray(line.x)[shown], np.asarray(line.y)[shown]
+    x, y = np.asarray(line.x)[defined], np.asarray(line.y)[defined]
     if x.min() >= low and x.max() <= high and y.min() >= bottom and y.max() <= top:
         unclip_markers(artist, sheet)  # a curve that leaves the axes is cut there
     return artist
@@ -105,7 +105,7 @@ def draw_histogram(figure: Histogram, sheet: MplSheet) -> LegendEntries:
             label="_cut",
             zorder=4,
         )
-    drawn = LegendEntries()
+    legend = LegendEntries()
     floor = base if figure.y.log else 0.0
     for slot, name, counts in zip(
         slots_of(figure, len(figure.series)), figure.series, figure.counts
@@ -122,5 +122,5 @@ def draw_histogram(figure: Histogram, sheet: MplSheet) -> LegendEntries:
         sheet.ax.stairs(
             counts, figure.edges, baseline=floor, label="_series", zorder=3, **stroke(slot)
         )
-        drawn.add(Line2D([], [], **stroke(slot)), name)
-    return drawn if len(figure.series) > 1 else LegendEntries()
+        legend.add(Line2D([], [], **stroke(slot)), name)
+    return legend if len(figure.series) > 1 else LegendEntries()

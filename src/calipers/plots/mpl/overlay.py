@@ -46,13 +46,13 @@ def draw_overlay(figure: Overlay, sheet: MplSheet) -> LegendEntries:
     order = list(theme.MARKS)
     for mark in sorted(marks, key=lambda mark: order.index(mark.fate)):
         _draw_mark(mark, sheet, figure.size)
-    said = [mark for mark in marks if mark.fate in PREDICTED and math.isfinite(mark.score)]
-    for mark in said if len(said) <= MOST_SCORES else ():
+    scored = [mark for mark in marks if mark.fate in PREDICTED and math.isfinite(mark.score)]
+    for mark in scored if len(scored) <= MOST_SCORES else ():
         _say_score(mark, sheet, figure.size)
-    drawn = LegendEntries()
+    legend = LegendEntries()
     for fate in (fate for fate in order if any(mark.fate == fate for mark in marks)):
-        drawn.add(_sample(fate), theme.MARKS[fate].words)
-    return drawn
+        legend.add(_sample(fate), theme.MARKS[fate].words)
+    return legend
 
 
 def pixels_of(picture: str) -> NDArray[np.uint8] | None:

@@ -56,13 +56,13 @@ def draw_scatter(figure: Scatter, sheet: MplSheet) -> LegendEntries:
         set_axis(sheet, "y", figure.y, ys, pad=0.06),
     )
     grid(sheet, "y")
-    shown = [d for d in figure.dots if _points(d, figure).any()]
-    if not shown:
+    series = [d for d in figure.dots if _points(d, figure).any()]
+    if not series:
         return draw_nothing(sheet)
     if figure.diagonal:
         diagonal(sheet, across, up)
-    drawn, many = LegendEntries(), sum(len(d.x) for d in shown) > FEW
-    for dots in shown:
+    legend, many = LegendEntries(), sum(len(d.x) for d in series) > FEW
+    for dots in series:
         bar: dict[str, Any] = {
             "color": colour(dots.slot),
             "linewidth": 0.8,
@@ -79,43 +79,43 @@ def draw_scatter(figure: Scatter, sheet: MplSheet) -> LegendEntries:
             dots.x, dots.y, linestyle="none", zorder=3, label="_dots", **marker
         )
         unclip_markers(handle, sheet)
-        drawn.add(handle, dots.name)
-    _name_points(shown, figure, sheet)
-    return drawn if len(figure.dots) > 1 else LegendEntries()
+        legend.add(handle, dots.name)
+    _name_points(series, figure, sheet)
+    return legend if len(figure.dots) > 1 else LegendEntries()
 
 
 def _points(dots: Dots, figure: Scatter) -> Any:
     return drawable(dots.x, figure.x.log) & drawable(dots.y, figure.y.log)
 
 
-def _name_points(shown: list[Dots], figure: Scatter, sheet: MplSheet) -> None:
+def _name_points(series: list[Dots], figure: Scatter, sheet: MplSheet) -> None:
     """Write each name at the first place around its point where it hits nothing else, or else on
     the right.
     """
     scale = POINTS / sheet.ax.figure.dpi
-    said_aloud = [d for d in shown if not d.quiet]
-    found = [
+    series_with_names = [d for d in series if not d.quiet]
+    points = [
         (d, k)
-        for d in said_aloud
+        for d in series_with_names
         for k in np.flatnonzero(_points(d, figure)).tolist()
         if k < len(d.names)
     ]
-    if len(found) > NAMED:
+    if len(points) > NAMED:
         return
-    taken = [box for d, k in found for box in _boxes(d, k, sheet, scale)]
+    occupied = [box for d, k in points for box in _boxes(d, k, sheet, scale)]
     frame = Bbox(sheet.ax.get_window_extent().get_points() * scale)
     size = sheet.text - 0.5
-    for dots, k in found:
-        said = words(dots.names[k])
+    for dots, k in points:
+        text = words(dots.names[k])
         x, y = sheet.ax.transData.transform((dots.x[k], dots.y[k])) * scale
-        areas = [_area(x, y, place, width_of(said, size), size) for place in AROUND]
+        areas = [_area(x, y, place, width_of(text, size), size) for place in AROUND]
         free = [
             i
             for i, area in enumerate(areas)
-            if not area.count_overlaps(taken) and _inside(area, frame)
+            if not area.count_overlaps(occupied) and _inside(area, frame)
         ]
         best = free[0] if free else 0
-        taken.append(areas[best])
+        occupied.append(areas[best])
         ha, va, offset = AROUND[best]
         look: dict[str, Any] = {
             "ha": ha,
@@ -125,7 +125,7 @@ def _name_points(shown: list[Dots], figure: Scatter, sheet: MplSheet) -> None:
             "parse_math": False,
         }
         at = (float(dots.x[k]), float(dots.y[k]))
-        sheet.ax.annotate(said, at, offset, textcoords="offset points", **look)
+        sheet.ax.annotate(text, at, offset, textcoords="offset points", **look)
 
 
 def _boxes(dots: Dots, k: int, sheet: MplSheet, scale: float) -> list[Bbox]:
@@ -173,14 +173,19 @@ def draw_blob(figure: Blob, sheet: MplSheet) -> LegendEntries:
     pitch = min(sheet.height / models, sheet.width / max(ranks, 1))
     area = (0.86 * pitch) ** 2  # of a disc that stands for all replicates, in square points
     for m in range(models):
-        seen = np.flatnonzero(np.nan_to_num(shares[m]) > 0)
+        ranks_present = np.flatnonzero(np.nan_to_num(shares[m]) > 0)
         look: dict[str, Any] = {"color": DISC, "linewidth": 0, "zorder": 2, "label": "_shares"}
-        ax.scatter(seen + 1, np.full(len(seen), m), s=shares[m][seen] * area, **look)
+        ax.scatter(
+            ranks_present + 1,
+            np.full(len(ranks_present), m),
+            s=shares[m][ranks_present] * area,
+            **look,
+        )
         if m < len(figure.spans) and any_drawable(figure.spans[m]):
             ax.hlines(
                 [m], *figure.spans[m], color=PAPER.ink, linewidth=0.9, zorder=3, label="_span"
             )
-    kept = [(value, m) for m, value in enumerate(figure.medians) if math.isfinite(value)]
+    medians = [(value, m) for m, value in enumerate(figure.medians) if math.isfinite(value)]
     median: dict[str, Any] = {
         "marker": "|",
         "color": PAPER.ink,
@@ -188,34 +193,34 @@ def draw_blob(figure: Blob, sheet: MplSheet) -> LegendEntries:
         "markeredgewidth": 1.5,
         "linestyle": "none",
     }
-    ax.plot([v for v, _ in kept], [m for _, m in kept], zorder=4, label="_medians", **median)
+    ax.plot([v for v, _ in medians], [m for _, m in medians], zorder=4, label="_medians", **median)
     return _blob_legend(median, figure.of)
 
 
 def _blob_legend(median: dict[str, Any], of: str) -> LegendEntries:
     disc = Line2D([], [], marker="o", color=DISC, linestyle="none", markersize=7)
-    drawn = LegendEntries()
-    drawn.add(disc, f"{of} (area)")
-    drawn.add(Line2D([], [], **median), "median")
-    drawn.add(Line2D([], [], color=PAPER.ink, linewidth=0.9), "interval")
-    return drawn
+    legend = LegendEntries()
+    legend.add(disc, f"{of} (area)")
+    legend.add(Line2D([], [], **median), "median")
+    legend.add(Line2D([], [], color=PAPER.ink, linewidth=0.9), "interval")
+    return legend
 
 
 def draw_box_dots(figure: BoxDots, sheet: MplSheet) -> LegendEntries:
     """Draw quartiles as a box, 5 and 95 % as whiskers, and the samples themselves where they are
     few.
     """
-    kept = [np.asarray(sample, np.float64) for sample in figure.samples]
-    kept = [sample[drawable(sample, figure.y.log)] for sample in kept]
+    samples = [np.asarray(sample, np.float64) for sample in figure.samples]
+    samples = [sample[drawable(sample, figure.y.log)] for sample in samples]
     set_axis(sheet, "x", Axis("", names=figure.names))
-    set_axis(sheet, "y", figure.y, kept)
+    set_axis(sheet, "y", figure.y, samples)
     grid(sheet, "y")
     sheet.ax.tick_params(axis="x", length=0)
-    if not any_drawable(*kept):
+    if not any_drawable(*samples):
         if not figure.names:
             sheet.ax.set_xticks([])
         return draw_nothing(sheet)
-    for k, (slot, sample) in enumerate(zip(slots_of(figure, len(figure.names)), kept)):
+    for k, (slot, sample) in enumerate(zip(slots_of(figure, len(figure.names)), samples)):
         if len(sample):
             _draw_box(sheet, k, slot, sample)
             if len(sample) <= FEW:

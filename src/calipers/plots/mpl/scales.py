@@ -54,9 +54,9 @@ def set_axis(
 def set_label(sheet: MplSheet, side: AxisName, label: str) -> None:
     """Set the label of an axis, wrapped to its length."""
     room = sheet.width if side == "x" else sheet.height
-    said = wrap(label, max(room, 60.0), sheet.text)
+    text = wrap(label, max(room, 60.0), sheet.text)
     place = sheet.ax.set_xlabel if side == "x" else sheet.ax.set_ylabel
-    place(said, size=sheet.text, color=PAPER.ink, labelpad=3, parse_math=False)
+    place(text, size=sheet.text, color=PAPER.ink, labelpad=3, parse_math=False)
 
 
 def limits(
@@ -67,9 +67,9 @@ def limits(
     """
     if axis.names and not axis.ticks:
         return -0.5, len(axis.names) - 0.5
-    found = [v for v in finite(values) if not axis.log or v > 0]
-    found += [v for v in axis.ticks if math.isfinite(v) and (not axis.log or v > 0)]
-    low, high = (min(found), max(found)) if found else (0.1, 1.0) if axis.log else (0.0, 1.0)
+    numbers = [v for v in finite(values) if not axis.log or v > 0]
+    numbers += [v for v in axis.ticks if math.isfinite(v) and (not axis.log or v > 0)]
+    low, high = (min(numbers), max(numbers)) if numbers else (0.1, 1.0) if axis.log else (0.0, 1.0)
     if zero and not axis.log:
         low, high = min(low, 0.0), max(high, 0.0)
     low, high = _padded(low, high, pad, axis.log, keep_zero=zero)
@@ -102,12 +102,12 @@ def set_ticks(sheet: MplSheet, side: AxisName, axis: Axis, low: float, high: flo
     if axis.names and not axis.ticks:
         set_names(sheet, side, axis.names)
     elif axis.ticks:
-        shown = [k for k, tick in enumerate(axis.ticks) if _fits(tick, axis.log)]
-        said = [
+        indices = [k for k, tick in enumerate(axis.ticks) if _fits(tick, axis.log)]
+        labels = [
             words(axis.names[k]) if k < len(axis.names) else number_text(axis.ticks[k])
-            for k in shown
+            for k in indices
         ]
-        along.set_ticks([axis.ticks[k] for k in shown], said, parse_math=False)
+        along.set_ticks([axis.ticks[k] for k in indices], labels, parse_math=False)
     else:
         room = sheet.width / 45 if side == "x" else sheet.height / 28
         along.set_major_locator(_locator(axis.log, low, high, int(min(max(room, 2), 8))))
@@ -131,27 +131,29 @@ def set_names(
     some are left out.
     """
     bold = [k < len(strong) and strong[k] for k in range(len(names))]
-    said = [words(name, weight="bold" if b else "normal") for name, b in zip(names, bold)]
+    labels = [words(name, weight="bold" if b else "normal") for name, b in zip(names, bold)]
     room = (sheet.width if side == "x" else sheet.height) / max(len(names), 1)
     line = sheet.text * 1.2
     if side == "x":
-        said = [_in_two(text, room - 4, sheet.text) for text in said]
+        labels = [_in_two(text, room - 4, sheet.text) for text in labels]
     else:
-        said = [_of_row(sheet, name, short, b, room) for name, short, b in zip(names, said, bold)]
+        labels = [
+            _of_row(sheet, name, short, b, room) for name, short, b in zip(names, labels, bold)
+        ]
     level = (
-        side == "y" or max((width_of(text, sheet.text) for text in said), default=0.0) <= room - 4
+        side == "y" or max((width_of(text, sheet.text) for text in labels), default=0.0) <= room - 4
     )
     if not level:
-        said = [
+        labels = [
             words(name, weight="bold" if b else "normal", most=LEANING)
             for name, b in zip(names, bold)
         ]
     every = 1 if side == "x" and level else max(1, math.ceil(line / room))
-    shown = list(range(0, len(names), every))
+    indices = list(range(0, len(names), every))
     along = sheet.ax.xaxis if side == "x" else sheet.ax.yaxis
-    along.set_ticks(shown, [said[k] for k in shown], parse_math=False)
+    along.set_ticks(indices, [labels[k] for k in indices], parse_math=False)
     upright = room * every < line * 1.6
-    for k, label in zip(shown, along.get_ticklabels()):
+    for k, label in zip(indices, along.get_ticklabels()):
         label.set(parse_math=False, weight="bold" if bold[k] else "normal")
         if not level:
             label.set(rotation=90 if upright else 40, ha="right", rotation_mode="anchor")

@@ -98,11 +98,11 @@ def hide_frame(sheet: MplSheet) -> None:
 
 def draw_nothing(sheet: MplSheet, why: str = "") -> LegendEntries:
     """Say that there is nothing to draw, and why if that is known."""
-    said = f"{NOTHING}: {words(why, style='italic', most=80)}" if why else NOTHING
+    text = f"{NOTHING}: {words(why, style='italic', most=80)}" if why else NOTHING
     sheet.ax.text(
         0.5,
         0.5,
-        said,
+        text,
         transform=sheet.ax.transAxes,
         ha="center",
         va="center",
@@ -123,5 +123,5 @@ def drawable(values: Any, log: bool = False) -> NDArray[np.bool_]:
     """Return which numbers have a place on an axis: finite ones, on a logarithmic axis those above
     zero.
     """
-    found = np.asarray(values, np.float64)
-    return np.isfinite(found) & ((found > 0) | (not log))
+    numbers = np.asarray(values, np.float64)
+    return np.isfinite(numbers) & ((numbers > 0) | (not log))

@@ -25,8 +25,8 @@ def families() -> list[str]:
     """Return the fonts of the reader's settings that exist, and the one that always does, for what
     they lack.
     """
-    wanted = mpl.rcParams["font.family"]
-    return list(_existing((wanted,) if isinstance(wanted, str) else tuple(wanted)))
+    names = mpl.rcParams["font.family"]
+    return list(_existing((names,) if isinstance(names, str) else tuple(names)))
 
 
 @lru_cache(maxsize=64)
@@ -42,14 +42,14 @@ def words(
     """Return a text that can be drawn, at most ``most`` characters long."""
     text = str(text)
     text = text if len(text) <= most else text[: most - 1].rstrip() + "…"
-    known = _glyphs(tuple(families()), weight, style)
-    return "".join(_drawable(character, known) for character in text)
+    glyphs = _glyphs(tuple(families()), weight, style)
+    return "".join(_drawable(character, glyphs) for character in text)
 
 
-def _drawable(character: str, known: frozenset[int]) -> str:
+def _drawable(character: str, glyphs: frozenset[int]) -> str:
     if unicodedata.category(character) == "Zs":
         return " "
-    return character if character.isprintable() and ord(character) in known else REPLACEMENT
+    return character if character.isprintable() and ord(character) in glyphs else REPLACEMENT
 
 
 @lru_cache(maxsize=64)
@@ -61,10 +61,10 @@ def _glyphs(names: tuple[str, ...], weight: str, style: str) -> frozenset[int]:
 def _file(family: str, weight: str, style: str) -> str:
     font = FontProperties(family=[family], style=cast("Any", style), weight=weight)
     try:
-        found = fontManager.findfont(font, fallback_to_default=False)
+        path = fontManager.findfont(font, fallback_to_default=False)
     except ValueError:  # no such font here
         return ""
-    return str(found)
+    return str(path)
 
 
 def width_of(text: str, size: float, weight: str = "normal") -> float:
@@ -89,7 +89,7 @@ def wrap(text: str, width: float, size: float, weight: str = "normal") -> str:
     """
     lines, line = [], ""
     for part in BOUND.sub(
-        lambda found: found[0].replace(" ", "\u00a0"), str(text)[:SENTENCE_LENGTH]
+        lambda match: match[0].replace(" ", "\u00a0"), str(text)[:SENTENCE_LENGTH]
     ).split(" "):
         word = words(part, weight=weight, most=SENTENCE_LENGTH)
         longer = f"{line} {word}" if line else word

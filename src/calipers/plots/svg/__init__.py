@@ -84,21 +84,21 @@ def svg(
     if standalone:
         head = f'xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" {head}'
     label = f'role="img" aria-labelledby="{name}-title {name}-desc"'
-    said = (
+    texts = (
         f'<title id="{name}-title">{safe(shorten(figure.title or "Figure", LONGEST_TITLE))}</title>'
     )
-    said += f'<desc id="{name}-desc">{safe(description(figure))}</desc>'
+    texts += f'<desc id="{name}-desc">{safe(description(figure))}</desc>'
     own = (
         f'<style>{standalone_stylesheet()}</style><rect x="{start}" y="{start}" width="{w}" height="{h}" class="fig-paper"/>'
         if standalone
         else ""
     )
-    return f"<svg {head} {label}>{said}{own}{''.join(drawing.parts)}</svg>"
+    return f"<svg {head} {label}>{texts}{own}{''.join(drawing.parts)}</svg>"
 
 
 def _draw(figure: kinds.Figure) -> Callable[[Any, Sheet], Drawing]:
     for kind, draw in DRAW_FUNCTIONS.items():
         if isinstance(figure, kind):
             return draw
-    known = ", ".join(kind.__name__ for kind in DRAW_FUNCTIONS)
-    raise UsageError(f"figure: expected one of {known}, got {type(figure).__name__}")
+    names = ", ".join(kind.__name__ for kind in DRAW_FUNCTIONS)
+    raise UsageError(f"figure: expected one of {names}, got {type(figure).__name__}")

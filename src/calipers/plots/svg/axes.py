@@ -94,19 +94,21 @@ def plane(sheet: Sheet, plan: PlaneSpec) -> Plane:
     y_ticks = [
         tick._replace(lines=[fit(tick.name, plan.names_room * sheet.width)]) for tick in y_ticks
     ]
-    left = max((width_of(tick.lines[0]) for tick in y_ticks), default=0.0) + 10.0
-    x_ticks = ticks_of(plan.x, plan.x_limits, most=max(int((sheet.width - left) / 60), 2))
+    left_edge = max((width_of(tick.lines[0]) for tick in y_ticks), default=0.0) + 10.0
+    x_ticks = ticks_of(plan.x, plan.x_limits, most=max(int((sheet.width - left_edge) / 60), 2))
     right = sheet.width - max(plan.right, _half_of_last(x_ticks, plan))
-    x = PixelScale(*plan.x_limits, left, max(right, left + 40.0), plan.x.log)
+    x = PixelScale(*plan.x_limits, left_edge, max(right, left_edge + 40.0), plan.x.log)
     x_ticks = _wrapped_names(x_ticks, plan.x, x)
     lower, upper = top + inner, top
     y = PixelScale(*plan.y_limits, *((upper, lower) if plan.down else (lower, upper)), plan.y.log)
     lines = max((len(tick.lines) for tick in x_ticks), default=1)
     height = lower + TICK + 2.0 + LINE * lines + (18.0 if plan.x.label else 2.0)
-    found = Plane(x, y, height)
-    found.parts.extend([*_grid(found, plan.grid, x_ticks, y_ticks), *_y_axis(found, plan, y_ticks)])
-    found.parts.extend(_x_axis(found, plan, x_ticks, sheet))
-    return found
+    result = Plane(x, y, height)
+    result.parts.extend(
+        [*_grid(result, plan.grid, x_ticks, y_ticks), *_y_axis(result, plan, y_ticks)]
+    )
+    result.parts.extend(_x_axis(result, plan, x_ticks, sheet))
+    return result
 
 
 def ticks_of(axis: Axis, span: Limits, most: int = 6) -> Ticks:
@@ -114,13 +116,13 @@ def ticks_of(axis: Axis, span: Limits, most: int = 6) -> Ticks:
     low, high = min(span), max(span)
     if axis.names:
         at = axis.ticks or tuple(float(k) for k in range(len(axis.names)))
-        named = list(zip(at, axis.names))
+        labels = list(zip(at, axis.names))
     else:
-        named = [(v, tick_text(v)) for v in axis.ticks or ticks(low, high, axis.log, most)]
+        labels = [(v, tick_text(v)) for v in axis.ticks or ticks(low, high, axis.log, most)]
     slack = 1e-9 * (high - low)
     return [
         Tick(v, word, [word])
-        for v, word in named
+        for v, word in labels
         if low - slack <= v <= high + slack and (v > 0 or not axis.log)
     ]
 
@@ -161,38 +163,38 @@ def _grid(at: Plane, direction: str, x_ticks: Ticks, y_ticks: Ticks) -> list[str
 
 
 def _y_axis(at: Plane, plan: PlaneSpec, y_ticks: Ticks) -> list[str]:
-    found = []
+    parts = []
     if (
         plan.y.label
     ):  # upright words above the axis: easier to read than turned ones, and they cost no width
-        found.append(label(0.0, plan.top + 12.0, plan.y.label, width=at.right))
+        parts.append(label(0.0, plan.top + 12.0, plan.y.label, width=at.right))
     room = at.left - 8.0
     before = float("inf")
     for tick in y_ticks:
         pixel = at.y.at(tick.at)
         if abs(pixel - before) >= LINE - 2.0:
-            found.append(words(room, pixel + 4.0, tick.name, width=room + 0.5, anchor="end"))
+            parts.append(words(room, pixel + 4.0, tick.name, width=room + 0.5, anchor="end"))
             before = pixel
-    return found
+    return parts
 
 
 def _x_axis(at: Plane, plan: PlaneSpec, x_ticks: Ticks, sheet: Sheet) -> list[str]:
     lower = at.bottom
-    found = [el("path", d=segments([(at.left, lower, at.right, lower)]), cls="fig-axis")]
+    parts = [el("path", d=segments([(at.left, lower, at.right, lower)]), cls="fig-axis")]
     if not is_category(plan.x):
         marks = [(at.x.at(v), lower, at.x.at(v), lower + TICK) for v, *_ in x_ticks]
-        found.append(el("path", d=segments(marks), cls="fig-axis"))
+        parts.append(el("path", d=segments(marks), cls="fig-axis"))
     base = lower + TICK + 12.0
     for tick in without_collisions(x_ticks, at.x):
-        drawn = [
+        texts = [
             words(at.x.at(tick.at), base + LINE * k, s, anchor="middle")
             for k, s in enumerate(tick.lines)
         ]
         whole = "".join(tick.lines).replace(" ", "") == tick.name.replace(" ", "")
-        found.extend(drawn if whole else [el("g", title(tick.name) + "".join(drawn))])
+        parts.extend(texts if whole else [el("g", title(tick.name) + "".join(texts))])
     if plan.x.label:
-        found.append(label_below(plan.x.label, at.x, at.height - 4.0, sheet))
-    return found
+        parts.append(label_below(plan.x.label, at.x, at.height - 4.0, sheet))
+    return parts
 
 
 def label_below(text: str, x: PixelScale, y: float, sheet: Sheet) -> str:
@@ -211,11 +213,11 @@ def without_collisions(x_ticks: Ticks, x: PixelScale) -> Ticks:
 
     if len(x_ticks) < 2:
         return x_ticks
-    kept: Ticks = []
+    ticks_shown: Ticks = []
     edge, last = float("-inf"), ends(x_ticks[-1])[0]
     for tick in x_ticks[:-1]:
         start, end = ends(tick)
         if start >= edge + GAP and end <= last - GAP:
-            kept.append(tick)
+            ticks_shown.append(tick)
             edge = end
-    return [*kept, x_ticks[-1]]
+    return [*ticks_shown, x_ticks[-1]]

@@ -53,8 +53,8 @@ def draw(figure: Bars, sheet: Sheet) -> Drawing:
         return empty_drawing(sheet, "no categories" if not names else "no series")
     data = stacks(figure)[1] if figure.stacked else figure.heights
     values = [data, figure.low, figure.high] if not figure.stacked else [data]
-    shown = limits(figure.y, values, zero=True)
-    if shown is None or not np.isfinite(figure.heights).any():
+    value_limits = limits(figure.y, values, zero=True)
+    if value_limits is None or not np.isfinite(figure.heights).any():
         return empty_drawing(sheet, why_no_limits(figure.y, values))
     slots = slots_of(figure, len(figure.series))
     defs = [
@@ -62,7 +62,7 @@ def draw(figure: Bars, sheet: Sheet) -> Drawing:
         for slot in dict.fromkeys(s % 7 for s in slots[: len(figure.series)])
     ]
     labels, top = _legend(figure, sheet)
-    side = _side(figure, sheet, shown, top)
+    side = _side(figure, sheet, value_limits, top)
     parts = [
         el("defs", "".join(defs)) if any(defs) else "",
         *labels,
@@ -79,19 +79,19 @@ def _legend(figure: Bars, sheet: Sheet) -> tuple[list[str], float]:
     return legend(sheet, [Entry(name, slot, "area") for name, slot in zip(figure.series, slots)])
 
 
-def _side(figure: Bars, sheet: Sheet, shown: tuple[float, float], top: float) -> BarPlane:
+def _side(figure: Bars, sheet: Sheet, value_limits: tuple[float, float], top: float) -> BarPlane:
     """Return the plane, with the categories below it or, if their names have no room there, beside
     it.
     """
     n, group = len(figure.x.names), 1 if figure.stacked else len(figure.series)
     across = (-0.5, n - 0.5)
     category = Axis(figure.x.label, names=figure.x.names)
-    plan = PlaneSpec(category, figure.y, across, shown, top=top)
+    plan = PlaneSpec(category, figure.y, across, value_limits, top=top)
     slot = (sheet.width - 50.0) / n
     if names_fit(figure.x.names, slot) and slot * FILLED / group >= SLIMMEST:
         return BarPlane(plane(sheet, plan), False)
     inner = n * max(LYING * group + 8.0, 21.0)
-    lying = replace(plan, x=figure.y, y=category, x_limits=shown, y_limits=across)
+    lying = replace(plan, x=figure.y, y=category, x_limits=value_limits, y_limits=across)
     return BarPlane(plane(sheet, replace(lying, inner=inner, down=True, grid="x")), True)
 
 
@@ -123,20 +123,20 @@ def _place(figure: Bars, s: int, c: int) -> tuple[float, float]:
 
 def _bars(figure: Bars, side: BarPlane, sheet: Sheet) -> list[str]:
     slots = slots_of(figure, len(figure.series))
-    told = figure.heights.size <= TOLD
+    with_titles = figure.heights.size <= TOLD
     base = max(0.0, (side.at.x if side.lying else side.at.y).low)
-    found = []
+    parts = []
     for s, name in enumerate(figure.series):
         for c, category in enumerate(figure.x.names):
             if np.isfinite(figure.heights[s, c]):
                 box = side.box(_place(figure, s, c), _ends(figure, s, c, base))
                 inner = (
                     title(f"{category}, {name}: {tick_text(float(figure.heights[s, c]))}")
-                    if told
+                    if with_titles
                     else ""
                 )
-                found.extend(area(*box, slots[s], sheet.name, inner))
-    return found
+                parts.extend(area(*box, slots[s], sheet.name, inner))
+    return parts
 
 
 def _errors(figure: Bars, side: BarPlane) -> list[str]:

@@ -53,21 +53,21 @@ def draw(figure: Blob, sheet: Sheet) -> Drawing:
 
 def _key(sheet: Sheet, of: str) -> tuple[list[str], float]:
     """Return what areas, lines and diamonds mean."""
-    found, x = [], 0.0
+    parts, x = [], 0.0
     for share in KEY:
         r = 9.0 * math.sqrt(share)
-        found.append(el("circle", cx=x + r, cy=12.0, r=r, cls="fig-blob fig-f0"))
+        parts.append(el("circle", cx=x + r, cy=12.0, r=r, cls="fig-blob fig-f0"))
         text = f"{share:.0%}".replace("%", " %")
-        found.append(words(x + 2 * r + 4.0, 16.0, text))
+        parts.append(words(x + 2 * r + 4.0, 16.0, text))
         x += 2 * r + 4.0 + width_of(text) + 12.0
     x, y = (x + 8.0, 12.0) if sheet.width >= 520.0 else (0.0, 34.0)
-    told = f"of the {of}" if y < 20.0 else f"share of the {of}"
-    found.append(words(x, y + 4.0, told))
-    x += width_of(told) + 10.0
-    found.append(el("path", d=segments([(x, y, x + 26.0, y)]), cls="fig-span"))
-    found.append(_diamond(x + 13.0, y))
-    found.append(words(x + 32.0, y + 4.0, "median, interval"))
-    return found, y + 18.0
+    text_of_key = f"of the {of}" if y < 20.0 else f"share of the {of}"
+    parts.append(words(x, y + 4.0, text_of_key))
+    x += width_of(text_of_key) + 10.0
+    parts.append(el("path", d=segments([(x, y, x + 26.0, y)]), cls="fig-span"))
+    parts.append(_diamond(x + 13.0, y))
+    parts.append(words(x + 32.0, y + 4.0, "median, interval"))
+    return parts, y + 18.0
 
 
 def _diamond(x: float, y: float, inner: str = "") -> str:
@@ -78,7 +78,7 @@ def _diamond(x: float, y: float, inner: str = "") -> str:
 
 def _model(figure: Blob, m: int, at: Plane, largest: float) -> list[str]:
     y, slot = at.y.at(float(m)), slots_of(figure, len(figure.models))[m]
-    found = []
+    parts = []
     for r in range(figure.shares.shape[1]):
         share = float(figure.shares[m, r])
         if math.isfinite(share) and share > FAINT:
@@ -86,7 +86,7 @@ def _model(figure: Blob, m: int, at: Plane, largest: float) -> list[str]:
             inner = title(
                 f"{figure.models[m]}, rank {r + 1}: {100 * share:.1f} % of the {figure.of}"
             )
-            found.append(
+            parts.append(
                 el(
                     "circle",
                     inner,
@@ -98,13 +98,13 @@ def _model(figure: Blob, m: int, at: Plane, largest: float) -> list[str]:
             )
     if m < len(figure.spans) and all(map(math.isfinite, figure.spans[m])):
         low, high = (at.x.within(end) for end in figure.spans[m])
-        found.append(el("path", d=segments([(low, y, high, y)]), cls="fig-span"))
+        parts.append(el("path", d=segments([(low, y, high, y)]), cls="fig-span"))
     if m < len(figure.medians) and math.isfinite(figure.medians[m]):
-        found.append(
+        parts.append(
             _diamond(
                 at.x.within(figure.medians[m]),
                 y,
                 title(f"{figure.models[m]}: median rank {figure.medians[m]:g}"),
             )
         )
-    return found
+    return parts

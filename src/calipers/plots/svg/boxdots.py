@@ -48,10 +48,10 @@ def draw(figure: BoxDots, sheet: Sheet) -> Drawing:
     if not figure.names:
         return empty_drawing(sheet, "no samples")
     samples = [np.asarray(s, np.float64)[np.isfinite(s)] for s in figure.samples]
-    shown = limits(figure.y, samples)
-    if shown is None or not any(map(len, samples)):
+    value_limits = limits(figure.y, samples)
+    if value_limits is None or not any(map(len, samples)):
         return empty_drawing(sheet, why_no_limits(figure.y, list(figure.samples)))
-    side = _side(figure, sheet, samples, shown)
+    side = _side(figure, sheet, samples, value_limits)
     slots = slots_of(figure, len(figure.names))
     parts = [
         part
@@ -62,24 +62,24 @@ def draw(figure: BoxDots, sheet: Sheet) -> Drawing:
 
 
 def _side(
-    figure: BoxDots, sheet: Sheet, samples: list[F64], shown: tuple[float, float]
+    figure: BoxDots, sheet: Sheet, samples: list[F64], value_limits: tuple[float, float]
 ) -> BoxPlane:
     n = len(figure.names)
-    named = [
+    names = [
         f"{shorten(name, 16)} (n\xa0=\xa0{len(sample)})"
         for name, sample in zip(figure.names, samples)
     ]
-    category = Axis("", names=tuple(named))
+    category = Axis("", names=tuple(names))
     across = (-0.5, n - 0.5)
-    plan = PlaneSpec(category, figure.y, across, shown)
+    plan = PlaneSpec(category, figure.y, across, value_limits)
     slot = (sheet.width - 50.0) / n
-    if names_fit(named, slot):
+    if names_fit(names, slot):
         return BoxPlane(plane(sheet, plan), False, min(HALF * slot, BROADEST))
     lying = replace(
         plan,
         x=figure.y,
         y=category,
-        x_limits=shown,
+        x_limits=value_limits,
         y_limits=across,
         inner=ROW * n,
         down=True,
@@ -103,7 +103,7 @@ def _sample(figure: BoxDots, k: int, sample: F64, slot: int, side: BoxPlane) -> 
         "width": max(abs(x1 - x0), 0.1),
         "height": max(abs(y1 - y0), 0.1),
     }
-    found = (
+    parts = (
         [el("rect", inner, **box, cls=f"fig-box {fill(slot)} {stroke(slot)}")]
         if len(sample) > 1
         else []
@@ -114,14 +114,14 @@ def _sample(figure: BoxDots, k: int, sample: F64, slot: int, side: BoxPlane) -> 
     ]
     caps = [side.across(k, q[0], half / 2), side.across(k, q[4], half / 2)]
     if len(sample) > 1:
-        found.append(el("path", d=segments([*whiskers, *caps]), cls=f"fig-whisker {stroke(slot)}"))
-        found.append(el("path", d=segments([side.across(k, q[2], half)]), cls="fig-median"))
-    return [*found, *_dots(k, sample, slot, side)]
+        parts.append(el("path", d=segments([*whiskers, *caps]), cls=f"fig-whisker {stroke(slot)}"))
+        parts.append(el("path", d=segments([side.across(k, q[2], half)]), cls="fig-median"))
+    return [*parts, *_dots(k, sample, slot, side)]
 
 
 def _dots(k: int, sample: F64, slot: int, side: BoxPlane) -> list[str]:
     if len(sample) > FEW:
         return []
-    spread = [(j * GOLDEN % 1.0 - 0.5) * 1.2 * side.half for j in range(len(sample))]
-    points = [side.point(k, float(value), off) for value, off in zip(np.sort(sample), spread)]
+    offsets = [(j * GOLDEN % 1.0 - 0.5) * 1.2 * side.half for j in range(len(sample))]
+    points = [side.point(k, float(value), off) for value, off in zip(np.sort(sample), offsets)]
     return [el("g", "".join(marker(slot, x, y, 2.2) for x, y in points), cls="fig-dots")]

@@ -66,7 +66,7 @@ def _legend(figure: Cells, sheet: Sheet) -> tuple[list[str], float]:
     """Return what is counted, a swatch per number, and the line of the reference; and the height of
     it.
     """
-    found = [label(0.0, 12.0, figure.label, width=sheet.width)]
+    parts = [label(0.0, 12.0, figure.label, width=sheet.width)]
     every = -(-figure.most // MANY) if figure.most > MANY else 1
     numbers = [k for k in range(figure.most + 1) if k % every == 0 or k == figure.most]
     x, y = 0.0, ROW + 3.0
@@ -75,20 +75,20 @@ def _legend(figure: Cells, sheet: Sheet) -> tuple[list[str], float]:
         if x and x + wide > sheet.width:
             x, y = 0.0, y + ROW
         box = {"x": x + 0.5, "y": y, "width": SWATCH, "height": SWATCH}
-        found.append(el("rect", **box, cls=f"fig-q{_step(k, figure.most)} fig-undefined"))
-        found.append(words(x + SWATCH + 4.0, y + 10.5, str(k)))
+        parts.append(el("rect", **box, cls=f"fig-q{_step(k, figure.most)} fig-undefined"))
+        parts.append(words(x + SWATCH + 4.0, y + 10.5, str(k)))
         x += wide
     top = y + ROW + 4.0
     if figure.inside is not None and figure.inside.any():
         line, high = legend(sheet, [Entry("reference", 1, "outline")], top=top)
-        return [*found, *line], top + high
-    return found, top
+        return [*parts, *line], top + high
+    return parts, top
 
 
 def _borders(inside: Flags, at: CellLayout) -> list[tuple[float, float, float, float]]:
     """Return the straight pieces between cells inside and outside, those in a row as one."""
     padded = np.pad(inside, 1).astype(np.int8)
-    found = []
+    borders = []
     for flat, upright in (
         (np.diff(padded, axis=0)[:, 1:-1], False),
         (np.diff(padded, axis=1)[1:-1].T, True),
@@ -101,5 +101,5 @@ def _borders(inside: Flags, at: CellLayout) -> list[tuple[float, float, float, f
                 (x0, y0), (x1, y1) = (at.corner(a, line), at.corner(b, line)) if upright else (
                     at.corner(line, a), at.corner(line, b)
                 )  # fmt: skip
-                found.append((x0, y0, x1, y1))
-    return found
+                borders.append((x0, y0, x1, y1))
+    return borders

@@ -44,10 +44,10 @@ def draw(figure: Contour, sheet: Sheet) -> Drawing:
         at = plane(sheet, replace(plan, inner=(at.right - at.left) * spans[1] / spans[0]))
     x, y, fine = _finer(at.x(xs), at.y(ys), values)
     parts = [el("defs", hatching(sheet.name) + _clip(at, sheet)), *labels, *at.parts]
-    drawn = "".join(
+    content = "".join(
         [_ground(at, sheet), *_areas(x, y, fine, ends), *_lines(figure, at, x, y, fine)]
     )
-    parts.append(el("g", drawn, clip_path=f"url(#{sheet.name}-clip)"))
+    parts.append(el("g", content, clip_path=f"url(#{sheet.name}-clip)"))
     return Drawing(sheet.width, at.height, parts)
 
 
@@ -113,7 +113,7 @@ def _areas(x: F64, y: F64, values: F64, ends: tuple[float, float]) -> list[str]:
     # A rim far below closes every line at the edge of the grid.
     walled = np.pad(np.where(np.isfinite(values), values, deep), 1, constant_values=deep)
     x, y = np.pad(x, 1, mode="edge"), np.pad(y, 1, mode="edge")
-    found = []
+    parts = []
     for step in range(len(SHADES)) if high > low else [len(SHADES) // 2]:
         level = low + span * step / len(SHADES) if high > low else low
         lines = isolines(x, y, walled, level - 1e-9 * span)
@@ -121,28 +121,28 @@ def _areas(x: F64, y: F64, values: F64, ends: tuple[float, float]) -> list[str]:
             polyline(*thin_line(*line), closed=True) for line in lines if len(line[0]) > 2
         )
         if path:
-            found.append(el("path", d=path, cls=f"fig-q{step} fig-area"))
-    return found
+            parts.append(el("path", d=path, cls=f"fig-q{step} fig-area"))
+    return parts
 
 
 def _levels(figure: Contour, values: F64) -> tuple[float, ...]:
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    chosen = figure.levels or ticks(low, high, most=8)
-    return tuple(level for level in chosen if low < level < high)
+    levels = figure.levels or ticks(low, high, most=8)
+    return tuple(level for level in levels if low < level < high)
 
 
 def _lines(figure: Contour, at: Plane, xs: F64, ys: F64, values: F64) -> list[str]:
     low, high = ends_of(figure)
     lines, labels = [], []
-    taken: list[tuple[float, float]] = []
+    label_places: list[tuple[float, float]] = []
     for level in _levels(figure, values):
         step = int(shade_of(np.array([level]), low, high)[0])
         cls = "fig-iso fig-iso-light" if ON_DARK[step] else "fig-iso"
         for x, y in isolines(xs, ys, values, level):
             lines.append(el("path", d=polyline(*thin_line(x, y)), cls=cls))
-            place = _label_place(x, y, taken, at, width_of(tick_text(level)))
+            place = _label_place(x, y, label_places, at, width_of(tick_text(level)))
             if place is not None:
-                taken.append(place)
+                label_places.append(place)
                 labels.append(
                     words(
                         place[0], place[1] + 4.0, tick_text(level), "fig-iso-label", anchor="middle"
@@ -152,7 +152,7 @@ def _lines(figure: Contour, at: Plane, xs: F64, ys: F64, values: F64) -> list[st
 
 
 def _label_place(
-    x: F64, y: F64, taken: list[tuple[float, float]], at: Plane, wide: float
+    x: F64, y: F64, label_places: list[tuple[float, float]], at: Plane, wide: float
 ) -> tuple[float, float] | None:
     """Return a point of the line for its number: near the middle, away from the edge and from other
     numbers.
@@ -163,6 +163,8 @@ def _label_place(
     for k in order:
         px, py = float(x[k]), float(y[k])
         edge = at.holds(px - wide, py - 10.0, 0.0) and at.holds(px + wide, py + 10.0, 0.0)
-        if edge and all(abs(px - tx) > 1.6 * wide or abs(py - ty) > 16.0 for tx, ty in taken):
+        if edge and all(
+            abs(px - tx) > 1.6 * wide or abs(py - ty) > 16.0 for tx, ty in label_places
+        ):
             return px, py
     return None

@@ -36,13 +36,13 @@ def draw(figure: Curves, sheet: Sheet) -> Drawing:
     at, labels = _laid_out(figure, sheet, plan)
     clip = f"{sheet.name}-clip"
     box = rect(at.left, at.top - 1.0, at.right, at.bottom + 1.0, "")
-    drawn = [
+    content = [
         *_diagonal(figure, at),
         *(_band(line, at) for line in figure.lines),
         *(_path(line, at) for line in figure.lines),
     ]
     parts = [el("clipPath", box.replace(' class=""', ""), id=clip), *at.parts]
-    parts.append(el("g", "".join(drawn), clip_path=f"url(#{clip})"))
+    parts.append(el("g", "".join(content), clip_path=f"url(#{clip})"))
     parts.extend(
         part for line in figure.lines for part in _markers(line, at, several=len(figure.lines) > 1)
     )
@@ -54,20 +54,24 @@ def _laid_out(figure: Curves, sheet: Sheet, plan: PlaneSpec) -> tuple[Plane, lis
     above.
     """
     entries = [Entry(line.name, line.slot) for line in figure.lines]
-    named = [entry for entry in entries if entry.name]
+    entries_with_name = [entry for entry in entries if entry.name]
     room = room_at_ends([entry.name for entry in entries])
-    if named and sheet.width >= BROAD and room <= NAMES_SHARE * sheet.width:
+    if entries_with_name and sheet.width >= BROAD and room <= NAMES_SHARE * sheet.width:
         at = plane(sheet, replace(plan, right=room))
         ends = [_end(line, at) for line in figure.lines]
-        known = [end for end in ends if end is not None]
-        heights = label_heights(known, at.top, at.bottom) if len(known) == len(ends) else None
+        heights_at_edge = [end for end in ends if end is not None]
+        heights = (
+            label_heights(heights_at_edge, at.top, at.bottom)
+            if len(heights_at_edge) == len(ends)
+            else None
+        )
         if heights is not None:
             return at, [
                 part
                 for entry, y in zip(entries, heights)
                 for part in _name(entry, at.right + GAP, y, sheet)
             ]
-    if not named:
+    if not entries_with_name:
         return plane(sheet, plan), []
     labels, top = legend(sheet, entries)
     return plane(sheet, replace(plan, top=top)), labels
@@ -96,12 +100,12 @@ def _pixels(line: Line, values: F64, at: Plane) -> tuple[F64, F64]:
 
 def _path(line: Line, at: Plane) -> str:
     x, y = _pixels(line, line.y, at)
-    found = []
+    paths = []
     for px, py in pieces(x, y):
         if line.step:
             px, py = step_line(px, py)
-        found.append(polyline(*thin_line(px, py)))
-    return el("path", d="".join(found), cls=f"fig-line {line_classes(line.slot)}") if found else ""
+        paths.append(polyline(*thin_line(px, py)))
+    return el("path", d="".join(paths), cls=f"fig-line {line_classes(line.slot)}") if paths else ""
 
 
 def _band(line: Line, at: Plane) -> str:
@@ -111,31 +115,31 @@ def _band(line: Line, at: Plane) -> str:
     low, high = np.where(both, line.low, np.nan), np.where(both, line.high, np.nan)
     x, lower = _pixels(line, low, at)
     upper = _pixels(line, high, at)[1]
-    found = []
+    paths = []
     for (px, lo), (_, hi) in zip(pieces(x, lower), pieces(x, upper)):
         one, other = (px, lo), (px, hi)
         if line.step:
             one, other = step_line(*one), step_line(*other)
         (x0, y0), (x1, y1) = thin_line(*one), thin_line(*other)
-        found.append(
+        paths.append(
             polyline(np.concatenate([x1, x0[::-1]]), np.concatenate([y1, y0[::-1]]), closed=True)
         )
     cls = f"fig-band {fill(line.slot)} {stroke(line.slot)}"
-    return el("path", d="".join(found), cls=cls) if found else ""
+    return el("path", d="".join(paths), cls=cls) if paths else ""
 
 
 def _markers(line: Line, at: Plane, *, several: bool) -> list[str]:
     x, y = at.x(line.x), at.y(line.y)
-    shown = [k for k in line.marks if 0 <= k < len(x)]
+    indices = [k for k in line.marks if 0 <= k < len(x)]
     good = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
-    if not shown and several:
-        shown = _spaced(x, good, at, line.slot)
-    found = [
+    if not indices and several:
+        indices = _spaced(x, good, at, line.slot)
+    points = [
         k
-        for k in dict.fromkeys([*shown, *_alone(good)])
+        for k in dict.fromkeys([*indices, *_alone(good)])
         if np.isfinite(x[k] + y[k]) and at.holds(x[k], y[k])
     ]
-    return [marker(line.slot, float(x[k]), float(y[k])) for k in found]
+    return [marker(line.slot, float(x[k]), float(y[k])) for k in points]
 
 
 def _alone(good: I64) -> list[int]:
@@ -150,9 +154,9 @@ def _spaced(x: F64, good: I64, at: Plane, slot: int) -> list[int]:
     if not len(good):
         return []
     wide = at.right - at.left
-    wanted = at.left + wide * (np.arange(MARKERS) + 0.3 + 0.1 * (slot % 5)) / MARKERS
-    nearest = [int(good[np.abs(x[good] - pixel).argmin()]) for pixel in wanted]
-    return [k for k, pixel in zip(nearest, wanted) if abs(x[k] - pixel) < wide / MARKERS / 2]
+    targets = at.left + wide * (np.arange(MARKERS) + 0.3 + 0.1 * (slot % 5)) / MARKERS
+    nearest = [int(good[np.abs(x[good] - pixel).argmin()]) for pixel in targets]
+    return [k for k, pixel in zip(nearest, targets) if abs(x[k] - pixel) < wide / MARKERS / 2]
 
 
 def _diagonal(figure: Curves, at: Plane) -> list[str]:

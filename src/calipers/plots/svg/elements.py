@@ -55,16 +55,16 @@ def num(value: float, digits: int = 1) -> str:
 
 def el(tag: str, inner: str = "", /, **attributes: Any) -> str:
     """Return an element; ``cls`` is the class, numbers are rounded, None is left out."""
-    said = []
+    pairs = []
     for key, value in attributes.items():
         if value is not None:
-            shown = (
+            text = (
                 num(float(value))
                 if isinstance(value, (int, float, np.floating))
                 else safe(str(value))
             )
-            said.append(f' {"class" if key == "cls" else key.replace("_", "-")}="{shown}"')
-    return f"<{tag}{''.join(said)}>{inner}</{tag}>" if inner else f"<{tag}{''.join(said)}/>"
+            pairs.append(f' {"class" if key == "cls" else key.replace("_", "-")}="{text}"')
+    return f"<{tag}{''.join(pairs)}>{inner}</{tag}>" if inner else f"<{tag}{''.join(pairs)}/>"
 
 
 def title(text: str) -> str:
@@ -103,10 +103,10 @@ def words(
     longest : int
         So many characters are shown; names are cut earlier than sentences.
     """
-    shown = fit(text, width, longest)
-    more = title(text) if len(shown) != len(text) or shown != clean(text) else ""
+    short = fit(text, width, longest)
+    more = title(text) if len(short) != len(text) or short != clean(text) else ""
     classes = " ".join(filter(None, (cls, f"fig-{anchor}" if anchor else "")))
-    return el("text", more + safe(shown), x=x, y=y, cls=classes or None)
+    return el("text", more + safe(short), x=x, y=y, cls=classes or None)
 
 
 def rect(x0: float, y0: float, x1: float, y1: float, cls: str, inner: str = "") -> str:
@@ -129,33 +129,33 @@ def polyline(x: F64, y: F64, *, closed: bool = False) -> str:
     points = np.clip(np.stack([x, y], 1), -FAR, FAR)
     grid = np.round(points * 10).astype(np.int64)
     steps = _merged(np.diff(grid, axis=0))
-    found = [f"M{_tenth(int(grid[0, 0]))}{_then(int(grid[0, 1]))}"]
+    commands = [f"M{_tenth(int(grid[0, 0]))}{_then(int(grid[0, 1]))}"]
     last = ""
     for dx, dy in steps:
         if dy == 0:
-            found.append(f"h{_tenth(dx)}")
+            commands.append(f"h{_tenth(dx)}")
         elif dx == 0:
-            found.append(f"v{_tenth(dy)}")
+            commands.append(f"v{_tenth(dy)}")
         else:
             start = _then(dx) if last == "l" else f"l{_tenth(dx)}"
-            found.append(start + _then(dy))
+            commands.append(start + _then(dy))
         last = "l" if dx and dy else "hv"
-    return "".join(found) + ("z" if closed else "")
+    return "".join(commands) + ("z" if closed else "")
 
 
 def _merged(steps: np.ndarray[Any, np.dtype[np.int64]]) -> list[tuple[int, int]]:
     """Return the steps without those of length zero, steps that go on in the same direction as one."""
-    found: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
     for dx, dy in steps.tolist():
         if dx == 0 and dy == 0:
             continue
-        if found:
-            px, py = found[-1]
+        if merged:
+            px, py = merged[-1]
             if px * dy == py * dx and px * dx + py * dy > 0:
-                found[-1] = (px + dx, py + dy)
+                merged[-1] = (px + dx, py + dy)
                 continue
-        found.append((dx, dy))
-    return found
+        merged.append((dx, dy))
+    return merged
 
 
 def _tenth(n: int) -> str:
@@ -170,12 +170,12 @@ def _then(n: int) -> str:
 
 def segments(ends: Sequence[tuple[float, float, float, float]]) -> str:
     """Return the data of one path with separate straight pieces x0 y0 x1 y1."""
-    found = []
+    commands = []
     for x0, y0, x1, y1 in ends:
         if y0 == y1:
-            found.append(f"M{num(x0)} {num(y0)}H{num(x1)}")
+            commands.append(f"M{num(x0)} {num(y0)}H{num(x1)}")
         elif x0 == x1:
-            found.append(f"M{num(x0)} {num(y0)}V{num(y1)}")
+            commands.append(f"M{num(x0)} {num(y0)}V{num(y1)}")
         else:
-            found.append(f"M{num(x0)} {num(y0)}L{num(x1)} {num(y1)}")
-    return "".join(found)
+            commands.append(f"M{num(x0)} {num(y0)}L{num(x1)} {num(y1)}")
+    return "".join(commands)

@@ -55,8 +55,8 @@ def draw(figure: Forest, sheet: Sheet) -> Drawing:
     marks = [mark for row in figure.rows for mark in row.marks]
     if not figure.rows:
         return empty_drawing(sheet, "no rows")
-    shown = limits(figure.x, [[m.value, m.low, m.high] for m in marks] + [figure.reference])
-    if shown is None or not any(map(is_drawn, marks)):
+    value_limits = limits(figure.x, [[m.value, m.low, m.high] for m in marks] + [figure.reference])
+    if value_limits is None or not any(map(is_drawn, marks)):
         reasons = list(dict.fromkeys(mark.reason for mark in marks if mark.reason))
         return empty_drawing(sheet, reasons[0] if len(reasons) == 1 else UNDEFINED)
     slots = slots_of(figure, len(figure.series))
@@ -66,7 +66,7 @@ def draw(figure: Forest, sheet: Sheet) -> Drawing:
         if several
         else ([], 0.0)
     )
-    at = _layout(figure, sheet, shown, top)
+    at = _layout(figure, sheet, value_limits, top)
     parts = [*labels, *_behind(figure, at, sheet)]
     parts.extend(_whiskers(figure, at, slots))
     for k, row in enumerate(figure.rows):
@@ -79,22 +79,24 @@ def is_drawn(mark: Mark) -> bool:
     return math.isfinite(mark.value)
 
 
-def _layout(figure: Forest, sheet: Sheet, shown: tuple[float, float], top: float) -> ForestLayout:
+def _layout(
+    figure: Forest, sheet: Sheet, value_limits: tuple[float, float], top: float
+) -> ForestLayout:
     width = sheet.width
     most = (0.3 if width >= VALUES_FROM else 0.36) * width
     names = min(max(_wide(shorten(row.name), row) for row in figure.rows), most)
     behind = max(width_of(shorten(row.n, 16)) for row in figure.rows)
     head = width_of(fit(figure.n, 0.2 * width)) if behind else 0.0
     n = names + (12.0 + max(behind, head) if behind else 0.0)
-    digits = min(max(2 - math.floor(math.log10(shown[1] - shown[0])), 0), 4)
+    digits = min(max(2 - math.floor(math.log10(value_limits[1] - value_limits[0])), 0), 4)
     beside = 0.0
     if len(figure.series) == 1 and width >= VALUES_FROM:
         beside = max(_wide(in_words(row.marks[0], digits), row) for row in figure.rows if row.marks)
     right = width - (beside + 12.0 if beside else 10.0)
-    left = n + 16.0
+    left_edge = n + 16.0
     row = ROW if len(figure.series) < 2 else max(ROW, 10.0 + OFFSET * len(figure.series))
     start = top + 22.0 + (18.0 if _is_tall(row * len(figure.rows)) else 0.0)
-    scale = PixelScale(*shown, left, max(right, left + 60.0), figure.x.log)
+    scale = PixelScale(*value_limits, left_edge, max(right, left_edge + 60.0), figure.x.log)
     return ForestLayout(
         scale, names, n, width if beside else math.nan, start, row, len(figure.rows), digits
     )
@@ -110,32 +112,34 @@ def _is_tall(height: float) -> bool:
 
 def _behind(figure: Forest, at: ForestLayout, sheet: Sheet) -> list[str]:
     """Return what lies under the estimates: bands, grid, lines, the axis, heads of the columns."""
-    found = []
+    parts = []
     if at.rows >= BANDED:
         ends = [(0.0, at.middle(k), sheet.width, at.middle(k)) for k in range(1, at.rows, 2)]
-        found.append(el("path", d=segments(ends), cls="fig-zebra", stroke_width=at.row))
+        parts.append(el("path", d=segments(ends), cls="fig-zebra", stroke_width=at.row))
     axis = ticks_of(figure.x, (at.x.low, at.x.high), most=max(int((at.x.end - at.x.start) / 40), 2))
     lines = [(at.x.at(tick.at), at.top, at.x.at(tick.at), at.bottom) for tick in axis]
-    found.append(el("path", d=segments(lines), cls="fig-grid"))
+    parts.append(el("path", d=segments(lines), cls="fig-grid"))
     if math.isfinite(figure.reference) and at.x.low <= figure.reference <= at.x.high:
         x = at.x.at(figure.reference)
-        found.append(el("path", d=segments([(x, at.top - 3.0, x, at.bottom)]), cls="fig-guide"))
-    found.append(
+        parts.append(el("path", d=segments([(x, at.top - 3.0, x, at.bottom)]), cls="fig-guide"))
+    parts.append(
         el("path", d=segments([(at.x.start, at.bottom, at.x.end, at.bottom)]), cls="fig-axis")
     )
     heights = [at.bottom + 16.0, *([at.top - 8.0] if _is_tall(at.row * at.rows) else [])]
-    shown = without_collisions(axis, at.x)
-    found.extend(words(at.x.at(t.at), y, t.name, anchor="middle") for y in heights for t in shown)
+    ticks_shown = without_collisions(axis, at.x)
+    parts.extend(
+        words(at.x.at(t.at), y, t.name, anchor="middle") for y in heights for t in ticks_shown
+    )
     head = at.top - (26.0 if len(heights) > 1 else 8.0)
     if at.n > at.names:
-        found.append(
+        parts.append(
             words(at.n, head, figure.n, "fig-soft", width=max(at.n - 4.0, 20.0), anchor="end")
         )
     if math.isfinite(at.values):
-        found.append(words(at.values, head, "value (interval)", "fig-soft", anchor="end"))
+        parts.append(words(at.values, head, "value (interval)", "fig-soft", anchor="end"))
     if figure.x.label:
-        found.append(label_below(figure.x.label, at.x, at.bottom + 37.0, sheet))
-    return found
+        parts.append(label_below(figure.x.label, at.x, at.bottom + 37.0, sheet))
+    return parts
 
 
 def _height(at: ForestLayout, k: int, s: int, series: int) -> float:
@@ -144,7 +148,7 @@ def _height(at: ForestLayout, k: int, s: int, series: int) -> float:
 
 def _whiskers(figure: Forest, at: ForestLayout, slots: Sequence[int]) -> list[str]:
     """Return the intervals, one path per series: an end beyond the axis has an arrow."""
-    found = []
+    parts = []
     for s, slot in enumerate(slots[: len(figure.series)]):
         plain: list[str] = []
         strong: list[str] = []
@@ -154,8 +158,8 @@ def _whiskers(figure: Forest, at: ForestLayout, slots: Sequence[int]) -> list[st
                 (strong if row.strong else plain).append(piece)
         for pieces, cls in ((plain, "fig-whisker"), (strong, "fig-whisker fig-thick")):
             if any(pieces):
-                found.append(el("path", d="".join(pieces), cls=f"{cls} {stroke(slot)}"))
-    return found
+                parts.append(el("path", d="".join(pieces), cls=f"{cls} {stroke(slot)}"))
+    return parts
 
 
 def _whisker(mark: Mark, at: ForestLayout, y: float) -> str:
@@ -164,12 +168,12 @@ def _whisker(mark: Mark, at: ForestLayout, y: float) -> str:
     if mark.high < at.x.low or mark.low > at.x.high:
         return ""
     low, high = at.x.within(mark.low), at.x.within(mark.high)
-    found = segments([(low, y, high, y)])
+    path = segments([(low, y, high, y)])
     if mark.low < at.x.low:
-        found += segments([(low + 4.0, y - 3.5, low, y), (low + 4.0, y + 3.5, low, y)])
+        path += segments([(low + 4.0, y - 3.5, low, y), (low + 4.0, y + 3.5, low, y)])
     if mark.high > at.x.high:
-        found += segments([(high - 4.0, y - 3.5, high, y), (high - 4.0, y + 3.5, high, y)])
-    return found
+        path += segments([(high - 4.0, y - 3.5, high, y), (high - 4.0, y + 3.5, high, y)])
+    return path
 
 
 def _row(
@@ -177,24 +181,24 @@ def _row(
 ) -> list[str]:
     y = at.middle(k) + 4.0
     bold = "fig-strong" if row.strong else ""
-    found = [words(0.0, y, row.name, bold, width=at.names / (BOLD if row.strong else 1.0) + 0.5)]
+    parts = [words(0.0, y, row.name, bold, width=at.names / (BOLD if row.strong else 1.0) + 0.5)]
     if row.n:
-        found.append(words(at.n, y, shorten(row.n, 16), bold or "fig-soft", anchor="end"))
+        parts.append(words(at.n, y, shorten(row.n, 16), bold or "fig-soft", anchor="end"))
     if math.isfinite(at.values) and row.marks:
         text = in_words(row.marks[0], at.digits)
-        found.append(words(at.values, y, text, bold, anchor="end", longest=60))
-    told = len(figure.rows) * len(figure.series) <= TOLD
+        parts.append(words(at.values, y, text, bold, anchor="end", longest=60))
+    with_titles = len(figure.rows) * len(figure.series) <= TOLD
     reasons = {mark.reason for mark in row.marks if not is_drawn(mark)}
     if len(reasons) == 1 and not any(map(is_drawn, row.marks)):
-        return [*found, _reason(reasons.pop(), at, at.middle(k))]
+        return [*parts, _reason(reasons.pop(), at, at.middle(k))]
     for s, (name, mark) in enumerate(zip(figure.series, row.marks)):
         height = _height(at, k, s, len(figure.series))
         if not is_drawn(mark):
-            found.append(_reason(mark.reason, at, height, slots[s]))
+            parts.append(_reason(mark.reason, at, height, slots[s]))
             continue
-        inner = title(f"{row.name}, {name}: {in_words(mark, at.digits)}") if told else ""
-        found.append(_mark(mark, row, at, height, slots[s], inner))
-    return found
+        inner = title(f"{row.name}, {name}: {in_words(mark, at.digits)}") if with_titles else ""
+        parts.append(_mark(mark, row, at, height, slots[s], inner))
+    return parts
 
 
 def _reason(reason: str, at: ForestLayout, y: float, slot: int | None = None) -> str:
@@ -233,5 +237,5 @@ def in_words(mark: Mark, digits: int) -> str:
     value, low, high = (
         f"{v:.{digits}f}".replace("-", MINUS) for v in (mark.value, mark.low, mark.high)
     )
-    known = math.isfinite(mark.low) and math.isfinite(mark.high)
-    return clean(f"{value} ({low} to {high})" if known else value)
+    has_interval = math.isfinite(mark.low) and math.isfinite(mark.high)
+    return clean(f"{value} ({low} to {high})" if has_interval else value)

@@ -52,11 +52,13 @@ def draw(figure: HeatMap, sheet: Sheet) -> Drawing:
         return empty_drawing(sheet, "no rows" if not rows else "no columns")
     values = np.where(np.isfinite(figure.values), figure.values, np.nan)
     labels, top = colours(sheet, figure.label, figure.low, figure.high)
-    left = min(max(width_of(shorten(name)) for name in figure.y.names), 0.3 * sheet.width) + 10.0
-    wide = min((sheet.width - left) / columns, BROADEST)
-    heads, above = _heads(figure, left, wide, sheet)
+    left_edge = (
+        min(max(width_of(shorten(name)) for name in figure.y.names), 0.3 * sheet.width) + 10.0
+    )
+    wide = min((sheet.width - left_edge) / columns, BROADEST)
+    heads, above = _heads(figure, left_edge, wide, sheet)
     high = HIGHEST if rows <= 20 else max(min(HIGHEST, 640.0 / rows), LOWEST)
-    at = CellLayout(left, top + above, wide, high)
+    at = CellLayout(left_edge, top + above, wide, high)
     parts = [
         el("defs", hatching(sheet.name)),
         *labels,
@@ -71,13 +73,15 @@ def draw(figure: HeatMap, sheet: Sheet) -> Drawing:
     return Drawing(sheet.width, at.top + high * rows + 4.0, parts)
 
 
-def _heads(figure: HeatMap, left: float, wide: float, sheet: Sheet) -> tuple[list[str], float]:
+def _heads(figure: HeatMap, left_edge: float, wide: float, sheet: Sheet) -> tuple[list[str], float]:
     """Return names above the columns and their height: in two lines, or turned."""
     names = figure.x.names
-    found = []
+    parts = []
     above = 0.0
     if figure.x.label:
-        found.append(sentence(left, 12.0, figure.x.label, "fig-soft", width=sheet.width - left))
+        parts.append(
+            sentence(left_edge, 12.0, figure.x.label, "fig-soft", width=sheet.width - left_edge)
+        )
         above = 19.0
     lines = [wrap(name, wide - 4.0) for name in names]
     if all(line is not None for line in lines):
@@ -85,39 +89,39 @@ def _heads(figure: HeatMap, left: float, wide: float, sheet: Sheet) -> tuple[lis
         for c, line in enumerate(lines):
             for k, text in enumerate(line or []):
                 y = above + LINE * (deep - len(line or []) + k) + 11.0
-                found.append(words(left + wide * (c + 0.5), y, text, anchor="middle"))
-        return found, above + LINE * deep + 4.0
-    turned, room = _turned(figure, left, wide, above, sheet)
-    return [*found, *turned], above + room
+                parts.append(words(left_edge + wide * (c + 0.5), y, text, anchor="middle"))
+        return parts, above + LINE * deep + 4.0
+    turned, room = _turned(figure, left_edge, wide, above, sheet)
+    return [*parts, *turned], above + room
 
 
 def _turned(
-    figure: HeatMap, left: float, wide: float, above: float, sheet: Sheet
+    figure: HeatMap, left_edge: float, wide: float, above: float, sheet: Sheet
 ) -> tuple[list[str], float]:
     """Return names at 45 degrees, upright if the last one would leave the sheet."""
     longest = 110.0
     last = min(width_of(shorten(figure.x.names[-1])), longest)
-    upright = left + wide * (len(figure.x.names) - 0.5) + last * SLOPE + 3.0 > sheet.width
+    upright = left_edge + wide * (len(figure.x.names) - 0.5) + last * SLOPE + 3.0 > sheet.width
     deep = (
         min(max(width_of(shorten(name)) for name in figure.x.names), longest)
         * (1.0 if upright else SLOPE)
         + 14.0
     )
     every = max(int(-(-13.0 // wide)), 1)  # turned names need this much room between them
-    found = []
+    parts = []
     for c in range(0, len(figure.x.names), every):
-        x, y = left + wide * (c + 0.5) + (4.0 if upright else 3.0), above + deep - 5.0
+        x, y = left_edge + wide * (c + 0.5) + (4.0 if upright else 3.0), above + deep - 5.0
         text = words(0.0, 0.0, figure.x.names[c], width=longest)
-        found.append(
+        parts.append(
             el("g", text, transform=f"translate({num(x)} {num(y)})rotate(-{90 if upright else 45})")
         )
-    return found, deep
+    return parts, deep
 
 
 def _names(figure: HeatMap, at: CellLayout) -> list[str]:
-    found = []
+    parts = []
     if figure.y.label:
-        found.append(
+        parts.append(
             sentence(
                 at.left - 8.0,
                 at.top - 5.0,
@@ -130,12 +134,12 @@ def _names(figure: HeatMap, at: CellLayout) -> list[str]:
     every = max(int(-(-13.0 // at.high)), 1)
     for r in range(0, len(figure.y.names), every):
         y = at.corner(r, 0)[1] + at.high / 2 + 4.0
-        found.append(words(at.left - 8.0, y, figure.y.names[r], width=at.left - 8.0, anchor="end"))
-    return found
+        parts.append(words(at.left - 8.0, y, figure.y.names[r], width=at.left - 8.0, anchor="end"))
+    return parts
 
 
 def _cells(figure: HeatMap, steps: I64, at: CellLayout, sheet: Sheet) -> list[str]:
-    found = []
+    parts = []
     for r, row in enumerate(figure.y.names):
         for c, column in enumerate(figure.x.names):
             x, y = at.corner(r, c)
@@ -143,36 +147,36 @@ def _cells(figure: HeatMap, steps: I64, at: CellLayout, sheet: Sheet) -> list[st
             inner = title(f"{row}, {column}: {_text(figure, r, c) or 'undefined'}")
             box = {"x": x + 0.5, "y": y + 0.5, "width": at.wide - 1.0, "height": at.high - 1.0}
             if step < 0:
-                found.append(
+                parts.append(
                     el("rect", inner, **box, fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined")
                 )
             else:
-                found.append(el("rect", inner, **box, cls=f"fig-q{step}"))
-    return found
+                parts.append(el("rect", inner, **box, cls=f"fig-q{step}"))
+    return parts
 
 
 def _areas(steps: I64, at: CellLayout, sheet: Sheet) -> list[str]:
     """Return many cells as one path per step of the colours."""
-    found = []
+    parts = []
     for step in (-1, *range(len(SHADES))):
         runs = run_path(steps == step, at)
         if runs and step < 0:
-            found.append(el("path", d=runs, fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined"))
+            parts.append(el("path", d=runs, fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined"))
         elif runs:
-            found.append(el("path", d=runs, cls=f"fig-q{step} fig-seamless"))
-    return found
+            parts.append(el("path", d=runs, cls=f"fig-q{step} fig-seamless"))
+    return parts
 
 
-def run_path(chosen: Flags, at: CellLayout) -> str:
+def run_path(cells: Flags, at: CellLayout) -> str:
     """Return the path of the chosen cells (rows, columns), those side by side as one; "" for none."""
     x = [
-        round(at.corner(0, c)[0], 1) for c in range(chosen.shape[1] + 1)
+        round(at.corner(0, c)[0], 1) for c in range(cells.shape[1] + 1)
     ]  # rounded first: no gaps between runs
-    y = [round(at.corner(r, 0)[1], 1) for r in range(len(chosen) + 1)]
+    y = [round(at.corner(r, 0)[1], 1) for r in range(len(cells) + 1)]
     runs = []
-    for r in np.flatnonzero(chosen.any(axis=1)).tolist():
+    for r in np.flatnonzero(cells.any(axis=1)).tolist():
         edges = np.flatnonzero(
-            np.diff(np.concatenate([[False], chosen[r], [False]]).astype(np.int8))
+            np.diff(np.concatenate([[False], cells[r], [False]]).astype(np.int8))
         )
         high = num(y[r + 1] - y[r])
         for a, b in zip(edges[::2].tolist(), edges[1::2].tolist()):
@@ -196,7 +200,7 @@ def _texts(figure: HeatMap, values: F64, steps: I64, at: CellLayout) -> list[str
     """Return the texts of the cells, none if one of the numbers has no room in its cell."""
     if at.high < 15.0:
         return []
-    found = []
+    parts = []
     numbers_fit = all(
         width_of(_text(figure, r, c)) <= at.wide - 3.0 or bool(figure.words)
         for r, c in np.argwhere(np.isfinite(values))
@@ -207,9 +211,9 @@ def _texts(figure: HeatMap, values: F64, steps: I64, at: CellLayout) -> list[str
         if step < 0:
             text = _text(figure, r, c) or "undefined"
             text = text if width_of(text) <= at.wide - 6.0 else "–"
-            found.append(words(middle, base, text, "fig-reason fig-halo-text", anchor="middle"))
+            parts.append(words(middle, base, text, "fig-reason fig-halo-text", anchor="middle"))
         elif numbers_fit:
-            found.append(
+            parts.append(
                 words(
                     middle,
                     base,
@@ -219,4 +223,4 @@ def _texts(figure: HeatMap, values: F64, steps: I64, at: CellLayout) -> list[str
                     anchor="middle",
                 )
             )
-    return found
+    return parts

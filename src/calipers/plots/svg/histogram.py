@@ -31,7 +31,9 @@ def draw(figure: Histogram, sheet: Sheet) -> Drawing:
     labels, top = legend(sheet, entries) if len(entries) > 1 else ([], 0.0)
     at = plane(sheet, PlaneSpec(figure.x, figure.y, x_limits, y_limits, top=top))
     outlines = [_outline(figure, s, slot, at) for s, slot in zip(range(len(figure.series)), slots)]
-    return Drawing(sheet.width, at.height, [*labels, *at.parts, *outlines, *_cut(figure, at)])
+    return Drawing(
+        sheet.width, at.height, [*labels, *at.parts, *outlines, *_threshold_line(figure, at)]
+    )
 
 
 def _outline(figure: Histogram, s: int, slot: int, at: Plane) -> str:
@@ -50,16 +52,16 @@ def _outline(figure: Histogram, s: int, slot: int, at: Plane) -> str:
     )
 
 
-def _cut(figure: Histogram, at: Plane) -> list[str]:
+def _threshold_line(figure: Histogram, at: Plane) -> list[str]:
     if not math.isfinite(figure.cut) or not at.x.low <= figure.cut <= at.x.high:
         return []
     x, text = at.x.at(figure.cut), tick_text(figure.cut)
-    left = x + 5.0 + width_of(text) > at.right
+    text_on_left = x + 5.0 + width_of(text) > at.right
     label = words(
-        x + (-5.0 if left else 5.0),
+        x + (-5.0 if text_on_left else 5.0),
         at.top + 9.0,
         text,
         "fig-halo-text",
-        anchor="end" if left else "",
+        anchor="end" if text_on_left else "",
     )
     return [el("path", d=segments([(x, at.top, x, at.bottom)]), cls="fig-cut"), label]

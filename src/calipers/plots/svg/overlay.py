@@ -59,8 +59,10 @@ def draw(figure: Overlay, sheet: Sheet) -> Drawing:
             )
             around = "".join(_around(mark, place) for mark, place in zip(marks, places))
             halos.append(f'<path class="{layer} fig-halo fig-halo-{slug(fate)}" d="{around}"/>')
-            drawn = "".join(_mark(mark, place, width, height) for mark, place in zip(marks, places))
-            layers.append(f'<g class="{layer} fig-mark fig-{slug(fate)}">{drawn}</g>')
+            content = "".join(
+                _mark(mark, place, width, height) for mark, place in zip(marks, places)
+            )
+            layers.append(f'<g class="{layer} fig-mark fig-{slug(fate)}">{content}</g>')
     return Drawing(width, height, [*parts, *halos, *layers])
 
 
@@ -107,12 +109,12 @@ def _ring(ring: Ring) -> str:
     and columns.
     """
     (x, y), *others = ring
-    found = [f"M{num(x, 2)} {num(y, 2)}"]
+    commands = [f"M{num(x, 2)} {num(y, 2)}"]
     for x1, y1 in others:
         dx, dy = num(x1 - x, 2), num(y1 - y, 2)
-        found.append(f"h{dx}" if y1 == y else f"v{dy}" if x1 == x else f"l{dx} {dy}")
+        commands.append(f"h{dx}" if y1 == y else f"v{dy}" if x1 == x else f"l{dx} {dy}")
         x, y = x1, y1
-    return "".join(found) + "z"
+    return "".join(commands) + "z"
 
 
 def mark_text(mark: BoxMark) -> str:
@@ -126,8 +128,8 @@ def _place(mark: BoxMark, width: float, height: float) -> tuple[float, float, fl
     (x0, x1), (y0, y1) = sorted((mark.box[0], mark.box[2])), sorted((mark.box[1], mark.box[3]))
     outside = _outside(mark, width, height)
     (a0, a1), (b0, b1) = (
-        _cut(x0, x1, width, width, height, outside),
-        _cut(y0, y1, height, width, height, outside),
+        _clip(x0, x1, width, width, height, outside),
+        _clip(y0, y1, height, width, height, outside),
     )
     return (
         a0,
@@ -155,7 +157,7 @@ def _mark(
     return f"<rect {at}{OUTSIDE if outside else ''}>{title(mark_text(mark) + more)}</rect>"
 
 
-def _cut(
+def _clip(
     low: float, high: float, side: float, width: float, height: float, outside: bool
 ) -> tuple[float, float]:
     """Return one direction of a box cut at the edges, a little inside them, so that they show that

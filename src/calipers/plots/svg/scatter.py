@@ -40,10 +40,10 @@ def draw(figure: Scatter, sheet: Sheet) -> Drawing:
     ):
         missing = (figure.x, xs) if x_limits is None else (figure.y, ys)
         return empty_drawing(sheet, why_no_limits(*missing))
-    named = [d for d in figure.dots if d.name]
+    series_with_name = [d for d in figure.dots if d.name]
     labels, top = (
-        legend(sheet, [Entry(d.name, d.slot, "marker") for d in named])
-        if len(named) > 1
+        legend(sheet, [Entry(d.name, d.slot, "marker") for d in series_with_name])
+        if len(series_with_name) > 1
         else ([], 0.0)
     )
     at = plane(sheet, PlaneSpec(figure.x, figure.y, x_limits, y_limits, top=top))
@@ -92,12 +92,12 @@ def _pair(low: F64 | None, high: F64 | None, k: int) -> tuple[float, float] | No
 def _points(dots: Dots, at: Plane) -> str:
     points = _pixels(dots, at)
     if len(points) > MANY:  # a round cap on a line of no length is a dot of few characters
-        found = "".join(f"M{num(x)} {num(y)}h0" for _, x, y in points)
-        return el("path", d=found, cls=f"fig-speck {stroke(dots.slot)}")
-    return "".join(marker(dots.slot, x, y, 4.0, title(_said(dots, k))) for k, x, y in points)
+        path = "".join(f"M{num(x)} {num(y)}h0" for _, x, y in points)
+        return el("path", d=path, cls=f"fig-speck {stroke(dots.slot)}")
+    return "".join(marker(dots.slot, x, y, 4.0, title(_point_text(dots, k))) for k, x, y in points)
 
 
-def _said(dots: Dots, k: int) -> str:
+def _point_text(dots: Dots, k: int) -> str:
     name = ", ".join(filter(None, (dots.name, dots.names[k] if k < len(dots.names) else "")))
     place = f"{tick_text(float(dots.x[k]))}, {tick_text(float(dots.y[k]))}"
     return f"{name}: {place}" if name else place
@@ -108,33 +108,33 @@ def _names(figure: Scatter, at: Plane) -> list[str]:
     points = [(dots, *point) for dots in figure.dots for point in _pixels(dots, at)]
     if len(points) > MANY:
         return []
-    taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for _, _, x, y in points]
-    taken += [
+    occupied: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for _, _, x, y in points]
+    occupied += [
         (x0 - 1, min(y0, y1) - 1, x1 + 1, max(y0, y1) + 1)
         for d in figure.dots
         for x0, y0, x1, y1 in _ends(d, at)
     ]
-    found = []
+    parts = []
     for dots, k, x, y in points:
         if dots.quiet or k >= len(dots.names) or not dots.names[k]:
             continue
-        shown = fit(dots.names[k], 0.4 * (at.right - at.left))
-        wide = width_of(shown)
+        name = fit(dots.names[k], 0.4 * (at.right - at.left))
+        wide = width_of(name)
         for dx, dy, anchor in PLACES:
             tx, ty = x + dx, y + dy
-            left = tx - (wide if anchor == "end" else wide / 2 if anchor else 0.0)
-            box = (left, ty - 10, left + wide, ty + 3)
+            left_edge = tx - (wide if anchor == "end" else wide / 2 if anchor else 0.0)
+            box = (left_edge, ty - 10, left_edge + wide, ty + 3)
             if (
-                at.holds(left, ty, 2.0)
-                and at.holds(left + wide, ty, 2.0)
-                and not any(_meet(box, other) for other in taken)
+                at.holds(left_edge, ty, 2.0)
+                and at.holds(left_edge + wide, ty, 2.0)
+                and not any(_meet(box, other) for other in occupied)
             ):
-                taken.append(box)
-                found.append(
+                occupied.append(box)
+                parts.append(
                     words(tx, ty, dots.names[k], "fig-halo-text", width=wide + 1.0, anchor=anchor)
                 )
                 break
-    return found
+    return parts
 
 
 def _meet(one: Box, other: Box) -> bool:

@@ -80,10 +80,10 @@ def _columns(x: F64, y: F64) -> I64:
     column = np.floor(x / COLUMN)
     starts = np.concatenate([[0], np.flatnonzero(np.diff(column)) + 1])
     stops = np.concatenate([starts[1:], [len(x)]])
-    kept: set[int] = set()
+    indices: set[int] = set()
     for a, b in zip(starts.tolist(), stops.tolist()):
-        kept.update((a, b - 1, a + int(y[a:b].argmin()), a + int(y[a:b].argmax())))
-    return np.array(sorted(kept), np.int64)
+        indices.update((a, b - 1, a + int(y[a:b].argmin()), a + int(y[a:b].argmax())))
+    return np.array(sorted(indices), np.int64)
 
 
 def _simplified(x: F64, y: F64) -> I64:

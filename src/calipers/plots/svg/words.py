@@ -54,9 +54,9 @@ def fit(text: str, width: float, longest: int = LONGEST) -> str:
     """
     text = clean(shorten(text, longest))
     for length in range(len(text), 2, -1):
-        found = shorten(text, length)
-        if width_of(found) <= width:
-            return found
+        short = shorten(text, length)
+        if width_of(short) <= width:
+            return short
     return text if len(text) <= 2 else ELLIPSIS
 
 
