@@ -6,7 +6,6 @@ The kinds are those of TIDE (Bolya et al. 2020), computed by `calipers.metrics.e
 
 from __future__ import annotations
 
-
 from collections.abc import Sequence
 
 import numpy as np

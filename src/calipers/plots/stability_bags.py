@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single images of a stability analysis: where how many models mark, and how many places that are."""
+"""Figures of single images of a stability analysis: how many models mark each place.
+
+A bag is an image; its instances are the cells of its map.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,7 @@ SIDE = 64  # cells along a side, at most; larger maps are shown in blocks
 
 @dataclass(frozen=True)
 class MapSlice:
-    """The part of an image that is shown: how many models mark every cell, and what the reference
-    does.
-    """
+    """The part of an image that is shown: how many models mark every cell, and the reference."""
 
     counts: I64  # (rows, columns)
     inside: Flags | None
@@ -45,23 +46,25 @@ class MapSlice:
 
 def score_text(value: float) -> str:
     """Return a score with two digits; empty if it is undefined."""
-    text = f"{value:.2f}" if value == value else ""
-    return text.replace("-", "" if text == "-0.00" else MINUS)
+    if math.isnan(value):
+        return ""
+    text = f"{value:.2f}"
+    if text == "-0.00":
+        return "0.00"
+    return text.replace("-", MINUS)
 
 
 def marked_by(bag: Bag, threshold: float) -> I64:
     """Return, in the shape of the map, how many models call every instance positive."""
-    positive = (
-        bag.values >= threshold if threshold > 0 else bag.values > 0
-    )  # a threshold of 0 is strict
+    # A threshold of 0 is strict: else every instance would be positive.
+    positive = bag.values >= threshold if threshold > 0 else bag.values > 0
     return np.asarray(positive.sum(axis=0), np.int64).reshape(bag.shape)
 
 
 def disputed_slice(bag: Bag, threshold: float) -> MapSlice:
-    """Return the slice with the most cells that some but not all models mark; of equal ones the
-    most marked one.
+    """Return the slice with the most cells that some but not all models mark.
 
-    A map of one axis is shown as one row.
+    Of equal slices, the one with most marks. A map with one axis is shown as one row.
     """
     counts = marked_by(bag, threshold)
     inside = None if bag.instances is None else bag.instances.reshape(bag.shape)
@@ -75,8 +78,9 @@ def disputed_slice(bag: Bag, threshold: float) -> MapSlice:
 
 
 def blocks(values: I64, side: int) -> I64:
-    """Return the highest of every ``side`` x ``side`` numbers, which are not negative; a small mark
-    does not vanish.
+    """Return the maximum of every ``side`` x ``side`` block of numbers from 0.
+
+    The maximum, not the mean, so that a small mark does not vanish.
     """
     rows, columns = (-(-n // side) for n in values.shape)
     padded = np.zeros((rows * side, columns * side), np.int64)
@@ -90,7 +94,7 @@ def bags(
     bag: str | int | None = None,
     picture: Callable[[MapSlice], tuple[str, float]] | None = None,
 ) -> Cells:
-    """Return how many models mark every cell of an image; the least stable one if none is named.
+    """Return how many models mark every cell of an image; by default of the least stable one.
 
     Parameters
     ----------
@@ -100,22 +104,31 @@ def bags(
     """
     place = place_of(result, bag)
     part = disputed_slice(result.bag(place), result.threshold)
-    side, (below, aspect) = part.side, ("", 1.0) if picture is None else picture(part)
-    counts, inside = part.counts, part.inside
-    if side > 1:
-        counts = blocks(counts, side)
-        inside = None if inside is None else blocks(inside.astype(np.int64), side) > 0
+    background, aspect = "", 1.0
+    if picture is not None:
+        background, aspect = picture(part)
+    side, counts, inside = part.side, part.counts, part.inside
     notes = [f"Threshold {result.threshold:g}."]
     if part.index is not None:
         notes.append(
-            f"Slice {part.index + 1} of {part.of}, the one with most places that some but not all mark."
+            f"Slice {part.index + 1} of {part.of}, "
+            "the one with most places that some but not all mark."
         )
     if side > 1:
-        notes.append(f"Blocks of {side} × {side} cells, each shown by the highest of its numbers.")
-    title = f"{short_name(result.ids[place])}: {_disagreement_text(result, place)}"
-    label = f"how many of {len(result.models)} models mark a place"
+        counts = blocks(counts, side)
+        if inside is not None:
+            inside = blocks(inside.astype(np.int64), side) > 0
+        notes.append(f"Blocks of {side} × {side} cells, each shown by its highest number.")
+    n_models = len(result.models)
     return Cells(
-        title, counts, len(result.models), label, inside, below, aspect, note=" ".join(notes)
+        f"{short_name(result.ids[place])}: {_disagreement_text(result, place)}",
+        counts,
+        n_models,
+        f"how many of {n_models} models mark a place",
+        inside,
+        background,
+        aspect,
+        note=" ".join(notes),
     )
 
 
@@ -129,38 +142,38 @@ def _disagreement_text(result: StabilityResult, place: int) -> str:
     return f"models differ on {marked - shared} of {marked} marked places, {score}"
 
 
-def called(result: StabilityResult, *, bag: str | int | None = None) -> Bars:
-    """Return of what any model marks, how much 1, 2, ..., all models mark: of all images, or of
-    one.
+def calls(result: StabilityResult, *, bag: str | int | None = None) -> Bars:
+    """Return how much of what any model marks is marked by 1, 2, ..., all models.
+
+    Over all images together, or in one of them.
     """
-    here = result.called()
+    table, n_models = result.called(), len(result.models)
+    where, images = "", f"{result.n_used} images together, in which large images weigh more"
     if bag is not None:
         place = place_of(result, bag)
-        here = Called(here.threshold, here.per_bag[place : place + 1])
-    counts, n_models = here.total, len(result.models)
+        table = Called(table.threshold, table.per_bag[place : place + 1])
+        where, images = f"{short_name(result.ids[place])}: ", "1 image"
+    counts = table.total
     marked, n = int(counts[1:].sum()), int(counts.sum())
-    heights = (counts[1:] / marked if marked else np.full(n_models, np.nan))[None]
-    by_all = float(called_values(counts[None], "called-by-all")[0])
-    where = "" if bag is None else f"{short_name(result.ids[place_of(result, bag)])}: "
-    title = f"{where}of the places that any model marks, all {n_models} mark {percent(by_all)}"
-    if not marked:
-        title = f"{where}no model marks anything"
-    images = (
-        "1 image"
-        if bag is not None
-        else f"{result.n_used} images together, in which large images weigh more"
+    if marked:
+        heights = counts[1:] / marked
+        by_all = percent(float(called_values(counts[None], "called-by-all")[0]))
+        title = f"of the places that any model marks, all {n_models} mark {by_all}"
+    else:
+        heights = np.full(n_models, np.nan)
+        title = "no model marks anything"
+    title = where + title if where else title[:1].upper() + title[1:]
+    note = (
+        f"n = {marked} places that a model marks, of {n} in {images}; "
+        f"none marks the other {n - marked}."
     )
-    note = f"n = {marked} places that a model marks, of {n} in {images}; none marks the other {n - marked}."
-    names = tuple(str(k) for k in range(1, n_models + 1))
-    x = Axis("models that mark a place", names=names)
-    title = title[:1].upper() + title[1:] if not where else title
-    return Bars(title, x, Axis("share of marked places", 0.0, 1.0), ("share",), heights, note=note)
+    x = Axis("models that mark a place", names=tuple(str(k) for k in range(1, n_models + 1)))
+    y = Axis("share of marked places", 0.0, 1.0)
+    return Bars(title, x, y, ("share",), heights[None], note=note)
 
 
 def place_of(result: StabilityResult, bag: str | int | None) -> int:
-    """Return the place of a bag among those that were used: by its id, by its place, or the least
-    stable one.
-    """
+    """Return the index of a bag among those that were used: by id, by index, or the least stable."""
     if bag is None:
         order = result.ranked("APJ")
         return int(order[0]) if len(order) else 0
