@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which kinds of errors a model makes: what each costs in average precision, and how many there are.
+"""Kinds of errors of a model: what each costs in average precision, and how many there are.
 
 The kinds are those of TIDE (Bolya et al. 2020), computed by `calipers.metrics.errors`.
 """
@@ -7,6 +7,7 @@ The kinds are those of TIDE (Bolya et al. 2020), computed by `calipers.metrics.e
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -105,8 +106,9 @@ def _bars(
         for k, name in enumerate(metrics.values()):
             estimate = evaluation.get(name, model=model)
             heights[m, k], low[m, k], high[m, k] = estimate.value, estimate.low, estimate.high
-    has_intervals = bool(np.isfinite(low).any())
-    if has_intervals:
+    band: dict[str, Any] = {}
+    if np.isfinite(low).any():
+        band = {"low": low, "high": high}
         note = f"{note} {at_level(evaluation)}"
         if (np.isnan(low) & (heights > 0)).any():
             note += " Bars without whiskers have too few errors for an interval."
@@ -116,8 +118,7 @@ def _bars(
         Axis(label, 0.0),
         tuple(models),
         np.nan_to_num(heights, nan=0.0),
-        low=low if has_intervals else None,
-        high=high if has_intervals else None,
+        **band,
         slots=tuple(slot_of(evaluation, model) for model in models),
         note=note,
     )

@@ -41,7 +41,7 @@ def leading(result: MonitorEvaluation, most: int = MOST_LINES) -> tuple[str, ...
 
 
 def ranking(result: MonitorEvaluation, metric: str = "AUROC") -> HeatMap:
-    """Return rank and value of every monitor under both kinds of labels and at some values of tau."""
+    """Return rank and value of every monitor under both kinds of labels and at some taus."""
     orders = result.ranking(metric).orders
     heads = [one for one in orders if one.tau is None]
     swept = [one for one in orders if one.tau is not None and one.defined]

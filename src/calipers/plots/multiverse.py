@@ -66,7 +66,7 @@ def _shares(values: F64) -> F64:
 
 
 def curve(result: Multiverse) -> Curves:
-    """Return the specification curve: best minus second of the base in every configuration, sorted."""
+    """Return the specification curve: best minus second of the base, sorted."""
     best, second = result.best_two
     of_best = result.values[:, result.models.index(best)]
     difference = of_best - result.values[:, result.models.index(second)]

@@ -173,7 +173,7 @@ def calls(result: StabilityResult, *, bag: str | int | None = None) -> Bars:
 
 
 def place_of(result: StabilityResult, bag: str | int | None) -> int:
-    """Return the index of a bag among those that were used: by id, by index, or the least stable."""
+    """Return the index of a bag among those used: by id, by index, or the least stable."""
     if bag is None:
         order = result.ranked("APJ")
         return int(order[0]) if len(order) else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several stability analyses in one figure: stability against bag AUC or DICE, a point per analysis."""
+"""Several stability analyses in one figure: stability against AUC or DICE, a point for each."""
 
 from __future__ import annotations
 

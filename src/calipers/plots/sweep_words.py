@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep says, as titles of its figures: who is best where, what moves and what does not."""
+"""Findings of a sweep, as titles of its figures: which model is best where, and what moves a metric."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ def short(axis: SweepAxis) -> str:
 
 
 def choice_subject(axis: SweepAxis) -> str:
-    """Return the choice as the beginning of a sentence."""
+    """Return the choice as the subject of a sentence: ``The threshold``, ``Position noise``."""
     return short(axis).capitalize() if is_corruption(axis.name) else f"The {short(axis)}"
 
 
@@ -41,35 +40,33 @@ def point_text(axis: SweepAxis, k: int) -> str:
 def who_is_best(
     axis: SweepAxis, metric: str, models: Sequence[str], values: F64, *, lower: bool
 ) -> str:
-    """Return whether one model, of (models, points), is the best wherever one looks."""
+    """Return whether one model is the best at all points; values are (models, points)."""
     order = _order(axis)
-    worst = -np.inf
-    table = np.nan_to_num((-values if lower else values)[:, order], nan=worst)
+    # Undefined values never lead.
+    table = np.nan_to_num((-values if lower else values)[:, order], nan=-np.inf)
     if not np.isfinite(table).any():
         return NOTHING
     ahead = table == table.max(axis=0)
-    every = f"at every {short(axis)}" if axis.numeric else f"with every {short(axis)}"
+    everywhere = f"at every {short(axis)}" if axis.numeric else f"with every {short(axis)}"
     if ahead.all():
-        return f"The models have the same {metric} {every}"
+        return f"The models have the same {metric} {everywhere}"
     always = np.flatnonzero(ahead.all(axis=1))
     if len(always):
-        shared = (
-            ""
-            if len(always) == 1 and int(ahead.sum(axis=0).max()) == 1
-            else ", at some with others"
-        )
-        return f"{short_name(models[int(always[0])])} has the best {metric} {every}{shared}"
+        alone = len(always) == 1 and int(ahead.sum(axis=0).max()) == 1
+        ties = "" if alone else ", at some with others"
+        return f"{short_name(models[int(always[0])])} has the best {metric} {everywhere}{ties}"
     leaders = [models[int(k)] for k in np.argmax(ahead, axis=0)]
     if not axis.numeric:
-        clauses = [
-            f"{short_name(model)} with {_listed([axis.values[k] for k in places])}"
-            for model, places in _by(leaders)
-        ]
+        clauses = []
+        for model, points in _by_leader(leaders).items():
+            values_here = _listed([axis.values[k] for k in points])
+            clauses.append(f"{short_name(model)} with {values_here}")
         return f"The best model depends on the {short(axis)}: {'; '.join(clauses)}"
     x = [axis.values[k] for k in order]
     turns = _turns(leaders, ahead, models)
     clauses = [f"{short_name(turns[0][0])} first"]
-    clauses += [f"{short_name(model)} from {x[k]:g} on" for model, k in turns[1 : 1 + MOST_TURNS]]
+    for model, k in turns[1 : 1 + MOST_TURNS]:
+        clauses.append(f"{short_name(model)} from {x[k]:g} on")
     more = ", then it changes again" if len(turns) > 1 + MOST_TURNS else ""
     return f"The best model depends on the {short(axis)}: {', '.join(clauses)}{more}"
 
@@ -77,7 +74,7 @@ def who_is_best(
 def _turns(
     leaders: Sequence[str], ahead: NDArray[np.bool_], models: Sequence[str]
 ) -> list[tuple[str, int]]:
-    """Return who leads from which point on; who leads keeps the lead until somebody exceeds it."""
+    """Return which model leads from which point on; a leader keeps the lead until it is exceeded."""
     start = np.where(ahead.all(axis=1), ahead.shape[1], np.argmin(ahead, axis=1))
     leader = int(np.argmax(start))
     turns = [(models[leader], 0)]
@@ -89,7 +86,7 @@ def _turns(
 
 
 def sensitivity(axis: SweepAxis, metrics: Sequence[str], values: F64) -> str:
-    """Return which of (metrics, points) a choice moves, and which it does not."""
+    """Return which metrics a choice moves, and which it does not; values are (metrics, points)."""
     defined = [k for k in range(len(metrics)) if np.isfinite(values[k]).any()]
     if not defined:
         return NOTHING
@@ -97,68 +94,70 @@ def sensitivity(axis: SweepAxis, metrics: Sequence[str], values: F64) -> str:
         return _course(axis, metrics[0], values[0])
     moves = {k: float(np.nanmax(values[k]) - np.nanmin(values[k])) for k in defined}
     most = max(moves, key=lambda k: moves[k])
-    still = [metrics[k] for k in defined if moves[k] < STILL]
     if moves[most] < STILL:
         return f"{choice_subject(axis)} hardly moves any metric: by {moves[most]:.2f} at most"
     text = f"{choice_subject(axis)} moves {metrics[most]} most, which {_ends(axis, values[most])}"
-    return (
-        f"{text}; {_listed(still)} hardly move{'s' if len(still) == 1 else ''}" if still else text
-    )
+    still = [metrics[k] for k in defined if moves[k] < STILL]
+    if not still:
+        return text
+    verb = "moves" if len(still) == 1 else "move"
+    return f"{text}; {_listed(still)} hardly {verb}"
 
 
 def _course(axis: SweepAxis, metric: str, values: F64) -> str:
-    """Return how one metric goes over one choice."""
+    """Return how one metric changes over one choice."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if high - low < STILL:
         return f"{metric} hardly moves with the {short(axis)}: {low:.2f} to {high:.2f}"
     if not axis.numeric:
-        where = [point_text(axis, int(pick(values))) for pick in (np.nanargmin, np.nanargmax)]
-        return f"{metric} ranges from {low:.2f} ({where[0]}) to {high:.2f} ({where[1]})"
+        lowest = point_text(axis, int(np.nanargmin(values)))
+        highest = point_text(axis, int(np.nanargmax(values)))
+        return f"{metric} ranges from {low:.2f} ({lowest}) to {high:.2f} ({highest})"
     x = [axis.values[k] for k in _order(axis)]
     return f"{metric} {_ends(axis, values)} over a {short(axis)} of {x[0]:g} to {x[-1]:g}"
 
 
 def _ends(axis: SweepAxis, values: F64) -> str:
-    """Return ``falls from 1.00 to 0.36`` if that is what it does from end to end, else the whole
-    range.
-    """
+    """Return ``falls from 1.00 to 0.36`` if both extremes lie at the ends, else the whole range."""
     along = values[_order(axis)]
-    values_defined = along[np.isfinite(along)]
-    if (
-        axis.numeric
-        and values_defined[0] != values_defined[-1]
-        and {values_defined[0], values_defined[-1]} == {values_defined.min(), values_defined.max()}
-    ):
-        return f"{'falls' if values_defined[-1] < values_defined[0] else 'rises'} from {values_defined[0]:.2f} to {values_defined[-1]:.2f}"
-    return f"lies between {values_defined.min():.2f} and {values_defined.max():.2f}"
+    along = along[np.isfinite(along)]
+    first, last, low, high = along[0], along[-1], along.min(), along.max()
+    if axis.numeric and first != last and {first, last} == {low, high}:
+        verb = "falls" if last < first else "rises"
+        return f"{verb} from {first:.2f} to {last:.2f}"
+    return f"lies between {low:.2f} and {high:.2f}"
 
 
 def ranges(axes: Sequence[SweepAxis], metric: str, values: F64) -> str:
-    """Return where a metric over two choices is least and most."""
+    """Return where a metric over two choices is lowest and highest."""
     if not np.isfinite(values).any():
         return NOTHING
-    ends = []
+    low, high = np.nanmin(values), np.nanmax(values)
+    if high - low < STILL:
+        return f"{metric} hardly moves: {low:.2f} to {high:.2f}"
+    texts = []
     for pick in (np.nanargmin, np.nanargmax):
         place = np.unravel_index(int(pick(values)), values.shape)
         where = ", ".join(point_text(axis, int(k)) for axis, k in zip(axes, place))
-        ends.append(f"{values[place]:.2f} ({where})")
-    if np.nanmax(values) - np.nanmin(values) < STILL:
-        return f"{metric} hardly moves: {np.nanmin(values):.2f} to {np.nanmax(values):.2f}"
-    return f"{metric} ranges from {ends[0]} to {ends[1]}"
+        texts.append(f"{values[place]:.2f} ({where})")
+    return f"{metric} ranges from {texts[0]} to {texts[1]}"
 
 
 def spread_of_words(number: SweepAxis, word: SweepAxis, metric: str, values: F64) -> str:
-    """Return where the words make most of a difference; values are (words, numbers)."""
+    """Return where a choice of words makes most of a difference; values are (words, numbers)."""
     defined = np.isfinite(values).all(axis=0)
     if not defined.any():
         return NOTHING
-    ranges_here = np.where(defined, np.ptp(np.nan_to_num(values), axis=0), -1.0)
-    k = int(np.argmax(ranges_here))
-    if ranges_here[k] < STILL:
-        return f"{choice_subject(word)} hardly moves {metric}: by {ranges_here[k]:.2f} at most"
-    low, high = (int(pick(values[:, k])) for pick in (np.argmin, np.argmax))
-    ends = f"{values[low, k]:.2f} with {point_text(word, low)}, {values[high, k]:.2f} with {point_text(word, high)}"
-    return f"{choice_subject(word)} moves {metric} by up to {ranges_here[k]:.2f}: at {point_text(number, k)}, {ends}"
+    differences = np.where(defined, np.ptp(np.nan_to_num(values), axis=0), -1.0)
+    k = int(np.argmax(differences))
+    subject, largest = choice_subject(word), differences[k]
+    if largest < STILL:
+        return f"{subject} hardly moves {metric}: by {largest:.2f} at most"
+    low, high = int(np.argmin(values[:, k])), int(np.argmax(values[:, k]))
+    lowest = f"{values[low, k]:.2f} with {point_text(word, low)}"
+    highest = f"{values[high, k]:.2f} with {point_text(word, high)}"
+    where = point_text(number, k)
+    return f"{subject} moves {metric} by up to {largest:.2f}: at {where}, {lowest}, {highest}"
 
 
 def _order(axis: SweepAxis) -> list[int]:
@@ -168,15 +167,18 @@ def _order(axis: SweepAxis) -> list[int]:
     return [int(k) for k in np.argsort(np.array(axis.values, np.float64), kind="stable")]
 
 
-def _by(leaders: Sequence[str]) -> list[tuple[str, list[int]]]:
-    pairs = sorted(enumerate(leaders), key=lambda pair: leaders.index(pair[1]))
-    return [
-        (model, [k for k, _ in group]) for model, group in groupby(pairs, key=lambda pair: pair[1])
-    ]
+def _by_leader(leaders: Sequence[str]) -> dict[str, list[int]]:
+    """Return model -> the points at which it leads, in the order of the first point."""
+    points_of: dict[str, list[int]] = {}
+    for k, model in enumerate(leaders):
+        points_of.setdefault(model, []).append(k)
+    return points_of
 
 
 def _listed(names: Sequence[object]) -> str:
     words = [str(name) for name in names]
     if len(words) > 3:
         return f"{', '.join(words[:2])} and {len(words) - 2} more"
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"

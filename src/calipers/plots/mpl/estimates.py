@@ -147,30 +147,37 @@ def _draw_columns(figure: Forest, sheet: MplSheet) -> float:
 
 
 def _write(sheet: MplSheet, text: str, at: tuple[str, float], right: float, weight: str) -> None:
-    where = "data" if at[0] == "data" else "axes fraction"
+    """Write a cell of the table beside the axes; ``at`` is a row ("data") or a head ("axes")."""
+    look: dict[str, Any] = {"va": "baseline", "color": PAPER.soft}
+    coordinates, offset = "axes fraction", (right, 3)
+    if at[0] == "data":
+        look = {"va": "center_baseline", "color": PAPER.ink}
+        coordinates, offset = "data", (right, 0)
     sheet.ax.annotate(
         text,
         (1.0, at[1]),
-        (right, 0 if where == "data" else 3),
-        xycoords=("axes fraction", where),
+        offset,
+        xycoords=("axes fraction", coordinates),
         textcoords="offset points",
         ha="right",
-        va="center_baseline" if where == "data" else "baseline",
         size=sheet.text,
         weight=weight,
-        color=PAPER.ink if where == "data" else PAPER.soft,
         annotation_clip=False,
         parse_math=False,
+        **look,
     )
 
 
 def _numbers(marks: Sequence[Mark]) -> list[str]:
-    flat = estimate_texts([value for mark in marks for value in (mark.value, mark.low, mark.high)])
-    triples = zip(flat[::3], flat[1::3], flat[2::3])
-    return [
-        value if value == "–" or "–" in (low, high) else f"{value} [{low}, {high}]"
-        for value, low, high in triples
-    ]
+    """Return every value with its interval; all numbers have equally many decimals."""
+    flat = estimate_texts([v for mark in marks for v in (mark.value, mark.low, mark.high)])
+    texts = []
+    for value, low, high in zip(flat[::3], flat[1::3], flat[2::3]):
+        if "–" in (value, low, high):  # undefined
+            texts.append(value)
+        else:
+            texts.append(f"{value} [{low}, {high}]")
+    return texts
 
 
 def draw_bars(figure: Bars, sheet: MplSheet) -> LegendEntries:

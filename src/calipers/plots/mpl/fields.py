@@ -23,7 +23,7 @@ LEVELS = 7
 
 
 def draw_heat_map(figure: HeatMap, sheet: MplSheet) -> LegendEntries:
-    """Draw a cell per row and column, with its number where that fits; undefined cells are hatched."""
+    """Draw a cell per row and column, with its number if it fits; undefined cells are hatched."""
     ax, values = sheet.ax, np.atleast_2d(np.asarray(figure.values, np.float64))
     set_axis(sheet, "x", figure.x)
     set_axis(sheet, "y", figure.y)
@@ -67,19 +67,18 @@ def _range(low: float, high: float, values: F64) -> tuple[float, float]:
 def _write_cells(figure: HeatMap, sheet: MplSheet, values: F64, colours: Normalize) -> None:
     """Write the numbers into the cells, all or none: as large as fits, but not below 5 points."""
     rows, columns = values.shape
-    texts = [[_cell_text(figure, values, r, c) for c in range(columns)] for r in range(rows)]
-    widest = max(width_of(text, 10.0) / 10.0 for text in {text for row in texts for text in row})
+    texts = {(r, c): _cell_text(figure, values, r, c) for r in range(rows) for c in range(columns)}
+    widest = max(width_of(text, 10.0) / 10.0 for text in set(texts.values()))
     size = min(
         sheet.text, 0.9 * sheet.width / columns / max(widest, 0.1), 0.75 * sheet.height / rows
     )
     if size < 5.0:
         return
-    for r in range(rows):
-        for c in range(columns):
-            value = values[r, c]
-            shade = text_colour(BLUES(colours(value))) if math.isfinite(value) else PAPER.soft
-            look: dict[str, Any] = {"size": size, "color": shade, "parse_math": False}
-            sheet.ax.text(c, r, texts[r][c], ha="center", va="center_baseline", **look)
+    for (r, c), text in texts.items():
+        value = values[r, c]
+        shade = text_colour(BLUES(colours(value))) if math.isfinite(value) else PAPER.soft
+        look: dict[str, Any] = {"size": size, "color": shade, "parse_math": False}
+        sheet.ax.text(c, r, text, ha="center", va="center_baseline", **look)
 
 
 def _cell_text(figure: HeatMap, values: F64, r: int, c: int) -> str:
@@ -89,11 +88,9 @@ def _cell_text(figure: HeatMap, values: F64, r: int, c: int) -> str:
     if not math.isfinite(value):
         return UNDEFINED
     whole = value == round(value) and abs(figure.high) > 1
-    return (
-        number_text(value)
-        if whole or abs(value) >= 100
-        else f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
-    )
+    if whole or abs(value) >= 100:
+        return number_text(value)
+    return f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
 
 
 def colour_bar(sheet: MplSheet, colours: Normalize, label: str) -> None:

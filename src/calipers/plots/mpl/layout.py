@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A new figure of a stated width: as high as its kind needs, with room for everything around the
-axes.
+"""Lay out a new matplotlib figure of a given width: as high as its kind needs, with room for labels.
+
+How much room labels need depends on the size of the axes, and the size of the axes on the room, so
+the figure is drawn in a few rounds.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class ShownAxes(Axes):
         canvas, buffer = self.figure, io.BytesIO()
         with look():
             canvas.savefig(buffer, format="png", dpi=2 * SCREEN)  # type: ignore[union-attr]
-        return buffer.getvalue(), {"width": round(canvas.get_figwidth() * SCREEN)}  # type: ignore[union-attr]
+        width = round(canvas.get_figwidth() * SCREEN)  # type: ignore[union-attr]
+        return buffer.getvalue(), {"width": width}
 
 
 @dataclass(frozen=True)
@@ -135,7 +138,7 @@ def _draw_round(canvas: Canvas, ax: Axes, figure: figures.Figure, title: bool) -
 
 
 def _overhang(ax: Axes) -> tuple[float, float, float]:
-    """Return how far labels reach beyond the axes on the left, on the right and below, in points."""
+    """Return how far labels reach beyond the axes: left, right and below, in points."""
     box, full = ax.get_window_extent(), ax.get_tightbbox()
     scale = POINTS / ax.figure.dpi
     if full is None:

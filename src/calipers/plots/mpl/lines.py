@@ -25,12 +25,10 @@ from calipers.plots.mpl.sheet import (
 def draw_curves(figure: Curves, sheet: MplSheet) -> LegendEntries:
     """Draw lines, their bands and their marks."""
     lines = [line for line in figure.lines if _points(line, figure).any()]
-    across = set_axis(
-        sheet, "x", figure.x, [line.x for line in lines], pad=0.0 if figure.x.log else 0.02
-    )
-    up = set_axis(
-        sheet, "y", figure.y, [v for line in lines for v in (line.y, line.low, line.high)]
-    )
+    xs = [line.x for line in lines]
+    ys = [values for line in lines for values in (line.y, line.low, line.high)]
+    across = set_axis(sheet, "x", figure.x, xs, pad=0.0 if figure.x.log else 0.02)
+    up = set_axis(sheet, "y", figure.y, ys)
     grid(sheet, "y")
     if not lines:
         return draw_nothing(sheet)
@@ -50,18 +48,19 @@ def _points(line: Line, figure: Curves) -> Any:
 
 def _draw_line(line: Line, figure: Curves, sheet: MplSheet) -> Line2D:
     defined = _points(line, figure)
-    alone = (
-        np.flatnonzero(defined) if defined.sum() == 1 else ()
-    )  # a single point has no line that would show it
-    marks = sorted({int(k) for k in (*line.marks, *alone) if 0 <= k < len(line.x)})
+    marks = {int(k) for k in line.marks if 0 <= k < len(line.x)}
+    if defined.sum() == 1:  # a single point has no line that would show it
+        marks.add(int(np.flatnonzero(defined)[0]))
+    look = stroke(line.slot)
+    if marks:
+        look |= sign(line.slot) | {"markevery": sorted(marks)}
     (artist,) = sheet.ax.plot(
         line.x,
         line.y,
         label="_line",
         drawstyle="steps-post" if line.step else "default",
         zorder=3,
-        **stroke(line.slot),
-        **(sign(line.slot) | {"markevery": marks} if marks else {}),
+        **look,
     )
     (low, high), (bottom, top) = sheet.ax.get_xlim(), sheet.ax.get_ylim()
     x, y = np.asarray(line.x)[defined], np.asarray(line.y)[defined]

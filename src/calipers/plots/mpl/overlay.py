@@ -42,16 +42,19 @@ def draw_overlay(figure: Overlay, sheet: MplSheet) -> LegendEntries:
     if shade is not None:
         ax.imshow(shade, extent=(0, width, height, 0), zorder=0.5, label="_map")
     ax.set(xlim=(0, width), ylim=(height, 0), aspect="equal", anchor="NW")
-    marks = [mark for mark in figure.marks if all(math.isfinite(v) for v in mark.box)]
+    marks = [mark for mark in figure.marks if all(map(math.isfinite, mark.box))]
     order = list(theme.MARKS)
     for mark in sorted(marks, key=lambda mark: order.index(mark.fate)):
         _draw_mark(mark, sheet, figure.size)
     scored = [mark for mark in marks if mark.fate in PREDICTED and math.isfinite(mark.score)]
-    for mark in scored if len(scored) <= MOST_SCORES else ():
-        _say_score(mark, sheet, figure.size)
+    if len(scored) <= MOST_SCORES:
+        for mark in scored:
+            _say_score(mark, sheet, figure.size)
     legend = LegendEntries()
-    for fate in (fate for fate in order if any(mark.fate == fate for mark in marks)):
-        legend.add(_sample(fate), theme.MARKS[fate].words)
+    fates = {mark.fate for mark in marks}
+    for fate in order:
+        if fate in fates:
+            legend.add(_sample(fate), theme.MARKS[fate].words)
     return legend
 
 
@@ -66,9 +69,8 @@ def pixels_of(picture: str) -> NDArray[np.uint8] | None:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(base64.b64decode(body, validate=True))) as image:
-                kind = (
-                    "L" if image.mode in ("1", "L") else "RGBA" if image.mode == "RGBA" else "RGB"
-                )
+                # Grey stays grey and keeps its own colour map; all else becomes RGB.
+                kind = {"1": "L", "L": "L", "RGBA": "RGBA"}.get(image.mode, "RGB")
                 return np.asarray(image.convert(kind))
     except (
         ValueError,
@@ -126,13 +128,15 @@ def _patch(mark: BoxMark, **look: Any) -> Patch:
 
 def _say_score(mark: BoxMark, sheet: MplSheet, size: tuple[float, float]) -> None:
     x0, y0, _, y1 = mark.box
-    below = y0 < 0.06 * size[1]
+    y, offset, alignment = y0, (1, 2), "bottom"
+    if y0 < 0.06 * size[1]:  # no room above the box
+        y, offset, alignment = y1, (1, -2), "top"
     sheet.ax.annotate(
         f"{mark.score:.2f}",
-        (max(x0, 0.0), y1 if below else y0),
-        (1, -2 if below else 2),
+        (max(x0, 0.0), y),
+        offset,
         textcoords="offset points",
-        va="top" if below else "bottom",
+        va=alignment,
         size=sheet.text - 1.5,
         color="#ffffff",
         bbox={"facecolor": theme.HALO, "alpha": 0.55, "linewidth": 0, "pad": 0.8},

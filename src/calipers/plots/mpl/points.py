@@ -51,17 +51,18 @@ def draw_scatter(figure: Scatter, sheet: MplSheet) -> LegendEntries:
     """Draw points, their error bars and their names."""
     xs = [v for d in figure.dots for v in (d.x, d.x_low, d.x_high)]
     ys = [v for d in figure.dots for v in (d.y, d.y_low, d.y_high)]
-    across, up = (
-        set_axis(sheet, "x", figure.x, xs, pad=0.06),
-        set_axis(sheet, "y", figure.y, ys, pad=0.06),
-    )
+    across = set_axis(sheet, "x", figure.x, xs, pad=0.06)
+    up = set_axis(sheet, "y", figure.y, ys, pad=0.06)
     grid(sheet, "y")
     series = [d for d in figure.dots if _points(d, figure).any()]
     if not series:
         return draw_nothing(sheet)
     if figure.diagonal:
         diagonal(sheet, across, up)
-    legend, many = LegendEntries(), sum(len(d.x) for d in series) > FEW
+    legend = LegendEntries()
+    size, edge = 5.0, 0.5
+    if sum(len(d.x) for d in series) > FEW:  # smaller points overlap less
+        size, edge = 3.2, 0.2
     for dots in series:
         bar: dict[str, Any] = {
             "color": colour(dots.slot),
@@ -74,7 +75,7 @@ def draw_scatter(figure: Scatter, sheet: MplSheet) -> LegendEntries:
             sheet.ax.hlines(dots.y, dots.x_low, dots.x_high, **bar)
         if dots.y_low is not None and dots.y_high is not None:
             sheet.ax.vlines(dots.x, dots.y_low, dots.y_high, **bar)
-        marker = sign(dots.slot, 3.2 if many else 5.0) | {"markeredgewidth": 0.2 if many else 0.5}
+        marker = sign(dots.slot, size) | {"markeredgewidth": edge}
         (handle,) = sheet.ax.plot(
             dots.x, dots.y, linestyle="none", zorder=3, label="_dots", **marker
         )
@@ -136,10 +137,10 @@ def _boxes(dots: Dots, k: int, sheet: MplSheet, scale: float) -> list[Bbox]:
         ends.append(((float(dots.x_low[k]), y), (float(dots.x_high[k]), y)))
     if dots.y_low is not None and dots.y_high is not None:
         ends.append(((x, float(dots.y_low[k])), (x, float(dots.y_high[k]))))
-    boxes = [
-        Bbox(sheet.ax.transData.transform(pair) * scale) for pair in ends if np.isfinite(pair).all()
-    ]
-    return [box.padded(3.0 if n == 0 else 0.5) for n, box in enumerate(boxes)]
+    defined = [pair for pair in ends if np.isfinite(pair).all()]
+    boxes = [Bbox(sheet.ax.transData.transform(pair) * scale) for pair in defined]
+    # The point itself has a marker around it, its bars are thin.
+    return [box.padded(3.0) for box in boxes[:1]] + [box.padded(0.5) for box in boxes[1:]]
 
 
 def _area(x: float, y: float, place: Place, wide: float, tall: float) -> Bbox:
@@ -161,7 +162,9 @@ def draw_blob(figure: Blob, sheet: MplSheet) -> LegendEntries:
     """
     ax, shares = sheet.ax, np.atleast_2d(np.asarray(figure.shares, np.float64))
     models, ranks = len(figure.models), shares.shape[1] if shares.size else 0
-    ticks = tuple(float(r) for r in range(1, ranks + 1)) if ranks <= 20 else ()
+    ticks: tuple[float, ...] = ()
+    if ranks <= 20:
+        ticks = tuple(float(r) for r in range(1, ranks + 1))
     set_axis(sheet, "x", Axis("rank (1 = best)", 0.4, max(ranks, 1) + 0.6, ticks=ticks))
     ax.set_ylim(max(models, 1) - 0.5, -0.5)
     set_names(sheet, "y", figure.models)

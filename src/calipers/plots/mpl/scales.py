@@ -62,14 +62,17 @@ def set_label(sheet: MplSheet, side: AxisName, label: str) -> None:
 def limits(
     axis: Axis, values: Sequence[Any] = (), *, pad: float = PAD, zero: bool = False
 ) -> tuple[float, float]:
-    """Return the ends of an axis: as given, else from the data with some room; never empty, never
-    infinite.
+    """Return the ends of an axis: as the axis names them, else from the data with some room.
+
+    They are never equal and never infinite.
     """
     if axis.names and not axis.ticks:
         return -0.5, len(axis.names) - 0.5
     numbers = [v for v in finite(values) if not axis.log or v > 0]
-    numbers += [v for v in axis.ticks if math.isfinite(v) and (not axis.log or v > 0)]
-    low, high = (min(numbers), max(numbers)) if numbers else (0.1, 1.0) if axis.log else (0.0, 1.0)
+    numbers += [v for v in axis.ticks if _fits(v, axis.log)]
+    low, high = (0.1, 1.0) if axis.log else (0.0, 1.0)
+    if numbers:
+        low, high = min(numbers), max(numbers)
     if zero and not axis.log:
         low, high = min(low, 0.0), max(high, 0.0)
     low, high = _padded(low, high, pad, axis.log, keep_zero=zero)
@@ -89,11 +92,11 @@ def _padded(
         ratio = (high / low) ** pad if high > low else 2.0
         return max(low / ratio, 1e-300), min(high * ratio, 1e300)
     room = (high - low) * pad if high > low else abs(low) * 0.1 or 0.5
-    ends = (
-        low if keep_zero and low == 0 else low - room,
-        high if keep_zero and high == 0 else high + room,
-    )
-    return max(ends[0], -1e300), min(ends[1], 1e300)
+    if not (keep_zero and low == 0):
+        low -= room
+    if not (keep_zero and high == 0):
+        high += room
+    return max(low, -1e300), min(high, 1e300)
 
 
 def set_ticks(sheet: MplSheet, side: AxisName, axis: Axis, low: float, high: float) -> None:
@@ -102,12 +105,12 @@ def set_ticks(sheet: MplSheet, side: AxisName, axis: Axis, low: float, high: flo
     if axis.names and not axis.ticks:
         set_names(sheet, side, axis.names)
     elif axis.ticks:
-        indices = [k for k, tick in enumerate(axis.ticks) if _fits(tick, axis.log)]
-        labels = [
-            words(axis.names[k]) if k < len(axis.names) else number_text(axis.ticks[k])
-            for k in indices
-        ]
-        along.set_ticks([axis.ticks[k] for k in indices], labels, parse_math=False)
+        places, labels = [], []
+        for k, tick in enumerate(axis.ticks):
+            if _fits(tick, axis.log):
+                places.append(tick)
+                labels.append(words(axis.names[k]) if k < len(axis.names) else number_text(tick))
+        along.set_ticks(places, labels, parse_math=False)
     else:
         room = sheet.width / 45 if side == "x" else sheet.height / 28
         along.set_major_locator(_locator(axis.log, low, high, int(min(max(room, 2), 8))))
@@ -127,46 +130,48 @@ def _locator(log: bool, low: float, high: float, most: int) -> MaxNLocator | Log
 def set_names(
     sheet: MplSheet, side: AxisName, names: Sequence[str], strong: Sequence[bool] = ()
 ) -> None:
-    """Name the categories at 0, 1, 2, ...; names that are too wide lean, and if there is no room
-    some are left out.
+    """Name the categories at 0, 1, 2, ...
+
+    Names that are too wide lean; if there is still no room, some are left out.
     """
-    bold = [k < len(strong) and strong[k] for k in range(len(names))]
-    labels = [words(name, weight="bold" if b else "normal") for name, b in zip(names, bold)]
+    weights = ["normal"] * len(names)
+    for k, is_strong in enumerate(strong[: len(names)]):
+        if is_strong:
+            weights[k] = "bold"
     room = (sheet.width if side == "x" else sheet.height) / max(len(names), 1)
     line = sheet.text * 1.2
-    if side == "x":
-        labels = [_in_two(text, room - 4, sheet.text) for text in labels]
-    else:
-        labels = [
-            _of_row(sheet, name, short, b, room) for name, short, b in zip(names, labels, bold)
-        ]
-    level = (
-        side == "y" or max((width_of(text, sheet.text) for text in labels), default=0.0) <= room - 4
-    )
+    labels = []
+    for name, weight in zip(names, weights):
+        label = words(name, weight=weight)
+        if side == "x":
+            labels.append(_in_two(label, room - 4, sheet.text))
+        else:
+            labels.append(_of_row(sheet, name, label, weight, room))
+    widest = max((width_of(text, sheet.text) for text in labels), default=0.0)
+    level = side == "y" or widest <= room - 4
     if not level:
-        labels = [
-            words(name, weight="bold" if b else "normal", most=LEANING)
-            for name, b in zip(names, bold)
-        ]
+        labels = [words(name, weight=w, most=LEANING) for name, w in zip(names, weights)]
     every = 1 if side == "x" and level else max(1, math.ceil(line / room))
     indices = list(range(0, len(names), every))
     along = sheet.ax.xaxis if side == "x" else sheet.ax.yaxis
     along.set_ticks(indices, [labels[k] for k in indices], parse_math=False)
     upright = room * every < line * 1.6
-    for k, label in zip(indices, along.get_ticklabels()):
-        label.set(parse_math=False, weight="bold" if bold[k] else "normal")
+    for k, text in zip(indices, along.get_ticklabels()):
+        text.set(parse_math=False, weight=weights[k])
         if not level:
-            label.set(rotation=90 if upright else 40, ha="right", rotation_mode="anchor")
-            label.set_verticalalignment("center" if upright else "top")
+            text.set(rotation=90 if upright else 40, ha="right", rotation_mode="anchor")
+            text.set_verticalalignment("center" if upright else "top")
 
 
-def _of_row(sheet: MplSheet, name: str, short: str, bold: bool, room: float) -> str:
-    """Return the name of a row, which may be longer than that of a column, in two lines if the row
-    is high enough.
+def _of_row(sheet: MplSheet, name: str, short: str, weight: str, room: float) -> str:
+    """Return the name of a row, which may be longer than that of a column.
+
+    It has two lines if the row is high enough.
     """
     wide = sheet.room * (0.5 if sheet.room < NARROW else 0.42)
-    long = words(name, weight="bold" if bold else "normal", most=LONGEST_ROW)
-    long = _in_two(long, wide, sheet.text) if room >= 2.3 * sheet.text else long
+    long = words(name, weight=weight, most=LONGEST_ROW)
+    if room >= 2.3 * sheet.text:
+        long = _in_two(long, wide, sheet.text)
     return long if width_of(long, sheet.text) <= wide else short
 
 

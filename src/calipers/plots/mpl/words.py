@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text from data, drawn as text: what has no glyph becomes a replacement sign, long names are cut."""
+"""Text from data, ready to draw: characters without a glyph are replaced, long names are cut."""
 
 from __future__ import annotations
 
@@ -84,13 +84,11 @@ def _measured(text: str, size: float, weight: str, names: tuple[str, ...]) -> fl
 
 
 def wrap(text: str, width: float, size: float, weight: str = "normal") -> str:
-    """Return a sentence in lines that are at most ``width`` points wide; a single word may be
-    wider.
-    """
+    """Return a sentence in lines at most ``width`` points wide; a single word may be wider."""
     lines, line = [], ""
-    for part in BOUND.sub(
-        lambda match: match[0].replace(" ", "\u00a0"), str(text)[:SENTENCE_LENGTH]
-    ).split(" "):
+    # "95 %" and "n >= 5" stay together.
+    bound = BOUND.sub(lambda match: match[0].replace(" ", "\u00a0"), str(text)[:SENTENCE_LENGTH])
+    for part in bound.split(" "):
         word = words(part, weight=weight, most=SENTENCE_LENGTH)
         longer = f"{line} {word}" if line else word
         if line and width_of(longer, size, weight) > SAFE * width:
@@ -102,7 +100,7 @@ def wrap(text: str, width: float, size: float, weight: str = "normal") -> str:
 
 
 def number_text(value: float) -> str:
-    """Return a number for a tick: no exponents where people would not write one, a real minus sign."""
+    """Return a number for a tick: a real minus sign, an exponent only if it is needed."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else ""
     text = f"{value:.6g}" if 1e-4 <= abs(value) < 1e6 else f"{value:.3g}"
@@ -112,9 +110,16 @@ def number_text(value: float) -> str:
 def estimate_texts(values: list[float]) -> list[str]:
     """Return estimates of one column with equally many decimals; an undefined one is a dash."""
     largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
-    pattern = (
-        ".3f" if largest < 10 else ".1f" if largest < 1000 else ".0f" if largest < 1e6 else ".4g"
-    )
-    return [
-        f"{v:{pattern}}".replace("-", "\N{MINUS SIGN}") if math.isfinite(v) else "–" for v in values
-    ]
+    if largest < 10:
+        pattern = ".3f"
+    elif largest < 1000:
+        pattern = ".1f"
+    elif largest < 1e6:
+        pattern = ".0f"
+    else:
+        pattern = ".4g"
+    texts = []
+    for value in values:
+        text = f"{value:{pattern}}".replace("-", "\N{MINUS SIGN}")
+        texts.append(text if math.isfinite(value) else "–")
+    return texts

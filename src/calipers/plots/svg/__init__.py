@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures as SVG that a strict page may hold: no scripts, no style attributes, nothing from
-elsewhere.
+"""Draw figures as SVG for pages with a strict content policy.
+
+The SVG has no scripts and no style attributes, and loads nothing from elsewhere.
 """
 
 from __future__ import annotations
@@ -79,20 +80,20 @@ def svg(
     drawing = _draw(figure)(figure, Sheet(max(float(width), NARROWEST), name))
     pad = MARGIN if standalone and not isinstance(figure, kinds.Overlay) else 0.0
     w, h, start = num(drawing.width + 2 * pad, 2), num(drawing.height + 2 * pad, 2), num(-pad)
-    kind = type(figure).__name__.lower()
-    head = f'class="fig fig-kind-{kind}{" fig-alone" if standalone else ""}" viewBox="{start} {start} {w} {h}"'
+    classes, view = f"fig fig-kind-{type(figure).__name__.lower()}", f"{start} {start} {w} {h}"
+    head, own = f'class="{classes}" viewBox="{view}"', ""
     if standalone:
-        head = f'xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" {head}'
+        size = f'xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}"'
+        head = f'{size} class="{classes} fig-alone" viewBox="{view}"'
+        own = (
+            f"<style>{standalone_stylesheet()}</style>"
+            f'<rect x="{start}" y="{start}" width="{w}" height="{h}" class="fig-paper"/>'
+        )
     label = f'role="img" aria-labelledby="{name}-title {name}-desc"'
     texts = (
         f'<title id="{name}-title">{safe(shorten(figure.title or "Figure", LONGEST_TITLE))}</title>'
     )
     texts += f'<desc id="{name}-desc">{safe(description(figure))}</desc>'
-    own = (
-        f'<style>{standalone_stylesheet()}</style><rect x="{start}" y="{start}" width="{w}" height="{h}" class="fig-paper"/>'
-        if standalone
-        else ""
-    )
     return f"<svg {head} {label}>{texts}{own}{''.join(drawing.parts)}</svg>"
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plane of a figure: two scales, their ticks and labels, a light grid in one direction, no
-frame around it.
+"""The plane of a figure: two scales, their ticks and labels, and a light grid in one direction.
+
+A `PlaneSpec` and a `Sheet` come in, a `Plane` comes out: where things are in pixels, and the axes
+as SVG elements. All kinds of figures with axes call `plane`.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ Ticks = list[Tick]
 
 @dataclass(frozen=True, slots=True)
 class PlaneSpec:
-    """What is known before the plane is laid out."""
+    """What has to be known to lay out a plane."""
 
     x: Axis
     y: Axis
@@ -115,16 +117,16 @@ def ticks_of(axis: Axis, span: Limits, most: int = 6) -> Ticks:
     """Return the ticks inside the limits with their words; categories stand at 0, 1, 2, ..."""
     low, high = min(span), max(span)
     if axis.names:
-        at = axis.ticks or tuple(float(k) for k in range(len(axis.names)))
-        labels = list(zip(at, axis.names))
+        places = axis.ticks or tuple(float(k) for k in range(len(axis.names)))
+        labels = list(zip(places, axis.names))
     else:
         labels = [(v, tick_text(v)) for v in axis.ticks or ticks(low, high, axis.log, most)]
-    slack = 1e-9 * (high - low)
-    return [
-        Tick(v, word, [word])
-        for v, word in labels
-        if low - slack <= v <= high + slack and (v > 0 or not axis.log)
-    ]
+    slack = 1e-9 * (high - low)  # a tick at the very end stays in spite of rounding
+    inside = []
+    for v, word in labels:
+        if low - slack <= v <= high + slack and (v > 0 or not axis.log):
+            inside.append(Tick(v, word, [word]))
+    return inside
 
 
 def is_category(axis: Axis) -> bool:

@@ -51,24 +51,19 @@ def draw(figure: Bars, sheet: Sheet) -> Drawing:
     names = figure.x.names
     if not names or not len(figure.series):
         return empty_drawing(sheet, "no categories" if not names else "no series")
-    data = stacks(figure)[1] if figure.stacked else figure.heights
-    values = [data, figure.low, figure.high] if not figure.stacked else [data]
+    values = [figure.heights, figure.low, figure.high]
+    if figure.stacked:
+        values = [stacks(figure)[1]]
     value_limits = limits(figure.y, values, zero=True)
     if value_limits is None or not np.isfinite(figure.heights).any():
         return empty_drawing(sheet, why_no_limits(figure.y, values))
-    slots = slots_of(figure, len(figure.series))
-    defs = [
-        texture(slot, sheet.name)
-        for slot in dict.fromkeys(s % 7 for s in slots[: len(figure.series)])
-    ]
+    slots = slots_of(figure, len(figure.series))[: len(figure.series)]
+    # Slots beyond the palette share the texture of their colour; it is defined once.
+    textures = "".join(texture(k, sheet.name) for k in dict.fromkeys(slot % 7 for slot in slots))
     labels, top = _legend(figure, sheet)
     side = _side(figure, sheet, value_limits, top)
-    parts = [
-        el("defs", "".join(defs)) if any(defs) else "",
-        *labels,
-        *side.at.parts,
-        *_bars(figure, side, sheet),
-    ]
+    parts = [el("defs", textures)] if textures else []
+    parts += [*labels, *side.at.parts, *_bars(figure, side, sheet)]
     return Drawing(sheet.width, side.at.height, [*parts, *_errors(figure, side), *_base(side)])
 
 

@@ -91,31 +91,30 @@ def _side(
 def _sample(figure: BoxDots, k: int, sample: F64, slot: int, side: BoxPlane) -> list[str]:
     if not len(sample):
         return []
-    q = [float(v) for v in np.quantile(sample, QUANTILES)]
-    half = side.half
-    (x0, y0), (x1, y1) = side.point(k, q[1], -half), side.point(k, q[3], half)
-    inner = title(
-        f"{figure.names[k]}: median {tick_text(round(q[2], 4))}, quartiles {tick_text(round(q[1], 4))} to {tick_text(round(q[3], 4))}"
-    )
-    box = {
-        "x": min(x0, x1),
-        "y": min(y0, y1),
-        "width": max(abs(x1 - x0), 0.1),
-        "height": max(abs(y1 - y0), 0.1),
-    }
-    parts = (
-        [el("rect", inner, **box, cls=f"fig-box {fill(slot)} {stroke(slot)}")]
-        if len(sample) > 1
-        else []
-    )
-    whiskers = [
-        (*side.point(k, q[0]), *side.point(k, q[1])),
-        (*side.point(k, q[3]), *side.point(k, q[4])),
-    ]
-    caps = [side.across(k, q[0], half / 2), side.across(k, q[4], half / 2)]
-    if len(sample) > 1:
-        parts.append(el("path", d=segments([*whiskers, *caps]), cls=f"fig-whisker {stroke(slot)}"))
-        parts.append(el("path", d=segments([side.across(k, q[2], half)]), cls="fig-median"))
+    parts = []
+    if len(sample) > 1:  # one value has no quartiles
+        q = [float(v) for v in np.quantile(sample, QUANTILES)]
+        half = side.half
+        (x0, y0), (x1, y1) = side.point(k, q[1], -half), side.point(k, q[3], half)
+        low, median, high = (tick_text(round(v, 4)) for v in q[1:4])
+        tooltip = title(f"{figure.names[k]}: median {median}, quartiles {low} to {high}")
+        box = {
+            "x": min(x0, x1),
+            "y": min(y0, y1),
+            "width": max(abs(x1 - x0), 0.1),
+            "height": max(abs(y1 - y0), 0.1),
+        }
+        whiskers = [
+            (*side.point(k, q[0]), *side.point(k, q[1])),
+            (*side.point(k, q[3]), *side.point(k, q[4])),
+        ]
+        caps = [side.across(k, q[0], half / 2), side.across(k, q[4], half / 2)]
+        middle = segments([side.across(k, q[2], half)])
+        parts = [
+            el("rect", tooltip, **box, cls=f"fig-box {fill(slot)} {stroke(slot)}"),
+            el("path", d=segments([*whiskers, *caps]), cls=f"fig-whisker {stroke(slot)}"),
+            el("path", d=middle, cls="fig-median"),
+        ]
     return [*parts, *_dots(k, sample, slot, side)]
 
 

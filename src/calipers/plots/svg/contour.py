@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Contours: an area per step of the colours, lines of equal height over them, each with its number."""
+"""Contours: an area per step of the colours, and lines of equal height with their numbers."""
 
 from __future__ import annotations
 
@@ -60,12 +60,9 @@ def _usable(places: F64, axis: Axis) -> I64:
 
 def _ends(axis: Axis, places: F64) -> tuple[float, float]:
     """Return the ends of an axis without room beyond the data: there is no colour there."""
-    close = Axis(
-        axis.label,
-        axis.low if np.isfinite(axis.low) else float(places[0]),
-        axis.high if np.isfinite(axis.high) else float(places[-1]),
-        axis.log,
-    )
+    low = axis.low if np.isfinite(axis.low) else float(places[0])
+    high = axis.high if np.isfinite(axis.high) else float(places[-1])
+    close = Axis(axis.label, low, high, axis.log)
     return limits(close, [places]) or (float(places[0]), float(places[-1]))
 
 

@@ -144,9 +144,11 @@ def _markers(line: Line, at: Plane, *, several: bool) -> list[str]:
 
 def _alone(good: I64) -> list[int]:
     """Return the points without neighbours: no line shows them."""
+    if not len(good):
+        return []
     gaps = np.diff(good) > 1
     before, after = np.concatenate([[True], gaps]), np.concatenate([gaps, [True]])
-    return [int(k) for k in good[before & after]] if len(good) else []
+    return [int(k) for k in good[before & after]]
 
 
 def _spaced(x: F64, good: I64, at: Plane, slot: int) -> list[int]:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A figure in a sentence, for readers who do not see it: its kind, its axes, its series and how
-much there is.
-"""
+"""Describe a figure in a sentence, for readers who do not see it: kind, axes, series and counts."""
 
 from __future__ import annotations
 
@@ -59,12 +57,12 @@ def _axis(axis: f.Axis) -> str:
 def _curves(figure: f.Curves) -> str:
     def one(line: f.Line) -> str:
         band = ", with a band" if line.low is not None and line.high is not None else ""
-        return (
-            f"{_name(line.name) or 'unnamed'} ({_count(_n_finite(line.x, line.y), 'point')}{band})"
-        )
+        points = _count(_n_finite(line.x, line.y), "point")
+        return f"{_name(line.name) or 'unnamed'} ({points}{band})"
 
+    n = _count(len(figure.lines), "series", "series")
+    text = f"Curves of {_axis(figure.y)} against {_axis(figure.x)}, {n}"
     lines = _listed(map(one, figure.lines))
-    text = f"Curves of {_axis(figure.y)} against {_axis(figure.x)}, {_count(len(figure.lines), 'series', 'series')}"
     return f"{text}: {lines}." if lines else f"{text}."
 
 
@@ -85,21 +83,24 @@ def _forest(figure: f.Forest) -> str:
 def _bars(figure: f.Bars) -> str:
     kind = "Stacked bars" if figure.stacked else "Bars"
     n = _count(len(figure.x.names), "category", "categories")
-    return f"{kind} of {_axis(figure.y)} by {_axis(figure.x)}, {n}; series: {_listed(map(_name, figure.series))}."
+    series = _listed(map(_name, figure.series))
+    return f"{kind} of {_axis(figure.y)} by {_axis(figure.x)}, {n}; series: {series}."
 
 
 def _heatmap(figure: f.HeatMap) -> str:
     n = f"{_count(len(figure.y.names), 'row')} and {_count(len(figure.x.names), 'column')}"
     n_missing = figure.values.size - _n_finite(figure.values)
     undefined = f", {_count(n_missing, 'cell')} undefined" if n_missing else ""
-    return f"Heat map of {clean(figure.label)}: {_axis(figure.y)} by {_axis(figure.x)}, {n}{undefined}."
+    axes = f"{_axis(figure.y)} by {_axis(figure.x)}"
+    return f"Heat map of {clean(figure.label)}: {axes}, {n}{undefined}."
 
 
 def _scatter(figure: f.Scatter) -> str:
     def one(dots: f.Dots) -> str:
         return f"{_name(dots.name) or 'unnamed'} ({_count(_n_finite(dots.x, dots.y), 'point')})"
 
-    return f"Points of {_axis(figure.y)} against {_axis(figure.x)}; series: {_listed(map(one, figure.dots))}."
+    series = _listed(map(one, figure.dots))
+    return f"Points of {_axis(figure.y)} against {_axis(figure.x)}; series: {series}."
 
 
 def _blob(figure: f.Blob) -> str:
@@ -122,13 +123,12 @@ def _boxes(figure: f.BoxDots) -> str:
 
 def _contour(figure: f.Contour) -> str:
     values = figure.values[np.isfinite(figure.values)]
-    span = (
-        f", from {tick_text(float(values.min()))} to {tick_text(float(values.max()))}"
-        if len(values)
-        else ""
-    )
+    span = ""
+    if len(values):
+        span = f", from {tick_text(float(values.min()))} to {tick_text(float(values.max()))}"
     n = f"{len(figure.xs)} by {len(figure.ys)} points"
-    return f"Contours of {clean(figure.label)} over {_axis(figure.x)} and {_axis(figure.y)}, {n}{span}."
+    axes = f"{_axis(figure.x)} and {_axis(figure.y)}"
+    return f"Contours of {clean(figure.label)} over {axes}, {n}{span}."
 
 
 def _histogram(figure: f.Histogram) -> str:
@@ -144,14 +144,11 @@ def _cells(figure: f.Cells) -> str:
     total = np.bincount(figure.counts.ravel(), minlength=figure.most + 1)
     counts = ", ".join(f"{n} with {k}" for k, n in enumerate(total.tolist()) if n)
     rows, columns = figure.counts.shape
-    around = (
-        ""
-        if figure.inside is None
-        else f"; a line runs around {_count(int(figure.inside.sum()), 'cell')}"
-    )
-    return (
-        f"Map of {rows} by {columns} cells, {_name(figure.label)}: {counts or 'no cells'}{around}."
-    )
+    around = ""
+    if figure.inside is not None:
+        around = f"; a line runs around {_count(int(figure.inside.sum()), 'cell')}"
+    label = _name(figure.label)
+    return f"Map of {rows} by {columns} cells, {label}: {counts or 'no cells'}{around}."
 
 
 def _overlay(figure: f.Overlay) -> str:

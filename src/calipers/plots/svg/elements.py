@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Markup: elements, texts, and paths with few characters. Everything from the data passes through
-`words`.
+"""SVG markup: elements, texts, and paths with few characters.
+
+All text from the data passes through `words` or `title`, which escape it.
 """
 
 from __future__ import annotations
@@ -57,18 +58,20 @@ def el(tag: str, inner: str = "", /, **attributes: Any) -> str:
     """Return an element; ``cls`` is the class, numbers are rounded, None is left out."""
     pairs = []
     for key, value in attributes.items():
-        if value is not None:
-            text = (
-                num(float(value))
-                if isinstance(value, (int, float, np.floating))
-                else safe(str(value))
-            )
-            pairs.append(f' {"class" if key == "cls" else key.replace("_", "-")}="{text}"')
-    return f"<{tag}{''.join(pairs)}>{inner}</{tag}>" if inner else f"<{tag}{''.join(pairs)}/>"
+        if value is None:
+            continue
+        if isinstance(value, (int, float, np.floating)):
+            text = num(float(value))
+        else:
+            text = safe(str(value))
+        name = "class" if key == "cls" else key.replace("_", "-")
+        pairs.append(f' {name}="{text}"')
+    start = f"<{tag}{''.join(pairs)}"
+    return f"{start}>{inner}</{tag}>" if inner else f"{start}/>"
 
 
 def title(text: str) -> str:
-    """Return what is said when one points at an element."""
+    """Return the tooltip of an element."""
     return f"<title>{safe(shorten(text, LONGEST_TITLE))}</title>"
 
 
@@ -144,7 +147,7 @@ def polyline(x: F64, y: F64, *, closed: bool = False) -> str:
 
 
 def _merged(steps: np.ndarray[Any, np.dtype[np.int64]]) -> list[tuple[int, int]]:
-    """Return the steps without those of length zero, steps that go on in the same direction as one."""
+    """Return the steps without those of length zero; steps in the same direction become one."""
     merged: list[tuple[int, int]] = []
     for dx, dy in steps.tolist():
         if dx == 0 and dy == 0:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forest plots: a row per class or group, its name and n on the left, an estimate with its interval
-per series.
+"""Forest plots: a row per class or group with its name and n, and an estimate with interval per
+series.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ def draw(figure: Forest, sheet: Sheet) -> Drawing:
     marks = [mark for row in figure.rows for mark in row.marks]
     if not figure.rows:
         return empty_drawing(sheet, "no rows")
-    value_limits = limits(figure.x, [[m.value, m.low, m.high] for m in marks] + [figure.reference])
+    values = [[mark.value, mark.low, mark.high] for mark in marks]
+    value_limits = limits(figure.x, [*values, figure.reference])
     if value_limits is None or not any(map(is_drawn, marks)):
         reasons = list(dict.fromkeys(mark.reason for mark in marks if mark.reason))
         return empty_drawing(sheet, reasons[0] if len(reasons) == 1 else UNDEFINED)
     slots = slots_of(figure, len(figure.series))
-    several = len(figure.series) > 1
-    labels, top = (
-        legend(sheet, [Entry(s, slot, "marker") for s, slot in zip(figure.series, slots)])
-        if several
-        else ([], 0.0)
-    )
+    labels: list[str] = []
+    top = 0.0
+    if len(figure.series) > 1:
+        entries = [Entry(name, slot, "marker") for name, slot in zip(figure.series, slots)]
+        labels, top = legend(sheet, entries)
     at = _layout(figure, sheet, value_limits, top)
     parts = [*labels, *_behind(figure, at, sheet)]
     parts.extend(_whiskers(figure, at, slots))

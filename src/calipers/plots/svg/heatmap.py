@@ -168,16 +168,14 @@ def _areas(steps: I64, at: CellLayout, sheet: Sheet) -> list[str]:
 
 
 def run_path(cells: Flags, at: CellLayout) -> str:
-    """Return the path of the chosen cells (rows, columns), those side by side as one; "" for none."""
-    x = [
-        round(at.corner(0, c)[0], 1) for c in range(cells.shape[1] + 1)
-    ]  # rounded first: no gaps between runs
+    """Return the path of some cells (rows, columns), runs side by side as one; "" for none."""
+    # Edges are rounded before widths are taken, so that there are no gaps between runs.
+    x = [round(at.corner(0, c)[0], 1) for c in range(cells.shape[1] + 1)]
     y = [round(at.corner(r, 0)[1], 1) for r in range(len(cells) + 1)]
     runs = []
     for r in np.flatnonzero(cells.any(axis=1)).tolist():
-        edges = np.flatnonzero(
-            np.diff(np.concatenate([[False], cells[r], [False]]).astype(np.int8))
-        )
+        padded = np.concatenate([[False], cells[r], [False]]).astype(np.int8)
+        edges = np.flatnonzero(np.diff(padded))
         high = num(y[r + 1] - y[r])
         for a, b in zip(edges[::2].tolist(), edges[1::2].tolist()):
             wide = x[b] - x[a]
@@ -187,12 +185,18 @@ def run_path(cells: Flags, at: CellLayout) -> str:
 
 def _text(figure: HeatMap, r: int, c: int) -> str:
     if figure.words:
-        return figure.words[r][c] if r < len(figure.words) and c < len(figure.words[r]) else ""
+        if r < len(figure.words) and c < len(figure.words[r]):
+            return figure.words[r][c]
+        return ""
     value = figure.values[r, c]
     if not np.isfinite(value):
         return ""
     span = figure.high - figure.low
-    digits = 2 if span <= 2 else 1 if span <= 20 else 0
+    digits = 0
+    if span <= 2:
+        digits = 2
+    elif span <= 20:
+        digits = 1
     return f"{value:.{digits}f}".replace("-", MINUS)
 
 

@@ -56,12 +56,8 @@ def _threshold_line(figure: Histogram, at: Plane) -> list[str]:
     if not math.isfinite(figure.cut) or not at.x.low <= figure.cut <= at.x.high:
         return []
     x, text = at.x.at(figure.cut), tick_text(figure.cut)
-    text_on_left = x + 5.0 + width_of(text) > at.right
-    label = words(
-        x + (-5.0 if text_on_left else 5.0),
-        at.top + 9.0,
-        text,
-        "fig-halo-text",
-        anchor="end" if text_on_left else "",
-    )
+    place, anchor = x + 5.0, ""
+    if place + width_of(text) > at.right:
+        place, anchor = x - 5.0, "end"
+    label = words(place, at.top + 9.0, text, "fig-halo-text", anchor=anchor)
     return [el("path", d=segments([(x, at.top, x, at.bottom)]), cls="fig-cut"), label]

@@ -7,15 +7,14 @@ import numpy as np
 
 from calipers.plots.figures import F64
 
-Edge = tuple[
-    int, int, int
-]  # row and column of its first corner, 0 = along the row, 1 = along the column
+# Row and column of the first corner; 0 = along the row, 1 = along the column.
+Edge = tuple[int, int, int]
 # Sides of a cell that a line crosses, by which corners are above: bits 1, 2, 4, 8 = upper left,
 # upper right, lower right, lower left; sides 0, 1, 2, 3 = upper, right, lower, left. The two
 # saddles are decided by the middle.
 SIDES = {
-    1: ((3, 0),), 2: ((0, 1),), 3: ((3, 1),), 4: ((1, 2),), 6: ((0, 2),), 7: ((3, 2),), 8: ((2, 3),), 9: ((2, 0),),
-    11: ((2, 1),), 12: ((1, 3),), 13: ((1, 0),), 14: ((0, 3),),
+    1: ((3, 0),), 2: ((0, 1),), 3: ((3, 1),), 4: ((1, 2),), 6: ((0, 2),), 7: ((3, 2),),
+    8: ((2, 3),), 9: ((2, 0),), 11: ((2, 1),), 12: ((1, 3),), 13: ((1, 0),), 14: ((0, 3),),
 }  # fmt: skip
 SADDLES = {5: (((3, 0), (1, 2)), ((3, 2), (1, 0))), 10: (((0, 1), (2, 3)), ((0, 3), (2, 1)))}
 

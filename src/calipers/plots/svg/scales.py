@@ -52,8 +52,9 @@ class PixelScale:
 
 
 def limits(axis: Axis, values: Sequence[Any], *, zero: bool = False) -> tuple[float, float] | None:
-    """Return the ends of an axis: those it names, else those of the data with a little room; None
-    without numbers.
+    """Return the ends of an axis: those it names, else those of the data with a little room.
+
+    None if there are no numbers.
 
     Parameters
     ----------
@@ -66,16 +67,18 @@ def limits(axis: Axis, values: Sequence[Any], *, zero: bool = False) -> tuple[fl
     low, high = _usable_end(axis.low, axis.log), _usable_end(axis.high, axis.log)
     if not numbers and (math.isnan(low) or math.isnan(high)):
         return None
-    least, most = (
-        (low if math.isfinite(low) else min(numbers)),
-        (high if math.isfinite(high) else max(numbers)),
-    )
+    least = min(numbers) if math.isnan(low) else low
+    most = max(numbers) if math.isnan(high) else high
     if zero and least == most == 0:
         return 0.0, 1.0
     if least >= most:
         return _around(least, most, axis.log)
     lower, upper = _room(least, most, axis.log)
-    return (low if math.isfinite(low) else lower), (high if math.isfinite(high) else upper)
+    if not math.isnan(low):
+        lower = low
+    if not math.isnan(high):
+        upper = high
+    return lower, upper
 
 
 def _usable_end(end: float, log: bool) -> float:

@@ -41,11 +41,11 @@ def draw(figure: Scatter, sheet: Sheet) -> Drawing:
         missing = (figure.x, xs) if x_limits is None else (figure.y, ys)
         return empty_drawing(sheet, why_no_limits(*missing))
     series_with_name = [d for d in figure.dots if d.name]
-    labels, top = (
-        legend(sheet, [Entry(d.name, d.slot, "marker") for d in series_with_name])
-        if len(series_with_name) > 1
-        else ([], 0.0)
-    )
+    labels: list[str] = []
+    top = 0.0
+    if len(series_with_name) > 1:
+        entries = [Entry(d.name, d.slot, "marker") for d in series_with_name]
+        labels, top = legend(sheet, entries)
     at = plane(sheet, PlaneSpec(figure.x, figure.y, x_limits, y_limits, top=top))
     parts = [*labels, *at.parts, *(diagonal(at) if figure.diagonal else [])]
     parts.extend(_bars(dots, at) for dots in figure.dots)
@@ -104,35 +104,28 @@ def _point_text(dots: Dots, k: int) -> str:
 
 
 def _names(figure: Scatter, at: Plane) -> list[str]:
-    """Return names beside the points: right, left, above or below, whichever is free, else none."""
+    """Return names beside the points: at the first free place around them, else none."""
     points = [(dots, *point) for dots in figure.dots for point in _pixels(dots, at)]
     if len(points) > MANY:
         return []
     occupied: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for _, _, x, y in points]
-    occupied += [
-        (x0 - 1, min(y0, y1) - 1, x1 + 1, max(y0, y1) + 1)
-        for d in figure.dots
-        for x0, y0, x1, y1 in _ends(d, at)
-    ]
+    for dots in figure.dots:
+        for x0, y0, x1, y1 in _ends(dots, at):
+            occupied.append((x0 - 1, min(y0, y1) - 1, x1 + 1, max(y0, y1) + 1))
     parts = []
     for dots, k, x, y in points:
         if dots.quiet or k >= len(dots.names) or not dots.names[k]:
             continue
-        name = fit(dots.names[k], 0.4 * (at.right - at.left))
-        wide = width_of(name)
+        wide = width_of(fit(dots.names[k], 0.4 * (at.right - at.left)))
         for dx, dy, anchor in PLACES:
             tx, ty = x + dx, y + dy
-            left_edge = tx - (wide if anchor == "end" else wide / 2 if anchor else 0.0)
+            left_edge = tx - {"": 0.0, "middle": wide / 2, "end": wide}[anchor]
             box = (left_edge, ty - 10, left_edge + wide, ty + 3)
-            if (
-                at.holds(left_edge, ty, 2.0)
-                and at.holds(left_edge + wide, ty, 2.0)
-                and not any(_meet(box, other) for other in occupied)
-            ):
+            on_plane = at.holds(left_edge, ty, 2.0) and at.holds(left_edge + wide, ty, 2.0)
+            if on_plane and not any(_meet(box, other) for other in occupied):
                 occupied.append(box)
-                parts.append(
-                    words(tx, ty, dots.names[k], "fig-halo-text", width=wide + 1.0, anchor=anchor)
-                )
+                style = "fig-halo-text"
+                parts.append(words(tx, ty, dots.names[k], style, width=wide + 1.0, anchor=anchor))
                 break
     return parts
 

@@ -26,10 +26,18 @@ BOLD = 1.12  # times as wide
 
 
 def clean(text: str) -> str:
-    """Return the text with line breaks as blanks and control characters, also those that turn
-    directions, visible.
+    """Return the text with line breaks as blanks and control characters made visible.
+
+    Characters that change the direction of writing count as control characters.
     """
-    return "".join(" " if c in BLANK else STRANGE if _is_strange(c) else c for c in text)
+    return "".join(map(_clean_character, text))
+
+
+@lru_cache(maxsize=4096)
+def _clean_character(c: str) -> str:
+    if c in BLANK:
+        return " "
+    return STRANGE if _is_strange(c) else c
 
 
 def safe(text: str) -> str:
@@ -61,8 +69,9 @@ def fit(text: str, width: float, longest: int = LONGEST) -> str:
 
 
 def wrap(text: str, width: float, most: int = 2) -> list[str] | None:
-    """Return the text in lines no wider than ``width``, broken at blanks; None if it needs more
-    than ``most``.
+    """Return the text in lines no wider than ``width``, broken at blanks.
+
+    None if that needs more than ``most`` lines.
     """
     lines: list[str] = []
     for word in clean(shorten(text)).split(" "):
@@ -70,7 +79,9 @@ def wrap(text: str, width: float, most: int = 2) -> list[str] | None:
             lines[-1] += f" {word}"
         else:
             lines.append(word)
-    return lines if len(lines) <= most and all(width_of(line) <= width for line in lines) else None
+    if len(lines) > most or any(width_of(line) > width for line in lines):
+        return None
+    return lines
 
 
 def width_of(text: str, *, bold: bool = False) -> float:
