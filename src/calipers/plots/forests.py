@@ -71,7 +71,7 @@ def _most_first_places(evaluation: Evaluation, rows: Sequence[ForestRow]) -> str
         return "No headline metric has a value"
     leaders = [short_name(model) for model, n in firsts.items() if n == most]
     verb = "has" if len(leaders) == 1 else "each have"
-    return f"{_listed(leaders)} {verb} the best value in {most} of {len(rows)} metrics"
+    return f"{_join(leaders)} {verb} the best value in {most} of {len(rows)} metrics"
 
 
 def _range_of_values(rows: Sequence[ForestRow]) -> str:
@@ -279,7 +279,7 @@ def _side_by_side(
     if metric in lower_is_better(evaluation.protocol):
         label += " (lower is better)"
     omitted = f"{among}." if among else ""
-    if not _coloured(evaluation, metric):
+    if not _is_heat_map(evaluation, metric):
         note = f"{at_level(evaluation)} {omitted}".strip()
         axis = _axis(label) if _unit_bounds(evaluation, metric) else Axis(label, 0.0)
         slots = tuple(slot_of(evaluation, model) for model in evaluation.models)
@@ -292,14 +292,14 @@ def _side_by_side(
     return HeatMap(title, models, Axis(what, names=names), values, label, note=omitted)
 
 
-def _coloured(evaluation: Evaluation, metric: str) -> bool:
+def _is_heat_map(evaluation: Evaluation, metric: str) -> bool:
     """Return whether there are too many models for a forest plot."""
     return len(evaluation.models) > MOST_SERIES and _unit_bounds(evaluation, metric)
 
 
 def _room(evaluation: Evaluation, metric: str, most: int) -> int:
     """Return how many rows are drawn: fewer as colours, which are large."""
-    return min(most, MOST_HEAT_ROWS) if _coloured(evaluation, metric) else most
+    return min(most, MOST_HEAT_ROWS) if _is_heat_map(evaluation, metric) else most
 
 
 def _row(
@@ -354,7 +354,7 @@ def _weakest(
         return f"{metric} does not vary" if several else metric
     clauses = []
     for places, names in list(models_at.items())[:MOST_NAMED]:
-        clauses.append(f"in {places} for {_listed(names)}")
+        clauses.append(f"in {places} for {_join(names)}")
     where = f"{among}: " if among else ""
     return f"{where}{metric} is worst {', '.join(clauses)}"
 
@@ -365,7 +365,7 @@ def _places(names: Sequence[str]) -> str:
     return first if len(names) == 1 else f"{first} and {len(names) - 1} more"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join(names: Sequence[str]) -> str:
     text = ", ".join(names[:MOST_NAMED])
     return text if len(names) <= MOST_NAMED else f"{text} and {len(names) - MOST_NAMED} more"
 

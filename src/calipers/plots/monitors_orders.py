@@ -44,8 +44,10 @@ def ranking(result: MonitorEvaluation, metric: str = "AUROC") -> HeatMap:
     """Return rank and value of every monitor under both kinds of labels and at some taus."""
     orders = result.ranking(metric).orders
     heads = [one for one in orders if one.tau is None]
-    swept = [one for one in orders if one.tau is not None and one.defined]
-    columns = heads + [swept[k] for k in spaced_indices(len(swept), MOST_TAUS).tolist()]
+    orders_at_taus = [one for one in orders if one.tau is not None and one.defined]
+    columns = heads + [
+        orders_at_taus[k] for k in spaced_indices(len(orders_at_taus), MOST_TAUS).tolist()
+    ]
     names = leading(result, len(result.monitors))
     values = np.empty((len(names), len(columns)))
     words = []

@@ -136,10 +136,10 @@ def _disagreement_text(result: StabilityResult, place: int) -> str:
     value = float(result.per_bag("APJ")[place])
     score = f"APJ {score_text(value) or 'undefined'}"
     counts = result.called().per_bag[place]
-    marked, shared = int(counts[1:].sum()), int(counts[-1])
-    if not marked:
+    n_marked, n_shared = int(counts[1:].sum()), int(counts[-1])
+    if not n_marked:
         return f"no model marks anything, {score}"
-    return f"models differ on {marked - shared} of {marked} marked places, {score}"
+    return f"models differ on {n_marked - n_shared} of {n_marked} marked places, {score}"
 
 
 def calls(result: StabilityResult, *, bag: str | int | None = None) -> Bars:
@@ -154,9 +154,9 @@ def calls(result: StabilityResult, *, bag: str | int | None = None) -> Bars:
         table = Called(table.threshold, table.per_bag[place : place + 1])
         where, images = f"{short_name(result.ids[place])}: ", "1 image"
     counts = table.total
-    marked, n = int(counts[1:].sum()), int(counts.sum())
-    if marked:
-        heights = counts[1:] / marked
+    n_marked, n = int(counts[1:].sum()), int(counts.sum())
+    if n_marked:
+        heights = counts[1:] / n_marked
         by_all = percent(float(called_values(counts[None], "called-by-all")[0]))
         title = f"of the places that any model marks, all {n_models} mark {by_all}"
     else:
@@ -164,8 +164,8 @@ def calls(result: StabilityResult, *, bag: str | int | None = None) -> Bars:
         title = "no model marks anything"
     title = where + title if where else title[:1].upper() + title[1:]
     note = (
-        f"n = {marked} places that a model marks, of {n} in {images}; "
-        f"none marks the other {n - marked}."
+        f"n = {n_marked} places that a model marks, of {n} in {images}; "
+        f"none marks the other {n - n_marked}."
     )
     x = Axis("models that mark a place", names=tuple(str(k) for k in range(1, n_models + 1)))
     y = Axis("share of marked places", 0.0, 1.0)

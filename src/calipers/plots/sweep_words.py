@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings of a sweep, as titles of its figures: which model is best where, and what moves a metric."""
+"""Findings of a sweep, as titles of its figures: the best model, and what moves a metric."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def who_is_best(
     if not axis.numeric:
         clauses = []
         for model, points in _by_leader(leaders).items():
-            values_here = _listed([axis.values[k] for k in points])
+            values_here = _join([axis.values[k] for k in points])
             clauses.append(f"{short_name(model)} with {values_here}")
         return f"The best model depends on the {short(axis)}: {'; '.join(clauses)}"
     x = [axis.values[k] for k in order]
@@ -74,7 +74,7 @@ def who_is_best(
 def _turns(
     leaders: Sequence[str], ahead: NDArray[np.bool_], models: Sequence[str]
 ) -> list[tuple[str, int]]:
-    """Return which model leads from which point on; a leader keeps the lead until it is exceeded."""
+    """Return which model leads from which point on; a leader leads until it is exceeded."""
     start = np.where(ahead.all(axis=1), ahead.shape[1], np.argmin(ahead, axis=1))
     leader = int(np.argmax(start))
     turns = [(models[leader], 0)]
@@ -101,7 +101,7 @@ def sensitivity(axis: SweepAxis, metrics: Sequence[str], values: F64) -> str:
     if not still:
         return text
     verb = "moves" if len(still) == 1 else "move"
-    return f"{text}; {_listed(still)} hardly {verb}"
+    return f"{text}; {_join(still)} hardly {verb}"
 
 
 def _course(axis: SweepAxis, metric: str, values: F64) -> str:
@@ -175,7 +175,7 @@ def _by_leader(leaders: Sequence[str]) -> dict[str, list[int]]:
     return points_of
 
 
-def _listed(names: Sequence[object]) -> str:
+def _join(names: Sequence[object]) -> str:
     words = [str(name) for name in names]
     if len(words) > 3:
         return f"{', '.join(words[:2])} and {len(words) - 2} more"

@@ -123,11 +123,11 @@ def _of_two(sweep: Sweep, metric: str, model: str) -> Figure:
     first, second = sweep.axes
     tables = sweep.line(metric, model)
     label, scale = sweep.metric_label(metric), _scale(sweep, (metric,))
-    if _joined(first) != _joined(second):
+    if _is_continuous(first) != _is_continuous(second):
         return _of_number_and_word(sweep, metric, model)
     title = _title_of(sweep, model, ranges(sweep.axes, label, tables[0]))
     note = _note(sweep, band=False)
-    if not _joined(first):
+    if not _is_continuous(first):
         low, high = _colours(scale, tables[0])
         columns, rows = (Axis(axis.label, names=_words(axis)) for axis in (first, second))
         return HeatMap(title, columns, rows, tables[0].T, scale.label, low, high, note=note)
@@ -141,7 +141,7 @@ def _of_two(sweep: Sweep, metric: str, model: str) -> Figure:
 def _of_number_and_word(sweep: Sweep, metric: str, model: str) -> Figure:
     """Return a curve over the number for every word."""
     first, second = sweep.axes
-    number, word = (first, second) if _joined(first) else (second, first)
+    number, word = (first, second) if _is_continuous(first) else (second, first)
     # Words along the first axis, so that every row is a curve.
     values, low, high = (
         np.moveaxis(table, sweep.axes.index(word), 0) for table in sweep.line(metric, model)
@@ -161,7 +161,7 @@ def _over(
     scale: Axis,
 ) -> Figure:
     """Return series over one choice: curves over numbers, a forest plot over words."""
-    if not _joined(axis) and isinstance(axis.values[0], str):
+    if not _is_continuous(axis) and isinstance(axis.values[0], str):
         rows = []
         for k, word in enumerate(_words(axis)):
             marks = tuple(_mark(table, k) for table in tables)
@@ -186,7 +186,7 @@ def _title_of(sweep: Sweep, model: str, title: str) -> str:
     return f"{short_name(model)}: {title}"
 
 
-def _joined(axis: SweepAxis) -> bool:
+def _is_continuous(axis: SweepAxis) -> bool:
     """Return whether a line may join the values: they are numbers, more than one."""
     return axis.numeric and len(axis.values) > 1
 

@@ -55,14 +55,14 @@ def tick_text(value: float) -> str:
         digits = f"{size:.6f}" if size < 1 else f"{size:.6g}"
         if "." in digits:
             digits = digits.rstrip("0").rstrip(".")
-        return sign + _grouped(digits)
+        return sign + _group_digits(digits)
     mantissa, exponent = f"{size:.3e}".split("e")
     mantissa = mantissa.rstrip("0").rstrip(".")
     power = "10" + str(int(exponent)).translate(RAISED)
     return sign + (power if mantissa == "1" else f"{mantissa}×{power}")
 
 
-def _grouped(plain: str) -> str:
+def _group_digits(plain: str) -> str:
     whole, point, rest = plain.partition(".")
     if len(whole) < 5:  # four digits are read at a glance
         return plain

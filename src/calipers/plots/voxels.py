@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of maps: ROC and precision of all voxels, soft IoU against size, and one metric at several
-levels.
+"""Figures of maps: ROC and precision of all voxels, soft IoU by size, and metrics at several levels.
+
+A map gives every voxel a score; an evaluation of maps (`evaluate_maps`) has the figures here.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def short_name(name: str, longest: int = LONGEST, tail: int = TAIL) -> str:
 
 
 def percent(share: float) -> str:
-    """Return ``84 %``, with a decimal near 0 and 100; only exactly 0 is 0 %, and only 1 is 100 %."""
+    """Return ``84 %``, with a decimal near both ends; only 0 is 0 %, and only 1 is 100 %."""
     if share != share:
         return "undefined"
     value = 100 * share

@@ -107,7 +107,7 @@ def multiverse(
     grid_points = configurations(full_grid, n_classes=len(cohort.classes))
     _check_base(full_grid, base)
     parts = list(_parts(cohort, grid_points, full_grid, jobs, progress))
-    values = _gathered([(part.rows, part.values()) for part in parts]).round(DIGITS)
+    values = _gather([(part.rows, part.values()) for part in parts]).round(DIGITS)
     # A rank needs the values of all models, so a configuration counts only if all have one.
     complete = np.asarray(~np.isnan(values).any(axis=1))
     if not complete.any():
@@ -124,7 +124,9 @@ def multiverse(
         n_images=cohort.n_images,
         n_references=int((~cohort.references.ignore).sum()),
     )
-    return replace(result, robustness=_robust(result, parts, complete, replicates, seed, progress))
+    return replace(
+        result, robustness=_robustness(result, parts, complete, replicates, seed, progress)
+    )
 
 
 def _read_grid(
@@ -191,13 +193,13 @@ def _parts(
         yield _Part(rows, names, evaluation)
 
 
-def _gathered(parts: Sequence[tuple[list[int], F64]]) -> F64:
+def _gather(parts: Sequence[tuple[list[int], F64]]) -> F64:
     """Return (..., configurations, models) of all parts, in the order of the configurations."""
     order = np.argsort(np.concatenate([rows for rows, _ in parts]))
     return np.asarray(np.concatenate([values for _, values in parts], axis=-2)[..., order, :])
 
 
-def _robust(
+def _robustness(
     result: Multiverse,
     parts: Sequence[_Part],
     complete: NDArray[Any],
@@ -216,7 +218,7 @@ def _robust(
         tables.append((part.rows, values))
     units = units_for(parts[0].evaluation.cohort, parts[0].evaluation.protocol)
     best, second = (result.models.index(model) for model in result.best_two)
-    values = _gathered(tables)[:, complete].round(DIGITS)
+    values = _gather(tables)[:, complete].round(DIGITS)
     return robustness(values, (best, second), seed=seed, unit=units.name, n_units=units.number)
 
 

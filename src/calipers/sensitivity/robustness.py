@@ -90,7 +90,7 @@ def replicate_values(
         if progress is not None:
             progress(count, total)
 
-    parts = weighed(cases, bootstrap(units, replicates, seed), report_block, _pooled)
+    parts = weighed(cases, bootstrap(units, replicates, seed), report_block, _pooled_values)
     column_of = {name: k for k, name in enumerate(names)}
     table = np.full((replicates, len(names), len(cohort.models)), np.nan)
     for k, ((metric, _), (values,)) in enumerate(zip(cases, parts)):
@@ -100,7 +100,7 @@ def replicate_values(
     return table
 
 
-def _pooled(metric: Metric[Any], evidence: Any, weights: Weights) -> tuple[F64, ...]:
+def _pooled_values(metric: Metric[Any], evidence: Any, weights: Weights) -> tuple[F64, ...]:
     return (metric.value(evidence, weights)[:, 0, :],)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lay out a new matplotlib figure of a given width: as high as its kind needs, with room for labels.
+"""Lay out a new matplotlib figure of a given width: as high as its kind needs, plus its labels.
 
 How much room labels need depends on the size of the axes, and the size of the axes on the room, so
 the figure is drawn in a few rounds.

@@ -75,17 +75,17 @@ def limits(
         low, high = min(numbers), max(numbers)
     if zero and not axis.log:
         low, high = min(low, 0.0), max(high, 0.0)
-    low, high = _padded(low, high, pad, axis.log, keep_zero=zero)
+    low, high = _pad_limits(low, high, pad, axis.log, keep_zero=zero)
     low = axis.low if _fits(axis.low, axis.log) else low
     high = axis.high if _fits(axis.high, axis.log) else high
-    return (low, high) if low != high else _padded(low, high, pad, axis.log, keep_zero=False)
+    return (low, high) if low != high else _pad_limits(low, high, pad, axis.log, keep_zero=False)
 
 
 def _fits(value: float, log: bool) -> bool:
     return math.isfinite(value) and (value > 0 or not log)
 
 
-def _padded(
+def _pad_limits(
     low: float, high: float, pad: float, log: bool, *, keep_zero: bool
 ) -> tuple[float, float]:
     if log:

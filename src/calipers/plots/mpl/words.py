@@ -26,11 +26,11 @@ def families() -> list[str]:
     they lack.
     """
     names = mpl.rcParams["font.family"]
-    return list(_existing((names,) if isinstance(names, str) else tuple(names)))
+    return list(_available_fonts((names,) if isinstance(names, str) else tuple(names)))
 
 
 @lru_cache(maxsize=64)
-def _existing(names: tuple[str, ...]) -> tuple[str, ...]:
+def _available_fonts(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys([*(name for name in names if _file(name, "normal", "normal")), LAST_RESORT])
     )
@@ -69,11 +69,11 @@ def _file(family: str, weight: str, style: str) -> str:
 
 def width_of(text: str, size: float, weight: str = "normal") -> float:
     """Return how wide a text is, in points, as it will be drawn."""
-    return _measured(text, size, weight, tuple(families())) if text else 0.0
+    return _text_width(text, size, weight, tuple(families())) if text else 0.0
 
 
 @lru_cache(maxsize=4096)
-def _measured(text: str, size: float, weight: str, names: tuple[str, ...]) -> float:
+def _text_width(text: str, size: float, weight: str, names: tuple[str, ...]) -> float:
     font = FontProperties(family=list(names), size=size, weight=weight)
     return float(
         max(

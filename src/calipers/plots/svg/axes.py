@@ -100,7 +100,7 @@ def plane(sheet: Sheet, plan: PlaneSpec) -> Plane:
     x_ticks = ticks_of(plan.x, plan.x_limits, most=max(int((sheet.width - left_edge) / 60), 2))
     right = sheet.width - max(plan.right, _half_of_last(x_ticks, plan))
     x = PixelScale(*plan.x_limits, left_edge, max(right, left_edge + 40.0), plan.x.log)
-    x_ticks = _wrapped_names(x_ticks, plan.x, x)
+    x_ticks = _wrap_names(x_ticks, plan.x, x)
     lower, upper = top + inner, top
     y = PixelScale(*plan.y_limits, *((upper, lower) if plan.down else (lower, upper)), plan.y.log)
     lines = max((len(tick.lines) for tick in x_ticks), default=1)
@@ -145,7 +145,7 @@ def _half_of_last(x_ticks: Ticks, plan: PlaneSpec) -> float:
     return width_of(x_ticks[-1].lines[0]) / 2 + 1.0
 
 
-def _wrapped_names(x_ticks: Ticks, axis: Axis, x: PixelScale) -> Ticks:
+def _wrap_names(x_ticks: Ticks, axis: Axis, x: PixelScale) -> Ticks:
     if not is_category(axis) or not x_ticks:
         return x_ticks
     slot = abs(x.end - x.start) / max(abs(x.high - x.low), 1e-9) - GAP

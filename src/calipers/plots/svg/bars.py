@@ -59,7 +59,8 @@ def draw(figure: Bars, sheet: Sheet) -> Drawing:
         return empty_drawing(sheet, why_no_limits(figure.y, values))
     slots = slots_of(figure, len(figure.series))[: len(figure.series)]
     # Slots beyond the palette share the texture of their colour; it is defined once.
-    textures = "".join(texture(k, sheet.name) for k in dict.fromkeys(slot % 7 for slot in slots))
+    colour_slots = dict.fromkeys(slot % 7 for slot in slots)
+    textures = "".join(texture(slot, sheet.name) for slot in colour_slots)
     labels, top = _legend(figure, sheet)
     side = _side(figure, sheet, value_limits, top)
     parts = [el("defs", textures)] if textures else []

@@ -33,7 +33,7 @@ def draw(figure: Curves, sheet: Sheet) -> Drawing:
         missing = (figure.x, xs) if x_limits is None else (figure.y, ys)
         return empty_drawing(sheet, why_no_limits(*missing))
     plan = PlaneSpec(figure.x, figure.y, x_limits, y_limits)
-    at, labels = _laid_out(figure, sheet, plan)
+    at, labels = _layout(figure, sheet, plan)
     clip = f"{sheet.name}-clip"
     box = rect(at.left, at.top - 1.0, at.right, at.bottom + 1.0, "")
     content = [
@@ -49,7 +49,7 @@ def draw(figure: Curves, sheet: Sheet) -> Drawing:
     return Drawing(sheet.width, at.height, [*parts, *labels])
 
 
-def _laid_out(figure: Curves, sheet: Sheet, plan: PlaneSpec) -> tuple[Plane, list[str]]:
+def _layout(figure: Curves, sheet: Sheet, plan: PlaneSpec) -> tuple[Plane, list[str]]:
     """Return the plane and the names of the lines: beside their ends if all have room there, else
     above.
     """
@@ -133,16 +133,16 @@ def _markers(line: Line, at: Plane, *, several: bool) -> list[str]:
     indices = [k for k in line.marks if 0 <= k < len(x)]
     good = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
     if not indices and several:
-        indices = _spaced(x, good, at, line.slot)
+        indices = _spaced_points(x, good, at, line.slot)
     points = [
         k
-        for k in dict.fromkeys([*indices, *_alone(good)])
+        for k in dict.fromkeys([*indices, *_isolated(good)])
         if np.isfinite(x[k] + y[k]) and at.holds(x[k], y[k])
     ]
     return [marker(line.slot, float(x[k]), float(y[k])) for k in points]
 
 
-def _alone(good: I64) -> list[int]:
+def _isolated(good: I64) -> list[int]:
     """Return the points without neighbours: no line shows them."""
     if not len(good):
         return []
@@ -151,7 +151,7 @@ def _alone(good: I64) -> list[int]:
     return [int(k) for k in good[before & after]]
 
 
-def _spaced(x: F64, good: I64, at: Plane, slot: int) -> list[int]:
+def _spaced_points(x: F64, good: I64, at: Plane, slot: int) -> list[int]:
     """Return a few points of a line far from each other, other ones for other slots."""
     if not len(good):
         return []

@@ -39,7 +39,7 @@ def _name(name: str) -> str:
     return f"\N{LEFT-TO-RIGHT MARK}{short}\N{LEFT-TO-RIGHT MARK}" if turns else short
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join(names: Iterable[str]) -> str:
     every = [name for name in names if name]
     more = f" and {len(every) - MOST} more" if len(every) > MOST else ""
     return ", ".join(every[:MOST]) + more
@@ -62,7 +62,7 @@ def _curves(figure: f.Curves) -> str:
 
     n = _count(len(figure.lines), "series", "series")
     text = f"Curves of {_axis(figure.y)} against {_axis(figure.x)}, {n}"
-    lines = _listed(map(one, figure.lines))
+    lines = _join(map(one, figure.lines))
     return f"{text}: {lines}." if lines else f"{text}."
 
 
@@ -73,7 +73,7 @@ def _n_finite(*values: Any) -> int:
 def _forest(figure: f.Forest) -> str:
     n_estimates = sum(math.isfinite(mark.value) for row in figure.rows for mark in row.marks)
     rows = _count(len(figure.rows), "row")
-    series = _listed(map(_name, figure.series))
+    series = _join(map(_name, figure.series))
     undefined = sum(len(row.marks) for row in figure.rows) - n_estimates
     missing = f", {undefined} undefined" if undefined else ""
     text = f"Forest plot of {_axis(figure.x)}, {rows}, {_count(n_estimates, 'estimate')}{missing}"
@@ -83,7 +83,7 @@ def _forest(figure: f.Forest) -> str:
 def _bars(figure: f.Bars) -> str:
     kind = "Stacked bars" if figure.stacked else "Bars"
     n = _count(len(figure.x.names), "category", "categories")
-    series = _listed(map(_name, figure.series))
+    series = _join(map(_name, figure.series))
     return f"{kind} of {_axis(figure.y)} by {_axis(figure.x)}, {n}; series: {series}."
 
 
@@ -99,7 +99,7 @@ def _scatter(figure: f.Scatter) -> str:
     def one(dots: f.Dots) -> str:
         return f"{_name(dots.name) or 'unnamed'} ({_count(_n_finite(dots.x, dots.y), 'point')})"
 
-    series = _listed(map(one, figure.dots))
+    series = _join(map(one, figure.dots))
     return f"Points of {_axis(figure.y)} against {_axis(figure.x)}; series: {series}."
 
 
@@ -109,7 +109,7 @@ def _blob(figure: f.Blob) -> str:
         return f"{_name(figure.models[m])}{rank}"
 
     models = range(len(figure.models))
-    return f"Ranks of {_count(len(models), 'model')} over {figure.of}: {_listed(map(one, models))}."
+    return f"Ranks of {_count(len(models), 'model')} over {figure.of}: {_join(map(one, models))}."
 
 
 def _boxes(figure: f.BoxDots) -> str:
@@ -118,7 +118,7 @@ def _boxes(figure: f.BoxDots) -> str:
         median = f", median {tick_text(round(float(np.median(good)), 4))}" if len(good) else ""
         return f"{_name(name)} (n = {len(good)}{median})"
 
-    return f"Box plots of {_axis(figure.y)}: {_listed(map(one, figure.names, figure.samples))}."
+    return f"Box plots of {_axis(figure.y)}: {_join(map(one, figure.names, figure.samples))}."
 
 
 def _contour(figure: f.Contour) -> str:
@@ -134,7 +134,7 @@ def _contour(figure: f.Contour) -> str:
 def _histogram(figure: f.Histogram) -> str:
     bins = _count(max(len(figure.edges) - 1, 0), "bin")
     threshold = f", line at {tick_text(figure.cut)}" if math.isfinite(figure.cut) else ""
-    series = _listed(map(_name, figure.series))
+    series = _join(map(_name, figure.series))
     return (
         f"Histogram of {_axis(figure.x)}, {_axis(figure.y)} in {bins}{threshold}; series: {series}."
     )

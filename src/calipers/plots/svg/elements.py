@@ -131,7 +131,7 @@ def polyline(x: F64, y: F64, *, closed: bool = False) -> str:
     """
     points = np.clip(np.stack([x, y], 1), -FAR, FAR)
     grid = np.round(points * 10).astype(np.int64)
-    steps = _merged(np.diff(grid, axis=0))
+    steps = _merge_steps(np.diff(grid, axis=0))
     commands = [f"M{_tenth(int(grid[0, 0]))}{_then(int(grid[0, 1]))}"]
     last = ""
     for dx, dy in steps:
@@ -146,7 +146,7 @@ def polyline(x: F64, y: F64, *, closed: bool = False) -> str:
     return "".join(commands) + ("z" if closed else "")
 
 
-def _merged(steps: np.ndarray[Any, np.dtype[np.int64]]) -> list[tuple[int, int]]:
+def _merge_steps(steps: np.ndarray[Any, np.dtype[np.int64]]) -> list[tuple[int, int]]:
     """Return the steps without those of length zero; steps in the same direction become one."""
     merged: list[tuple[int, int]] = []
     for dx, dy in steps.tolist():

@@ -91,11 +91,11 @@ def _heads(figure: HeatMap, left_edge: float, wide: float, sheet: Sheet) -> tupl
                 y = above + LINE * (deep - len(line or []) + k) + 11.0
                 parts.append(words(left_edge + wide * (c + 0.5), y, text, anchor="middle"))
         return parts, above + LINE * deep + 4.0
-    turned, room = _turned(figure, left_edge, wide, above, sheet)
-    return [*parts, *turned], above + room
+    slanted, room = _slanted_heads(figure, left_edge, wide, above, sheet)
+    return [*parts, *slanted], above + room
 
 
-def _turned(
+def _slanted_heads(
     figure: HeatMap, left_edge: float, wide: float, above: float, sheet: Sheet
 ) -> tuple[list[str], float]:
     """Return names at 45 degrees, upright if the last one would leave the sheet."""

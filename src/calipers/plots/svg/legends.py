@@ -40,7 +40,7 @@ def legend(sheet: Sheet, entries: Sequence[Entry], top: float = 0.0) -> tuple[li
         columns = -(-len(entries) // rows)  # no short last row
         at = [(k % columns * max(widths), k // columns) for k in range(len(entries))]
     else:
-        at = _flowing(widths, sheet.width + SPACE)
+        at = _flow(widths, sheet.width + SPACE)
     parts = []
     for entry, (x, row) in zip(entries, at):
         y = top + ROW * row + 9.0
@@ -49,7 +49,7 @@ def legend(sheet: Sheet, entries: Sequence[Entry], top: float = 0.0) -> tuple[li
     return parts, ROW * (max((row for _, row in at), default=-1) + 1) + 6.0
 
 
-def _flowing(widths: Sequence[float], room: float) -> list[tuple[float, int]]:
+def _flow(widths: Sequence[float], room: float) -> list[tuple[float, int]]:
     places = []
     x, row = 0.0, 0
     for width in widths:

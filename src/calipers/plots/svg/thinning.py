@@ -72,7 +72,7 @@ def thin_line(x: F64, y: F64) -> tuple[F64, F64]:
     if len(x) > MANY:
         keep = _columns(x, y)
         x, y = x[keep], y[keep]
-    keep = _simplified(x, y)
+    keep = _simplify(x, y)
     return x[keep], y[keep]
 
 
@@ -86,7 +86,7 @@ def _columns(x: F64, y: F64) -> I64:
     return np.array(sorted(indices), np.int64)
 
 
-def _simplified(x: F64, y: F64) -> I64:
+def _simplify(x: F64, y: F64) -> I64:
     """Return the points that stay (Ramer 1972, Douglas and Peucker 1973), without recursion."""
     keep = np.zeros(len(x), bool)
     keep[[0, -1]] = True
