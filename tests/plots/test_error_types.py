@@ -33,7 +33,7 @@ def test_counts_end_with_the_false_alarms_on_empty_images(evaluation: cal.Evalua
     found = figure(evaluation, "error-counts", models=["overpredicts"])
     assert found.heights.tolist() == [[4, 40, 24, 222, 282, 6, 77]]
     assert found.x.names[-1] == "empty"
-    assert found.title == "Most errors of overpredicts are predictions on nothing (282)"
+    assert found.title == "Most frequent errors: overpredicts, predictions on nothing (282)"
 
 
 def test_a_perfect_model_has_no_bars() -> None:

@@ -77,9 +77,7 @@ def test_risk_has_the_best_order_and_that_of_chance_beside_it(found: MonitorEval
 def test_roc_curves_are_those_of_their_labels(found: MonitorEvaluation) -> None:
     oms, ood = found.figure("roc-oms"), found.figure("roc-ood")
     assert oms.title == "OMS: fails finds unsafe images best (AUROC 1.000)"
-    assert (
-        ood.title == "OOD: shift finds images out of distribution best (AUROC 1.000)"
-    )
+    assert ood.title == "OOD: shift finds images out of distribution best (AUROC 1.000)"
     assert oms.y.label == "share of 4 unsafe images rejected"
     assert ood.x.label == "share of 6 images in distribution rejected"
 

@@ -154,7 +154,7 @@ def _most_frequent(evaluation: Evaluation, models: Sequence[str], metrics: dict[
         largest = _largest(evaluation, model, metrics)
         if largest is not None:
             kind, estimate = largest
-            clauses.append(
-                f"Most errors of {short_name(model)} are {SENTENCES[kind]} ({estimate.value:.0f})"
-            )
-    return "; ".join(clauses) or "There are no errors"
+            clauses.append(f"{short_name(model)}, {SENTENCES[kind]} ({estimate.value:.0f})")
+    if not clauses:
+        return "There are no errors"
+    return f"Most frequent errors: {'; '.join(clauses)}"

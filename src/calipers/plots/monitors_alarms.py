@@ -101,21 +101,26 @@ def scores(result: MonitorEvaluation, monitor: str) -> Histogram:
     """
     k = result.monitors.index(monitor)
     basis = result.basis.monitors
-    own = basis.alarm[k] if basis.higher_is_alarm[k] else -basis.alarm[k]
+    # Alarms are stored so that high means alarm; some monitors count the other way.
+    values, direction = basis.alarm[k], "high"
+    if not basis.higher_is_alarm[k]:
+        values, direction = -values, "low"
     labels = headline(result.basis.labels, OMS) or headline(result.basis.labels, OOD)
-    edges = _edges(own)
-    threshold = result.thresholds[monitor]
-    line_at = threshold.given if threshold is not None and threshold.known else math.nan
     if labels is None:
-        series, kinds = ["all images"], [np.ones(len(own), np.bool_)]
+        series, kinds = ["all images"], [np.ones(len(values), np.bool_)]
         title = f"Alarm scores of {short_name(monitor)}; without a tau no image is safe or unsafe"
     else:
         series, kinds = list(IMAGES[labels.paradigm]), [~labels.wanted, labels.wanted]
         title = _scores_title(result, monitor, labels.paradigm)
-    counts = np.array([_shares(own[kind], edges) for kind in kinds])
-    direction = "high" if basis.higher_is_alarm[k] else "low"
+    edges = _edges(values)
+    counts = np.array([_shares(values[kind], edges) for kind in kinds])
     numbers = ", ".join(f"{int(kind.sum())} {name}" for name, kind in zip(series, kinds))
-    line = "" if math.isnan(line_at) else f" The line: {in_words(threshold, others_of(result))}."
+    note, line_at = f"{numbers}.", math.nan
+    threshold = result.thresholds[monitor]
+    if threshold is not None and threshold.known and not math.isnan(threshold.given):
+        note += f" The line: {in_words(threshold, others_of(result))}."
+        if edges[0] <= threshold.given <= edges[-1]:
+            line_at = threshold.given
     return Histogram(
         title,
         Axis(f"alarm score of {short_name(monitor)} ({direction} = alarm)"),
@@ -123,9 +128,9 @@ def scores(result: MonitorEvaluation, monitor: str) -> Histogram:
         edges,
         tuple(series),
         counts,
-        cut=line_at if edges[0] <= line_at <= edges[-1] else math.nan,
+        cut=line_at,
         slots=(2, 1)[: len(series)],
-        note=f"{numbers}.{line}",
+        note=note,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -97,13 +98,13 @@ def models(result: StabilityResult, *, score: str = "APJ") -> Forest:
     if jackknife.reason is None and jackknife.most_different is not None:
         outlier = jackknife.most_different
         without_it = score_text(jackknife.without[result.models.index(outlier)])
-        value = score_text(jackknife.value)
+        with_it = score_text(jackknife.value)
         title = (
             f"Without {short_name(outlier)}, which differs most, "
-            f"{score} is {without_it} instead of {value}"
+            f"{score} is {without_it} instead of {with_it}"
         )
         if max(abs(other - jackknife.value) for other in jackknife.without) < 0.005:
-            title = f"No single model moves {score}, which is {value}"
+            title = f"No single model moves {score}, which is {with_it}"
     note = (
         f"Mean over {result.n_used} images, {_at(result, score)}. The interval of all models is a "
         f"{100 * jackknife.level:g} % t interval over {n} models: "
@@ -122,8 +123,10 @@ def sweep(result: StabilityResult, *, scores: tuple[str, ...] = SWEPT) -> Curves
         y, low, high = ends(estimates)
         order = np.argsort(x, kind="stable")
         marks = tuple(np.flatnonzero(x[order] == result.threshold).tolist())
-        band = (low[order], high[order]) if np.isfinite(low).any() else (None, None)
-        lines.append(Line(score, x[order], y[order], *band, slot=slot, marks=marks))
+        line = Line(score, x[order], y[order], slot=slot, marks=marks)
+        if np.isfinite(low).any():
+            line = replace(line, low=low[order], high=high[order])
+        lines.append(line)
     note = (
         f"Means over {result.n_used} images. The marker is the threshold of this analysis. "
         f"{_band(result['APJ'])}"

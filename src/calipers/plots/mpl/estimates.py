@@ -63,8 +63,10 @@ def draw_forest(figure: Forest, sheet: MplSheet) -> LegendEntries:
 
 
 def _place(row: int, s: int, n: int) -> float:
-    """Where the series stands within its row."""
-    return row + (SPREAD * (s / (n - 1) - 0.5) if n > 1 else 0.0)
+    """Return the height of a series within its row."""
+    if n < 2:
+        return row + 0.0
+    return row + SPREAD * (s / (n - 1) - 0.5)
 
 
 def _marks(figure: Forest, s: int) -> list[tuple[float, ForestRow, Mark]]:
@@ -81,12 +83,10 @@ def _draw_series(figure: Forest, sheet: MplSheet, s: int, slot: int) -> None:
     whiskers = [
         (y, mark) for y, _, mark in marks if math.isfinite(mark.low) and math.isfinite(mark.high)
     ]
-    ys, low, high = (
-        [y for y, _ in whiskers],
-        [m.low for _, m in whiskers],
-        [m.high for _, m in whiskers],
-    )
-    sheet.ax.hlines(ys, low, high, color=colour(slot), linewidth=LINE, zorder=3, label="_whiskers")
+    heights = [y for y, _ in whiskers]
+    low, high = [m.low for _, m in whiskers], [m.high for _, m in whiskers]
+    look: dict[str, Any] = {"color": colour(slot), "linewidth": LINE, "label": "_whiskers"}
+    sheet.ax.hlines(heights, low, high, zorder=3, **look)
     for strong in (False, True):
         part = [(y, mark.value) for y, row, mark in marks if row.strong == strong]
         marker = sign(slot, 6.2 if strong else 4.6)

@@ -41,22 +41,33 @@ def set_axis(
     zero
         Start at zero, as bars must.
     """
-    ax = sheet.ax
+    set_scale, set_limits = sheet.ax.set_xscale, sheet.ax.set_xlim
+    if side == "y":
+        set_scale, set_limits = sheet.ax.set_yscale, sheet.ax.set_ylim
     set_label(sheet, side, axis.label)
     if axis.log:
-        (ax.set_xscale if side == "x" else ax.set_yscale)("log", nonpositive="mask")
+        set_scale("log", nonpositive="mask")
     low, high = limits(axis, values, pad=pad, zero=zero)
-    (ax.set_xlim if side == "x" else ax.set_ylim)(low, high)
+    set_limits(low, high)
     set_ticks(sheet, side, axis, low, high)
     return low, high
 
 
 def set_label(sheet: MplSheet, side: AxisName, label: str) -> None:
     """Set the label of an axis, wrapped to its length."""
-    room = sheet.width if side == "x" else sheet.height
-    text = wrap(label, max(room, 60.0), sheet.text)
+    text = wrap(label, max(_length(sheet, side), 60.0), sheet.text)
     place = sheet.ax.set_xlabel if side == "x" else sheet.ax.set_ylabel
     place(text, size=sheet.text, color=PAPER.ink, labelpad=3, parse_math=False)
+
+
+def _axis(sheet: MplSheet, side: AxisName) -> Any:
+    """Return matplotlib's axis of a side."""
+    return sheet.ax.xaxis if side == "x" else sheet.ax.yaxis
+
+
+def _length(sheet: MplSheet, side: AxisName) -> float:
+    """Return the length of an axis in points."""
+    return sheet.width if side == "x" else sheet.height
 
 
 def limits(
@@ -76,9 +87,13 @@ def limits(
     if zero and not axis.log:
         low, high = min(low, 0.0), max(high, 0.0)
     low, high = _pad_limits(low, high, pad, axis.log, keep_zero=zero)
-    low = axis.low if _fits(axis.low, axis.log) else low
-    high = axis.high if _fits(axis.high, axis.log) else high
-    return (low, high) if low != high else _pad_limits(low, high, pad, axis.log, keep_zero=False)
+    if _fits(axis.low, axis.log):
+        low = axis.low
+    if _fits(axis.high, axis.log):
+        high = axis.high
+    if low == high:  # both ends were named, and equal
+        return _pad_limits(low, high, pad, axis.log, keep_zero=False)
+    return low, high
 
 
 def _fits(value: float, log: bool) -> bool:
@@ -101,7 +116,7 @@ def _pad_limits(
 
 def set_ticks(sheet: MplSheet, side: AxisName, axis: Axis, low: float, high: float) -> None:
     """Set the ticks that the axis names, or good ones."""
-    along = sheet.ax.xaxis if side == "x" else sheet.ax.yaxis
+    along = _axis(sheet, side)
     if axis.names and not axis.ticks:
         set_names(sheet, side, axis.names)
     elif axis.ticks:
@@ -112,8 +127,9 @@ def set_ticks(sheet: MplSheet, side: AxisName, axis: Axis, low: float, high: flo
                 labels.append(words(axis.names[k]) if k < len(axis.names) else number_text(tick))
         along.set_ticks(places, labels, parse_math=False)
     else:
-        room = sheet.width / 45 if side == "x" else sheet.height / 28
-        along.set_major_locator(_locator(axis.log, low, high, int(min(max(room, 2), 8))))
+        spacing = 45 if side == "x" else 28  # points: numbers are wider than high
+        most = int(min(max(_length(sheet, side) / spacing, 2), 8))
+        along.set_major_locator(_locator(axis.log, low, high, most))
         along.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
     along.set_ticks([], minor=True)
 
@@ -138,7 +154,7 @@ def set_names(
     for k, is_strong in enumerate(strong[: len(names)]):
         if is_strong:
             weights[k] = "bold"
-    room = (sheet.width if side == "x" else sheet.height) / max(len(names), 1)
+    room = _length(sheet, side) / max(len(names), 1)
     line = sheet.text * 1.2
     labels = []
     for name, weight in zip(names, weights):
@@ -153,14 +169,16 @@ def set_names(
         labels = [words(name, weight=w, most=LEANING) for name, w in zip(names, weights)]
     every = 1 if side == "x" and level else max(1, math.ceil(line / room))
     indices = list(range(0, len(names), every))
-    along = sheet.ax.xaxis if side == "x" else sheet.ax.yaxis
+    along = _axis(sheet, side)
     along.set_ticks(indices, [labels[k] for k in indices], parse_math=False)
-    upright = room * every < line * 1.6
+    angle, alignment = 40, "top"
+    if room * every < line * 1.6:  # leaning lines would touch
+        angle, alignment = 90, "center"
     for k, text in zip(indices, along.get_ticklabels()):
         text.set(parse_math=False, weight=weights[k])
         if not level:
-            text.set(rotation=90 if upright else 40, ha="right", rotation_mode="anchor")
-            text.set_verticalalignment("center" if upright else "top")
+            text.set(rotation=angle, ha="right", rotation_mode="anchor")
+            text.set_verticalalignment(alignment)
 
 
 def _of_row(sheet: MplSheet, name: str, short: str, weight: str, room: float) -> str:

@@ -112,26 +112,27 @@ def _place(figure: Bars, s: int, c: int) -> tuple[float, float]:
     """Return where a bar starts and ends across its category."""
     group = 1 if figure.stacked else len(figure.series)
     filled = min(FILLED, 0.3 + 0.22 * group)  # a single bar needs no broad back
-    slim = filled / group
-    start = c - filled / 2 + (0.0 if figure.stacked else slim * s)
-    return start, start + slim * (1.0 if figure.stacked or group == 1 else 0.94)
+    start, slim = c - filled / 2, filled / group
+    if group == 1:
+        return start, start + slim
+    start += slim * s
+    return start, start + slim * 0.94  # a gap between neighbours
 
 
 def _bars(figure: Bars, side: BarPlane, sheet: Sheet) -> list[str]:
     slots = slots_of(figure, len(figure.series))
     with_titles = figure.heights.size <= TOLD
-    base = max(0.0, (side.at.x if side.lying else side.at.y).low)
+    values = side.at.x if side.lying else side.at.y
+    base = max(0.0, values.low)
     parts = []
     for s, name in enumerate(figure.series):
         for c, category in enumerate(figure.x.names):
-            if np.isfinite(figure.heights[s, c]):
-                box = side.box(_place(figure, s, c), _ends(figure, s, c, base))
-                inner = (
-                    title(f"{category}, {name}: {tick_text(float(figure.heights[s, c]))}")
-                    if with_titles
-                    else ""
-                )
-                parts.extend(area(*box, slots[s], sheet.name, inner))
+            height = float(figure.heights[s, c])
+            if not np.isfinite(height):
+                continue
+            box = side.box(_place(figure, s, c), _ends(figure, s, c, base))
+            tooltip = title(f"{category}, {name}: {tick_text(height)}") if with_titles else ""
+            parts.extend(area(*box, slots[s], sheet.name, tooltip))
     return parts
 
 

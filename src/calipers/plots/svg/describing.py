@@ -46,7 +46,10 @@ def _join(names: Iterable[str]) -> str:
 
 
 def _count(n: int, word: str, words: str = "") -> str:
-    return f"{n} {word if n == 1 else words or word + 's'}"
+    """Return a number with its noun, whose plural is ``words``, or ends in s."""
+    if n == 1:
+        return f"1 {word}"
+    return f"{n} {words or word + 's'}"
 
 
 def _axis(axis: f.Axis) -> str:
@@ -71,12 +74,13 @@ def _n_finite(*values: Any) -> int:
 
 
 def _forest(figure: f.Forest) -> str:
-    n_estimates = sum(math.isfinite(mark.value) for row in figure.rows for mark in row.marks)
-    rows = _count(len(figure.rows), "row")
+    marks = [mark for row in figure.rows for mark in row.marks]
+    n_estimates = sum(math.isfinite(mark.value) for mark in marks)
+    text = f"Forest plot of {_axis(figure.x)}, {_count(len(figure.rows), 'row')}, "
+    text += _count(n_estimates, "estimate")
+    if len(marks) > n_estimates:
+        text += f", {len(marks) - n_estimates} undefined"
     series = _join(map(_name, figure.series))
-    undefined = sum(len(row.marks) for row in figure.rows) - n_estimates
-    missing = f", {undefined} undefined" if undefined else ""
-    text = f"Forest plot of {_axis(figure.x)}, {rows}, {_count(n_estimates, 'estimate')}{missing}"
     return f"{text}; series: {series}." if series else f"{text}."
 
 
@@ -154,9 +158,12 @@ def _cells(figure: f.Cells) -> str:
 def _overlay(figure: f.Overlay) -> str:
     counts = Counter(mark.fate for mark in figure.marks)
     boxes = ", ".join(f"{n} {fate}" for fate, n in counts.items()) or "no objects"
-    picture = "" if figure.picture or figure.symbol else ", without the picture"
-    picture += ", with the map of scores" if figure.shade or figure.shade_symbol else ""
-    return f"Image of {figure.size[0]:g} by {figure.size[1]:g} pixels{picture}: {boxes}."
+    text = f"Image of {figure.size[0]:g} by {figure.size[1]:g} pixels"
+    if not (figure.picture or figure.symbol):
+        text += ", without the picture"
+    if figure.shade or figure.shade_symbol:
+        text += ", with the map of scores"
+    return f"{text}: {boxes}."
 
 
 SENTENCES: dict[type[f.Figure], Callable[[Any], str]] = {

@@ -97,7 +97,7 @@ def words(
     anchor: str = "",
     longest: int = LONGEST,
 ) -> str:
-    """Return a text on its baseline; if it had to be shortened the whole stands in its title.
+    """Return a text on its baseline; a text that had to be shortened has the whole as tooltip.
 
     Parameters
     ----------
@@ -107,9 +107,13 @@ def words(
         So many characters are shown; names are cut earlier than sentences.
     """
     short = fit(text, width, longest)
-    more = title(text) if len(short) != len(text) or short != clean(text) else ""
-    classes = " ".join(filter(None, (cls, f"fig-{anchor}" if anchor else "")))
-    return el("text", more + safe(short), x=x, y=y, cls=classes or None)
+    content = safe(short)
+    if len(short) != len(text) or short != clean(text):
+        content = title(text) + content
+    classes = cls
+    if anchor:
+        classes = f"{cls} fig-{anchor}".strip()
+    return el("text", content, x=x, y=y, cls=classes or None)
 
 
 def rect(x0: float, y0: float, x1: float, y1: float, cls: str, inner: str = "") -> str:

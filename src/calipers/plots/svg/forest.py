@@ -82,24 +82,32 @@ def is_drawn(mark: Mark) -> bool:
 def _layout(
     figure: Forest, sheet: Sheet, value_limits: tuple[float, float], top: float
 ) -> ForestLayout:
-    width = sheet.width
+    """Return the columns from left to right: names, n, the axis, and the values if there is room."""
+    width, n_rows, n_series = sheet.width, len(figure.rows), len(figure.series)
+    with_values = n_series == 1 and width >= VALUES_FROM
     most = (0.3 if width >= VALUES_FROM else 0.36) * width
     names = min(max(_wide(shorten(row.name), row) for row in figure.rows), most)
-    behind = max(width_of(shorten(row.n, 16)) for row in figure.rows)
-    head = width_of(fit(figure.n, 0.2 * width)) if behind else 0.0
-    n = names + (12.0 + max(behind, head) if behind else 0.0)
+    n = names
+    n_width = max(width_of(shorten(row.n, 16)) for row in figure.rows)
+    if n_width:
+        n += 12.0 + max(n_width, width_of(fit(figure.n, 0.2 * width)))
+    # Three significant digits of the range of the axis.
     digits = min(max(2 - math.floor(math.log10(value_limits[1] - value_limits[0])), 0), 4)
-    beside = 0.0
-    if len(figure.series) == 1 and width >= VALUES_FROM:
-        beside = max(_wide(in_words(row.marks[0], digits), row) for row in figure.rows if row.marks)
-    right = width - (beside + 12.0 if beside else 10.0)
+    values_edge, right = math.nan, width - 10.0
+    if with_values:
+        rows = [row for row in figure.rows if row.marks]
+        values_width = max(_wide(in_words(row.marks[0], digits), row) for row in rows)
+        if values_width:
+            values_edge, right = width, width - (values_width + 12.0)
+    row_height = ROW
+    if n_series > 1:
+        row_height = max(ROW, 10.0 + OFFSET * n_series)
+    start = top + 22.0
+    if _is_tall(row_height * n_rows):
+        start += 18.0  # the axis is repeated above
     left_edge = n + 16.0
-    row = ROW if len(figure.series) < 2 else max(ROW, 10.0 + OFFSET * len(figure.series))
-    start = top + 22.0 + (18.0 if _is_tall(row * len(figure.rows)) else 0.0)
     scale = PixelScale(*value_limits, left_edge, max(right, left_edge + 60.0), figure.x.log)
-    return ForestLayout(
-        scale, names, n, width if beside else math.nan, start, row, len(figure.rows), digits
-    )
+    return ForestLayout(scale, names, n, values_edge, start, row_height, n_rows, digits)
 
 
 def _wide(text: str, row: ForestRow) -> float:
@@ -122,19 +130,18 @@ def _behind(figure: Forest, at: ForestLayout, sheet: Sheet) -> list[str]:
     if math.isfinite(figure.reference) and at.x.low <= figure.reference <= at.x.high:
         x = at.x.at(figure.reference)
         parts.append(el("path", d=segments([(x, at.top - 3.0, x, at.bottom)]), cls="fig-guide"))
-    parts.append(
-        el("path", d=segments([(at.x.start, at.bottom, at.x.end, at.bottom)]), cls="fig-axis")
-    )
-    heights = [at.bottom + 16.0, *([at.top - 8.0] if _is_tall(at.row * at.rows) else [])]
-    ticks_shown = without_collisions(axis, at.x)
-    parts.extend(
-        words(at.x.at(t.at), y, t.name, anchor="middle") for y in heights for t in ticks_shown
-    )
-    head = at.top - (26.0 if len(heights) > 1 else 8.0)
+    base = [(at.x.start, at.bottom, at.x.end, at.bottom)]
+    parts.append(el("path", d=segments(base), cls="fig-axis"))
+    heights, head = [at.bottom + 16.0], at.top - 8.0
+    if _is_tall(at.row * at.rows):  # who reads the first rows of a tall plot sees no axis below
+        heights.append(at.top - 8.0)
+        head = at.top - 26.0
+    for y in heights:
+        for tick in without_collisions(axis, at.x):
+            parts.append(words(at.x.at(tick.at), y, tick.name, anchor="middle"))
     if at.n > at.names:
-        parts.append(
-            words(at.n, head, figure.n, "fig-soft", width=max(at.n - 4.0, 20.0), anchor="end")
-        )
+        room = max(at.n - 4.0, 20.0)
+        parts.append(words(at.n, head, figure.n, "fig-soft", width=room, anchor="end"))
     if math.isfinite(at.values):
         parts.append(words(at.values, head, "value (interval)", "fig-soft", anchor="end"))
     if figure.x.label:
@@ -234,8 +241,7 @@ def in_words(mark: Mark, digits: int) -> str:
     """Return an estimate with its interval: "0.83 (0.80 to 0.86)"."""
     if not math.isfinite(mark.value):
         return "–"
-    value, low, high = (
-        f"{v:.{digits}f}".replace("-", MINUS) for v in (mark.value, mark.low, mark.high)
-    )
-    has_interval = math.isfinite(mark.low) and math.isfinite(mark.high)
-    return clean(f"{value} ({low} to {high})" if has_interval else value)
+    text = f"{mark.value:.{digits}f}"
+    if math.isfinite(mark.low) and math.isfinite(mark.high):
+        text += f" ({mark.low:.{digits}f} to {mark.high:.{digits}f})"
+    return clean(text.replace("-", MINUS))
