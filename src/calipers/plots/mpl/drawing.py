@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One figure into given axes: the kind draws, then legend and title go above it."""
+"""Draw one figure into given axes: first its kind, then legend and title above it."""
 
 from __future__ import annotations
 
@@ -86,11 +86,11 @@ def _draw_legend(sheet: MplSheet, entries: LegendEntries, left: float, width: fl
     """Draw the legend in as many columns as fit; return its height in points."""
     names, size = [words(name) for name in entries.names], sheet.text
     entry = max(width_of(name, size) for name in names) + size * (HANDLE + HANDLE_GAP + COLUMN_GAP)
+    # matplotlib leaves out names that start with "_", so the real names are set afterwards.
+    numbers = [str(k) for k in range(len(names))]
     legend = sheet.ax.legend(
         entries.handles,
-        [
-            str(k) for k in range(len(names))
-        ],  # a name that starts with "_" would be left out: they are set below
+        numbers,
         loc="lower left",
         bbox_to_anchor=(-left / sheet.width, 1.0 + (entries.head + GAP) / sheet.height),
         ncols=int(min(max(width // entry, 1), len(names))),

@@ -99,7 +99,7 @@ def _draw_series(figure: Forest, sheet: MplSheet, s: int, slot: int) -> None:
 
 
 def _say_reasons(figure: Forest, sheet: MplSheet, low: float) -> None:
-    """Say why where an estimate has no value; once, if all series of a row have the same reason."""
+    """Write why an estimate has no value; once, if all series of a row have the same reason."""
     n = len(figure.series)
     look: dict[str, Any] = {
         "style": "italic",
@@ -187,30 +187,24 @@ def draw_bars(figure: Bars, sheet: MplSheet) -> LegendEntries:
     set_axis(sheet, "x", figure.x)
     set_axis(sheet, "y", figure.y, [tops, figure.low, figure.high], zero=True)
     if figure.y.log:
-        ax.set_yscale(
-            "log", nonpositive="clip"
-        )  # bars start at zero, which has no place on the axis
+        # Bars start at zero, which has no place on a logarithmic axis.
+        ax.set_yscale("log", nonpositive="clip")
     grid(sheet, "y")
     ax.tick_params(axis="x", length=0)
     if not heights.size or not any_drawable(heights):
         return draw_nothing(sheet)
     legend, n = LegendEntries(), len(figure.series)
-    width = 0.7 if figure.stacked or n == 1 else 0.8 / n
+    pitch = 0.7 if figure.stacked or n == 1 else 0.8 / n
     for s, (slot, name) in enumerate(zip(slots_of(figure, n), figure.series)):
-        x = np.arange(heights.shape[1], dtype=np.float64) + (
-            0.0 if figure.stacked else (s - (n - 1) / 2) * width
-        )
-        bottom = tops[s] - np.nan_to_num(heights[s]) if figure.stacked else 0.0
-        ax.bar(
-            x,
-            heights[s],
-            width * (1.0 if figure.stacked else 0.94),
-            bottom=bottom,
-            label="_bars",
-            **fill(slot),
-        )
+        x = np.arange(heights.shape[1], dtype=np.float64)
+        if figure.stacked:
+            bottom = tops[s] - np.nan_to_num(heights[s])
+            ax.bar(x, heights[s], pitch, bottom=bottom, label="_bars", **fill(slot))
+        else:
+            x = x + (s - (n - 1) / 2) * pitch
+            ax.bar(x, heights[s], pitch * 0.94, bottom=0.0, label="_bars", **fill(slot))
+            _say_undefined(sheet, x, heights[s])
         _draw_whiskers(figure, sheet, s, x)
-        _say_undefined(sheet, x, heights[s], figure.stacked)
         legend.add(Patch(**fill(slot)), name)
     ax.axhline(0.0, color=PAPER.soft, linewidth=THIN, zorder=3, label="_zero")
     return legend if n > 1 else LegendEntries()
@@ -225,16 +219,9 @@ def _draw_whiskers(figure: Bars, sheet: MplSheet, s: int, x: F64) -> None:
         )
 
 
-def _say_undefined(sheet: MplSheet, x: F64, heights: F64, stacked: bool) -> None:
-    for place in x[~np.isfinite(heights)] if not stacked else ():
-        where = (float(place), 0.01)
+def _say_undefined(sheet: MplSheet, x: F64, heights: F64) -> None:
+    """Write a dash where a bar has no height."""
+    look: dict[str, Any] = {"ha": "center", "va": "bottom", "color": PAPER.soft, "size": sheet.text}
+    for place in x[~np.isfinite(heights)]:
         transform = sheet.ax.get_xaxis_transform()
-        sheet.ax.text(
-            *where,
-            "–",
-            transform=transform,
-            ha="center",
-            va="bottom",
-            color=PAPER.soft,
-            size=sheet.text,
-        )
+        sheet.ax.text(float(place), 0.01, "–", transform=transform, **look)

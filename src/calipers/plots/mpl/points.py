@@ -31,9 +31,8 @@ from calipers.plots.theme import style
 FEW = 200  # samples that are shown as dots
 DISC = BLUES(0.45)  # the order of models is that of their ranks, so colours of series would mislead
 NAMED = 60  # more names beside points than these would be a carpet
-Place = tuple[
-    str, str, tuple[float, float]
-]  # of a name beside its point: alignments, offset in points
+# Where a name stands beside its point: alignments, and offset in points.
+Place = tuple[str, str, tuple[float, float]]
 AROUND: tuple[Place, ...] = (
     ("left", "center", (5.0, 0.0)),
     ("left", "bottom", (3.0, 2.5)),
@@ -90,9 +89,7 @@ def _points(dots: Dots, figure: Scatter) -> Any:
 
 
 def _name_points(series: list[Dots], figure: Scatter, sheet: MplSheet) -> None:
-    """Write each name at the first place around its point where it hits nothing else, or else on
-    the right.
-    """
+    """Write each name at the first free place around its point, or else on the right."""
     scale = POINTS / sheet.ax.figure.dpi
     series_with_names = [d for d in series if not d.quiet]
     points = [

@@ -166,9 +166,8 @@ def _grid(at: Plane, direction: str, x_ticks: Ticks, y_ticks: Ticks) -> list[str
 
 def _y_axis(at: Plane, plan: PlaneSpec, y_ticks: Ticks) -> list[str]:
     parts = []
-    if (
-        plan.y.label
-    ):  # upright words above the axis: easier to read than turned ones, and they cost no width
+    if plan.y.label:
+        # Above the axis, not turned beside it: easier to read, and it costs no width.
         parts.append(label(0.0, plan.top + 12.0, plan.y.label, width=at.right))
     room = at.left - 8.0
     before = float("inf")
@@ -188,12 +187,14 @@ def _x_axis(at: Plane, plan: PlaneSpec, x_ticks: Ticks, sheet: Sheet) -> list[st
         parts.append(el("path", d=segments(marks), cls="fig-axis"))
     base = lower + TICK + 12.0
     for tick in without_collisions(x_ticks, at.x):
-        texts = [
-            words(at.x.at(tick.at), base + LINE * k, s, anchor="middle")
-            for k, s in enumerate(tick.lines)
-        ]
-        whole = "".join(tick.lines).replace(" ", "") == tick.name.replace(" ", "")
-        parts.extend(texts if whole else [el("g", title(tick.name) + "".join(texts))])
+        texts = []
+        for k, text in enumerate(tick.lines):
+            texts.append(words(at.x.at(tick.at), base + LINE * k, text, anchor="middle"))
+        # A name that was cut has the whole as its tooltip.
+        if "".join(tick.lines).replace(" ", "") == tick.name.replace(" ", ""):
+            parts.extend(texts)
+        else:
+            parts.append(el("g", title(tick.name) + "".join(texts)))
     if plan.x.label:
         parts.append(label_below(plan.x.label, at.x, at.height - 4.0, sheet))
     return parts

@@ -21,7 +21,7 @@ FEW = 60  # dots of a sample that are drawn one by one
 HALF = 0.26  # of a box, as a share of its room
 BROADEST = 22.0  # pixels from the middle of a box to its side
 ROW = 46.0  # of a lying box
-GOLDEN = 0.6180339887498949  # neighbouring dots land far from each other
+GOLDEN = 0.6180339887498949  # multiples of the golden ratio put neighbouring dots far apart
 
 
 @dataclass(frozen=True, slots=True)

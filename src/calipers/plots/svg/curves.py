@@ -50,29 +50,23 @@ def draw(figure: Curves, sheet: Sheet) -> Drawing:
 
 
 def _layout(figure: Curves, sheet: Sheet, plan: PlaneSpec) -> tuple[Plane, list[str]]:
-    """Return the plane and the names of the lines: beside their ends if all have room there, else
-    above.
-    """
+    """Return the plane and the names of the lines: beside their ends if all fit, else above."""
     entries = [Entry(line.name, line.slot) for line in figure.lines]
-    entries_with_name = [entry for entry in entries if entry.name]
+    if not any(entry.name for entry in entries):
+        return plane(sheet, plan), []
     room = room_at_ends([entry.name for entry in entries])
-    if entries_with_name and sheet.width >= BROAD and room <= NAMES_SHARE * sheet.width:
+    if sheet.width >= BROAD and room <= NAMES_SHARE * sheet.width:
         at = plane(sheet, replace(plan, right=room))
         ends = [_end(line, at) for line in figure.lines]
-        heights_at_edge = [end for end in ends if end is not None]
-        heights = (
-            label_heights(heights_at_edge, at.top, at.bottom)
-            if len(heights_at_edge) == len(ends)
-            else None
-        )
+        ends_at_edge = [end for end in ends if end is not None]
+        heights = None
+        if len(ends_at_edge) == len(ends):
+            heights = label_heights(ends_at_edge, at.top, at.bottom)
         if heights is not None:
-            return at, [
-                part
-                for entry, y in zip(entries, heights)
-                for part in _name(entry, at.right + GAP, y, sheet)
-            ]
-    if not entries_with_name:
-        return plane(sheet, plan), []
+            names: list[str] = []
+            for entry, y in zip(entries, heights):
+                names += _name(entry, at.right + GAP, y, sheet)
+            return at, names
     labels, top = legend(sheet, entries)
     return plane(sheet, replace(plan, top=top)), labels
 
@@ -132,14 +126,13 @@ def _markers(line: Line, at: Plane, *, several: bool) -> list[str]:
     x, y = at.x(line.x), at.y(line.y)
     indices = [k for k in line.marks if 0 <= k < len(x)]
     good = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
-    if not indices and several:
+    if not indices and several:  # markers tell lines apart without colour
         indices = _spaced_points(x, good, at, line.slot)
-    points = [
-        k
-        for k in dict.fromkeys([*indices, *_isolated(good)])
-        if np.isfinite(x[k] + y[k]) and at.holds(x[k], y[k])
-    ]
-    return [marker(line.slot, float(x[k]), float(y[k])) for k in points]
+    markers = []
+    for k in dict.fromkeys([*indices, *_isolated(good)]):
+        if np.isfinite(x[k] + y[k]) and at.holds(x[k], y[k]):
+            markers.append(marker(line.slot, float(x[k]), float(y[k])))
+    return markers
 
 
 def _isolated(good: I64) -> list[int]:

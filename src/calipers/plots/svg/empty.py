@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands where a figure would be if there is nothing to draw."""
+"""The drawing of a figure without anything to draw: it says so, and why."""
 
 from __future__ import annotations
 

@@ -99,22 +99,19 @@ def _slanted_heads(
     figure: HeatMap, left_edge: float, wide: float, above: float, sheet: Sheet
 ) -> tuple[list[str], float]:
     """Return names at 45 degrees, upright if the last one would leave the sheet."""
-    longest = 110.0
-    last = min(width_of(shorten(figure.x.names[-1])), longest)
-    upright = left_edge + wide * (len(figure.x.names) - 0.5) + last * SLOPE + 3.0 > sheet.width
-    deep = (
-        min(max(width_of(shorten(name)) for name in figure.x.names), longest)
-        * (1.0 if upright else SLOPE)
-        + 14.0
-    )
+    names, longest = figure.x.names, 110.0
+    last = min(width_of(shorten(names[-1])), longest)
+    angle, slope, shift = 45, SLOPE, 3.0
+    if left_edge + wide * (len(names) - 0.5) + last * SLOPE + 3.0 > sheet.width:
+        angle, slope, shift = 90, 1.0, 4.0
+    deep = min(max(width_of(shorten(name)) for name in names), longest) * slope + 14.0
     every = max(int(-(-13.0 // wide)), 1)  # turned names need this much room between them
     parts = []
-    for c in range(0, len(figure.x.names), every):
-        x, y = left_edge + wide * (c + 0.5) + (4.0 if upright else 3.0), above + deep - 5.0
-        text = words(0.0, 0.0, figure.x.names[c], width=longest)
-        parts.append(
-            el("g", text, transform=f"translate({num(x)} {num(y)})rotate(-{90 if upright else 45})")
-        )
+    for c in range(0, len(names), every):
+        x, y = left_edge + wide * (c + 0.5) + shift, above + deep - 5.0
+        text = words(0.0, 0.0, names[c], width=longest)
+        place = f"translate({num(x)} {num(y)})rotate(-{angle})"
+        parts.append(el("g", text, transform=place))
     return parts, deep
 
 

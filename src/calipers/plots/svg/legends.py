@@ -92,8 +92,9 @@ def room_at_ends(names: Sequence[str]) -> float:
 
 
 def label_heights(ends: Sequence[float], low: float, high: float) -> list[float] | None:
-    """Return heights for names near the ends of their lines, none on another; None if they have no
-    room there.
+    """Return heights for names near the ends of their lines, so that none overlap.
+
+    None if some name would have to move too far from its line.
     """
     order = sorted(range(len(ends)), key=lambda k: ends[k])
     heights = [0.0] * len(ends)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines before they are drawn: cut at the edges, split at gaps, made of steps, without points
-nobody can see.
+"""Prepare lines for drawing: clip them at the edges, split them at gaps, turn them into steps, and
+drop points that make no visible difference.
 """
 
 from __future__ import annotations
@@ -18,22 +18,18 @@ MANY = 1500  # points of a line that are first thinned by columns
 
 
 def clip_line(x: F64, y: F64, low: float, high: float, *, step: bool) -> tuple[F64, F64]:
-    """Return the line between ``low`` and ``high`` of x; where it comes in or leaves it gets a
-    point on the edge.
+    """Return the line between ``low`` and ``high`` of x, with a point where it crosses an edge.
 
     The height on the edge is that of the straight line to the next point, or of the step. A curve
-    that starts at zero so reaches the left edge of a logarithmic axis.
+    that starts at zero thus reaches the left edge of a logarithmic axis.
     """
-    order = (
-        np.argsort(x, kind="stable")
-        if len(x) and np.any(np.diff(x) < 0) and step
-        else np.arange(len(x))
-    )
+    order = np.arange(len(x))
+    if step and len(x) and np.any(np.diff(x) < 0):
+        order = np.argsort(x, kind="stable")
     x, y = (np.clip(np.where(np.isfinite(v), v, np.nan), -HUGE, HUGE)[order] for v in (x, y))
     if not len(x) or np.any(np.diff(x) < 0):
-        return np.where(
-            (x < low) | (x > high), np.nan, x
-        ), y  # runs back and forth: points outside are left out
+        # The line runs back and forth, so edges have no single height: drop the points outside.
+        return np.where((x < low) | (x > high), np.nan, x), y
     within = (x >= low) & (x <= high)
     parts_x, parts_y = [x[within]], [y[within]]
     before, after = np.flatnonzero(x < low), np.flatnonzero(x > high)
