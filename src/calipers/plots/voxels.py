@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of maps: ROC and precision of all voxels, soft IoU by size, and metrics at several levels.
+"""Figures of maps: ROC and precision of all voxels, soft IoU by size, metrics at several levels.
 
 A map gives every voxel a score; an evaluation of maps (`evaluate_maps`) has the figures here.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blob plots of ranks: the area of a disc is the share of replicates in which a model had the rank."""
+"""Blob plots of ranks: the area of a disc is the share of replicates with that rank."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def is_drawn(mark: Mark) -> bool:
 def _layout(
     figure: Forest, sheet: Sheet, value_limits: tuple[float, float], top: float
 ) -> ForestLayout:
-    """Return the columns from left to right: names, n, the axis, and the values if there is room."""
+    """Return the columns from left to right: names, n, the axis, and the values if they fit."""
     width, n_rows, n_series = sheet.width, len(figure.rows), len(figure.series)
     with_values = n_series == 1 and width >= VALUES_FROM
     most = (0.3 if width >= VALUES_FROM else 0.36) * width

@@ -18,8 +18,8 @@ from calipers.plots.ticks import tick_text
 
 MANY = 400  # points of a series from which on they are small dots
 Box = tuple[float, float, float, float]
-# Offset and anchor of a name from its point, best first: beside it if no error bar is there, else in
-# a corner between two of them.
+# Offset and anchor of a name from its point, best first: beside it if no error bar is there, else
+# in a corner between two of them.
 PLACES = (
     (8, 4, ""), (6, -7, ""), (6, 15, ""), (-8, 4, "end"),
     (-6, -7, "end"), (-6, 15, "end"), (0, -9, "middle"), (0, 17, "middle"),
