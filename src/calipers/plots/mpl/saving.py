@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures as files: PDF with embedded fonts, SVG with text as text, PNG; without dates, so that
-bytes repeat.
+"""Save figures as PDF with embedded fonts, SVG with text as text, or PNG.
+
+Files hold no dates, so that equal figures give equal bytes.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _check_length(name: str, value: float) -> None:
 
 
 def _metadata(kind: str, figure: Figure) -> dict[str, Any]:
-    """Return what the file says of itself: its title and who made it, but not when."""
+    """Return the metadata of a file: its title and its creator, but no date."""
     title = words(figure.title, weight="bold", most=SENTENCE_LENGTH)
     metadata: dict[str, dict[str, Any]] = {
         "pdf": {"Title": title, "Creator": "Calipers", "CreationDate": None},

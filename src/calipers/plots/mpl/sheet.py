@@ -34,7 +34,7 @@ class MplSheet:
 
 @dataclass
 class LegendEntries:
-    """What a kind leaves for the legend, and how many points above the axes it has used."""
+    """The entries of a legend, and the height above the axes that is taken already, in points."""
 
     handles: list[Any] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -84,20 +84,20 @@ def grid(sheet: MplSheet, side: Literal["x", "y"]) -> None:
 
 
 def unclip_markers(artist: Artist, sheet: MplSheet) -> None:
-    """Do not cut markers in half that stand on the edge of the axes."""
+    """Draw markers on the edge of the axes whole; matplotlib would cut them in half."""
     x, y = 4.0 / sheet.width, 4.0 / sheet.height
     artist.set_clip_box(TransformedBbox(Bbox([[-x, -y], [1 + x, 1 + y]]), sheet.ax.transAxes))
 
 
 def hide_frame(sheet: MplSheet) -> None:
-    """Leave spines and tick marks away, for kinds that fill their axes."""
+    """Hide spines and tick marks, for kinds that fill their axes."""
     for spine in sheet.ax.spines.values():
         spine.set_visible(False)
     sheet.ax.tick_params(length=0)
 
 
 def draw_nothing(sheet: MplSheet, why: str = "") -> LegendEntries:
-    """Say that there is nothing to draw, and why if that is known."""
+    """Write that there is nothing to draw, and why if that is known."""
     text = f"{NOTHING}: {words(why, style='italic', most=80)}" if why else NOTHING
     sheet.ax.text(
         0.5,

@@ -19,7 +19,7 @@ from calipers.plots.ticks import tick_text
 FILLED = 0.74  # of the room of a category
 SLIMMEST = 7.0  # pixels of a standing bar
 LYING = 13.0  # pixels of a lying bar
-TOLD = 500  # so many bars at most say their number when pointed at
+TOLD = 500  # more bars than these have no tooltips: the page would grow too large
 
 
 @dataclass(frozen=True, slots=True)

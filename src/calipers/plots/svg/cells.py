@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of an image: a whole number each, as a shade; the line of the reference around what it
-marks.
-"""
+"""Cells of an image: a whole number each, as a shade, and the outline of the reference."""
 
 from __future__ import annotations
 
@@ -63,9 +61,7 @@ def _step(k: int, most: int) -> int:
 
 
 def _legend(figure: Cells, sheet: Sheet) -> tuple[list[str], float]:
-    """Return what is counted, a swatch per number, and the line of the reference; and the height of
-    it.
-    """
+    """Return what is counted, a swatch per number and the line of the reference, and its height."""
     parts = [label(0.0, 12.0, figure.label, width=sheet.width)]
     every = -(-figure.most // MANY) if figure.most > MANY else 1
     numbers = [k for k in range(figure.most + 1) if k % every == 0 or k == figure.most]

@@ -72,9 +72,7 @@ def _clip(at: Plane, sheet: Sheet) -> str:
 
 
 def _finer(x: F64, y: F64, values: F64) -> tuple[F64, F64, F64]:
-    """Return the grid with points between the given ones, heights there by straight lines along
-    rows and columns.
-    """
+    """Return a finer grid, interpolated linearly along rows, then along columns."""
     more_x, more_y = _between(x), _between(y)
     rows = np.stack([_along(more_x, x, row) for row in values])
     return more_x, more_y, np.stack([_along(more_y, y, column) for column in rows.T], axis=1)
@@ -151,9 +149,7 @@ def _lines(figure: Contour, at: Plane, xs: F64, ys: F64, values: F64) -> list[st
 def _label_place(
     x: F64, y: F64, label_places: list[tuple[float, float]], at: Plane, wide: float
 ) -> tuple[float, float] | None:
-    """Return a point of the line for its number: near the middle, away from the edge and from other
-    numbers.
-    """
+    """Return a point of the line for its number: near the middle, away from edges and numbers."""
     if float(np.hypot(np.diff(x), np.diff(y)).sum()) < SHORT:
         return None
     order = np.argsort(np.abs(np.arange(len(x)) - (len(x) - 1) / 2), kind="stable")

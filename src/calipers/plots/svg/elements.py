@@ -130,8 +130,9 @@ def rect(x0: float, y0: float, x1: float, y1: float, cls: str, inner: str = "") 
 
 
 def polyline(x: F64, y: F64, *, closed: bool = False) -> str:
-    """Return the data of a path through finite points: relative steps of tenths of a pixel that add
-    up exactly.
+    """Return the data of a path through finite points.
+
+    Steps are relative, in whole tenths of a pixel, so that they add up without rounding errors.
     """
     points = np.clip(np.stack([x, y], 1), -FAR, FAR)
     grid = np.round(points * 10).astype(np.int64)

@@ -23,8 +23,8 @@ ROW = 23.0
 OFFSET = 11.0  # between the series of a row
 VALUES_FROM = 560.0  # pixels of width that leave room for the numbers
 BANDED = 7  # so many rows and more are told apart by bands
-TOLD = 200  # so many estimates at most say their number when pointed at
-TALL = 700.0  # a higher plot says its axis above, too
+TOLD = 200  # more estimates than these have no tooltips: the page would grow too large
+TALL = 700.0  # a higher plot repeats its axis above
 
 
 @dataclass(frozen=True, slots=True)

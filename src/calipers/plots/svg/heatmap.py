@@ -18,7 +18,7 @@ from calipers.plots.ticks import MINUS
 
 HIGHEST, LOWEST = 34.0, 12.0  # pixels of a cell
 BROADEST = 120.0
-TOLD = 150  # so many cells at most say their number when pointed at
+TOLD = 150  # more cells than these have no tooltips: the page would grow too large
 LINE = 14.0
 SLOPE = 0.71  # of names at 45 degrees
 
@@ -198,7 +198,7 @@ def _text(figure: HeatMap, r: int, c: int) -> str:
 
 
 def _texts(figure: HeatMap, values: F64, steps: I64, at: CellLayout) -> list[str]:
-    """Return the texts of the cells, none if one of the numbers has no room in its cell."""
+    """Return the texts of the cells; no numbers if one of them does not fit its cell."""
     if at.high < 15.0:
         return []
     parts = []

@@ -69,8 +69,9 @@ ON_DARK = tuple(contrast(shade, LIGHT_INK) > contrast(shade, DARK_INK) for shade
 
 
 def shade_of(values: F64, low: float, high: float) -> I64:
-    """Return the step of every value between ``low`` and ``high``, the nearer end beyond them, -1
-    where undefined.
+    """Return the step of every value between ``low`` and ``high``; -1 where it is undefined.
+
+    Values beyond the ends have the step of the nearer end.
     """
     span = high - low
     share = (values - low) / span if span > 0 else np.where(np.isfinite(values), 0.5, np.nan)

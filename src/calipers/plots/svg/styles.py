@@ -25,9 +25,7 @@ def stylesheet() -> str:
 
 
 def standalone_stylesheet() -> str:
-    """Return the rules for a drawing that stands in no page of ours: its colours belong to it
-    alone.
-    """
+    """Return the rules for a drawing outside our pages: its colours apply to it alone."""
     return stylesheet().replace(":root", ".fig")
 
 
