@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -41,7 +41,8 @@ def set_axis(
     zero
         Start at zero, as bars must.
     """
-    set_scale, set_limits = sheet.ax.set_xscale, sheet.ax.set_xlim
+    set_scale: Callable[..., Any] = sheet.ax.set_xscale
+    set_limits: Callable[..., Any] = sheet.ax.set_xlim
     if side == "y":
         set_scale, set_limits = sheet.ax.set_yscale, sheet.ax.set_ylim
     set_label(sheet, side, axis.label)

@@ -22,7 +22,7 @@ SAFE = 0.97  # letters on a grid of pixels run a little wider than their outline
 
 
 def families() -> list[str]:
-    """Return the installed fonts of the reader's settings, and one that always exists as fallback."""
+    """Return the installed fonts of the settings, and one that always exists as fallback."""
     names = mpl.rcParams["font.family"]
     return list(_available_fonts((names,) if isinstance(names, str) else tuple(names)))
 
