@@ -133,7 +133,7 @@ def test_a_folder_is_replaced_only_if_asked_and_never_an_evaluation(
         (["threshold=0.1", "threshold=0.2"], "given twice for 'threshold'"),
         (["treshold=0.5"], "did you mean 'threshold'"),
         (["criterion=box-io"], "did you mean 'box-iou'"),
-        (["threshold=half"], "choice of numbers"),
+        (["threshold=half"], "are numbers"),
         ([], "--over"),
     ],
 )

@@ -33,7 +33,7 @@ def test_counts_end_with_the_false_alarms_on_empty_images(evaluation: cal.Evalua
     found = figure(evaluation, "error-counts", models=["overpredicts"])
     assert found.heights.tolist() == [[4, 40, 24, 222, 282, 6, 77]]
     assert found.x.names[-1] == "empty"
-    assert found.title == "overpredicts makes most of its mistakes by predictions on nothing (282)"
+    assert found.title == "Most frequent errors: overpredicts, predictions on nothing (282)"
 
 
 def test_a_perfect_model_has_no_bars() -> None:
@@ -44,8 +44,8 @@ def test_a_perfect_model_has_no_bars() -> None:
     )
     assert not gains.heights.any()
     assert not counts.heights.any()
-    assert gains.title == "No kind of mistake costs any average precision"
-    assert counts.title == "There are no mistakes"
+    assert gains.title == "No kind of error costs any average precision"
+    assert counts.title == "There are no errors"
     assert "whiskers" not in gains.note
 
 

@@ -12,7 +12,7 @@ import calipers as cal
 from calipers.plots.errors import _orders_in_words
 from calipers.plots.figures import HeatMap, Line
 from calipers.plots.forests import differences
-from calipers.plots.words import hit_rule, named, percent
+from calipers.plots.words import hit_rule, percent, short_name
 from calipers.synthetic import random_cohort
 
 QUICK = replace(cal.Protocol.load("overview"), replicates=200)
@@ -127,5 +127,5 @@ def test_only_all_is_all_and_only_none_is_none():
 
 def test_long_names_of_one_family_stay_apart():
     first, second = (f"{'faster-rcnn-' * 6}fold-{k}" for k in (1, 2))
-    assert named(first) != named(second)
-    assert len(named(first)) == 40
+    assert short_name(first) != short_name(second)
+    assert len(short_name(first)) == 40

@@ -76,10 +76,8 @@ def test_risk_has_the_best_order_and_that_of_chance_beside_it(found: MonitorEval
 
 def test_roc_curves_are_those_of_their_labels(found: MonitorEvaluation) -> None:
     oms, ood = found.figure("roc-oms"), found.figure("roc-ood")
-    assert oms.title == "OMS: the order by fails finds unsafe images best (AUROC 1.000)"
-    assert (
-        ood.title == "OOD: the order by shift finds images out of distribution best (AUROC 1.000)"
-    )
+    assert oms.title == "OMS: fails finds unsafe images best (AUROC 1.000)"
+    assert ood.title == "OOD: shift finds images out of distribution best (AUROC 1.000)"
     assert oms.y.label == "share of 4 unsafe images rejected"
     assert ood.x.label == "share of 6 images in distribution rejected"
 
@@ -134,9 +132,7 @@ def test_the_ranking_says_who_wins_where(found: MonitorEvaluation) -> None:
     assert figure.x.names == ("OMS at 0.9", "OOD", "tau 0.5", "tau 1")
     assert figure.words[0][0] == "1. (1.00)"
     assert figure.words[0][1].startswith("2. (")
-    assert (
-        figure.title == "Whoever chooses by OOD labels takes shift; the failures are found by fails"
-    )
+    assert figure.title == "OOD labels favour shift, but fails finds the failures best"
 
 
 @pytest.mark.parametrize("tau", [0.9, None, -1.0, 2.0])

@@ -25,7 +25,7 @@ from calipers.errors import InputError, UsageError
 from calipers.plots.figures import Axis, BoxDots, Curves, Forest, ForestRow, Line, Mark, Scatter
 from calipers.plots.figures import Dots as Points
 from calipers.plots.mpl import draw, save
-from calipers.plots.mpl.words import REPLACEMENT, plain, stated, words, wrapped
+from calipers.plots.mpl.words import REPLACEMENT, estimate_texts, number_text, words, wrap
 
 HOSTILE = (
     "_hidden",
@@ -261,11 +261,11 @@ def test_words_can_be_drawn(text: str, drawn: str) -> None:
 
 def test_sentences_are_wrapped_and_lose_nothing() -> None:
     text = "one two three four five six"
-    lines = wrapped(text, 60, 8).split("\n")
+    lines = wrap(text, 60, 8).split("\n")
     assert len(lines) > 1
     assert " ".join(lines) == text
-    assert wrapped(text, 1, 8).split("\n") == text.split(" ")
-    assert wrapped("finds 95 % at n >= 5", 1, 8).split("\n") == ["finds", "95 %", "at", "n", ">= 5"]
+    assert wrap(text, 1, 8).split("\n") == text.split(" ")
+    assert wrap("finds 95 % at n >= 5", 1, 8).split("\n") == ["finds", "95 %", "at", "n", ">= 5"]
 
 
 @pytest.mark.parametrize(
@@ -273,12 +273,12 @@ def test_sentences_are_wrapped_and_lose_nothing() -> None:
     [(0.0, "0"), (-0.5, "−0.5"), (0.1 + 0.2, "0.3"), (1e-7, "1e−07"), (float("inf"), "")],
 )
 def test_ticks_are_plain_numbers(value: float, said: str) -> None:
-    assert plain(value) == said
+    assert number_text(value) == said
 
 
 def test_numbers_of_a_column_have_equal_decimals() -> None:
-    assert stated([0.5, float("nan"), -1.0]) == ["0.500", "–", "−1.000"]
-    assert stated([1500.0, 2.0]) == ["1500", "2"]
+    assert estimate_texts([0.5, float("nan"), -1.0]) == ["0.500", "–", "−1.000"]
+    assert estimate_texts([1500.0, 2.0]) == ["1500", "2"]
 
 
 @pytest.fixture(scope="module")

@@ -51,12 +51,12 @@ def test_the_curve_has_the_band_of_its_replicates(found):
     line = banded.figure("curve").lines[1]
     assert (line.low <= line.y).all()
     assert (line.y <= line.high).all()
-    assert "over 9 images" in banded.figure("curve").note
+    assert "resampled by image (n = 9)" in banded.figure("curve").note
 
 
 def test_choices_come_with_their_share_of_the_variance(found):
     figure = found.figure("choices")
-    assert figure.title.startswith("The rank of a hangs most on metric (")
+    assert figure.title.startswith("The rank of a depends most on metric (")
     assert [row.name for row in figure.rows] == ["metric", "threshold"]
     assert figure.rows[0].marks[0].value == found.explained["metric"]
 

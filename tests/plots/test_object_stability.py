@@ -72,5 +72,5 @@ def test_silent_models_can_be_drawn(found, name):
 def test_unknown_figures_and_sizes_that_were_not_parted_are_refused(found):
     with pytest.raises(UsageError, match="did you mean 'pairs'"):
         found.figure("pair")
-    with pytest.raises(UsageError, match="sizes were not told apart"):
+    with pytest.raises(UsageError, match="sizes were not distinguished"):
         object_stability(found.cohort, sizes=(), ci=False).figure("sizes")

@@ -12,7 +12,7 @@ import pytest
 import calipers as cal
 from calipers.errors import UsageError
 from calipers.plots.stability import FIGURES, available, ends
-from calipers.plots.stability_bags import blocks, marked_by, shown_slice
+from calipers.plots.stability_bags import blocks, disputed_slice, marked_by
 from calipers.plots.svg import svg
 from calipers.stability import stability_table
 from calipers.synthetic import demo_bags
@@ -56,7 +56,7 @@ def test_leaving_out_models_has_an_interval_for_all_and_a_value_for_each(found):
 def test_of_two_models_nothing_is_said_about_others():
     pair = cal.stability(np.random.default_rng(0).random((2, 6, 9)), ci=False)
     figure = pair.figure("models")
-    assert figure.title == "Of other trainings nothing can be said from 2 models"
+    assert figure.title == "2 models are too few to say anything about other trainings"
     assert figure.rows[0].marks[0].reason == "too few units"
 
 
@@ -92,10 +92,10 @@ def test_of_a_volume_the_slice_with_most_disagreement_is_shown():
     values = np.zeros((2, 4, 3, 3))
     values[:, 1] = 1  # both mark a whole slice: no dispute
     values[0, 2, 0] = 1
-    part = shown_slice(bag_of(values), 0.5)
+    part = disputed_slice(bag_of(values), 0.5)
     assert (part.index, part.of) == (2, 4)
     assert part.counts.tolist() == [[1, 1, 1], [0, 0, 0], [0, 0, 0]]
-    assert shown_slice(bag_of(np.zeros((2, 5))), 0.5).counts.shape == (1, 5)
+    assert disputed_slice(bag_of(np.zeros((2, 5))), 0.5).counts.shape == (1, 5)
 
 
 def test_large_maps_are_shown_in_blocks_by_the_highest_of_their_numbers():

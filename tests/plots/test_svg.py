@@ -12,7 +12,7 @@ import pytest
 
 from calipers.errors import UsageError
 from calipers.plots import figures as f
-from calipers.plots.svg import DRAWN, stylesheet, svg
+from calipers.plots.svg import DRAW_FUNCTIONS, stylesheet, svg
 from calipers.plots.theme import DAY, MARKS, NIGHT
 from plots.drawn import NAN, X, Y, empty, having, little, normal, texts, tree
 
@@ -45,7 +45,7 @@ def test_every_kind_is_drawn() -> None:
     kinds = {
         kind for kind in vars(f).values() if isinstance(kind, type) and issubclass(kind, f.Figure)
     } - {f.Figure}
-    assert set(DRAWN) == kinds == {type(figure) for figure in normal().values()}
+    assert set(DRAW_FUNCTIONS) == kinds == {type(figure) for figure in normal().values()}
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -10,8 +10,8 @@ import pytest
 
 from calipers.plots import figures as f
 from calipers.plots.svg.isolines import isolines
-from calipers.plots.svg.legends import NEAR, spread
-from calipers.plots.svg.scales import Scale, limits
+from calipers.plots.svg.legends import NEAR, label_heights
+from calipers.plots.svg.scales import PixelScale, limits
 from calipers.plots.svg.shades import (
     DARK_INK,
     LIGHT_INK,
@@ -21,7 +21,7 @@ from calipers.plots.svg.shades import (
     luminance,
     shade_of,
 )
-from calipers.plots.svg.thinning import TOLERANCE, inside, stepped, thinned
+from calipers.plots.svg.thinning import TOLERANCE, clip_line, step_line, thin_line
 from plots.drawn import NAN, X, Y, having, points, texts, tick_pixels, tree
 
 ROUNDING = 0.11  # pixels
@@ -123,13 +123,13 @@ def test_names_stand_at_the_ends_of_lines_only_where_they_have_room() -> None:
 
 @pytest.mark.parametrize("ends", [[50.0, 52.0], [50.0, 58.0, 90.0], [0.0, 6.0], [94.0, 100.0]])
 def test_names_that_are_moved_keep_their_distance(ends: list[float]) -> None:
-    placed = spread(ends, 0.0, 100.0)
+    placed = label_heights(ends, 0.0, 100.0)
     assert placed is not None
     assert (np.diff(placed) >= NEAR - 1e-9).all()
 
 
 def test_names_that_would_have_to_move_far_have_no_room() -> None:
-    assert spread([50.0, 50.0, 50.0, 50.0], 0.0, 100.0) is None
+    assert label_heights([50.0, 50.0, 50.0, 50.0], 0.0, 100.0) is None
 
 
 def test_whiskers_end_where_intervals_end() -> None:
@@ -376,17 +376,17 @@ def test_names_of_points_do_not_cover_each_other() -> None:
 def test_thinning_moves_a_line_less_than_can_be_seen() -> None:
     x = np.linspace(0, 600, 4000)
     y = 200 + 100 * np.sin(x / 40)
-    px, py = thinned(x, y)
+    px, py = thin_line(x, y)
     assert len(px) < 400
     assert np.abs(np.interp(x, px, py) - y).max() < 4 * TOLERANCE
-    peak_x, peak_y = thinned(np.zeros(3), np.array([0.0, 10.0, 5.0]))  # there and back again
+    peak_x, peak_y = thin_line(np.zeros(3), np.array([0.0, 10.0, 5.0]))  # there and back again
     assert (len(peak_x), peak_y.max()) == (3, 10.0)
 
 
 def test_steps_hold_their_value() -> None:
-    x, y = stepped(np.array([0.0, 1, 2]), np.array([5.0, 6, 7]))
+    x, y = step_line(np.array([0.0, 1, 2]), np.array([5.0, 6, 7]))
     assert (x.tolist(), y.tolist()) == ([0, 1, 1, 2, 2], [5, 5, 6, 6, 7])
-    cut_x, cut_y = inside(np.array([0.0, 1, 2]), np.array([5.0, 6, 7]), 0.5, 1.5, step=True)
+    cut_x, cut_y = clip_line(np.array([0.0, 1, 2]), np.array([5.0, 6, 7]), 0.5, 1.5, step=True)
     assert (cut_x.tolist(), cut_y.tolist()) == ([0.5, 1, 1.5], [5, 6, 6])
 
 
@@ -415,7 +415,7 @@ def test_bars_of_no_height_stand_on_the_axis() -> None:
 
 
 def test_a_scale_says_where_numbers_are() -> None:
-    assert Scale(0, 10, 100, 200)([0, 5, 20, NAN]).tolist()[:3] == [100, 150, 300]
-    assert Scale(1, 100, 0, 10, log=True).at(10) == pytest.approx(5)
-    assert math.isnan(Scale(1, 100, 0, 10, log=True).at(0))
-    assert Scale(0, 10, 200, 100).within(99) == 100
+    assert PixelScale(0, 10, 100, 200)([0, 5, 20, NAN]).tolist()[:3] == [100, 150, 300]
+    assert PixelScale(1, 100, 0, 10, log=True).at(10) == pytest.approx(5)
+    assert math.isnan(PixelScale(1, 100, 0, 10, log=True).at(0))
+    assert PixelScale(0, 10, 200, 100).within(99) == 100

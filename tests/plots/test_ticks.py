@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.plots.ticks import said, ticks
+from calipers.plots.ticks import tick_text, ticks
 
 
 @pytest.mark.parametrize(
@@ -71,4 +71,4 @@ def test_ends_that_are_no_numbers_have_no_ticks() -> None:
     ],
 )
 def test_numbers_are_said_plainly(value: float, text: str) -> None:
-    assert said(value) == text
+    assert tick_text(value) == text

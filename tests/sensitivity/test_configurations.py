@@ -149,7 +149,7 @@ def test_a_relative_distance_is_lenient_where_an_overlap_is_small():
         ({"metric": ["F1"], "threshold": [0.5, 0.5]}, "a list of values that differ"),
         ({"metric": ["F1"], "threshold": 0.5}, "a list of values that differ"),
         ({"metric": "F1"}, "a list of values that differ"),
-        ({"threshold": [0.5]}, "a grid names its metrics"),
+        ({"threshold": [0.5]}, "a grid needs metrics"),
     ],
 )
 def test_a_bad_grid_is_refused_with_the_nearest_name(grid, told):

@@ -14,7 +14,7 @@ from calipers.errors import InputError, UsageError
 from calipers.protocol import Protocol
 from calipers.sensitivity import configurations as grids
 from calipers.sensitivity.configurations import FAMILIES
-from calipers.sensitivity.wording import share
+from calipers.sensitivity.wording import percent_text
 from cases import DATA, cohort_of, masked
 from sensitivity.made import multiverse_of
 
@@ -118,7 +118,7 @@ def test_configurations_without_a_value_for_some_model_are_left_out_and_counted(
 
 
 def test_one_model_is_no_multiverse():
-    with pytest.raises(UsageError, match="give two or more"):
+    with pytest.raises(UsageError, match="give predictions of two or more"):
         cal.multiverse(cohort_of("plain", seed=1))
 
 
@@ -199,7 +199,8 @@ def test_if_the_order_never_turns_the_sentences_say_so():
         in multiverse_of([[2, 1], [2, 1]], each).sentences()
     )
     assert (
-        "The two best models are tied there." in multiverse_of([[1, 1], [2, 1]], each).sentences()
+        "The two best models are tied under the base."
+        in multiverse_of([[1, 1], [2, 1]], each).sentences()
     )
 
 
@@ -214,7 +215,7 @@ def test_a_flip_of_an_unknown_model_names_the_nearest():
     ("part", "word"), [(0, "0 %"), (0.001, "< 1 %"), (0.5, "50 %"), (0.999, "> 99 %"), (1, "100 %")]
 )
 def test_only_none_is_zero_and_only_all_is_all(part, word):
-    assert share(part) == word
+    assert percent_text(part) == word
 
 
 def test_the_document_has_the_counts_and_every_row():

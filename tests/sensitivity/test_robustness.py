@@ -11,7 +11,7 @@ import pytest
 
 import calipers as cal
 from calipers.errors import UsageError
-from calipers.sensitivity.robustness import replicated, robustness, span
+from calipers.sensitivity.robustness import replicate_values, robustness, span
 from calipers.statistics.weights import bootstrap, units_of
 from cases import cohort_of
 
@@ -31,7 +31,7 @@ def without_patients(cohort):
 def test_replicates_are_the_values_of_the_drawn_images():
     cohort = without_patients(cohort_of("plain", seed=3, models=2, n_images=8))
     evaluation = cal.evaluate(cohort, "overview", ci=False)
-    found = replicated(evaluation, evaluation.metrics, 4, seed=11)
+    found = replicate_values(evaluation, evaluation.metrics, 4, seed=11)
     units = units_of(cohort.images.groups, cohort.n_images)
     (weights,) = bootstrap(units, 4, 11)
     for b, drawn in enumerate(weights):
@@ -76,9 +76,8 @@ def test_the_shares_lie_around_those_of_all_images_and_repeat_with_the_seed():
         assert 0 <= low <= high <= 1
     assert found.robustness.unit == "image"
     assert found.robustness.n_units == 30
-    assert (
-        f"{found.robustness.replicates} bootstrap replicates of 30 images" in found.sentences()[-1]
-    )
+    assert "Resampled by image (n = 30)" in found.sentences()[-1]
+    assert f"{found.robustness.replicates} bootstrap samples" in found.sentences()[-1]
 
 
 def test_patients_are_drawn_where_they_are_known():
@@ -95,5 +94,5 @@ def test_with_too_few_units_there_is_no_interval():
 
 @pytest.mark.parametrize("replicates", [-1, 10_001])
 def test_a_senseless_number_of_replicates_is_refused(replicates):
-    with pytest.raises(UsageError, match="replicates are a number"):
+    with pytest.raises(UsageError, match="replicates must be a number"):
         cal.multiverse(cohort_of("plain", seed=2, models=2), GRID, replicates=replicates)

@@ -179,9 +179,9 @@ def test_rows_and_document_hold_every_point(cohort: cal.Cohort) -> None:
 
 def test_a_name_loses_a_threshold_that_does_not_hold(cohort: cal.Cohort) -> None:
     over_thresholds = cal.sweep(cohort, "F1@0.5", {"threshold": [0.3]}, protocol=OVERVIEW, ci=False)
-    assert over_thresholds.said("F1@0.5") == "F1"
+    assert over_thresholds.metric_label("F1@0.5") == "F1"
     over_cuts = cal.sweep(cohort, "F1@0.5", {"score_cut": [0.3]}, protocol=OVERVIEW, ci=False)
-    assert over_cuts.said("F1@0.5") == "F1@0.5"
+    assert over_cuts.metric_label("F1@0.5") == "F1@0.5"
 
 
 def test_it_is_known_which_metrics_are_better_when_low(cohort: cal.Cohort) -> None:
@@ -213,10 +213,10 @@ def test_progress_counts_the_runs(cohort: cal.Cohort) -> None:
         ({"threshold": []}, "AP@0.5", "needs a list of values"),
         ({"threshold": "0.5"}, "AP@0.5", "needs a list of values"),
         ({"threshold": [0.5, 0.5]}, "AP@0.5", "values that differ"),
-        ({"threshold": ["half"]}, "AP@0.5", "choice of numbers, not 'half'"),
-        ({"threshold": [float("nan")]}, "AP@0.5", "choice of numbers, not nan"),
+        ({"threshold": ["half"]}, "AP@0.5", "are numbers, not 'half'"),
+        ({"threshold": [float("nan")]}, "AP@0.5", "are numbers, not nan"),
         ({"threshold": [50]}, "AP@0.5", "write 0.5 for 50 %"),
-        ({"criterion": [0.5]}, "AP@0.5", "choice of words, not 0.5"),
+        ({"criterion": [0.5]}, "AP@0.5", "are words, not 0.5"),
         ({"criterion": ["box-io"]}, "AP@0.5", "did you mean 'box-iou'"),
         ({"max_dets": [1.5]}, "AP@0.5", "whole number from 1"),
         ({"threshold": [0.5]}, "RoDeO", "matching of its own"),

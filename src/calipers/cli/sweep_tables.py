@@ -66,7 +66,7 @@ def _two(sweep: Sweep, console: Console) -> None:
     """
     rows, columns = sweep.axes
     cell = _spread if sweep.of_oracle else _interval
-    head = [at(columns, k) for k in range(len(columns.values))]
+    head = [point_text(columns, k) for k in range(len(columns.values))]
     for model in sweep.models:
         of = f" of {model}" if len(sweep.models) > 1 else ""
         for metric in sweep.metrics:

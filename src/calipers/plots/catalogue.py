@@ -18,7 +18,7 @@ def differences(evaluation: Evaluation, **choices: Any) -> Figure:
 
 
 def ranking(evaluation: Evaluation, **choices: Any) -> Figure:
-    """Return how firmly the order of the models stands; choices as in `Evaluation.rank`."""
+    """Return how stable the order of the models is; choices as in `Evaluation.rank`."""
     return forests.blob(evaluation.rank(**choices), evaluation.models)
 
 
@@ -52,7 +52,7 @@ def figure(evaluation: Evaluation, name: str, **choices: Any) -> Figure:
     name
         One of `FIGURES`.
     choices
-        Those of the figure, such as ``metric="AP@0.5"`` of ``classes`` or ``model="ours"`` of
+        Options of the figure, such as ``metric="AP@0.5"`` for ``classes`` or ``model="ours"`` for
         ``scores``.
 
     Examples

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves of an evaluation with pointwise bands: FROC, precision against recall, a metric against
-its threshold.
+"""Curves of an evaluation with pointwise bands: FROC, and precision against recall.
+
+`points` also serves the curves over thresholds (`errors`) and over voxels (`voxels`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from calipers.metrics.contract import Metric
 from calipers.metrics.curve_points import FrocCurve, PrecisionCurve
 from calipers.metrics.froc import RATES
 from calipers.plots.figures import Axis, Curves, Line
-from calipers.plots.words import at_level, hit_rule, named, percent
+from calipers.plots.words import at_level, hit_rule, percent, short_name
 from calipers.results import Estimate
 from calipers.saving import shown_matches
 from calipers.statistics.estimates import Case, estimates
@@ -27,58 +28,65 @@ from calipers.statistics.estimates import Case, estimates
 F64 = NDArray[np.float64]
 
 FROC_RATES = tuple(2.0 ** (k / 4) for k in range(-16, 17))  # exact at 1/8, 1/4, ..., 8
+RATE_NAMES = ("1/8", "1/4", "1/2", "1", "2", "4", "8")  # of `RATES`
 RECALLS = tuple(k / 100 for k in range(101))
-BAND_METHOD = "bootse-t-logit"  # whatever the protocol's: others are too costly, or too narrow, for every point
-BAND_REPLICATES = 400  # the standard error behind a band is then known to 4 %
+# Bands do not use the interval method of the protocol: most others are too slow, or too narrow, for
+# every point of a curve. With 400 replicates the standard error is known to 4 %.
+BAND_METHOD = "bootse-t-logit"
+BAND_REPLICATES = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Points:
-    """A curve of every model: estimates along x."""
+class CurvePoints:
+    """One curve per model: estimates along x."""
 
     x: F64
     of_model: dict[str, list[Estimate]]
 
-    def line(self, model: str, slot: int, **given: Any) -> Line:
+    def line(self, model: str, slot: int, **options: Any) -> Line:
         """Return the curve of a model with its band."""
-        found = self.of_model[model]
-        y, low, high = (
-            np.array([getattr(e, name) for e in found]) for name in ("value", "low", "high")
-        )
-        return Line(model, self.x, y, low, high, slot=slot, **given)
+        y, low, high = ends_of_estimates(self.of_model[model])
+        return Line(model, self.x, y, low, high, slot=slot, **options)
 
 
-def points(evaluation: Evaluation, x: Sequence[float], cases: Mapping[str, Case]) -> Points:
-    """Return the estimates of every model's metric, whose names lie along x."""
+def ends_of_estimates(estimates: Sequence[Estimate]) -> tuple[F64, F64, F64]:
+    """Return the values, lower ends and upper ends of estimates."""
+    value = np.array([e.value for e in estimates])
+    low = np.array([e.low for e in estimates])
+    high = np.array([e.high for e in estimates])
+    return value, low, high
+
+
+def points(evaluation: Evaluation, x: Sequence[float], cases: Mapping[str, Case]) -> CurvePoints:
+    """Return the estimates of every model's metric; the names of the metric lie along x."""
     certainty = certainty_of(evaluation.protocol, ci=evaluation.ci)
     certainty = replace(
         certainty, method=BAND_METHOD, replicates=min(certainty.replicates, BAND_REPLICATES)
     )
-    found = estimates(
-        list(cases.values()), units_for(evaluation.cohort, evaluation.protocol), certainty
-    )
-    return Points(np.array(x), {model: table[0] for model, table in zip(cases, found)})
+    units = units_for(evaluation.cohort, evaluation.protocol)
+    tables = estimates(list(cases.values()), units, certainty)
+    return CurvePoints(np.array(x), {model: table[0] for model, table in zip(cases, tables)})
 
 
-def _of_shown(
+def _cases(
     evaluation: Evaluation, make: Callable[[View], Metric[Any]], models: Sequence[str]
 ) -> dict[str, Case]:
-    """Return the metric of the matches that are shown, for some models."""
+    """Return the metric and the matches that the page shows, for some models."""
     matches = {model: shown_matches(evaluation, model) for model in models}
     return {model: (make(table.views[0]), table) for model, table in matches.items()}
 
 
 def froc(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curves:
     """Return sensitivity against false alarms per image, all classes ranked together."""
-    chosen = _chosen(evaluation, models)
-    cases = _of_shown(evaluation, lambda view: FrocCurve.of(view, FROC_RATES), chosen)
-    found = points(evaluation, FROC_RATES, cases)
-    one = FROC_RATES.index(1.0)
+    names = models_shown(evaluation, models)
+    cases = _cases(evaluation, lambda view: FrocCurve.of(view, FROC_RATES), names)
+    curves = points(evaluation, FROC_RATES, cases)
+    at_one = FROC_RATES.index(1.0)
     marks = tuple(FROC_RATES.index(rate) for rate in RATES)
-    lines = tuple(
-        found.line(model, slot_of(evaluation, model), marks=marks, step=True) for model in chosen
-    )
-    shares = {model: found.of_model[model][one].value for model in chosen}
+    lines = []
+    for model in names:
+        lines.append(curves.line(model, slot_of(evaluation, model), marks=marks, step=True))
+    shares = {model: curves.of_model[model][at_one].value for model in names}
     return Curves(
         finding(shares, "At one false alarm per image", "of the references"),
         Axis(
@@ -90,81 +98,91 @@ def froc(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curv
             names=RATE_NAMES,
         ),
         Axis("sensitivity", 0.0, 1.0),
-        lines,
+        tuple(lines),
         levels=RATES,
-        note=f"{at_level(evaluation)} {_matched(evaluation)}".strip(),
+        note=_note(evaluation),
     )
 
 
 def precision_recall(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curves:
-    """Return interpolated precision against recall, mean over classes: the curve whose mean is the
-    AP.
+    """Return interpolated precision against recall, mean over classes.
+
+    The mean of the curve over recall is the average precision.
     """
-    chosen = _chosen(evaluation, models)
+    names = models_shown(evaluation, models)
     ties = evaluation.protocol.ties
-    cases = _of_shown(evaluation, lambda view: PrecisionCurve.of(view, RECALLS, ties), chosen)
-    found = points(evaluation, RECALLS, cases)
-    lines = tuple(found.line(model, slot_of(evaluation, model)) for model in chosen)
-    halves = {model: reach(RECALLS, found.of_model[model]) for model in chosen}
+    cases = _cases(evaluation, lambda view: PrecisionCurve.of(view, RECALLS, ties), names)
+    curves = points(evaluation, RECALLS, cases)
+    lines = tuple(curves.line(model, slot_of(evaluation, model)) for model in names)
+    recalls = {model: reach(RECALLS, curves.of_model[model]) for model in names}
+    label = "precision, mean over classes" if _of_classes(evaluation) else "precision"
     return Curves(
-        reached(halves),
+        precision_finding(recalls),
         Axis("recall", 0.0, 1.0),
-        Axis("precision, mean over classes" if _of_classes(evaluation) else "precision", 0.0, 1.0),
+        Axis(label, 0.0, 1.0),
         lines,
         levels=tuple(k / 10 for k in range(11)),
-        note=f"{at_level(evaluation)} {_matched(evaluation)}".strip(),
+        note=_note(evaluation),
     )
-
-
-RATE_NAMES = ("1/8", "1/4", "1/2", "1", "2", "4", "8")
 
 
 def slot_of(evaluation: Evaluation, model: str) -> int:
-    """Return the place of a model in the theme: the same in all figures."""
+    """Return the slot of a model in the theme: it looks the same in all figures."""
     return evaluation.models.index(model)
 
 
-def _chosen(evaluation: Evaluation, models: Sequence[str] | None) -> tuple[str, ...]:
+def models_shown(evaluation: Evaluation, models: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the models of a figure: those that were named, else all."""
     return evaluation.models if models is None else tuple(models)
 
 
+def best_first(values: Mapping[str, float]) -> list[tuple[float, str]]:
+    """Return (value, model) of the models that have a value, the highest first."""
+    defined = [(value, model) for model, value in values.items() if value == value]
+    return sorted(defined, reverse=True)
+
+
 def finding(shares: dict[str, float], where: str, of: str) -> str:
-    """Return who finds how much, best first."""
-    known = sorted(
-        ((share, model) for model, share in shares.items() if share == share), reverse=True
-    )
-    if not known:
+    """Return which model finds which share, the best first."""
+    ranking = best_first(shares)
+    if not ranking:
         return "There is nothing to find: no references"
-    said = [f"{named(model)} finds {percent(share)}" for share, model in known[:3]]
-    more = f", {len(known) - 3} more models less" if len(known) > 3 else ""
-    return f"{where}, {', '.join(said)} {of}{more}"
+    clauses = [f"{short_name(model)} finds {percent(share)}" for share, model in ranking[:3]]
+    more = f", {len(ranking) - 3} more models less" if len(ranking) > 3 else ""
+    return f"{where}, {', '.join(clauses)} {of}{more}"
 
 
-def reach(recalls: Sequence[float], found: list[Estimate]) -> float:
-    """Return the largest recall at which the precision is one half or more."""
-    good = [recall for recall, e in zip(recalls, found) if e.value >= 0.5]
-    return max(good) if good else (np.nan if all(e.value != e.value for e in found) else 0.0)
+def reach(recalls: Sequence[float], estimates_along: list[Estimate]) -> float:
+    """Return the largest recall at which the precision is one half or more.
+
+    0 if the precision is below one half everywhere, NaN if it is defined nowhere.
+    """
+    if all(e.value != e.value for e in estimates_along):
+        return float("nan")
+    good = [recall for recall, e in zip(recalls, estimates_along) if e.value >= 0.5]
+    return max(good, default=0.0)
 
 
-def reached(halves: dict[str, float]) -> str:
-    """Return who keeps a precision of one half up to which recall."""
-    known = sorted(
-        ((recall, model) for model, recall in halves.items() if recall == recall), reverse=True
-    )
-    if not known:
+def precision_finding(recalls: dict[str, float]) -> str:
+    """Return which model keeps a precision of one half up to the highest recall."""
+    ranking = best_first(recalls)
+    if not ranking:
         return "There is no precision to show: no references"
-    recall, model = known[0]
+    recall, model = ranking[0]
     if recall == 0.0:
         return "No model keeps a precision of one half at any recall above 0"
     return (
-        f"{named(model)} keeps a precision of one half or more up to a recall of {percent(recall)}"
+        f"{short_name(model)} keeps a precision of one half or more "
+        f"up to a recall of {percent(recall)}"
     )
 
 
 def _of_classes(evaluation: Evaluation) -> bool:
-    """Return whether classes are judged one by one."""
+    """Return whether classes are evaluated one by one."""
     return evaluation.protocol.matching.within_class and len(evaluation.cohort.classes) > 1
 
 
-def _matched(evaluation: Evaluation) -> str:
-    return f"Hits at {hit_rule(evaluation.protocol.matching)}."
+def _note(evaluation: Evaluation) -> str:
+    """Return what the bands are, and what a hit is."""
+    rule = f"Hits at {hit_rule(evaluation.protocol.matching)}."
+    return f"{at_level(evaluation)} {rule}".strip()

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures as data: what is shown, in which unit, and what it says. `svg` and `mpl` draw them;
-nothing here does.
+"""Figures as data: what is shown, in which unit, and what it means.
 
 Every figure has a title that states the finding, axes that state their unit, and its numbers as a
-table.
+table. Results make figures; `svg` and `mpl` draw them, nothing here does.
 """
 
 from __future__ import annotations
@@ -82,14 +81,14 @@ class Curves(Figure):
 
     def table(self) -> Table:
         """Return (line, x, y, low, high), at the levels only if there are any."""
-        found = []
+        rows = []
         for line in self.lines:
-            for k in self._shown(line):
+            for k in self._indices(line):
                 band = [_at(line.low, k), _at(line.high, k)]
-                found.append((line.name, float(line.x[k]), _number(line.y[k]), *band))
-        return Table(("series", self.x.label, self.y.label, "low", "high"), tuple(found))
+                rows.append((line.name, float(line.x[k]), _number(line.y[k]), *band))
+        return Table(("series", self.x.label, self.y.label, "low", "high"), tuple(rows))
 
-    def _shown(self, line: Line) -> list[int]:
+    def _indices(self, line: Line) -> list[int]:
         if not self.levels or not len(line.x):
             return list(range(len(line.x)))
         return list(dict.fromkeys(int(np.abs(line.x - level).argmin()) for level in self.levels))
@@ -128,7 +127,7 @@ class Forest(Figure):
 
     def table(self) -> Table:
         """Return (row, series, value, low, high, n)."""
-        found = [
+        rows = [
             (
                 row.name,
                 series,
@@ -143,7 +142,7 @@ class Forest(Figure):
         ]
         return Table(
             ("row", "series", self.x.label, "low", "high", self.n, "undefined because"),
-            tuple(found),
+            tuple(rows),
         )
 
 
@@ -162,12 +161,12 @@ class Bars(Figure):
 
     def table(self) -> Table:
         """Return (category, series, height, low, high)."""
-        found = [
+        rows = [
             (name, series, _number(self.heights[s, c]), _at2(self.low, s, c), _at2(self.high, s, c))
             for c, name in enumerate(self.x.names)
             for s, series in enumerate(self.series)
         ]
-        return Table((self.x.label, "series", self.y.label, "low", "high"), tuple(found))
+        return Table((self.x.label, "series", self.y.label, "low", "high"), tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +183,12 @@ class HeatMap(Figure):
 
     def table(self) -> Table:
         """Return (row, column, value)."""
-        found = [
+        rows = [
             (row, column, _number(self.values[r, c]))
             for r, row in enumerate(self.y.names)
             for c, column in enumerate(self.x.names)
         ]
-        return Table((self.y.label, self.x.label, self.label), tuple(found))
+        return Table((self.y.label, self.x.label, self.label), tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +204,7 @@ class Dots:
     y_high: F64 | None = None
     names: tuple[str, ...] = ()  # words beside the points
     slot: int = 0
-    # names are in the table, and told when a point is pointed at, but not written beside it
-    quiet: bool = False
+    quiet: bool = False  # names are in the table and in tooltips, but not beside the points
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,29 +218,21 @@ class Scatter(Figure):
 
     def table(self) -> Table:
         """Return (series, point, x, y) and the ends of the bars."""
-
-        def bars(d: Dots, k: int) -> tuple[Cell, ...]:
-            return tuple(_at(end, k) for end in (d.x_low, d.x_high, d.y_low, d.y_high))
-
-        found = [
-            (
-                d.name,
-                d.names[k] if d.names else str(k + 1),
-                _number(d.x[k]),
-                _number(d.y[k]),
-                *bars(d, k),
-            )
-            for d in self.dots
-            for k in range(len(d.x))
-        ]
+        rows = []
+        for d in self.dots:
+            for k in range(len(d.x)):
+                point = d.names[k] if d.names else str(k + 1)
+                x_ends = (_at(d.x_low, k), _at(d.x_high, k))
+                y_ends = (_at(d.y_low, k), _at(d.y_high, k))
+                rows.append((d.name, point, _number(d.x[k]), _number(d.y[k]), *x_ends, *y_ends))
         ends = ("x low", "x high", "y low", "y high")
-        return Table(("series", "point", self.x.label, self.y.label, *ends), tuple(found))
+        return Table(("series", "point", self.x.label, self.y.label, *ends), tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)
 class Blob(Figure):
-    """How often every model had every rank: areas are shares of the replicates, or of what else was
-    tried.
+    """How often every model had every rank: areas are shares of bootstrap replicates, or of
+    configurations.
     """
 
     models: tuple[str, ...]  # from best to worst
@@ -254,12 +244,12 @@ class Blob(Figure):
 
     def table(self) -> Table:
         """Return (model, rank, share)."""
-        found = [
+        rows = [
             (model, r + 1, _number(self.shares[m, r]))
             for m, model in enumerate(self.models)
             for r in range(self.shares.shape[1])
         ]
-        return Table(("model", "rank", f"share of {self.of}"), tuple(found))
+        return Table(("model", "rank", f"share of {self.of}"), tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,13 +263,13 @@ class BoxDots(Figure):
 
     def table(self) -> Table:
         """Return the quantiles of every sample."""
-        quantiles = (0.05, 0.25, 0.5, 0.75, 0.95)
-        found = [
-            (name, len(sample), *(_number(q) for q in np.quantile(sample, quantiles)))
-            for name, sample in zip(self.names, self.samples)
-            if len(sample)
-        ]
-        return Table(("sample", "n", "5 %", "25 %", "median", "75 %", "95 %"), tuple(found))
+        probabilities = (0.05, 0.25, 0.5, 0.75, 0.95)
+        rows = []
+        for name, sample in zip(self.names, self.samples):
+            if len(sample):
+                quantiles = map(_number, np.quantile(sample, probabilities))
+                rows.append((name, len(sample), *quantiles))
+        return Table(("sample", "n", "5 %", "25 %", "median", "75 %", "95 %"), tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,12 +289,12 @@ class Contour(Figure):
 
     def table(self) -> Table:
         """Return (x, y, value)."""
-        found = [
+        rows = [
             (float(x), float(y), _number(self.values[r, c]))
             for r, y in enumerate(self.ys)
             for c, x in enumerate(self.xs)
         ]
-        return Table((self.x.label, self.y.label, self.label), tuple(found))
+        return Table((self.x.label, self.y.label, self.label), tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,12 +311,12 @@ class Histogram(Figure):
 
     def table(self) -> Table:
         """Return (series, from, to, count)."""
-        found = [
+        rows = [
             (name, float(self.edges[k]), float(self.edges[k + 1]), _number(self.counts[s, k]))
             for s, name in enumerate(self.series)
             for k in range(len(self.edges) - 1)
         ]
-        return Table(("series", "from", "to", self.y.label), tuple(found))
+        return Table(("series", "from", "to", self.y.label), tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +351,7 @@ class BoxMark:
 
     fate: str  # a key of `theme.MARKS`
     box: tuple[float, float, float, float]  # x0 y0 x1 y1 in pixels of the image
-    label: str  # its class, and what else is said when it is pointed at
+    label: str  # its class, and what else its tooltip says
     score: float = NAN
     outline: tuple[Ring, ...] = ()  # in pixels of the image; corners of pixels are whole numbers
 
@@ -376,22 +366,23 @@ class Overlay(Figure):
     marks: tuple[BoxMark, ...]
     picture: str = ""  # a data: address; "" = no pixels, an empty frame
     symbol: str = ""  # id of a picture that the page holds once for several overlays
-    shade: str = ""  # the map of the model: a data: address of a picture that is transparent where scores are low
+    # The map of the model: a data: address of a picture that is transparent where scores are low.
+    shade: str = ""
     shade_symbol: str = ""  # id of such a picture that the page holds
 
     def table(self) -> Table:
         """Return (fate, class, score, corners)."""
-        found = [
-            (m.fate, m.label, _number(m.score), *(float(v) for v in m.box)) for m in self.marks
-        ]
-        return Table(("fate", "class", "score", "x0", "y0", "x1", "y1"), tuple(found))
+        rows = []
+        for mark in self.marks:
+            rows.append((mark.fate, mark.label, _number(mark.score), *map(float, mark.box)))
+        return Table(("fate", "class", "score", "x0", "y0", "x1", "y1"), tuple(rows))
 
 
 def ends_of(figure: Contour) -> tuple[float, float]:
     """Return the ends of the colours of contours that have a finite value."""
-    known = figure.values[np.isfinite(figure.values)]
-    low = figure.low if math.isfinite(figure.low) else float(known.min())
-    high = figure.high if math.isfinite(figure.high) else float(known.max())
+    values = figure.values[np.isfinite(figure.values)]
+    low = figure.low if math.isfinite(figure.low) else float(values.min())
+    high = figure.high if math.isfinite(figure.high) else float(values.max())
     return low, max(low, high)
 
 
@@ -404,8 +395,8 @@ def finite(values: Sequence[Any]) -> Iterator[float]:
     """Yield the finite numbers of arrays and numbers, for limits of axes."""
     for value in values:
         if value is not None:
-            found = np.asarray(value, np.float64).ravel()
-            yield from found[np.isfinite(found)].tolist()
+            numbers = np.asarray(value, np.float64).ravel()
+            yield from numbers[np.isfinite(numbers)].tolist()
 
 
 def _number(value: float) -> float | None:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Estimates side by side: headline metrics, classes, groups, RoDeO's parts, differences, ranks."""
+"""Estimates side by side: headline metrics, classes, groups, RoDeO's parts, differences, ranks.
+
+`classes` and `groups` draw a forest plot, or a heat map if there are too many models for one.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ import numpy as np
 from calipers.errors import UsageError, did_you_mean
 from calipers.evaluation import Evaluation
 from calipers.findings import lower_is_better
-from calipers.plots.curves import slot_of
+from calipers.plots.curves import models_shown, slot_of
 from calipers.plots.figures import Axis, Blob, Forest, ForestRow, HeatMap, Mark
-from calipers.plots.words import at_level, named, why
+from calipers.plots.words import at_level, short_name, why
 from calipers.results import Estimate
 from calipers.results.comparison import Comparison
 from calipers.results.difference import Difference
@@ -29,14 +32,12 @@ MOST_HEAT_ROWS = 25
 
 def headline(evaluation: Evaluation) -> Forest:
     """Return the headline metrics that lie between 0 and 1, a row per metric."""
-    names = [name for name in headline_of(evaluation) if _unit_bounds(evaluation, name)]
-    rows = [
-        _row(name, [evaluation.get(name, model=model) for model in evaluation.models])
-        for name in names
-    ]
-    title = _most_first_places(evaluation, rows)
+    rows = []
+    for name in headline_of(evaluation):
+        if _unit_bounds(evaluation, name):
+            rows.append(_row(name, _estimates(evaluation, name, evaluation.models)))
     return Forest(
-        title,
+        _most_first_places(evaluation, rows),
         _axis("value"),
         evaluation.models,
         tuple(rows),
@@ -45,86 +46,85 @@ def headline(evaluation: Evaluation) -> Forest:
     )
 
 
+def _estimates(evaluation: Evaluation, metric: str, models: Sequence[str]) -> list[Estimate]:
+    """Return the pooled estimates of a metric, one per model."""
+    return [evaluation.get(metric, model=model) for model in models]
+
+
 def _most_first_places(evaluation: Evaluation, rows: Sequence[ForestRow]) -> str:
-    """Return who has the best value most often; of one model the lowest and the highest value."""
-    known = [
-        (row.name, [mark.value for mark in row.marks])
-        for row in rows
-        if not math.isnan(row.marks[0].value)
-    ]
+    """Return which model is best most often; for one model, its lowest and highest value."""
     if len(evaluation.models) == 1:
-        values = sorted((value[0], name) for name, value in known)
-        if len(values) < 2:
-            return "The headline metric" if values else "No headline metric has a value"
-        return f"From {values[0][0]:.2f} ({values[0][1]}) to {values[-1][0]:.2f} ({values[-1][1]})"
+        return _range_of_values(rows)
     lower = lower_is_better(evaluation.protocol)
     firsts = dict.fromkeys(evaluation.models, 0)
     for row in rows:
-        values_of = {
-            m: mark.value
-            for m, mark in zip(evaluation.models, row.marks)
-            if mark.value == mark.value
-        }
-        best = (min if row.name in lower else max)(values_of.values(), default=math.nan)
-        for model, value in values_of.items():
+        values = {}
+        for model, mark in zip(evaluation.models, row.marks):
+            if not math.isnan(mark.value):
+                values[model] = mark.value
+        pick = min if row.name in lower else max
+        best = pick(values.values(), default=math.nan)
+        for model, value in values.items():
             firsts[model] += value == best
     most = max(firsts.values())
     if not most:
         return "No headline metric has a value"
-    who = [named(model) for model, n in firsts.items() if n == most]
-    return f"{_listed(who)} {'has' if len(who) == 1 else 'each have'} the best value in {most} of {len(rows)} metrics"
+    leaders = [short_name(model) for model, n in firsts.items() if n == most]
+    verb = "has" if len(leaders) == 1 else "each have"
+    return f"{_join(leaders)} {verb} the best value in {most} of {len(rows)} metrics"
+
+
+def _range_of_values(rows: Sequence[ForestRow]) -> str:
+    """Return the lowest and the highest value of the first model."""
+    pairs = [(row.marks[0].value, row.name) for row in rows]
+    values = sorted(pair for pair in pairs if not math.isnan(pair[0]))
+    if not values:
+        return "No headline metric has a value"
+    if len(values) == 1:
+        return "The headline metric"
+    return f"From {values[0][0]:.2f} ({values[0][1]}) to {values[-1][0]:.2f} ({values[-1][1]})"
 
 
 def rodeo(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Forest:
     """Return average precision beside RoDeO and its parts: place, shape and class."""
-    chosen = evaluation.models if models is None else tuple(models)
+    names = models_shown(evaluation, models)
     plans = evaluation.protocol.metrics
     ranking = [plan.name for plan in plans if plan.kind == "average-precision"][:2]
     parts = [plan.name for plan in plans if plan.kind == "rodeo"]
     if not parts:
         raise UsageError("this protocol has no RoDeO; use the preset rodeo or overview")
-    rows = [
-        _row(name, [evaluation.get(name, model=m) for m in chosen]) for name in (*ranking, *parts)
-    ]
-    title, slots = (
-        _why_in_words(evaluation, chosen),
-        tuple(slot_of(evaluation, model) for model in chosen),
-    )
-    note = at_level(evaluation)
+    rows = [_row(metric, _estimates(evaluation, metric, names)) for metric in (*ranking, *parts)]
     return Forest(
-        title, _axis("score"), chosen, tuple(rows), n="references", slots=slots, note=note
+        _why_in_words(evaluation, names),
+        _axis("score"),
+        names,
+        tuple(rows),
+        n="references",
+        slots=tuple(slot_of(evaluation, model) for model in names),
+        note=at_level(evaluation),
     )
 
 
 def classes(
     evaluation: Evaluation, *, metric: str | None = None, most: int = MOST_ROWS
 ) -> Forest | HeatMap:
-    """Return one metric per class, pooled first; the classes with most references if there are
-    many.
-    """
+    """Return one metric per class, pooled first; of many classes, those with most references."""
     metric = metric or _first_per_class(evaluation)
     labels, lower = evaluation.cohort.classes, metric in lower_is_better(evaluation.protocol)
-    table = {
-        label: [evaluation.get(metric, model=m, label=label) for m in evaluation.models]
-        for label in labels
-    }
-    order = sorted(labels, key=lambda label: -table[label][0].n_references)[
-        : _room(evaluation, metric, most)
-    ]
-    pooled = [evaluation.get(metric, model=model) for model in evaluation.models]
-    rows = [
-        _row("all classes", pooled, strong=True),
-        *(_row(label, table[label]) for label in order),
-    ]
-    left = (
-        f"The {len(order)} classes with most references of {len(labels)}"
-        if len(labels) > len(order)
-        else ""
-    )
-    title = _weakest(
-        metric, {label: table[label] for label in order}, evaluation.models, lower=lower, among=left
-    )
-    return _side_by_side(evaluation, metric, rows, title, left)
+    table: dict[str, list[Estimate]] = {}
+    for label in labels:
+        table[label] = [evaluation.get(metric, model=m, label=label) for m in evaluation.models]
+    order = sorted(labels, key=lambda label: -table[label][0].n_references)
+    order = order[: _room(evaluation, metric, most)]
+    pooled = _estimates(evaluation, metric, evaluation.models)
+    rows = [_row("all classes", pooled, strong=True)]
+    rows += [_row(label, table[label]) for label in order]
+    among = ""
+    if len(labels) > len(order):
+        among = f"The {len(order)} classes with most references of {len(labels)}"
+    in_order = {label: table[label] for label in order}
+    title = _weakest(metric, in_order, evaluation.models, lower=lower, among=among)
+    return _side_by_side(evaluation, metric, rows, title, among)
 
 
 def groups(
@@ -135,115 +135,117 @@ def groups(
     most: int = MOST_ROWS,
 ) -> Forest | HeatMap:
     """Return one metric per group of a ``by``, pooled first."""
-    known = {grouping.by: grouping for grouping in evaluation.groupings}
-    if not known:
+    groupings = {grouping.by: grouping for grouping in evaluation.groupings}
+    if not groupings:
         raise UsageError("this evaluation has no groups: evaluate with by=, or use ev.by(...)")
-    if by is not None and by not in known:
-        raise UsageError(f"no grouping {by!r}; {did_you_mean(by, known)}")
-    grouping = known[by] if by is not None else next(iter(known.values()))
-    metric = metric or next(
-        name for name in headline_of(evaluation) if any(r.metric == name for r in grouping.rows)
-    )
-    table, lower = (
-        grouping.table(metric, None, evaluation.models),
-        metric in lower_is_better(evaluation.protocol),
-    )
-    shown = dict(list(table.items())[: _room(evaluation, metric, most)])
-    pooled = [evaluation.get(metric, model=model) for model in evaluation.models]
-    rows = [
-        _row("all images", pooled, strong=True),
-        *(_row(name, found, units=True) for name, found in shown.items()),
-    ]
-    left = f"The first {len(shown)} of {len(table)} groups" if len(table) > len(shown) else ""
-    title = _weakest(metric, shown, evaluation.models, lower=lower, among=left)
-    unit = plural(pooled[0].unit)
-    rows[0] = replace(rows[0], n=f"{pooled[0].n_units} / {pooled[0].n_references}")
-    return _side_by_side(
-        evaluation, metric, rows, title, left, n=f"{unit} / references", what="group"
-    )
+    if by is None:
+        by = next(iter(groupings))
+    if by not in groupings:
+        raise UsageError(f"no grouping {by!r}; {did_you_mean(by, groupings)}")
+    grouping = groupings[by]
+    if not metric:
+        metrics_of_groups = {row.metric for row in grouping.rows}
+        metric = next(name for name in headline_of(evaluation) if name in metrics_of_groups)
+    table = grouping.table(metric, None, evaluation.models)
+    lower = metric in lower_is_better(evaluation.protocol)
+    groups_shown = dict(list(table.items())[: _room(evaluation, metric, most)])
+    pooled = _estimates(evaluation, metric, evaluation.models)
+    all_images = _row("all images", pooled, strong=True)
+    rows = [replace(all_images, n=f"{pooled[0].n_units} / {pooled[0].n_references}")]
+    rows += [_row(name, estimates, units=True) for name, estimates in groups_shown.items()]
+    among = ""
+    if len(table) > len(groups_shown):
+        among = f"The first {len(groups_shown)} of {len(table)} groups"
+    title = _weakest(metric, groups_shown, evaluation.models, lower=lower, among=among)
+    n = f"{plural(pooled[0].unit)} / references"
+    return _side_by_side(evaluation, metric, rows, title, among, n=n, what="group")
 
 
 def differences(comparison: Comparison, *, most: int | None = None) -> Forest:
-    """Return the differences with their intervals, or the first ``most`` of them; none is 0."""
+    """Return the differences with their intervals, or the first ``most``; no difference is 0."""
     series, rows = _difference_rows(comparison, most)
-    drawn = [mark for row in rows for mark in row.marks]
-    longest = max(
-        (abs(v) for m in drawn for v in (m.value, m.low, m.high) if math.isfinite(v)), default=0.0
-    )
-    shown = [d for d in comparison.rows if d.verdict in ("a_better", "b_better")]
-    tested = len(comparison.rows) - comparison.untested
-    title = f"{len(shown)} of {tested} {'' if not comparison.untested else 'tested '}differences are more than chance"
+    marks = [mark for row in rows for mark in row.marks]
+    ends = [abs(end) for mark in marks for end in (mark.value, mark.low, mark.high)]
+    longest = max((length for length in ends if math.isfinite(length)), default=0.0)
     limit = longest * 1.05 or 1.0
-    tests = f"tests corrected for {comparison.family} ({comparison.correction})"
-    left = (
-        f" The first {len(drawn)} of {len(comparison.rows)} differences."
-        if len(drawn) < len(comparison.rows)
-        else ""
-    )
-    manner = tests if comparison.correction != "none" else "tests not corrected"
-    known = any(math.isfinite(mark.low) for mark in drawn)
-    what = (
-        f"{100 * comparison.level:g} % intervals of paired differences, each by itself"
-        if known
-        else "No intervals"
-    )
     return Forest(
-        title,
+        _differences_title(comparison),
         Axis("difference", -limit, limit),
         series,
         rows,
         n=plural(comparison.unit),
         reference=0.0,
-        note=f"{what}; {manner}.{left}",
+        note=_differences_note(comparison, marks),
     )
+
+
+def _differences_title(comparison: Comparison) -> str:
+    significant = [d for d in comparison.rows if d.verdict in ("a_better", "b_better")]
+    n = len(comparison.rows) - comparison.untested
+    differences = "tested differences" if comparison.untested else "differences"
+    return f"{len(significant)} of {n} {differences} are more than chance"
+
+
+def _differences_note(comparison: Comparison, marks: Sequence[Mark]) -> str:
+    intervals = "No intervals"
+    if any(math.isfinite(mark.low) for mark in marks):
+        level = f"{100 * comparison.level:g} %"
+        intervals = f"{level} intervals of paired differences, not adjusted for their number"
+    tests = "tests not corrected"
+    if comparison.correction != "none":
+        tests = f"tests corrected for {comparison.family} ({comparison.correction})"
+    omitted = ""
+    if len(marks) < len(comparison.rows):
+        omitted = f" The first {len(marks)} of {len(comparison.rows)} differences."
+    return f"{intervals}; {tests}.{omitted}"
 
 
 def _difference_rows(
     comparison: Comparison, most: int | None
 ) -> tuple[tuple[str, ...], tuple[ForestRow, ...]]:
-    """Return series and rows: a row per metric and a series per pair of models, or a row per
-    difference of many.
+    """Return series and rows: a row per metric and a series per pair of models.
+
+    If there are too many pairs for that, there is one series, and a row per difference.
     """
     pairs = dict.fromkeys((d.model_a, d.model_b) for d in comparison.rows)
     table: dict[str, dict[tuple[str, str], Difference]] = {}
     for d in comparison.rows:
-        table.setdefault(d.metric if d.label is None else f"{d.metric} of {d.label}", {})[
-            d.model_a, d.model_b
-        ] = d
-    units, most = str(comparison.n_units), len(comparison.rows) if most is None else most
+        metric = d.metric if d.label is None else f"{d.metric} of {d.label}"
+        table.setdefault(metric, {})[d.model_a, d.model_b] = d
+    units = str(comparison.n_units)
+    if most is None:
+        most = len(comparison.rows)
+    rows: list[ForestRow] = []
     if len(pairs) <= MOST_SERIES:
-        names = tuple(f"{named(a)} − {named(b)}" for a, b in pairs)
-        shown = list(table.items())[: max(1, most // len(pairs))]
-        return names, tuple(
-            ForestRow(w, units, tuple(_mark(row[p].estimate) for p in pairs)) for w, row in shown
-        )
-    leader = {a for a, _ in pairs}  # one against all others needs naming once only
-    every = [(w, pair, d) for w, row in table.items() for pair, d in row.items()][:most]
-    alone = len(leader) == 1
-    rows = [
-        ForestRow(
-            f"{w}: {named(b)}" if alone else f"{w}: {named(a)} − {named(b)}",
-            units,
-            (_mark(d.estimate),),
-        )
-        for w, (a, b), d in every
-    ]
-    return (f"{named(leader.pop())} − other" if alone else "difference",), tuple(rows)
+        names = tuple(f"{short_name(a)} − {short_name(b)}" for a, b in pairs)
+        for metric, row in list(table.items())[: max(1, most // len(pairs))]:
+            rows.append(ForestRow(metric, units, tuple(_mark(row[p].estimate) for p in pairs)))
+        return names, tuple(rows)
+    # One model against all others needs naming once only.
+    leaders = {a for a, _ in pairs}
+    series = f"{short_name(leaders.pop())} − other" if len(leaders) == 1 else "difference"
+    for metric, row in table.items():
+        for (a, b), d in row.items():
+            pair = f"{short_name(a)} − {short_name(b)}" if series == "difference" else short_name(b)
+            rows.append(ForestRow(f"{metric}: {pair}", units, (_mark(d.estimate),)))
+    return (series,), tuple(rows[:most])
 
 
 def blob(ranking: Ranking, models: Sequence[str] = ()) -> Blob:
-    """Return how often each model had each rank; ``models`` in display order give them their
-    colours.
-    """
+    """Return how often each model had each rank; ``models`` in display order set their colours."""
     places, units = ranking.places, f"{ranking.n_units} {plural(ranking.unit)}"
-    shares = np.array([place.shares or (math.nan,) * len(places) for place in places], np.float64)
+    undefined = (math.nan,) * len(places)
+    shares = np.array([place.shares or undefined for place in places], np.float64)
+    slots: tuple[int, ...] = ()
+    if models:
+        slots = tuple(models.index(place.model) for place in places)
     return Blob(
         ranking.sentence().rstrip("."),
         tuple(place.model for place in places),
         shares.reshape(len(places), -1),
         tuple(place.median for place in places),
         tuple((place.low, place.high) for place in places),
-        slots=tuple(models.index(place.model) for place in places) if models else (),
+        slots=slots,
         note=f"{ranking.replicates - ranking.undefined} bootstrap replicates of {units}.",
     )
 
@@ -254,13 +256,13 @@ def headline_of(evaluation: Evaluation) -> tuple[str, ...]:
 
 
 def _first_per_class(evaluation: Evaluation) -> str:
-    found = [name for name in headline_of(evaluation) if name in evaluation.metrics_per_class]
-    found += list(evaluation.metrics_per_class)
-    if not found:
+    names = [name for name in headline_of(evaluation) if name in evaluation.metrics_per_class]
+    names += list(evaluation.metrics_per_class)
+    if not names:
         raise UsageError(
             "no metric of this protocol has values per class: its matching ignores classes"
         )
-    return found[0]
+    return names[0]
 
 
 def _side_by_side(
@@ -268,40 +270,36 @@ def _side_by_side(
     metric: str,
     rows: Sequence[ForestRow],
     title: str,
-    left: str,
+    among: str,
     n: str = "references",
     what: str = "class",
 ) -> Forest | HeatMap:
-    """Return a forest plot, or colours if there are too many models for it."""
-    label = metric + (
-        " (lower is better)" if metric in lower_is_better(evaluation.protocol) else ""
-    )
-    left = f"{left}." if left else ""
-    if not _coloured(evaluation, metric):
-        note = f"{at_level(evaluation)} {left}".strip()
+    """Return a forest plot, or a heat map if there are too many models for it."""
+    label = metric
+    if metric in lower_is_better(evaluation.protocol):
+        label += " (lower is better)"
+    omitted = f"{among}." if among else ""
+    if not _is_heat_map(evaluation, metric):
+        note = f"{at_level(evaluation)} {omitted}".strip()
         axis = _axis(label) if _unit_bounds(evaluation, metric) else Axis(label, 0.0)
         slots = tuple(slot_of(evaluation, model) for model in evaluation.models)
         return Forest(title, axis, evaluation.models, tuple(rows), n=n, slots=slots, note=note)
-    values = np.array([[mark.value for mark in row.marks] for row in rows], np.float64)
+    values = np.empty((len(rows), len(evaluation.models)))
+    for r, row in enumerate(rows):
+        values[r] = [mark.value for mark in row.marks]
     names = tuple(f"{row.name} (n = {row.n})" for row in rows)
-    return HeatMap(
-        title,
-        Axis("model", names=evaluation.models),
-        Axis(what, names=names),
-        values,
-        label,
-        note=left,
-    )
+    models = Axis("model", names=evaluation.models)
+    return HeatMap(title, models, Axis(what, names=names), values, label, note=omitted)
 
 
-def _coloured(evaluation: Evaluation, metric: str) -> bool:
+def _is_heat_map(evaluation: Evaluation, metric: str) -> bool:
     """Return whether there are too many models for a forest plot."""
     return len(evaluation.models) > MOST_SERIES and _unit_bounds(evaluation, metric)
 
 
 def _room(evaluation: Evaluation, metric: str, most: int) -> int:
     """Return how many rows are drawn: fewer as colours, which are large."""
-    return min(most, MOST_HEAT_ROWS) if _coloured(evaluation, metric) else most
+    return min(most, MOST_HEAT_ROWS) if _is_heat_map(evaluation, metric) else most
 
 
 def _row(
@@ -309,7 +307,7 @@ def _row(
 ) -> ForestRow:
     e = estimates[0]
     n = f"{e.n_units} / {e.n_references}" if units else str(e.n_references)
-    return ForestRow(name, n, tuple(_mark(found) for found in estimates), strong)
+    return ForestRow(name, n, tuple(_mark(estimate) for estimate in estimates), strong)
 
 
 def _mark(e: Estimate) -> Mark:
@@ -336,58 +334,56 @@ def _weakest(
     lower: bool,
     among: str = "",
 ) -> str:
-    """Return where every model is worst: ``AP is worst in Summit for A (0.32), in Valley for B
-    (0.92)``.
+    """Return where every model is worst.
 
-    ``among`` says what the rows are if they are not all: the worst place of all may be one that is
-    not shown.
+    ``AP is worst in Summit for A (0.32), in Valley for B (0.92)``. ``among`` says which rows these
+    are if some are left out: the worst place of all may be one that is not shown.
     """
-    at: dict[str, list[str]] = {}
+    models_at: dict[str, list[str]] = {}
+    several = False
     for k, model in enumerate(models):
-        known = {name: row[k].value for name, row in table.items() if row[k].value == row[k].value}
-        if len(set(known.values())) > 1:
-            value = (max if lower else min)(known.values())
-            at.setdefault(_places([name for name in known if known[name] == value]), []).append(
-                f"{named(model)} ({value:.2f})"
-            )
-    if not at:
-        several = any(
-            sum(row[k].value == row[k].value for row in table.values()) > 1
-            for k in range(len(models))
-        )
+        values = {name: row[k].value for name, row in table.items()}
+        values = {name: value for name, value in values.items() if not math.isnan(value)}
+        several = several or len(values) > 1
+        if len(set(values.values())) > 1:
+            pick = max if lower else min
+            worst = pick(values.values())
+            places = _places([name for name in values if values[name] == worst])
+            models_at.setdefault(places, []).append(f"{short_name(model)} ({worst:.2f})")
+    if not models_at:
         return f"{metric} does not vary" if several else metric
-    places = [f"in {name} for {_listed(who)}" for name, who in list(at.items())[:MOST_NAMED]]
+    clauses = []
+    for places, names in list(models_at.items())[:MOST_NAMED]:
+        clauses.append(f"in {places} for {_join(names)}")
     where = f"{among}: " if among else ""
-    return f"{where}{metric} is worst {', '.join(places)}"
+    return f"{where}{metric} is worst {', '.join(clauses)}"
 
 
 def _places(names: Sequence[str]) -> str:
     """Return the places that share the worst value: the first, and how many more."""
-    return named(names[0]) if len(names) == 1 else f"{named(names[0])} and {len(names) - 1} more"
+    first = short_name(names[0])
+    return first if len(names) == 1 else f"{first} and {len(names) - 1} more"
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:MOST_NAMED])
-    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} more"
+def _join(names: Sequence[str]) -> str:
+    text = ", ".join(names[:MOST_NAMED])
+    return text if len(names) <= MOST_NAMED else f"{text} and {len(names) - MOST_NAMED} more"
 
 
 def _why_in_words(evaluation: Evaluation, models: Sequence[str]) -> str:
-    """Return the weakest of RoDeO's parts of every model, for up to three of them."""
-    parts = {
-        plan.options.get("part", "total"): plan.name
-        for plan in evaluation.protocol.metrics
-        if plan.kind == "rodeo"
-    }
+    """Return the weakest of RoDeO's parts of every model, for up to three models."""
+    plans = [plan for plan in evaluation.protocol.metrics if plan.kind == "rodeo"]
+    metric_of = {plan.options.get("part", "total"): plan.name for plan in plans}
     words = {"localization": "place", "shape": "shape", "classification": "class"}
-    said = []
+    clauses = []
     for model in models[:MOST_NAMED]:
-        values = {
-            words[part]: evaluation.get(parts[part], model=model).value
-            for part in words
-            if part in parts
-        }
-        known = {word: value for word, value in values.items() if value == value}
-        if len(known) > 1:
-            worst = min(known, key=known.__getitem__)
-            said.append(f"{named(model)} loses most by {worst} ({known[worst]:.2f})")
-    return "; ".join(said) or "RoDeO and its parts"
+        values = {}
+        for part, word in words.items():
+            if part in metric_of:
+                value = evaluation.get(metric_of[part], model=model).value
+                if not math.isnan(value):
+                    values[word] = value
+        if len(values) > 1:
+            worst = min(values, key=values.__getitem__)
+            clauses.append(f"{short_name(model)} loses most by {worst} ({values[worst]:.2f})")
+    return "; ".join(clauses) or "RoDeO and its parts"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One monitor in figures: what it does with images of every kind, and where its alarm scores lie."""
+"""Figures of one monitor: what it does with images of every kind, and its alarm scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation, headline
 from calipers.monitors.thresholds import in_words
 from calipers.plots.figures import Axis, Bars, Histogram
-from calipers.plots.words import named, percent
+from calipers.plots.words import percent, short_name
 
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -29,21 +29,21 @@ FATES = ("accepted, rightly", "rejected, rightly", "accepted by mistake", "rejec
 SLOTS = (2, 0, 1, 5)
 
 
-def outcomes(found: MonitorEvaluation, monitor: str) -> Bars:
-    """Return how many images of every kind the monitor accepts and rejects: OOD x unsafe x rejected
-    as bars.
+def outcomes(result: MonitorEvaluation, monitor: str) -> Bars:
+    """Return how many images of every kind the monitor accepts and rejects.
 
-    An alarm is wanted on unsafe images; without OMS labels on those out of distribution.
+    There is a bar for every combination of OOD and unsafe. Unsafe images need an alarm; without OMS
+    labels, images out of distribution do.
     """
-    labels = {
-        one.paradigm: one.wanted
-        for p in (OOD, OMS)
-        if (one := headline(found.basis.labels, p)) is not None
-    }
-    rejected = rejected_by(found, monitor)
+    labels: dict[str, Flags] = {}
+    for paradigm in (OOD, OMS):
+        labelling = headline(result.basis.labels, paradigm)
+        if labelling is not None:
+            labels[labelling.paradigm] = labelling.wanted
+    rejected = rejected_by(result, monitor)
     if rejected is None or not labels:
         return Bars(
-            f"{named(monitor)} has no threshold: nothing is accepted or rejected",
+            f"{short_name(monitor)} has no threshold: nothing is accepted or rejected",
             Axis("images", names=("none",)),
             Axis("number of images", 0.0, 1.0),
             FATES,
@@ -51,98 +51,100 @@ def outcomes(found: MonitorEvaluation, monitor: str) -> Bars:
             stacked=True,
             slots=SLOTS,
         )
-    judged = found.basis.judged
-    kinds = list(product((False, True), repeat=len(labels)))
-    of_kind = [
-        np.all([flags == side for flags, side in zip(labels.values(), kind)], axis=0)
-        for kind in kinds
+    judged = result.basis.judged
+    needs_alarm = labels[OMS] if OMS in labels else labels[OOD]
+    fates = [
+        ~rejected & ~needs_alarm,
+        rejected & needs_alarm,
+        ~rejected & needs_alarm,
+        rejected & ~needs_alarm,
     ]
-    wanted = labels.get(OMS, labels.get(OOD))
-    assert wanted is not None
-    fates = [~rejected & ~wanted, rejected & wanted, ~rejected & wanted, rejected & ~wanted]
-    heights = np.array(
-        [[int((here & fate & judged).sum()) for here in of_kind] for fate in fates], np.float64
-    )
-    sizes = heights.sum(axis=0).astype(np.int64).tolist()
-    said = [", ".join(KINDS[p][side] for p, side in zip(labels, kind)) for kind in kinds]
-    names = tuple(f"{words} ({n})" for words, n in zip(said, sizes))
-    threshold = found.thresholds[monitor]
-    note = f"{int(judged.sum())} images judged; {in_words(threshold, others_of(found))}."
+    kinds = list(product((False, True), repeat=len(labels)))
+    heights = np.zeros((len(fates), len(kinds)))
+    names = []
+    for k, kind in enumerate(kinds):
+        here = judged
+        for flags, side in zip(labels.values(), kind):
+            here = here & (flags == side)
+        heights[:, k] = [(here & fate).sum() for fate in fates]
+        words = ", ".join(KINDS[paradigm][side] for paradigm, side in zip(labels, kind))
+        names.append(f"{words} ({int(heights[:, k].sum())})")
+    label = "kind of image (OOD: out of distribution)" if OOD in labels else "kind of image"
+    ood = labels.get(OOD) if OMS in labels else None
+    threshold = in_words(result.thresholds[monitor], others_of(result))
     return Bars(
-        _lost(
-            found, monitor, wanted & judged, rejected, labels.get(OOD) if OMS in labels else None
-        ),
-        Axis(
-            "kind of image" + (" (OOD: out of distribution)" if OOD in labels else ""), names=names
-        ),
+        _outcomes_title(result, monitor, needs_alarm & judged, rejected, ood),
+        Axis(label, names=tuple(names)),
         Axis("number of images", 0.0),
         FATES,
         heights,
         stacked=True,
         slots=SLOTS,
-        note=note,
+        note=f"{int(judged.sum())} images judged; {threshold}.",
     )
 
 
-def _lost(
-    found: MonitorEvaluation, monitor: str, wanted: Flags, rejected: Flags, ood: Flags | None
+def _outcomes_title(
+    result: MonitorEvaluation, monitor: str, needs_alarm: Flags, rejected: Flags, ood: Flags | None
 ) -> str:
-    n, passed = int(wanted.sum()), wanted & ~rejected
-    words = "unsafe images" if OMS in found.paradigms else "images out of distribution"
-    told = f"{named(monitor)} lets {int(passed.sum())} of {n} {words} through"
+    n, passed = int(needs_alarm.sum()), needs_alarm & ~rejected
+    words = "unsafe images" if OMS in result.paradigms else "images out of distribution"
+    text = f"{short_name(monitor)} lets {int(passed.sum())} of {n} {words} through"
     if ood is None or not passed.any():
-        return told
-    return f"{told}, {int((passed & ~ood).sum())} of them in distribution"
+        return text
+    return f"{text}, {int((passed & ~ood).sum())} of them in distribution"
 
 
-def scores(found: MonitorEvaluation, monitor: str) -> Histogram:
-    """Return where the alarm scores of safe and unsafe images lie, on the monitor's own scale, with
-    its threshold.
+def scores(result: MonitorEvaluation, monitor: str) -> Histogram:
+    """Return the alarm scores of safe and unsafe images, on the monitor's own scale, with its
+    threshold.
     """
-    k = found.monitors.index(monitor)
-    basis = found.basis.monitors
-    own = basis.alarm[k] if basis.higher_is_alarm[k] else -basis.alarm[k]
-    labels = headline(found.basis.labels, OMS) or headline(found.basis.labels, OOD)
-    edges = _edges(own)
-    threshold = found.thresholds[monitor]
-    cut = threshold.given if threshold is not None and threshold.known else math.nan
+    k = result.monitors.index(monitor)
+    basis = result.basis.monitors
+    # Alarms are stored so that high means alarm; some monitors count the other way.
+    values, direction = basis.alarm[k], "high"
+    if not basis.higher_is_alarm[k]:
+        values, direction = -values, "low"
+    labels = headline(result.basis.labels, OMS) or headline(result.basis.labels, OOD)
     if labels is None:
-        series, kinds = ["all images"], [np.ones(len(own), np.bool_)]
-        title = f"Alarm scores of {named(monitor)}; without a tau no image is safe or unsafe"
+        series, kinds = ["all images"], [np.ones(len(values), np.bool_)]
+        title = f"Alarm scores of {short_name(monitor)}; without a tau no image is safe or unsafe"
     else:
         series, kinds = list(IMAGES[labels.paradigm]), [~labels.wanted, labels.wanted]
-        title = _apart(found, monitor, labels.paradigm)
-    counts = np.array([_shares(own[kind], edges) for kind in kinds])
-    direction = "high" if basis.higher_is_alarm[k] else "low"
+        title = _scores_title(result, monitor, labels.paradigm)
+    edges = _edges(values)
+    counts = np.array([_shares(values[kind], edges) for kind in kinds])
     numbers = ", ".join(f"{int(kind.sum())} {name}" for name, kind in zip(series, kinds))
-    line = "" if math.isnan(cut) else f" The line: {in_words(threshold, others_of(found))}."
+    note, line_at = f"{numbers}.", math.nan
+    threshold = result.thresholds[monitor]
+    if threshold is not None and threshold.known and not math.isnan(threshold.given):
+        note += f" The line: {in_words(threshold, others_of(result))}."
+        if edges[0] <= threshold.given <= edges[-1]:
+            line_at = threshold.given
     return Histogram(
         title,
-        Axis(f"alarm score of {named(monitor)} ({direction} = alarm)"),
+        Axis(f"alarm score of {short_name(monitor)} ({direction} = alarm)"),
         Axis("share of the images of a kind"),
         edges,
         tuple(series),
         counts,
-        cut=cut if edges[0] <= cut <= edges[-1] else math.nan,
+        cut=line_at,
         slots=(2, 1)[: len(series)],
-        note=f"{numbers}.{line}",
+        note=note,
     )
 
 
-def others_of(found: MonitorEvaluation) -> str:
-    """Return the images by which thresholds are chosen, those on which no alarm is wanted, in
-    words.
-    """
-    return IMAGES[OMS if OMS in found.paradigms else OOD][0]
+def others_of(result: MonitorEvaluation) -> str:
+    """Return the name of the images that need no alarm; thresholds are set by them."""
+    return IMAGES[OMS if OMS in result.paradigms else OOD][0]
 
 
-def _apart(found: MonitorEvaluation, monitor: str, paradigm: str) -> str:
-    area = found.get("AUROC", monitor, paradigm).value
+def _scores_title(result: MonitorEvaluation, monitor: str, paradigm: str) -> str:
+    area = result.get("AUROC", monitor, paradigm).value
     if math.isnan(area):
-        return f"Alarm scores of {named(monitor)}; the images are all of one kind"
-    return (
-        f"{named(monitor)}: {IMAGES[paradigm][1]} have the higher alarm in {percent(area)} of pairs"
-    )
+        return f"Alarm scores of {short_name(monitor)}; the images are all of one kind"
+    images = IMAGES[paradigm][1]
+    return f"{short_name(monitor)}: {images} have the higher alarm in {percent(area)} of pairs"
 
 
 def _edges(values: F64) -> F64:
@@ -157,9 +159,9 @@ def _shares(values: F64, edges: F64) -> F64:
     return np.asarray(counts / max(len(values), 1), np.float64)
 
 
-def rejected_by(found: MonitorEvaluation, monitor: str) -> Flags | None:
+def rejected_by(result: MonitorEvaluation, monitor: str) -> Flags | None:
     """Return (n,) which images a monitor rejects; None if it has no threshold."""
-    threshold = found.thresholds[monitor]
+    threshold = result.thresholds[monitor]
     if threshold is None or not threshold.known:
         return None
-    return threshold.rejected(found.basis.monitors.alarm[found.monitors.index(monitor)])
+    return threshold.rejected(result.basis.monitors.alarm[result.monitors.index(monitor)])

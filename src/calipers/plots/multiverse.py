@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The multiverse in figures: ranks, the specification curve, what moves the order, and who wins at
-which level.
+"""Figures of a multiverse: ranks, the specification curve, which choices move the ranking, and the
+winners at every level.
 """
 
 from __future__ import annotations
@@ -22,41 +22,40 @@ from calipers.plots.figures import (
     Line,
     Mark,
 )
-from calipers.plots.words import named, percent
+from calipers.plots.words import percent, short_name
 from calipers.sensitivity import Multiverse
 from calipers.sensitivity.multiverse_result import NOTICED
-from calipers.sensitivity.wording import described, said, spoken
-from calipers.statistics.weights import plural
+from calipers.sensitivity.wording import choice_name, choice_text, configuration_text
 
 F64 = NDArray[np.float64]
 
-SPAN = (0.025, 0.975)  # of the ranks
-MATTERS = 0.01  # of the variance
-TIES = "Models that tie share a configuration."
+SPAN = (0.025, 0.975)  # quantiles of the ranks
+MATTERS = 0.01  # a choice that explains a smaller share of the variance is not named
+TIES = "Tied models share a configuration."
 
 
-def ranks(found: Multiverse) -> Blob:
-    """Return how often every model had every rank over all configurations; models that tie share
-    their ranks.
-    """
-    order = np.argsort(found.ranks.mean(axis=0), kind="stable")
-    first = max(found.wins, key=lambda model: found.wins[model])
-    low, high = np.quantile(found.ranks, SPAN, axis=0)
+def ranks(result: Multiverse) -> Blob:
+    """Return how often every model had every rank over all configurations."""
+    order = np.argsort(result.ranks.mean(axis=0), kind="stable").tolist()
+    first = max(result.wins, key=lambda model: result.wins[model])
+    low, high = np.quantile(result.ranks, SPAN, axis=0).tolist()
+    share, n = percent(result.wins[first]), len(result.each)
     return Blob(
-        f"{named(first)} wins most often, in {percent(found.wins[first])} of {len(found.each)} configurations",
-        tuple(found.models[m] for m in order),
-        _shares(found.values)[order],
-        tuple(float(value) for value in np.median(found.ranks, axis=0)[order]),
-        tuple((float(low[m]), float(high[m])) for m in order),
-        slots=tuple(int(m) for m in order),
+        f"{short_name(first)} wins most often, in {share} of {n} configurations",
+        tuple(result.models[m] for m in order),
+        _shares(result.values)[order],
+        tuple(np.median(result.ranks, axis=0)[order].tolist()),
+        tuple((low[m], high[m]) for m in order),
+        slots=tuple(order),
         of="configurations",
-        note=f"Lines span 95 % of the configurations. {_counts(found)}",
+        note=f"Lines span 95 % of the configurations. {_counts(result)}",
     )
 
 
 def _shares(values: F64) -> F64:
-    """Return (models, ranks) the share of configurations; t models that tie have each of their t
-    ranks 1 / t times.
+    """Return (models, ranks) shares of configurations.
+
+    Each of t tied models has each of their t ranks 1 / t times.
     """
     n, m = values.shape
     above = (values[:, None, :] > values[:, :, None]).sum(axis=2)
@@ -66,105 +65,120 @@ def _shares(values: F64) -> F64:
     return np.asarray((here / equal[:, :, None]).sum(axis=0) / n)
 
 
-def curve(found: Multiverse) -> Curves:
-    """Return the specification curve: best minus second of the base in every configuration, from
-    lowest to highest.
-    """
-    best, second = found.best_two
-    apart = found.values[:, found.models.index(best)] - found.values[:, found.models.index(second)]
-    order = np.argsort(apart, kind="stable")
+def curve(result: Multiverse) -> Curves:
+    """Return the specification curve: best minus second of the base, sorted."""
+    best, second = result.best_two
+    of_best = result.values[:, result.models.index(best)]
+    difference = of_best - result.values[:, result.models.index(second)]
+    order = np.argsort(difference, kind="stable")
     x = np.arange(1, len(order) + 1, dtype=np.float64)
-    low, high = (None, None) if found.robustness is None else found.robustness.difference[order].T
-    name = f"{named(best)} − {named(second)}"
-    at = int(np.flatnonzero(order == found.base)[0])
+    low, high = None, None
+    if result.robustness is not None:
+        low, high = result.robustness.difference[order].T
+    name = f"{short_name(best)} − {short_name(second)}"
+    base = int(np.flatnonzero(order == result.base)[0])
     lines = (
         Line("no difference", x[[0, -1]], np.zeros(2), slot=1),
-        Line(name, x, apart[order], low, high, slot=0, marks=(at,)),
+        Line(name, x, difference[order], low, high, slot=0, marks=(base,)),
+    )
+    share = percent(float((difference > 0).mean()))
+    note = (
+        f"The marker is the base: {configuration_text(result.each[result.base])}. {_band(result)}"
     )
     return Curves(
-        f"{named(best)} is better than {named(second)} in {percent(float((apart > 0).mean()))} of "
+        f"{short_name(best)} is better than {short_name(second)} in {share} of "
         f"{len(order)} configurations",
         Axis("configurations, from lowest to highest difference", 1.0, max(2.0, float(len(order)))),
         Axis("difference of the metric"),
         lines,
         levels=tuple(np.quantile(x, np.linspace(0, 1, 11)).tolist()),
-        note=f"The marker is the base: {described(found.each[found.base])}. {_band(found)}".strip(),
+        note=note.strip(),
     )
 
 
-def _band(found: Multiverse) -> str:
-    if found.robustness is None:
+def _band(result: Multiverse) -> str:
+    robust = result.robustness
+    if robust is None:
         return ""
-    units = f"{found.robustness.n_units} {plural(found.robustness.unit)}"
-    return f"The band is the 95 % percentile interval of every difference by itself, over {units}."
+    return (
+        "The band is the pointwise 95 % percentile interval of the difference, "
+        f"resampled by {robust.unit} (n = {robust.n_units})."
+    )
 
 
-def choices(found: Multiverse) -> Forest:
+def choices(result: Multiverse) -> Forest:
     """Return how much of the variance of the winner's rank every choice explains by itself."""
-    parts = found.explained
-    top = [name for name, part in parts.items() if part >= MATTERS][:2]
-    most = " and ".join(f"{spoken(name)} ({percent(parts[name])})" for name in top)
-    title = (
-        f"The rank of {named(found.winner)} hangs most on {most}"
-        if top
-        else "No choice moves the order by itself"
-    )
-    levels = {name: len({str(one[name]) for one in found.each if name in one}) for name in parts}
-    shown = [name for name in parts if levels[name] > 1]
-    rows = tuple(ForestRow(spoken(name), str(levels[name]), (Mark(parts[name]),)) for name in shown)
+    shares = result.explained
+    winner = short_name(result.winner)
+    top = [name for name, share in shares.items() if share >= MATTERS][:2]
+    title = "No choice moves the order by itself"
+    if top:
+        most = " and ".join(f"{choice_name(name)} ({percent(shares[name])})" for name in top)
+        title = f"The rank of {winner} depends most on {most}"
+    rows = []
+    for name, share in shares.items():
+        values = {str(one[name]) for one in result.each if name in one}
+        if len(values) > 1:
+            rows.append(ForestRow(choice_name(name), str(len(values)), (Mark(share),)))
     note = (
-        "Eta squared of the rank in one choice after the other, within the configurations in which it has an effect; "
-        f"what is left comes of choices together. {_counts(found)}"
+        "Eta squared of the rank for one choice at a time, within the configurations in which it "
+        f"has an effect; the rest is due to interactions of choices. {_counts(result)}"
     )
-    axis = Axis(f"share of the variance of the rank of {named(found.winner)}", 0.0, 1.0)
-    return Forest(title, axis, ("share of variance",), rows, n="values", note=note)
+    axis = Axis(f"share of the variance of the rank of {winner}", 0.0, 1.0)
+    return Forest(title, axis, ("share of variance",), tuple(rows), n="values", note=note)
 
 
-def levels(found: Multiverse) -> HeatMap:
-    """Return the share of configurations that every model wins at every value of every choice that
-    changes it.
+def levels(result: Multiverse) -> HeatMap:
+    """Return the share of configurations that every model wins at every value of every choice.
+
+    Choices that change no share are left out.
     """
-    entries = [entry for entry in found.levels if entry[0] not in found.silent]
-    names = tuple(said(choice, level) for choice, level, *_ in entries)
-    shares = np.array([[wins[model] for model in found.models] for *_, wins in entries])
-    without = ", ".join(map(spoken, found.silent))
-    left = (
-        f" Left out, because they change no share by {NOTICED:.0%}".replace("%", " %")
-        if without
-        else ""
-    )
+    names, shares = [], []
+    for choice, level, _, wins in result.levels:
+        if choice not in result.silent:
+            names.append(choice_text(choice, level))
+            shares.append([wins[model] for model in result.models])
+    note = TIES
+    if result.silent:
+        omitted = ", ".join(map(choice_name, result.silent))
+        least = f"{100 * NOTICED:.0f} %"
+        note = f"{TIES} Left out, because they change no share by {least}: {omitted}."
     return HeatMap(
-        _turn(found),
-        Axis("model", names=found.models),
-        Axis("choice", names=names),
-        shares.reshape(len(entries), len(found.models)),
+        _turn(result),
+        Axis("model", names=result.models),
+        Axis("choice", names=tuple(names)),
+        np.array(shares).reshape(len(names), len(result.models)),
         "share of configurations won",
-        note=f"{TIES}{left}: {without}." if without else TIES,
+        note=note,
     )
 
 
-def _turn(found: Multiverse) -> str:
-    """Return the choice that moves the share of a model furthest; rare ones count less, as chance
-    moves them more.
+def _turn(result: Multiverse) -> str:
+    """Return the choice that moves the share of a model furthest.
+
+    Rare levels count less, because chance moves them more: changes are weighted by the root of n.
     """
-    moves = [
-        (abs(share - found.wins[model]) * np.sqrt(n), choice, level, model, share)
-        for choice, level, n, wins in found.levels
-        for model, share in wins.items()
-    ]
-    furthest = max(moves, key=lambda move: move[0], default=None)
-    if furthest is None or furthest[0] == 0:
+    furthest = None
+    largest = 0.0
+    for choice, level, n, wins in result.levels:
+        for model, share in wins.items():
+            move = float(abs(share - result.wins[model]) * np.sqrt(n))
+            if move > largest:
+                largest, furthest = move, (choice, level, model, share)
+    if furthest is None:
         return "No single choice changes who wins"
-    _, choice, level, model, share = furthest
-    here, all_in_all = percent(share), percent(found.wins[model])
-    return f"With {said(choice, level)}, {named(model)} wins {here} of the configurations; in all, {all_in_all}"
-
-
-def _counts(found: Multiverse) -> str:
-    left = (
-        f"; {found.n_undefined} left out, because a model has no value" if found.n_undefined else ""
+    choice, level, model, share = furthest
+    return (
+        f"With {choice_text(choice, level)}, {short_name(model)} wins {percent(share)} of the "
+        f"configurations; in all, {percent(result.wins[model])}"
     )
-    return f"{len(found.each)} configurations of {found.n_possible:,} combinations{left}."
+
+
+def _counts(result: Multiverse) -> str:
+    omitted = ""
+    if result.n_undefined:
+        omitted = f"; {result.n_undefined} left out, because a model has no value"
+    return f"{len(result.each)} configurations of {result.n_possible:,} combinations{omitted}."
 
 
 FIGURES: Mapping[str, Callable[[Multiverse], Figure]] = {
@@ -175,8 +189,8 @@ FIGURES: Mapping[str, Callable[[Multiverse], Figure]] = {
 }
 
 
-def figure(found: Multiverse, name: str) -> Figure:
+def figure(result: Multiverse, name: str) -> Figure:
     """Return a figure of a multiverse as data: one of `FIGURES`."""
     if name not in FIGURES:
         raise UsageError(f"no figure {name!r} of a multiverse; {did_you_mean(name, FIGURES)}")
-    return FIGURES[name](found)
+    return FIGURES[name](result)

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stability in figures: pairs of models, leaving out models, thresholds, scores, and what the
-reference says.
+"""Figures of a stability analysis: pairs of models, leaving out models, thresholds, scores, and the
+relation to the reference.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from calipers.errors import UsageError, did_you_mean
+from calipers.plots.curves import ends_of_estimates
 from calipers.plots.figures import (
     F64,
     Axis,
@@ -26,8 +28,8 @@ from calipers.plots.figures import (
     Mark,
     Scatter,
 )
-from calipers.plots.stability_bags import bags, called, shown
-from calipers.plots.words import named, why
+from calipers.plots.stability_bags import bags, calls, score_text
+from calipers.plots.words import short_name, why
 from calipers.results import Estimate
 from calipers.results.requirements import SHARE_OF_UNITS
 from calipers.stability.correlation import correlation
@@ -37,199 +39,224 @@ from calipers.statistics.weights import plural
 
 SWEPT = ("APJ", "called-by-all")
 CORRELATED = ("APJ", "AJ", "PAR", "NAR", "TAR", "AC1", "Pearson", "Spearman", "Kendall-b")
-TOGETHER = 0.5  # from which rank correlation on two numbers are said to go together
-FEW = 10  # models whose pairs have a number each in any case
+TOGETHER = 0.5  # rank correlation from which on two scores are said to go together
+FEW = 10  # up to so many models, every pair has its number in the figure
 BINS = 14  # of width 0.1, from -0.4 to 1
 
 
-def pairs(found: StabilityResult, *, score: str = "APJ") -> HeatMap:
+def pairs(result: StabilityResult, *, score: str = "APJ") -> HeatMap:
     """Return the mean of a score over images for every two models."""
-    values = found.per_pair(score)
-    known = np.argwhere(np.triu(np.isfinite(values), 1))
-    title = f"No two models have a value of {score}"
-    if len(known):
-        a, b = min(known.tolist(), key=lambda pair: float(values[pair[0], pair[1]]))
-        least, most = float(values[a, b]), float(np.nanmax(values))
-        title = f"{named(found.models[a], 20)} and {named(found.models[b], 20)} agree least: {score} {shown(least)}"
-        if len(known) > 1:
-            title += f"; the highest of {len(known)} pairs is {shown(most)}"
-    names = tuple(named(model) for model in found.models)
-    words = (
-        ()
-        if len(names) > FEW
-        else tuple(
-            tuple("–" if r == c else shown(v) or "undefined" for c, v in enumerate(line))
-            for r, line in enumerate(values)
-        )
-    )
-    missing = found.undefined(score)
+    values = result.per_pair(score)
+    names = tuple(short_name(model) for model in result.models)
+    words = []
+    if len(names) <= FEW:
+        for r, row in enumerate(values.tolist()):
+            texts = [score_text(value) or "undefined" for value in row]
+            texts[r] = "–"  # a model is not compared with itself
+            words.append(tuple(texts))
+    missing = result.undefined(score)
     note = (
-        f"Mean over {found.n_used} images, {_at(found, score)}. {missing.pairs} of {missing.of_pairs} pairs of maps "
-        "have no value and are left out. A model is not compared with itself."
+        f"Mean over {result.n_used} images, {_at(result, score)}. {missing.pairs} of "
+        f"{missing.of_pairs} pairs of maps have no value and are left out. "
+        "A model is not compared with itself."
     )
     return HeatMap(
-        title,
+        _pairs_title(result, score, values),
         Axis("model", names=names),
         Axis("with", names=names),
         values,
         score,
-        words=words,
+        words=tuple(words),
         note=note,
     )
 
 
-def models(found: StabilityResult, *, score: str = "APJ") -> Forest:
+def _pairs_title(result: StabilityResult, score: str, values: F64) -> str:
+    defined = np.argwhere(np.triu(np.isfinite(values), 1))
+    if not len(defined):
+        return f"No two models have a value of {score}"
+    a, b = min(defined.tolist(), key=lambda pair: float(values[pair[0], pair[1]]))
+    first, second = short_name(result.models[a], 20), short_name(result.models[b], 20)
+    title = f"{first} and {second} agree least: {score} {score_text(float(values[a, b]))}"
+    if len(defined) > 1:
+        highest = score_text(float(np.nanmax(values)))
+        title += f"; the highest of {len(defined)} pairs is {highest}"
+    return title
+
+
+def models(result: StabilityResult, *, score: str = "APJ") -> Forest:
     """Return a score with all models, with its interval over models, and without each of them."""
-    left = found.leave_one_out(score)
-    n = len(found.models)
-    reason = "" if left.reason is None else left.reason.replace("_", " ")
-    rows = [
-        ForestRow(
-            "all models", str(n), (Mark(left.value, left.low, left.high, reason),), strong=True
-        )
-    ]
-    for model, value in zip(found.models, left.without):
-        rows.append(ForestRow(f"without {named(model)}", str(n - 1), (Mark(value, reason=reason),)))
-    title = f"Of other trainings nothing can be said from {n} models"
-    if left.reason is None and left.most_different is not None:
-        best = left.without[found.models.index(left.most_different)]
-        moved = max(abs(value - left.value) for value in left.without)
+    jackknife = result.leave_one_out(score)
+    n = len(result.models)
+    reason = (jackknife.reason or "").replace("_", " ")
+    overall = Mark(jackknife.value, jackknife.low, jackknife.high, reason)
+    rows = [ForestRow("all models", str(n), (overall,), strong=True)]
+    for model, value in zip(result.models, jackknife.without):
+        mark = Mark(value, reason=reason)
+        rows.append(ForestRow(f"without {short_name(model)}", str(n - 1), (mark,)))
+    title = f"{n} models are too few to say anything about other trainings"
+    if jackknife.reason is None and jackknife.most_different is not None:
+        outlier = jackknife.most_different
+        without_it = score_text(jackknife.without[result.models.index(outlier)])
+        with_it = score_text(jackknife.value)
         title = (
-            f"Without {named(left.most_different)}, which differs most, {score} is {shown(best)} "
+            f"Without {short_name(outlier)}, which differs most, "
+            f"{score} is {without_it} instead of {with_it}"
         )
-        title += f"instead of {shown(left.value)}"
-        if moved < 0.005:
-            title = f"No single model moves {score}, which is {shown(left.value)}"
+        if max(abs(other - jackknife.value) for other in jackknife.without) < 0.005:
+            title = f"No single model moves {score}, which is {with_it}"
     note = (
-        f"Mean over {found.n_used} images, {_at(found, score)}. The interval of all models is a {100 * left.level:g} % "
-        f"t interval over {n} models: it speaks for other trainings, on these images."
+        f"Mean over {result.n_used} images, {_at(result, score)}. The interval of all models is a "
+        f"{100 * jackknife.level:g} % t interval over {n} models: "
+        "it covers other trainings, on these images."
     )
     return Forest(
-        title, Axis(score), (score,), tuple(rows), n="models", reference=left.value, note=note
+        title, Axis(score), (score,), tuple(rows), n="models", reference=jackknife.value, note=note
     )
 
 
-def sweep(found: StabilityResult, *, scores: tuple[str, ...] = SWEPT) -> Curves:
+def sweep(result: StabilityResult, *, scores: tuple[str, ...] = SWEPT) -> Curves:
     """Return scores against the threshold, with the band of their intervals."""
     lines = []
     for slot, score in enumerate(scores):
-        x, estimates = found.sweep(score)
+        x, estimates = result.sweep(score)
         y, low, high = ends(estimates)
         order = np.argsort(x, kind="stable")
-        marks = tuple(np.flatnonzero(x[order] == found.threshold).tolist())
-        down, up = (low[order], high[order]) if np.isfinite(low).any() else (None, None)
-        lines.append(Line(score, x[order], y[order], down, up, slot=slot, marks=marks))
-    first = lines[0]
-    known = np.flatnonzero(np.isfinite(first.y))
-    title = f"{first.name} has no value at any threshold"
-    if len(known):
-        a, b = known[np.argmin(first.y[known])], known[np.argmax(first.y[known])]
-        title = f"{first.name} is {shown(first.y[b])} at threshold {first.x[b]:g}, {shown(first.y[a])} at {first.x[a]:g}"
-        if first.y[b] - first.y[a] < 0.01:
-            title = f"{first.name} does not hang on the threshold: {shown(first.y[a])} to {shown(first.y[b])}"
-    note = f"Means over {found.n_used} images. The marker is the chosen threshold. {_band(found['APJ'])}"
-    return Curves(
-        title, Axis("threshold", 0.0, 1.0), Axis("score"), tuple(lines), note=note.strip()
+        marks = tuple(np.flatnonzero(x[order] == result.threshold).tolist())
+        line = Line(score, x[order], y[order], slot=slot, marks=marks)
+        if np.isfinite(low).any():
+            line = replace(line, low=low[order], high=high[order])
+        lines.append(line)
+    note = (
+        f"Means over {result.n_used} images. The marker is the threshold of this analysis. "
+        f"{_band(result['APJ'])}"
     )
+    return Curves(
+        _sweep_title(lines[0]),
+        Axis("threshold", 0.0, 1.0),
+        Axis("score"),
+        tuple(lines),
+        note=note.strip(),
+    )
+
+
+def _sweep_title(line: Line) -> str:
+    """Return where a score is highest and lowest, or that the threshold hardly matters."""
+    defined = np.flatnonzero(np.isfinite(line.y))
+    if not len(defined):
+        return f"{line.name} has no value at any threshold"
+    lowest, highest = defined[np.argmin(line.y[defined])], defined[np.argmax(line.y[defined])]
+    low, high = score_text(line.y[lowest]), score_text(line.y[highest])
+    if line.y[highest] - line.y[lowest] < 0.01:
+        return f"{line.name} does not depend on the threshold: {low} to {high}"
+    return f"{line.name} is {high} at threshold {line.x[highest]:g}, {low} at {line.x[lowest]:g}"
 
 
 def scores(
-    found: StabilityResult, *, names: tuple[str, ...] = CORRELATED, method: str = "spearman"
+    result: StabilityResult, *, names: tuple[str, ...] = CORRELATED, method: str = "spearman"
 ) -> HeatMap:
     """Return the correlations between scores over images."""
-    table = found.correlation(method)
-    chosen = tuple(name for name in names if name in table.names)
-    at = [table.names.index(name) for name in chosen]
-    values = table.values[np.ix_(at, at)]
-    known = np.argwhere(np.triu(np.isfinite(values), 1))
+    table = result.correlation(method)
+    score_names = tuple(name for name in names if name in table.names)
+    rows = [table.names.index(name) for name in score_names]
+    values, counts = table.values[np.ix_(rows, rows)], table.n[np.ix_(rows, rows)]
+    defined = np.argwhere(np.triu(np.isfinite(values), 1))
     title = "No two scores have a correlation over images"
-    if len(known):
-        a, b = min(known.tolist(), key=lambda pair: abs(float(values[pair[0], pair[1]])))
-        title = f"{chosen[a]} and {chosen[b]} order images most differently: correlation {shown(values[a, b])}"
-    counts = table.n[np.ix_(at, at)]
+    if len(defined):
+        a, b = min(defined.tolist(), key=lambda pair: abs(float(values[pair[0], pair[1]])))
+        title = (
+            f"{score_names[a]} and {score_names[b]} rank images most differently: "
+            f"correlation {score_text(values[a, b])}"
+        )
     n = f"{counts.min()} to {counts.max()}" if counts.min() < counts.max() else f"{counts.min()}"
     how = {"spearman": "Rank correlations", "pearson": "Correlations"}[method]
-    note = f"{how} over {n} images with both scores. APJ = AJ / (2 − AJ) on every pair, so their near 1 is no finding."
-    x, y = Axis("score", names=chosen), Axis("with", names=chosen)
+    note = (
+        f"{how} over {n} images with both scores. APJ = AJ / (2 − AJ) for every pair, "
+        "so a correlation near 1 between the two is no finding."
+    )
+    x, y = Axis("score", names=score_names), Axis("with", names=score_names)
     return HeatMap(title, x, y, values, "correlation", -1.0, 1.0, note=note)
 
 
-def images(found: StabilityResult, *, score: str = "APJ") -> Histogram:
-    """Return how a score is spread over images."""
-    values = found.per_bag(score)
-    known = values[~np.isnan(values)]
-    left = len(values) - len(known)
+def images(result: StabilityResult, *, score: str = "APJ") -> Histogram:
+    """Return the distribution of a score over images."""
+    values = result.per_bag(score)
+    defined = values[~np.isnan(values)]
     title = f"No image has a value of {score}"
-    if len(known):
-        low, middle, high = np.quantile(known, (0.1, 0.5, 0.9))
-        title = f"{score} is {shown(low)} to {shown(high)} on 8 of 10 images, with the median at {shown(middle)}"
+    if len(defined):
+        quantiles = np.quantile(defined, (0.1, 0.5, 0.9))
+        low, median, high = (score_text(value) for value in quantiles)
+        title = f"{score} is {low} to {high} on 8 of 10 images, with a median of {median}"
     edges = np.round(np.linspace(1.0 - 0.1 * BINS, 1.0, BINS + 1), 10)
-    counts = np.histogram(np.clip(known, edges[0], edges[-1]), edges)[0].astype(np.float64)[None]
-    note = f"n = {len(known)} images, mean over pairs of models, {_at(found, score)}."
-    note += (
-        f" {left} more have no value, because models mark nothing or everything." if left else ""
-    )
+    counts = np.histogram(np.clip(defined, edges[0], edges[-1]), edges)[0].astype(np.float64)[None]
+    note = f"n = {len(defined)} images, mean over pairs of models, {_at(result, score)}."
+    n_missing = len(values) - len(defined)
+    if n_missing:
+        note += f" {n_missing} more have no value, because models mark nothing or everything."
     return Histogram(title, Axis(score), Axis("images"), edges, ("images",), counts, note=note)
 
 
-def dice(found: StabilityResult, *, score: str = "APJ", measure: str = "DICE") -> Scatter:
-    """Return stability against the reference: every annotated image, with the standard deviation
-    over models.
+def dice(result: StabilityResult, *, score: str = "APJ", measure: str = "DICE") -> Scatter:
+    """Return stability against agreement with the reference, a point per annotated image.
+
+    Bars are the standard deviation over models.
     """
-    local = found.localized
+    local = result.localized
     if not local.has(measure):
-        raise UsageError(
-            f"there is no {measure}: {local.missing.get(measure, 'unknown measure').replace('_', ' ')}"
-        )
+        reason = local.missing.get(measure, "unknown measure").replace("_", " ")
+        raise UsageError(f"there is no {measure}: {reason}")
     mean, sd = local.per_bag(measure)
-    x = found.per_bag(score)[local.places]
+    x = result.per_bag(score)[local.places]
     both = int((~np.isnan(x)).sum())
     together = round(correlation(x, mean), 2)
     dots = Dots("", x, mean, y_low=mean - sd, y_high=mean + sd, names=local.ids, quiet=True)
     note = (
-        f"A point is an image, {both} of {len(x)} have both. Bars are the standard deviation over {len(found.models)} "
-        f"models (ddof 0), no intervals. Threshold {found.threshold:g}."
+        f"A point is an image; {both} of {len(x)} have both values. Bars are the standard "
+        f"deviation over {len(result.models)} models (ddof 0), not intervals. "
+        f"Threshold {result.threshold:g}."
     )
-    title = f"{_words(score, measure, together)}, n = {both}"
     return Scatter(
-        title, Axis(score), Axis(f"{measure}, mean over models", 0.0, 1.0), (dots,), note=note
+        f"{_words(score, measure, together)}, n = {both}",
+        Axis(score),
+        Axis(f"{measure}, mean over models", 0.0, 1.0),
+        (dots,),
+        note=note,
     )
 
 
 def _words(score: str, measure: str, together: float) -> str:
     if together != together:
         return f"{score} and {measure} cannot be compared over images"
-    told = f"(rank correlation {shown(together)})"
+    strength = f"(rank correlation {score_text(together)})"
     if together >= TOGETHER:
-        return f"Images of high {score} have high {measure} {told}"
+        return f"Images with a high {score} have a high {measure} {strength}"
     if together <= -TOGETHER:
-        return f"Images of high {score} have low {measure} {told}"
-    return f"{score} says little of {measure} {told}"
+        return f"Images with a high {score} have a low {measure} {strength}"
+    return f"{score} says little about {measure} {strength}"
 
 
-def auc(found: StabilityResult, *, score: str = "APJ") -> Scatter:
-    """Return, for every model, its agreement with the others against how well it tells whole images
-    apart.
+def auc(result: StabilityResult, *, score: str = "APJ") -> Scatter:
+    """Return, for every model, its agreement with the others against its bag AUC: how well it
+    separates whole images.
     """
-    local = found.localized
+    local = result.localized
     if not local.has("AUC"):
         raise UsageError(f"there is no bag AUC: {local.missing['AUC'].replace('_', ' ')}")
-    areas = [local.get("AUC", model) for model in found.models]
+    areas = [local.get("AUC", model) for model in result.models]
     y, low, high = ends(areas)
-    matrix = found.per_pair(score)
-    known = np.isfinite(matrix)
-    x = np.divide(np.where(known, matrix, 0.0).sum(axis=1), known.sum(axis=1), where=known.any(axis=1),
-                  out=np.full(len(matrix), np.nan))  # fmt: skip
-    dots = Dots(
-        "", x, y, y_low=low, y_high=high, names=tuple(named(model) for model in found.models)
-    )
-    title = f"Bag AUC is {_span(y)} of models whose {score} with the others is {_span(x)}"
+    matrix = result.per_pair(score)
+    defined = np.isfinite(matrix)
+    total, n = np.where(defined, matrix, 0.0).sum(axis=1), defined.sum(axis=1)
+    x = np.divide(total, n, where=n > 0, out=np.full(len(matrix), np.nan))
+    names = tuple(short_name(model) for model in result.models)
+    dots = Dots("", x, y, y_low=low, y_high=high, names=names)
+    title = f"Bag AUC is {_span(y)} for models whose {score} with the others is {_span(x)}"
     if not np.isfinite(x).any():
         title = f"Bag AUC is {_span(y)}; {score} has no value"
     pooled = "" if local.pooling == "given" else f" Bag scores are the {local.pooling} of each map."
     note = (
-        f"A point is a model; across, its mean {score} with the others over {found.n_used} images; up, its AUC over "
-        f"{areas[0].n_images} images.{pooled} {_band(areas[0])}"
+        f"A point is a model; across, its mean {score} with the others over {result.n_used} "
+        f"images; up, its AUC over {areas[0].n_images} images.{pooled} {_band(areas[0])}"
     )
     return Scatter(
         title,
@@ -241,42 +268,39 @@ def auc(found: StabilityResult, *, score: str = "APJ") -> Scatter:
 
 
 def ends(estimates: Sequence[Estimate]) -> tuple[F64, F64, F64]:
-    """Return values and ends of intervals; NaN for those that are of the share of units instead of
-    the value.
+    """Return values and ends of intervals.
+
+    The ends are NaN if the interval is not that of the value, but of the share of units.
     """
-    value = np.array([one.value for one in estimates])
-    low, high = (
-        np.array(
-            [math.nan if one.method == SHARE_OF_UNITS else getattr(one, end) for one in estimates]
-        )
-        for end in ("low", "high")
-    )
-    return value, low, high
+    value, low, high = ends_of_estimates(estimates)
+    of_units = np.array([one.method == SHARE_OF_UNITS for one in estimates], np.bool_)
+    return value, np.where(of_units, np.nan, low), np.where(of_units, np.nan, high)
 
 
 def _span(values: Any) -> str:
-    known = values[np.isfinite(values)]
-    if not len(known):
+    defined = values[np.isfinite(values)]
+    if not len(defined):
         return "undefined"
-    low, high = shown(known.min()), shown(known.max())
+    low, high = score_text(defined.min()), score_text(defined.max())
     return low if low == high else f"{low} to {high}"
 
 
-def _at(found: StabilityResult, score: str) -> str:
-    return f"threshold {found.threshold:g}" if score in AT_THRESHOLD else "no threshold"
+def _at(result: StabilityResult, score: str) -> str:
+    return f"threshold {result.threshold:g}" if score in AT_THRESHOLD else "no threshold"
 
 
 def _band(estimate: Estimate) -> str:
     """Return what bands and bars are; "" if there are none."""
     if why(estimate) or math.isnan(estimate.low):
         return ""
-    return f"{100 * estimate.level:g} % intervals over {estimate.n_units} {plural(estimate.unit)}, each by itself."
+    units = f"{estimate.n_units} {plural(estimate.unit)}"
+    return f"Pointwise {100 * estimate.level:g} % intervals over {units}."
 
 
 FIGURES: Mapping[str, Callable[..., Figure]] = {
     "pairs": pairs,
     "models": models,
-    "called": called,
+    "called": calls,
     "bags": bags,
     "images": images,
     "sweep": sweep,
@@ -286,26 +310,26 @@ FIGURES: Mapping[str, Callable[..., Figure]] = {
 }
 
 
-def available(found: StabilityResult) -> tuple[str, ...]:
+def available(result: StabilityResult) -> tuple[str, ...]:
     """Return the figures that a result has: without a reference there is no DICE, without labels no
     AUC.
     """
     needs = {
-        "dice": found.localized.has("DICE"),
-        "auc": found.localized.has("AUC"),
-        "bags": found.source is not None,
+        "dice": result.localized.has("DICE"),
+        "auc": result.localized.has("AUC"),
+        "bags": result.source is not None,
     }
     return tuple(name for name in FIGURES if needs.get(name, True))
 
 
-def figure(found: StabilityResult, name: str, **choices: Any) -> Figure:
+def figure(result: StabilityResult, name: str, **choices: Any) -> Figure:
     """Return a figure of a stability analysis as data: one of `FIGURES`."""
     if name not in FIGURES:
         raise UsageError(f"no figure {name!r} of stability; {did_you_mean(name, FIGURES)}")
-    known = FIGURES[name].__kwdefaults__ or {}
+    options = FIGURES[name].__kwdefaults__ or {}
     for choice in choices:
-        if choice not in known:
+        if choice not in options:
             raise UsageError(
-                f"the figure {name!r} takes {', '.join(known) or 'no choice'}, not {choice!r}"
+                f"the figure {name!r} takes {', '.join(options) or 'no choice'}, not {choice!r}"
             )
-    return FIGURES[name](found, **choices)
+    return FIGURES[name](result, **choices)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single images of a stability analysis: where how many models mark, and how many places that are."""
+"""Figures of single images of a stability analysis: how many models mark each place.
+
+A bag is an image; its instances are the cells of its map.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from numpy.typing import NDArray
 from calipers.errors import UsageError, did_you_mean
 from calipers.plots.figures import Axis, Bars, Cells
 from calipers.plots.ticks import MINUS
-from calipers.plots.words import named, percent
+from calipers.plots.words import percent, short_name
 from calipers.stability.called import Called
 from calipers.stability.result import StabilityResult
 from calipers.stability.scores import called_values
@@ -26,10 +29,8 @@ SIDE = 64  # cells along a side, at most; larger maps are shown in blocks
 
 
 @dataclass(frozen=True)
-class Slice:
-    """The part of an image that is shown: how many models mark every cell, and what the reference
-    does.
-    """
+class MapSlice:
+    """The part of an image that is shown: how many models mark every cell, and the reference."""
 
     counts: I64  # (rows, columns)
     inside: Flags | None
@@ -43,40 +44,43 @@ class Slice:
         return math.ceil(longest / SIDE)
 
 
-def shown(value: float) -> str:
+def score_text(value: float) -> str:
     """Return a score with two digits; empty if it is undefined."""
-    text = f"{value:.2f}" if value == value else ""
-    return text.replace("-", "" if text == "-0.00" else MINUS)
+    if math.isnan(value):
+        return ""
+    text = f"{value:.2f}"
+    if text == "-0.00":
+        return "0.00"
+    return text.replace("-", MINUS)
 
 
 def marked_by(bag: Bag, threshold: float) -> I64:
     """Return, in the shape of the map, how many models call every instance positive."""
-    called = (
-        bag.values >= threshold if threshold > 0 else bag.values > 0
-    )  # a threshold of 0 is strict
-    return np.asarray(called.sum(axis=0), np.int64).reshape(bag.shape)
+    # A threshold of 0 is strict: else every instance would be positive.
+    positive = bag.values >= threshold if threshold > 0 else bag.values > 0
+    return np.asarray(positive.sum(axis=0), np.int64).reshape(bag.shape)
 
 
-def shown_slice(bag: Bag, threshold: float) -> Slice:
-    """Return the slice with the most cells that some but not all models mark; of equal ones the
-    most marked one.
+def disputed_slice(bag: Bag, threshold: float) -> MapSlice:
+    """Return the slice with the most cells that some but not all models mark.
 
-    A map of one axis is shown as one row.
+    Of equal slices, the one with most marks. A map with one axis is shown as one row.
     """
     counts = marked_by(bag, threshold)
     inside = None if bag.instances is None else bag.instances.reshape(bag.shape)
     if counts.ndim < 3:
         flat = None if inside is None else np.atleast_2d(inside)
-        return Slice(np.atleast_2d(counts), flat, None, 1)
+        return MapSlice(np.atleast_2d(counts), flat, None, 1)
     slices = counts.reshape(len(counts), -1)
     disputed = ((slices > 0) & (slices < len(bag.values))).sum(axis=1)
     index = int(np.lexsort((-slices.sum(axis=1), -disputed))[0])
-    return Slice(counts[index], None if inside is None else inside[index], index, len(counts))
+    return MapSlice(counts[index], None if inside is None else inside[index], index, len(counts))
 
 
 def blocks(values: I64, side: int) -> I64:
-    """Return the highest of every ``side`` x ``side`` numbers, which are not negative; a small mark
-    does not vanish.
+    """Return the maximum of every ``side`` x ``side`` block of numbers from 0.
+
+    The maximum, not the mean, so that a small mark does not vanish.
     """
     rows, columns = (-(-n // side) for n in values.shape)
     padded = np.zeros((rows * side, columns * side), np.int64)
@@ -85,12 +89,12 @@ def blocks(values: I64, side: int) -> I64:
 
 
 def bags(
-    found: StabilityResult,
+    result: StabilityResult,
     *,
     bag: str | int | None = None,
-    picture: Callable[[Slice], tuple[str, float]] | None = None,
+    picture: Callable[[MapSlice], tuple[str, float]] | None = None,
 ) -> Cells:
-    """Return how many models mark every cell of an image; the least stable one if none is named.
+    """Return how many models mark every cell of an image; by default of the least stable one.
 
     Parameters
     ----------
@@ -98,76 +102,85 @@ def bags(
         Called with the slice that is shown; returns the picture below it, as a ``data:`` address,
         and the height of a cell over its width.
     """
-    place = place_of(found, bag)
-    part = shown_slice(found.bag(place), found.threshold)
-    side, (below, aspect) = part.side, ("", 1.0) if picture is None else picture(part)
-    counts, inside = part.counts, part.inside
-    if side > 1:
-        counts = blocks(counts, side)
-        inside = None if inside is None else blocks(inside.astype(np.int64), side) > 0
-    notes = [f"Threshold {found.threshold:g}."]
+    place = place_of(result, bag)
+    part = disputed_slice(result.bag(place), result.threshold)
+    background, aspect = "", 1.0
+    if picture is not None:
+        background, aspect = picture(part)
+    side, counts, inside = part.side, part.counts, part.inside
+    notes = [f"Threshold {result.threshold:g}."]
     if part.index is not None:
         notes.append(
-            f"Slice {part.index + 1} of {part.of}, the one with most places that some but not all mark."
+            f"Slice {part.index + 1} of {part.of}, "
+            "the one with most places that some but not all mark."
         )
     if side > 1:
-        notes.append(f"Blocks of {side} × {side} cells, each shown by the highest of its numbers.")
-    title = f"{named(found.ids[place])}: {_said(found, place)}"
-    label = f"how many of {len(found.models)} models mark a place"
+        counts = blocks(counts, side)
+        if inside is not None:
+            inside = blocks(inside.astype(np.int64), side) > 0
+        notes.append(f"Blocks of {side} × {side} cells, each shown by its highest number.")
+    n_models = len(result.models)
     return Cells(
-        title, counts, len(found.models), label, inside, below, aspect, note=" ".join(notes)
+        f"{short_name(result.ids[place])}: {_disagreement_text(result, place)}",
+        counts,
+        n_models,
+        f"how many of {n_models} models mark a place",
+        inside,
+        background,
+        aspect,
+        note=" ".join(notes),
     )
 
 
-def _said(found: StabilityResult, place: int) -> str:
-    value = float(found.per_bag("APJ")[place])
-    told = f"APJ {shown(value) or 'undefined'}"
-    counts = found.called().per_bag[place]
-    marked, shared = int(counts[1:].sum()), int(counts[-1])
-    if not marked:
-        return f"no model marks anything, {told}"
-    return f"models differ on {marked - shared} of {marked} marked places, {told}"
+def _disagreement_text(result: StabilityResult, place: int) -> str:
+    value = float(result.per_bag("APJ")[place])
+    score = f"APJ {score_text(value) or 'undefined'}"
+    counts = result.called().per_bag[place]
+    n_marked, n_shared = int(counts[1:].sum()), int(counts[-1])
+    if not n_marked:
+        return f"no model marks anything, {score}"
+    return f"models differ on {n_marked - n_shared} of {n_marked} marked places, {score}"
 
 
-def called(found: StabilityResult, *, bag: str | int | None = None) -> Bars:
-    """Return of what any model marks, how much 1, 2, ..., all models mark: of all images, or of
-    one.
+def calls(result: StabilityResult, *, bag: str | int | None = None) -> Bars:
+    """Return how much of what any model marks is marked by 1, 2, ..., all models.
+
+    Over all images together, or in one of them.
     """
-    here = found.called()
+    table, n_models = result.called(), len(result.models)
+    where, images = "", f"{result.n_used} images together, in which large images weigh more"
     if bag is not None:
-        place = place_of(found, bag)
-        here = Called(here.threshold, here.per_bag[place : place + 1])
-    counts, n_models = here.total, len(found.models)
-    marked, n = int(counts[1:].sum()), int(counts.sum())
-    heights = (counts[1:] / marked if marked else np.full(n_models, np.nan))[None]
-    by_all = float(called_values(counts[None], "called-by-all")[0])
-    where = "" if bag is None else f"{named(found.ids[place_of(found, bag)])}: "
-    title = f"{where}of the places that any model marks, all {n_models} mark {percent(by_all)}"
-    if not marked:
-        title = f"{where}no model marks anything"
-    images = (
-        "1 image"
-        if bag is not None
-        else f"{found.n_used} images together, in which large images weigh more"
+        place = place_of(result, bag)
+        table = Called(table.threshold, table.per_bag[place : place + 1])
+        where, images = f"{short_name(result.ids[place])}: ", "1 image"
+    counts = table.total
+    n_marked, n = int(counts[1:].sum()), int(counts.sum())
+    if n_marked:
+        heights = counts[1:] / n_marked
+        by_all = percent(float(called_values(counts[None], "called-by-all")[0]))
+        title = f"of the places that any model marks, all {n_models} mark {by_all}"
+    else:
+        heights = np.full(n_models, np.nan)
+        title = "no model marks anything"
+    title = where + title if where else title[:1].upper() + title[1:]
+    note = (
+        f"n = {n_marked} places that a model marks, of {n} in {images}; "
+        f"none marks the other {n - n_marked}."
     )
-    note = f"n = {marked} places that a model marks, of {n} in {images}; none marks the other {n - marked}."
-    names = tuple(str(k) for k in range(1, n_models + 1))
-    x = Axis("models that mark a place", names=names)
-    title = title[:1].upper() + title[1:] if not where else title
-    return Bars(title, x, Axis("share of marked places", 0.0, 1.0), ("share",), heights, note=note)
+    x = Axis("models that mark a place", names=tuple(str(k) for k in range(1, n_models + 1)))
+    y = Axis("share of marked places", 0.0, 1.0)
+    return Bars(title, x, y, ("share",), heights[None], note=note)
 
 
-def place_of(found: StabilityResult, bag: str | int | None) -> int:
-    """Return the place of a bag among those that were used: by its id, by its place, or the least
-    stable one.
-    """
+def place_of(result: StabilityResult, bag: str | int | None) -> int:
+    """Return the index of a bag among those used: by id, by index, or the least stable."""
     if bag is None:
-        ranked = found.ranked("APJ")
-        return int(ranked[0]) if len(ranked) else 0
+        order = result.ranked("APJ")
+        return int(order[0]) if len(order) else 0
     if isinstance(bag, str):
-        if bag not in found.ids:
-            raise UsageError(f"no image {bag!r} was used; {did_you_mean(bag, found.ids)}")
-        return found.ids.index(bag)
-    if not 0 <= bag < found.n_used:
-        raise UsageError(f"no image {bag}: {found.n_used} were used, from 0 on")
+        if bag not in result.ids:
+            raise UsageError(f"no image {bag!r} was used; {did_you_mean(bag, result.ids)}")
+        return result.ids.index(bag)
+    if not 0 <= bag < result.n_used:
+        raise UsageError(f"no image {bag}: {result.n_used} were used, from 0 on")
     return int(bag)

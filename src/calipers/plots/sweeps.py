@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sweeps as figures: lines over a number, estimates by word, lines of equal height over two
-numbers.
-"""
+"""Figures of sweeps: curves over a number, a forest plot over words, contours over two numbers."""
 
 from __future__ import annotations
 
@@ -23,7 +21,8 @@ from calipers.plots.figures import (
     Mark,
 )
 from calipers.plots.sweep_words import ranges, sensitivity, spread_of_words, who_is_best
-from calipers.plots.words import named
+from calipers.plots.words import short_name
+from calipers.sensitivity.choices import Value
 from calipers.sensitivity.swept import Sweep, SweepAxis
 
 F64 = NDArray[np.float64]
@@ -52,43 +51,44 @@ def sweep_figure(sweep: Sweep, metric: str | None = None, *, model: str | None =
     --------
     >>> import calipers as cal
     >>> from calipers.plots.sweeps import sweep_figure
-    >>> found = cal.sweep(cal.demo_cohort(), "AP@0.5", {"threshold": [0.1, 0.5, 0.9]}, ci=False)
-    >>> sweep_figure(found).title
+    >>> result = cal.sweep(cal.demo_cohort(), "AP@0.5", {"threshold": [0.1, 0.5, 0.9]}, ci=False)
+    >>> sweep_figure(result).title
     'The best model depends on the threshold: overpredicts first, misses-small from 0.9 on'
     """
-    for what, name, known in (("metric", metric, sweep.metrics), ("model", model, sweep.models)):
-        if name is not None and name not in known:
-            raise UsageError(f"no {what} {name!r} in this sweep; {did_you_mean(name, known)}")
+    for what, name, names in (("metric", metric, sweep.metrics), ("model", model, sweep.models)):
+        if name is not None and name not in names:
+            raise UsageError(f"no {what} {name!r} in this sweep; {did_you_mean(name, names)}")
     if len(sweep.axes) == 2:
         return _of_two(sweep, metric or sweep.metrics[0], model or sweep.models[0])
     if model is None and len(sweep.models) > 1:
         return _of_models(sweep, metric or sweep.metrics[0])
-    return _of_metrics(
-        sweep, _alike(sweep) if metric is None else (metric,), model or sweep.models[0]
-    )
+    metrics = _alike(sweep) if metric is None else (metric,)
+    return _of_metrics(sweep, metrics, model or sweep.models[0])
 
 
 def sweep_figures(sweep: Sweep) -> dict[str, Figure]:
-    """Return all figures of a sweep: metric -> figure, or ``metric of model`` where only one model
-    can be shown.
+    """Return all figures of a sweep by name: the metric, or ``metric of model``.
+
+    Over two choices a figure can show one model only.
     """
+    figures: dict[str, Figure] = {}
     if len(sweep.axes) == 2:
-        several = len(sweep.models) > 1
-        return {
-            f"{metric} of {model}" if several else metric: _of_two(sweep, metric, model)
-            for metric in sweep.metrics
-            for model in sweep.models
-        }
+        for metric in sweep.metrics:
+            for model in sweep.models:
+                name = f"{metric} of {model}" if len(sweep.models) > 1 else metric
+                figures[name] = _of_two(sweep, metric, model)
+        return figures
     if len(sweep.models) > 1 or len(sweep.metrics) == 1:
         return {metric: sweep_figure(sweep, metric) for metric in sweep.metrics}
     alike = _alike(sweep)
-    others = {
-        metric: sweep_figure(sweep, metric) for metric in sweep.metrics if metric not in alike
-    }
-    return {
-        " and ".join(alike[:2]) + (" and more" if len(alike) > 2 else ""): sweep_figure(sweep),
-        **others,
-    }
+    name = " and ".join(alike[:2])
+    if len(alike) > 2:
+        name += " and more"
+    figures[name] = sweep_figure(sweep)
+    for metric in sweep.metrics:
+        if metric not in alike:
+            figures[metric] = sweep_figure(sweep, metric)
+    return figures
 
 
 def _alike(sweep: Sweep) -> tuple[str, ...]:
@@ -103,17 +103,18 @@ def _of_models(sweep: Sweep, metric: str) -> Figure:
     """Return one metric of all models over one choice."""
     axis, tables = sweep.axes[0], [sweep.line(metric, model) for model in sweep.models]
     values = np.array([table[0] for table in tables])
-    title = who_is_best(axis, sweep.said(metric), sweep.models, values, lower=metric in sweep.lower)
+    title = who_is_best(
+        axis, sweep.metric_label(metric), sweep.models, values, lower=metric in sweep.lower
+    )
     return _over(sweep, axis, title, sweep.models, tables, _scale(sweep, (metric,)))
 
 
 def _of_metrics(sweep: Sweep, metrics: tuple[str, ...], model: str) -> Figure:
     """Return metrics of one model over one choice."""
     axis, tables = sweep.axes[0], [sweep.line(metric, model) for metric in metrics]
-    names = tuple(sweep.said(metric) for metric in metrics)
+    names = tuple(sweep.metric_label(metric) for metric in metrics)
     title = sensitivity(axis, names, np.array([table[0] for table in tables]))
-    if len(sweep.models) > 1:
-        title = _of(model, title)
+    title = _title_of(sweep, model, title)
     return _over(sweep, axis, title, names, tables, _scale(sweep, metrics))
 
 
@@ -121,36 +122,34 @@ def _of_two(sweep: Sweep, metric: str, model: str) -> Figure:
     """Return one metric of one model over two choices."""
     first, second = sweep.axes
     tables = sweep.line(metric, model)
-    told, scale = sweep.said(metric), _scale(sweep, (metric,))
-    title = ranges(sweep.axes, told, tables[0])
-    title = _of(model, title) if len(sweep.models) > 1 else title
-    if _joined(first) and _joined(second):
-        xs, ys = (np.array(axis.values, np.float64) for axis in (first, second))
-        order = np.argsort(xs), np.argsort(ys)
-        values = tables[0].T[np.ix_(order[1], order[0])]
-        axes = Axis(first.label), Axis(second.label)
-        return Contour(
-            title,
-            *axes,
-            xs[order[0]],
-            ys[order[1]],
-            values,
-            scale.label,
-            note=_note(sweep, band=False),
-        )
-    if not _joined(first) and not _joined(second):
+    label, scale = sweep.metric_label(metric), _scale(sweep, (metric,))
+    if _is_continuous(first) != _is_continuous(second):
+        return _of_number_and_word(sweep, metric, model)
+    title = _title_of(sweep, model, ranges(sweep.axes, label, tables[0]))
+    note = _note(sweep, band=False)
+    if not _is_continuous(first):
         low, high = _colours(scale, tables[0])
         columns, rows = (Axis(axis.label, names=_words(axis)) for axis in (first, second))
-        note = _note(sweep, band=False)
         return HeatMap(title, columns, rows, tables[0].T, scale.label, low, high, note=note)
-    number, word = (first, second) if _joined(first) else (second, first)
-    lines = [
-        tuple(np.moveaxis(table, sweep.axes.index(word), 0)[k] for table in tables)
-        for k in range(len(word.values))
-    ]
-    said = spread_of_words(number, word, told, np.array([line[0] for line in lines]))
-    title = _of(model, said) if len(sweep.models) > 1 else said
-    return _over(sweep, number, title, _words(word), lines, scale)
+    xs, ys = (np.array(axis.values, np.float64) for axis in (first, second))
+    x_order, y_order = np.argsort(xs), np.argsort(ys)
+    values = tables[0].T[np.ix_(y_order, x_order)]
+    axes = Axis(first.label), Axis(second.label)
+    return Contour(title, *axes, xs[x_order], ys[y_order], values, scale.label, note=note)
+
+
+def _of_number_and_word(sweep: Sweep, metric: str, model: str) -> Figure:
+    """Return a curve over the number for every word."""
+    first, second = sweep.axes
+    number, word = (first, second) if _is_continuous(first) else (second, first)
+    # Words along the first axis, so that every row is a curve.
+    values, low, high = (
+        np.moveaxis(table, sweep.axes.index(word), 0) for table in sweep.line(metric, model)
+    )
+    label = sweep.metric_label(metric)
+    title = _title_of(sweep, model, spread_of_words(number, word, label, values))
+    lines = list(zip(values, low, high))
+    return _over(sweep, number, title, _words(word), lines, _scale(sweep, (metric,)))
 
 
 def _over(
@@ -162,34 +161,42 @@ def _over(
     scale: Axis,
 ) -> Figure:
     """Return series over one choice: curves over numbers, a forest plot over words."""
-    if not _joined(axis) and isinstance(axis.values[0], str):
-        rows = [
-            ForestRow(word, str(sweep.n_references), tuple(_mark(table, k) for table in tables))
-            for k, word in enumerate(_words(axis))
-        ]
+    if not _is_continuous(axis) and isinstance(axis.values[0], str):
+        rows = []
+        for k, word in enumerate(_words(axis)):
+            marks = tuple(_mark(table, k) for table in tables)
+            rows.append(ForestRow(word, str(sweep.n_references), marks))
         return Forest(title, scale, tuple(names), tuple(rows), n="references", note=_note(sweep))
     x = np.array(axis.values, np.float64)
     order = np.argsort(x, kind="stable")
-    marks = tuple(range(len(x))) if len(x) <= MOST_MARKED else ()
-    lines = [
-        Line(name, x[order], value[order], low[order], high[order], slot=k, marks=marks)
-        for k, (name, (value, low, high)) in enumerate(zip(names, tables))
-    ]
+    marks_at = tuple(range(len(x))) if len(x) <= MOST_MARKED else ()
+    lines = []
+    for k, (name, (value, low, high)) in enumerate(zip(names, tables)):
+        band = low[order], high[order]
+        lines.append(Line(name, x[order], value[order], *band, slot=k, marks=marks_at))
     return Curves(title, Axis(axis.label), scale, tuple(lines), note=_note(sweep))
 
 
-def _of(model: str, title: str) -> str:
-    """Return a title that says whose it is."""
-    return f"{named(model)}: {'t' + title[1:] if title.startswith('The') else title}"
+def _title_of(sweep: Sweep, model: str, title: str) -> str:
+    """Return a title that names its model, if there are several."""
+    if len(sweep.models) == 1:
+        return title
+    if title.startswith("The"):
+        title = "t" + title[1:]
+    return f"{short_name(model)}: {title}"
 
 
-def _joined(axis: SweepAxis) -> bool:
+def _is_continuous(axis: SweepAxis) -> bool:
     """Return whether a line may join the values: they are numbers, more than one."""
     return axis.numeric and len(axis.values) > 1
 
 
 def _words(axis: SweepAxis) -> tuple[str, ...]:
-    return tuple(value if isinstance(value, str) else f"{value:g}" for value in axis.values)
+    return tuple(map(_value_text, axis.values))
+
+
+def _value_text(value: Value) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _mark(table: tuple[F64, ...], k: int) -> Mark:
@@ -198,31 +205,32 @@ def _mark(table: tuple[F64, ...], k: int) -> Mark:
 
 
 def _scale(sweep: Sweep, metrics: Sequence[str]) -> Axis:
-    """Return the axis of values: from 0 to 1 if that is where they lie by their nature."""
-    label = sweep.said(metrics[0]) if len(metrics) == 1 else "value"
-    label += " (lower is better)" if any(metric in sweep.lower for metric in metrics) else ""
-    return (
-        Axis(label, 0.0, 1.0) if all(metric in sweep.bounded for metric in metrics) else Axis(label)
-    )
+    """Return the axis of values: from 0 to 1 if all metrics are bounded by 0 and 1."""
+    label = sweep.metric_label(metrics[0]) if len(metrics) == 1 else "value"
+    if any(metric in sweep.lower for metric in metrics):
+        label += " (lower is better)"
+    if all(metric in sweep.bounded for metric in metrics):
+        return Axis(label, 0.0, 1.0)
+    return Axis(label)
 
 
 def _colours(scale: Axis, values: F64) -> tuple[float, float]:
+    """Return the ends of the colours: those of the axis, else those of the values."""
     if scale.high == scale.high:
         return scale.low, scale.high
-    known = values[np.isfinite(values)]
-    return (
-        (float(known.min()), float(known.max()))
-        if len(known) and known.min() < known.max()
-        else (0.0, 1.0)
-    )
+    defined = values[np.isfinite(values)]
+    if len(defined) and defined.min() < defined.max():
+        return float(defined.min()), float(defined.max())
+    return 0.0, 1.0
 
 
 def _note(sweep: Sweep, *, band: bool = True) -> str:
-    """Return what bands are, and what stands behind the numbers."""
-    said = (
-        f"{sweep.band[0].upper()}{sweep.band[1:]}, each point by itself. "
-        if band and sweep.band != "none"
-        else ""
-    )
-    runs = f"Mean of {sweep.runs} runs. " if sweep.of_oracle and not band and sweep.runs > 1 else ""
-    return f"{said}{runs}{sweep.n_images} images, {sweep.n_references} references; protocol {sweep.protocol}."
+    """Return what bands are, and how many images and references there are."""
+    sentences = []
+    if band and sweep.band != "none":
+        sentences.append(f"{sweep.band[0].upper()}{sweep.band[1:]}, each point by itself.")
+    if not band and sweep.of_oracle and sweep.runs > 1:
+        sentences.append(f"Mean of {sweep.runs} runs.")
+    counts = f"{sweep.n_images} images, {sweep.n_references} references"
+    sentences.append(f"{counts}; protocol {sweep.protocol}.")
+    return " ".join(sentences)

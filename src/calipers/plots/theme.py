@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One look for the page, for notebooks and for papers: colours that colour-blind readers tell
-apart, and more.
+"""One look for the page, for notebooks and for papers.
 
-A series is never told by its colour alone: dashes and markers carry the same meaning.
+The colours are distinct for colour-blind readers, and a series never depends on its colour alone:
+dashes and markers carry the same meaning.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MARKERS = ("circle", "square", "triangle", "diamond", "cross", "plus", "star")
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """What is not data."""
+    """The colours of everything that is not data, and of the series."""
 
     ink: str
     soft: str
@@ -43,14 +43,13 @@ class Style:
 
 
 def style(slot: int) -> Style:
-    """Return the style of the series ``slot``; beyond the palette, dashes and markers move on
-    before colours repeat.
+    """Return the style of the series ``slot``.
+
+    When colours repeat, dashes and markers are shifted by one, so that no two styles are equal.
     """
     n = len(LIGHT)
-    turn = slot // n
-    return Style(
-        slot % n, DASHES[(slot + turn) % len(DASHES)], MARKERS[(slot + turn) % len(MARKERS)]
-    )
+    shifted = slot + slot // n
+    return Style(slot % n, DASHES[shifted % len(DASHES)], MARKERS[shifted % len(MARKERS)])
 
 
 @dataclass(frozen=True, slots=True)

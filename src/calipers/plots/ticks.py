@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the ticks of an axis stand and how their numbers are written."""
+"""Ticks of an axis: round numbers, and how they are written. `svg` draws them."""
 
 from __future__ import annotations
 
@@ -31,37 +31,38 @@ def ticks(low: float, high: float, log: bool = False, most: int = 6) -> tuple[fl
     if not math.isfinite(high - low):
         return (low, high)
     if log and low > 0:
-        found = _logarithmic(low, high, max(most, 2))
-        if len(found) >= 2:
-            return found
+        values = _logarithmic(low, high, max(most, 2))
+        if len(values) >= 2:
+            return values
     return _linear(low, high, max(most, 2))
 
 
-def said(value: float) -> str:
+def tick_text(value: float) -> str:
     """Return the text of a number on an axis.
 
     Examples
     --------
-    >>> said(0.125), said(12.0), said(3e-7)
+    >>> tick_text(0.125), tick_text(12.0), tick_text(3e-7)
     ('0.125', '12', '3×10⁻⁷')
     """
     if not math.isfinite(value):
         return "–"
     if value == 0:
         return "0"
+    sign = MINUS if value < 0 else ""
     size = abs(value)
     if 1e-4 <= size < 1e6:
-        plain = f"{size:.6f}" if size < 1 else f"{size:.6g}"
-        text = _grouped(plain.rstrip("0").rstrip(".") if "." in plain else plain)
-    else:
-        mantissa, exponent = f"{size:.3e}".split("e")
-        mantissa = mantissa.rstrip("0").rstrip(".")
-        power = "10" + str(int(exponent)).translate(RAISED)
-        text = power if mantissa == "1" else f"{mantissa}×{power}"
-    return (MINUS if value < 0 else "") + text
+        digits = f"{size:.6f}" if size < 1 else f"{size:.6g}"
+        if "." in digits:
+            digits = digits.rstrip("0").rstrip(".")
+        return sign + _group_digits(digits)
+    mantissa, exponent = f"{size:.3e}".split("e")
+    mantissa = mantissa.rstrip("0").rstrip(".")
+    power = "10" + str(int(exponent)).translate(RAISED)
+    return sign + (power if mantissa == "1" else f"{mantissa}×{power}")
 
 
-def _grouped(plain: str) -> str:
+def _group_digits(plain: str) -> str:
     whole, point, rest = plain.partition(".")
     if len(whole) < 5:  # four digits are read at a glance
         return plain
@@ -81,13 +82,12 @@ def _linear(low: float, high: float, most: int) -> tuple[float, ...]:
 def _logarithmic(low: float, high: float, most: int) -> tuple[float, ...]:
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for mantissas in MANTISSAS:
-        found = _inside(
-            low, high, [float(f"{m}e{e}") for e in range(first, last + 1) for m in mantissas]
-        )
-        if len(found) <= most:
-            return found
-    skip = -(-len(found) // most)
-    return found[::skip]
+        values = [float(f"{m}e{e}") for e in range(first, last + 1) for m in mantissas]
+        inside = _inside(low, high, values)
+        if len(inside) <= most:
+            return inside
+    step = -(-len(inside) // most)
+    return inside[::step]
 
 
 def _inside(low: float, high: float, values: list[float]) -> tuple[float, ...]:

@@ -12,20 +12,21 @@ from calipers.results import Estimate
 from calipers.statistics.weights import plural
 
 LONGEST = 40  # characters of a name in a title
-TAIL = 15  # of them from its end: versions and folds stand there
+TAIL = 15  # of them from its end
 
 
-def named(name: str, longest: int = LONGEST, tail: int = TAIL) -> str:
-    """Return a name that fits a title; of a long one its beginning and its end, where names of one
-    family differ.
+def short_name(name: str, longest: int = LONGEST, tail: int = TAIL) -> str:
+    """Return a name that fits a title; a long one loses its middle.
+
+    Names of one family differ at their ends: versions and folds stand there.
     """
-    return name if len(name) <= longest else f"{name[: longest - tail - 1]}…{name[-tail:]}"
+    if len(name) <= longest:
+        return name
+    return f"{name[: longest - tail - 1]}…{name[-tail:]}"
 
 
 def percent(share: float) -> str:
-    """Return ``84 %``; a tenth more near the ends, where it matters. Only none is 0 %, and only all
-    is 100 %.
-    """
+    """Return ``84 %``, with a decimal near both ends; only 0 is 0 %, and only 1 is 100 %."""
     if share != share:
         return "undefined"
     value = 100 * share
@@ -42,34 +43,35 @@ def near_an_end(share: float) -> bool:
 
 
 def hit_rule(view: View) -> str:
-    """Return when a prediction is a hit, such as ``box-iou >= 0.5`` or ``centre-distance <= 10``."""
+    """Return when a prediction is a hit: ``box-iou >= 0.5``, ``centre-distance <= 10``."""
     criterion = registry.resolve("criterion", view.criterion)
     if criterion.yes_no:
         return view.criterion
-    sign = (
-        ("<" if view.strict else "<=")
-        if criterion.distance
-        else ">"
-        if view.strict or not view.threshold
-        else ">="
-    )
+    if criterion.distance:
+        sign = "<" if view.strict else "<="
+    else:
+        # Every pair has an overlap of at least 0, so a threshold of 0 means above 0.
+        sign = ">" if view.strict or not view.threshold else ">="
     return f"{view.criterion} {sign} {view.threshold:g}"
 
 
 def at_level(evaluation: Evaluation) -> str:
     """Return what bands and whiskers are; empty if there are none."""
-    said = evaluation.statistics
     if not has_intervals(evaluation):
         return ""
-    return f"{100 * said['level']:g} % intervals over {said['n_units']} {plural(said['unit'])}, each point by itself."
+    settings = evaluation.statistics
+    units = f"{settings['n_units']} {plural(settings['unit'])}"
+    return f"Pointwise {100 * settings['level']:g} % intervals over {units}."
 
 
 def has_intervals(evaluation: Evaluation) -> bool:
     """Return whether any number has an interval: they may be off, or the units too few."""
-    asked = evaluation.statistics["interval"] is not None
-    return asked and any(math.isfinite(row.estimate.low) for row in evaluation.rows)
+    requested = evaluation.statistics["interval"] is not None
+    return requested and any(math.isfinite(row.estimate.low) for row in evaluation.rows)
 
 
 def why(estimate: Estimate) -> str:
-    """Return why a value is undefined, in words."""
-    return "" if estimate.value == estimate.value else str(estimate.reason).replace("_", " ")
+    """Return why a value is undefined, in words; empty if it is defined."""
+    if not math.isnan(estimate.value):
+        return ""
+    return str(estimate.reason).replace("_", " ")

@@ -15,7 +15,7 @@ from calipers.pictures.encoding import encode
 from calipers.pictures.finding import PictureFiles
 from calipers.pictures.pixels import Pixels
 from calipers.pictures.reading import PictureError, read_pixels
-from calipers.plots.stability_bags import Slice
+from calipers.plots.stability_bags import MapSlice
 from calipers.plots.svg import svg
 from calipers.report.markup import data_table, details, items, paragraph, text
 from calipers.stability.result import StabilityResult
@@ -70,7 +70,7 @@ class Pictures:
         return encode(_padded(pixels, part)).data, aspect
 
 
-def _padded(pixels: Pixels, part: Slice) -> Pixels:
+def _padded(pixels: Pixels, part: MapSlice) -> Pixels:
     """Return the picture with a black rim where the last blocks of a map reach beyond it."""
     rim = []
     for n_cells, n_pixels in zip(part.counts.shape, pixels.array.shape):

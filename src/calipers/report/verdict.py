@@ -17,7 +17,7 @@ from calipers.findings import lower_is_better
 from calipers.kernels import matching
 from calipers.plots.forests import headline_of
 from calipers.plots.voxels import measures
-from calipers.plots.words import named, near_an_end, percent
+from calipers.plots.words import near_an_end, percent, short_name
 from calipers.report.found_words import counts_as_found
 from calipers.report.order import by_value
 from calipers.report.words import join, plural, reason_word
@@ -211,7 +211,7 @@ def _references_found(
     references = plural("reference", best.n_references)
     share = f"{percent(best.value)} of the {references}{_interval(best)}"
     if len(at_one.models) == 1:
-        return (f"At one false alarm per image, {named(model)} finds {share}.",)
+        return (f"At one false alarm per image, {short_name(model)} finds {share}.",)
     row = _closest(duel, model)
     if row is not None:
         return _ahead(row, model, len(at_one.models)), f"{named(model)} finds {share}."
@@ -244,9 +244,7 @@ def _ahead(row: Difference, model: str, n_models: int) -> str:
     """
     value, low, high, other = _from(row, model)
     where = "at one false alarm per image"
-    ahead = (
-        f"{named(model)} finds {_points(value)} more of the references than {named(other)} {where}"
-    )
+    ahead = f"{short_name(model)} finds {_points(value)} more of the references than {short_name(other)} {where}"
     span = _span(low, high, row.estimate.level)
     after_semicolon = f"; {span}" if span else ""
     in_brackets = f" ({span})" if span else ""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from calipers.evaluation import Evaluation
-from calipers.plots.words import named
+from calipers.plots.words import short_name
 from calipers.results import Estimate
 from calipers.results.digits import short_number
 from calipers.statistics.weights import plural as named_plural

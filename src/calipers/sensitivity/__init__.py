@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a number hangs on choices: sweeps over one or two of them, the multiverse of all of them."""
+"""Test how sensitive results are to analysis choices.
+
+A sweep varies one or two choices; the multiverse varies all of them at once.
+"""
 
 from calipers.sensitivity.multiverse import Multiverse, multiverse
 from calipers.sensitivity.sweeps import sweep

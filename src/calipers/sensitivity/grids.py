@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grids as TOML: ``[grid]`` has a list of values per choice, ``[base]`` the configuration that is
-taken as given.
+"""Read the grid of a multiverse from TOML.
+
+``[grid]`` has a list of values per choice, ``[base]`` the configuration that the others are
+compared with.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ TOP = ("schema", "grid", "base")
 
 
 def load_grid(file: str | Path) -> tuple[dict[str, list[Value]], dict[str, Value]]:
-    """Return the grid and the base of a TOML file; choices that it does not name keep their default
-    values.
+    """Return the grid and the base of a TOML file.
+
+    Choices that the file does not name keep their default values.
     """
     name = str(file)
     try:
@@ -37,7 +40,8 @@ def load_grid(file: str | Path) -> tuple[dict[str, list[Value]], dict[str, Value
 def _check(document: Mapping[str, Any], file: str) -> None:
     for key in document:
         if key not in TOP:
-            hint = did_you_mean(key, TOP) if key not in DEFAULT else f"write {key} under [grid]"
+            # The usual slip: a choice at the top level instead of in its table.
+            hint = f"write {key} under [grid]" if key in DEFAULT else did_you_mean(key, TOP)
             raise InputError(
                 f"one of {', '.join(TOP)}", rule="unknown-key", file=file, field=key, hint=hint
             )

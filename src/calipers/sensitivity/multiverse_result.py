@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a multiverse found: values and ranks under all configurations, who wins where, and what the
-order hangs on.
+"""The result of a multiverse: values and ranks of all models under all configurations.
+
+`calipers.sensitivity.multiverse` makes it. It answers who wins how often, which choices move the
+ranks (eta squared), how far the configurations agree (Kendall's W, mean tau-b), and which smallest
+change of choices reverses the two best models; as sentences, rows, JSON, figures and a page.
 """
 
 from __future__ import annotations
@@ -18,8 +21,12 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.results.estimate import number
 from calipers.sensitivity import rank_analysis
 from calipers.sensitivity.robustness import Robustness
-from calipers.sensitivity.wording import brief, instead, share, spoken
-from calipers.statistics.weights import plural
+from calipers.sensitivity.wording import (
+    change_text,
+    choice_name,
+    configuration_label,
+    percent_text,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,12 +37,12 @@ if TYPE_CHECKING:
 F64 = NDArray[np.float64]
 
 SCHEMA = "calipers.multiverse/1"
-NOTICED = 0.01  # of a share
+NOTICED = 0.01  # smaller changes of a share of configurations are not reported
 
 
 @dataclass(frozen=True)
 class Flip:
-    """The nearest configuration in which two models change places."""
+    """The configuration nearest to the base in which two models change places."""
 
     better: str  # under the base
     worse: str
@@ -50,9 +57,9 @@ class Flip:
         return rank_analysis.changes_of(self.base, self.other)
 
     def __str__(self) -> str:
-        told = " and ".join(instead(name, *pair) for name, pair in self.changed.items())
+        changes = " and ".join(change_text(name, *pair) for name, pair in self.changed.items())
         first, second = self.turned
-        return f"with {told}, {self.worse} ({second:.3f}) beats {self.better} ({first:.3f})"
+        return f"with {changes}, {self.worse} ({second:.3f}) beats {self.better} ({first:.3f})"
 
 
 @dataclass(frozen=True)
@@ -63,12 +70,12 @@ class Multiverse:
     choices: tuple[str, ...]
     each: tuple[Mapping[str, Any], ...]  # configurations
     values: F64  # (configurations, models)
-    base: int  # the configuration that is taken as given
+    base: int  # the configuration that the others are compared with
     n_possible: int  # combinations of the grid
     n_undefined: int  # configurations left out, because a model has no value
     n_images: int
     n_references: int
-    robustness: Robustness | None = None  # with replicates, if there are units enough to draw from
+    robustness: Robustness | None = None  # with replicates, if there are enough units
 
     @cached_property
     def ranks(self) -> F64:
@@ -97,162 +104,156 @@ class Multiverse:
 
     @cached_property
     def explained(self) -> dict[str, float]:
-        """Choice -> the share of the variance of the winner's rank that it explains by itself, most
-        first.
+        """Choice -> the share of the variance of the winner's rank that it explains by itself, in
+        descending order.
         """
         rank = self.ranks[:, self.models.index(self.winner)]
-        found = {
-            name: rank_analysis.explained(rank, [_level(one, name) for one in self.each])
-            for name in self.choices
-        }
-        return dict(sorted(found.items(), key=lambda pair: -pair[1]))
+        shares: dict[str, float] = {}
+        for name in self.choices:
+            levels = [_level(one, name) for one in self.each]
+            shares[name] = rank_analysis.explained(rank, levels)
+        return dict(sorted(shares.items(), key=lambda pair: -pair[1]))
 
     @property
     def silent(self) -> list[str]:
-        """The choices with several values that change the share of no model by `NOTICED` or more."""
-        found = []
-        for name in dict.fromkeys(choice for choice, *_ in self.levels):
-            shares = np.array(
-                [list(wins.values()) for choice, _, _, wins in self.levels if choice == name]
-            )
-            if np.ptp(shares, axis=0).max() < NOTICED:
-                found.append(name)
-        return found
+        """The choices with several values that change no model's share by `NOTICED` or more."""
+        shares_of: dict[str, list[list[float]]] = {}
+        for choice, _, _, wins in self.levels:
+            shares_of.setdefault(choice, []).append(list(wins.values()))
+        ranges = {name: np.ptp(np.array(shares), axis=0) for name, shares in shares_of.items()}
+        return [name for name, differences in ranges.items() if differences.max() < NOTICED]
 
     @cached_property
     def levels(self) -> list[tuple[str, str, int, dict[str, float]]]:
-        """(choice, level, configurations, model -> share of them that it wins), of choices with
+        """(choice, level, configurations, model -> share of them that it wins), for choices with
         several levels.
         """
-        found = []
+        rows = []
         for name in self.choices:
-            of_each = np.array([_level(one, name) or "" for one in self.each])
-            known = [level for level in dict.fromkeys(of_each.tolist()) if level]
-            for level in known if len(known) > 1 else ():
-                ranks = self.ranks[of_each == level]
+            level_of_each = np.array([_level(one, name) or "" for one in self.each])
+            levels = [level for level in dict.fromkeys(level_of_each.tolist()) if level]
+            if len(levels) < 2:
+                continue
+            for level in levels:
+                ranks = self.ranks[level_of_each == level]
                 wins = dict(zip(self.models, rank_analysis.winners(ranks).tolist()))
-                found.append((name, level, len(ranks), wins))
-        return found
+                rows.append((name, level, len(ranks), wins))
+        return rows
 
     @property
     def best_two(self) -> tuple[str, str]:
-        """The best and the second of the base."""
+        """The best and the second best model under the base."""
         order = np.argsort(-self.values[self.base], kind="stable")
         return self.models[order[0]], self.models[order[1]]
 
     @property
     def better(self) -> F64:
-        """(models, models): in which share of configurations the row is better than the column."""
+        """(models, models): the share of configurations in which the row beats the column."""
         return rank_analysis.better(self.values)
 
     @cached_property
     def flip(self) -> Flip | None:
-        """The nearest configuration in which the two best models of the base change places; None if
-        none does.
+        """The nearest configuration in which the two best models of the base change places; None
+        if there is none.
         """
         return self.flip_of(*self.best_two)
 
     def flip_of(self, one: str, other: str) -> Flip | None:
-        """Return the nearest configuration in which two models change places; None if none does."""
+        """Return the nearest configuration in which two models change places; None without one."""
         for name in (one, other):
             if name not in self.models:
                 raise UsageError(
                     f"no model {name!r} in this multiverse; {did_you_mean(name, self.models)}"
                 )
         pair = self.models.index(one), self.models.index(other)
-        found = rank_analysis.nearest_flip(self.values, self.each, self.base, pair)
-        if found is None:
+        place = rank_analysis.nearest_flip(self.values, self.each, self.base, pair)
+        if place is None:
             return None
         if self.values[self.base, pair[0]] < self.values[self.base, pair[1]]:
             one, other, pair = other, one, (pair[1], pair[0])
-        values = tuple(float(self.values[k, m]) for k in (self.base, found) for m in pair)
         return Flip(
             one,
             other,
             self.each[self.base],
-            self.each[found],
-            (values[0], values[1]),
-            (values[2], values[3]),
+            self.each[place],
+            (float(self.values[self.base, pair[0]]), float(self.values[self.base, pair[1]])),
+            (float(self.values[place, pair[0]]), float(self.values[place, pair[1]])),
         )
 
     def sentences(self) -> list[str]:
-        """Return what the multiverse says, the most important first."""
-        won, n = self._won(self.winner), len(self.each)
-        said = [
-            f"{self.winner} is best under the base ({brief(self.each[self.base])}), and in {won} of {n} configurations."
+        """Return the findings of the multiverse in sentences, the most important first."""
+        won, n = self._share_won(self.winner), len(self.each)
+        base = configuration_label(self.each[self.base])
+        sentences = [
+            f"{self.winner} is best under the base ({base}), and in {won} of {n} configurations."
         ]
-        rivals = sorted(
-            (m for m in self.models if m != self.winner and self.wins[m] > 0),
-            key=lambda m: -self.wins[m],
-        )
+        rivals = [m for m in self.models if m != self.winner and self.wins[m] > 0]
+        rivals.sort(key=lambda model: -self.wins[model])
         if rivals:
-            said.append(
-                "Others that win: "
-                + ", ".join(f"{model} in {self._won(model)}" for model in rivals)
-                + "."
-            )
-        top = [(name, part) for name, part in self.explained.items() if part >= 0.01][:3]
+            shares = ", ".join(f"{model} in {self._share_won(model)}" for model in rivals)
+            sentences.append(f"Other winners: {shares}.")
+        top = [(name, share) for name, share in self.explained.items() if share >= 0.01][:3]
         if top:
-            parts = ", ".join(f"{spoken(name)} {share(part)}" for name, part in top)
-            said.append(
-                f"What moves the rank of {self.winner} most (share of its variance): {parts}."
+            parts = ", ".join(f"{choice_name(name)} {percent_text(share)}" for name, share in top)
+            sentences.append(
+                f"Choices that explain most of the variance in the rank of {self.winner}: {parts}."
             )
-        said.append(self._turning())
+        sentences.append(self._flip_sentence())
         if len(self.models) > 2:
-            w = f"W = {self.kendall_w:.2f}{self._w_span()}"
-            said.append(
-                f"Configurations agree on the order with {w}, mean tau {self.mean_tau:.2f}."
+            w = f"Kendall's W = {self.kendall_w:.2f}{self._w_interval()}"
+            sentences.append(
+                f"Agreement of the configurations on the order: {w}, "
+                f"mean tau-b {self.mean_tau:.2f}."
             )
-        return [*said, *self._spoken_robustness()]
+        return [*sentences, *self._robustness_sentences()]
 
-    def _won(self, model: str) -> str:
-        said = share(self.wins[model])
+    def _share_won(self, model: str) -> str:
+        """Return the share of configurations that a model wins, with its interval if known."""
+        text = percent_text(self.wins[model])
         if self.robustness is None:
-            return said
+            return text
         low, high = self.robustness.wins[self.models.index(model)]
-        return f"{said} [{share(low)}, {share(high)}]" if low == low else said
+        if np.isnan(low):
+            return text
+        return f"{text} [{percent_text(low)}, {percent_text(high)}]"
 
-    def _turning(self) -> str:
+    def _flip_sentence(self) -> str:
         """Return where the two best models change places."""
         if self.flip is None:
-            tied = self.values[self.base].max() == np.sort(self.values[self.base])[-2]
-            return (
-                "The two best models are tied there."
-                if tied
-                else "The two best models never change places."
-            )
+            best, second = np.sort(self.values[self.base])[[-1, -2]]
+            if best == second:
+                return "The two best models are tied under the base."
+            return "The two best models never change places."
         n = len(self.flip.changed)
-        return f"The order turns after {n} change{'s' if n > 1 else ''}: {self.flip}."
+        changes = "1 change" if n == 1 else f"{n} changes"
+        return f"The order of the two best reverses after {changes}: {self.flip}."
 
-    def _w_span(self) -> str:
-        if self.robustness is None or self.robustness.kendall_w[0] != self.robustness.kendall_w[0]:
+    def _w_interval(self) -> str:
+        if self.robustness is None or np.isnan(self.robustness.kendall_w[0]):
             return ""
-        return " [{:.2f}, {:.2f}]".format(*self.robustness.kendall_w)
+        low, high = self.robustness.kendall_w
+        return f" [{low:.2f}, {high:.2f}]"
 
-    def _spoken_robustness(self) -> list[str]:
-        found = self.robustness
-        if found is None:
+    def _robustness_sentences(self) -> list[str]:
+        robust = self.robustness
+        if robust is None:
             return []
-        units = f"{found.n_units} {plural(found.unit)}"
-        k = int(np.argmax(found.leads))
+        k = int(np.argmax(robust.leads))
         return [
-            f"With other {plural(found.unit)} like these, {self.models[k]} wins most configurations in "
-            f"{share(found.leads[k])} of {found.replicates} bootstrap replicates of {units}; intervals are "
-            f"{100 * found.level:g} % percentile intervals of these."
+            f"Resampled by {robust.unit} (n = {robust.n_units}), {self.models[k]} wins most "
+            f"configurations in {percent_text(robust.leads[k])} of {robust.replicates} bootstrap "
+            f"samples; brackets are {100 * robust.level:g} % percentile intervals."
         ]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per configuration and model."""
-        return [
-            {
-                **{name: one.get(name) for name in self.choices},
-                "model": model,
-                "value": number(float(self.values[k, m])),
-                "rank": float(self.ranks[k, m]),
-            }
-            for k, one in enumerate(self.each)
-            for m, model in enumerate(self.models)
-        ]
+        rows = []
+        for k, one in enumerate(self.each):
+            choices = {name: one.get(name) for name in self.choices}
+            for m, model in enumerate(self.models):
+                value, rank = float(self.values[k, m]), float(self.ranks[k, m])
+                rows.append({**choices, "model": model, "value": number(value), "rank": rank})
+        return rows
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a pandas frame (extra ``frames``)."""
@@ -264,7 +265,12 @@ class Multiverse:
         """Return the document ``calipers.multiverse/1``."""
         from calipers import __version__
 
-        flip = self.flip
+        flip = None
+        if self.flip is not None:
+            flip = {"words": str(self.flip), "other": dict(self.flip.other)}
+        robust = None
+        if self.robustness is not None:
+            robust = self.robustness.as_dict(self.models)
         return {
             "schema": SCHEMA,
             "calipers": __version__,
@@ -284,13 +290,13 @@ class Multiverse:
             "mean_tau": number(self.mean_tau),
             "explained": self.explained,
             "better": self.better.tolist(),
-            "flip": None if flip is None else {"words": str(flip), "other": dict(flip.other)},
+            "flip": flip,
             "levels": [
                 {"choice": name, "level": level, "configurations": n, "wins": wins}
                 for name, level, n, wins in self.levels
             ],
             "sentences": self.sentences(),
-            "robustness": None if self.robustness is None else self.robustness.as_dict(self.models),
+            "robustness": robust,
             "rows": self.rows(),
         }
 
@@ -301,7 +307,7 @@ class Multiverse:
         return figure(self, name)
 
     def plot(self, name: str = "curve", ax: Axes | None = None) -> Axes:
-        """Draw a figure with matplotlib (extra ``mpl``) and return its axes, which notebooks show."""
+        """Draw a figure with matplotlib (extra ``mpl``); return its axes, which notebooks show."""
         from calipers.plots.mpl import draw
 
         return draw(self.figure(name), ax)
@@ -323,7 +329,7 @@ class Multiverse:
             Allow a folder that holds something; an earlier multiverse in it is replaced, other
             files stay.
         command
-            How it was asked for; shown in the page.
+            The command line that made it; printed on the page.
         """
         from calipers.report.multiverse import write_multiverse
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Would the multiverse look alike with other patients? Its shares under bootstrap weights of the
-units.
+"""Bootstrap intervals of a multiverse: would it look the same with other patients?
 
-All configurations of a replicate see the same weights, so what a choice does and what chance does
-are told apart.
+All configurations of a bootstrap sample see the same weights of the units (patients or images), so
+that the effect of a choice is kept apart from the effect of chance. `multiverse` calls
+`replicate_values`, then `robustness`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Robustness:
-    """Percentile intervals over replicates; NaN where too few replicates have a value."""
+    """Percentile intervals over bootstrap samples; NaN where too few samples have a value."""
 
     wins: tuple[Span, ...]  # of the share of configurations that each model wins
-    leads: tuple[
-        float, ...
-    ]  # share of replicates in which each model wins most configurations; ties share one
+    # Share of bootstrap samples in which each model wins most configurations; t tied models get
+    # 1/t each.
+    leads: tuple[float, ...]
     kendall_w: Span
-    difference: F64  # (configurations, 2) interval of best - second of the base, by itself
+    difference: F64  # (configurations, 2) pointwise interval of best - second of the base
     replicates: int
     seed: int
     unit: str
@@ -50,31 +50,30 @@ class Robustness:
 
     def as_dict(self, models: Sequence[str]) -> dict[str, Any]:
         """Return the intervals for JSON output."""
+        wins = {model: [number(low), number(high)] for model, (low, high) in zip(models, self.wins)}
         return {
             "level": self.level,
             "replicates": self.replicates,
             "seed": self.seed,
             "unit": self.unit,
             "n_units": self.n_units,
-            "wins": {
-                model: [number(low), number(high)] for model, (low, high) in zip(models, self.wins)
-            },
+            "wins": wins,
             "leads": dict(zip(models, self.leads)),
             "kendall_w": [number(end) for end in self.kendall_w],
         }
 
 
-def replicated(
+def replicate_values(
     evaluation: Evaluation,
     names: Sequence[str],
     replicates: int,
     seed: int,
     progress: Progress | None = None,
 ) -> F64 | None:
-    """Return (replicates, metrics, models) pooled values of metrics by name; None for too few units
-    to draw from.
+    """Return (replicates, metrics, models) pooled values of the named metrics.
 
-    Replicates of one seed have the same weights, whatever is evaluated under them.
+    None if there are too few units to resample. The weights depend on the seed only, not on what is
+    evaluated, so that parts of a multiverse can be resampled one by one.
     """
     cohort, metrics = evaluation.cohort, evaluation.protocol.compile()
     units = units_for(cohort, evaluation.protocol)
@@ -83,50 +82,51 @@ def replicated(
     cases = [
         (m, evaluation.evidence[model, m.recipe.key]) for model in cohort.models for m in metrics
     ]
-    total, done = -(-replicates // BLOCK), 0
+    total, count = -(-replicates // BLOCK), 0
 
-    def told() -> None:
-        nonlocal done
-        done += 1
+    def report_block() -> None:
+        nonlocal count
+        count += 1
         if progress is not None:
-            progress(done, total)
+            progress(count, total)
 
-    parts = weighed(cases, bootstrap(units, replicates, seed), told, _pooled)
-    place = {name: k for k, name in enumerate(names)}
-    found = np.full((replicates, len(names), len(cohort.models)), np.nan)
+    parts = weighed(cases, bootstrap(units, replicates, seed), report_block, _pooled_values)
+    column_of = {name: k for k, name in enumerate(names)}
+    table = np.full((replicates, len(names), len(cohort.models)), np.nan)
     for k, ((metric, _), (values,)) in enumerate(zip(cases, parts)):
-        columns = [place[name] for name in metric.facts.names]
-        found[:, columns, k // len(metrics)] = values
-    return found
+        columns = [column_of[name] for name in metric.facts.names]
+        model = k // len(metrics)  # cases go model by model
+        table[:, columns, model] = values
+    return table
 
 
-def _pooled(metric: Metric[Any], evidence: Any, weights: Weights) -> tuple[F64, ...]:
+def _pooled_values(metric: Metric[Any], evidence: Any, weights: Weights) -> tuple[F64, ...]:
     return (metric.value(evidence, weights)[:, 0, :],)
 
 
 def robustness(
     values: F64, pair: tuple[int, int], *, seed: int, unit: str, n_units: int
 ) -> Robustness:
-    """Return what replicates (B, configurations, models) say; ``pair`` are the two best models of
-    the base.
+    """Return the intervals of bootstrap values (B, configurations, models).
 
-    In a replicate, configurations in which a model has no value are left out.
+    ``pair`` are the two best models of the base. Within a bootstrap sample, configurations in which
+    a model has no value are left out.
     """
     wins, agreement = [], []
-    for one in values:
-        known = one[~np.isnan(one).any(axis=1)]
-        if len(known):
-            ranks = rank_analysis.ranks_of(known)
+    for sample in values:
+        complete = sample[~np.isnan(sample).any(axis=1)]
+        if len(complete):
+            ranks = rank_analysis.ranks_of(complete)
             wins.append(rank_analysis.winners(ranks))
             agreement.append(rank_analysis.kendall_w(ranks))
     shares = np.array(wins).reshape(-1, values.shape[2])
-    apart = values[:, :, pair[0]] - values[:, :, pair[1]]
-    most = shares == shares.max(axis=1, keepdims=True)
+    difference = values[:, :, pair[0]] - values[:, :, pair[1]]
+    leaders = shares == shares.max(axis=1, keepdims=True)
     return Robustness(
         wins=tuple(span(column) for column in shares.T),
-        leads=tuple((most / most.sum(axis=1, keepdims=True)).mean(axis=0).tolist()),
+        leads=tuple((leaders / leaders.sum(axis=1, keepdims=True)).mean(axis=0).tolist()),
         kendall_w=span(np.array(agreement)),
-        difference=np.array([span(column) for column in apart.T]),
+        difference=np.array([span(column) for column in difference.T]),
         replicates=len(values),
         seed=seed,
         unit=unit,
@@ -135,9 +135,9 @@ def robustness(
 
 
 def span(sample: F64) -> Span:
-    """Return the percentile interval of the known values; NaN if fewer than half are known."""
-    known = sample[~np.isnan(sample)]
-    if 2 * len(known) < len(sample) or not len(known):
+    """Return the percentile interval of the defined values; NaN if fewer than half are defined."""
+    values = sample[~np.isnan(sample)]
+    if 2 * len(values) < len(sample) or not len(values):
         return float("nan"), float("nan")
-    low, high = np.quantile(known, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return float(low), float(high)

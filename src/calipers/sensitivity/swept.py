@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sweep found: values of metrics over one or two choices, as rows, frame, document or
-figure.
+"""The result of a sweep: values of metrics over one or two choices, as rows, frame, JSON or figure.
+
+`calipers.sensitivity.sweeps` makes it; the terminal, the page and notebooks show it.
 """
 
 from __future__ import annotations
@@ -72,38 +73,41 @@ class Sweep(Document):
         """Whether the strength of a corruption was swept."""
         return any(is_corruption(axis.name) for axis in self.axes)
 
-    def said(self, metric: str) -> str:
-        """Return the name of a metric without a threshold that does not hold here: AP@0.5 over
-        thresholds is AP.
+    def metric_label(self, metric: str) -> str:
+        """Return the name of a metric, without a threshold that the sweep replaces.
+
+        AP@0.5 swept over thresholds is called AP.
         """
-        return (
-            CLAIM.sub("", metric) if any(axis.name == "threshold" for axis in self.axes) else metric
-        )
+        if any(axis.name == "threshold" for axis in self.axes):
+            return CLAIM.sub("", metric)
+        return metric
 
     def line(self, metric: str, model: str | None = None) -> tuple[F64, F64, F64]:
         """Return value, low and high of one metric and model along the axes."""
-        model = self.models[0] if model is None and len(self.models) == 1 else model
-        for what, name, known in (("model", model, self.models), ("metric", metric, self.metrics)):
-            if name not in known:
+        if model is None and len(self.models) == 1:
+            model = self.models[0]
+        for what, name, names in (("model", model, self.models), ("metric", metric, self.metrics)):
+            if name not in names:
                 raise UsageError(
-                    f"no {what} {name!r} in this sweep; {did_you_mean(str(name), known)}"
+                    f"no {what} {name!r} in this sweep; {did_you_mean(str(name), names)}"
                 )
         place = self.models.index(str(model)), self.metrics.index(metric)
         return self.value[place], self.low[place], self.high[place]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per model, metric and point."""
-        found = []
-        for m, model in enumerate(self.models):
-            for k, metric in enumerate(self.metrics):
-                for place in np.ndindex(*(len(axis.values) for axis in self.axes)):
-                    at = {axis.name: axis.values[i] for axis, i in zip(self.axes, place)}
-                    ends = (
-                        float(table[(m, k, *place)]) for table in (self.value, self.low, self.high)
-                    )
-                    row = {"model": model, "metric": metric, **at}
-                    found.append(row | dict(zip(("value", "low", "high"), map(number, ends))))
-        return found
+        rows = []
+        lengths = [len(axis.values) for axis in self.axes]
+        for m, k, *point in np.ndindex(len(self.models), len(self.metrics), *lengths):
+            place = (m, k, *point)
+            row: dict[str, Any] = {"model": self.models[m], "metric": self.metrics[k]}
+            for axis, i in zip(self.axes, point):
+                row[axis.name] = axis.values[i]
+            row["value"] = number(float(self.value[place]))
+            row["low"] = number(float(self.low[place]))
+            row["high"] = number(float(self.high[place]))
+            rows.append(row)
+        return rows
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a pandas frame (extra ``frames``)."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configurations, choices and shares in words."""
+"""Configurations, choices and shares in words, for the terminal, the page and the figures."""
 
 from __future__ import annotations
 
@@ -16,42 +16,47 @@ OWN_WORDS = {
 }
 
 
-def described(configuration: Mapping[str, Any]) -> str:
+def configuration_text(configuration: Mapping[str, Any]) -> str:
     """Return a configuration in words: ``AP (criterion box-iou, threshold 0.5)``."""
-    others = [said(name, value) for name, value in configuration.items() if name != "metric"]
-    return (
-        f"{configuration['metric']} ({', '.join(others)})"
-        if others
-        else str(configuration["metric"])
-    )
+    metric = str(configuration["metric"])
+    others = [choice_text(name, value) for name, value in configuration.items() if name != "metric"]
+    if not others:
+        return metric
+    return f"{metric} ({', '.join(others)})"
 
 
-def brief(configuration: Mapping[str, Any]) -> str:
+def configuration_label(configuration: Mapping[str, Any]) -> str:
     """Return a configuration in few words: ``AP, box-iou at 0.5``."""
-    place = " at ".join(
+    rule = [
         str(configuration[name]) for name in ("criterion", "threshold") if name in configuration
-    )
-    return ", ".join(filter(None, (str(configuration["metric"]), place)))
+    ]
+    metric = str(configuration["metric"])
+    if not rule:
+        return metric
+    return f"{metric}, {' at '.join(rule)}"
 
 
-def spoken(name: str) -> str:
+def choice_name(name: str) -> str:
     """Return the name of a choice in words."""
     return name.replace("_", " ")
 
 
-def said(name: str, value: Any) -> str:
+def choice_text(name: str, value: Any) -> str:
     """Return the value of a choice in words: ``threshold 0.5``, ``classes ignored``."""
-    return OWN_WORDS.get((name, str(value)), f"{spoken(name)} {value}")
+    return OWN_WORDS.get((name, str(value)), f"{choice_name(name)} {value}")
 
 
-def instead(name: str, old: Any, new: Any) -> str:
+def change_text(name: str, old: Any, new: Any) -> str:
     """Return a change in words: ``metric F1 instead of AP``."""
-    own = any((name, str(value)) in OWN_WORDS for value in (old, new))
-    return f"{said(name, new)} instead of {said(name, old) if own else old}"
+    own_words = (name, str(old)) in OWN_WORDS or (name, str(new)) in OWN_WORDS
+    old_text = choice_text(name, old) if own_words else str(old)
+    return f"{choice_text(name, new)} instead of {old_text}"
 
 
-def share(part: float) -> str:
-    """Return ``34 %``; only none is 0 %, and only all is 100 %."""
-    if 0 < part < 0.005 or 0.995 <= part < 1:
-        return "< 1 %" if part < 0.5 else "> 99 %"
-    return f"{100 * part:.0f} %"
+def percent_text(share: float) -> str:
+    """Return ``34 %``; only exactly 0 is 0 %, and only exactly 1 is 100 %."""
+    if 0 < share < 0.005:
+        return "< 1 %"
+    if 0.995 <= share < 1:
+        return "> 99 %"
+    return f"{100 * share:.0f} %"

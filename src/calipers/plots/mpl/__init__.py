@@ -38,7 +38,8 @@ def draw(figure: Figure, ax: Axes | None = None, *, title: bool = True) -> Axes:
     >>> import numpy as np
     >>> from calipers.plots.figures import Axis, Curves, Line
     >>> line = Line("ours", np.array([0.1, 1.0, 10.0]), np.array([0.4, 0.6, 0.7]))
-    >>> axes = draw(Curves("Ours finds 60 %", Axis("false alarms", log=True), Axis("found"), (line,)))
+    >>> x, y = Axis("false alarms", log=True), Axis("found")
+    >>> axes = draw(Curves("Ours finds 60 %", x, y, (line,)))
     >>> axes.get_xlabel()
     'false alarms'
     """

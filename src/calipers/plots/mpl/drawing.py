@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One figure into given axes: the kind draws, then legend and title go above it."""
+"""Draw one figure into given axes: first its kind, then legend and title above it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from calipers.plots.mpl.lines import draw_curves, draw_histogram
 from calipers.plots.mpl.look import PAPER, look
 from calipers.plots.mpl.overlay import draw_overlay
 from calipers.plots.mpl.points import draw_blob, draw_box_dots, draw_scatter
-from calipers.plots.mpl.sheet import POINTS, Drawn, Sheet, prepare, sheet_of
-from calipers.plots.mpl.words import width_of, words, wrapped
+from calipers.plots.mpl.sheet import POINTS, LegendEntries, MplSheet, prepare, sheet_of
+from calipers.plots.mpl.words import width_of, words, wrap
 
-KINDS: dict[type, Callable[[Any, Sheet], Drawn]] = {
+KINDS: dict[type, Callable[[Any, MplSheet], LegendEntries]] = {
     figures.Curves: draw_curves,
     figures.Forest: draw_forest,
     figures.Bars: draw_bars,
@@ -41,11 +41,11 @@ def draw_into(figure: figures.Figure, ax: Axes, *, title: bool = True) -> None:
     """Draw into the reader's axes; their figure and its layout are left alone."""
     with look():
         sheet = sheet_of(ax)
-        drawn = draw_kind(figure, sheet)
-        draw_above(figure, sheet, drawn, left=0.0, width=sheet.width, title=title)
+        legend = draw_kind(figure, sheet)
+        draw_above(figure, sheet, legend, left=0.0, width=sheet.width, title=title)
 
 
-def draw_kind(figure: figures.Figure, sheet: Sheet) -> Drawn:
+def draw_kind(figure: figures.Figure, sheet: MplSheet) -> LegendEntries:
     """Draw what is special to the kind."""
     kind = next((kind for kind in type(figure).__mro__ if kind in KINDS), None)
     if kind is None:
@@ -57,36 +57,42 @@ def draw_kind(figure: figures.Figure, sheet: Sheet) -> Drawn:
 
 
 def draw_above(
-    figure: figures.Figure, sheet: Sheet, drawn: Drawn, *, left: float, width: float, title: bool
+    figure: figures.Figure,
+    sheet: MplSheet,
+    legend: LegendEntries,
+    *,
+    left: float,
+    width: float,
+    title: bool,
 ) -> float:
     """Put legend and title above the axes, ``left`` points beside their edge; return the height
     used, in points.
     """
-    top = drawn.head
-    if drawn.handles:
-        top += GAP + _draw_legend(sheet, drawn, left, width)
+    top = legend.head
+    if legend.handles:
+        top += GAP + _draw_legend(sheet, legend, left, width)
     if not title or not figure.title:
         return top
     size = sheet.text + 0.5
-    said = wrapped(figure.title, width, size, "bold")
+    title_text = wrap(figure.title, width, size, "bold")
     text = sheet.ax.set_title(
-        said, loc="left", pad=top + GAP + 2, y=1.0, size=size, weight="bold", color=PAPER.ink
+        title_text, loc="left", pad=top + GAP + 2, y=1.0, size=size, weight="bold", color=PAPER.ink
     )
     text.set(parse_math=False, x=-left / sheet.width, linespacing=1.2)
     return top + GAP + 2 + text.get_window_extent().height * POINTS / sheet.ax.figure.dpi
 
 
-def _draw_legend(sheet: Sheet, drawn: Drawn, left: float, width: float) -> float:
+def _draw_legend(sheet: MplSheet, entries: LegendEntries, left: float, width: float) -> float:
     """Draw the legend in as many columns as fit; return its height in points."""
-    names, size = [words(name) for name in drawn.names], sheet.text
+    names, size = [words(name) for name in entries.names], sheet.text
     entry = max(width_of(name, size) for name in names) + size * (HANDLE + HANDLE_GAP + COLUMN_GAP)
+    # matplotlib leaves out names that start with "_", so the real names are set afterwards.
+    numbers = [str(k) for k in range(len(names))]
     legend = sheet.ax.legend(
-        drawn.handles,
-        [
-            str(k) for k in range(len(names))
-        ],  # a name that starts with "_" would be left out: they are set below
+        entries.handles,
+        numbers,
         loc="lower left",
-        bbox_to_anchor=(-left / sheet.width, 1.0 + (drawn.head + GAP) / sheet.height),
+        bbox_to_anchor=(-left / sheet.width, 1.0 + (entries.head + GAP) / sheet.height),
         ncols=int(min(max(width // entry, 1), len(names))),
         frameon=False,
         borderpad=0.0,

@@ -15,23 +15,23 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from calipers.plots.figures import F64, Contour, HeatMap, ends_of
 from calipers.plots.mpl.look import BLUES, PAPER, text_colour
 from calipers.plots.mpl.scales import set_axis
-from calipers.plots.mpl.sheet import Drawn, Sheet, bare, nothing, some
-from calipers.plots.mpl.words import plain, width_of, words, wrapped
+from calipers.plots.mpl.sheet import LegendEntries, MplSheet, any_drawable, draw_nothing, hide_frame
+from calipers.plots.mpl.words import number_text, width_of, words, wrap
 
 UNDEFINED = "–"
 LEVELS = 7
 
 
-def draw_heat_map(figure: HeatMap, sheet: Sheet) -> Drawn:
-    """Draw a cell per row and column, with its number where that fits; undefined cells are hatched."""
+def draw_heat_map(figure: HeatMap, sheet: MplSheet) -> LegendEntries:
+    """Draw a cell per row and column, with its number if it fits; undefined cells are hatched."""
     ax, values = sheet.ax, np.atleast_2d(np.asarray(figure.values, np.float64))
     set_axis(sheet, "x", figure.x)
     set_axis(sheet, "y", figure.y)
     ax.set_ylim(*reversed(ax.get_ylim()))
-    bare(sheet)
+    hide_frame(sheet)
     if not values.size:
         ax.set(xticks=[], yticks=[])
-        return nothing(sheet)
+        return draw_nothing(sheet)
     colours = Normalize(*_range(figure.low, figure.high, values), clip=True)
     rows, columns = values.shape
     edges = np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5
@@ -54,49 +54,46 @@ def draw_heat_map(figure: HeatMap, sheet: Sheet) -> Drawn:
         ax.add_patch(Rectangle((c - 0.5, r - 0.5), 1, 1, label="_undefined", **look))
     _write_cells(figure, sheet, values, colours)
     colour_bar(sheet, colours, figure.label)
-    return Drawn()
+    return LegendEntries()
 
 
 def _range(low: float, high: float, values: F64) -> tuple[float, float]:
-    found = values[np.isfinite(values)]
-    low = low if math.isfinite(low) else float(found.min(initial=0.0))
-    high = high if math.isfinite(high) else float(found.max(initial=1.0))
+    defined = values[np.isfinite(values)]
+    low = low if math.isfinite(low) else float(defined.min(initial=0.0))
+    high = high if math.isfinite(high) else float(defined.max(initial=1.0))
     return (low, high) if high > low else (low, low + 1.0)
 
 
-def _write_cells(figure: HeatMap, sheet: Sheet, values: F64, colours: Normalize) -> None:
+def _write_cells(figure: HeatMap, sheet: MplSheet, values: F64, colours: Normalize) -> None:
     """Write the numbers into the cells, all or none: as large as fits, but not below 5 points."""
     rows, columns = values.shape
-    said = [[_said(figure, values, r, c) for c in range(columns)] for r in range(rows)]
-    widest = max(width_of(text, 10.0) / 10.0 for text in {text for row in said for text in row})
+    texts = {(r, c): _cell_text(figure, values, r, c) for r in range(rows) for c in range(columns)}
+    widest = max(width_of(text, 10.0) / 10.0 for text in set(texts.values()))
     size = min(
         sheet.text, 0.9 * sheet.width / columns / max(widest, 0.1), 0.75 * sheet.height / rows
     )
     if size < 5.0:
         return
-    for r in range(rows):
-        for c in range(columns):
-            value = values[r, c]
-            shade = text_colour(BLUES(colours(value))) if math.isfinite(value) else PAPER.soft
-            look: dict[str, Any] = {"size": size, "color": shade, "parse_math": False}
-            sheet.ax.text(c, r, said[r][c], ha="center", va="center_baseline", **look)
+    for (r, c), text in texts.items():
+        value = values[r, c]
+        shade = text_colour(BLUES(colours(value))) if math.isfinite(value) else PAPER.soft
+        look: dict[str, Any] = {"size": size, "color": shade, "parse_math": False}
+        sheet.ax.text(c, r, text, ha="center", va="center_baseline", **look)
 
 
-def _said(figure: HeatMap, values: F64, r: int, c: int) -> str:
+def _cell_text(figure: HeatMap, values: F64, r: int, c: int) -> str:
     if figure.words:
         return words(figure.words[r][c], most=14)
     value = float(values[r, c])
     if not math.isfinite(value):
         return UNDEFINED
     whole = value == round(value) and abs(figure.high) > 1
-    return (
-        plain(value)
-        if whole or abs(value) >= 100
-        else f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
-    )
+    if whole or abs(value) >= 100:
+        return number_text(value)
+    return f"{value:.2f}".replace("-", "\N{MINUS SIGN}")
 
 
-def colour_bar(sheet: Sheet, colours: Normalize, label: str) -> None:
+def colour_bar(sheet: MplSheet, colours: Normalize, label: str) -> None:
     """Draw the scale of colours beside the axes."""
     wide = 7.0 / sheet.width
     place = sheet.ax.inset_axes((1.0 + 1.2 * wide, 0.0, wide, 1.0))
@@ -107,7 +104,7 @@ def colour_bar(sheet: Sheet, colours: Normalize, label: str) -> None:
     most = int(min(max(sheet.height / 28, 2), 6))
     bar.locator, bar.formatter = (
         MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]),
-        FuncFormatter(lambda v, _: plain(v)),
+        FuncFormatter(lambda v, _: number_text(v)),
     )
     bar.update_ticks()
     place.tick_params(
@@ -118,17 +115,17 @@ def colour_bar(sheet: Sheet, colours: Normalize, label: str) -> None:
         labelcolor=PAPER.ink,
         pad=2,
     )
-    said = wrapped(label, max(sheet.height, 60.0), sheet.text)
-    place.set_ylabel(said, size=sheet.text, color=PAPER.ink, labelpad=3, parse_math=False)
+    text = wrap(label, max(sheet.height, 60.0), sheet.text)
+    place.set_ylabel(text, size=sheet.text, color=PAPER.ink, labelpad=3, parse_math=False)
 
 
-def draw_contour(figure: Contour, sheet: Sheet) -> Drawn:
+def draw_contour(figure: Contour, sheet: MplSheet) -> LegendEntries:
     """Draw colours between lines of equal height, and label the lines."""
     values = np.ma.masked_invalid(np.atleast_2d(np.asarray(figure.values, np.float64)))
     set_axis(sheet, "x", figure.x, [figure.xs], pad=0.0)
     set_axis(sheet, "y", figure.y, [figure.ys], pad=0.0)
-    if not some(values.filled(np.nan)):
-        return nothing(sheet)
+    if not any_drawable(values.filled(np.nan)):
+        return draw_nothing(sheet)
     low, high = float(values.min()), float(values.max())
     levels = sorted({float(level) for level in figure.levels if math.isfinite(level)})
     levels = levels or [float(v) for v in MaxNLocator(LEVELS).tick_values(low, high)]
@@ -146,12 +143,12 @@ def draw_contour(figure: Contour, sheet: Sheet) -> Drawn:
     lines = sheet.ax.contour(
         figure.xs, figure.ys, values, levels=inner, colors=shades, linewidths=0.7
     )
-    sheet.ax.clabel(lines, fmt=plain, fontsize=sheet.text - 0.5, inline_spacing=2)
+    sheet.ax.clabel(lines, fmt=number_text, fontsize=sheet.text - 0.5, inline_spacing=2)
     colour_bar(sheet, colours, figure.label)
-    return Drawn()
+    return LegendEntries()
 
 
-def _flat(figure: Contour, sheet: Sheet, values: np.ma.MaskedArray) -> Drawn:
+def _flat(figure: Contour, sheet: MplSheet, values: np.ma.MaskedArray) -> LegendEntries:
     """Draw points where there are no lines: too few places, or the same height everywhere."""
     x, y = np.meshgrid(figure.xs, figure.ys)
     colours = Normalize(*_range(figure.low, figure.high, values.filled(np.nan)))
@@ -166,4 +163,4 @@ def _flat(figure: Contour, sheet: Sheet, values: np.ma.MaskedArray) -> Drawn:
         x.ravel(), y.ravel(), s=30, linewidths=0.5, clip_on=False, label="_values", **look
     )
     colour_bar(sheet, colours, figure.label)
-    return Drawn()
+    return LegendEntries()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A new figure of a stated width: as high as its kind needs, with room for everything around the
-axes.
+"""Lay out a new matplotlib figure of a given width: as high as its kind needs, plus its labels.
+
+How much room labels need depends on the size of the axes, and the size of the axes on the room, so
+the figure is drawn in a few rounds.
 """
 
 from __future__ import annotations
@@ -17,8 +19,8 @@ from matplotlib.figure import Figure as Canvas
 from calipers.plots import figures
 from calipers.plots.mpl.drawing import draw_above, draw_kind
 from calipers.plots.mpl.look import PAPER, look
-from calipers.plots.mpl.sheet import MM, NARROW, POINTS, Drawn, sheet_of
-from calipers.plots.mpl.words import NAME_LENGTH, wrapped
+from calipers.plots.mpl.sheet import MM, NARROW, POINTS, LegendEntries, sheet_of
+from calipers.plots.mpl.words import NAME_LENGTH, wrap
 
 WIDTH_MM = 170.0
 EDGE = 3.0  # points around everything
@@ -33,10 +35,11 @@ class ShownAxes(Axes):
     """Axes that a notebook shows as their picture; pyplot does not know them."""
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
-        canvas, held = self.figure, io.BytesIO()
+        canvas, buffer = self.figure, io.BytesIO()
         with look():
-            canvas.savefig(held, format="png", dpi=2 * SCREEN)  # type: ignore[union-attr]
-        return held.getvalue(), {"width": round(canvas.get_figwidth() * SCREEN)}  # type: ignore[union-attr]
+            canvas.savefig(buffer, format="png", dpi=2 * SCREEN)  # type: ignore[union-attr]
+        width = round(canvas.get_figwidth() * SCREEN)  # type: ignore[union-attr]
+        return buffer.getvalue(), {"width": width}
 
 
 @dataclass(frozen=True)
@@ -97,24 +100,26 @@ def natural_height(figure: figures.Figure, width: float, room: float) -> float:
     match figure:
         case figures.Forest(rows=rows, series=series):
             two_lines = room < NARROW and any(len(row.name) > NAME_LENGTH for row in rows)
-            found = (
+            height = (
                 max(len(rows), 2) * max(5.0 + 2.6 * max(len(series) - 1, 0), 7.0 * two_lines) * MM
             )
         case figures.HeatMap(x=x, y=y):
-            found = max(len(y.names), 2) * min(
+            height = max(len(y.names), 2) * min(
                 max(width / max(len(x.names), 1), 5.0 * MM), 9.0 * MM
             )
         case figures.Blob(models=models):
-            found = max(len(models), 2) * min(max(width / max(len(models), 1), 5.0 * MM), 11.0 * MM)
+            height = max(len(models), 2) * min(
+                max(width / max(len(models), 1), 5.0 * MM), 11.0 * MM
+            )
         case figures.Overlay(size=(across, down)) if across > 0 and down > 0:
-            found = min(width * down / across, 150.0 * MM)
+            height = min(width * down / across, 150.0 * MM)
         case figures.Cells(counts=counts, aspect=aspect) if counts.size:
-            found = min(width * aspect * counts.shape[0] / counts.shape[1], 110.0 * MM)
+            height = min(width * aspect * counts.shape[0] / counts.shape[1], 110.0 * MM)
         case figures.Scatter() | figures.Contour():
-            found = min(max(0.75 * width, 50.0 * MM), 100.0 * MM)
+            height = min(max(0.75 * width, 50.0 * MM), 100.0 * MM)
         case _:
-            found = min(max(0.55 * width, 46.0 * MM), 85.0 * MM)
-    return min(max(found, LEAST), HIGHEST)
+            height = min(max(0.55 * width, 46.0 * MM), 85.0 * MM)
+    return min(max(height, LEAST), HIGHEST)
 
 
 def _draw_round(canvas: Canvas, ax: Axes, figure: figures.Figure, title: bool) -> Margins:
@@ -124,22 +129,22 @@ def _draw_round(canvas: Canvas, ax: Axes, figure: figures.Figure, title: bool) -
         text.remove()
     width = canvas.get_figwidth() * POINTS
     sheet = sheet_of(ax, width)
-    drawn: Drawn = draw_kind(figure, sheet)
+    legend: LegendEntries = draw_kind(figure, sheet)
     left, right, bottom = _overhang(ax)
     inner = width - 2 * EDGE
-    top = draw_above(figure, sheet, drawn, left=left, width=inner, title=title)
+    top = draw_above(figure, sheet, legend, left=left, width=inner, title=title)
     note = _draw_note(canvas, figure.note, inner, sheet.text - 1) if title else 0.0
     return Margins(left + EDGE, right + EDGE, bottom + note + EDGE, top + EDGE)
 
 
 def _overhang(ax: Axes) -> tuple[float, float, float]:
-    """Return how far labels reach beyond the axes on the left, on the right and below, in points."""
+    """Return how far labels reach beyond the axes: left, right and below, in points."""
     box, full = ax.get_window_extent(), ax.get_tightbbox()
     scale = POINTS / ax.figure.dpi
     if full is None:
         return 0.0, 0.0, 0.0
-    found = (box.x0 - full.x0, full.x1 - box.x1, box.y0 - full.y0)
-    left, right, bottom = (max(float(length) * scale, 0.0) for length in found)
+    lengths = (box.x0 - full.x0, full.x1 - box.x1, box.y0 - full.y0)
+    left, right, bottom = (max(float(length) * scale, 0.0) for length in lengths)
     return left, right, bottom
 
 
@@ -148,12 +153,12 @@ def _draw_note(canvas: Canvas, note: str, width: float, size: float) -> float:
     if not note:
         return 0.0
     place = EDGE / (canvas.get_figwidth() * POINTS), EDGE / (canvas.get_figheight() * POINTS)
-    said = wrapped(note, width, size)
+    lines = wrap(note, width, size)
     look_of_note: dict[str, Any] = {
         "size": size,
         "color": PAPER.soft,
         "parse_math": False,
         "linespacing": 1.2,
     }
-    text = canvas.text(*place, said, ha="left", va="bottom", **look_of_note)
+    text = canvas.text(*place, lines, ha="left", va="bottom", **look_of_note)
     return float(text.get_window_extent().height * POINTS / canvas.dpi) + 5.0

@@ -11,59 +11,66 @@ from matplotlib.lines import Line2D
 from calipers.plots.figures import Curves, Histogram, Line, slots_of
 from calipers.plots.mpl.look import BAND, PAPER, THIN, colour, sign, stroke
 from calipers.plots.mpl.scales import diagonal, set_axis
-from calipers.plots.mpl.sheet import Drawn, Sheet, drawable, grid, let_out, nothing, some
+from calipers.plots.mpl.sheet import (
+    LegendEntries,
+    MplSheet,
+    any_drawable,
+    draw_nothing,
+    drawable,
+    grid,
+    unclip_markers,
+)
 
 
-def draw_curves(figure: Curves, sheet: Sheet) -> Drawn:
+def draw_curves(figure: Curves, sheet: MplSheet) -> LegendEntries:
     """Draw lines, their bands and their marks."""
-    shown = [line for line in figure.lines if _points(line, figure).any()]
-    across = set_axis(
-        sheet, "x", figure.x, [line.x for line in shown], pad=0.0 if figure.x.log else 0.02
-    )
-    up = set_axis(
-        sheet, "y", figure.y, [v for line in shown for v in (line.y, line.low, line.high)]
-    )
+    lines = [line for line in figure.lines if _points(line, figure).any()]
+    xs = [line.x for line in lines]
+    ys = [values for line in lines for values in (line.y, line.low, line.high)]
+    across = set_axis(sheet, "x", figure.x, xs, pad=0.0 if figure.x.log else 0.02)
+    up = set_axis(sheet, "y", figure.y, ys)
     grid(sheet, "y")
-    if not shown:
-        return nothing(sheet)
+    if not lines:
+        return draw_nothing(sheet)
     if figure.diagonal:
         diagonal(sheet, across, up)
-    drawn = Drawn()
-    for line in shown:
+    legend = LegendEntries()
+    for line in lines:
         _draw_band(line, sheet)
-    for line in shown:
-        drawn.add(_draw_line(line, figure, sheet), line.name)
-    return drawn if len(figure.lines) > 1 else Drawn()
+    for line in lines:
+        legend.add(_draw_line(line, figure, sheet), line.name)
+    return legend if len(figure.lines) > 1 else LegendEntries()
 
 
 def _points(line: Line, figure: Curves) -> Any:
     return drawable(line.x, figure.x.log) & drawable(line.y, figure.y.log)
 
 
-def _draw_line(line: Line, figure: Curves, sheet: Sheet) -> Line2D:
-    shown = _points(line, figure)
-    alone = (
-        np.flatnonzero(shown) if shown.sum() == 1 else ()
-    )  # a single point has no line that would show it
-    marks = sorted({int(k) for k in (*line.marks, *alone) if 0 <= k < len(line.x)})
+def _draw_line(line: Line, figure: Curves, sheet: MplSheet) -> Line2D:
+    defined = _points(line, figure)
+    marks = {int(k) for k in line.marks if 0 <= k < len(line.x)}
+    if defined.sum() == 1:  # a single point has no line that would show it
+        marks.add(int(np.flatnonzero(defined)[0]))
+    look = stroke(line.slot)
+    if marks:
+        look |= sign(line.slot) | {"markevery": sorted(marks)}
     (artist,) = sheet.ax.plot(
         line.x,
         line.y,
         label="_line",
         drawstyle="steps-post" if line.step else "default",
         zorder=3,
-        **stroke(line.slot),
-        **(sign(line.slot) | {"markevery": marks} if marks else {}),
+        **look,
     )
     (low, high), (bottom, top) = sheet.ax.get_xlim(), sheet.ax.get_ylim()
-    x, y = np.asarray(line.x)[shown], np.asarray(line.y)[shown]
+    x, y = np.asarray(line.x)[defined], np.asarray(line.y)[defined]
     if x.min() >= low and x.max() <= high and y.min() >= bottom and y.max() <= top:
-        let_out(artist, sheet)  # a curve that leaves the axes is cut there
+        unclip_markers(artist, sheet)  # a curve that leaves the axes is cut there
     return artist
 
 
-def _draw_band(line: Line, sheet: Sheet) -> None:
-    if line.low is None or line.high is None or not some(line.low):
+def _draw_band(line: Line, sheet: MplSheet) -> None:
+    if line.low is None or line.high is None or not any_drawable(line.low):
         return
     step: Any = "post" if line.step else None
     area: dict[str, Any] = {"color": colour(line.slot), "linewidth": 0, "alpha": BAND, "zorder": 2}
@@ -80,14 +87,14 @@ def _draw_band(line: Line, sheet: Sheet) -> None:
         )
 
 
-def draw_histogram(figure: Histogram, sheet: Sheet) -> Drawn:
+def draw_histogram(figure: Histogram, sheet: MplSheet) -> LegendEntries:
     """Draw one outline per series over a pale fill, and the line of the cut."""
     n_bins = len(figure.edges) - 1
     set_axis(sheet, "x", figure.x, [figure.edges], pad=0.01)
     base, _ = set_axis(sheet, "y", figure.y, [figure.counts], zero=True)
     grid(sheet, "y")
-    if n_bins < 1 or not some(figure.counts, log=figure.y.log):
-        return nothing(sheet)
+    if n_bins < 1 or not any_drawable(figure.counts, log=figure.y.log):
+        return draw_nothing(sheet)
     if np.isfinite(figure.cut):
         sheet.ax.axvline(
             figure.cut,
@@ -97,7 +104,7 @@ def draw_histogram(figure: Histogram, sheet: Sheet) -> Drawn:
             label="_cut",
             zorder=4,
         )
-    drawn = Drawn()
+    legend = LegendEntries()
     floor = base if figure.y.log else 0.0
     for slot, name, counts in zip(
         slots_of(figure, len(figure.series)), figure.series, figure.counts
@@ -114,5 +121,5 @@ def draw_histogram(figure: Histogram, sheet: Sheet) -> Drawn:
         sheet.ax.stairs(
             counts, figure.edges, baseline=floor, label="_series", zorder=3, **stroke(slot)
         )
-        drawn.add(Line2D([], [], **stroke(slot)), name)
-    return drawn if len(figure.series) > 1 else Drawn()
+        legend.add(Line2D([], [], **stroke(slot)), name)
+    return legend if len(figure.series) > 1 else LegendEntries()

@@ -85,7 +85,9 @@ def colour(slot: int) -> str:
 
 def dash(pattern: tuple[float, ...]) -> Any:
     """Return matplotlib's form of a dash pattern of the theme."""
-    return (0, tuple(length / DASH_UNIT for length in pattern)) if pattern else "-"
+    if not pattern:
+        return "-"
+    return 0, tuple(length / DASH_UNIT for length in pattern)
 
 
 def stroke(slot: int, width: float = LINE) -> dict[str, Any]:
@@ -131,5 +133,12 @@ def text_colour(background: Any) -> str:
 
 def luminance(shade: Any) -> float:
     """Return the relative luminance of a colour, after the Web Content Accessibility Guidelines."""
-    linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in to_rgb(shade)]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    red, green, blue = map(_linear, to_rgb(shade))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _linear(channel: float) -> float:
+    """Return a channel of sRGB in linear light."""
+    if channel <= 0.04045:
+        return channel / 12.92
+    return float(((channel + 0.055) / 1.055) ** 2.4)

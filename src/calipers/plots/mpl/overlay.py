@@ -18,22 +18,22 @@ from numpy.typing import NDArray
 from calipers.plots import theme
 from calipers.plots.figures import BoxMark, Overlay
 from calipers.plots.mpl.look import dash
-from calipers.plots.mpl.sheet import Drawn, Sheet, bare, nothing
+from calipers.plots.mpl.sheet import LegendEntries, MplSheet, draw_nothing, hide_frame
 
 BACKGROUND = "#1b1f24"
 PREDICTED = ("hit", "duplicate", "false alarm")
 MOST_SCORES = 20  # on one image
 
 
-def draw_overlay(figure: Overlay, sheet: Sheet) -> Drawn:
+def draw_overlay(figure: Overlay, sheet: MplSheet) -> LegendEntries:
     """Draw the image, or a dark frame in its place, and the boxes, each over a dark halo."""
     ax, (width, height) = sheet.ax, figure.size
-    bare(sheet)
+    hide_frame(sheet)
     ax.set(xticks=[], yticks=[])
     ax.set_facecolor(BACKGROUND)
     if not (width > 0 and height > 0 and math.isfinite(width * height)):
         ax.set_facecolor("none")
-        return nothing(sheet, "the image has no size")
+        return draw_nothing(sheet, "the image has no size")
     pixels = pixels_of(figure.picture)
     if pixels is not None:
         grey: dict[str, Any] = {"cmap": "gray", "vmin": 0, "vmax": 255} if pixels.ndim == 2 else {}
@@ -42,17 +42,20 @@ def draw_overlay(figure: Overlay, sheet: Sheet) -> Drawn:
     if shade is not None:
         ax.imshow(shade, extent=(0, width, height, 0), zorder=0.5, label="_map")
     ax.set(xlim=(0, width), ylim=(height, 0), aspect="equal", anchor="NW")
-    marks = [mark for mark in figure.marks if all(math.isfinite(v) for v in mark.box)]
+    marks = [mark for mark in figure.marks if all(map(math.isfinite, mark.box))]
     order = list(theme.MARKS)
     for mark in sorted(marks, key=lambda mark: order.index(mark.fate)):
         _draw_mark(mark, sheet, figure.size)
-    said = [mark for mark in marks if mark.fate in PREDICTED and math.isfinite(mark.score)]
-    for mark in said if len(said) <= MOST_SCORES else ():
-        _say_score(mark, sheet, figure.size)
-    drawn = Drawn()
-    for fate in (fate for fate in order if any(mark.fate == fate for mark in marks)):
-        drawn.add(_sample(fate), theme.MARKS[fate].words)
-    return drawn
+    scored = [mark for mark in marks if mark.fate in PREDICTED and math.isfinite(mark.score)]
+    if len(scored) <= MOST_SCORES:
+        for mark in scored:
+            _say_score(mark, sheet, figure.size)
+    legend = LegendEntries()
+    fates = {mark.fate for mark in marks}
+    for fate in order:
+        if fate in fates:
+            legend.add(_sample(fate), theme.MARKS[fate].words)
+    return legend
 
 
 def pixels_of(picture: str) -> NDArray[np.uint8] | None:
@@ -66,9 +69,8 @@ def pixels_of(picture: str) -> NDArray[np.uint8] | None:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(io.BytesIO(base64.b64decode(body, validate=True))) as image:
-                kind = (
-                    "L" if image.mode in ("1", "L") else "RGBA" if image.mode == "RGBA" else "RGB"
-                )
+                # Grey stays grey and keeps its own colour map; all else becomes RGB.
+                kind = {"1": "L", "L": "L", "RGBA": "RGBA"}.get(image.mode, "RGB")
                 return np.asarray(image.convert(kind))
     except (
         ValueError,
@@ -95,7 +97,7 @@ def _sample(fate: str) -> tuple[Line2D, Line2D]:
     return Line2D([], [], color=BACKGROUND, linewidth=5.0), line
 
 
-def _draw_mark(mark: BoxMark, sheet: Sheet, size: tuple[float, float]) -> None:
+def _draw_mark(mark: BoxMark, sheet: MplSheet, size: tuple[float, float]) -> None:
     x0, y0, x1, y1 = mark.box
     edge = _edge(mark.fate)
     halo: dict[str, Any] = {
@@ -124,15 +126,17 @@ def _patch(mark: BoxMark, **look: Any) -> Patch:
     return PathPatch(Path.make_compound_path(*rings), **look)
 
 
-def _say_score(mark: BoxMark, sheet: Sheet, size: tuple[float, float]) -> None:
+def _say_score(mark: BoxMark, sheet: MplSheet, size: tuple[float, float]) -> None:
     x0, y0, _, y1 = mark.box
-    below = y0 < 0.06 * size[1]
+    y, offset, alignment = y0, (1, 2), "bottom"
+    if y0 < 0.06 * size[1]:  # no room above the box
+        y, offset, alignment = y1, (1, -2), "top"
     sheet.ax.annotate(
         f"{mark.score:.2f}",
-        (max(x0, 0.0), y1 if below else y0),
-        (1, -2 if below else 2),
+        (max(x0, 0.0), y),
+        offset,
         textcoords="offset points",
-        va="top" if below else "bottom",
+        va=alignment,
         size=sheet.text - 1.5,
         color="#ffffff",
         bbox={"facecolor": theme.HALO, "alpha": 0.55, "linewidth": 0, "pad": 0.8},

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures as files: PDF with embedded fonts, SVG with text as text, PNG; without dates, so that
-bytes repeat.
+"""Save figures as PDF with embedded fonts, SVG with text as text, or PNG.
+
+Files hold no dates, so that equal figures give equal bytes.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ def save_as(
     canvas: Any = new_axes(figure, width_mm=width_mm, height_mm=height_mm, title=title).figure
     if kind == "png" and math.prod(canvas.get_size_inches()) * dpi**2 > MOST_PIXELS:
         raise UsageError(f"a picture of more than {MOST_PIXELS} pixels: lower dpi, or write a .pdf")
-    held = io.BytesIO()
+    buffer = io.BytesIO()
     with look():
-        canvas.savefig(held, format=kind, dpi=dpi, metadata=_metadata(kind, figure))
-    write_atomically(path, held.getvalue())
+        canvas.savefig(buffer, format=kind, dpi=dpi, metadata=_metadata(kind, figure))
+    write_atomically(path, buffer.getvalue())
     return path
 
 
@@ -49,11 +50,11 @@ def _check_length(name: str, value: float) -> None:
 
 
 def _metadata(kind: str, figure: Figure) -> dict[str, Any]:
-    """Return what the file says of itself: its title and who made it, but not when."""
-    said = words(figure.title, weight="bold", most=SENTENCE_LENGTH)
-    made: dict[str, dict[str, Any]] = {
-        "pdf": {"Title": said, "Creator": "Calipers", "CreationDate": None},
-        "svg": {"Title": said, "Creator": "Calipers", "Date": None},
-        "png": {"Title": said, "Software": "Calipers"},
+    """Return the metadata of a file: its title and its creator, but no date."""
+    title = words(figure.title, weight="bold", most=SENTENCE_LENGTH)
+    metadata: dict[str, dict[str, Any]] = {
+        "pdf": {"Title": title, "Creator": "Calipers", "CreationDate": None},
+        "svg": {"Title": title, "Creator": "Calipers", "Date": None},
+        "png": {"Title": title, "Software": "Calipers"},
     }
-    return made[kind]
+    return metadata[kind]

@@ -22,7 +22,7 @@ NOTHING = "nothing to show"
 
 
 @dataclass(frozen=True)
-class Sheet:
+class MplSheet:
     """Axes, and how large they and their text are, in points."""
 
     ax: Axes
@@ -33,8 +33,8 @@ class Sheet:
 
 
 @dataclass
-class Drawn:
-    """What a kind leaves for the legend, and how many points above the axes it has used."""
+class LegendEntries:
+    """The entries of a legend, and the height above the axes that is taken already, in points."""
 
     handles: list[Any] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -46,17 +46,17 @@ class Drawn:
         self.names.append(name)
 
 
-def sheet_of(ax: Axes, room: float | None = None) -> Sheet:
+def sheet_of(ax: Axes, room: float | None = None) -> MplSheet:
     """Measure axes; the size of text follows from the room, which is their own width unless it is
     given.
     """
     box, dpi = ax.get_window_extent(), ax.figure.dpi
     width, height = max(box.width * POINTS / dpi, 1.0), max(box.height * POINTS / dpi, 1.0)
     room = width if room is None else room
-    return Sheet(ax, width, height, 7.0 if room < NARROW else 8.0, room)
+    return MplSheet(ax, width, height, 7.0 if room < NARROW else 8.0, room)
 
 
-def prepare(sheet: Sheet) -> None:
+def prepare(sheet: MplSheet) -> None:
     """Give axes, which may be the reader's, the look of all figures."""
     ax = sheet.ax
     ax.set_facecolor(PAPER.page)
@@ -77,32 +77,32 @@ def prepare(sheet: Sheet) -> None:
     )
 
 
-def grid(sheet: Sheet, side: Literal["x", "y"]) -> None:
+def grid(sheet: MplSheet, side: Literal["x", "y"]) -> None:
     """Draw faint lines at the ticks of one axis, which then needs no tick marks."""
     sheet.ax.grid(True, axis=side, which="major", color=PAPER.line, linewidth=0.5)
     sheet.ax.tick_params(axis=side, length=0)
 
 
-def let_out(artist: Artist, sheet: Sheet) -> None:
-    """Do not cut markers in half that stand on the edge of the axes."""
+def unclip_markers(artist: Artist, sheet: MplSheet) -> None:
+    """Draw markers on the edge of the axes whole; matplotlib would cut them in half."""
     x, y = 4.0 / sheet.width, 4.0 / sheet.height
     artist.set_clip_box(TransformedBbox(Bbox([[-x, -y], [1 + x, 1 + y]]), sheet.ax.transAxes))
 
 
-def bare(sheet: Sheet) -> None:
-    """Leave spines and tick marks away, for kinds that fill their axes."""
+def hide_frame(sheet: MplSheet) -> None:
+    """Hide spines and tick marks, for kinds that fill their axes."""
     for spine in sheet.ax.spines.values():
         spine.set_visible(False)
     sheet.ax.tick_params(length=0)
 
 
-def nothing(sheet: Sheet, why: str = "") -> Drawn:
-    """Say that there is nothing to draw, and why if that is known."""
-    said = f"{NOTHING}: {words(why, style='italic', most=80)}" if why else NOTHING
+def draw_nothing(sheet: MplSheet, why: str = "") -> LegendEntries:
+    """Write that there is nothing to draw, and why if that is known."""
+    text = f"{NOTHING}: {words(why, style='italic', most=80)}" if why else NOTHING
     sheet.ax.text(
         0.5,
         0.5,
-        said,
+        text,
         transform=sheet.ax.transAxes,
         ha="center",
         va="center",
@@ -111,10 +111,10 @@ def nothing(sheet: Sheet, why: str = "") -> Drawn:
         size=sheet.text,
         parse_math=False,
     )
-    return Drawn()
+    return LegendEntries()
 
 
-def some(*values: Any, log: bool = False) -> bool:
+def any_drawable(*values: Any, log: bool = False) -> bool:
     """Return whether any number of these can be drawn."""
     return any(np.any(drawable(value, log)) for value in values if value is not None)
 
@@ -123,5 +123,5 @@ def drawable(values: Any, log: bool = False) -> NDArray[np.bool_]:
     """Return which numbers have a place on an axis: finite ones, on a logarithmic axis those above
     zero.
     """
-    found = np.asarray(values, np.float64)
-    return np.isfinite(found) & ((found > 0) | (not log))
+    numbers = np.asarray(values, np.float64)
+    return np.isfinite(numbers) & ((numbers > 0) | (not log))

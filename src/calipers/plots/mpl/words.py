@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text from data, drawn as text: what has no glyph becomes a replacement sign, long names are cut."""
+"""Text from data, ready to draw: characters without a glyph are replaced, long names are cut."""
 
 from __future__ import annotations
 
@@ -22,15 +22,13 @@ SAFE = 0.97  # letters on a grid of pixels run a little wider than their outline
 
 
 def families() -> list[str]:
-    """Return the fonts of the reader's settings that exist, and the one that always does, for what
-    they lack.
-    """
-    wanted = mpl.rcParams["font.family"]
-    return list(_existing((wanted,) if isinstance(wanted, str) else tuple(wanted)))
+    """Return the installed fonts of the settings, and one that always exists as fallback."""
+    names = mpl.rcParams["font.family"]
+    return list(_available_fonts((names,) if isinstance(names, str) else tuple(names)))
 
 
 @lru_cache(maxsize=64)
-def _existing(names: tuple[str, ...]) -> tuple[str, ...]:
+def _available_fonts(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(
         dict.fromkeys([*(name for name in names if _file(name, "normal", "normal")), LAST_RESORT])
     )
@@ -42,14 +40,14 @@ def words(
     """Return a text that can be drawn, at most ``most`` characters long."""
     text = str(text)
     text = text if len(text) <= most else text[: most - 1].rstrip() + "…"
-    known = _glyphs(tuple(families()), weight, style)
-    return "".join(_drawable(character, known) for character in text)
+    glyphs = _glyphs(tuple(families()), weight, style)
+    return "".join(_drawable(character, glyphs) for character in text)
 
 
-def _drawable(character: str, known: frozenset[int]) -> str:
+def _drawable(character: str, glyphs: frozenset[int]) -> str:
     if unicodedata.category(character) == "Zs":
         return " "
-    return character if character.isprintable() and ord(character) in known else REPLACEMENT
+    return character if character.isprintable() and ord(character) in glyphs else REPLACEMENT
 
 
 @lru_cache(maxsize=64)
@@ -61,19 +59,19 @@ def _glyphs(names: tuple[str, ...], weight: str, style: str) -> frozenset[int]:
 def _file(family: str, weight: str, style: str) -> str:
     font = FontProperties(family=[family], style=cast("Any", style), weight=weight)
     try:
-        found = fontManager.findfont(font, fallback_to_default=False)
+        path = fontManager.findfont(font, fallback_to_default=False)
     except ValueError:  # no such font here
         return ""
-    return str(found)
+    return str(path)
 
 
 def width_of(text: str, size: float, weight: str = "normal") -> float:
     """Return how wide a text is, in points, as it will be drawn."""
-    return _measured(text, size, weight, tuple(families())) if text else 0.0
+    return _text_width(text, size, weight, tuple(families())) if text else 0.0
 
 
 @lru_cache(maxsize=4096)
-def _measured(text: str, size: float, weight: str, names: tuple[str, ...]) -> float:
+def _text_width(text: str, size: float, weight: str, names: tuple[str, ...]) -> float:
     font = FontProperties(family=list(names), size=size, weight=weight)
     return float(
         max(
@@ -83,14 +81,12 @@ def _measured(text: str, size: float, weight: str, names: tuple[str, ...]) -> fl
     )
 
 
-def wrapped(text: str, width: float, size: float, weight: str = "normal") -> str:
-    """Return a sentence in lines that are at most ``width`` points wide; a single word may be
-    wider.
-    """
+def wrap(text: str, width: float, size: float, weight: str = "normal") -> str:
+    """Return a sentence in lines at most ``width`` points wide; a single word may be wider."""
     lines, line = [], ""
-    for part in BOUND.sub(
-        lambda found: found[0].replace(" ", "\u00a0"), str(text)[:SENTENCE_LENGTH]
-    ).split(" "):
+    # "95 %" and "n >= 5" stay together.
+    bound = BOUND.sub(lambda match: match[0].replace(" ", "\u00a0"), str(text)[:SENTENCE_LENGTH])
+    for part in bound.split(" "):
         word = words(part, weight=weight, most=SENTENCE_LENGTH)
         longer = f"{line} {word}" if line else word
         if line and width_of(longer, size, weight) > SAFE * width:
@@ -101,20 +97,27 @@ def wrapped(text: str, width: float, size: float, weight: str = "normal") -> str
     return "\n".join([*lines, line])
 
 
-def plain(value: float) -> str:
-    """Return a number for a tick: no exponents where people would not write one, a real minus sign."""
+def number_text(value: float) -> str:
+    """Return a number for a tick: a real minus sign, an exponent only if it is needed."""
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else ""
     text = f"{value:.6g}" if 1e-4 <= abs(value) < 1e6 else f"{value:.3g}"
     return text.replace("-", "\N{MINUS SIGN}")
 
 
-def stated(values: list[float]) -> list[str]:
+def estimate_texts(values: list[float]) -> list[str]:
     """Return estimates of one column with equally many decimals; an undefined one is a dash."""
     largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
-    pattern = (
-        ".3f" if largest < 10 else ".1f" if largest < 1000 else ".0f" if largest < 1e6 else ".4g"
-    )
-    return [
-        f"{v:{pattern}}".replace("-", "\N{MINUS SIGN}") if math.isfinite(v) else "–" for v in values
-    ]
+    if largest < 10:
+        pattern = ".3f"
+    elif largest < 1000:
+        pattern = ".1f"
+    elif largest < 1e6:
+        pattern = ".0f"
+    else:
+        pattern = ".4g"
+    texts = []
+    for value in values:
+        text = f"{value:{pattern}}".replace("-", "\N{MINUS SIGN}")
+        texts.append(text if math.isfinite(value) else "–")
+    return texts

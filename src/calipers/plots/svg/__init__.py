@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures as SVG that a strict page may hold: no scripts, no style attributes, nothing from
-elsewhere.
+"""Draw figures as SVG for pages with a strict content policy.
+
+The SVG has no scripts and no style attributes, and loads nothing from elsewhere.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from calipers.plots.svg import (
 )
 from calipers.plots.svg.describing import description
 from calipers.plots.svg.elements import Drawing, Sheet, num
-from calipers.plots.svg.styles import alone, stylesheet
-from calipers.plots.svg.words import safe, shortened
+from calipers.plots.svg.styles import standalone_stylesheet, stylesheet
+from calipers.plots.svg.words import safe, shorten
 
 __all__ = ["stylesheet", "svg"]
 
@@ -35,7 +36,7 @@ NARROWEST = 240.0
 MARGIN = 12.0  # around a drawing that stands alone
 LONGEST_TITLE = 500  # characters of the finding
 NAME = re.compile(r"[A-Za-z0-9-]+")
-DRAWN: dict[type[kinds.Figure], Callable[[Any, Sheet], Drawing]] = {
+DRAW_FUNCTIONS: dict[type[kinds.Figure], Callable[[Any, Sheet], Drawing]] = {
     kinds.Curves: curves.draw,
     kinds.Forest: forest.draw,
     kinds.Bars: bars.draw,
@@ -79,24 +80,26 @@ def svg(
     drawing = _draw(figure)(figure, Sheet(max(float(width), NARROWEST), name))
     pad = MARGIN if standalone and not isinstance(figure, kinds.Overlay) else 0.0
     w, h, start = num(drawing.width + 2 * pad, 2), num(drawing.height + 2 * pad, 2), num(-pad)
-    kind = type(figure).__name__.lower()
-    head = f'class="fig fig-kind-{kind}{" fig-alone" if standalone else ""}" viewBox="{start} {start} {w} {h}"'
+    classes, view = f"fig fig-kind-{type(figure).__name__.lower()}", f"{start} {start} {w} {h}"
+    head, own = f'class="{classes}" viewBox="{view}"', ""
     if standalone:
-        head = f'xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" {head}'
+        size = f'xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}"'
+        head = f'{size} class="{classes} fig-alone" viewBox="{view}"'
+        own = (
+            f"<style>{standalone_stylesheet()}</style>"
+            f'<rect x="{start}" y="{start}" width="{w}" height="{h}" class="fig-paper"/>'
+        )
     label = f'role="img" aria-labelledby="{name}-title {name}-desc"'
-    said = f'<title id="{name}-title">{safe(shortened(figure.title or "Figure", LONGEST_TITLE))}</title>'
-    said += f'<desc id="{name}-desc">{safe(description(figure))}</desc>'
-    own = (
-        f'<style>{alone()}</style><rect x="{start}" y="{start}" width="{w}" height="{h}" class="fig-paper"/>'
-        if standalone
-        else ""
+    texts = (
+        f'<title id="{name}-title">{safe(shorten(figure.title or "Figure", LONGEST_TITLE))}</title>'
     )
-    return f"<svg {head} {label}>{said}{own}{''.join(drawing.parts)}</svg>"
+    texts += f'<desc id="{name}-desc">{safe(description(figure))}</desc>'
+    return f"<svg {head} {label}>{texts}{own}{''.join(drawing.parts)}</svg>"
 
 
 def _draw(figure: kinds.Figure) -> Callable[[Any, Sheet], Drawing]:
-    for kind, draw in DRAWN.items():
+    for kind, draw in DRAW_FUNCTIONS.items():
         if isinstance(figure, kind):
             return draw
-    known = ", ".join(kind.__name__ for kind in DRAWN)
-    raise UsageError(f"figure: expected one of {known}, got {type(figure).__name__}")
+    names = ", ".join(kind.__name__ for kind in DRAW_FUNCTIONS)
+    raise UsageError(f"figure: expected one of {names}, got {type(figure).__name__}")

@@ -8,22 +8,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from calipers.plots.figures import F64, Axis, Bars, slots_of
-from calipers.plots.svg.axes import Plan, Plane, names_fit, plane
+from calipers.plots.svg.axes import Plane, PlaneSpec, names_fit, plane
 from calipers.plots.svg.elements import Drawing, Sheet, el, segments, title
-from calipers.plots.svg.empty import nothing, why_no_limits
+from calipers.plots.svg.empty import empty_drawing, why_no_limits
 from calipers.plots.svg.legends import Entry, area, legend
 from calipers.plots.svg.markers import texture
 from calipers.plots.svg.scales import limits
-from calipers.plots.ticks import said
+from calipers.plots.ticks import tick_text
 
 FILLED = 0.74  # of the room of a category
 SLIMMEST = 7.0  # pixels of a standing bar
 LYING = 13.0  # pixels of a lying bar
-TOLD = 500  # so many bars at most say their number when pointed at
+TOLD = 500  # more bars than these have no tooltips: the page would grow too large
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class BarPlane:
     """Which way the bars point."""
 
     at: Plane
@@ -50,25 +50,21 @@ def draw(figure: Bars, sheet: Sheet) -> Drawing:
     """Draw bars side by side or on top of each other."""
     names = figure.x.names
     if not names or not len(figure.series):
-        return nothing(sheet, "no categories" if not names else "no series")
-    data = stacks(figure)[1] if figure.stacked else figure.heights
-    values = [data, figure.low, figure.high] if not figure.stacked else [data]
-    shown = limits(figure.y, values, zero=True)
-    if shown is None or not np.isfinite(figure.heights).any():
-        return nothing(sheet, why_no_limits(figure.y, values))
-    slots = slots_of(figure, len(figure.series))
-    defs = [
-        texture(slot, sheet.name)
-        for slot in dict.fromkeys(s % 7 for s in slots[: len(figure.series)])
-    ]
+        return empty_drawing(sheet, "no categories" if not names else "no series")
+    values = [figure.heights, figure.low, figure.high]
+    if figure.stacked:
+        values = [stacks(figure)[1]]
+    value_limits = limits(figure.y, values, zero=True)
+    if value_limits is None or not np.isfinite(figure.heights).any():
+        return empty_drawing(sheet, why_no_limits(figure.y, values))
+    slots = slots_of(figure, len(figure.series))[: len(figure.series)]
+    # Slots beyond the palette share the texture of their colour; it is defined once.
+    colour_slots = dict.fromkeys(slot % 7 for slot in slots)
+    textures = "".join(texture(slot, sheet.name) for slot in colour_slots)
     labels, top = _legend(figure, sheet)
-    side = _side(figure, sheet, shown, top)
-    parts = [
-        el("defs", "".join(defs)) if any(defs) else "",
-        *labels,
-        *side.at.parts,
-        *_bars(figure, side, sheet),
-    ]
+    side = _side(figure, sheet, value_limits, top)
+    parts = [el("defs", textures)] if textures else []
+    parts += [*labels, *side.at.parts, *_bars(figure, side, sheet)]
     return Drawing(sheet.width, side.at.height, [*parts, *_errors(figure, side), *_base(side)])
 
 
@@ -79,20 +75,20 @@ def _legend(figure: Bars, sheet: Sheet) -> tuple[list[str], float]:
     return legend(sheet, [Entry(name, slot, "area") for name, slot in zip(figure.series, slots)])
 
 
-def _side(figure: Bars, sheet: Sheet, shown: tuple[float, float], top: float) -> Side:
+def _side(figure: Bars, sheet: Sheet, value_limits: tuple[float, float], top: float) -> BarPlane:
     """Return the plane, with the categories below it or, if their names have no room there, beside
     it.
     """
     n, group = len(figure.x.names), 1 if figure.stacked else len(figure.series)
     across = (-0.5, n - 0.5)
     category = Axis(figure.x.label, names=figure.x.names)
-    plan = Plan(category, figure.y, across, shown, top=top)
+    plan = PlaneSpec(category, figure.y, across, value_limits, top=top)
     slot = (sheet.width - 50.0) / n
     if names_fit(figure.x.names, slot) and slot * FILLED / group >= SLIMMEST:
-        return Side(plane(sheet, plan), False)
+        return BarPlane(plane(sheet, plan), False)
     inner = n * max(LYING * group + 8.0, 21.0)
-    lying = replace(plan, x=figure.y, y=category, x_limits=shown, y_limits=across)
-    return Side(plane(sheet, replace(lying, inner=inner, down=True, grid="x")), True)
+    lying = replace(plan, x=figure.y, y=category, x_limits=value_limits, y_limits=across)
+    return BarPlane(plane(sheet, replace(lying, inner=inner, down=True, grid="x")), True)
 
 
 def stacks(figure: Bars) -> tuple[F64, F64]:
@@ -116,30 +112,31 @@ def _place(figure: Bars, s: int, c: int) -> tuple[float, float]:
     """Return where a bar starts and ends across its category."""
     group = 1 if figure.stacked else len(figure.series)
     filled = min(FILLED, 0.3 + 0.22 * group)  # a single bar needs no broad back
-    slim = filled / group
-    start = c - filled / 2 + (0.0 if figure.stacked else slim * s)
-    return start, start + slim * (1.0 if figure.stacked or group == 1 else 0.94)
+    start, slim = c - filled / 2, filled / group
+    if group == 1:
+        return start, start + slim
+    start += slim * s
+    return start, start + slim * 0.94  # a gap between neighbours
 
 
-def _bars(figure: Bars, side: Side, sheet: Sheet) -> list[str]:
+def _bars(figure: Bars, side: BarPlane, sheet: Sheet) -> list[str]:
     slots = slots_of(figure, len(figure.series))
-    told = figure.heights.size <= TOLD
-    base = max(0.0, (side.at.x if side.lying else side.at.y).low)
-    found = []
+    with_titles = figure.heights.size <= TOLD
+    values = side.at.x if side.lying else side.at.y
+    base = max(0.0, values.low)
+    parts = []
     for s, name in enumerate(figure.series):
         for c, category in enumerate(figure.x.names):
-            if np.isfinite(figure.heights[s, c]):
-                box = side.box(_place(figure, s, c), _ends(figure, s, c, base))
-                inner = (
-                    title(f"{category}, {name}: {said(float(figure.heights[s, c]))}")
-                    if told
-                    else ""
-                )
-                found.extend(area(*box, slots[s], sheet.name, inner))
-    return found
+            height = float(figure.heights[s, c])
+            if not np.isfinite(height):
+                continue
+            box = side.box(_place(figure, s, c), _ends(figure, s, c, base))
+            tooltip = title(f"{category}, {name}: {tick_text(height)}") if with_titles else ""
+            parts.extend(area(*box, slots[s], sheet.name, tooltip))
+    return parts
 
 
-def _errors(figure: Bars, side: Side) -> list[str]:
+def _errors(figure: Bars, side: BarPlane) -> list[str]:
     """Return the intervals of bars side by side; pieces of a stack have none of their own."""
     if figure.low is None or figure.high is None or figure.stacked:
         return []
@@ -158,7 +155,7 @@ def _errors(figure: Bars, side: Side) -> list[str]:
     )
 
 
-def _base(side: Side) -> list[str]:
+def _base(side: BarPlane) -> list[str]:
     """Return the line of zero where bars go both ways."""
     at = side.at
     scale = at.x if side.lying else at.y

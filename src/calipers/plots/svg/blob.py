@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blob plots of ranks: the area of a disc is the share of the replicates in which a model had the
-rank.
-"""
+"""Blob plots of ranks: the area of a disc is the share of replicates with that rank."""
 
 from __future__ import annotations
 
@@ -10,9 +8,9 @@ import math
 import numpy as np
 
 from calipers.plots.figures import Axis, Blob, slots_of
-from calipers.plots.svg.axes import Plan, Plane, plane
+from calipers.plots.svg.axes import Plane, PlaneSpec, plane
 from calipers.plots.svg.elements import Drawing, Sheet, el, num, segments, title, words
-from calipers.plots.svg.empty import UNDEFINED, nothing
+from calipers.plots.svg.empty import UNDEFINED, empty_drawing
 from calipers.plots.svg.markers import fill, stroke
 from calipers.plots.svg.words import width_of
 
@@ -26,13 +24,13 @@ def draw(figure: Blob, sheet: Sheet) -> Drawing:
     """Draw how often every model had every rank."""
     models, ranks = len(figure.models), figure.shares.shape[1] if figure.shares.ndim == 2 else 0
     if not models or not ranks:
-        return nothing(sheet, "no models")
+        return empty_drawing(sheet, "no models")
     if not np.isfinite(figure.shares).any():
-        return nothing(sheet, UNDEFINED)
+        return empty_drawing(sheet, UNDEFINED)
     key, top = _key(sheet, figure.of)
     x = Axis("rank (1 = best)", ticks=tuple(float(r) for r in range(1, ranks + 1)))
     y = Axis("", names=figure.models)
-    plan = Plan(
+    plan = PlaneSpec(
         x,
         y,
         (0.5, ranks + 0.5),
@@ -53,21 +51,21 @@ def draw(figure: Blob, sheet: Sheet) -> Drawing:
 
 def _key(sheet: Sheet, of: str) -> tuple[list[str], float]:
     """Return what areas, lines and diamonds mean."""
-    found, x = [], 0.0
+    parts, x = [], 0.0
     for share in KEY:
         r = 9.0 * math.sqrt(share)
-        found.append(el("circle", cx=x + r, cy=12.0, r=r, cls="fig-blob fig-f0"))
+        parts.append(el("circle", cx=x + r, cy=12.0, r=r, cls="fig-blob fig-f0"))
         text = f"{share:.0%}".replace("%", " %")
-        found.append(words(x + 2 * r + 4.0, 16.0, text))
+        parts.append(words(x + 2 * r + 4.0, 16.0, text))
         x += 2 * r + 4.0 + width_of(text) + 12.0
     x, y = (x + 8.0, 12.0) if sheet.width >= 520.0 else (0.0, 34.0)
-    told = f"of the {of}" if y < 20.0 else f"share of the {of}"
-    found.append(words(x, y + 4.0, told))
-    x += width_of(told) + 10.0
-    found.append(el("path", d=segments([(x, y, x + 26.0, y)]), cls="fig-span"))
-    found.append(_diamond(x + 13.0, y))
-    found.append(words(x + 32.0, y + 4.0, "median, interval"))
-    return found, y + 18.0
+    text_of_key = f"of the {of}" if y < 20.0 else f"share of the {of}"
+    parts.append(words(x, y + 4.0, text_of_key))
+    x += width_of(text_of_key) + 10.0
+    parts.append(el("path", d=segments([(x, y, x + 26.0, y)]), cls="fig-span"))
+    parts.append(_diamond(x + 13.0, y))
+    parts.append(words(x + 32.0, y + 4.0, "median, interval"))
+    return parts, y + 18.0
 
 
 def _diamond(x: float, y: float, inner: str = "") -> str:
@@ -78,7 +76,7 @@ def _diamond(x: float, y: float, inner: str = "") -> str:
 
 def _model(figure: Blob, m: int, at: Plane, largest: float) -> list[str]:
     y, slot = at.y.at(float(m)), slots_of(figure, len(figure.models))[m]
-    found = []
+    parts = []
     for r in range(figure.shares.shape[1]):
         share = float(figure.shares[m, r])
         if math.isfinite(share) and share > FAINT:
@@ -86,7 +84,7 @@ def _model(figure: Blob, m: int, at: Plane, largest: float) -> list[str]:
             inner = title(
                 f"{figure.models[m]}, rank {r + 1}: {100 * share:.1f} % of the {figure.of}"
             )
-            found.append(
+            parts.append(
                 el(
                     "circle",
                     inner,
@@ -98,13 +96,13 @@ def _model(figure: Blob, m: int, at: Plane, largest: float) -> list[str]:
             )
     if m < len(figure.spans) and all(map(math.isfinite, figure.spans[m])):
         low, high = (at.x.within(end) for end in figure.spans[m])
-        found.append(el("path", d=segments([(low, y, high, y)]), cls="fig-span"))
+        parts.append(el("path", d=segments([(low, y, high, y)]), cls="fig-span"))
     if m < len(figure.medians) and math.isfinite(figure.medians[m]):
-        found.append(
+        parts.append(
             _diamond(
                 at.x.within(figure.medians[m]),
                 y,
                 title(f"{figure.models[m]}: median rank {figure.medians[m]:g}"),
             )
         )
-    return found
+    return parts

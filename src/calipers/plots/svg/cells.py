@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cells of an image: a whole number each, as a shade; the line of the reference around what it
-marks.
-"""
+"""Cells of an image: a whole number each, as a shade, and the outline of the reference."""
 
 from __future__ import annotations
 
@@ -9,10 +7,10 @@ import numpy as np
 
 from calipers.plots.figures import Cells, Flags
 from calipers.plots.svg.elements import Drawing, Sheet, el, label, num, segments, words
-from calipers.plots.svg.empty import nothing
-from calipers.plots.svg.heatmap import Layout, run_path
+from calipers.plots.svg.empty import empty_drawing
+from calipers.plots.svg.heatmap import CellLayout, run_path
 from calipers.plots.svg.legends import Entry, legend
-from calipers.plots.svg.markers import dashed
+from calipers.plots.svg.markers import line_classes
 from calipers.plots.svg.overlay import picture_of
 from calipers.plots.svg.shades import SHADES
 from calipers.plots.svg.words import width_of
@@ -28,10 +26,10 @@ def draw(figure: Cells, sheet: Sheet) -> Drawing:
     """Draw a number per cell."""
     rows, columns = figure.counts.shape
     if not rows or not columns:
-        return nothing(sheet, "no cells")
+        return empty_drawing(sheet, "no cells")
     labels, top = _legend(figure, sheet)
     side = min((sheet.width - 2.0) / columns, HIGHEST / (rows * figure.aspect), LARGEST)
-    at = Layout(1.0, top, side, side * figure.aspect)
+    at = CellLayout(1.0, top, side, side * figure.aspect)
     wide, high = at.wide * columns, at.high * rows
     place = f'x="{num(at.left)}" y="{num(at.top)}" width="{num(wide, 2)}" height="{num(high, 2)}"'
     parts = [*labels, picture_of(figure.picture, "", place, "fig-picture")]
@@ -52,7 +50,7 @@ def draw(figure: Cells, sheet: Sheet) -> Drawing:
         around = segments(_borders(figure.inside, at))
         parts += [
             el("path", d=around, cls="fig-error-halo"),
-            el("path", d=around, cls=f"fig-line {dashed(1)}"),
+            el("path", d=around, cls=f"fig-line {line_classes(1)}"),
         ]
     return Drawing(sheet.width, at.top + high + 2.0, parts)
 
@@ -63,10 +61,8 @@ def _step(k: int, most: int) -> int:
 
 
 def _legend(figure: Cells, sheet: Sheet) -> tuple[list[str], float]:
-    """Return what is counted, a swatch per number, and the line of the reference; and the height of
-    it.
-    """
-    found = [label(0.0, 12.0, figure.label, width=sheet.width)]
+    """Return what is counted, a swatch per number and the line of the reference, and its height."""
+    parts = [label(0.0, 12.0, figure.label, width=sheet.width)]
     every = -(-figure.most // MANY) if figure.most > MANY else 1
     numbers = [k for k in range(figure.most + 1) if k % every == 0 or k == figure.most]
     x, y = 0.0, ROW + 3.0
@@ -75,20 +71,20 @@ def _legend(figure: Cells, sheet: Sheet) -> tuple[list[str], float]:
         if x and x + wide > sheet.width:
             x, y = 0.0, y + ROW
         box = {"x": x + 0.5, "y": y, "width": SWATCH, "height": SWATCH}
-        found.append(el("rect", **box, cls=f"fig-q{_step(k, figure.most)} fig-undefined"))
-        found.append(words(x + SWATCH + 4.0, y + 10.5, str(k)))
+        parts.append(el("rect", **box, cls=f"fig-q{_step(k, figure.most)} fig-undefined"))
+        parts.append(words(x + SWATCH + 4.0, y + 10.5, str(k)))
         x += wide
     top = y + ROW + 4.0
     if figure.inside is not None and figure.inside.any():
         line, high = legend(sheet, [Entry("reference", 1, "outline")], top=top)
-        return [*found, *line], top + high
-    return found, top
+        return [*parts, *line], top + high
+    return parts, top
 
 
-def _borders(inside: Flags, at: Layout) -> list[tuple[float, float, float, float]]:
+def _borders(inside: Flags, at: CellLayout) -> list[tuple[float, float, float, float]]:
     """Return the straight pieces between cells inside and outside, those in a row as one."""
     padded = np.pad(inside, 1).astype(np.int8)
-    found = []
+    borders = []
     for flat, upright in (
         (np.diff(padded, axis=0)[:, 1:-1], False),
         (np.diff(padded, axis=1)[1:-1].T, True),
@@ -101,5 +97,5 @@ def _borders(inside: Flags, at: Layout) -> list[tuple[float, float, float, float
                 (x0, y0), (x1, y1) = (at.corner(a, line), at.corner(b, line)) if upright else (
                     at.corner(line, a), at.corner(line, b)
                 )  # fmt: skip
-                found.append((x0, y0, x1, y1))
-    return found
+                borders.append((x0, y0, x1, y1))
+    return borders

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from calipers.plots.figures import F64, Curves, Line
-from calipers.plots.svg.axes import Plan, Plane, plane
+from calipers.plots.svg.axes import Plane, PlaneSpec, plane
 from calipers.plots.svg.elements import Drawing, Sheet, el, polyline, rect, segments, words
-from calipers.plots.svg.empty import nothing, why_no_limits
-from calipers.plots.svg.legends import Entry, legend, room_at_ends, spread, swatch
-from calipers.plots.svg.markers import dashed, fill, marker, stroke
+from calipers.plots.svg.empty import empty_drawing, why_no_limits
+from calipers.plots.svg.legends import Entry, label_heights, legend, room_at_ends, swatch
+from calipers.plots.svg.markers import fill, line_classes, marker, stroke
 from calipers.plots.svg.scales import I64, limits
-from calipers.plots.svg.thinning import inside, pieces, stepped, thinned
+from calipers.plots.svg.thinning import clip_line, pieces, step_line, thin_line
 
 BROAD = 480.0  # narrower sheets have no room for names beside the plane
 NAMES_SHARE = 0.3  # of the width that names beside the plane may take
@@ -25,50 +25,48 @@ MARKERS = 4  # on a line without marks of its own
 def draw(figure: Curves, sheet: Sheet) -> Drawing:
     """Draw lines over a number."""
     if not figure.lines:
-        return nothing(sheet, "no series")
+        return empty_drawing(sheet, "no series")
     xs = [line.x[np.isfinite(line.y)] for line in figure.lines]
     ys = [values for line in figure.lines for values in (line.y, line.low, line.high)]
     x_limits, y_limits = limits(figure.x, xs), limits(figure.y, ys)
     if x_limits is None or y_limits is None or not any(len(x) for x in xs):
         missing = (figure.x, xs) if x_limits is None else (figure.y, ys)
-        return nothing(sheet, why_no_limits(*missing))
-    plan = Plan(figure.x, figure.y, x_limits, y_limits)
-    at, labels = _laid_out(figure, sheet, plan)
+        return empty_drawing(sheet, why_no_limits(*missing))
+    plan = PlaneSpec(figure.x, figure.y, x_limits, y_limits)
+    at, labels = _layout(figure, sheet, plan)
     clip = f"{sheet.name}-clip"
     box = rect(at.left, at.top - 1.0, at.right, at.bottom + 1.0, "")
-    drawn = [
+    content = [
         *_diagonal(figure, at),
         *(_band(line, at) for line in figure.lines),
         *(_path(line, at) for line in figure.lines),
     ]
     parts = [el("clipPath", box.replace(' class=""', ""), id=clip), *at.parts]
-    parts.append(el("g", "".join(drawn), clip_path=f"url(#{clip})"))
+    parts.append(el("g", "".join(content), clip_path=f"url(#{clip})"))
     parts.extend(
         part for line in figure.lines for part in _markers(line, at, several=len(figure.lines) > 1)
     )
     return Drawing(sheet.width, at.height, [*parts, *labels])
 
 
-def _laid_out(figure: Curves, sheet: Sheet, plan: Plan) -> tuple[Plane, list[str]]:
-    """Return the plane and the names of the lines: beside their ends if all have room there, else
-    above.
-    """
+def _layout(figure: Curves, sheet: Sheet, plan: PlaneSpec) -> tuple[Plane, list[str]]:
+    """Return the plane and the names of the lines: beside their ends if all fit, else above."""
     entries = [Entry(line.name, line.slot) for line in figure.lines]
-    named = [entry for entry in entries if entry.name]
+    if not any(entry.name for entry in entries):
+        return plane(sheet, plan), []
     room = room_at_ends([entry.name for entry in entries])
-    if named and sheet.width >= BROAD and room <= NAMES_SHARE * sheet.width:
+    if sheet.width >= BROAD and room <= NAMES_SHARE * sheet.width:
         at = plane(sheet, replace(plan, right=room))
         ends = [_end(line, at) for line in figure.lines]
-        known = [end for end in ends if end is not None]
-        heights = spread(known, at.top, at.bottom) if len(known) == len(ends) else None
+        ends_at_edge = [end for end in ends if end is not None]
+        heights = None
+        if len(ends_at_edge) == len(ends):
+            heights = label_heights(ends_at_edge, at.top, at.bottom)
         if heights is not None:
-            return at, [
-                part
-                for entry, y in zip(entries, heights)
-                for part in _name(entry, at.right + GAP, y, sheet)
-            ]
-    if not named:
-        return plane(sheet, plan), []
+            names: list[str] = []
+            for entry, y in zip(entries, heights):
+                names += _name(entry, at.right + GAP, y, sheet)
+            return at, names
     labels, top = legend(sheet, entries)
     return plane(sheet, replace(plan, top=top)), labels
 
@@ -90,18 +88,18 @@ def _pixels(line: Line, values: F64, at: Plane) -> tuple[F64, F64]:
     """Return a line of the given heights in pixels, cut where it leaves the plane to the left or
     right.
     """
-    x, y = inside(line.x, values, at.x.low, at.x.high, step=line.step)
+    x, y = clip_line(line.x, values, at.x.low, at.x.high, step=line.step)
     return at.x(x), at.y(y)
 
 
 def _path(line: Line, at: Plane) -> str:
     x, y = _pixels(line, line.y, at)
-    found = []
+    paths = []
     for px, py in pieces(x, y):
         if line.step:
-            px, py = stepped(px, py)
-        found.append(polyline(*thinned(px, py)))
-    return el("path", d="".join(found), cls=f"fig-line {dashed(line.slot)}") if found else ""
+            px, py = step_line(px, py)
+        paths.append(polyline(*thin_line(px, py)))
+    return el("path", d="".join(paths), cls=f"fig-line {line_classes(line.slot)}") if paths else ""
 
 
 def _band(line: Line, at: Plane) -> str:
@@ -111,48 +109,49 @@ def _band(line: Line, at: Plane) -> str:
     low, high = np.where(both, line.low, np.nan), np.where(both, line.high, np.nan)
     x, lower = _pixels(line, low, at)
     upper = _pixels(line, high, at)[1]
-    found = []
+    paths = []
     for (px, lo), (_, hi) in zip(pieces(x, lower), pieces(x, upper)):
         one, other = (px, lo), (px, hi)
         if line.step:
-            one, other = stepped(*one), stepped(*other)
-        (x0, y0), (x1, y1) = thinned(*one), thinned(*other)
-        found.append(
+            one, other = step_line(*one), step_line(*other)
+        (x0, y0), (x1, y1) = thin_line(*one), thin_line(*other)
+        paths.append(
             polyline(np.concatenate([x1, x0[::-1]]), np.concatenate([y1, y0[::-1]]), closed=True)
         )
     cls = f"fig-band {fill(line.slot)} {stroke(line.slot)}"
-    return el("path", d="".join(found), cls=cls) if found else ""
+    return el("path", d="".join(paths), cls=cls) if paths else ""
 
 
 def _markers(line: Line, at: Plane, *, several: bool) -> list[str]:
     x, y = at.x(line.x), at.y(line.y)
-    shown = [k for k in line.marks if 0 <= k < len(x)]
+    indices = [k for k in line.marks if 0 <= k < len(x)]
     good = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
-    if not shown and several:
-        shown = _spaced(x, good, at, line.slot)
-    found = [
-        k
-        for k in dict.fromkeys([*shown, *_alone(good)])
-        if np.isfinite(x[k] + y[k]) and at.holds(x[k], y[k])
-    ]
-    return [marker(line.slot, float(x[k]), float(y[k])) for k in found]
+    if not indices and several:  # markers tell lines apart without colour
+        indices = _spaced_points(x, good, at, line.slot)
+    markers = []
+    for k in dict.fromkeys([*indices, *_isolated(good)]):
+        if np.isfinite(x[k] + y[k]) and at.holds(x[k], y[k]):
+            markers.append(marker(line.slot, float(x[k]), float(y[k])))
+    return markers
 
 
-def _alone(good: I64) -> list[int]:
+def _isolated(good: I64) -> list[int]:
     """Return the points without neighbours: no line shows them."""
+    if not len(good):
+        return []
     gaps = np.diff(good) > 1
     before, after = np.concatenate([[True], gaps]), np.concatenate([gaps, [True]])
-    return [int(k) for k in good[before & after]] if len(good) else []
+    return [int(k) for k in good[before & after]]
 
 
-def _spaced(x: F64, good: I64, at: Plane, slot: int) -> list[int]:
+def _spaced_points(x: F64, good: I64, at: Plane, slot: int) -> list[int]:
     """Return a few points of a line far from each other, other ones for other slots."""
     if not len(good):
         return []
     wide = at.right - at.left
-    wanted = at.left + wide * (np.arange(MARKERS) + 0.3 + 0.1 * (slot % 5)) / MARKERS
-    nearest = [int(good[np.abs(x[good] - pixel).argmin()]) for pixel in wanted]
-    return [k for k, pixel in zip(nearest, wanted) if abs(x[k] - pixel) < wide / MARKERS / 2]
+    targets = at.left + wide * (np.arange(MARKERS) + 0.3 + 0.1 * (slot % 5)) / MARKERS
+    nearest = [int(good[np.abs(x[good] - pixel).argmin()]) for pixel in targets]
+    return [k for k, pixel in zip(nearest, targets) if abs(x[k] - pixel) < wide / MARKERS / 2]
 
 
 def _diagonal(figure: Curves, at: Plane) -> list[str]:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A figure in a sentence, for readers who do not see it: its kind, its axes, its series and how
-much there is.
-"""
+"""Describe a figure in a sentence, for readers who do not see it: kind, axes, series and counts."""
 
 from __future__ import annotations
 
@@ -14,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from calipers.plots import figures as f
-from calipers.plots.svg.words import clean, shortened
-from calipers.plots.ticks import said
+from calipers.plots.svg.words import clean, shorten
+from calipers.plots.ticks import tick_text
 
 MOST = 12  # series that are named one by one
 LONGEST = 60
@@ -25,30 +23,33 @@ def description(figure: f.Figure) -> str:
     """Return the sentence, followed by the note of the figure."""
     for kind, sentence in SENTENCES.items():
         if isinstance(figure, kind):
-            found = sentence(figure)
+            text = sentence(figure)
             break
     else:
-        found = "Figure."
-    return clean(f"{found} {shortened(figure.note, 1000)}".strip())
+        text = "Figure."
+    return clean(f"{text} {shorten(figure.note, 1000)}".strip())
 
 
 def _name(name: str) -> str:
     """Return a name that does not turn the words beside it: one written from right to left is set
     apart.
     """
-    short = clean(shortened(name, LONGEST))
+    short = clean(shorten(name, LONGEST))
     turns = any(unicodedata.bidirectional(c) in ("R", "AL", "AN") for c in short)
     return f"\N{LEFT-TO-RIGHT MARK}{short}\N{LEFT-TO-RIGHT MARK}" if turns else short
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join(names: Iterable[str]) -> str:
     every = [name for name in names if name]
     more = f" and {len(every) - MOST} more" if len(every) > MOST else ""
     return ", ".join(every[:MOST]) + more
 
 
 def _count(n: int, word: str, words: str = "") -> str:
-    return f"{n} {word if n == 1 else words or word + 's'}"
+    """Return a number with its noun, whose plural is ``words``, or ends in s."""
+    if n == 1:
+        return f"1 {word}"
+    return f"{n} {words or word + 's'}"
 
 
 def _axis(axis: f.Axis) -> str:
@@ -59,45 +60,51 @@ def _axis(axis: f.Axis) -> str:
 def _curves(figure: f.Curves) -> str:
     def one(line: f.Line) -> str:
         band = ", with a band" if line.low is not None and line.high is not None else ""
-        return f"{_name(line.name) or 'unnamed'} ({_count(_known(line.x, line.y), 'point')}{band})"
+        points = _count(_n_finite(line.x, line.y), "point")
+        return f"{_name(line.name) or 'unnamed'} ({points}{band})"
 
-    lines = _listed(map(one, figure.lines))
-    said = f"Curves of {_axis(figure.y)} against {_axis(figure.x)}, {_count(len(figure.lines), 'series', 'series')}"
-    return f"{said}: {lines}." if lines else f"{said}."
+    n = _count(len(figure.lines), "series", "series")
+    text = f"Curves of {_axis(figure.y)} against {_axis(figure.x)}, {n}"
+    lines = _join(map(one, figure.lines))
+    return f"{text}: {lines}." if lines else f"{text}."
 
 
-def _known(*values: Any) -> int:
+def _n_finite(*values: Any) -> int:
     return int(np.logical_and.reduce([np.isfinite(v) for v in values]).sum())
 
 
 def _forest(figure: f.Forest) -> str:
-    drawn = sum(math.isfinite(mark.value) for row in figure.rows for mark in row.marks)
-    rows = _count(len(figure.rows), "row")
-    series = _listed(map(_name, figure.series))
-    undefined = sum(len(row.marks) for row in figure.rows) - drawn
-    left = f", {undefined} undefined" if undefined else ""
-    said = f"Forest plot of {_axis(figure.x)}, {rows}, {_count(drawn, 'estimate')}{left}"
-    return f"{said}; series: {series}." if series else f"{said}."
+    marks = [mark for row in figure.rows for mark in row.marks]
+    n_estimates = sum(math.isfinite(mark.value) for mark in marks)
+    text = f"Forest plot of {_axis(figure.x)}, {_count(len(figure.rows), 'row')}, "
+    text += _count(n_estimates, "estimate")
+    if len(marks) > n_estimates:
+        text += f", {len(marks) - n_estimates} undefined"
+    series = _join(map(_name, figure.series))
+    return f"{text}; series: {series}." if series else f"{text}."
 
 
 def _bars(figure: f.Bars) -> str:
     kind = "Stacked bars" if figure.stacked else "Bars"
     n = _count(len(figure.x.names), "category", "categories")
-    return f"{kind} of {_axis(figure.y)} by {_axis(figure.x)}, {n}; series: {_listed(map(_name, figure.series))}."
+    series = _join(map(_name, figure.series))
+    return f"{kind} of {_axis(figure.y)} by {_axis(figure.x)}, {n}; series: {series}."
 
 
 def _heatmap(figure: f.HeatMap) -> str:
     n = f"{_count(len(figure.y.names), 'row')} and {_count(len(figure.x.names), 'column')}"
-    left = figure.values.size - _known(figure.values)
-    undefined = f", {_count(left, 'cell')} undefined" if left else ""
-    return f"Heat map of {clean(figure.label)}: {_axis(figure.y)} by {_axis(figure.x)}, {n}{undefined}."
+    n_missing = figure.values.size - _n_finite(figure.values)
+    undefined = f", {_count(n_missing, 'cell')} undefined" if n_missing else ""
+    axes = f"{_axis(figure.y)} by {_axis(figure.x)}"
+    return f"Heat map of {clean(figure.label)}: {axes}, {n}{undefined}."
 
 
 def _scatter(figure: f.Scatter) -> str:
     def one(dots: f.Dots) -> str:
-        return f"{_name(dots.name) or 'unnamed'} ({_count(_known(dots.x, dots.y), 'point')})"
+        return f"{_name(dots.name) or 'unnamed'} ({_count(_n_finite(dots.x, dots.y), 'point')})"
 
-    return f"Points of {_axis(figure.y)} against {_axis(figure.x)}; series: {_listed(map(one, figure.dots))}."
+    series = _join(map(one, figure.dots))
+    return f"Points of {_axis(figure.y)} against {_axis(figure.x)}; series: {series}."
 
 
 def _blob(figure: f.Blob) -> str:
@@ -106,52 +113,57 @@ def _blob(figure: f.Blob) -> str:
         return f"{_name(figure.models[m])}{rank}"
 
     models = range(len(figure.models))
-    return f"Ranks of {_count(len(models), 'model')} over {figure.of}: {_listed(map(one, models))}."
+    return f"Ranks of {_count(len(models), 'model')} over {figure.of}: {_join(map(one, models))}."
 
 
 def _boxes(figure: f.BoxDots) -> str:
     def one(name: str, sample: f.F64) -> str:
         good = sample[np.isfinite(sample)]
-        median = f", median {said(round(float(np.median(good)), 4))}" if len(good) else ""
+        median = f", median {tick_text(round(float(np.median(good)), 4))}" if len(good) else ""
         return f"{_name(name)} (n = {len(good)}{median})"
 
-    return f"Box plots of {_axis(figure.y)}: {_listed(map(one, figure.names, figure.samples))}."
+    return f"Box plots of {_axis(figure.y)}: {_join(map(one, figure.names, figure.samples))}."
 
 
 def _contour(figure: f.Contour) -> str:
-    known = figure.values[np.isfinite(figure.values)]
-    span = f", from {said(float(known.min()))} to {said(float(known.max()))}" if len(known) else ""
+    values = figure.values[np.isfinite(figure.values)]
+    span = ""
+    if len(values):
+        span = f", from {tick_text(float(values.min()))} to {tick_text(float(values.max()))}"
     n = f"{len(figure.xs)} by {len(figure.ys)} points"
-    return f"Contours of {clean(figure.label)} over {_axis(figure.x)} and {_axis(figure.y)}, {n}{span}."
+    axes = f"{_axis(figure.x)} and {_axis(figure.y)}"
+    return f"Contours of {clean(figure.label)} over {axes}, {n}{span}."
 
 
 def _histogram(figure: f.Histogram) -> str:
     bins = _count(max(len(figure.edges) - 1, 0), "bin")
-    cut = f", line at {said(figure.cut)}" if math.isfinite(figure.cut) else ""
-    series = _listed(map(_name, figure.series))
-    return f"Histogram of {_axis(figure.x)}, {_axis(figure.y)} in {bins}{cut}; series: {series}."
+    threshold = f", line at {tick_text(figure.cut)}" if math.isfinite(figure.cut) else ""
+    series = _join(map(_name, figure.series))
+    return (
+        f"Histogram of {_axis(figure.x)}, {_axis(figure.y)} in {bins}{threshold}; series: {series}."
+    )
 
 
 def _cells(figure: f.Cells) -> str:
     total = np.bincount(figure.counts.ravel(), minlength=figure.most + 1)
-    found = ", ".join(f"{n} with {k}" for k, n in enumerate(total.tolist()) if n)
+    counts = ", ".join(f"{n} with {k}" for k, n in enumerate(total.tolist()) if n)
     rows, columns = figure.counts.shape
-    around = (
-        ""
-        if figure.inside is None
-        else f"; a line runs around {_count(int(figure.inside.sum()), 'cell')}"
-    )
-    return (
-        f"Map of {rows} by {columns} cells, {_name(figure.label)}: {found or 'no cells'}{around}."
-    )
+    around = ""
+    if figure.inside is not None:
+        around = f"; a line runs around {_count(int(figure.inside.sum()), 'cell')}"
+    label = _name(figure.label)
+    return f"Map of {rows} by {columns} cells, {label}: {counts or 'no cells'}{around}."
 
 
 def _overlay(figure: f.Overlay) -> str:
-    counted = Counter(mark.fate for mark in figure.marks)
-    boxes = ", ".join(f"{n} {fate}" for fate, n in counted.items()) or "no objects"
-    picture = "" if figure.picture or figure.symbol else ", without the picture"
-    picture += ", with the map of scores" if figure.shade or figure.shade_symbol else ""
-    return f"Image of {figure.size[0]:g} by {figure.size[1]:g} pixels{picture}: {boxes}."
+    counts = Counter(mark.fate for mark in figure.marks)
+    boxes = ", ".join(f"{n} {fate}" for fate, n in counts.items()) or "no objects"
+    text = f"Image of {figure.size[0]:g} by {figure.size[1]:g} pixels"
+    if not (figure.picture or figure.symbol):
+        text += ", without the picture"
+    if figure.shade or figure.shade_symbol:
+        text += ", with the map of scores"
+    return f"{text}: {boxes}."
 
 
 SENTENCES: dict[type[f.Figure], Callable[[Any], str]] = {

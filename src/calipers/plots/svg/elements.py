@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Markup: elements, texts, and paths with few characters. Everything from the data passes through
-`words`.
+"""SVG markup: elements, texts, and paths with few characters.
+
+All text from the data passes through `words` or `title`, which escape it.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from calipers.plots.svg.words import (
     LONGEST_SENTENCE,
     LONGEST_TITLE,
     clean,
-    fitted,
+    fit,
     safe,
-    shortened,
+    shorten,
 )
 
 FAR = 30_000.0  # pixels; what lies farther away is off every page and only makes numbers long
@@ -55,21 +56,23 @@ def num(value: float, digits: int = 1) -> str:
 
 def el(tag: str, inner: str = "", /, **attributes: Any) -> str:
     """Return an element; ``cls`` is the class, numbers are rounded, None is left out."""
-    said = []
+    pairs = []
     for key, value in attributes.items():
-        if value is not None:
-            shown = (
-                num(float(value))
-                if isinstance(value, (int, float, np.floating))
-                else safe(str(value))
-            )
-            said.append(f' {"class" if key == "cls" else key.replace("_", "-")}="{shown}"')
-    return f"<{tag}{''.join(said)}>{inner}</{tag}>" if inner else f"<{tag}{''.join(said)}/>"
+        if value is None:
+            continue
+        if isinstance(value, (int, float, np.floating)):
+            text = num(float(value))
+        else:
+            text = safe(str(value))
+        name = "class" if key == "cls" else key.replace("_", "-")
+        pairs.append(f' {name}="{text}"')
+    start = f"<{tag}{''.join(pairs)}"
+    return f"{start}>{inner}</{tag}>" if inner else f"{start}/>"
 
 
 def title(text: str) -> str:
-    """Return what is said when one points at an element."""
-    return f"<title>{safe(shortened(text, LONGEST_TITLE))}</title>"
+    """Return the tooltip of an element."""
+    return f"<title>{safe(shorten(text, LONGEST_TITLE))}</title>"
 
 
 def sentence(
@@ -94,7 +97,7 @@ def words(
     anchor: str = "",
     longest: int = LONGEST,
 ) -> str:
-    """Return a text on its baseline; if it had to be shortened the whole stands in its title.
+    """Return a text on its baseline; a text that had to be shortened has the whole as tooltip.
 
     Parameters
     ----------
@@ -103,10 +106,14 @@ def words(
     longest : int
         So many characters are shown; names are cut earlier than sentences.
     """
-    shown = fitted(text, width, longest)
-    more = title(text) if len(shown) != len(text) or shown != clean(text) else ""
-    classes = " ".join(filter(None, (cls, f"fig-{anchor}" if anchor else "")))
-    return el("text", more + safe(shown), x=x, y=y, cls=classes or None)
+    short = fit(text, width, longest)
+    content = safe(short)
+    if len(short) != len(text) or short != clean(text):
+        content = title(text) + content
+    classes = cls
+    if anchor:
+        classes = f"{cls} fig-{anchor}".strip()
+    return el("text", content, x=x, y=y, cls=classes or None)
 
 
 def rect(x0: float, y0: float, x1: float, y1: float, cls: str, inner: str = "") -> str:
@@ -123,39 +130,40 @@ def rect(x0: float, y0: float, x1: float, y1: float, cls: str, inner: str = "") 
 
 
 def polyline(x: F64, y: F64, *, closed: bool = False) -> str:
-    """Return the data of a path through finite points: relative steps of tenths of a pixel that add
-    up exactly.
+    """Return the data of a path through finite points.
+
+    Steps are relative, in whole tenths of a pixel, so that they add up without rounding errors.
     """
     points = np.clip(np.stack([x, y], 1), -FAR, FAR)
     grid = np.round(points * 10).astype(np.int64)
-    steps = _merged(np.diff(grid, axis=0))
-    found = [f"M{_tenth(int(grid[0, 0]))}{_then(int(grid[0, 1]))}"]
+    steps = _merge_steps(np.diff(grid, axis=0))
+    commands = [f"M{_tenth(int(grid[0, 0]))}{_then(int(grid[0, 1]))}"]
     last = ""
     for dx, dy in steps:
         if dy == 0:
-            found.append(f"h{_tenth(dx)}")
+            commands.append(f"h{_tenth(dx)}")
         elif dx == 0:
-            found.append(f"v{_tenth(dy)}")
+            commands.append(f"v{_tenth(dy)}")
         else:
             start = _then(dx) if last == "l" else f"l{_tenth(dx)}"
-            found.append(start + _then(dy))
+            commands.append(start + _then(dy))
         last = "l" if dx and dy else "hv"
-    return "".join(found) + ("z" if closed else "")
+    return "".join(commands) + ("z" if closed else "")
 
 
-def _merged(steps: np.ndarray[Any, np.dtype[np.int64]]) -> list[tuple[int, int]]:
-    """Return the steps without those of length zero, steps that go on in the same direction as one."""
-    found: list[tuple[int, int]] = []
+def _merge_steps(steps: np.ndarray[Any, np.dtype[np.int64]]) -> list[tuple[int, int]]:
+    """Return the steps without those of length zero; steps in the same direction become one."""
+    merged: list[tuple[int, int]] = []
     for dx, dy in steps.tolist():
         if dx == 0 and dy == 0:
             continue
-        if found:
-            px, py = found[-1]
+        if merged:
+            px, py = merged[-1]
             if px * dy == py * dx and px * dx + py * dy > 0:
-                found[-1] = (px + dx, py + dy)
+                merged[-1] = (px + dx, py + dy)
                 continue
-        found.append((dx, dy))
-    return found
+        merged.append((dx, dy))
+    return merged
 
 
 def _tenth(n: int) -> str:
@@ -170,12 +178,12 @@ def _then(n: int) -> str:
 
 def segments(ends: Sequence[tuple[float, float, float, float]]) -> str:
     """Return the data of one path with separate straight pieces x0 y0 x1 y1."""
-    found = []
+    commands = []
     for x0, y0, x1, y1 in ends:
         if y0 == y1:
-            found.append(f"M{num(x0)} {num(y0)}H{num(x1)}")
+            commands.append(f"M{num(x0)} {num(y0)}H{num(x1)}")
         elif x0 == x1:
-            found.append(f"M{num(x0)} {num(y0)}V{num(y1)}")
+            commands.append(f"M{num(x0)} {num(y0)}V{num(y1)}")
         else:
-            found.append(f"M{num(x0)} {num(y0)}L{num(x1)} {num(y1)}")
-    return "".join(found)
+            commands.append(f"M{num(x0)} {num(y0)}L{num(x1)} {num(y1)}")
+    return "".join(commands)

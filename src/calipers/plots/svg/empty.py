@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands where a figure would be if there is nothing to draw."""
+"""The drawing of a figure without anything to draw: it says so, and why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEIGHT = 96.0
 UNDEFINED = "no value is defined"
 
 
-def nothing(sheet: Sheet, why: str = "") -> Drawing:
+def empty_drawing(sheet: Sheet, why: str = "") -> Drawing:
     """Return the words "nothing to show", and why below."""
     middle = sheet.width / 2
     parts = [rect(0.0, 0.0, sheet.width, HEIGHT, "fig-empty")]

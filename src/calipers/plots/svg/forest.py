@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forest plots: a row per class or group, its name and n on the left, an estimate with its interval
-per series.
+"""Forest plots: a row per class or group with its name and n, and an estimate with interval per
+series.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from dataclasses import dataclass
 from calipers.plots.figures import Forest, ForestRow, Mark, slots_of
 from calipers.plots.svg.axes import label_below, ticks_of, without_collisions
 from calipers.plots.svg.elements import Drawing, Sheet, el, segments, sentence, title, words
-from calipers.plots.svg.empty import UNDEFINED, nothing
+from calipers.plots.svg.empty import UNDEFINED, empty_drawing
 from calipers.plots.svg.legends import Entry, legend
 from calipers.plots.svg.markers import fill, marker, stroke
-from calipers.plots.svg.scales import Scale, limits
-from calipers.plots.svg.words import BOLD, clean, fitted, shortened, width_of
+from calipers.plots.svg.scales import PixelScale, limits
+from calipers.plots.svg.words import BOLD, clean, fit, shorten, width_of
 from calipers.plots.ticks import MINUS
 
 ROW = 23.0
 OFFSET = 11.0  # between the series of a row
 VALUES_FROM = 560.0  # pixels of width that leave room for the numbers
 BANDED = 7  # so many rows and more are told apart by bands
-TOLD = 200  # so many estimates at most say their number when pointed at
-TALL = 700.0  # a higher plot says its axis above, too
+TOLD = 200  # more estimates than these have no tooltips: the page would grow too large
+TALL = 700.0  # a higher plot repeats its axis above
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ForestLayout:
     """Where the columns and rows are."""
 
-    x: Scale
+    x: PixelScale
     names: float  # width of the names
     n: float  # right edge of the numbers behind
     values: float  # right edge of the estimates in words, NaN = not shown
@@ -54,19 +54,19 @@ def draw(figure: Forest, sheet: Sheet) -> Drawing:
     """Draw estimates with intervals."""
     marks = [mark for row in figure.rows for mark in row.marks]
     if not figure.rows:
-        return nothing(sheet, "no rows")
-    shown = limits(figure.x, [[m.value, m.low, m.high] for m in marks] + [figure.reference])
-    if shown is None or not any(map(is_drawn, marks)):
+        return empty_drawing(sheet, "no rows")
+    values = [[mark.value, mark.low, mark.high] for mark in marks]
+    value_limits = limits(figure.x, [*values, figure.reference])
+    if value_limits is None or not any(map(is_drawn, marks)):
         reasons = list(dict.fromkeys(mark.reason for mark in marks if mark.reason))
-        return nothing(sheet, reasons[0] if len(reasons) == 1 else UNDEFINED)
+        return empty_drawing(sheet, reasons[0] if len(reasons) == 1 else UNDEFINED)
     slots = slots_of(figure, len(figure.series))
-    several = len(figure.series) > 1
-    labels, top = (
-        legend(sheet, [Entry(s, slot, "marker") for s, slot in zip(figure.series, slots)])
-        if several
-        else ([], 0.0)
-    )
-    at = _layout(figure, sheet, shown, top)
+    labels: list[str] = []
+    top = 0.0
+    if len(figure.series) > 1:
+        entries = [Entry(name, slot, "marker") for name, slot in zip(figure.series, slots)]
+        labels, top = legend(sheet, entries)
+    at = _layout(figure, sheet, value_limits, top)
     parts = [*labels, *_behind(figure, at, sheet)]
     parts.extend(_whiskers(figure, at, slots))
     for k, row in enumerate(figure.rows):
@@ -79,25 +79,35 @@ def is_drawn(mark: Mark) -> bool:
     return math.isfinite(mark.value)
 
 
-def _layout(figure: Forest, sheet: Sheet, shown: tuple[float, float], top: float) -> Layout:
-    width = sheet.width
+def _layout(
+    figure: Forest, sheet: Sheet, value_limits: tuple[float, float], top: float
+) -> ForestLayout:
+    """Return the columns from left to right: names, n, the axis, and the values if they fit."""
+    width, n_rows, n_series = sheet.width, len(figure.rows), len(figure.series)
+    with_values = n_series == 1 and width >= VALUES_FROM
     most = (0.3 if width >= VALUES_FROM else 0.36) * width
-    names = min(max(_wide(shortened(row.name), row) for row in figure.rows), most)
-    behind = max(width_of(shortened(row.n, 16)) for row in figure.rows)
-    head = width_of(fitted(figure.n, 0.2 * width)) if behind else 0.0
-    n = names + (12.0 + max(behind, head) if behind else 0.0)
-    digits = min(max(2 - math.floor(math.log10(shown[1] - shown[0])), 0), 4)
-    beside = 0.0
-    if len(figure.series) == 1 and width >= VALUES_FROM:
-        beside = max(_wide(in_words(row.marks[0], digits), row) for row in figure.rows if row.marks)
-    right = width - (beside + 12.0 if beside else 10.0)
-    left = n + 16.0
-    row = ROW if len(figure.series) < 2 else max(ROW, 10.0 + OFFSET * len(figure.series))
-    start = top + 22.0 + (18.0 if _is_tall(row * len(figure.rows)) else 0.0)
-    scale = Scale(*shown, left, max(right, left + 60.0), figure.x.log)
-    return Layout(
-        scale, names, n, width if beside else math.nan, start, row, len(figure.rows), digits
-    )
+    names = min(max(_wide(shorten(row.name), row) for row in figure.rows), most)
+    n = names
+    n_width = max(width_of(shorten(row.n, 16)) for row in figure.rows)
+    if n_width:
+        n += 12.0 + max(n_width, width_of(fit(figure.n, 0.2 * width)))
+    # Three significant digits of the range of the axis.
+    digits = min(max(2 - math.floor(math.log10(value_limits[1] - value_limits[0])), 0), 4)
+    values_edge, right = math.nan, width - 10.0
+    if with_values:
+        rows = [row for row in figure.rows if row.marks]
+        values_width = max(_wide(in_words(row.marks[0], digits), row) for row in rows)
+        if values_width:
+            values_edge, right = width, width - (values_width + 12.0)
+    row_height = ROW
+    if n_series > 1:
+        row_height = max(ROW, 10.0 + OFFSET * n_series)
+    start = top + 22.0
+    if _is_tall(row_height * n_rows):
+        start += 18.0  # the axis is repeated above
+    left_edge = n + 16.0
+    scale = PixelScale(*value_limits, left_edge, max(right, left_edge + 60.0), figure.x.log)
+    return ForestLayout(scale, names, n, values_edge, start, row_height, n_rows, digits)
 
 
 def _wide(text: str, row: ForestRow) -> float:
@@ -108,43 +118,44 @@ def _is_tall(height: float) -> bool:
     return height > TALL
 
 
-def _behind(figure: Forest, at: Layout, sheet: Sheet) -> list[str]:
+def _behind(figure: Forest, at: ForestLayout, sheet: Sheet) -> list[str]:
     """Return what lies under the estimates: bands, grid, lines, the axis, heads of the columns."""
-    found = []
+    parts = []
     if at.rows >= BANDED:
         ends = [(0.0, at.middle(k), sheet.width, at.middle(k)) for k in range(1, at.rows, 2)]
-        found.append(el("path", d=segments(ends), cls="fig-zebra", stroke_width=at.row))
+        parts.append(el("path", d=segments(ends), cls="fig-zebra", stroke_width=at.row))
     axis = ticks_of(figure.x, (at.x.low, at.x.high), most=max(int((at.x.end - at.x.start) / 40), 2))
     lines = [(at.x.at(tick.at), at.top, at.x.at(tick.at), at.bottom) for tick in axis]
-    found.append(el("path", d=segments(lines), cls="fig-grid"))
+    parts.append(el("path", d=segments(lines), cls="fig-grid"))
     if math.isfinite(figure.reference) and at.x.low <= figure.reference <= at.x.high:
         x = at.x.at(figure.reference)
-        found.append(el("path", d=segments([(x, at.top - 3.0, x, at.bottom)]), cls="fig-guide"))
-    found.append(
-        el("path", d=segments([(at.x.start, at.bottom, at.x.end, at.bottom)]), cls="fig-axis")
-    )
-    heights = [at.bottom + 16.0, *([at.top - 8.0] if _is_tall(at.row * at.rows) else [])]
-    shown = without_collisions(axis, at.x)
-    found.extend(words(at.x.at(t.at), y, t.name, anchor="middle") for y in heights for t in shown)
-    head = at.top - (26.0 if len(heights) > 1 else 8.0)
+        parts.append(el("path", d=segments([(x, at.top - 3.0, x, at.bottom)]), cls="fig-guide"))
+    base = [(at.x.start, at.bottom, at.x.end, at.bottom)]
+    parts.append(el("path", d=segments(base), cls="fig-axis"))
+    heights, head = [at.bottom + 16.0], at.top - 8.0
+    if _is_tall(at.row * at.rows):  # who reads the first rows of a tall plot sees no axis below
+        heights.append(at.top - 8.0)
+        head = at.top - 26.0
+    for y in heights:
+        for tick in without_collisions(axis, at.x):
+            parts.append(words(at.x.at(tick.at), y, tick.name, anchor="middle"))
     if at.n > at.names:
-        found.append(
-            words(at.n, head, figure.n, "fig-soft", width=max(at.n - 4.0, 20.0), anchor="end")
-        )
+        room = max(at.n - 4.0, 20.0)
+        parts.append(words(at.n, head, figure.n, "fig-soft", width=room, anchor="end"))
     if math.isfinite(at.values):
-        found.append(words(at.values, head, "value (interval)", "fig-soft", anchor="end"))
+        parts.append(words(at.values, head, "value (interval)", "fig-soft", anchor="end"))
     if figure.x.label:
-        found.append(label_below(figure.x.label, at.x, at.bottom + 37.0, sheet))
-    return found
+        parts.append(label_below(figure.x.label, at.x, at.bottom + 37.0, sheet))
+    return parts
 
 
-def _height(at: Layout, k: int, s: int, series: int) -> float:
+def _height(at: ForestLayout, k: int, s: int, series: int) -> float:
     return at.middle(k) + OFFSET * (s - (series - 1) / 2)
 
 
-def _whiskers(figure: Forest, at: Layout, slots: Sequence[int]) -> list[str]:
+def _whiskers(figure: Forest, at: ForestLayout, slots: Sequence[int]) -> list[str]:
     """Return the intervals, one path per series: an end beyond the axis has an arrow."""
-    found = []
+    parts = []
     for s, slot in enumerate(slots[: len(figure.series)]):
         plain: list[str] = []
         strong: list[str] = []
@@ -154,48 +165,50 @@ def _whiskers(figure: Forest, at: Layout, slots: Sequence[int]) -> list[str]:
                 (strong if row.strong else plain).append(piece)
         for pieces, cls in ((plain, "fig-whisker"), (strong, "fig-whisker fig-thick")):
             if any(pieces):
-                found.append(el("path", d="".join(pieces), cls=f"{cls} {stroke(slot)}"))
-    return found
+                parts.append(el("path", d="".join(pieces), cls=f"{cls} {stroke(slot)}"))
+    return parts
 
 
-def _whisker(mark: Mark, at: Layout, y: float) -> str:
+def _whisker(mark: Mark, at: ForestLayout, y: float) -> str:
     if not (math.isfinite(mark.low) and math.isfinite(mark.high)):
         return ""
     if mark.high < at.x.low or mark.low > at.x.high:
         return ""
     low, high = at.x.within(mark.low), at.x.within(mark.high)
-    found = segments([(low, y, high, y)])
+    path = segments([(low, y, high, y)])
     if mark.low < at.x.low:
-        found += segments([(low + 4.0, y - 3.5, low, y), (low + 4.0, y + 3.5, low, y)])
+        path += segments([(low + 4.0, y - 3.5, low, y), (low + 4.0, y + 3.5, low, y)])
     if mark.high > at.x.high:
-        found += segments([(high - 4.0, y - 3.5, high, y), (high - 4.0, y + 3.5, high, y)])
-    return found
+        path += segments([(high - 4.0, y - 3.5, high, y), (high - 4.0, y + 3.5, high, y)])
+    return path
 
 
-def _row(figure: Forest, k: int, row: ForestRow, at: Layout, slots: Sequence[int]) -> list[str]:
+def _row(
+    figure: Forest, k: int, row: ForestRow, at: ForestLayout, slots: Sequence[int]
+) -> list[str]:
     y = at.middle(k) + 4.0
     bold = "fig-strong" if row.strong else ""
-    found = [words(0.0, y, row.name, bold, width=at.names / (BOLD if row.strong else 1.0) + 0.5)]
+    parts = [words(0.0, y, row.name, bold, width=at.names / (BOLD if row.strong else 1.0) + 0.5)]
     if row.n:
-        found.append(words(at.n, y, shortened(row.n, 16), bold or "fig-soft", anchor="end"))
+        parts.append(words(at.n, y, shorten(row.n, 16), bold or "fig-soft", anchor="end"))
     if math.isfinite(at.values) and row.marks:
         text = in_words(row.marks[0], at.digits)
-        found.append(words(at.values, y, text, bold, anchor="end", longest=60))
-    told = len(figure.rows) * len(figure.series) <= TOLD
+        parts.append(words(at.values, y, text, bold, anchor="end", longest=60))
+    with_titles = len(figure.rows) * len(figure.series) <= TOLD
     reasons = {mark.reason for mark in row.marks if not is_drawn(mark)}
     if len(reasons) == 1 and not any(map(is_drawn, row.marks)):
-        return [*found, _reason(reasons.pop(), at, at.middle(k))]
+        return [*parts, _reason(reasons.pop(), at, at.middle(k))]
     for s, (name, mark) in enumerate(zip(figure.series, row.marks)):
         height = _height(at, k, s, len(figure.series))
         if not is_drawn(mark):
-            found.append(_reason(mark.reason, at, height, slots[s]))
+            parts.append(_reason(mark.reason, at, height, slots[s]))
             continue
-        inner = title(f"{row.name}, {name}: {in_words(mark, at.digits)}") if told else ""
-        found.append(_mark(mark, row, at, height, slots[s], inner))
-    return found
+        inner = title(f"{row.name}, {name}: {in_words(mark, at.digits)}") if with_titles else ""
+        parts.append(_mark(mark, row, at, height, slots[s], inner))
+    return parts
 
 
-def _reason(reason: str, at: Layout, y: float, slot: int | None = None) -> str:
+def _reason(reason: str, at: ForestLayout, y: float, slot: int | None = None) -> str:
     x = at.x.start + 4.0
     text = sentence(
         x + (9.0 if slot is not None else 0.0),
@@ -207,7 +220,7 @@ def _reason(reason: str, at: Layout, y: float, slot: int | None = None) -> str:
     return text if slot is None else marker(slot, x + 3.0, y, 2.5) + text
 
 
-def _mark(mark: Mark, row: ForestRow, at: Layout, y: float, slot: int, inner: str) -> str:
+def _mark(mark: Mark, row: ForestRow, at: ForestLayout, y: float, slot: int, inner: str) -> str:
     x = at.x.within(mark.value)
     if not at.x.low <= mark.value <= at.x.high:  # beyond the axis: a pointer at its end
         back = 5.0 if mark.value > at.x.high else -5.0
@@ -228,8 +241,7 @@ def in_words(mark: Mark, digits: int) -> str:
     """Return an estimate with its interval: "0.83 (0.80 to 0.86)"."""
     if not math.isfinite(mark.value):
         return "–"
-    value, low, high = (
-        f"{v:.{digits}f}".replace("-", MINUS) for v in (mark.value, mark.low, mark.high)
-    )
-    known = math.isfinite(mark.low) and math.isfinite(mark.high)
-    return clean(f"{value} ({low} to {high})" if known else value)
+    text = f"{mark.value:.{digits}f}"
+    if math.isfinite(mark.low) and math.isfinite(mark.high):
+        text += f" ({mark.low:.{digits}f} to {mark.high:.{digits}f})"
+    return clean(text.replace("-", MINUS))

@@ -9,22 +9,22 @@ import numpy as np
 
 from calipers.plots.figures import F64, Flags, HeatMap
 from calipers.plots.svg.elements import Drawing, Sheet, el, num, sentence, title, words
-from calipers.plots.svg.empty import nothing
+from calipers.plots.svg.empty import empty_drawing
 from calipers.plots.svg.legends import colours
 from calipers.plots.svg.scales import I64
 from calipers.plots.svg.shades import SHADES, ink_on, shade_of
-from calipers.plots.svg.words import shortened, width_of, wrapped
+from calipers.plots.svg.words import shorten, width_of, wrap
 from calipers.plots.ticks import MINUS
 
 HIGHEST, LOWEST = 34.0, 12.0  # pixels of a cell
 BROADEST = 120.0
-TOLD = 150  # so many cells at most say their number when pointed at
+TOLD = 150  # more cells than these have no tooltips: the page would grow too large
 LINE = 14.0
 SLOPE = 0.71  # of names at 45 degrees
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class CellLayout:
     """Where the cells are."""
 
     left: float
@@ -49,14 +49,16 @@ def draw(figure: HeatMap, sheet: Sheet) -> Drawing:
     """Draw a number per row and column."""
     rows, columns = len(figure.y.names), len(figure.x.names)
     if not rows or not columns:
-        return nothing(sheet, "no rows" if not rows else "no columns")
+        return empty_drawing(sheet, "no rows" if not rows else "no columns")
     values = np.where(np.isfinite(figure.values), figure.values, np.nan)
     labels, top = colours(sheet, figure.label, figure.low, figure.high)
-    left = min(max(width_of(shortened(name)) for name in figure.y.names), 0.3 * sheet.width) + 10.0
-    wide = min((sheet.width - left) / columns, BROADEST)
-    heads, above = _heads(figure, left, wide, sheet)
+    left_edge = (
+        min(max(width_of(shorten(name)) for name in figure.y.names), 0.3 * sheet.width) + 10.0
+    )
+    wide = min((sheet.width - left_edge) / columns, BROADEST)
+    heads, above = _heads(figure, left_edge, wide, sheet)
     high = HIGHEST if rows <= 20 else max(min(HIGHEST, 640.0 / rows), LOWEST)
-    at = Layout(left, top + above, wide, high)
+    at = CellLayout(left_edge, top + above, wide, high)
     parts = [
         el("defs", hatching(sheet.name)),
         *labels,
@@ -71,53 +73,52 @@ def draw(figure: HeatMap, sheet: Sheet) -> Drawing:
     return Drawing(sheet.width, at.top + high * rows + 4.0, parts)
 
 
-def _heads(figure: HeatMap, left: float, wide: float, sheet: Sheet) -> tuple[list[str], float]:
+def _heads(figure: HeatMap, left_edge: float, wide: float, sheet: Sheet) -> tuple[list[str], float]:
     """Return names above the columns and their height: in two lines, or turned."""
     names = figure.x.names
-    found = []
+    parts = []
     above = 0.0
     if figure.x.label:
-        found.append(sentence(left, 12.0, figure.x.label, "fig-soft", width=sheet.width - left))
+        parts.append(
+            sentence(left_edge, 12.0, figure.x.label, "fig-soft", width=sheet.width - left_edge)
+        )
         above = 19.0
-    lines = [wrapped(name, wide - 4.0) for name in names]
+    lines = [wrap(name, wide - 4.0) for name in names]
     if all(line is not None for line in lines):
         deep = max(len(line) for line in lines if line is not None)
         for c, line in enumerate(lines):
             for k, text in enumerate(line or []):
                 y = above + LINE * (deep - len(line or []) + k) + 11.0
-                found.append(words(left + wide * (c + 0.5), y, text, anchor="middle"))
-        return found, above + LINE * deep + 4.0
-    turned, room = _turned(figure, left, wide, above, sheet)
-    return [*found, *turned], above + room
+                parts.append(words(left_edge + wide * (c + 0.5), y, text, anchor="middle"))
+        return parts, above + LINE * deep + 4.0
+    slanted, room = _slanted_heads(figure, left_edge, wide, above, sheet)
+    return [*parts, *slanted], above + room
 
 
-def _turned(
-    figure: HeatMap, left: float, wide: float, above: float, sheet: Sheet
+def _slanted_heads(
+    figure: HeatMap, left_edge: float, wide: float, above: float, sheet: Sheet
 ) -> tuple[list[str], float]:
     """Return names at 45 degrees, upright if the last one would leave the sheet."""
-    longest = 110.0
-    last = min(width_of(shortened(figure.x.names[-1])), longest)
-    upright = left + wide * (len(figure.x.names) - 0.5) + last * SLOPE + 3.0 > sheet.width
-    deep = (
-        min(max(width_of(shortened(name)) for name in figure.x.names), longest)
-        * (1.0 if upright else SLOPE)
-        + 14.0
-    )
+    names, longest = figure.x.names, 110.0
+    last = min(width_of(shorten(names[-1])), longest)
+    angle, slope, shift = 45, SLOPE, 3.0
+    if left_edge + wide * (len(names) - 0.5) + last * SLOPE + 3.0 > sheet.width:
+        angle, slope, shift = 90, 1.0, 4.0
+    deep = min(max(width_of(shorten(name)) for name in names), longest) * slope + 14.0
     every = max(int(-(-13.0 // wide)), 1)  # turned names need this much room between them
-    found = []
-    for c in range(0, len(figure.x.names), every):
-        x, y = left + wide * (c + 0.5) + (4.0 if upright else 3.0), above + deep - 5.0
-        text = words(0.0, 0.0, figure.x.names[c], width=longest)
-        found.append(
-            el("g", text, transform=f"translate({num(x)} {num(y)})rotate(-{90 if upright else 45})")
-        )
-    return found, deep
+    parts = []
+    for c in range(0, len(names), every):
+        x, y = left_edge + wide * (c + 0.5) + shift, above + deep - 5.0
+        text = words(0.0, 0.0, names[c], width=longest)
+        place = f"translate({num(x)} {num(y)})rotate(-{angle})"
+        parts.append(el("g", text, transform=place))
+    return parts, deep
 
 
-def _names(figure: HeatMap, at: Layout) -> list[str]:
-    found = []
+def _names(figure: HeatMap, at: CellLayout) -> list[str]:
+    parts = []
     if figure.y.label:
-        found.append(
+        parts.append(
             sentence(
                 at.left - 8.0,
                 at.top - 5.0,
@@ -130,12 +131,12 @@ def _names(figure: HeatMap, at: Layout) -> list[str]:
     every = max(int(-(-13.0 // at.high)), 1)
     for r in range(0, len(figure.y.names), every):
         y = at.corner(r, 0)[1] + at.high / 2 + 4.0
-        found.append(words(at.left - 8.0, y, figure.y.names[r], width=at.left - 8.0, anchor="end"))
-    return found
+        parts.append(words(at.left - 8.0, y, figure.y.names[r], width=at.left - 8.0, anchor="end"))
+    return parts
 
 
-def _cells(figure: HeatMap, steps: I64, at: Layout, sheet: Sheet) -> list[str]:
-    found = []
+def _cells(figure: HeatMap, steps: I64, at: CellLayout, sheet: Sheet) -> list[str]:
+    parts = []
     for r, row in enumerate(figure.y.names):
         for c, column in enumerate(figure.x.names):
             x, y = at.corner(r, c)
@@ -143,37 +144,35 @@ def _cells(figure: HeatMap, steps: I64, at: Layout, sheet: Sheet) -> list[str]:
             inner = title(f"{row}, {column}: {_text(figure, r, c) or 'undefined'}")
             box = {"x": x + 0.5, "y": y + 0.5, "width": at.wide - 1.0, "height": at.high - 1.0}
             if step < 0:
-                found.append(
+                parts.append(
                     el("rect", inner, **box, fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined")
                 )
             else:
-                found.append(el("rect", inner, **box, cls=f"fig-q{step}"))
-    return found
+                parts.append(el("rect", inner, **box, cls=f"fig-q{step}"))
+    return parts
 
 
-def _areas(steps: I64, at: Layout, sheet: Sheet) -> list[str]:
+def _areas(steps: I64, at: CellLayout, sheet: Sheet) -> list[str]:
     """Return many cells as one path per step of the colours."""
-    found = []
+    parts = []
     for step in (-1, *range(len(SHADES))):
         runs = run_path(steps == step, at)
         if runs and step < 0:
-            found.append(el("path", d=runs, fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined"))
+            parts.append(el("path", d=runs, fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined"))
         elif runs:
-            found.append(el("path", d=runs, cls=f"fig-q{step} fig-seamless"))
-    return found
+            parts.append(el("path", d=runs, cls=f"fig-q{step} fig-seamless"))
+    return parts
 
 
-def run_path(chosen: Flags, at: Layout) -> str:
-    """Return the path of the chosen cells (rows, columns), those side by side as one; "" for none."""
-    x = [
-        round(at.corner(0, c)[0], 1) for c in range(chosen.shape[1] + 1)
-    ]  # rounded first: no gaps between runs
-    y = [round(at.corner(r, 0)[1], 1) for r in range(len(chosen) + 1)]
+def run_path(cells: Flags, at: CellLayout) -> str:
+    """Return the path of some cells (rows, columns), runs side by side as one; "" for none."""
+    # Edges are rounded before widths are taken, so that there are no gaps between runs.
+    x = [round(at.corner(0, c)[0], 1) for c in range(cells.shape[1] + 1)]
+    y = [round(at.corner(r, 0)[1], 1) for r in range(len(cells) + 1)]
     runs = []
-    for r in np.flatnonzero(chosen.any(axis=1)).tolist():
-        edges = np.flatnonzero(
-            np.diff(np.concatenate([[False], chosen[r], [False]]).astype(np.int8))
-        )
+    for r in np.flatnonzero(cells.any(axis=1)).tolist():
+        padded = np.concatenate([[False], cells[r], [False]]).astype(np.int8)
+        edges = np.flatnonzero(np.diff(padded))
         high = num(y[r + 1] - y[r])
         for a, b in zip(edges[::2].tolist(), edges[1::2].tolist()):
             wide = x[b] - x[a]
@@ -183,20 +182,26 @@ def run_path(chosen: Flags, at: Layout) -> str:
 
 def _text(figure: HeatMap, r: int, c: int) -> str:
     if figure.words:
-        return figure.words[r][c] if r < len(figure.words) and c < len(figure.words[r]) else ""
+        if r < len(figure.words) and c < len(figure.words[r]):
+            return figure.words[r][c]
+        return ""
     value = figure.values[r, c]
     if not np.isfinite(value):
         return ""
     span = figure.high - figure.low
-    digits = 2 if span <= 2 else 1 if span <= 20 else 0
+    digits = 0
+    if span <= 2:
+        digits = 2
+    elif span <= 20:
+        digits = 1
     return f"{value:.{digits}f}".replace("-", MINUS)
 
 
-def _texts(figure: HeatMap, values: F64, steps: I64, at: Layout) -> list[str]:
-    """Return the texts of the cells, none if one of the numbers has no room in its cell."""
+def _texts(figure: HeatMap, values: F64, steps: I64, at: CellLayout) -> list[str]:
+    """Return the texts of the cells; no numbers if one of them does not fit its cell."""
     if at.high < 15.0:
         return []
-    found = []
+    parts = []
     numbers_fit = all(
         width_of(_text(figure, r, c)) <= at.wide - 3.0 or bool(figure.words)
         for r, c in np.argwhere(np.isfinite(values))
@@ -207,9 +212,9 @@ def _texts(figure: HeatMap, values: F64, steps: I64, at: Layout) -> list[str]:
         if step < 0:
             text = _text(figure, r, c) or "undefined"
             text = text if width_of(text) <= at.wide - 6.0 else "–"
-            found.append(words(middle, base, text, "fig-reason fig-halo-text", anchor="middle"))
+            parts.append(words(middle, base, text, "fig-reason fig-halo-text", anchor="middle"))
         elif numbers_fit:
-            found.append(
+            parts.append(
                 words(
                     middle,
                     base,
@@ -219,4 +224,4 @@ def _texts(figure: HeatMap, values: F64, steps: I64, at: Layout) -> list[str]:
                     anchor="middle",
                 )
             )
-    return found
+    return parts

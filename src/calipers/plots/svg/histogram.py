@@ -8,30 +8,32 @@ import math
 import numpy as np
 
 from calipers.plots.figures import Histogram, slots_of
-from calipers.plots.svg.axes import Plan, Plane, plane
+from calipers.plots.svg.axes import Plane, PlaneSpec, plane
 from calipers.plots.svg.elements import Drawing, Sheet, el, polyline, segments, words
-from calipers.plots.svg.empty import nothing, why_no_limits
+from calipers.plots.svg.empty import empty_drawing, why_no_limits
 from calipers.plots.svg.legends import Entry, legend
-from calipers.plots.svg.markers import dashed, fill
+from calipers.plots.svg.markers import fill, line_classes
 from calipers.plots.svg.scales import limits
 from calipers.plots.svg.words import width_of
-from calipers.plots.ticks import said
+from calipers.plots.ticks import tick_text
 
 
 def draw(figure: Histogram, sheet: Sheet) -> Drawing:
     """Draw counts between edges."""
     if not len(figure.series) or len(figure.edges) < 2:
-        return nothing(sheet, "no series" if not len(figure.series) else "no bins")
+        return empty_drawing(sheet, "no series" if not len(figure.series) else "no bins")
     x_limits = limits(figure.x, [figure.edges, figure.cut])
     y_limits = limits(figure.y, [figure.counts], zero=True)
     if x_limits is None or y_limits is None:
-        return nothing(sheet, why_no_limits(figure.x, [figure.edges]))
+        return empty_drawing(sheet, why_no_limits(figure.x, [figure.edges]))
     slots = slots_of(figure, len(figure.series))
     entries = [Entry(name, slot, "outline") for name, slot in zip(figure.series, slots)]
     labels, top = legend(sheet, entries) if len(entries) > 1 else ([], 0.0)
-    at = plane(sheet, Plan(figure.x, figure.y, x_limits, y_limits, top=top))
+    at = plane(sheet, PlaneSpec(figure.x, figure.y, x_limits, y_limits, top=top))
     outlines = [_outline(figure, s, slot, at) for s, slot in zip(range(len(figure.series)), slots)]
-    return Drawing(sheet.width, at.height, [*labels, *at.parts, *outlines, *_cut(figure, at)])
+    return Drawing(
+        sheet.width, at.height, [*labels, *at.parts, *outlines, *_threshold_line(figure, at)]
+    )
 
 
 def _outline(figure: Histogram, s: int, slot: int, at: Plane) -> str:
@@ -46,20 +48,16 @@ def _outline(figure: Histogram, s: int, slot: int, at: Plane) -> str:
         return ""
     path = polyline(x, y)
     return el("path", d=path, cls=f"fig-fill {fill(slot)}") + el(
-        "path", d=path, cls=f"fig-line {dashed(slot)}"
+        "path", d=path, cls=f"fig-line {line_classes(slot)}"
     )
 
 
-def _cut(figure: Histogram, at: Plane) -> list[str]:
+def _threshold_line(figure: Histogram, at: Plane) -> list[str]:
     if not math.isfinite(figure.cut) or not at.x.low <= figure.cut <= at.x.high:
         return []
-    x, text = at.x.at(figure.cut), said(figure.cut)
-    left = x + 5.0 + width_of(text) > at.right
-    label = words(
-        x + (-5.0 if left else 5.0),
-        at.top + 9.0,
-        text,
-        "fig-halo-text",
-        anchor="end" if left else "",
-    )
+    x, text = at.x.at(figure.cut), tick_text(figure.cut)
+    place, anchor = x + 5.0, ""
+    if place + width_of(text) > at.right:
+        place, anchor = x - 5.0, "end"
+    label = words(place, at.top + 9.0, text, "fig-halo-text", anchor=anchor)
     return [el("path", d=segments([(x, at.top, x, at.bottom)]), cls="fig-cut"), label]

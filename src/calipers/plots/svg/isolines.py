@@ -7,15 +7,14 @@ import numpy as np
 
 from calipers.plots.figures import F64
 
-Edge = tuple[
-    int, int, int
-]  # row and column of its first corner, 0 = along the row, 1 = along the column
+# Row and column of the first corner; 0 = along the row, 1 = along the column.
+Edge = tuple[int, int, int]
 # Sides of a cell that a line crosses, by which corners are above: bits 1, 2, 4, 8 = upper left,
 # upper right, lower right, lower left; sides 0, 1, 2, 3 = upper, right, lower, left. The two
 # saddles are decided by the middle.
 SIDES = {
-    1: ((3, 0),), 2: ((0, 1),), 3: ((3, 1),), 4: ((1, 2),), 6: ((0, 2),), 7: ((3, 2),), 8: ((2, 3),), 9: ((2, 0),),
-    11: ((2, 1),), 12: ((1, 3),), 13: ((1, 0),), 14: ((0, 3),),
+    1: ((3, 0),), 2: ((0, 1),), 3: ((3, 1),), 4: ((1, 2),), 6: ((0, 2),), 7: ((3, 2),),
+    8: ((2, 3),), 9: ((2, 0),), 11: ((2, 1),), 12: ((1, 3),), 13: ((1, 0),), 14: ((0, 3),),
 }  # fmt: skip
 SADDLES = {5: (((3, 0), (1, 2)), ((3, 2), (1, 0))), 10: (((0, 1), (2, 3)), ((0, 3), (2, 1)))}
 
@@ -44,15 +43,15 @@ def isolines(x: F64, y: F64, values: F64, level: float) -> list[tuple[F64, F64]]
 
 def _pieces(values: F64, level: float) -> list[tuple[Edge, Edge]]:
     corners = values[:-1, :-1], values[:-1, 1:], values[1:, 1:], values[1:, :-1]
-    known = np.isfinite(sum(corners))
+    defined = np.isfinite(sum(corners))
     kind = sum((corner >= level).astype(np.int64) << k for k, corner in enumerate(corners))
     middle = np.asarray(sum(corners)) / 4 >= level
-    found: list[tuple[Edge, Edge]] = []
-    for r, c in np.argwhere(known & (kind != 0) & (kind != 15)).tolist():
+    pieces: list[tuple[Edge, Edge]] = []
+    for r, c in np.argwhere(defined & (kind != 0) & (kind != 15)).tolist():
         code = int(np.asarray(kind)[r, c])
         sides = SADDLES[code][int(middle[r, c])] if code in SADDLES else SIDES[code]
-        found.extend((_edge(r, c, a), _edge(r, c, b)) for a, b in sides)
-    return found
+        pieces.extend((_edge(r, c, a), _edge(r, c, b)) for a, b in sides)
+    return pieces
 
 
 def _edge(r: int, c: int, side: int) -> Edge:
@@ -63,7 +62,7 @@ def _chains(neighbours: dict[Edge, list[Edge]]) -> list[list[Edge]]:
     """Return the pieces joined to lines: open ones from their ends, then what is left, which is
     closed.
     """
-    found = []
+    chains = []
     for start in sorted(neighbours, key=lambda edge: (len(neighbours[edge]) > 1, edge)):
         chain = [start]
         while neighbours[chain[-1]]:
@@ -71,8 +70,8 @@ def _chains(neighbours: dict[Edge, list[Edge]]) -> list[list[Edge]]:
             neighbours[following].remove(chain[-1])
             chain.append(following)
         if len(chain) > 1:
-            found.append(chain)
-    return found
+            chains.append(chain)
+    return chains
 
 
 def _places(chain: list[Edge], x: F64, y: F64, values: F64, level: float) -> tuple[F64, F64]:

@@ -30,7 +30,7 @@ def fill(slot: int) -> str:
     return f"fig-f{style(slot).slot}"
 
 
-def dashed(slot: int) -> str:
+def line_classes(slot: int) -> str:
     """Return the classes of the colour and the dash of lines."""
     dash = DASHES.index(style(slot).dash)
     return f"{stroke(slot)} fig-d{dash}" if dash else stroke(slot)
@@ -59,7 +59,8 @@ def _outline(shape: str, x: float, y: float, r: float) -> str:
     if shape == "diamond":
         s = 1.3 * r
         return f"{start}m0 {n(-s)}l{n(s)} {n(s)}{n(-s)} {n(s)}{n(-s)} {n(-s)}z"
-    cross = f"m{n(-0.8 * r)} {n(-0.8 * r)}l{n(1.6 * r)} {n(1.6 * r)}m0 {n(-1.6 * r)}l{n(-1.6 * r)} {n(1.6 * r)}"
+    long = n(1.6 * r)
+    cross = f"m{n(-0.8 * r)} {n(-0.8 * r)}l{long} {long}m0 {n(-1.6 * r)}l{n(-1.6 * r)} {long}"
     plus = f"m{n(-1.1 * r)} 0h{n(2.2 * r)}m{n(-1.1 * r)} {n(-1.1 * r)}v{n(2.2 * r)}"
     if shape == "cross":
         return start + cross

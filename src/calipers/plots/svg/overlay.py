@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects on an image: one group per fate, so that a page can hide it; each has a halo and says
-what it is.
+"""Objects on an image: one group per fate, so that a page can hide it; each has a halo and a
+tooltip.
 
-An object is its outline if that is known, else a box. All halos lie below all objects: a box beside
-another would else vanish under its halo. The map of a model lies between picture and halos.
+An object is drawn as its outline if that is known, else as a box. All halos lie below all objects:
+otherwise the halo of a box would hide its neighbour. The map of a model lies between picture and
+halos.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from calipers.errors import UsageError
 from calipers.plots.figures import BoxMark, Overlay, Ring
 from calipers.plots.svg.elements import Drawing, Sheet, num, title
-from calipers.plots.svg.empty import nothing
+from calipers.plots.svg.empty import empty_drawing
 from calipers.plots.theme import MARKS
 
 # From below to above: what was found is never hidden by what was left out.
@@ -35,7 +36,7 @@ def draw(figure: Overlay, sheet: Sheet) -> Drawing:
     """Draw boxes on an image, in pixels of the image."""
     width, height = figure.size
     if not (math.isfinite(width) and math.isfinite(height) and width > 0 and height > 0):
-        return nothing(sheet, "the size of the image is not known")
+        return empty_drawing(sheet, "the size of the image is not known")
     whole = f'width="{num(width, 2)}" height="{num(height, 2)}"'
     parts = [
         f'<rect {whole} class="fig-backdrop"/>',
@@ -44,23 +45,19 @@ def draw(figure: Overlay, sheet: Sheet) -> Drawing:
     ]
     halos, layers = [], []
     for fate in ORDER:
-        marks = [
-            mark
-            for mark in figure.marks
-            if _fate(mark) == fate and all(map(math.isfinite, mark.box))
-        ]
-        marks.sort(
-            key=lambda mark: -_area(mark.box)
-        )  # small ones above, within reach of the pointer
-        if marks:
-            places, layer = (
-                [_place(mark, width, height) for mark in marks],
-                f"fig-layer fig-layer-{slug(fate)}",
-            )
-            around = "".join(_around(mark, place) for mark, place in zip(marks, places))
-            halos.append(f'<path class="{layer} fig-halo fig-halo-{slug(fate)}" d="{around}"/>')
-            drawn = "".join(_mark(mark, place, width, height) for mark, place in zip(marks, places))
-            layers.append(f'<g class="{layer} fig-mark fig-{slug(fate)}">{drawn}</g>')
+        marks = [mark for mark in figure.marks if _fate(mark) == fate]
+        marks = [mark for mark in marks if all(map(math.isfinite, mark.box))]
+        if not marks:
+            continue
+        marks.sort(key=lambda mark: -_area(mark.box))  # small ones on top, within reach
+        around, content = "", ""
+        for mark in marks:
+            place = _place(mark, width, height)
+            around += _around(mark, place)
+            content += _mark(mark, place, width, height)
+        layer = f"fig-layer fig-layer-{slug(fate)}"
+        halos.append(f'<path class="{layer} fig-halo fig-halo-{slug(fate)}" d="{around}"/>')
+        layers.append(f'<g class="{layer} fig-mark fig-{slug(fate)}">{content}</g>')
     return Drawing(width, height, [*parts, *halos, *layers])
 
 
@@ -88,7 +85,8 @@ def picture_of(data: str, symbol: str, whole: str, kind: str) -> str:
     if symbol:
         if not SYMBOL.fullmatch(symbol):
             raise UsageError(
-                f"symbol of an overlay: expected an id of letters, digits and dashes, got {symbol!r}"
+                "symbol of an overlay: expected an id of letters, digits and dashes, "
+                f"got {symbol!r}"
             )
         return f'<use {whole} href="#{symbol}" class="{kind}"/>'
     return ""
@@ -103,20 +101,26 @@ def _around(mark: BoxMark, place: tuple[float, float, float, float]) -> str:
 
 
 def _ring(ring: Ring) -> str:
-    """Return a closed path in steps, which are short to write: most edges of masks run along rows
-    and columns.
+    """Return a closed path in relative steps, which are short to write.
+
+    Most edges of masks run along rows and columns.
     """
     (x, y), *others = ring
-    found = [f"M{num(x, 2)} {num(y, 2)}"]
+    commands = [f"M{num(x, 2)} {num(y, 2)}"]
     for x1, y1 in others:
         dx, dy = num(x1 - x, 2), num(y1 - y, 2)
-        found.append(f"h{dx}" if y1 == y else f"v{dy}" if x1 == x else f"l{dx} {dy}")
+        if y1 == y:
+            commands.append(f"h{dx}")
+        elif x1 == x:
+            commands.append(f"v{dy}")
+        else:
+            commands.append(f"l{dx} {dy}")
         x, y = x1, y1
-    return "".join(found) + "z"
+    return "".join(commands) + "z"
 
 
-def said(mark: BoxMark) -> str:
-    """Return what is said when one points at a box: "hit: nodule, score 0.83"."""
+def mark_text(mark: BoxMark) -> str:
+    """Return the tooltip of a box: "hit: nodule, score 0.83"."""
     score = f", score {mark.score:.3g}" if math.isfinite(mark.score) else ""
     return f"{MARKS[mark.fate].words}: {mark.label}{score}"
 
@@ -125,16 +129,10 @@ def _place(mark: BoxMark, width: float, height: float) -> tuple[float, float, fl
     """Return x, y, width and height of a box as it is drawn."""
     (x0, x1), (y0, y1) = sorted((mark.box[0], mark.box[2])), sorted((mark.box[1], mark.box[3]))
     outside = _outside(mark, width, height)
-    (a0, a1), (b0, b1) = (
-        _cut(x0, x1, width, width, height, outside),
-        _cut(y0, y1, height, width, height, outside),
-    )
-    return (
-        a0,
-        b0,
-        max(a1 - a0, 0.01),
-        max(b1 - b0, 0.01),
-    )  # a box without width would not be drawn at all
+    left, right = _clip(x0, x1, width, width, height, outside)
+    top, bottom = _clip(y0, y1, height, width, height, outside)
+    # A box without width would not be drawn at all.
+    return left, top, max(right - left, 0.01), max(bottom - top, 0.01)
 
 
 def _outside(mark: BoxMark, width: float, height: float) -> bool:
@@ -147,15 +145,19 @@ def _mark(
 ) -> str:
     outside = _outside(mark, width, height)
     beyond = min(mark.box) < 0 or max(mark.box[0::2]) > width or max(mark.box[1::2]) > height
-    more = ", outside the image" if outside else ", reaches beyond the image" if beyond else ""
+    text = mark_text(mark)
+    if outside:
+        text += ", outside the image"
+    elif beyond:
+        text += ", reaches beyond the image"
     if mark.outline:
-        return f'<path d="{_around(mark, place)}">{title(said(mark) + more)}</path>'
+        return f'<path d="{_around(mark, place)}">{title(text)}</path>'
     names = ("x", "y", "width", "height")
     at = " ".join(f'{name}="{num(value, 2)}"' for name, value in zip(names, place))
-    return f"<rect {at}{OUTSIDE if outside else ''}>{title(said(mark) + more)}</rect>"
+    return f"<rect {at}{OUTSIDE if outside else ''}>{title(text)}</rect>"
 
 
-def _cut(
+def _clip(
     low: float, high: float, side: float, width: float, height: float, outside: bool
 ) -> tuple[float, float]:
     """Return one direction of a box cut at the edges, a little inside them, so that they show that

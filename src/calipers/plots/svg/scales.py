@@ -19,7 +19,7 @@ PAD = 0.04  # of the span, between the data and the end of an axis
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class PixelScale:
     """A line of pixels that stands for numbers."""
 
     low: float
@@ -32,14 +32,14 @@ class Scale:
         """Return the pixels of numbers; NaN where there is none, as for zero on a logarithmic
         scale.
         """
-        found = np.asarray(values, np.float64)
+        numbers = np.asarray(values, np.float64)
         low, high = self.low, self.high
         if self.log:
-            found = np.log10(np.where(found > 0, found, NAN))
+            numbers = np.log10(np.where(numbers > 0, numbers, NAN))
             low, high = math.log10(low), math.log10(high)
-        found = np.where(np.isfinite(found), np.clip(found, -HUGE, HUGE), NAN)
+        numbers = np.where(np.isfinite(numbers), np.clip(numbers, -HUGE, HUGE), NAN)
         return np.asarray(
-            self.start + (found - low) / (high - low) * (self.end - self.start), np.float64
+            self.start + (numbers - low) / (high - low) * (self.end - self.start), np.float64
         )
 
     def at(self, value: float) -> float:
@@ -52,33 +52,36 @@ class Scale:
 
 
 def limits(axis: Axis, values: Sequence[Any], *, zero: bool = False) -> tuple[float, float] | None:
-    """Return the ends of an axis: those it names, else those of the data with a little room; None
-    without numbers.
+    """Return the ends of an axis: those it names, else those of the data with a little room.
+
+    None if there are no numbers.
 
     Parameters
     ----------
     zero : bool
         Bars start at zero: it belongs to the axis.
     """
-    found = [v for v in finite(values) if abs(v) < HUGE and (v > 0 or not axis.log)]
-    if zero and not axis.log and found:
-        found.append(0.0)
-    low, high = _given(axis.low, axis.log), _given(axis.high, axis.log)
-    if not found and (math.isnan(low) or math.isnan(high)):
+    numbers = [v for v in finite(values) if abs(v) < HUGE and (v > 0 or not axis.log)]
+    if zero and not axis.log and numbers:
+        numbers.append(0.0)
+    low, high = _usable_end(axis.low, axis.log), _usable_end(axis.high, axis.log)
+    if not numbers and (math.isnan(low) or math.isnan(high)):
         return None
-    least, most = (
-        (low if math.isfinite(low) else min(found)),
-        (high if math.isfinite(high) else max(found)),
-    )
+    least = min(numbers) if math.isnan(low) else low
+    most = max(numbers) if math.isnan(high) else high
     if zero and least == most == 0:
         return 0.0, 1.0
     if least >= most:
         return _around(least, most, axis.log)
     lower, upper = _room(least, most, axis.log)
-    return (low if math.isfinite(low) else lower), (high if math.isfinite(high) else upper)
+    if not math.isnan(low):
+        lower = low
+    if not math.isnan(high):
+        upper = high
+    return lower, upper
 
 
-def _given(end: float, log: bool) -> float:
+def _usable_end(end: float, log: bool) -> float:
     return end if math.isfinite(end) and abs(end) < HUGE and (end > 0 or not log) else NAN
 
 
@@ -88,8 +91,8 @@ def _around(least: float, most: float, log: bool) -> tuple[float, float]:
         return most, least
     if log:
         return least / 2, most * 2
-    spread = abs(least) * 0.1 or 0.5
-    return least - spread, most + spread
+    margin = abs(least) * 0.1 or 0.5
+    return least - margin, most + margin
 
 
 def _room(least: float, most: float, log: bool) -> tuple[float, float]:

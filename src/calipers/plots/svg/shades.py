@@ -30,30 +30,32 @@ def _linear_rgb(lightness: float, a: float, b: float) -> tuple[float, float, flo
 
 
 def _hex(linear: tuple[float, float, float]) -> str:
-    shown = []
+    channels = []
     for value in linear:
         c = min(max(value, 0.0), 1.0)
-        shown.append(round(255 * (12.92 * c if c <= 0.0031308 else 1.055 * c ** (1 / 2.4) - 0.055)))
-    return "#" + "".join(f"{c:02x}" for c in shown)
+        channels.append(
+            round(255 * (12.92 * c if c <= 0.0031308 else 1.055 * c ** (1 / 2.4) - 0.055))
+        )
+    return "#" + "".join(f"{c:02x}" for c in channels)
 
 
 def _ramp() -> tuple[str, ...]:
-    found = []
+    colours = []
     for k in range(STEPS):
         t = k / (STEPS - 1)
         chroma = 0.01 + CHROMA * math.sin(math.pi * (0.02 + 0.78 * t))
         lightness = LIGHTEST + (DARKEST - LIGHTEST) * t
-        found.append(_hex(_linear_rgb(lightness, chroma * math.cos(HUE), chroma * math.sin(HUE))))
-    return tuple(found)
+        colours.append(_hex(_linear_rgb(lightness, chroma * math.cos(HUE), chroma * math.sin(HUE))))
+    return tuple(colours)
 
 
 def luminance(colour: str) -> float:
     """Return the relative luminance of a colour "#rrggbb" as WCAG 2 defines it."""
-    found = []
+    linear = []
     for k in (1, 3, 5):
         c = int(colour[k : k + 2], 16) / 255
-        found.append(c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4)
-    return 0.2126 * found[0] + 0.7152 * found[1] + 0.0722 * found[2]
+        linear.append(c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4)
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def contrast(one: str, other: str) -> float:
@@ -67,8 +69,9 @@ ON_DARK = tuple(contrast(shade, LIGHT_INK) > contrast(shade, DARK_INK) for shade
 
 
 def shade_of(values: F64, low: float, high: float) -> I64:
-    """Return the step of every value between ``low`` and ``high``, the nearer end beyond them, -1
-    where undefined.
+    """Return the step of every value between ``low`` and ``high``; -1 where it is undefined.
+
+    Values beyond the ends have the step of the nearer end.
     """
     span = high - low
     share = (values - low) / span if span > 0 else np.where(np.isfinite(values), 0.5, np.nan)

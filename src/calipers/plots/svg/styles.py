@@ -24,23 +24,21 @@ def stylesheet() -> str:
     return f"{_palette()}\n{rules.strip()}\n{_series()}\n{_maps()}\n{_marks()}\n"
 
 
-def alone() -> str:
-    """Return the rules for a drawing that stands in no page of ours: its colours belong to it
-    alone.
-    """
+def standalone_stylesheet() -> str:
+    """Return the rules for a drawing outside our pages: its colours apply to it alone."""
     return stylesheet().replace(":root", ".fig")
 
 
 def _values(paper: Paper) -> str:
-    named = {
+    colours = {
         "ink": paper.ink,
         "soft": paper.soft,
         "line": paper.line,
         "paper": paper.page,
         "band": paper.band,
     }
-    named |= {f"s{k}": colour for k, colour in enumerate(paper.series)}
-    return ";".join(f"--{name}:{colour.lower()}" for name, colour in named.items())
+    colours |= {f"s{k}": colour for k, colour in enumerate(paper.series)}
+    return ";".join(f"--{name}:{colour.lower()}" for name, colour in colours.items())
 
 
 def _palette() -> str:
@@ -52,13 +50,13 @@ def _palette() -> str:
 
 
 def _series() -> str:
-    found = [
+    rules = [
         f".fig-s{k}{{stroke:var(--s{k})}}.fig-f{k}{{fill:var(--s{k})}}" for k in range(len(LIGHT))
     ]
-    found += [
+    rules += [
         f".fig-d{k}{{stroke-dasharray:{_dashes(dash)}}}" for k, dash in enumerate(DASHES) if dash
     ]
-    return "\n".join(found)
+    return "\n".join(rules)
 
 
 def _maps() -> str:
@@ -66,14 +64,14 @@ def _maps() -> str:
 
 
 def _marks() -> str:
-    found = [f".fig-halo{{stroke:{HALO.lower()}}}"]
+    rules = [f".fig-halo{{stroke:{HALO.lower()}}}"]
     for fate, look in MARKS.items():
         dash = f";stroke-dasharray:{_dashes(look.dash)}" if look.dash else ""
-        found.append(
+        rules.append(
             f".fig-{slug(fate)}{{stroke:{look.colour.lower()};stroke-width:{look.width:g}{dash}}}"
         )
-        found.append(f".fig-halo-{slug(fate)}{{stroke-width:{look.width + HALO_WIDTH:g}}}")
-    return "\n".join(found)
+        rules.append(f".fig-halo-{slug(fate)}{{stroke-width:{look.width + HALO_WIDTH:g}}}")
+    return "\n".join(rules)
 
 
 def _dashes(dash: tuple[float, ...]) -> str:

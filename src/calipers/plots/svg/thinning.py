@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines before they are drawn: cut at the edges, split at gaps, made of steps, without points
-nobody can see.
+"""Prepare lines for drawing: clip them at the edges, split them at gaps, turn them into steps, and
+drop points that make no visible difference.
 """
 
 from __future__ import annotations
@@ -17,23 +17,19 @@ COLUMN = 1.0  # pixels: of all points in such a column, first, lowest, highest a
 MANY = 1500  # points of a line that are first thinned by columns
 
 
-def inside(x: F64, y: F64, low: float, high: float, *, step: bool) -> tuple[F64, F64]:
-    """Return the line between ``low`` and ``high`` of x; where it comes in or leaves it gets a
-    point on the edge.
+def clip_line(x: F64, y: F64, low: float, high: float, *, step: bool) -> tuple[F64, F64]:
+    """Return the line between ``low`` and ``high`` of x, with a point where it crosses an edge.
 
     The height on the edge is that of the straight line to the next point, or of the step. A curve
-    that starts at zero so reaches the left edge of a logarithmic axis.
+    that starts at zero thus reaches the left edge of a logarithmic axis.
     """
-    order = (
-        np.argsort(x, kind="stable")
-        if len(x) and np.any(np.diff(x) < 0) and step
-        else np.arange(len(x))
-    )
+    order = np.arange(len(x))
+    if step and len(x) and np.any(np.diff(x) < 0):
+        order = np.argsort(x, kind="stable")
     x, y = (np.clip(np.where(np.isfinite(v), v, np.nan), -HUGE, HUGE)[order] for v in (x, y))
     if not len(x) or np.any(np.diff(x) < 0):
-        return np.where(
-            (x < low) | (x > high), np.nan, x
-        ), y  # runs back and forth: points outside are left out
+        # The line runs back and forth, so edges have no single height: drop the points outside.
+        return np.where((x < low) | (x > high), np.nan, x), y
     within = (x >= low) & (x <= high)
     parts_x, parts_y = [x[within]], [y[within]]
     before, after = np.flatnonzero(x < low), np.flatnonzero(x > high)
@@ -62,17 +58,17 @@ def pieces(x: F64, y: F64) -> Iterator[tuple[F64, F64]]:
             yield x[start:stop], y[start:stop]
 
 
-def stepped(x: F64, y: F64) -> tuple[F64, F64]:
+def step_line(x: F64, y: F64) -> tuple[F64, F64]:
     """Return a line that holds its height until the next point."""
     return np.repeat(x, 2)[1:], np.repeat(y, 2)[:-1]
 
 
-def thinned(x: F64, y: F64) -> tuple[F64, F64]:
+def thin_line(x: F64, y: F64) -> tuple[F64, F64]:
     """Return the line without points that change it by less than can be seen."""
     if len(x) > MANY:
         keep = _columns(x, y)
         x, y = x[keep], y[keep]
-    keep = _simplified(x, y)
+    keep = _simplify(x, y)
     return x[keep], y[keep]
 
 
@@ -80,13 +76,13 @@ def _columns(x: F64, y: F64) -> I64:
     column = np.floor(x / COLUMN)
     starts = np.concatenate([[0], np.flatnonzero(np.diff(column)) + 1])
     stops = np.concatenate([starts[1:], [len(x)]])
-    kept: set[int] = set()
+    indices: set[int] = set()
     for a, b in zip(starts.tolist(), stops.tolist()):
-        kept.update((a, b - 1, a + int(y[a:b].argmin()), a + int(y[a:b].argmax())))
-    return np.array(sorted(kept), np.int64)
+        indices.update((a, b - 1, a + int(y[a:b].argmin()), a + int(y[a:b].argmax())))
+    return np.array(sorted(indices), np.int64)
 
 
-def _simplified(x: F64, y: F64) -> I64:
+def _simplify(x: F64, y: F64) -> I64:
     """Return the points that stay (Ramer 1972, Douglas and Peucker 1973), without recursion."""
     keep = np.zeros(len(x), bool)
     keep[[0, -1]] = True

@@ -26,10 +26,18 @@ BOLD = 1.12  # times as wide
 
 
 def clean(text: str) -> str:
-    """Return the text with line breaks as blanks and control characters, also those that turn
-    directions, visible.
+    """Return the text with line breaks as blanks and control characters made visible.
+
+    Characters that change the direction of writing count as control characters.
     """
-    return "".join(" " if c in BLANK else STRANGE if _is_strange(c) else c for c in text)
+    return "".join(map(_clean_character, text))
+
+
+@lru_cache(maxsize=4096)
+def _clean_character(c: str) -> str:
+    if c in BLANK:
+        return " "
+    return STRANGE if _is_strange(c) else c
 
 
 def safe(text: str) -> str:
@@ -37,7 +45,7 @@ def safe(text: str) -> str:
     return escape(clean(text))
 
 
-def shortened(text: str, longest: int = LONGEST) -> str:
+def shorten(text: str, longest: int = LONGEST) -> str:
     """Return the text with its middle left out if it is long: names often differ at their ends."""
     if len(text) <= longest:
         return text
@@ -48,29 +56,32 @@ def shortened(text: str, longest: int = LONGEST) -> str:
     return text[:head].rstrip() + ELLIPSIS + text[-tail:]
 
 
-def fitted(text: str, width: float, longest: int = LONGEST) -> str:
+def fit(text: str, width: float, longest: int = LONGEST) -> str:
     """Return the text, shortened until it is no wider than ``width`` pixels and no longer than
     ``longest``.
     """
-    text = clean(shortened(text, longest))
+    text = clean(shorten(text, longest))
     for length in range(len(text), 2, -1):
-        found = shortened(text, length)
-        if width_of(found) <= width:
-            return found
+        short = shorten(text, length)
+        if width_of(short) <= width:
+            return short
     return text if len(text) <= 2 else ELLIPSIS
 
 
-def wrapped(text: str, width: float, most: int = 2) -> list[str] | None:
-    """Return the text in lines no wider than ``width``, broken at blanks; None if it needs more
-    than ``most``.
+def wrap(text: str, width: float, most: int = 2) -> list[str] | None:
+    """Return the text in lines no wider than ``width``, broken at blanks.
+
+    None if that needs more than ``most`` lines.
     """
     lines: list[str] = []
-    for word in clean(shortened(text)).split(" "):
+    for word in clean(shorten(text)).split(" "):
         if lines and width_of(f"{lines[-1]} {word}") <= width:
             lines[-1] += f" {word}"
         else:
             lines.append(word)
-    return lines if len(lines) <= most and all(width_of(line) <= width for line in lines) else None
+    if len(lines) > most or any(width_of(line) > width for line in lines):
+        return None
+    return lines
 
 
 def width_of(text: str, *, bold: bool = False) -> float:

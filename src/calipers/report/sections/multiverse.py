@@ -6,7 +6,7 @@ from __future__ import annotations
 from calipers.report.context import Context
 from calipers.report.markup import items, paragraph
 from calipers.report.multiverse import METHOD, figures, levels_table
-from calipers.sensitivity.wording import described
+from calipers.sensitivity.wording import configuration_text
 
 
 def section(page: Context) -> str:
