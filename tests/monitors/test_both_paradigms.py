@@ -33,7 +33,7 @@ def found() -> MonitorEvaluation:
 
 
 def labels(found: MonitorEvaluation) -> tuple[np.ndarray, np.ndarray]:
-    oms, ood = (one.wanted for one in found.basis.labels if not one.swept)
+    oms, ood = (one.positive for one in found.basis.labels if not one.swept)
     return oms, ood
 
 

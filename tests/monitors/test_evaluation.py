@@ -301,7 +301,7 @@ def test_low_scores_may_mean_alarm() -> None:
         assert up.get(metric).value == down.get(metric).value
     threshold = down.thresholds["monitor"]
     assert threshold is not None
-    assert threshold.given == 0.5
+    assert threshold.own_value == 0.5
 
 
 def test_intervals_come_from_the_same_seed_and_speak_for_units(found: MonitorEvaluation) -> None:

@@ -56,7 +56,7 @@ def test_leaving_out_models_has_an_interval_for_all_and_a_value_for_each(found):
 def test_of_two_models_nothing_is_said_about_others():
     pair = cal.stability(np.random.default_rng(0).random((2, 6, 9)), ci=False)
     figure = pair.figure("models")
-    assert figure.title == "Of other trainings nothing can be said from 2 models"
+    assert figure.title == "It cannot be estimated for other trainings from 2 models"
     assert figure.rows[0].marks[0].reason == "too few units"
 
 
@@ -189,7 +189,7 @@ def test_wrong_choices_are_refused_with_the_nearest(found):
         found.figure("bags", bag="B0O8")
     with pytest.raises(UsageError, match="12 were used"):
         found.figure("called", bag=12)
-    with pytest.raises(UsageError, match="has lost its maps"):
+    with pytest.raises(UsageError, match="was made without its maps"):
         replace(found, source=None).figure("bags")
 
 

@@ -11,7 +11,7 @@ from calipers.stability.cases import BagAuroc, CaseScores
 from calipers.stability.collecting import collect
 from calipers.stability.metric import BagMean, BagValues
 from calipers.stability.pairs import PER_BAG, SCORE_NAMES, BagPairs, pair_scores
-from calipers.stability.scores import NAMES, Asked, bag_values, cases
+from calipers.stability.scores import NAMES, ScoreRequest, bag_values, cases
 from calipers.tables.array_bags import ArrayBags
 
 THRESHOLDS = np.array([0.3, 0.5])
@@ -28,7 +28,7 @@ def evidence_of(seed: int, n_models: int = 4, n_bags: int = 9) -> BagPairs:
 
 
 def all_cases(evidence: BagPairs) -> list[tuple[Any, BagValues]]:
-    asked = [Asked(name, 1, "skip") for name in NAMES]
+    asked = [ScoreRequest(name, 1, "skip") for name in NAMES]
     positive = np.arange(evidence.n_images) % 2
     return [case for _, case in cases(evidence, positive, asked)]
 

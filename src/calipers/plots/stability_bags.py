@@ -14,7 +14,7 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.plots.figures import Axis, Bars, Cells
 from calipers.plots.ticks import MINUS
 from calipers.plots.words import named, percent
-from calipers.stability.called import Called
+from calipers.stability.called import CallCounts
 from calipers.stability.result import StabilityResult
 from calipers.stability.scores import called_values
 from calipers.tables.bags import Bag
@@ -95,7 +95,7 @@ def bags(
     Parameters
     ----------
     picture
-        Called with the slice that is shown; returns the picture below it, as a ``data:`` address,
+        CallCounts with the slice that is shown; returns the picture below it, as a ``data:`` address,
         and the height of a cell over its width.
     """
     place = place_of(found, bag)
@@ -136,7 +136,7 @@ def called(found: StabilityResult, *, bag: str | int | None = None) -> Bars:
     here = found.called()
     if bag is not None:
         place = place_of(found, bag)
-        here = Called(here.threshold, here.per_bag[place : place + 1])
+        here = CallCounts(here.threshold, here.per_bag[place : place + 1])
     counts, n_models = here.total, len(found.models)
     marked, n = int(counts[1:].sum()), int(counts.sum())
     heights = (counts[1:] / marked if marked else np.full(n_models, np.nan))[None]

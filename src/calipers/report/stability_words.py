@@ -6,7 +6,7 @@ a paper.
 from __future__ import annotations
 
 from calipers.stability.result import StabilityResult
-from calipers.stability.wording import by_chance, counted, shared
+from calipers.stability.wording import agreement_word, by_chance, number_word
 from calipers.statistics.weights import plural
 
 # of DICE, from which on models are said to mark what the reference does: judgement, said with the
@@ -44,7 +44,7 @@ def trust(found: StabilityResult, what: str = "map") -> str:
     """Return how far a single map, or model, can be trusted, in a sentence; others have the
     numbers.
     """
-    word, models = shared(found), f"{counted(len(found.models))} models"
+    word, models = agreement_word(found), f"{number_word(len(found.models))} models"
     if not word:
         return f"There is nothing to trust: none of the {models} marks anything at the threshold {found.threshold:g}."
     right = found.localized.get("DICE").value if found.localized.has("DICE") else None
