@@ -20,7 +20,7 @@ from typing import Any
 
 from calipers.engine.blocks import Progress
 from calipers.engine.exact_scores import ExactScores
-from calipers.engine.sample_cohort import Gathered, cohort_of
+from calipers.engine.sample_cohort import ModelMaps, cohort_of
 from calipers.engine.samples import Examined, MapPlan, examine, in_order
 from calipers.errors import InputError
 from calipers.evaluate import evaluate
@@ -141,7 +141,7 @@ class _Plan:
 def _gathered(given: GivenSamples, plan: _Plan, jobs: int, progress: Progress | None) -> Cohort:
     """Examine all samples and put together what is left of them."""
     seen: list[Examined] = []
-    maps: dict[str, Gathered] = {}
+    maps: dict[str, ModelMaps] = {}
     exact = ExactScores(needed=any(measure.pooled for measure in plan.measures))
     check, number = _Alike(), given.number
 
@@ -151,7 +151,7 @@ def _gathered(given: GivenSamples, plan: _Plan, jobs: int, progress: Progress | 
     for done, examined in enumerate(in_order(given.loaders(), work, jobs), start=1):
         check(examined)
         for model, found in examined.models.items():
-            maps.setdefault(model, Gathered()).add(found)
+            maps.setdefault(model, ModelMaps()).add(found)
             if found.scores is not None:
                 exact.add(model, found.scores)
         seen.append(replace(examined, models={}))
@@ -183,7 +183,7 @@ def _check_number(seen: Sequence[Examined], given: GivenSamples, settings: MapSe
         raise InputError(f"samples of the group {settings.tuning}", rule="no-images", value="none")
 
 
-def _notes(model: str, gathered: Gathered, plan: _Plan) -> tuple[str, ...]:
+def _notes(model: str, gathered: ModelMaps, plan: _Plan) -> tuple[str, ...]:
     """Say what was decided on the maps of a model."""
     found, settings = [], plan.settings
     if plan.chosen is not None:

@@ -12,9 +12,9 @@ from calipers.monitors.thresholds import (
     Threshold,
     above_safe,
     choose_threshold,
-    threshold_text,
     rules_of,
     split_of,
+    threshold_text,
     thresholds_of,
 )
 from calipers.statistics.weights import Units
@@ -114,5 +114,7 @@ def test_words_follow_the_direction_and_no_neighbour_of_zero_is_printed() -> Non
     assert "threshold 0.5, above 95 %" in threshold_text(Threshold(0.5, "q95-safe", 20, 0.5))
     assert "threshold 0.5, below 95 %" in threshold_text(Threshold(-0.5, "q95-safe", 20, 0.5))
     tiny = math.nextafter(0, 1)
-    assert "threshold just below 0, below 95 %" in threshold_text(Threshold(tiny, "q95-safe", 20, -tiny))
+    assert "threshold just below 0, below 95 %" in threshold_text(
+        Threshold(tiny, "q95-safe", 20, -tiny)
+    )
     assert threshold_text(Threshold(0.0, "given", 0, 0.0)) == "threshold 0, as given"

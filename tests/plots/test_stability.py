@@ -56,7 +56,7 @@ def test_leaving_out_models_has_an_interval_for_all_and_a_value_for_each(found):
 def test_of_two_models_nothing_is_said_about_others():
     pair = cal.stability(np.random.default_rng(0).random((2, 6, 9)), ci=False)
     figure = pair.figure("models")
-    assert figure.title == "It cannot be estimated for other trainings from 2 models"
+    assert figure.title == "Of other trainings nothing can be said from 2 models"
     assert figure.rows[0].marks[0].reason == "too few units"
 
 

@@ -176,7 +176,7 @@ def test_rows_of_models_and_bags_are_named() -> None:
 def test_words_say_that_stable_is_not_right() -> None:
     said = cal.stability(**made(7), replicates=200).sentences()
     assert any("not marking the right ones" in text and "annotated images" in text for text in said)
-    assert any("told from negative ones with a mean AUC" in text for text in said)
+    assert any("are separated with a mean AUC" in text for text in said)
 
 
 def test_poolings_by_hand() -> None:

@@ -93,7 +93,7 @@ def test_an_image_on_which_all_are_silent_has_no_agreement():
     assert found["agreement"].value == 1.0
     assert found["agreement"].n_images == 1
     assert found.undefined == (1, 2, 1)
-    assert any("both say nothing" in said for said in found.warnings)
+    assert any("both predict nothing" in said for said in found.warnings)
 
 
 def test_identical_models_agree_fully():
@@ -264,7 +264,7 @@ def test_evidence_can_be_parted_and_joined():
     joined = ObjectPairs.concat(
         [evidence.take(np.arange(half)), evidence.take(np.arange(half, evidence.n_images))]
     )
-    for table in ("references", "places", "said", "couples"):
+    for table in ("references", "places", "predictions", "couples"):
         for column in getattr(joined, table)._columns():
             assert (
                 getattr(getattr(joined, table), column) == getattr(getattr(evidence, table), column)

@@ -170,7 +170,7 @@ def number_or_text(text: str) -> float | str:
 
 def steps_of(protocol: Any) -> tuple[str, ...]:
     """Return what is done, in its order."""
-    chosen = protocol.maps is not None and protocol.maps.chosen
+    chosen = protocol.maps is not None and protocol.maps.is_rule
     return (*(("choosing a threshold",) if chosen else ()), "reading", "matching", "resampling")
 
 

@@ -41,7 +41,7 @@ from calipers.kernels.error_types import CLS, RIGHT
 from calipers.matches import View
 from calipers.metrics.contract import Facts, MetricPlan, UnitMarks, check_number, check_options
 from calipers.metrics.errors_evidence import ErrorRecipe, Mistakes
-from calipers.metrics.errors_gains import COUNTS, GAINS, KINDS, counted, counts, gains
+from calipers.metrics.errors_gains import COUNTS, GAINS, KINDS, counts, gains, object_weights
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -53,7 +53,7 @@ FAMILIES = {"dAP": ("gain", GAINS), "errors": ("count", COUNTS)}
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ErrorQuantity:
     """One number of the family: ``gain`` or ``count``, and of what."""
 
     what: str
@@ -79,13 +79,15 @@ class ErrorTypes:
         self.recipe = next(iter(recipes))
         _check(plans[0].name, self.recipe)
         self.plans = tuple(plans)
-        self.wanted = tuple(_wanted(plan) for plan in plans)
+        self.quantities = tuple(_quantity(plan) for plan in plans)
         names = tuple(plan.name for plan in plans)
-        costs = frozenset(name for name, wanted in zip(names, self.wanted) if wanted.what == "gain")
+        costs = frozenset(
+            name for name, wanted in zip(names, self.quantities) if wanted.what == "gain"
+        )
         self.facts = Facts(
             id="error-types@1",
             names=names,
-            ids=tuple(f"error-types.{wanted.what}.{wanted.of}@1" for wanted in self.wanted),
+            ids=tuple(f"error-types.{wanted.what}.{wanted.of}@1" for wanted in self.quantities),
             bounds=(0.0, float("inf")),  # no mistake at all is the best there is
             higher_is_better=False,
             per_class=self.recipe.within_class,
@@ -98,7 +100,7 @@ class ErrorTypes:
         """Return (R, 1 + n_classes, n_names)."""
         tables: dict[tuple[str, bool], F64] = {}
         columns = []
-        for wanted, plan in zip(self.wanted, self.plans):
+        for wanted, plan in zip(self.quantities, self.plans):
             key = wanted.what, plan.options.get("ties", "coco") == "block"
             if key not in tables:
                 tables[key] = _table(evidence, weights, *key)
@@ -120,7 +122,7 @@ class ErrorTypes:
         """Return (1 + n_classes, n_names, 3): images, counted references, counted predictions."""
         table = np.zeros((1 + evidence.n_classes, len(self.plans), 3), np.int64)
         table[:, :, 0] = weights.sum()
-        for side, column in enumerate(counted(evidence, weights[None]), start=1):
+        for side, column in enumerate(object_weights(evidence, weights[None]), start=1):
             table[1:, :, side] = column[0][:, None]
         table[0, :, 1:] = table[1:, :, 1:].sum(axis=0)
         return table
@@ -150,7 +152,7 @@ class ErrorTypes:
         tried = units(real, evidence.prediction_kind != 0)
         every = np.full_like(needed, n_units)
         table = np.zeros((1 + evidence.n_classes, len(self.plans), 3), np.int64)
-        for k, wanted in enumerate(self.wanted):
+        for k, wanted in enumerate(self.quantities):
             gain = wanted.what == "gain"
             wrong = units(*_mistaken(evidence, wanted.of), both_classes=gain)
             table[:, k] = np.stack(
@@ -180,7 +182,7 @@ def _mistaken(evidence: Mistakes, of: str) -> tuple[Flags, Flags]:
     return nobody, evidence.false_on_empty if of == "empty" else np.asarray(kind == KINDS[of])
 
 
-def _wanted(plan: MetricPlan) -> Wanted:
+def _quantity(plan: MetricPlan) -> ErrorQuantity:
     """Return what a plan asks for: its option, or what its name says; they must not contradict each
     other.
     """
@@ -202,7 +204,7 @@ def _wanted(plan: MetricPlan) -> Wanted:
         raise UsageError(
             f"metric {plan.name!r}: its name says {part!r}, its options say {what} of {of!r}"
         )
-    return Wanted(what, of)
+    return ErrorQuantity(what, of)
 
 
 def _recipe(plan: MetricPlan) -> ErrorRecipe:

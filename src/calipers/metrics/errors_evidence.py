@@ -66,7 +66,7 @@ class Mistakes(ObjectsByImage):
         return np.asarray(self.counted_predictions & ~some[self.prediction_image])
 
     @cached_property
-    def kept(self) -> dict[Any, Any]:
+    def cache(self) -> dict[Any, Any]:
         """What the metric makes of the evidence once and uses under all weights."""
         return {}
 

@@ -54,7 +54,7 @@ RECALLS = (
 NOBODY = np.zeros(0, np.int32)  # no limit by rank
 
 
-class Ranked(NamedTuple):
+class MistakeRanking(NamedTuple):
     """Predictions as they are (view 0), with the mistakes of each kind mended (1 to 5), and with
     fewer of them.
 
@@ -108,7 +108,7 @@ def counts(evidence: Mistakes, weights: I64) -> F64:
     )
 
 
-def counted(evidence: Mistakes, weights: I64) -> tuple[I64, I64]:
+def object_weights(evidence: Mistakes, weights: I64) -> tuple[I64, I64]:
     """Return (R, n_classes) weights of the counted references and of the counted predictions."""
     references = _totals(evidence, "references", weights)[:, 0, HITS]
     return references, _totals(evidence, "mistakes", weights)[:, 6, HITS]
@@ -123,7 +123,7 @@ def _precisions(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64,
     said = fates.totals(*sides, weights, evidence.n_classes)[:, :, COUNTED]
     real, missed, found = np.moveaxis(_totals(evidence, "references", weights)[:, :, HITS], 1, 0)
     positives = np.stack([real] * 8 + [real - missed, found], axis=1)
-    plans = evidence.kept.setdefault(("plans", blocks), ({}, {}))
+    plans = evidence.cache.setdefault(("plans", blocks), ({}, {}))
     problem = curves.Problem(ranked.table, VIEWS, ranked.mended, ranked.image, weights, plans[0])
     values = curves.average_precision(problem, positives, RECALLS)
     if ranked.plain is not ranked.mended:
@@ -136,15 +136,15 @@ def _precisions(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64,
     return values, np.asarray((said > 0) | (positives > 0)), positives
 
 
-def _ranked(evidence: Mistakes, *, blocks: bool) -> Ranked:
+def _ranked(evidence: Mistakes, *, blocks: bool) -> MistakeRanking:
     key = ("ranked", blocks)
-    if key not in evidence.kept:
-        evidence.kept[key] = _rank(evidence, blocks=blocks)
-    found: Ranked = evidence.kept[key]
+    if key not in evidence.cache:
+        evidence.cache[key] = _rank(evidence, blocks=blocks)
+    found: MistakeRanking = evidence.cache[key]
     return found
 
 
-def _rank(evidence: Mistakes, *, blocks: bool) -> Ranked:
+def _rank(evidence: Mistakes, *, blocks: bool) -> MistakeRanking:
     kind, n = evidence.prediction_kind, evidence.n_classes
     own = np.flatnonzero(kind != 0)
     moved = np.flatnonzero((kind == CLS) & evidence.mended)
@@ -169,7 +169,7 @@ def _rank(evidence: Mistakes, *, blocks: bool) -> Ranked:
         first = np.lexsort((row, right))  # mistakes first, each part in input order
         mended = curves.ranking(score[first], label[first], n, blocks=False)
         ranked = mended._replace(order=first[mended.order])
-    return Ranked(FateTable(table), label.astype(np.int32), image, ranked, plain)
+    return MistakeRanking(FateTable(table), label.astype(np.int32), image, ranked, plain)
 
 
 def _as_they_are(kind: I8, covered: Flags) -> I8:
@@ -193,14 +193,14 @@ def _totals(evidence: Mistakes, side: str, weights: I64) -> I64:
     The kinds are those of `OF_PREDICTIONS`, then false alarms on empty images, then all that are
     counted.
     """
-    if side not in evidence.kept:
-        evidence.kept[side] = FateTable(_flags(evidence, side))
+    if side not in evidence.cache:
+        evidence.cache[side] = FateTable(_flags(evidence, side))
     label, image = (
         (evidence.reference_label, evidence.reference_image)
         if side == "references"
         else (evidence.prediction_label, evidence.prediction_image)
     )
-    return fates.totals(evidence.kept[side], label, NOBODY, 0, image, weights, evidence.n_classes)
+    return fates.totals(evidence.cache[side], label, NOBODY, 0, image, weights, evidence.n_classes)
 
 
 def _flags(evidence: Mistakes, side: str) -> I8:

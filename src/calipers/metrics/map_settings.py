@@ -73,7 +73,7 @@ class MapSettings:
         return rate_of(self.threshold)
 
     @property
-    def chosen(self) -> bool:
+    def is_rule(self) -> bool:
         """Whether the threshold is found on the maps, which are then read twice."""
         return isinstance(self.threshold, str)
 

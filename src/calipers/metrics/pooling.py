@@ -23,7 +23,7 @@ MOST_DENSE = 400_000_000  # bytes; larger tables stay sparse
 
 
 @dataclass(frozen=True)
-class Pooled:
+class PooledVoxels:
     """Voxels by ascending score, (R, B): in references, outside of them, and shares of references;
     (R,) references.
     """
@@ -44,7 +44,7 @@ class Pooled:
         return self._known[rate]
 
 
-def value_of(counted: Pooled, measure: Measure) -> F64:
+def value_of(counted: PooledVoxels, measure: Measure) -> F64:
     """Return (R,) a measure of voxels that are counted by score.
 
     NaN without a positive voxel, and for areas under a curve also without a negative one.
@@ -90,18 +90,18 @@ class Tables:
             for name in COUNTED
         ]
 
-    def pooled(self, weights: I64, references: I64) -> Pooled:
+    def pooled(self, weights: I64, references: I64) -> PooledVoxels:
         """Return what stands behind every replicate. Sums of whole numbers below 2^53 are exact in
         any order.
         """
         w = weights.astype(np.float64)
         positives, negatives, overlap = (np.asarray(w @ table) for table in self._matrices)
-        return Pooled(
+        return PooledVoxels(
             positives, negatives, overlap, (weights @ references).astype(np.float64), self.inexact
         )
 
 
-def pooled(evidence: Maps, weights: I64) -> Pooled:
+def pool_voxels(evidence: Maps, weights: I64) -> PooledVoxels:
     """Return the pooled voxels of an evidence; the last block of weights is remembered, as all
     metrics ask for it.
 
@@ -116,5 +116,5 @@ def pooled(evidence: Maps, weights: I64) -> Pooled:
         held[key] = Tables(histograms if len(weights) == 1 else histograms.coarsened(COARSE))
     if held.get("weights") is not weights:
         held.update(weights=weights, found=held[key].pooled(weights, evidence.references))
-    found: Pooled = held["found"]
+    found: PooledVoxels = held["found"]
     return found

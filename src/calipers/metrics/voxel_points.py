@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from calipers.metrics.contract import Facts
 from calipers.metrics.measures import Measure
-from calipers.metrics.pooling import pooled
+from calipers.metrics.pooling import pool_voxels
 from calipers.metrics.voxels import MapMetric, MapRecipe
 from calipers.tables.maps import Maps
 
@@ -41,7 +41,7 @@ class VoxelCurve(MapMetric):
         """Return (R, 1, n_places); NaN without a positive voxel, of rates also without a negative
         one.
         """
-        counted = pooled(evidence, weights)
+        counted = pool_voxels(evidence, weights)
         hits, alarms = (
             np.cumsum(kind[:, ::-1], axis=1) for kind in (counted.positives, counted.negatives)
         )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from calipers.errors import UsageError, did_you_mean
 from calipers.metrics.contract import Facts, MetricPlan
 from calipers.metrics.measures import Measure
-from calipers.metrics.pooling import pooled, value_of
+from calipers.metrics.pooling import pool_voxels, value_of
 from calipers.tables import Cohort
 from calipers.tables.maps import Maps
 
@@ -91,7 +91,7 @@ class MapMetric:
             return found
         if len(weights) == 1 and (weights == 1).all() and measure.key in evidence.exact_values:
             return np.array([evidence.exact_values[measure.key]])
-        return value_of(pooled(evidence, weights), measure)
+        return value_of(pool_voxels(evidence, weights), measure)
 
     def reasons(self, evidence: Maps) -> Mapping[tuple[int, int], str]:
         """Return why values are undefined: no image, nothing to find, or every voxel is to be

@@ -83,7 +83,7 @@ def metrics_of(evaluation: Evaluation, what: str, order: Sequence[str]) -> dict[
 
 
 def _wanted(plan: MetricPlan) -> tuple[str, str]:
-    (wanted,) = ErrorTypes([plan]).wanted
+    (wanted,) = ErrorTypes([plan]).quantities
     return wanted.what, wanted.of
 
 

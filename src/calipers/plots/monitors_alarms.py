@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation, headline
-from calipers.monitors.thresholds import in_words
+from calipers.monitors.thresholds import threshold_text
 from calipers.plots.figures import Axis, Bars, Histogram
 from calipers.plots.words import named, percent
 
@@ -36,7 +36,7 @@ def outcomes(found: MonitorEvaluation, monitor: str) -> Bars:
     An alarm is wanted on unsafe images; without OMS labels on those out of distribution.
     """
     labels = {
-        one.paradigm: one.wanted
+        one.paradigm: one.positive
         for p in (OOD, OMS)
         if (one := headline(found.basis.labels, p)) is not None
     }
@@ -67,7 +67,7 @@ def outcomes(found: MonitorEvaluation, monitor: str) -> Bars:
     said = [", ".join(KINDS[p][side] for p, side in zip(labels, kind)) for kind in kinds]
     names = tuple(f"{words} ({n})" for words, n in zip(said, sizes))
     threshold = found.thresholds[monitor]
-    note = f"{int(judged.sum())} images judged; {in_words(threshold, others_of(found))}."
+    note = f"{int(judged.sum())} images judged; {threshold_text(threshold, others_of(found))}."
     return Bars(
         _lost(
             found, monitor, wanted & judged, rejected, labels.get(OOD) if OMS in labels else None
@@ -105,17 +105,17 @@ def scores(found: MonitorEvaluation, monitor: str) -> Histogram:
     labels = headline(found.basis.labels, OMS) or headline(found.basis.labels, OOD)
     edges = _edges(own)
     threshold = found.thresholds[monitor]
-    cut = threshold.given if threshold is not None and threshold.known else math.nan
+    cut = threshold.own_value if threshold is not None and threshold.exists else math.nan
     if labels is None:
         series, kinds = ["all images"], [np.ones(len(own), np.bool_)]
         title = f"Alarm scores of {named(monitor)}; without a tau no image is safe or unsafe"
     else:
-        series, kinds = list(IMAGES[labels.paradigm]), [~labels.wanted, labels.wanted]
+        series, kinds = list(IMAGES[labels.paradigm]), [~labels.positive, labels.positive]
         title = _apart(found, monitor, labels.paradigm)
     counts = np.array([_shares(own[kind], edges) for kind in kinds])
     direction = "high" if basis.higher_is_alarm[k] else "low"
     numbers = ", ".join(f"{int(kind.sum())} {name}" for name, kind in zip(series, kinds))
-    line = "" if math.isnan(cut) else f" The line: {in_words(threshold, others_of(found))}."
+    line = "" if math.isnan(cut) else f" The line: {threshold_text(threshold, others_of(found))}."
     return Histogram(
         title,
         Axis(f"alarm score of {named(monitor)} ({direction} = alarm)"),
@@ -160,6 +160,6 @@ def _shares(values: F64, edges: F64) -> F64:
 def rejected_by(found: MonitorEvaluation, monitor: str) -> Flags | None:
     """Return (n,) which images a monitor rejects; None if it has no threshold."""
     threshold = found.thresholds[monitor]
-    if threshold is None or not threshold.known:
+    if threshold is None or not threshold.exists:
         return None
     return threshold.rejected(found.basis.monitors.alarm[found.monitors.index(monitor)])

@@ -59,8 +59,8 @@ def embarrassing(found: MonitorEvaluation) -> list[Chosen]:
         other, wanted = WORDS[labels.paradigm]
         alarm, judged = found.basis.monitors.alarm[found.monitors.index(name)], found.basis.judged
         for kind, word, wrong, order, fate, first in (
-            (labels.wanted, wanted, ~rejected, alarm, "accepted", "lowest"),
-            (~labels.wanted, other, rejected, -alarm, "rejected", "highest"),
+            (labels.positive, wanted, ~rejected, alarm, "accepted", "lowest"),
+            (~labels.positive, other, rejected, -alarm, "rejected", "highest"),
         ):
             images = np.flatnonzero(kind & wrong & judged)
             images = images[np.argsort(order[images], kind="stable")]
@@ -120,7 +120,7 @@ def _rows(
             columns.setdefault("references", []).append(int(scope.n_references[i]))
             columns.setdefault("predictions", []).append(int(scope.n_predictions[i]))
         if ood is not None:
-            columns.setdefault("out of distribution", []).append("yes" if ood.wanted[i] else "no")
+            columns.setdefault("out of distribution", []).append("yes" if ood.positive[i] else "no")
     return tuple(columns), tuple(zip(*columns.values()))
 
 

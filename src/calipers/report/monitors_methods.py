@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation
-from calipers.monitors.thresholds import in_words
+from calipers.monitors.thresholds import threshold_text
 from calipers.plots.monitors_alarms import others_of
 from calipers.report.markup import details, items, paragraph
 from calipers.statistics.weights import plural
@@ -103,7 +103,7 @@ def _thresholds(found: MonitorEvaluation) -> Iterator[str]:
         return
     yield (
         "Thresholds: "
-        + "; ".join(f"{name}: {in_words(one, others_of(found))}" for name, one in known)
+        + "; ".join(f"{name}: {threshold_text(one, others_of(found))}" for name, one in known)
         + "."
     )
     if found.split.random:

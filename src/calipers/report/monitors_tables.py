@@ -15,7 +15,7 @@ from calipers.findings import legend, marks_of
 from calipers.monitors.disagreement import SHARES
 from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation
-from calipers.monitors.thresholds import in_words
+from calipers.monitors.thresholds import threshold_text
 from calipers.plots.figures import Cell, Table
 from calipers.plots.monitors_alarms import others_of
 from calipers.plots.monitors_orders import leading
@@ -99,7 +99,7 @@ def _of_monitor(found: MonitorEvaluation, name: str) -> str:
         )
     every = [e for _, each in rows for e in each if e is not None]
     title = f"<strong>{text(short(name))}</strong>. "
-    threshold = in_words(found.thresholds[name], others_of(found))
+    threshold = threshold_text(found.thresholds[name], others_of(found))
     said = f"{threshold[0].upper()}{threshold[1:]}. Wanted: images on which an alarm is wanted."
     return frame(said, head, lines, title=title, label=name, below=legend(every))
 

@@ -14,7 +14,7 @@ from calipers import registry
 from calipers.errors import UsageError, did_you_mean
 from calipers.metrics.contract import MetricPlan
 from calipers.oracles import KINDS
-from calipers.oracles.described import Corruption, checked
+from calipers.oracles.described import Corruption, check_corruption
 from calipers.protocol import Protocol
 
 Value = float | int | str
@@ -109,7 +109,7 @@ def steps_of(choices: Mapping[str, Value]) -> list[Corruption]:
     for name, value in choices.items():
         kind, _, parameter = name.partition(".")
         found.setdefault(kind, {})[parameter] = float(value)
-    return [checked(kind, given, KINDS) for kind, given in found.items()]
+    return [check_corruption(kind, given, KINDS) for kind, given in found.items()]
 
 
 def is_corruption(name: str) -> bool:
