@@ -238,7 +238,7 @@ def test_without_intervals_the_words_claim_nothing() -> None:
     said = " ".join(found.sentences())
     assert "no interval shows how certain that is" in said
     assert "better than chance" not in said
-    assert any("not asked for" in one for one in found.warnings)
+    assert any("not requested" in one for one in found.warnings)
 
 
 def test_heavy_ties_and_idle_thresholds_are_warned_of() -> None:

@@ -78,8 +78,8 @@ def test_evidence_holds_what_was_counted() -> None:
     found = collect(ArrayBags.of(maps, instances=[[1, 1, 0, 0]]), THRESHOLDS)
     assert found.n.tolist() == [4]
     assert found.ones.tolist() == [[[3, 3], [2, 2]]]
-    assert found.both.tolist() == [[[2], [1]]]
-    assert found.called.tolist() == [[[0, 2, 2], [1, 2, 1]]]
+    assert found.common.tolist() == [[[2], [1]]]
+    assert found.calls.tolist() == [[[0, 2, 2], [1, 2, 1]]]
     assert found.hits.tolist() == [[[1, 2], [1, 2]]]
     assert found.truth.tolist() == [2]
     assert np.isnan(found.bag_scores).all()

@@ -59,6 +59,7 @@ def cohort_of(
     facts = {"voxels": columns["masks"].voxels}
     for model, maps in gathered.items():
         for key in maps.soft[0]:
+            # facts belong to references, which all models share: the model goes into the name
             name = key if len(gathered) == 1 else f"{key} of {model}"
             facts[name] = np.concatenate([soft[key] for soft in maps.soft])
     nobody = np.zeros(n, np.bool_)

@@ -13,8 +13,9 @@ if nothing or everything is rejected), ``Youden`` sensitivity + specificity - 1.
 ``SG``, ``RH``, ``AC``
     safety gain, residual hazard, availability cost: the mean hazard h without the monitor less that
     with it; the mean hazard with it; the mean reward g without it less that with it. On a rejected
-    image hazard and reward are those of the fall-back. By default h = 1 on positive images, g = 1 on
-    others and the fall-back has neither: SG = TP/N, RH = FN/N, AC = FP/N. Always SG + RH = mean h.
+    image hazard and reward are those of the fall-back. By default h = 1 on positive images, g = 1
+    on others and the fall-back has neither: SG = TP/N, RH = FN/N, AC = FP/N. Always SG + RH =
+    mean h.
 
 All but coverage are undefined where the images are all of one kind.
 """

@@ -72,6 +72,7 @@ def fill_empty(alarm: F64, predictions: Predictions, empty: Empty, *, unit: bool
     """
     if empty not in ("alarm", "calm"):
         raise UsageError(f"no empty {empty!r}; {did_you_mean(empty, ('alarm', 'calm'))}")
+    # without predictions there is no maximum or mean: the alarm is replaced
     vacant = np.diff(predictions.offsets) == 0
     if unit:
         value = 1.0 if empty == "alarm" else 0.0

@@ -226,7 +226,7 @@ def complement(e: Estimate) -> Estimate:
     return replace(
         e,
         value=1.0 - e.value,
-        low=1.0 - e.high,
+        low=1.0 - e.high,  # the ends change places
         high=1.0 - e.low,
         bias=-e.bias,
         percentile=(1.0 - e.percentile[1], 1.0 - e.percentile[0]),

@@ -189,6 +189,7 @@ class _MonitorWork:
         further = swept_families(self.monitors, self.labels)
         rows = [
             *rows_of([prevalence, *free], self.units, certainty),
+            # these quantities of the sweep are stated without intervals
             *rows_of(further, self.units, replace(certainty, replicates=0)),
             *rows_of(decided, some, certainty),
         ]

@@ -81,7 +81,7 @@ def tau_text(tau: float | None) -> str:
 
 def _taus(scope: Scope, tau: float | Sequence[float] | None) -> tuple[float | None, list[float]]:
     """Return the tau of the headline, if there is one, and those of the sweep."""
-    if tau is None:
+    if tau is None:  # every tau in (0, 1] gives the same labels of a scope of 0 and 1
         return (1.0, []) if scope.binary else (None, scope.taus().tolist())
     taus = [finite("tau", value) for value in np.ravel(np.asarray(tau, object)).tolist()]
     if not taus:

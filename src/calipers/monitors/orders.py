@@ -124,8 +124,8 @@ class MonitorRanking:
 
 
 def best_shares(names: Sequence[str], replicates: F64, higher_is_better: bool) -> dict[str, float]:
-    """Return the share of replicates (B, M) in which every monitor is best; ties are shared equally,
-    undefined replicates left out.
+    """Return the share of replicates (B, M) in which every monitor is best; ties are shared
+    equally, undefined replicates left out.
     """
     rows = replicates[~np.isnan(replicates).any(axis=1)]
     if not len(rows):

@@ -176,7 +176,7 @@ class OfLabellings:
     def errors(
         self, name: str, evidence: LabelledAlarms, positive: Flags, unit: I64, n_units: int
     ) -> tuple[int, int]:
-        """Return units tried and in error; all in error means that the metric is no share of units."""
+        """Return units tried and in error; all in error: the metric is no share of units."""
         return n_units, n_units
 
 

@@ -176,6 +176,7 @@ class MonitorEvaluation(RowsDocument):
         under_ood = self._replicates("AUROC", _group(OOD))
         under_oms = self._replicates("AUROC", _group(OMS))
         pairs = list(zip(under_ood, under_oms))
+        # every monitor is compared with itself only: not corrected for multiple tests
         gaps = differences(pairs, "AUROC", self.basis.units, self._level, "none")
         return dict(zip(self.monitors, gaps))
 

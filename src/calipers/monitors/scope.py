@@ -177,6 +177,7 @@ def _per_image(cohort: Cohort, model: str, metric: Metric[Any], score_cut: float
     has_objects = np.zeros(cohort.n_images, np.bool_)
     has_objects[references.image[~references.ignore]] = True
     has_objects[predictions.image[predictions.score >= score_cut]] = True
+    # an image without references and predictions is one on which the model is right
     values = np.where(np.isnan(values) & ~has_objects, 1.0, values)
     missing = np.flatnonzero(np.isnan(values))
     if len(missing):

@@ -33,7 +33,7 @@ MOST_TAUS = 50
 
 @dataclass(frozen=True)
 class Scope:
-    """How good a model is on every image: s is high where it is good; ``np.asarray(scope)`` is s."""
+    """The score s of every image, high where the model is good; ``np.asarray(scope)`` is s."""
 
     model: str
     images: tuple[str, ...]

@@ -105,6 +105,7 @@ def split_of(
     )
     if not needs_tuning:
         return Split(np.zeros(n, np.bool_), np.ones(n, np.bool_), random=False)
+    # whole units, so that images of one patient never lie in both halves
     whole = units.whole
     order = generator(seed, HALVES).permutation(units.number)
     first = np.zeros(units.number, np.bool_)
@@ -133,7 +134,7 @@ def _threshold(
     sign = 1.0 if higher else -1.0
     if not isinstance(rule, str):
         return Threshold(sign * float(rule), "given", 0, float(rule))
-    if switch:
+    if switch:  # a monitor that only says yes or no has one threshold: nothing is chosen
         on = 1.0 if higher else 0.0
         return Threshold(sign * on, "switch", 0, on)
     value = choose_threshold(rule, alarm[tuning], positive[tuning])

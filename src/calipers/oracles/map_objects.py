@@ -143,6 +143,7 @@ def false_objects(
         raise UsageError("a disc is larger than the image")
     offsets = _ball(len(shape), radius, voxels)
     reach = math.sqrt(float((offsets**2).sum(axis=1).max()))
+    # centres so far from every object that the disc touches none
     free = _squared_distance(marked.objects == 0) >= (reach + APART) ** 2
     for axis, (low, high) in enumerate(zip(offsets.min(axis=0), offsets.max(axis=0))):
         line = np.moveaxis(free, axis, 0)  # a view: the disc stays inside along every axis

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`corrupt_maps`: make the maps of a model from labels by one corruption, or by several in a row."""
+"""`corrupt_maps`: make the maps of a model from labels by one corruption, or by several in a
+row. Called by `calipers.corrupt_maps` and the ``corrupt`` command.
+"""
 
 from __future__ import annotations
 
@@ -127,9 +129,8 @@ def _check_one_of(steps: Sequence[Corruption]) -> None:
         names = ONE_OF.get(step.kind, ())
         options = [name for name in names if name in step.choices]
         if names and len(options) != 1:
-            raise UsageError(
-                f"{step.kind} needs one of {', '.join(names)}, not {' and '.join(options) or 'none'}"
-            )
+            got = " and ".join(options) or "none"
+            raise UsageError(f"{step.kind} needs one of {', '.join(names)}, not {got}")
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,7 @@ class MapCorruption:
             )
         objects = _objects(sample, self.labels)
         marked = Marked(objects, (objects > 0).astype(np.float32))
+        # a stream per sample: sample k does not depend on which samples were made before
         random = stream(self.seed, "maps", str(k))
         for step in self.steps:
             try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Histograms of instances by how many models call them positive: 0 of K, 1 of K, ..., all K.
 
-Made by `StabilityResult.called` from `BagPairs.called`; figures and the JSON document show them.
+Made by `StabilityResult.called` from `BagPairs.calls`; figures and the JSON document show them.
 """
 
 from __future__ import annotations

@@ -129,12 +129,12 @@ class BagCounter:
 
     def _counts(self, bag: Bag) -> BagCounts:
         values = bag.values
-        ones, both, called = pairwise.joint_counts(values, self.thresholds)
+        ones, common, calls = pairwise.joint_counts(values, self.thresholds)
         hits, truth = np.full_like(ones, -1), -1
         if bag.instances is not None:
             hits = pairwise.hits(values, bag.instances, self.thresholds)
             truth = int(bag.instances.sum())
-        return values.shape[1], ones, both, called, self._correlations(values), hits, truth
+        return values.shape[1], ones, common, calls, self._correlations(values), hits, truth
 
     def _correlations(self, values: F64) -> F64:
         if self.kendall:
@@ -155,6 +155,7 @@ def _in_order(
         waiting: list[Future[tuple[BagCounts | None, F64]]] = []
         try:
             for i in places.tolist():
+                # a few bags per thread: enough to keep threads busy, few enough for the memory
                 waiting.append(pool.submit(counter, i))
                 if len(waiting) >= AHEAD * jobs:
                     yield waiting.pop(0).result()
@@ -168,8 +169,9 @@ def _in_order(
 def _join(bags: Bags, thresholds: F64, selection: Flags, rows: list[BagCounts]) -> BagPairs:
     k, t = len(bags.models), len(thresholds)
     p = k * (k - 1) // 2
-    shapes = {"n": (), "ones": (t, k), "both": (t, p), "called": (t, k + 1), "correlations": (4, p)}
-    shapes |= {"hits": (t, k), "truth": ()}
+    # in the order of BagCounts; without any bag the columns still need their shapes
+    shapes = {"n": (), "ones": (t, k), "common": (t, p), "calls": (t, k + 1)}
+    shapes |= {"correlations": (4, p), "hits": (t, k), "truth": ()}
     columns: dict[str, Any] = {}
     for c, (name, shape) in enumerate(shapes.items()):
         kind = np.float64 if name == "correlations" else np.int64

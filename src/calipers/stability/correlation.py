@@ -79,4 +79,5 @@ def correlation(first: F64, second: F64, method: str = "spearman") -> float:
     size = np.sqrt((centred**2).sum(axis=1))
     if not size.all():  # differences so small that their squares are 0
         return float("nan")
+    # rounding may lead beyond -1 or 1
     return float(np.clip((centred[0] * centred[1]).sum() / (size[0] * size[1]), -1.0, 1.0))

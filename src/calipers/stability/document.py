@@ -31,6 +31,7 @@ def as_dict(result: StabilityResult) -> dict[str, Any]:
     """Return the document; null for undefined."""
     from calipers import __version__
 
+    # leaving out a model and components of variance need scores of pairs
     of_pairs = [name for name in result.names if name not in CALLED]
     return {
         "schema": SCHEMA,

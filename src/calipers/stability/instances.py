@@ -73,8 +73,8 @@ def instance_labels(
 
 
 def _along(start: F64, end: F64, n: int, rule: str) -> F64:
-    """Return (n_boxes, n): the part of each cell of one axis that a box covers; 0 or 1 for the rules
-    that only decide whether it does.
+    """Return (n_boxes, n): the part of each cell of one axis that a box covers; 0 or 1 for the
+    rules that only decide whether it does.
     """
     at = np.arange(n, dtype=np.float64)
     if rule == "centre":

@@ -53,6 +53,7 @@ class LeaveOneOut:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the facts for JSON."""
+        method = "none" if self.reason else "jackknife-t"
         return {
             "metric": self.name,
             "value": number(self.value),
@@ -61,7 +62,7 @@ class LeaveOneOut:
             "low": number(self.low),
             "high": number(self.high),
             "level": self.level,
-            "method": "none" if self.reason else "jackknife-t",
+            "method": method,
             "unit": "model",
             "n_units": len(self.models),
             "reason": self.reason,

@@ -175,6 +175,7 @@ def _near(pool: Pool, view: View, models: Sequence[str]) -> Near:
         )
         apart = pool.model[one] < pool.model[other]
         one, other = one[apart], other[apart]
+        # both directions: some criteria are not symmetric, and neither side is the reference
         there = criterion.similarity(PairTable(pool.cohort, table, one, other))
         back = criterion.similarity(PairTable(pool.cohort, table, other, one))
     except UsageError as error:
@@ -252,7 +253,7 @@ def _places(pool: Pool, near: Near, alarm: Flags) -> AlarmPlaces:
     from scipy.sparse.csgraph import connected_components
 
     alarms = np.flatnonzero(alarm)
-    number = np.cumsum(alarm) - 1
+    number = np.cumsum(alarm) - 1  # of a prediction among the false alarms: nodes of the graph
     edge = alarm[near.first] & alarm[near.second]
     ends = number[near.first[edge]], number[near.second[edge]]
     n = len(alarms)

@@ -187,6 +187,7 @@ class ObjectMetric:
         image = np.arange(evidence.n_images)
         members = csr_array((np.ones(len(unit)), (unit, image)), shape=(n_units, len(unit)))
         sums = members @ evidence.table
+        # the same sums are added in every row: one block of the matrix per row
         rows = eye_array(evidence.n_rows)
         top = csr_array(sums @ kron(rows, self.top, format="csr"))
         bottom = csr_array(sums @ kron(rows, self.bottom, format="csr"))

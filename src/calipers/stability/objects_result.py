@@ -221,6 +221,7 @@ class ObjectStability(RowsDocument):
         without any are not among them.
         """
         some, agreement = self.per_image["found_by_some"], self.per_image["agreement"]
+        # lexsort takes the last key first; an undefined agreement is no disagreement
         order = np.lexsort((np.nan_to_num(agreement, nan=1.0), -some))
         return tuple(self._disputed(int(image)) for image in order[:n] if some[image])
 

@@ -38,7 +38,7 @@ UNDEFINED = ("skip", "agree", "one")
 class BagPairs:
     """Evidence of the stability of K models on B bags: P = K (K - 1) / 2 pairs, T thresholds.
 
-    ``called[b, t, k]`` counts the instances of bag b that exactly k models call positive at
+    ``calls[b, t, k]`` counts the instances of bag b that exactly k models call positive at
     threshold t.
     """
 
@@ -46,8 +46,8 @@ class BagPairs:
     thresholds: F64  # (T,) ascending
     n: I64  # (B,) instances
     ones: I64  # (B, T, K) called positive
-    both: I64  # (B, T, P) called positive by both
-    called: I64  # (B, T, K + 1)
+    common: I64  # (B, T, P) called positive by both
+    calls: I64  # (B, T, K + 1)
     correlations: F64  # (B, 4, P) as CONTINUOUS; NaN = undefined or not asked for
     # the reference; -1 = bag not annotated
     hits: I64  # (B, T, K) positive instances of the reference that are called positive
@@ -113,7 +113,7 @@ def pair_counts(evidence: BagPairs, threshold_index: int) -> contingency.Counts:
     """Return the 2x2 tables of every bag and pair: four (B, P) arrays."""
     first, second = pair_index(evidence.n_models)
     ones = evidence.ones[:, threshold_index].astype(np.float64)
-    n11 = evidence.both[:, threshold_index].astype(np.float64)
+    n11 = evidence.common[:, threshold_index].astype(np.float64)
     n10, n01 = ones[:, first] - n11, ones[:, second] - n11
     return contingency.Counts(n11, n10, n01, evidence.n[:, None] - n11 - n10 - n01)
 

@@ -247,7 +247,7 @@ def _shapes(cohort: Cohort, grid: Sequence[int] | None, size: F64) -> I64:
 
 def _highest(cohort: Cohort, name: str) -> F64:
     table: Predictions = cohort.models[name]
-    highest = np.zeros(cohort.n_images)
+    highest = np.zeros(cohort.n_images)  # an image without predictions keeps 0
     np.maximum.at(highest, table.image, table.score)
     return highest
 

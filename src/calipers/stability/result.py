@@ -50,10 +50,10 @@ I64 = NDArray[np.int64]
 class StabilityResult(RowsDocument):
     """What `calipers.stability` returns.
 
-    ``result["APJ"]`` is the estimate of a score over all models: the mean over bags of the mean over
-    pairs of models, with an interval over bags or patients. Its ``n_images`` are the bags that were
-    used; of those that have a value, ``n_references`` are the ones that are known to be positive
-    and ``n_predictions`` the maps of all models.
+    ``result["APJ"]`` is the estimate of a score over all models: the mean over bags of the mean
+    over pairs of models, with an interval over bags or patients. Its ``n_images`` are the bags that
+    were used; of those that have a value, ``n_references`` are the ones that are known to be
+    positive and ``n_predictions`` the maps of all models.
     """
 
     plan: StabilityPlan
@@ -156,6 +156,7 @@ class StabilityResult(RowsDocument):
         the bags.
         """
         values = self.per_bag(name)
+        # called-by-some measures disagreement, all other scores agreement
         sign = -1.0 if name == "called-by-some" else 1.0
         bags = np.flatnonzero(~np.isnan(values))
         return bags[np.argsort(sign * values[bags], kind="stable")]
@@ -217,7 +218,7 @@ class StabilityResult(RowsDocument):
         sweep.
         """
         at = self.threshold if threshold is None else finite("threshold", threshold)
-        return CallCounts(at, self.evidence.called[:, self.evidence.at(at)])
+        return CallCounts(at, self.evidence.calls[:, self.evidence.at(at)])
 
     def bag(self, i: int) -> Bag:
         """Return the maps of all models on the i-th bag that was used; it may be read from disk

@@ -24,7 +24,7 @@ IDENTICAL = {"undefined": "one"}
 
 
 def group_text(value: float | str) -> str:
-    """Return a value as groups of rows have it: a number with all its digits, no trailing ``.0``."""
+    """Return a value as groups of rows have it: numbers with all digits, no trailing ``.0``."""
     return value if isinstance(value, str) else repr(float(value)).removesuffix(".0")
 
 

@@ -108,7 +108,7 @@ def bag_values(evidence: BagPairs, name: str, threshold_index: int, undefined: s
     """Return (B,): a number of every bag; NaN where it has none."""
     check_score(name)
     if name in CALLED:
-        return called_values(evidence.called[:, threshold_index], name)
+        return called_values(evidence.calls[:, threshold_index], name)
     return per_bag(evidence, name, threshold_index, undefined)
 
 
@@ -132,6 +132,7 @@ def cases(
 
     Behind a number stand the positive bags (``positive``, (B,) 0 or 1) and the maps of all models.
     """
+    # Bounds and best value belong to a metric, so that scores which share them form one metric.
     kinds: dict[tuple[tuple[float, float], float | None], list[ScoreRequest]] = {}
     for one in requests:
         kinds.setdefault((SCORES[one.name].bounds, SCORES[one.name].best), []).append(one)
