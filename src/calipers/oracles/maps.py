@@ -119,9 +119,8 @@ def corrupt_map(
     >>> corrupt_map(np.array([[0, 1, 1, 1, 0]]), "shrink", radius=1)
     array([[0., 0., 1., 0., 0.]], dtype=float32)
     """
-    return corrupt_maps([array], kind, seed=seed, name="map", labels=labels, **choices)[0].maps[
-        "map"
-    ]  # type: ignore[index]
+    samples = corrupt_maps([array], kind, seed=seed, name="map", labels=labels, **choices)
+    return next(iter(samples)).maps["map"]
 
 
 def _check_one_of(steps: Sequence[Corruption]) -> None:
