@@ -155,14 +155,9 @@ def stability(
         ),
         notes=(*source.notes, *notes),
     )
+    pool = _bags_to_pool(source)
     evidence = gather(
-        source,
-        every_threshold,
-        selection,
-        _bags_to_pool(source),
-        kendall=kendall,
-        jobs=jobs,
-        progress=progress,
+        source, every_threshold, selection, pool, kendall=kendall, jobs=jobs, progress=progress
     )
     # The bag AUC needs the negative bags too, so its cases are all bags, not only the selection.
     cases = Cases.of(source, evidence.pooled_scores, units_of(columns, len(source), cluster))

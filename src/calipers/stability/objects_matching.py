@@ -167,9 +167,10 @@ def _near(pool: Pool, view: View, models: Sequence[str]) -> Near:
     table = pool.predictions
     try:
         if criterion.fused is not None:
-            one, other, similarity = criterion.fused(pool.cohort, table, n_classes)
-            near = (pool.model[one] < pool.model[other]) & (similarity >= cutoff)
-            return Near(one[near].astype(np.int64), other[near].astype(np.int64), similarity[near])
+            row, column, similarity = criterion.fused(pool.cohort, table, n_classes)
+            near = (pool.model[row] < pool.model[column]) & (similarity >= cutoff)
+            first, second = row[near].astype(np.int64), column[near].astype(np.int64)
+            return Near(first, second, similarity[near])
         one, other = pairs.all_pairs(
             table.offsets, table.label, table.offsets, table.label, n_classes
         )
