@@ -19,7 +19,7 @@ from typing import Any
 
 from calipers.engine.blocks import Progress
 from calipers.engine.exact_scores import ExactScores
-from calipers.engine.sample_cohort import Gathered, cohort_of
+from calipers.engine.sample_cohort import ModelMaps, cohort_of
 from calipers.engine.samples import Examined, MapPlan, examine, in_order
 from calipers.errors import InputError
 from calipers.evaluate import evaluate

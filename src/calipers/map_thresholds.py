@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from calipers.engine.blocks import Progress
 from calipers.engine.sample_histograms import GatheredHistograms
-from calipers.engine.sample_measures import Histogram, counted
+from calipers.engine.sample_measures import VoxelHistogram, count_voxels
 from calipers.engine.samples import in_order
 from calipers.errors import InputError, UsageError
 from calipers.given_samples import GivenSamples
 from calipers.metrics.map_settings import MapSettings
-from calipers.metrics.pooling import Pooled, Tables
+from calipers.metrics.pooling import PooledVoxels, Tables
 from calipers.tables.maps import Histograms
 from calipers.tables.samples import Sample
 
@@ -33,7 +33,7 @@ def chosen_thresholds(
     the rate of false voxels stays within what was asked for. It is above 0. A model that has no
     such score, as its maps are empty or constant, has the threshold inf: it calls nothing.
     """
-    if not settings.chosen:
+    if not settings.is_rule:
         return None
     if not source.again:
         raise UsageError(
@@ -57,7 +57,7 @@ def chosen_thresholds(
 def _histograms(sample: Sample) -> dict[str, Histogram]:
     """Return the voxels of every map counted by score."""
     positive = sample.labels != 0
-    return {model: counted(scores, positive) for model, scores in sample.maps.items()}
+    return {model: count_voxels(scores, positive) for model, scores in sample.maps.items()}
 
 
 def _threshold(model: str, histograms: Histograms, settings: MapSettings) -> float:
@@ -75,7 +75,7 @@ def _threshold(model: str, histograms: Histograms, settings: MapSettings) -> flo
     return _score(histograms.lowest[tables.used], pooled, settings.rate)
 
 
-def _score(values: F64, pooled: Pooled, rate: float | None) -> float:
+def _score(values: F64, pooled: PooledVoxels, rate: float | None) -> float:
     """Return the lowest score of the bin of the best Dice, or of the lowest one within a rate of
     false voxels.
 

@@ -291,7 +291,7 @@ def test_no_unsafe_image_is_null_with_a_reason(monitor):
     ]
     assert {(r["value"], r["reason"]) for r in rows} == {(None, "no_positives")}
     assert (
-        "images are unsafe (s runs from 0 to 1)"
+        "images are unsafe (s lies between 0 and 1)"
         in monitor("--tau", 50, "--no-ci", alarm=["max-score"]).err
     )
 

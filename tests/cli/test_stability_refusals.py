@@ -133,4 +133,4 @@ def test_hints_name_what_to_do(calipers: Callable[..., Any], tmp_path: Path, fol
 def test_without_an_interval_none_is_spoken_of(calipers: Callable[..., Any], folder: Path) -> None:
     said = calipers("stability", folder / "a.npz", folder / "b.npz", "--no-ci").out
     assert "The interval speaks" not in said
-    assert "Of other trainings nothing can be said." in said
+    assert "It cannot be estimated for other trainings." in said

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from calipers.engine.sample_histograms import GatheredHistograms
-from calipers.engine.sample_measures import Histogram, counted
+from calipers.engine.sample_measures import VoxelHistogram, count_voxels
 
 
-def random_histogram(seed: int) -> Histogram:
+def random_histogram(seed: int) -> VoxelHistogram:
     random = np.random.default_rng(seed)
-    return counted(random.random((20, 20)), random.random((20, 20)) < 0.2)
+    return count_voxels(random.random((20, 20)), random.random((20, 20)) < 0.2)
 
 
 def test_nothing_gathered_is_no_histogram() -> None:

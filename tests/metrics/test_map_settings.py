@@ -23,7 +23,7 @@ def test_defaults_are_those_of_the_documentation() -> None:
         "slices": "z",
         "batch": 8,
     }
-    assert not settings.chosen
+    assert not settings.is_rule
 
 
 @pytest.mark.parametrize(

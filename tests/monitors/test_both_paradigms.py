@@ -33,7 +33,7 @@ def found() -> MonitorEvaluation:
 
 
 def labels(found: MonitorEvaluation) -> tuple[np.ndarray, np.ndarray]:
-    oms, ood = (one.wanted for one in found.basis.labels if not one.swept)
+    oms, ood = (one.positive for one in found.basis.labels if not one.swept)
     return oms, ood
 
 
@@ -225,7 +225,7 @@ def test_the_words_answer_the_question(found: MonitorEvaluation) -> None:
     )
     assert any("Under OOD labels shifts looks better than under OMS labels" in one for one in said)
     assert any("Under OOD labels failures looks worse than under OMS labels" in one for one in said)
-    assert any("OOD labels are not shown to say anything" in one for one in said)
+    assert any("OOD labels are not shown to predict" in one for one in said)
     assert any("choosing by OOD labels would choose another monitor" in one for one in said)
 
 
@@ -236,9 +236,9 @@ def test_without_intervals_the_words_claim_nothing() -> None:
         fails + rng.normal(0, 1, 100), ~fails, ood=rng.random(100) < 0.5, ci=False
     )
     said = " ".join(found.sentences())
-    assert "how sure that is, is not known" in said
+    assert "no interval shows how certain that is" in said
     assert "better than chance" not in said
-    assert any("not asked for" in one for one in found.warnings)
+    assert any("not requested" in one for one in found.warnings)
 
 
 def test_heavy_ties_and_idle_thresholds_are_warned_of() -> None:
@@ -249,7 +249,7 @@ def test_heavy_ties_and_idle_thresholds_are_warned_of() -> None:
     )
     said = " ".join(found.warnings)
     assert "share their score with another one (4 different scores)" in said
-    assert "its threshold rejects nothing of 100 images" in said
+    assert "its threshold rejects none of 100 images" in said
 
 
 def test_tuning_images_of_one_kind_choose_nothing() -> None:
@@ -263,4 +263,4 @@ def test_tuning_images_of_one_kind_choose_nothing() -> None:
     assert math.isnan(found.get("MCC").value)
     assert found.get("MCC").reason == "single_category"
     assert any("no threshold can be chosen" in one for one in found.warnings)
-    assert any("At its threshold nothing can be said" in one for one in found.sentences())
+    assert any("At its threshold, results of" in one for one in found.sentences())

@@ -236,7 +236,7 @@ def test_one_kind_of_images_leaves_everything_undefined_with_a_reason(
         assert math.isnan(e.value)
         assert e.reason == reason
     assert found.get("coverage").value == 0.5
-    assert any("nothing can be said" in said for said in found.warnings)
+    assert any("are undefined" in said for said in found.warnings)
     assert json.loads(found.to_json())["rows"][1]["value"] is None
 
 
@@ -245,7 +245,7 @@ def test_constant_ood_labels_are_warned_of() -> None:
     found = cal.evaluate_monitor(alarms["noise"], scope, 0.6, np.zeros(N), ci=False)
     assert math.isnan(found.get("AUROC", paradigm="ood").value)
     assert any("no image is out of distribution" in said for said in found.warnings)
-    assert "nothing can be said" in " ".join(found.sentences())
+    assert "are undefined" in " ".join(found.sentences())
 
 
 def test_without_a_tau_only_the_sweep_is_stated() -> None:
@@ -301,7 +301,7 @@ def test_low_scores_may_mean_alarm() -> None:
         assert up.get(metric).value == down.get(metric).value
     threshold = down.thresholds["monitor"]
     assert threshold is not None
-    assert threshold.given == 0.5
+    assert threshold.own_value == 0.5
 
 
 def test_intervals_come_from_the_same_seed_and_speak_for_units(found: MonitorEvaluation) -> None:

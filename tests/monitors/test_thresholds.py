@@ -11,10 +11,10 @@ from calipers.monitors.alarms import monitors_of
 from calipers.monitors.thresholds import (
     Threshold,
     above_safe,
-    chosen,
-    in_words,
+    choose_threshold,
     rules_of,
     split_of,
+    threshold_text,
     thresholds_of,
 )
 from calipers.statistics.weights import Units
@@ -37,8 +37,8 @@ def test_ties_are_rejected_together_or_not_at_all() -> None:
 
 def test_no_safe_image_gives_no_threshold() -> None:
     assert math.isnan(above_safe(np.zeros(0)))
-    assert math.isnan(chosen("best-f1", np.arange(3.0), np.zeros(3, np.bool_)))
-    assert math.isnan(chosen("youden", np.arange(3.0), np.ones(3, np.bool_)))
+    assert math.isnan(choose_threshold("best-f1", np.arange(3.0), np.zeros(3, np.bool_)))
+    assert math.isnan(choose_threshold("youden", np.arange(3.0), np.ones(3, np.bool_)))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -56,7 +56,7 @@ def test_the_best_of_all_attained_scores_is_taken(seed: int) -> None:
         return float(rejected[wanted].mean() - rejected[~wanted].mean())
 
     for rule, value in (("best-f1", f1), ("youden", youden)):
-        found = chosen(rule, alarm, wanted)
+        found = choose_threshold(rule, alarm, wanted)
         assert found in alarm
         assert value(found) == pytest.approx(max(value(one) for one in set(alarm.tolist())))
 
@@ -107,12 +107,14 @@ def test_the_halves_come_from_the_seed() -> None:
     ],
 )
 def test_a_threshold_says_where_it_comes_from(threshold: Threshold | None, said: str) -> None:
-    assert said in in_words(threshold)
+    assert said in threshold_text(threshold)
 
 
 def test_words_follow_the_direction_and_no_neighbour_of_zero_is_printed() -> None:
-    assert "threshold 0.5, above 95 %" in in_words(Threshold(0.5, "q95-safe", 20, 0.5))
-    assert "threshold 0.5, below 95 %" in in_words(Threshold(-0.5, "q95-safe", 20, 0.5))
+    assert "threshold 0.5, above 95 %" in threshold_text(Threshold(0.5, "q95-safe", 20, 0.5))
+    assert "threshold 0.5, below 95 %" in threshold_text(Threshold(-0.5, "q95-safe", 20, 0.5))
     tiny = math.nextafter(0, 1)
-    assert "threshold just below 0, below 95 %" in in_words(Threshold(tiny, "q95-safe", 20, -tiny))
-    assert in_words(Threshold(0.0, "given", 0, 0.0)) == "threshold 0, as given"
+    assert "threshold just below 0, below 95 %" in threshold_text(
+        Threshold(tiny, "q95-safe", 20, -tiny)
+    )
+    assert threshold_text(Threshold(0.0, "given", 0, 0.0)) == "threshold 0, as given"

@@ -10,7 +10,7 @@ import pytest
 import calipers as cal
 from calipers.oracles import KINDS
 from calipers.oracles.corruption import STREAM
-from calipers.oracles.drawn import as_predictions, drawn_from
+from calipers.oracles.drawn import as_predictions, boxes_from
 from calipers.synthetic import random_cohort
 from oracles.made import ignoring, of_boxes, one_box_each, said
 
@@ -95,7 +95,7 @@ def test_several_corruptions_follow_each_other_on_one_stream_of_numbers() -> Non
     texts = ["class-confusion(p=0.3)", "box-overprediction(mean=1)", "position-noise(sigma=0.5)"]
     found = said(cal.corrupt(cohort, texts, seed=9))
     random = np.random.Generator(np.random.Philox(key=np.array([9, STREAM], np.uint64)))
-    drawn = drawn_from(cohort.references, ~cohort.references.ignore)
+    drawn = boxes_from(cohort.references, ~cohort.references.ignore)
     drawn = KINDS["class-confusion"](drawn, cohort, random, p=0.3)
     drawn = KINDS["box-overprediction"](drawn, cohort, random, mean=1.0)
     drawn = KINDS["position-noise"](drawn, cohort, random, sigma=0.5)

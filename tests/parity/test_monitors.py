@@ -61,7 +61,7 @@ def test_the_correlation_of_alarms_is_that_of_scikit_learn(seed: int) -> None:
     rejected = alarm >= np.median(alarm)
     nothing = np.zeros(len(alarm))
     stakes = Stakes(None, None, np.ones(len(alarm)), nothing, nothing)
-    value = Signed().value(stakes.decided(rejected, wanted, fixed=True), weights[None])[0, 0, 0]
+    value = Signed().value(stakes.decisions(rejected, wanted, fixed=True), weights[None])[0, 0, 0]
     theirs = metrics.matthews_corrcoef(wanted, rejected, sample_weight=weights)
     assert value == pytest.approx(theirs, abs=TOLERANCE) or (np.isnan(value) and theirs == 0.0)
 

@@ -189,7 +189,7 @@ def test_wrong_choices_are_refused_with_the_nearest(found):
         found.figure("bags", bag="B0O8")
     with pytest.raises(UsageError, match="12 were used"):
         found.figure("called", bag=12)
-    with pytest.raises(UsageError, match="has lost its maps"):
+    with pytest.raises(UsageError, match="was made without its maps"):
         replace(found, source=None).figure("bags")
 
 

@@ -114,7 +114,7 @@ def test_without_any_unsafe_image_the_page_says_so(made):
         made.alarms, cal.scope_scores(made.cohort), 0.0, threshold=1.0, ci=False
     )
     page = monitors_page(found)
-    assert "nothing can be said, no alarm is wanted on any image" in page
+    assert "results are undefined, no alarm is wanted on any image" in page
 
 
 def test_names_that_bite_are_escaped_and_long_ones_cut(made, tmp_path):

@@ -348,7 +348,7 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], said: s
 
 def test_a_source_of_bags_knows_its_labels() -> None:
     bags = ArrayBags.of(np.random.default_rng(0).random((2, 6, 5)))
-    with pytest.raises(cal.UsageError, match="knows its own labels"):
+    with pytest.raises(cal.UsageError, match="already has its labels"):
         cal.stability(bags, [1] * 6)
 
 

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from sklearn.metrics import f1_score, jaccard_score, roc_auc_score
 
 import calipers as cal
-from calipers.stability.pooling import POOLINGS, pooled
+from calipers.stability.pooling import POOLINGS, pool_maps
 
 
 def made(seed: int, n_models: int = 3, n_bags: int = 20) -> dict[str, Any]:
@@ -176,12 +176,12 @@ def test_rows_of_models_and_bags_are_named() -> None:
 def test_words_say_that_stable_is_not_right() -> None:
     said = cal.stability(**made(7), replicates=200).sentences()
     assert any("not marking the right ones" in text and "annotated images" in text for text in said)
-    assert any("told from negative ones with a mean AUC" in text for text in said)
+    assert any("are separated with a mean AUC" in text for text in said)
 
 
 def test_poolings_by_hand() -> None:
     values = np.array([[0.0, 0.5, 0.5], [1.0, 0.0, 0.0]])
-    found = pooled(values)
+    found = pool_maps(values)
     assert found[0].tolist() == [0.5, 1.0]
     assert found[1].tolist() == pytest.approx([1 / 3, 1 / 3])
     assert 1 - np.exp(-found[2]).tolist()[0] == pytest.approx(0.75)
@@ -191,4 +191,4 @@ def test_poolings_by_hand() -> None:
 
 def test_noisy_or_does_not_stick_to_1_when_many_instances_are_sure() -> None:
     sure, surer = np.full((1, 4000), 0.9), np.full((1, 4000), 0.95)
-    assert pooled(sure)[2, 0] < pooled(surer)[2, 0]
+    assert pool_maps(sure)[2, 0] < pool_maps(surer)[2, 0]

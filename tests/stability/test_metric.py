@@ -11,7 +11,7 @@ from calipers.stability.cases import BagAuroc, CaseScores
 from calipers.stability.collecting import collect
 from calipers.stability.metric import BagMean, BagValues
 from calipers.stability.pairs import PER_BAG, SCORE_NAMES, BagPairs, pair_scores
-from calipers.stability.scores import NAMES, Asked, bag_values, cases
+from calipers.stability.scores import NAMES, ScoreRequest, bag_values, cases
 from calipers.tables.array_bags import ArrayBags
 
 THRESHOLDS = np.array([0.3, 0.5])
@@ -28,7 +28,7 @@ def evidence_of(seed: int, n_models: int = 4, n_bags: int = 9) -> BagPairs:
 
 
 def all_cases(evidence: BagPairs) -> list[tuple[Any, BagValues]]:
-    asked = [Asked(name, 1, "skip") for name in NAMES]
+    asked = [ScoreRequest(name, 1, "skip") for name in NAMES]
     positive = np.arange(evidence.n_images) % 2
     return [case for _, case in cases(evidence, positive, asked)]
 
@@ -78,8 +78,8 @@ def test_evidence_holds_what_was_counted() -> None:
     found = collect(ArrayBags.of(maps, instances=[[1, 1, 0, 0]]), THRESHOLDS)
     assert found.n.tolist() == [4]
     assert found.ones.tolist() == [[[3, 3], [2, 2]]]
-    assert found.both.tolist() == [[[2], [1]]]
-    assert found.called.tolist() == [[[0, 2, 2], [1, 2, 1]]]
+    assert found.common.tolist() == [[[2], [1]]]
+    assert found.calls.tolist() == [[[0, 2, 2], [1, 2, 1]]]
     assert found.hits.tolist() == [[[1, 2], [1, 2]]]
     assert found.truth.tolist() == [2]
     assert np.isnan(found.bag_scores).all()

@@ -15,7 +15,7 @@ from calipers.matches import View
 from calipers.stability.objects import object_stability
 from calipers.stability.objects_evidence import ObjectPairs
 from calipers.stability.objects_matching import collect
-from calipers.stability.objects_metric import ObjectMetric, Sums
+from calipers.stability.objects_metric import ObjectMetric, ObjectSums
 from calipers.stability.objects_strata import Strata
 from cases import cohort_of, masked
 from reference.object_stability import summary
@@ -93,7 +93,7 @@ def test_an_image_on_which_all_are_silent_has_no_agreement():
     assert found["agreement"].value == 1.0
     assert found["agreement"].n_images == 1
     assert found.undefined == (1, 2, 1)
-    assert any("both say nothing" in said for said in found.warnings)
+    assert any("both predict nothing" in said for said in found.warnings)
 
 
 def test_identical_models_agree_fully():
@@ -243,16 +243,16 @@ def test_weights_are_repetitions():
     weights = np.random.default_rng(1).integers(0, 4, evidence.n_images)
     repeated = evidence.take(np.repeat(np.arange(evidence.n_images), weights))
     metric = ObjectMetric(3)
-    weighed = metric.value(Sums.of(evidence, Strata.classes(evidence)), weights[None])
+    weighed = metric.value(ObjectSums.of(evidence, Strata.classes(evidence)), weights[None])
     alone = metric.value(
-        Sums.of(repeated, Strata.classes(repeated)), np.ones((1, repeated.n_images), np.int64)
+        ObjectSums.of(repeated, Strata.classes(repeated)), np.ones((1, repeated.n_images), np.int64)
     )
     assert weighed == pytest.approx(alone, abs=1e-12, nan_ok=True)
     counts = metric.counts(
-        Sums.of(repeated, Strata.classes(repeated)), np.ones(repeated.n_images, np.int64)
+        ObjectSums.of(repeated, Strata.classes(repeated)), np.ones(repeated.n_images, np.int64)
     )
     assert (
-        metric.counts(Sums.of(evidence, Strata.classes(evidence)), weights)[:, :, 0]
+        metric.counts(ObjectSums.of(evidence, Strata.classes(evidence)), weights)[:, :, 0]
         == counts[:, :, 0]
     ).all()
 
@@ -264,7 +264,7 @@ def test_evidence_can_be_parted_and_joined():
     joined = ObjectPairs.concat(
         [evidence.take(np.arange(half)), evidence.take(np.arange(half, evidence.n_images))]
     )
-    for table in ("references", "places", "said", "couples"):
+    for table in ("references", "places", "predictions", "couples"):
         for column in getattr(joined, table)._columns():
             assert (
                 getattr(getattr(joined, table), column) == getattr(getattr(evidence, table), column)
@@ -430,7 +430,7 @@ def test_words(hand):
         == "Of 3 references, all 3 models find 33 %, some but not all find 33 %, and none finds 33 %."
     )
     assert said[1].startswith(
-        "Two models agree on 30 % of what they predict, whether it is right or not (mean over 2 images"
+        "Two models agree on 30 % of what they predict, correct or not (mean over 2 images"
     )
     assert said[3] == "Of 3 places with a false alarm, at least two models share 33 %."
     assert said[-1] == f"Most disputed references: {hand.images.ids[0]} (1 of 3)."
@@ -439,7 +439,7 @@ def test_words(hand):
 def test_nothing_at_all_is_said_in_words():
     found = object_stability(made([[], []], {"a": [[], []], "b": [[], []]}), replicates=100)
     assert found.sentences() == [
-        "There are no counted references: nothing can be said of what the models find.",
+        "There are no counted references, so what the models find cannot be compared.",
         "No model predicts anything: agreement is undefined.",
         "No model raises a false alarm.",
     ]
@@ -453,7 +453,7 @@ def test_unknown_numbers_are_refused(hand):
     found = object_stability(hand, ci=False)
     with pytest.raises(UsageError, match="did you mean 'agreement'"):
         found["agreemant"]
-    with pytest.raises(UsageError, match="not of small"):
+    with pytest.raises(UsageError, match="not for small"):
         found.get("agreement", label="small")
 
 

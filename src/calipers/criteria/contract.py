@@ -67,7 +67,7 @@ class PairTable:
         )
 
     @cached_property
-    def known(self) -> dict[str, Any]:
+    def cache(self) -> dict[str, Any]:
         """What a criterion found out about the pairs and may need again."""
         return {}
 

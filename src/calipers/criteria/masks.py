@@ -31,7 +31,7 @@ BAND = 0.02  # depth of a boundary band in diagonals of the image (Cheng et al.,
 
 
 @dataclass(frozen=True)
-class Overlap:
+class MaskOverlap:
     """What pairs of shapes share: (P,) areas, in 3D volumes, in pixels or voxels."""
 
     common: F64
@@ -78,17 +78,18 @@ def reference_masks(cohort: Cohort, criterion: str) -> Masks:
     if len(references):
         raise UsageError(
             f"the criterion {criterion!r} needs references with masks; these have boxes only: "
-            "give masks with the references, or choose a criterion for boxes such as 'box-iou' or 'point-in-box'"
+            "give masks with the references, or choose a criterion for boxes such as 'box-iou' "
+            "or 'point-in-box'"
         )
     return no_masks(references.dimensions)
 
 
-def _against_masks(pairs: PairTable, ours: Masks, theirs: Masks) -> Overlap:
+def _against_masks(pairs: PairTable, ours: Masks, theirs: Masks) -> MaskOverlap:
     _check_sizes(pairs, ours, theirs)
     one, other = ((masks.offsets, masks.start, masks.length) for masks in (ours, theirs))
     common = run_algebra.common(one, other, pairs.reference, pairs.prediction)
     areas = ours.voxels[pairs.reference], theirs.voxels[pairs.prediction]
-    return Overlap(*(voxels.astype(np.float64) for voxels in (common, *areas)))
+    return MaskOverlap(*(voxels.astype(np.float64) for voxels in (common, *areas)))
 
 
 def _check_sizes(pairs: PairTable, ours: Masks, theirs: Masks) -> None:
@@ -100,8 +101,9 @@ def _check_sizes(pairs: PairTable, ours: Masks, theirs: Masks) -> None:
         row, column = int(pairs.reference[odd[0]]), int(pairs.prediction[odd[0]])
         name = pairs.cohort.images.ids[int(pairs.cohort.references.image[row])]
         raise UsageError(
-            f"masks of image {name!r} differ in size: references {_by(ours.size[row])}, predictions "
-            f"{_by(theirs.size[column])} (width x height): masks of one image must come on one grid"
+            f"masks of image {name!r} differ in size: references {_by(ours.size[row])}, "
+            f"predictions {_by(theirs.size[column])} (width x height): masks of one image must "
+            "have the same grid"
         )
 
 
@@ -109,7 +111,7 @@ def _by(size: I64) -> str:
     return " x ".join(str(side) for side in size.tolist())
 
 
-def _against_boxes(pairs: PairTable, masks: Masks, form: Form) -> Overlap:
+def _against_boxes(pairs: PairTable, masks: Masks, form: Form) -> MaskOverlap:
     """Compare reference masks with predicted boxes; the band of a box is what shrinking every side
     takes away.
     """
@@ -123,27 +125,27 @@ def _against_boxes(pairs: PairTable, masks: Masks, form: Form) -> Overlap:
         inner = np.concatenate([corners[:half] + depth, corners[half:] - depth])
         common = common - ours.in_boxes(pairs.reference, inner)
         extent = extent - np.prod(np.maximum(inner[half:] - inner[:half], 0.0), axis=0)
-    return Overlap(common, reference, extent)
+    return MaskOverlap(common, reference, extent)
 
 
 @dataclass(frozen=True)
-class Comparison:
+class MaskComparison:
     """What of two masks is compared, and how."""
 
     name: str  # of the criterion
     form: Form
-    measure: Callable[[Overlap], F64]
+    measure: Callable[[MaskOverlap], F64]
 
-    def overlap(self, pairs: PairTable) -> Overlap:
-        """Return what the shapes of all pairs share; kept, because a crowd asks again."""
-        if self.name not in pairs.known:
+    def overlap(self, pairs: PairTable) -> MaskOverlap:
+        """Return what the shapes of all pairs share; cached, because crowds need it again."""
+        if self.name not in pairs.cache:
             ours, theirs = reference_masks(pairs.cohort, self.name), pairs.predictions.masks
             if theirs is None:
-                pairs.known[self.name] = _against_boxes(pairs, ours, self.form)
+                pairs.cache[self.name] = _against_boxes(pairs, ours, self.form)
             else:
-                pairs.known[self.name] = _against_masks(pairs, self.form(ours), self.form(theirs))
-        found: Overlap = pairs.known[self.name]
-        return found
+                pairs.cache[self.name] = _against_masks(pairs, self.form(ours), self.form(theirs))
+        overlap: MaskOverlap = pairs.cache[self.name]
+        return overlap
 
     def similarity(self, pairs: PairTable) -> F64:
         """Return how like the shapes are."""
@@ -156,15 +158,17 @@ class Comparison:
     def fused(
         self, cohort: Cohort, predictions: Predictions, n_classes: int
     ) -> tuple[I32, I32, F64]:
-        """Compare the pairs whose bounding boxes overlap; those of the masks, which given boxes may
-        not be.
+        """Compare the pairs whose bounding boxes overlap. Boxes of the masks are used, because the
+        boxes of the input may be others.
         """
         references = cohort.references
-        around = reference_masks(cohort, self.name).boxes()
-        said = predictions.boxes if predictions.masks is None else predictions.masks.boxes()
+        reference_boxes = reference_masks(cohort, self.name).boxes()
+        predicted_boxes = (
+            predictions.boxes if predictions.masks is None else predictions.masks.boxes()
+        )
         row, column, _ = overlapping(
-            (references.offsets, references.label, around, box_extent(around)),
-            (predictions.offsets, predictions.label, said, box_extent(said)),
+            (references.offsets, references.label, reference_boxes, box_extent(reference_boxes)),
+            (predictions.offsets, predictions.label, predicted_boxes, box_extent(predicted_boxes)),
             references.crowd,
             n_classes,
         )
@@ -178,11 +182,11 @@ class Comparison:
         return Criterion(self.name, self.similarity, crowd=self.covered, fused=self.fused)
 
 
-MASKS = Comparison("mask-iou", _whole, Overlap.iou)
+MASKS = MaskComparison("mask-iou", _whole, MaskOverlap.iou)
 MASK_IOU = MASKS.criterion()
-DICE = Comparison("dice", _whole, Overlap.dice).criterion()
-HULL_IOU = Comparison("hull-iou", Masks.hulls, Overlap.iou).criterion()
-BOUNDARY_IOU = Comparison("boundary-iou", _band, Overlap.iou).criterion()
+DICE = MaskComparison("dice", _whole, MaskOverlap.dice).criterion()
+HULL_IOU = MaskComparison("hull-iou", Masks.hulls, MaskOverlap.iou).criterion()
+BOUNDARY_IOU = MaskComparison("boundary-iou", _band, MaskOverlap.iou).criterion()
 
 
 def _any_iou(pairs: PairTable) -> F64:

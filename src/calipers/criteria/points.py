@@ -33,7 +33,7 @@ def _distance_relative(pairs: PairTable) -> F64:
     return -overlap.distance(pairs.reference_points, pairs.prediction_points, unit)
 
 
-def _nearness(pairs: PairTable, inside: Flags) -> F64:
+def _nearness(pairs: PairTable, is_inside: Flags) -> F64:
     """Return 1 / (1 + distance of the places) where the predicted place is inside of the reference,
     else 0.
 
@@ -41,7 +41,7 @@ def _nearness(pairs: PairTable, inside: Flags) -> F64:
     comes first.
     """
     distance = overlap.distance(pairs.reference_points, pairs.prediction_points)
-    return np.where(inside, 1.0 / (1.0 + distance), 0.0)
+    return np.where(is_inside, 1.0 / (1.0 + distance), 0.0)
 
 
 def _point_in_box(pairs: PairTable) -> F64:
@@ -59,10 +59,10 @@ def _point_in_hull(pairs: PairTable) -> F64:
 def _inside(pairs: PairTable, masks: Masks) -> Flags:
     """Return whether the voxel of a predicted place belongs to the mask of the reference."""
     points = pairs.prediction_points
-    inside = overlap.contains(gather(masks.boxes(), pairs.reference), points)
-    near = np.flatnonzero(inside)  # few of all pairs
-    inside[near] = masks.contains(pairs.reference[near], points[:, near].T)
-    return inside
+    flags = overlap.contains(gather(masks.boxes(), pairs.reference), points)
+    near = np.flatnonzero(flags)  # few of all pairs
+    flags[near] = masks.contains(pairs.reference[near], points[:, near].T)
+    return flags
 
 
 CENTRE_DISTANCE = Criterion("centre-distance", _distance, none=-np.inf, distance=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collecting evidence over blocks of images.
+"""Collect evidence over blocks of images. Called by `evaluate` and everything that matches.
 
-Blocks are fixed by the data, never by the number of workers, and evidence is joined in block order:
-the result has the same bits on one thread and on many. Any `concurrent.futures.Executor` will do.
+Blocks depend on the data, never on the number of workers, and evidence is joined in block order:
+the result has the same bits on one thread and on many. Any `concurrent.futures.Executor` works.
 """
 
 from __future__ import annotations
@@ -47,13 +47,15 @@ def collect(
         Called after every block.
     """
     blocks = spans(cohort.n_images)
-    tasks = [(key, model, recipe, span) for key, (model, recipe) in jobs.items() for span in blocks]
+    tasks = []
+    for key, (model, recipe) in jobs.items():
+        tasks += [(key, model, recipe, span) for span in blocks]
     parts: dict[Any, list[Evidence]] = {key: [] for key in jobs}
-    for done, evidence in enumerate(_run(cohort, tasks, workers, executor), start=1):
-        parts[tasks[done - 1][0]].append(evidence)
+    for n_done, evidence in enumerate(_run(cohort, tasks, workers, executor), start=1):
+        parts[tasks[n_done - 1][0]].append(evidence)
         if progress is not None:
-            progress(done, len(tasks))
-    return {key: _joined(evidence) for key, evidence in parts.items()}
+            progress(n_done, len(tasks))
+    return {key: _join(evidence) for key, evidence in parts.items()}
 
 
 def _run(
@@ -65,9 +67,8 @@ def _run(
     """Yield the evidence of the tasks in their order."""
     if executor is None and workers <= 1:
         for _, model, recipe, span in tasks:
-            yield _work(
-                cohort if span == (0, cohort.n_images) else cohort.span(*span), model, recipe
-            )
+            block = cohort if span == (0, cohort.n_images) else cohort.span(*span)
+            yield _work(block, model, recipe)
         return
     pool: AbstractContextManager[Executor] = (
         nullcontext(executor) if executor else ThreadPoolExecutor(workers)
@@ -80,7 +81,7 @@ def _run(
         try:
             for future in futures:
                 yield future.result()
-        finally:  # after an error or an interrupt nobody waits for the rest
+        finally:  # after an error or an interrupt the remaining blocks are not needed
             for future in futures:
                 future.cancel()
 
@@ -90,5 +91,5 @@ def _work(block: Cohort, model: str, recipe: Recipe[Any]) -> Evidence:
     return evidence
 
 
-def _joined(parts: Sequence[Evidence]) -> Evidence:
+def _join(parts: Sequence[Evidence]) -> Evidence:
     return parts[0] if len(parts) == 1 else type(parts[0]).concat(parts)

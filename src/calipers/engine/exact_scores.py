@@ -19,10 +19,10 @@ MOST_BYTES = 400_000_000  # of all models together
 
 
 class ExactScores:
-    """The scores of all voxels of every model; given up as a whole when they become too many."""
+    """The scores of all voxels of every model; dropped as a whole when they become too many."""
 
     def __init__(self, *, needed: bool = True) -> None:
-        self._held: dict[str, list[tuple[Scores, Scores, I64]]] = {}
+        self._parts: dict[str, list[tuple[Scores, Scores, I64]]] = {}
         self._bytes = 0
         self.given_up = not needed  # whether scores need not be handed over
 
@@ -35,40 +35,39 @@ class ExactScores:
         self._bytes += sum(part.nbytes for part in scores)
         if self._bytes > MOST_BYTES:
             self.given_up = True
-            self._held.clear()
+            self._parts.clear()
             return
-        self._held.setdefault(model, []).append(scores)
+        self._parts.setdefault(model, []).append(scores)
 
     def values(self, model: str, measures: Sequence[Measure]) -> Mapping[str, float] | None:
-        """Return the values of the measures that look at all voxels together, and let go of the
-        scores.
-        """
-        parts = self._held.pop(model, None)
+        """Return the values of the measures on all voxels together, and free the scores."""
+        parts = self._parts.pop(model, None)
         if not parts:
             return None
-        positives, negatives, region = _joined(parts)
+        positives, negatives, region = _join(parts)
         del parts
-        found = {
-            m.key: _aupro(positives, negatives, region, m.limit)
-            for m in measures
-            if m.pooled and m.quantity == "AUPRO"
-        }
-        negatives.sort()  # now: AUPRO puts them into an order of its own
+        values = {}
+        for measure in measures:
+            if measure.pooled and measure.quantity == "AUPRO":
+                values[measure.key] = _aupro(positives, negatives, region, measure.limit)
+        negatives.sort()  # only now: AUPRO puts them into an order of its own
         positives.sort()
         ends = (np.array([0, len(positives)]), np.array([0, len(negatives)]))
         sides = voxel_ranking.Sides(positives, negatives, *ends)
-        ranked = voxel_ranking.ranking_figures(sides)
+        ranking = voxel_ranking.ranked(sides)
         for measure in measures:
-            if measure.pooled and measure.key not in found:
-                found[measure.key] = float(figure_of(measure, sides, ranked)[0])
-        return found
+            if measure.pooled and measure.key not in values:
+                values[measure.key] = float(figure_of(measure, sides, ranking)[0])
+        return values
 
 
-def _joined(parts: Sequence[tuple[Scores, Scores, I64]]) -> tuple[Scores, Scores, I64]:
-    """Return the voxels of all samples; regions are numbered through."""
-    positives, negatives = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+def _join(parts: Sequence[tuple[Scores, Scores, I64]]) -> tuple[Scores, Scores, I64]:
+    """Return the voxels of all samples; regions are numbered consecutively."""
+    positives = np.concatenate([part[0] for part in parts])
+    negatives = np.concatenate([part[1] for part in parts])
     kind = np.result_type(positives, negatives)
-    before = np.cumsum([0, *(int(part[2].max(initial=-1)) + 1 for part in parts)])
+    n_regions = [int(part[2].max(initial=-1)) + 1 for part in parts]
+    before = np.cumsum([0, *n_regions])
     region = np.concatenate([part[2] + n for part, n in zip(parts, before)])
     return positives.astype(kind, copy=False), negatives.astype(kind, copy=False), region
 

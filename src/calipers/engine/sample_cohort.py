@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From examined samples to a cohort: objects with masks, and per model what is left of its maps."""
+"""Put examined samples together into a cohort: objects with masks, and the evidence of maps.
+
+`evaluate_maps` adds one sample after the other to `ModelMaps` and calls `cohort_of` at the end.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,8 @@ from calipers.tables.masks import Masks, no_masks
 F64 = NDArray[np.float64]
 
 
-class Gathered:
-    """What is left of the maps of one model, gathered sample by sample."""
+class ModelMaps:
+    """The evidence of the maps of one model, collected sample by sample."""
 
     def __init__(self) -> None:
         self.objects: list[SampleObjects] = []
@@ -41,7 +44,7 @@ class Gathered:
 
 def cohort_of(
     samples: Sequence[Examined],
-    gathered: Mapping[str, Gathered],
+    gathered: Mapping[str, ModelMaps],
     exact: Mapping[str, Mapping[str, float] | None],
     measures: Sequence[Measure],
     *,
@@ -49,60 +52,63 @@ def cohort_of(
     batch: int,
     intake: Intake,
 ) -> Cohort:
-    """Put examined samples together; ``gathered`` has the maps of every model, in the same order."""
+    """Put examined samples together; ``gathered`` has the maps of every model in the same order."""
     d = len(samples[0].size)
-    references = [sample.references for sample in samples]
-    shared = _shared(references, d)
-    n = len(shared["label"])
-    facts = {"voxels": shared["masks"].voxels}
+    columns = _columns([sample.references for sample in samples], d)
+    n = len(columns["label"])
+    facts = {"voxels": columns["masks"].voxels}
     for model, maps in gathered.items():
         for key in maps.soft[0]:
+            # facts belong to references, which all models share: the model goes into the name
             name = key if len(gathered) == 1 else f"{key} of {model}"
             facts[name] = np.concatenate([soft[key] for soft in maps.soft])
     nobody = np.zeros(n, np.bool_)
+    models, tables = {}, {}
+    for model, maps in gathered.items():
+        models[model] = _predictions(maps.objects, d)
+        tables[model] = _maps(maps, columns["offsets"], exact.get(model), measures, batch)
     return Cohort(
         images=_images(samples, d),
         classes=(label,),
         references=References(
-            **shared,
-            area=shared["masks"].voxels.astype(np.float64),
+            **columns,
+            area=columns["masks"].voxels.astype(np.float64),
             ignore=nobody,
             crowd=nobody,
             facts=facts,
         ),
-        models={model: _predictions(maps.objects, d) for model, maps in gathered.items()},
+        models=models,
         intake=intake,
-        maps={
-            model: _maps(maps, shared["offsets"], exact.get(model), measures, batch)
-            for model, maps in gathered.items()
-        },
+        maps=tables,
     )
 
 
 def _images(samples: Sequence[Examined], d: int) -> Images:
-    unknown = (np.nan,) * d
-    names = list(dict.fromkeys(name for sample in samples for name in sample.groups))
+    no_spacing = (np.nan,) * d
+    groups = {}
+    for name in dict.fromkeys(name for sample in samples for name in sample.groups):
+        groups[name] = _column([sample.groups.get(name, "") for sample in samples])
     return Images(
         ids=tuple(sample.name for sample in samples),
         size=np.array([sample.size for sample in samples], np.float64),
-        spacing=np.array([sample.spacing or unknown for sample in samples], np.float64),
-        groups={
-            name: _column([sample.groups.get(name, "") for sample in samples]) for name in names
-        },
+        spacing=np.array([sample.spacing or no_spacing for sample in samples], np.float64),
+        groups=groups,
     )
 
 
 def _column(values: Sequence[Any]) -> NDArray[Any]:
-    numbers = all(
-        isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        for value in values
-    )
-    return np.array(values if numbers else [str(value) for value in values])
+    for value in values:
+        if not isinstance(value, int | float | np.number) or isinstance(value, bool):
+            return np.array([str(value) for value in values])
+    return np.array(values)
 
 
-def _shared(parts: Sequence[SampleObjects], d: int) -> dict[str, Any]:
-    """Return the columns that references and predictions have alike."""
+def _columns(parts: Sequence[SampleObjects], d: int) -> dict[str, Any]:
+    """Return the columns that references and predictions have in common."""
     counts = np.array([len(part) for part in parts], np.int64)
+    masks = []
+    for part in parts:  # masks without objects may come without dimensions
+        masks.append(part.masks if len(part) else no_masks(d))
     boxes = np.concatenate([part.boxes.reshape(-1, 2 * d) for part in parts])
     return {
         "offsets": ragged.from_counts(counts),
@@ -110,16 +116,16 @@ def _shared(parts: Sequence[SampleObjects], d: int) -> dict[str, Any]:
         "extent": np.prod(boxes[:, d:] - boxes[:, :d], axis=1),
         "label": np.zeros(len(boxes), np.int32),
         "place": ragged.positions(counts),
-        "masks": Masks.concat([part.masks if len(part) else no_masks(d) for part in parts]),
+        "masks": Masks.concat(masks),
         "points": np.concatenate([part.points.reshape(-1, d) for part in parts]),
     }
 
 
 def _predictions(parts: Sequence[SampleObjects], d: int) -> Predictions:
-    shared = _shared(parts, d)
-    voxels = shared["masks"].voxels
+    columns = _columns(parts, d)
+    voxels = columns["masks"].voxels
     return Predictions(
-        **shared,
+        **columns,
         area=voxels.astype(np.float64),
         score=np.concatenate([part.score for part in parts]),
         scored=True,
@@ -128,14 +134,16 @@ def _predictions(parts: Sequence[SampleObjects], d: int) -> Predictions:
 
 
 def _maps(
-    gathered: Gathered,
+    gathered: ModelMaps,
     offsets: NDArray[np.int64],
     exact: Mapping[str, float] | None,
     measures: Sequence[Measure],
     batch: int,
 ) -> Maps:
     histograms = gathered.histograms.settled()
-    sums = {key: np.array([found[key] for found in gathered.sums]) for key in gathered.sums[0]}
+    sums = {}
+    for key in gathered.sums[0]:
+        sums[key] = np.array([of_sample[key] for of_sample in gathered.sums])
     references = np.diff(offsets)
     for measure in measures:
         if measure.level == "batch":
@@ -171,8 +179,8 @@ def _by_batch(
             continue
         if parts is None:
             one = np.ones((1, len(members)), np.int64)
-            counted = Tables(histograms.take(members)).pooled(one, references[members])
-            value = float(value_of(counted, measure)[0])
+            voxels = Tables(histograms.take(members)).pooled(one, references[members])
+            value = float(value_of(voxels, measure)[0])
         else:
             value = float(parts[members, 0].sum() / parts[members, 1].sum())
         if value == value:

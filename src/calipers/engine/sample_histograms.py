@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The voxels of many samples, counted by score: gathered one sample after the other, and held
-small.
+"""Collect the voxel histograms of many samples, one after the other, within a limit of memory.
+
+Used by `sample_cohort` and by the choice of thresholds (`map_thresholds`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from calipers.engine.sample_measures import Histogram
+from calipers.engine.sample_measures import VoxelHistogram
 from calipers.kernels import ragged
 from calipers.tables.maps import BINS, COUNTED, Histograms
 
@@ -25,24 +26,24 @@ class GatheredHistograms:
 
     def __init__(self) -> None:
         self._settled = _no_histograms()
-        self._waiting: list[Histogram] = []
+        self._waiting: list[VoxelHistogram] = []
         self._entries = 0
 
-    def add(self, found: Histogram) -> None:
-        """Take one more sample."""
-        self._waiting.append(found)
-        self._entries += len(found.bin)
+    def add(self, histogram: VoxelHistogram) -> None:
+        """Add one more sample."""
+        self._waiting.append(histogram)
+        self._entries += len(histogram.bin)
         if self._entries > MOST_ENTRIES:
             self.settled()
 
     def settled(self) -> Histograms:
-        """Join what waits with what is there, in bins wide enough to be held; return it."""
-        joined = Histograms.concat([self._settled, _joined(self._waiting)])
+        """Return the histograms of all samples so far, in bins wide enough for the memory."""
+        histograms = Histograms.concat([self._settled, _join(self._waiting)])
         self._waiting.clear()
-        while len(joined.bin) > MOST_ENTRIES // 2:
-            joined = joined.coarsened(joined.shift + 1)
-        self._settled, self._entries = joined, len(joined.bin)
-        return joined
+        while len(histograms.bin) > MOST_ENTRIES // 2:
+            histograms = histograms.coarsened(histograms.shift + 1)
+        self._settled, self._entries = histograms, len(histograms.bin)
+        return histograms
 
 
 def _no_histograms() -> Histograms:
@@ -53,16 +54,17 @@ def _no_histograms() -> Histograms:
     )
 
 
-def _joined(parts: Sequence[Histogram]) -> Histograms:
+def _join(parts: Sequence[VoxelHistogram]) -> Histograms:
     """Return the histograms of several samples, with the extremes of every bin."""
-    empty = _no_histograms()
-    for part in parts:  # the bins of one sample differ
-        empty.lowest[part.bin] = np.minimum(empty.lowest[part.bin], part.lowest)
-        empty.highest[part.bin] = np.maximum(empty.highest[part.bin], part.highest)
+    nothing = _no_histograms()
     if not parts:
-        return empty
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts]) for name in ("bin", *COUNTED)
-    }
+        return nothing
+    lowest, highest = nothing.lowest, nothing.highest
+    for part in parts:  # a bin occurs once in a sample, so that no entry is overwritten
+        lowest[part.bin] = np.minimum(lowest[part.bin], part.lowest)
+        highest[part.bin] = np.maximum(highest[part.bin], part.highest)
+    columns: dict[str, Any] = {}
+    for name in ("bin", *COUNTED):
+        columns[name] = np.concatenate([getattr(part, name) for part in parts])
     offsets = ragged.from_counts(np.array([len(part.bin) for part in parts], np.int64))
-    return Histograms(offsets=offsets, lowest=empty.lowest, highest=empty.highest, **columns)
+    return Histograms(offsets=offsets, lowest=lowest, highest=highest, **columns)

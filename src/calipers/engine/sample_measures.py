@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured on the map of one sample: numbers per sample and slice, and its voxels counted
-by score.
+"""Measure the map of one sample: numbers per sample and slice, and its voxels counted by score.
 
 A measure leaves two numbers per sample: the sum of its values (of one sample, or of the slices that
 have one) and how many there are. At the level of the data set with a given threshold they are the
@@ -34,7 +33,7 @@ Pair = tuple[float, float]
 FINEST = 2.0**-32  # shares are held in such steps, so that sums of many are exact in any order
 
 
-class Histogram(NamedTuple):
+class VoxelHistogram(NamedTuple):
     """The voxels of one sample, counted by score; entries by ascending bin."""
 
     bin: I32
@@ -58,49 +57,50 @@ class MapView:
     def soft_sums(self) -> softness.SoftSums:
         """What every soft IoU of this map is made of."""
         flat = self.scores.reshape(-1)
-        inside = self.objects.sums(flat)
-        background = max(float(flat.sum(dtype=np.float64)) - float(inside.sum()), 0.0)
-        return softness.SoftSums(inside, self.voxels, background)
+        of_objects = self.objects.sums(flat)
+        background = max(float(flat.sum(dtype=np.float64)) - float(of_objects.sum()), 0.0)
+        return softness.Sums(of_objects, self.voxels, background)
 
 
-def histogram(view: MapView) -> Histogram:
+def histogram(view: MapView) -> VoxelHistogram:
     """Count the voxels of a map by score, and share every object out among its voxels."""
-    found = counted(view.scores, view.positive)
-    entry = np.searchsorted(found.bin, voxels.bins_of(view.scores.reshape(-1)[view.objects.index]))
+    counts = count_voxels(view.scores, view.positive)
+    entry = np.searchsorted(counts.bin, voxels.bins_of(view.scores.reshape(-1)[view.objects.index]))
     share = np.bincount(
-        entry, weights=1.0 / view.voxels[view.objects.owner], minlength=len(found.bin)
+        entry, weights=1.0 / view.voxels[view.objects.owner], minlength=len(counts.bin)
     )
-    return found._replace(overlap=np.round(share / FINEST) * FINEST)
+    return counts._replace(overlap=np.round(share / FINEST) * FINEST)
 
 
-def counted(scores: Scores, positive: Flags) -> Histogram:
+def count_voxels(scores: Scores, positive: Flags) -> VoxelHistogram:
     """Count the voxels of a map by score, whatever objects they belong to: there is no overlap."""
-    found = voxels.histogram(scores.reshape(-1), positive.reshape(-1))
-    overlap = np.zeros(len(found.bin))
-    return Histogram(
-        found.bin, found.positives, found.negatives, overlap, found.lowest, found.highest
+    counts = voxels.histogram(scores.reshape(-1), positive.reshape(-1))
+    overlap = np.zeros(len(counts.bin))
+    return VoxelHistogram(
+        counts.bin, counts.positives, counts.negatives, overlap, counts.lowest, counts.highest
     )
 
 
 def sums(view: MapView, measures: Sequence[Measure], slices: str) -> dict[str, Pair]:
-    """Return what every measure leaves of a sample, except those that need the voxels of several
-    samples together.
+    """Return sum and number of every measure on a sample, except those that need the voxels of
+    several samples together.
     """
-    found: dict[str, Pair] = {}
+    pairs: dict[str, Pair] = {}
     for level in ("sample", "slice"):
-        ranked = [
+        of_ranks = [
             measure
             for measure in measures
             if measure.level == level and measure.quantity != "softIoU"
         ]
-        found |= _at_level(view, ranked, level, slices) if ranked else {}
+        if of_ranks:
+            pairs |= _at_level(view, of_ranks, level, slices)
     for measure in measures:
         if measure.quantity == "softIoU":
             value = softness.per_sample(view.soft_sums, measure.alpha, _variant(measure))
-            found[measure.key] = _mean_parts(np.array([value]))
+            pairs[measure.key] = _mean_parts(np.array([value]))
         elif measure.level in ("dataset", "batch") and measure.threshold is not None:
-            found[measure.key] = _called(view, measure)
-    return found
+            pairs[measure.key] = _overlap_parts(view, measure)
+    return pairs
 
 
 def soft(view: MapView, measure: Measure) -> F64:
@@ -127,52 +127,52 @@ def _at_level(
         )
     else:
         sides = voxel_ranking.sides(view.scores, view.positive)
-    ranked = voxel_ranking.ranking_figures(sides)
-    return {measure.key: _mean_parts(_values(view, measure, sides, ranked)) for measure in measures}
+    ranking = voxel_ranking.ranked(sides)
+    return {
+        measure.key: _mean_parts(_values(view, measure, sides, ranking)) for measure in measures
+    }
 
 
-def _values(view: MapView, measure: Measure, sides: Sides, ranked: RankingFigures) -> F64:
+def _values(view: MapView, measure: Measure, sides: Sides, ranking: Ranked) -> F64:
     """Return a measure of every sample or slice."""
     if measure.quantity == "AUPRO":
         return _aupro(view, sides, measure.limit)
-    return figure_of(measure, sides, ranked)
+    return figure_of(measure, sides, ranking)
 
 
-def figure_of(measure: Measure, sides: Sides, ranked: RankingFigures) -> F64:
+def figure_of(measure: Measure, sides: Sides, ranking: Ranked) -> F64:
     """Return (G,) a measure of ranked voxels, except the overlap of regions."""
     if measure.quantity in ("AP", "AUROC"):
-        return ranked.ap if measure.quantity == "AP" else ranked.auroc
-    found: VoxelOverlap | RankingFigures = ranked
+        return ranking.ap if measure.quantity == "AP" else ranking.auroc
+    overlap: Overlap | Ranked = ranking  # the best of all thresholds
     if measure.threshold is not None:
-        found = voxel_thresholds.at_threshold(sides, measure.threshold)
+        overlap = voxel_thresholds.at_threshold(sides, measure.threshold)
     elif measure.rate is not None:
-        found = voxel_thresholds.at_false_positive_rate(sides, measure.rate)
-    return found.dice if measure.quantity == "Dice" else found.iou
+        overlap = voxel_thresholds.at_false_positive_rate(sides, measure.rate)
+    return overlap.dice if measure.quantity == "Dice" else overlap.iou
 
 
 def _aupro(view: MapView, sides: Sides, limit: float) -> F64:
     """Return (1,) the area under the overlap of regions of one sample."""
     if not view.objects.n or not len(sides.negatives):
         return np.full(1, np.nan)
-    inside = view.scores.reshape(-1)[view.objects.index]
-    outside = (
-        sides.negatives.copy()
-    )  # it is put into another order, and other measures need it sorted
-    found = aupro.per_region(inside, outside, view.objects.owner, view.objects.n, limit)
-    return np.full(1, found.mean())
+    positives = view.scores.reshape(-1)[view.objects.index]
+    # a copy: the kernel puts it into another order, and other measures need it sorted
+    negatives = sides.negatives.copy()
+    areas = aupro.per_region(positives, negatives, view.objects.owner, view.objects.n, limit)
+    return np.full(1, areas.mean())
 
 
 def _mean_parts(values: F64) -> Pair:
-    defined = values[~np.isnan(values)]
-    return float(defined.sum()), float(len(defined))
+    defined_values = values[~np.isnan(values)]
+    return float(defined_values.sum()), float(len(defined_values))
 
 
-def _called(view: MapView, measure: Measure) -> Pair:
+def _overlap_parts(view: MapView, measure: Measure) -> Pair:
     """Return numerator and denominator of Dice or IoU at a threshold."""
-    called = view.scores >= (measure.threshold or 0.0)
-    n_called, n_positive, both = (
-        int(flags.sum()) for flags in (called, view.positive, called & view.positive)
-    )
+    call = view.scores >= (measure.threshold or 0.0)
+    n_called, n_positive = int(call.sum()), int(view.positive.sum())
+    n_common = int((call & view.positive).sum())
     if measure.quantity == "Dice":
-        return 2.0 * both, float(n_called + n_positive)
-    return float(both), float(n_called + n_positive - both)
+        return 2.0 * n_common, float(n_called + n_positive)
+    return float(n_common), float(n_called + n_positive - n_common)

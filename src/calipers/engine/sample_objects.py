@@ -45,10 +45,8 @@ class Expanded:
 
     def sums(self, flat: NDArray[np.floating]) -> F64:
         """Return (n,) the sum of a map over every object."""
-        found: F64 = np.bincount(self.owner, weights=flat[self.index], minlength=self.n).astype(
-            np.float64
-        )
-        return found  # without objects NumPy counts in whole numbers
+        sums = np.bincount(self.owner, weights=flat[self.index], minlength=self.n)
+        return np.asarray(sums.astype(np.float64))  # without objects NumPy counts in whole numbers
 
 
 def expanded(masks: Masks) -> Expanded:
@@ -64,11 +62,10 @@ def references_of(
     """Return the objects of a label array: its values, or the connected components of what is not
     0.
     """
-    masks = (
-        Masks.from_labels(labels)
-        if instances
-        else Masks.from_components(labels, settings.connectivity)
-    )
+    if instances:
+        masks = Masks.from_labels(labels)
+    else:
+        masks = Masks.from_components(labels, settings.connectivity)
     return SampleObjects(masks, masks.boxes(), masks.centroids(), np.ones(len(masks)))
 
 
@@ -80,6 +77,6 @@ def predictions_of(
     large = masks.voxels >= settings.least
     small = len(masks) - int(large.sum())
     masks = masks[large] if small else masks
-    found = measured(scores, masks)
-    score = found.highest if settings.score == "max" else found.mean
-    return SampleObjects(masks, found.boxes, found.centroids, score, small)
+    features = measured(scores, masks)
+    score = features.highest if settings.score == "max" else features.mean
+    return SampleObjects(masks, features.boxes, features.centroids, score, small)

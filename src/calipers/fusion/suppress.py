@@ -32,8 +32,8 @@ def suppressed(
     >>> import calipers as cal
     >>> from calipers.fusion import suppressed
     >>> cohort = cal.demo_cohort()
-    >>> said = cohort.models["overpredicts"]
-    >>> len(suppressed(said, 0.5, n_classes=len(cohort.classes))) < len(said)
+    >>> predictions = cohort.models["overpredicts"]
+    >>> len(suppressed(predictions, 0.5, n_classes=len(cohort.classes))) < len(predictions)
     True
     """
     if not 0 <= threshold <= 1:
@@ -41,6 +41,6 @@ def suppressed(
     side = (predictions.offsets, predictions.label, predictions.boxes, predictions.extent)
     one, other, iou = overlapping(side, side, np.zeros(len(predictions), np.bool_), n_classes)
     rank = suppression.rank_of(predictions.offsets, predictions.score)
-    chosen = (iou > threshold) & (rank[one] < rank[other])
-    better, worse = one[chosen].astype(np.int64), other[chosen].astype(np.int64)
+    rivals = (iou > threshold) & (rank[one] < rank[other])
+    better, worse = one[rivals].astype(np.int64), other[rivals].astype(np.int64)
     return predictions.keep(suppression.survivors(better, worse, len(predictions)))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The level of whole images: does the highest score of an image tell whether there is anything on
-it?
+"""Metrics of whole images: how well the highest score of an image predicts whether it has a
+reference.
 
 ``case-auroc``
     area under the ROC curve of the images. The score of an image is the highest score of its
@@ -73,18 +73,18 @@ class CaseAuroc(MatchMetric):
         if key not in evidence.kept:
             score, positive = cases(evidence, view, output.max_dets)
             evidence.kept[key] = [CaseRanks.of(s, p, silent) for s, p in zip(score.T, positive.T)]
-        found: list[CaseRanks] = evidence.kept[key]
-        return found
+        ranks: list[CaseRanks] = evidence.kept[key]
+        return ranks
 
     def reasons(self, evidence: Matches) -> Mapping[tuple[int, int], str]:
         """Return why values are undefined: no image with a reference, or only such images."""
         values = self.value(evidence, np.ones((1, evidence.n_images), np.int64))[0]
-        found = {}
+        why = {}
         for row, k in np.argwhere(np.isnan(values)).tolist():
             output = self.outputs[k]
             _, positive = cases(evidence, evidence.indices(output.views)[0], output.max_dets)
-            found[row, k] = "single_category" if positive[:, row].any() else "no_references"
-        return found
+            why[row, k] = "single_category" if positive[:, row].any() else "no_references"
+        return why
 
     def support(self, evidence: Matches, unit: I64, n_units: int) -> I64:
         """Return (1 + n_classes, n_names, 3): the rarer kind of units, all of them, units in a
@@ -99,12 +99,11 @@ class CaseAuroc(MatchMetric):
             score = np.where(
                 np.isneginf(score), SILENT[output.options.get("silent", "lowest")], score
             )
-            highest = np.where(positive, -np.inf, score).max(
-                axis=0, initial=-np.inf
-            )  # of the negative images
+            # the highest score of a negative and the lowest of a positive image
+            highest = np.where(positive, -np.inf, score).max(axis=0, initial=-np.inf)
             lowest = np.where(positive, score, np.inf).min(axis=0, initial=np.inf)
-            both = positive.any(axis=0) & ~positive.all(axis=0)
-            wrong = both & np.where(positive, score <= highest, score >= lowest)
+            two_kinds = positive.any(axis=0) & ~positive.all(axis=0)
+            wrong = two_kinds & np.where(positive, score <= highest, score >= lowest)
             rarer = np.minimum(_units(positive, unit, n_units), _units(~positive, unit, n_units))
             table[:, k] = np.stack(
                 [rarer, np.full_like(rarer, n_units), _units(wrong, unit, n_units)], axis=1
@@ -144,21 +143,25 @@ def cases(evidence: Matches, view: int, max_dets: int) -> tuple[F64, Flags]:
     """
     shape = evidence.n_images, 1 + evidence.n_classes
     score, positive = np.full(shape, -np.inf), np.zeros(shape, np.bool_)
-    said = np.flatnonzero((evidence.prediction_fate[view] != IGNORED) & (evidence.rank < max_dets))
-    real = np.flatnonzero(evidence.reference_fate[view] != IGNORED)
-    columns = evidence.prediction_label[said] + 1
+    predictions = np.flatnonzero(
+        (evidence.prediction_fate[view] != IGNORED) & (evidence.rank < max_dets)
+    )
+    references = np.flatnonzero(evidence.reference_fate[view] != IGNORED)
+    columns = evidence.prediction_label[predictions] + 1
     for column in (np.zeros_like(columns), columns):
-        np.maximum.at(score, (evidence.prediction_image[said], column), evidence.score[said])
-    positive[evidence.reference_image[real], 0] = True
-    positive[evidence.reference_image[real], 1 + evidence.reference_label[real]] = True
+        np.maximum.at(
+            score, (evidence.prediction_image[predictions], column), evidence.score[predictions]
+        )
+    positive[evidence.reference_image[references], 0] = True
+    positive[evidence.reference_image[references], 1 + evidence.reference_label[references]] = True
     return score, positive
 
 
 def _units(marked: Flags, unit: I64, n_units: int) -> I64:
     """Return (n_columns,): units with a marked image, for (n_images, n_columns) marks."""
     image, column = np.nonzero(marked)
-    found = UnitMarks(n_units, marked.shape[1]).add(unit[image], column)
-    return found.counts()[1:]
+    marks = UnitMarks(n_units, marked.shape[1]).add(unit[image], column)
+    return marks.counts()[1:]
 
 
 def _of_objects(plan: MetricPlan) -> MetricPlan:

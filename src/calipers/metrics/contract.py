@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a metric is: an expensive half that leaves evidence, and a cheap half that weighs it."""
+"""The protocol of a metric: a recipe that collects evidence once (expensive), and a value that is
+computed from evidence and weights of the images (cheap), again for every bootstrap replicate.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ I64 = NDArray[np.int64]
 
 
 class Evidence(Protocol):
-    """What is left of the images once the expensive part is done."""
+    """The result of the expensive part, image by image."""
 
     @property
     def n_images(self) -> int:
@@ -68,25 +70,23 @@ class MetricPlan:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the statistics and the report must know of a metric."""
+    """The facts about a metric that the statistics and the report use."""
 
-    id: str  # "froc@1": goes to rows and run.json; the version moves when numbers move
+    id: str  # "froc@1": goes to rows and run.json; the version changes whenever values change
     names: tuple[str, ...]
-    ids: tuple[
-        str, ...
-    ] = ()  # one per name, where the names of a family are defined differently: "ap.coco101@1"
+    # one per name, where the names of a family are defined differently: "ap.coco101@1"
+    ids: tuple[str, ...] = ()
     bounds: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
     per_class: bool = True
     proportion: bool = False  # numerator / denominator over independent units: Wilson applies
     swap: bool = True  # exchanging two models' images is a fair null (not for AP: two score scales)
     class_means: frozenset[str] = frozenset()  # names whose pooled value is the mean over classes
-    rough: frozenset[str] = (
-        frozenset()
-    )  # names that move in steps, which the jackknife does not follow
+    # names whose values move in steps, which the jackknife does not follow
+    rough: frozenset[str] = frozenset()
 
     def id_of(self, k: int) -> str:
-        """Return the definition of the k-th name; it does not depend on the others of its family."""
+        """Return the id of the k-th name, which does not depend on the others of its family."""
         return self.ids[k] if self.ids else self.id
 
 
@@ -148,21 +148,20 @@ class UnitMarks:
 def check_options(
     plan: MetricPlan, own: Sequence[str], *, matching: Sequence[str] = ("score_cut",)
 ) -> None:
-    """Raise for an option that neither this kind of metric nor its share of the ``matching``
-    options knows.
-    """
+    """Raise for an option that is neither one of the metric's own nor one of ``matching``."""
     from calipers.errors import UsageError, did_you_mean
 
-    known = [*matching, *own]
+    options = [*matching, *own]
     for name in plan.options:
-        if name in known:
+        if name in options:
             continue
-        told = f"metric {plan.name!r} ({plan.kind})"
+        metric = f"metric {plan.name!r} ({plan.kind})"
         if name in MATCHING_OPTIONS:
             raise UsageError(
-                f"{told} has a matching of its own: {name!r} does not apply, only {', '.join(matching)}"
+                f"{metric} has a matching of its own: {name!r} does not apply, only "
+                f"{', '.join(matching)}"
             )
-        raise UsageError(f"{told} has no option {name!r}; {did_you_mean(name, known)}")
+        raise UsageError(f"{metric} has no option {name!r}; {did_you_mean(name, options)}")
 
 
 def check_number(
@@ -171,15 +170,15 @@ def check_number(
     """Raise unless an option is absent or a finite number above or at least a limit."""
     from calipers.errors import UsageError
 
-    given = plan.options.get(option)
-    if given is None:
+    value = plan.options.get(option)
+    if value is None:
         return
     number = (
-        isinstance(given, int | float) and not isinstance(given, bool) and abs(given) < float("inf")
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
     )
-    if not number or not (given > above and given >= least):
+    if not number or not (value > above and value >= least):
         limit = f" above {above:g}" if above > -float("inf") else f" of at least {least:g}"
-        raise UsageError(f"metric {plan.name!r}: {option} is a number{limit}, not {given!r}")
+        raise UsageError(f"metric {plan.name!r}: {option} is a number{limit}, not {value!r}")
 
 
 MATCHING_OPTIONS = (
@@ -194,4 +193,5 @@ MATCHING_OPTIONS = (
     "duplicates",
     "size",
 )
-DERIVED_OPTION = "match_dets"  # the limit up to which is matched: `Protocol.resolved` adds it, nobody may give it
+# The limit of predictions for the matching: `Protocol.resolved` adds it, users may not set it.
+DERIVED_OPTION = "match_dets"

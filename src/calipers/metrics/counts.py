@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts at a threshold and everything derived from them: sensitivity, PPV, F-beta, accuracy, false
-alarms per image.
+"""Counts at a threshold and the metrics derived from them: sensitivity, PPV, F-beta, accuracy,
+false alarms per image.
 
 With TP hits, FP false alarms and duplicates, FN missed references of a class, TN images where the
 class is neither referenced nor predicted; pooled values add the counts of all classes, ``average =
@@ -31,7 +31,9 @@ TP, FP, FN, TN, IMAGES = range(5)
 def count_table(
     evidence: Matches, view: View, max_dets: int, weights: I64, *, negatives: bool
 ) -> F64:
-    """Return (R, n_classes, 4): weighted TP, FP, FN and, if asked for, TN of a view (else 0)."""
+    """Return (R, n_classes, 4): weighted TP, FP, FN and, with ``negatives``, TN of a view (else
+    0).
+    """
     k = evidence.index(view)
     references, predictions = (table[:, k] for table in evidence.totals(weights, max_dets))
     hits = predictions[:, HITS]
@@ -55,7 +57,7 @@ def unit_counts(evidence: Matches, view: View, max_dets: int, unit: I64, n_units
         table[:, :, entry] = np.bincount(cells, minlength=n_units * n_classes).reshape(
             n_units, n_classes
         )
-    table[:, :, FN] -= table[:, :, TP]
+    table[:, :, FN] -= table[:, :, TP]  # so far it has all counted references
     return table
 
 
@@ -67,12 +69,13 @@ def true_negatives(evidence: Matches, view: int, max_dets: int, weights: I64) ->
     same bits everywhere.
     """
     n_classes = evidence.n_classes
-    said = (evidence.prediction_fate[view] != matching.IGNORED) & (evidence.rank < max_dets)
-    real = evidence.reference_fate[view] != matching.IGNORED
+    predictions = (evidence.prediction_fate[view] != matching.IGNORED) & (evidence.rank < max_dets)
+    references = evidence.reference_fate[view] != matching.IGNORED
     keys = np.concatenate(
         [
-            evidence.prediction_image[said] * n_classes + evidence.prediction_label[said],
-            evidence.reference_image[real] * n_classes + evidence.reference_label[real],
+            evidence.prediction_image[predictions] * n_classes
+            + evidence.prediction_label[predictions],
+            evidence.reference_image[references] * n_classes + evidence.reference_label[references],
         ]
     )
     total = np.zeros((len(weights), n_classes))
@@ -135,8 +138,8 @@ class CountMetric(MatchMetric):
         return np.stack(columns, axis=2)
 
     def linear(self, options: Any) -> tuple[F64, F64] | None:
-        """Return how numerator and denominator are made of TP, FP, FN, TN and images; None if it is
-        no such ratio.
+        """Return the coefficients of TP, FP, FN, TN and images in numerator and denominator; None
+        if the metric is no such ratio.
         """
         return None
 
@@ -147,14 +150,14 @@ class CountMetric(MatchMetric):
         is no ratio.
         """
         output = self.outputs[k]
-        made = self.linear(output.options)
-        if made is None or self._over_classes(output.options) or len(output.views) > 1:
+        parts = self.linear(output.options)
+        if parts is None or self._over_classes(output.options) or len(output.views) > 1:
             return None
         table = unit_counts(evidence, output.views[0], output.max_dets, unit, n_units)
         table = np.concatenate([table.sum(axis=1, keepdims=True), table], axis=1)
         images = np.bincount(unit, minlength=n_units).astype(np.float64)
         table[:, :, IMAGES] = images[:, None]
-        return table @ made[0], table @ made[1]
+        return table @ parts[0], table @ parts[1]
 
     def proportion_of(self, evidence: Matches) -> list[list[float | None]]:
         """Return (1 + n_classes, n_names): how many objects a value is a share of; None for a mean
@@ -164,9 +167,10 @@ class CountMetric(MatchMetric):
         columns: list[list[float | None]] = []
         for k in range(len(self.outputs)):
             parts = self.ratio_parts(evidence, nobody, 1, k)
-            columns.append(
-                [None] * (1 + evidence.n_classes) if parts is None else parts[1][0].tolist()
-            )
+            if parts is None:
+                columns.append([None] * (1 + evidence.n_classes))
+            else:
+                columns.append(parts[1][0].tolist())
         return [list(row) for row in zip(*columns)]
 
     def _over_classes(self, options: Any) -> bool:

@@ -74,8 +74,8 @@ class PrecisionCurve(MatchMetric):
             [index], weights, output.max_dets, blocks=output.options["ties"] == "block"
         )
         positives = evidence.reference_totals(weights)[:, index, COUNTED]
-        found = curves.precisions(problem, curves.needed_hits(positives, self.recalls))
-        return class_mean(np.where(positives[:, :, None] > 0, found, np.nan))[:, :1]
+        precisions = curves.precisions(problem, curves.needed_hits(positives, self.recalls))
+        return class_mean(np.where(positives[:, :, None] > 0, precisions, np.nan))[:, :1]
 
 
 def plan_of(view: View, name: str, **options: object) -> MetricPlan:

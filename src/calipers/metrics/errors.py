@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Error types: which kinds of mistakes a model makes, and what each of them costs (TIDE).
+"""Error types: the kinds of mistakes of a model, and the average precision each costs (TIDE).
 
 ``dAP/cls dAP/loc dAP/both dAP/dup dAP/bkg dAP/miss``
     average precision gained if every mistake of one kind were mended and nothing else: a wrong
@@ -41,7 +41,7 @@ from calipers.kernels.error_types import CLS, RIGHT
 from calipers.matches import View
 from calipers.metrics.contract import Facts, MetricPlan, UnitMarks, check_number, check_options
 from calipers.metrics.errors_evidence import ErrorRecipe, Mistakes
-from calipers.metrics.errors_gains import COUNTS, GAINS, KINDS, counted, counts, gains
+from calipers.metrics.errors_gains import COUNTS, GAINS, KINDS, counts, gains, object_weights
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -53,7 +53,7 @@ FAMILIES = {"dAP": ("gain", GAINS), "errors": ("count", COUNTS)}
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ErrorQuantity:
     """One number of the family: ``gain`` or ``count``, and of what."""
 
     what: str
@@ -73,54 +73,54 @@ class ErrorTypes:
             check_number(plan, "foreground", above=0.0)
         recipes = {_recipe(plan) for plan in plans}
         if len(recipes) > 1:
-            raise UsageError(
-                f"{', '.join(plan.name for plan in plans)}: error types share their limits and criterion"
-            )
+            names = ", ".join(plan.name for plan in plans)
+            raise UsageError(f"{names}: error types must share their limits and criterion")
         self.recipe = next(iter(recipes))
         _check(plans[0].name, self.recipe)
         self.plans = tuple(plans)
-        self.wanted = tuple(_wanted(plan) for plan in plans)
-        names = tuple(plan.name for plan in plans)
-        costs = frozenset(name for name, wanted in zip(names, self.wanted) if wanted.what == "gain")
+        self.quantities = tuple(_quantity(plan) for plan in plans)
+        costs = set()
+        for plan, quantity in zip(plans, self.quantities):
+            if quantity.what == "gain":
+                costs.add(plan.name)
         self.facts = Facts(
             id="error-types@1",
-            names=names,
-            ids=tuple(f"error-types.{wanted.what}.{wanted.of}@1" for wanted in self.wanted),
+            names=tuple(plan.name for plan in plans),
+            ids=tuple(f"error-types.{one.what}.{one.of}@1" for one in self.quantities),
             bounds=(0.0, float("inf")),  # no mistake at all is the best there is
             higher_is_better=False,
             per_class=self.recipe.within_class,
             swap=False,
-            class_means=costs,
-            rough=costs,
+            class_means=frozenset(costs),
+            rough=frozenset(costs),
         )
 
     def value(self, evidence: Mistakes, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
         tables: dict[tuple[str, bool], F64] = {}
         columns = []
-        for wanted, plan in zip(self.wanted, self.plans):
-            key = wanted.what, plan.options.get("ties", "coco") == "block"
+        for quantity, plan in zip(self.quantities, self.plans):
+            key = quantity.what, plan.options.get("ties", "coco") == "block"
             if key not in tables:
                 tables[key] = _table(evidence, weights, *key)
-            columns.append(
-                tables[key][:, :, (GAINS if wanted.what == "gain" else COUNTS).index(wanted.of)]
-            )
+            kinds = GAINS if quantity.what == "gain" else COUNTS
+            columns.append(tables[key][:, :, kinds.index(quantity.of)])
         return np.stack(columns, axis=2)
 
     def reasons(self, evidence: Mistakes) -> Mapping[tuple[int, int], str]:
         """Return why values are undefined: no references, or nothing at all."""
         weights = np.ones(evidence.n_images, np.int64)
         table, values = self.counts(evidence, weights), self.value(evidence, weights[None])[0]
-        found = {}
+        why = {}
         for row, k in np.argwhere(np.isnan(values)).tolist():
-            found[row, k] = "no_references" if table[row, k, 2] else "no_objects"
-        return found
+            why[row, k] = "no_references" if table[row, k, 2] else "no_objects"
+        return why
 
     def counts(self, evidence: Mistakes, weights: I64) -> I64:
         """Return (1 + n_classes, n_names, 3): images, counted references, counted predictions."""
         table = np.zeros((1 + evidence.n_classes, len(self.plans), 3), np.int64)
         table[:, :, 0] = weights.sum()
-        for side, column in enumerate(counted(evidence, weights[None]), start=1):
+        for side, column in enumerate(object_weights(evidence, weights[None]), start=1):
             table[1:, :, side] = column[0][:, None]
         table[0, :, 1:] = table[1:, :, 1:].sum(axis=0)
         return table
@@ -150,17 +150,18 @@ class ErrorTypes:
         tried = units(real, evidence.prediction_kind != 0)
         every = np.full_like(needed, n_units)
         table = np.zeros((1 + evidence.n_classes, len(self.plans), 3), np.int64)
-        for k, wanted in enumerate(self.wanted):
-            gain = wanted.what == "gain"
-            wrong = units(*_mistaken(evidence, wanted.of), both_classes=gain)
-            table[:, k] = np.stack(
-                [needed, tried, wrong] if gain else [every, every, wrong], axis=1
-            )
+        for k, quantity in enumerate(self.quantities):
+            gain = quantity.what == "gain"
+            wrong = units(*_mistaken(evidence, quantity.of), both_classes=gain)
+            columns = [needed, tried, wrong] if gain else [every, every, wrong]
+            table[:, k] = np.stack(columns, axis=1)
         return table
 
 
 def _table(evidence: Mistakes, weights: I64, what: str, blocks: bool) -> F64:
-    """Return (R, 1 + n_classes, ...): all gains, or all counts; these are undefined without images."""
+    """Return (R, 1 + n_classes, ...): all gains, or all counts, which are undefined without
+    images.
+    """
     if what == "gain":
         return gains(evidence, weights, blocks=blocks)
     some = np.asarray(weights.any(axis=1))
@@ -180,29 +181,34 @@ def _mistaken(evidence: Mistakes, of: str) -> tuple[Flags, Flags]:
     return nobody, evidence.false_on_empty if of == "empty" else np.asarray(kind == KINDS[of])
 
 
-def _wanted(plan: MetricPlan) -> Wanted:
-    """Return what a plan asks for: its option, or what its name says; they must not contradict each
-    other.
+def _quantity(plan: MetricPlan) -> ErrorQuantity:
+    """Return the quantity of a plan, from its option or from its name, which must not contradict
+    each other.
     """
-    family, _, part = plan.name.partition("#")[0].partition("/")
-    named = FAMILIES.get(family)
-    given = [(what, plan.options[what]) for what in ("gain", "count") if what in plan.options]
-    if len(given) > 1:
-        raise UsageError(f"metric {plan.name!r}: gain or count, not both")
-    what, of = given[0] if given else (named[0], part) if named else ("", "")
-    if not what:
-        hint = "call it dAP/cls or errors/cls, or set gain or count"
-        raise UsageError(f"metric {plan.name!r} (error-types): of what is not said; {hint}")
-    known = GAINS if what == "gain" else COUNTS
-    if of not in known:
+    name, _, part = plan.name.partition("#")[0].partition("/")
+    family = FAMILIES.get(name)
+    options = [(what, plan.options[what]) for what in ("gain", "count") if what in plan.options]
+    if len(options) > 1:
+        raise UsageError(f"metric {plan.name!r}: set gain or count, not both")
+    if options:
+        what, of = options[0]
+    elif family:
+        what, of = family[0], part
+    else:
         raise UsageError(
-            f"metric {plan.name!r}: no {what} of {of!r}; {did_you_mean(str(of), known)}"
+            f"metric {plan.name!r} (error-types): the error type is missing; call it dAP/cls or "
+            "errors/cls, or set gain or count"
         )
-    if named and (what, of) != (named[0], part):
+    kinds = GAINS if what == "gain" else COUNTS
+    if of not in kinds:
+        raise UsageError(
+            f"metric {plan.name!r}: no {what} of {of!r}; {did_you_mean(str(of), kinds)}"
+        )
+    if family and (what, of) != (family[0], part):
         raise UsageError(
             f"metric {plan.name!r}: its name says {part!r}, its options say {what} of {of!r}"
         )
-    return Wanted(what, of)
+    return ErrorQuantity(what, of)
 
 
 def _recipe(plan: MetricPlan) -> ErrorRecipe:
@@ -210,7 +216,8 @@ def _recipe(plan: MetricPlan) -> ErrorRecipe:
     view = options.get("matching", View())
     if not isinstance(view, View):
         raise UsageError(
-            f"metric {plan.name!r} (error-types) has no option 'matching'; set {', '.join(OPTIONS[2:])}"
+            f"metric {plan.name!r} (error-types) has no option 'matching'; set "
+            f"{', '.join(OPTIONS[2:])}"
         )
     limit = options.get("max_dets", view.max_dets)
     return ErrorRecipe(
@@ -228,12 +235,13 @@ def _check(name: str, recipe: ErrorRecipe) -> None:
     """Raise for limits in the wrong order, and for a criterion that is no overlap from 0 to 1."""
     if not recipe.background < recipe.foreground <= 1:
         raise UsageError(
-            f"metric {name!r}: needs 0 < background < foreground <= 1, got {recipe.background:g} and "
-            f"{recipe.foreground:g}; foreground is the threshold of the matching unless it is set"
+            f"metric {name!r}: needs 0 < background < foreground <= 1, got {recipe.background:g} "
+            f"and {recipe.foreground:g}; foreground is the threshold of the matching unless it is "
+            "set"
         )
     criterion: Criterion = registry.resolve("criterion", recipe.criterion)
     if criterion.distance or criterion.yes_no or criterion.none != 0:
-        wanted = "an overlap from 0 to 1, such as box-iou or mask-iou"
         raise UsageError(
-            f"metric {name!r}: needs a criterion that measures {wanted}, not {recipe.criterion}"
+            f"metric {name!r}: needs a criterion that measures an overlap from 0 to 1, such as "
+            f"box-iou or mask-iou, not {recipe.criterion}"
         )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evidence of the error types: what kind of mistake every prediction is, and which references
-nobody found.
+"""The evidence of the error types: the kind of mistake of every prediction, and the references that
+no prediction finds. `metrics.errors` and `metrics.errors_gains` compute from it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Mistakes(ObjectsByImage):
         return np.asarray(self.counted_predictions & ~some[self.prediction_image])
 
     @cached_property
-    def kept(self) -> dict[Any, Any]:
+    def cache(self) -> dict[Any, Any]:
         """What the metric makes of the evidence once and uses under all weights."""
         return {}
 
@@ -74,15 +74,14 @@ class Mistakes(ObjectsByImage):
         """Return the evidence of some images, in that order; images may be repeated."""
         references, reference_offsets = ragged.take_rows(self.reference_offsets, images)
         predictions, prediction_offsets = ragged.take_rows(self.prediction_offsets, images)
-        moved = (reference_offsets[:-1] - self.reference_offsets[images])[
-            ragged.owners(prediction_offsets)
-        ]
+        shift = reference_offsets[:-1] - self.reference_offsets[images]
+        shift_of_row = shift[ragged.owners(prediction_offsets)]
         partner = self.partner[predictions]
         columns = {
             name: getattr(self, name)[references] for name in ("reference_label", "reference_kind")
         }
         columns |= {name: getattr(self, name)[predictions] for name in PREDICTION_COLUMNS}
-        columns["partner"] = np.where(partner < 0, -1, partner + moved).astype(np.int32)
+        columns["partner"] = np.where(partner < 0, -1, partner + shift_of_row).astype(np.int32)
         return replace(
             self,
             reference_offsets=reference_offsets,
@@ -95,9 +94,9 @@ class Mistakes(ObjectsByImage):
         """Return the evidence of all images of several parts."""
         first = ragged.from_counts(np.array([len(part.reference_label) for part in parts]))
         names = ("reference_label", "reference_kind", *PREDICTION_COLUMNS)
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in parts]) for name in names
-        }
+        columns: dict[str, Any] = {}
+        for name in names:
+            columns[name] = np.concatenate([getattr(part, name) for part in parts])
         partner = [
             np.where(part.partner < 0, -1, part.partner + start)
             for part, start in zip(parts, first)
@@ -120,7 +119,7 @@ PREDICTION_COLUMNS = (
 
 @dataclass(frozen=True)
 class ErrorRecipe:
-    """How the kinds are found: by which criterion, between which limits, among which predictions."""
+    """How mistakes are classified: criterion, limits, and the predictions that take part."""
 
     criterion: str = "box-iou"
     background: float = 0.1
@@ -152,25 +151,31 @@ class ErrorRecipe:
         pairs = candidate_pairs(replace(cohort, references=references), predictions, criterion, 0)
         rank = fates.ranks(predictions.offsets, predictions.label, predictions.score, 0)
         absent = (rank >= self.max_dets) | (predictions.score < self.score_cut)
-        label, said = references.label, predictions.label
+        label, prediction_label = references.label, predictions.label
         if not self.within_class:
-            label, said = np.zeros_like(label), np.zeros_like(said)
-        objects = error_types.TypedObjects(
-            references.offsets, predictions.offsets, label, said, rank, absent, references.ignore
+            label, prediction_label = np.zeros_like(label), np.zeros_like(prediction_label)
+        objects = error_types.Objects(
+            references.offsets,
+            predictions.offsets,
+            label,
+            prediction_label,
+            rank,
+            absent,
+            references.ignore,
         )
         foreground = criterion.cutoff(self.foreground, strict=self.strict)
-        found = error_types.error_types(pairs, objects, self.background, foreground)
+        mistakes = error_types.error_types(pairs, objects, self.background, foreground)
         return Mistakes(
             n_classes=len(cohort.classes) if self.within_class else 1,
             reference_offsets=references.offsets,
             prediction_offsets=predictions.offsets,
             reference_label=label,
-            prediction_label=said,
+            prediction_label=prediction_label,
             score=predictions.score,
-            reference_kind=found.reference,
-            prediction_kind=found.prediction,
-            covered=found.covered,
-            mended=found.mended,
-            partner=found.partner,
-            similarity=found.similarity,
+            reference_kind=mistakes.reference,
+            prediction_kind=mistakes.prediction,
+            covered=mistakes.covered,
+            mended=mistakes.mended,
+            partner=mistakes.partner,
+            similarity=mistakes.similarity,
         )

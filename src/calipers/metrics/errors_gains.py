@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What mending each kind of mistake would do to the average precision, and how many mistakes there
-are of each.
+"""The average precision gained by mending each kind of mistake, and the number of mistakes of each.
 
 Average precision is the mean interpolated precision at the recalls 0/100 to 100/100. Mending
 changes one list of predictions into another:
@@ -48,13 +47,13 @@ KINDS = {"cls": CLS, "loc": LOC, "both": BOTH, "dup": DUP, "bkg": BKG, "miss": M
 GAINS = (*KINDS, "fp", "fn", "empty")
 COUNTS = (*KINDS, "empty")
 OF_PREDICTIONS = ("cls", "loc", "both", "dup", "bkg")
-RECALLS = (
-    np.arange(101) / 100
-)  # as the authors divide; COCO's differ in last bits, and move an exact recall
+# As the authors' code divides; the recalls of COCO differ in the last bits, which matters where a
+# recall is reached exactly.
+RECALLS = np.arange(101) / 100
 NOBODY = np.zeros(0, np.int32)  # no limit by rank
 
 
-class Ranked(NamedTuple):
+class MistakeRanking(NamedTuple):
     """Predictions as they are (view 0), with the mistakes of each kind mended (1 to 5), and with
     fewer of them.
 
@@ -67,9 +66,7 @@ class Ranked(NamedTuple):
     label: I32
     image: I64
     mended: curves.Ranking
-    plain: (
-        curves.Ranking
-    )  # of the predictions as they are; another one if equal scores stand in another order
+    plain: curves.Ranking  # of the predictions as they are; it may order equal scores differently
 
 
 VIEWS = [*range(8), 0, 0]  # as it is, then what the slots say
@@ -83,17 +80,17 @@ def gains(evidence: Mistakes, weights: I64, *, blocks: bool) -> F64:
     point; else they are walked through in input order, after mending those that were mistakes
     first, as the authors' code does.
     """
-    found, left, positives = _precisions(evidence, weights, blocks=blocks)
-    per_class = np.where(np.isnan(found), 0.0, found)
-    number = left.sum(axis=2)
+    precisions, exists, positives = _precisions(evidence, weights, blocks=blocks)
+    per_class = np.where(np.isnan(precisions), 0.0, precisions)
+    number = exists.sum(axis=2)
     mean = np.divide(
-        (per_class * left).sum(axis=2), number, out=np.zeros(number.shape), where=number > 0
+        (per_class * exists).sum(axis=2), number, out=np.zeros(number.shape), where=number > 0
     )
     every = np.concatenate([mean[:, :, None], per_class], axis=2)  # (R, views, 1 + K)
-    real = positives[:, 0]
-    real = np.concatenate([real.sum(axis=1, keepdims=True), real], axis=1)
-    gained = np.maximum(every[:, [SLOTS[name] for name in GAINS]] - every[:, :1], 0.0)
-    return np.asarray(np.where(real[:, :, None] > 0, np.moveaxis(gained, 1, 2), np.nan))
+    references = positives[:, 0]
+    references = np.concatenate([references.sum(axis=1, keepdims=True), references], axis=1)
+    gain = np.maximum(every[:, [SLOTS[name] for name in GAINS]] - every[:, :1], 0.0)
+    return np.asarray(np.where(references[:, :, None] > 0, np.moveaxis(gain, 1, 2), np.nan))
 
 
 def counts(evidence: Mistakes, weights: I64) -> F64:
@@ -108,7 +105,7 @@ def counts(evidence: Mistakes, weights: I64) -> F64:
     )
 
 
-def counted(evidence: Mistakes, weights: I64) -> tuple[I64, I64]:
+def object_weights(evidence: Mistakes, weights: I64) -> tuple[I64, I64]:
     """Return (R, n_classes) weights of the counted references and of the counted predictions."""
     references = _totals(evidence, "references", weights)[:, 0, HITS]
     return references, _totals(evidence, "mistakes", weights)[:, 6, HITS]
@@ -118,73 +115,76 @@ def _precisions(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64,
     """Return (R, 10, K) each: average precisions, whether anything is left of a class, weights of
     its references.
     """
-    ranked = _ranked(evidence, blocks=blocks)
-    sides = (ranked.table, ranked.label, NOBODY, 0, ranked.image)
-    said = fates.totals(*sides, weights, evidence.n_classes)[:, :, COUNTED]
-    real, missed, found = np.moveaxis(_totals(evidence, "references", weights)[:, :, HITS], 1, 0)
-    positives = np.stack([real] * 8 + [real - missed, found], axis=1)
-    plans = evidence.kept.setdefault(("plans", blocks), ({}, {}))
-    problem = curves.CurveProblem(
-        ranked.table, VIEWS, ranked.mended, ranked.image, weights, plans[0]
-    )
+    ranking = _ranked(evidence, blocks=blocks)
+    sides = (ranking.table, ranking.label, NOBODY, 0, ranking.image)
+    predictions = fates.totals(*sides, weights, evidence.n_classes)[:, :, COUNTED]
+    of_references = _totals(evidence, "references", weights)[:, :, HITS]
+    references, misses, hits = np.moveaxis(of_references, 1, 0)
+    positives = np.stack([references] * 8 + [references - misses, hits], axis=1)
+    plans = evidence.cache.setdefault(("plans", blocks), ({}, {}))
+    problem = curves.Problem(ranking.table, VIEWS, ranking.mended, ranking.image, weights, plans[0])
     values = curves.average_precision(problem, positives, RECALLS)
-    if ranked.plain is not ranked.mended:
-        problem = curves.CurveProblem(
-            ranked.table, VIEWS[:1], ranked.plain, ranked.image, weights, plans[1]
+    if ranking.plain is not ranking.mended:
+        problem = curves.Problem(
+            ranking.table, VIEWS[:1], ranking.plain, ranking.image, weights, plans[1]
         )
         values[:, :1] = curves.average_precision(problem, positives[:, :1], RECALLS)
-    # Without false alarms their classes still have them, at the end of the list.
-    said = said[:, [0, 1, 2, 3, 4, 5, 0, 7, 0, 0]]
-    return values, np.asarray((said > 0) | (positives > 0)), positives
+    # Without false alarms (view 6) a class still counts as having its predictions, at the end of
+    # the list, so that it stays in the mean over classes.
+    predictions = predictions[:, [0, 1, 2, 3, 4, 5, 0, 7, 0, 0]]
+    return values, np.asarray((predictions > 0) | (positives > 0)), positives
 
 
-def _ranked(evidence: Mistakes, *, blocks: bool) -> Ranked:
+def _ranked(evidence: Mistakes, *, blocks: bool) -> MistakeRanking:
     key = ("ranked", blocks)
-    if key not in evidence.kept:
-        evidence.kept[key] = _rank(evidence, blocks=blocks)
-    found: Ranked = evidence.kept[key]
-    return found
+    if key not in evidence.cache:
+        evidence.cache[key] = _rank(evidence, blocks=blocks)
+    ranking: MistakeRanking = evidence.cache[key]
+    return ranking
 
 
-def _rank(evidence: Mistakes, *, blocks: bool) -> Ranked:
+def _rank(evidence: Mistakes, *, blocks: bool) -> MistakeRanking:
     kind, n = evidence.prediction_kind, evidence.n_classes
-    own = np.flatnonzero(kind != 0)
-    moved = np.flatnonzero((kind == CLS) & evidence.mended)
-    row = np.concatenate([own, moved])
+    present = np.flatnonzero(kind != 0)
+    reclassified = np.flatnonzero((kind == CLS) & evidence.mended)
+    row = np.concatenate([present, reclassified])
     label = np.concatenate(
-        [evidence.prediction_label[own], evidence.reference_label[evidence.partner[moved]]]
+        [
+            evidence.prediction_label[present],
+            evidence.reference_label[evidence.partner[reclassified]],
+        ]
     )
     table = np.empty((8, len(row)), np.int8)
-    table[0, : len(own)] = _as_they_are(kind[own], evidence.covered[own])
-    table[0, len(own) :] = IGNORED
+    table[0, : len(present)] = _as_they_are(kind[present], evidence.covered[present])
+    table[0, len(present) :] = IGNORED
     table[1:] = table[0]
     for view, name in enumerate(OF_PREDICTIONS, start=1):
-        table[view, : len(own)][kind[own] == KINDS[name]] = IGNORED
-    table[1, len(own) :] = HIT
-    table[2, : len(own)][(kind[own] == LOC) & evidence.mended[own]] = HIT
+        table[view, : len(present)][kind[present] == KINDS[name]] = IGNORED
+    table[1, len(present) :] = HIT
+    table[2, : len(present)][(kind[present] == LOC) & evidence.mended[present]] = HIT
     table[6][table[6] == FALSE_ALARM] = IGNORED
-    table[7, : len(own)][evidence.false_on_empty[own]] = IGNORED
-    right = np.concatenate([kind[own] == RIGHT, np.zeros(len(moved), np.bool_)])
+    table[7, : len(present)][evidence.false_on_empty[present]] = IGNORED
+    right = np.concatenate([kind[present] == RIGHT, np.zeros(len(reclassified), np.bool_)])
     score, image = evidence.score[row], evidence.prediction_image[row]
-    ranked = plain = curves.ranking(score, label, n, blocks=blocks)
-    if not blocks and _mixed(score, right, ranked):
+    ranking = plain = curves.ranking(score, label, n, blocks=blocks)
+    if not blocks and _mixed(score, right, ranking):
         first = np.lexsort((row, right))  # mistakes first, each part in input order
         mended = curves.ranking(score[first], label[first], n, blocks=False)
-        ranked = mended._replace(order=first[mended.order])
-    return Ranked(FateTable(table), label.astype(np.int32), image, ranked, plain)
+        ranking = mended._replace(order=first[mended.order])
+    return MistakeRanking(FateTable(table), label.astype(np.int32), image, ranking, plain)
 
 
-def _as_they_are(kind: I8, covered: Flags) -> I8:
+def _as_they_are(kind: I8, in_ignored_region: Flags) -> I8:
     fate = np.where(kind == RIGHT, np.int8(HIT), np.int8(FALSE_ALARM))
-    fate[covered] = IGNORED
+    fate[in_ignored_region] = IGNORED
     return fate
 
 
-def _mixed(score: F64, right: Flags, ranked: curves.Ranking) -> bool:
+def _mixed(score: F64, right: Flags, ranking: curves.Ranking) -> bool:
     """Return whether a hit and a mistake have equal scores: then it matters which of them comes
     first.
     """
-    score, right = score[ranked.order], right[ranked.order]
+    score, right = score[ranking.order], right[ranking.order]
     return bool(((score[1:] == score[:-1]) & (right[1:] != right[:-1])).any())
 
 
@@ -195,14 +195,13 @@ def _totals(evidence: Mistakes, side: str, weights: I64) -> I64:
     The kinds are those of `OF_PREDICTIONS`, then false alarms on empty images, then all that are
     counted.
     """
-    if side not in evidence.kept:
-        evidence.kept[side] = FateTable(_flags(evidence, side))
-    label, image = (
-        (evidence.reference_label, evidence.reference_image)
-        if side == "references"
-        else (evidence.prediction_label, evidence.prediction_image)
-    )
-    return fates.totals(evidence.kept[side], label, NOBODY, 0, image, weights, evidence.n_classes)
+    if side not in evidence.cache:
+        evidence.cache[side] = FateTable(_flags(evidence, side))
+    if side == "references":
+        label, image = evidence.reference_label, evidence.reference_image
+    else:
+        label, image = evidence.prediction_label, evidence.prediction_image
+    return fates.totals(evidence.cache[side], label, NOBODY, 0, image, weights, evidence.n_classes)
 
 
 def _flags(evidence: Mistakes, side: str) -> I8:

@@ -92,6 +92,7 @@ def quality(part: str, counts: F64, sums: F64) -> F64:
     hits = counts[..., TP]
     if part == "SQ":
         return ratio(sums, hits)
+    # Kirillov et al. 2019, equation 1: PQ = SQ x RQ, so that the number of hits cancels
     everything = hits + 0.5 * (counts[..., FP] + counts[..., FN])
     return ratio(sums if part == "PQ" else hits, everything)
 

@@ -37,10 +37,13 @@ class Froc(MatchMetric):
         super().__init__(plans)
         for output in self.outputs:
             rates = output.options.get("rates", RATES)
-            listed = isinstance(rates, list | tuple) and len(rates) > 0
-            if not listed or not all(isinstance(rate, int | float) and rate >= 0 for rate in rates):
+            is_list = isinstance(rates, list | tuple) and len(rates) > 0
+            if not is_list or not all(
+                isinstance(rate, int | float) and rate >= 0 for rate in rates
+            ):
                 raise UsageError(
-                    f"metric {output.name!r}: rates are false alarms per image, not negative"
+                    f"metric {output.name!r}: rates is a list of false alarms per image, at least "
+                    f"0 each, got {rates!r}"
                 )
         self.facts = Facts(id="froc@1", names=self.names, per_class=self.per_class, swap=False)
 
@@ -61,11 +64,12 @@ class Froc(MatchMetric):
         """
         index = evidence.index(view)
         positives = evidence.reference_totals(weights)[:, index, COUNTED]
-        allowed = allowed_alarms(weights.sum(axis=1)[:, None], rates)
+        n_alarms = allowed_alarms(weights.sum(axis=1)[:, None], rates)
         columns = []
+        # pooled values rank all classes together, which is not the mean over classes
         for pooled, total in ((True, positives.sum(axis=1, keepdims=True)), (False, positives)):
             problem = evidence.curves([index], weights, max_dets, blocks=True, pooled=pooled)
-            hits = curves.hits_at(problem, allowed)[:, 0]
+            hits = curves.hits_at(problem, n_alarms)[:, 0]
             columns.append(ratio(hits.mean(axis=2), total))
         return np.concatenate(columns, axis=1)
 

@@ -122,9 +122,14 @@ class InstanceIou(PairedMetric):
         if key not in evidence.kept:
             rows, reached = self.hits(evidence, output), np.zeros(len(evidence.reference_label))
             reached[evidence.partner[rows]] = self.measure(evidence)[rows]
-            counted = np.flatnonzero(evidence.reference_fate[0] != IGNORED)
-            image, label = evidence.reference_image[counted], evidence.reference_label[counted]
-            evidence.kept[key] = median_tables(reached[counted], image, label, evidence.n_classes)
+            rows_of_references = np.flatnonzero(evidence.reference_fate[0] != IGNORED)
+            image, label = (
+                evidence.reference_image[rows_of_references],
+                evidence.reference_label[rows_of_references],
+            )
+            evidence.kept[key] = median_tables(
+                reached[rows_of_references], image, label, evidence.n_classes
+            )
         return medians(evidence.kept[key], weights)
 
     def sides(self, output: Output) -> tuple[Sides, Sides, Sides]:
@@ -169,12 +174,13 @@ def _facts(kind: str, metric: PairedMetric, parts: Sequence[str]) -> Facts:
     """Return the facts of a mean or median; a median moves in steps."""
     for output in metric.outputs:
         check_choice(output, "summary", SUMMARIES)
+    ids = []
+    for part, output in zip(parts, metric.outputs):
+        ids.append(f"{kind}{part}.{_summary(output)}@1")
     return Facts(
         id=f"{kind}@1",
         names=metric.names,
-        ids=tuple(
-            f"{kind}{part}.{_summary(output)}@1" for part, output in zip(parts, metric.outputs)
-        ),
+        ids=tuple(ids),
         bounds=(0.0, float("inf") if metric.distance else 1.0),
         higher_is_better=not metric.distance,
         per_class=metric.per_class,
@@ -188,6 +194,7 @@ def _f1_of_samples(evidence: Matches, view: View, max_dets: int, weights: I64) -
     if key not in evidence.kept:
         n = evidence.n_images
         counts = unit_counts(evidence, view, max_dets, np.arange(n), n)
+        # Only what is missing to 1 is stored: perfect images and images without objects need none.
         lacking = 1.0 - f1(np.concatenate([counts.sum(axis=1, keepdims=True), counts], axis=1))
         image, column = np.nonzero(lacking > 0)  # NaN, without objects, lacks nothing
         evidence.kept[key] = SumTable.of(

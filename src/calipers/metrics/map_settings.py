@@ -35,14 +35,15 @@ class MapSettings:
     batch: int = 8  # samples
 
     def __post_init__(self) -> None:
-        for name, known in (("connectivity", CONNECTIVITIES), ("score", SCORES), ("slices", AXES)):
-            given = getattr(self, name)
-            if given not in known:
-                raise UsageError(f"maps: {name} is one of {', '.join(known)}, not {given!r}")
+        choices = {"connectivity": CONNECTIVITIES, "score": SCORES, "slices": AXES}
+        for name, words in choices.items():
+            value = getattr(self, name)
+            if value not in words:
+                raise UsageError(f"maps: {name} is one of {', '.join(words)}, not {value!r}")
         for name in ("least", "batch"):
-            given = getattr(self, name)
-            if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-                raise UsageError(f"maps: {name} is a whole number of at least 1, not {given!r}")
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise UsageError(f"maps: {name} is a whole number of at least 1, not {value!r}")
         self._check_threshold()
         if self.tuning is not None and (
             "=" not in self.tuning or not all(self.tuning.partition("=")[::2])
@@ -52,20 +53,20 @@ class MapSettings:
             )
 
     def _check_threshold(self) -> None:
-        given = self.threshold
-        if given == BEST:
+        threshold = self.threshold
+        if threshold == BEST:
             if self.tuning is None:
                 raise UsageError(
-                    "maps: a threshold that is best on the samples it is judged by flatters; "
-                    "name the samples to choose it on, such as tuning = 'split=tune'"
+                    "maps: the best threshold must be chosen on other samples than it is judged "
+                    "on; name them, such as tuning = 'split=tune'"
                 )
-        elif isinstance(given, str):
+        elif isinstance(threshold, str):
             if self.rate is None or not 0 < self.rate < 1:
                 raise UsageError(
-                    f"maps: threshold is a number, 'fpr:0.05' or 'best-dice', not {given!r}"
+                    f"maps: threshold is a number, 'fpr:0.05' or 'best-dice', not {threshold!r}"
                 )
-        elif isinstance(given, bool) or not 0 < given <= 1:
-            raise UsageError(f"maps: threshold is a score above 0 and at most 1, not {given!r}")
+        elif isinstance(threshold, bool) or not 0 < threshold <= 1:
+            raise UsageError(f"maps: threshold is a score above 0 and at most 1, not {threshold!r}")
 
     @property
     def rate(self) -> float | None:
@@ -73,8 +74,8 @@ class MapSettings:
         return rate_of(self.threshold)
 
     @property
-    def chosen(self) -> bool:
-        """Whether the threshold is found on the maps, which are then read twice."""
+    def is_rule(self) -> bool:
+        """Whether the threshold is a rule on the maps, which are then read twice."""
         return isinstance(self.threshold, str)
 
     def as_dict(self) -> dict[str, Any]:
@@ -84,10 +85,10 @@ class MapSettings:
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> MapSettings:
         """Return the settings of a table; an unknown key is an error that names the nearest one."""
-        known = list(cls.__dataclass_fields__)
+        keys = list(cls.__dataclass_fields__)
         for key in table:
-            if key not in known:
-                raise UsageError(f"maps has no {key!r}; {did_you_mean(key, known)}")
+            if key not in keys:
+                raise UsageError(f"maps has no {key!r}; {did_you_mean(key, keys)}")
         return cls(**table)
 
 

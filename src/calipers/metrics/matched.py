@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all metrics on matches share: views from plans, numbers behind a value, reasons for an
-undefined one.
+"""The base of all metrics on matches: views from plans, the numbers of images and objects behind a
+value, and the reason of an undefined one.
 """
 
 from __future__ import annotations
@@ -44,14 +44,10 @@ class MatchMetric:
 
     own_options: tuple[str, ...] = ()
     needed: Sides = ("references",)  # without these there is no value; nothing: it always has one
-    tried: Sides = (
-        "references",
-        "predictions",
-    )  # a unit with these can be in error; nothing: every unit can
-    judged: Sides = (
-        "references",
-        "predictions",
-    )  # whose fates can be an error; of hits: how far they are off
+    # a unit with these can be in error; nothing: every unit can
+    tried: Sides = ("references", "predictions")
+    # whose fates can be an error; of hits: how far they are off
+    judged: Sides = ("references", "predictions")
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         for plan in plans:
@@ -88,22 +84,22 @@ class MatchMetric:
     def reasons(self, evidence: Matches) -> Mapping[tuple[int, int], str]:
         """Return why values without references (or without any object) are undefined."""
         table = self.counts(evidence, np.ones(evidence.n_images, np.int64))
-        found = {}
+        why = {}
         for row, name in np.argwhere(self.undefined(table)).tolist():
-            found[row, name] = self.reason(int(table[row, name, 1]), int(table[row, name, 2]))
-        return found
+            why[row, name] = self.reason(int(table[row, name, 1]), int(table[row, name, 2]))
+        return why
 
     def support(self, evidence: Matches, unit: I64, n_units: int) -> I64:
         """Return (1 + n_classes, n_names, 3): units with what is `needed`, with what is `tried`,
         with an error.
         """
         table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)
-        known: dict[tuple[Any, ...], list[I64]] = {}
+        numbers: dict[tuple[Any, ...], list[I64]] = {}
         for k, output in enumerate(self.outputs):
             key = (tuple(evidence.indices(output.views)), output.max_dets, self.sides(output))
-            if key not in known:
-                known[key] = self._units(evidence, *key, (unit, n_units))
-            table[:, k] = np.stack(known[key], axis=1)
+            if key not in numbers:
+                numbers[key] = self._units(evidence, *key, (unit, n_units))
+            table[:, k] = np.stack(numbers[key], axis=1)
         return table
 
     def sides(self, output: Output) -> tuple[Sides, Sides, Sides]:
@@ -132,7 +128,7 @@ class MatchMetric:
         )
         within, fate = evidence.rank < max_dets, evidence.prediction_fate[views[0]]
         hits = (fate == HIT) & within
-        counted = (evidence.reference_fate[views[0]] != IGNORED, (fate != IGNORED) & within, hits)
+        valid = (evidence.reference_fate[views[0]] != IGNORED, (fate != IGNORED) & within, hits)
         missed = _missed_under(evidence, views, max_dets)
         wrong = (
             missed,
@@ -140,19 +136,23 @@ class MatchMetric:
             hits & self.off(evidence),
         )
 
-        def marked(side: Sides, rows: tuple[Flags, Flags, Flags]) -> I64:
+        def units_with(side: Sides, rows: tuple[Flags, Flags, Flags]) -> I64:
             marks = UnitMarks(n_units, evidence.n_classes)
             if "references" in side:
                 marks.add(of_reference[rows[0]], evidence.reference_label[rows[0]])
-            for name, chosen in (("predictions", rows[1]), ("hits", rows[2])):
+            for name, flags in (("predictions", rows[1]), ("hits", rows[2])):
                 if name in side:
-                    marks.add(of_prediction[chosen], evidence.prediction_label[chosen])
+                    marks.add(of_prediction[flags], evidence.prediction_label[flags])
             return marks.counts() if side else np.full(1 + evidence.n_classes, n_units, np.int64)
 
-        return [marked(sides[0], counted), marked(sides[1], counted), marked(sides[2], wrong)]
+        return [
+            units_with(sides[0], valid),
+            units_with(sides[1], valid),
+            units_with(sides[2], wrong),
+        ]
 
     def undefined(self, table: I64) -> NDArray[np.bool_]:
-        """Return which entries are undefined, given the numbers behind them. Most need references."""
+        """Return which entries are undefined, from the counts behind them. Most need references."""
         return np.asarray(table[:, :, 1] == 0)
 
     def reason(self, n_references: int, n_predictions: int) -> str:
@@ -176,19 +176,16 @@ def _missed_under(evidence: Matches, views: Sequence[int], max_dets: int) -> NDA
     matter to its unit.
     """
     wrong = wrong_under(evidence.reference_fate, views)
-    if max_dets > evidence.rank.max(initial=-1):
+    if max_dets > evidence.rank.max(initial=-1):  # no prediction is beyond the limit
         return wrong
     n_cells = evidence.n_images * evidence.n_classes
     reference = evidence.reference_image * evidence.n_classes + evidence.reference_label
     prediction = evidence.prediction_image * evidence.n_classes + evidence.prediction_label
     for view in views:
-        counted, hit = (
-            evidence.reference_fate[view] != IGNORED,
-            evidence.prediction_fate[view] == HIT,
-        )
-        cut = hit & (evidence.rank >= max_dets)
-        short = np.bincount(prediction[cut], minlength=n_cells) > 0
-        wrong |= counted & short[reference]
+        valid = evidence.reference_fate[view] != IGNORED
+        beyond = (evidence.prediction_fate[view] == HIT) & (evidence.rank >= max_dets)
+        short = np.bincount(prediction[beyond], minlength=n_cells) > 0
+        wrong |= valid & short[reference]
     return wrong
 
 
@@ -198,9 +195,9 @@ def class_mean(per_class_values: F64) -> F64:
     A class that is undefined is left out, as in COCO; the result says how many references stand
     behind it.
     """
-    defined = ~np.isnan(per_class_values)
-    total = np.where(defined, per_class_values, 0.0).sum(axis=1, keepdims=True)
-    number = defined.sum(axis=1, keepdims=True)
+    is_defined = ~np.isnan(per_class_values)
+    total = np.where(is_defined, per_class_values, 0.0).sum(axis=1, keepdims=True)
+    number = is_defined.sum(axis=1, keepdims=True)
     mean = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
     return np.concatenate([mean, per_class_values], axis=1)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured on a map: a quantity, at a level, with its choices. One measure is one column of
+"""A measure of a map: a quantity, at a level, with its options. One measure is one column of
 `Maps.sums`.
 """
 
@@ -34,10 +34,8 @@ class Measure:
 
     quantity: str
     level: str = "dataset"
-    at: float | str = (
-        # Dice and IoU: the best of all thresholds, one threshold, or that of a rate of false voxels
-        BEST
-    )
+    # Dice and IoU: the best of all thresholds, one threshold, or that of a rate of false voxels
+    at: float | str = BEST
     limit: float = 0.3  # AUPRO: the rate of false voxels up to which is integrated
     alpha: float = 0.5  # softIoU: the weight of false voxels
     variant: str = "tversky"  # softIoU
@@ -45,8 +43,8 @@ class Measure:
     @classmethod
     def of(cls, quantity: str, plan: MetricPlan) -> Measure:
         """Return the measure that a plan asks for."""
-        levels, own = QUANTITIES[quantity]
-        check_options(plan, ("level", *own), matching=())
+        levels, own_options = QUANTITIES[quantity]
+        check_options(plan, ("level", *own_options), matching=())
         options: dict[str, Any] = dict(plan.options)
         level = options.get("level", levels[0])
         if level not in levels:
@@ -63,9 +61,9 @@ class Measure:
             raise UsageError(f"metric {plan.name!r}: limit is above 0")
         if options.get("variant", VARIANTS[0]) not in VARIANTS:
             raise UsageError(f"metric {plan.name!r}: variant is one of {', '.join(VARIANTS)}")
-        found = cls(quantity, **{**options, "level": level})
-        found._check_at(plan)
-        return found
+        measure = cls(quantity, **{**options, "level": level})
+        measure._check_at(plan)
+        return measure
 
     def _check_at(self, plan: MetricPlan) -> None:
         """A name that claims a threshold has to have it."""
@@ -75,10 +73,11 @@ class Measure:
                 f"metric {plan.name!r}: at is a score, 'best' or '{FPR}0.05', not {self.at!r}"
             )
         _, sign, claim = plan.name.partition("@")
-        told = self.at if isinstance(self.at, str) else f"{self.at:g}"
-        if sign and claim != told:
+        text = self.at if isinstance(self.at, str) else f"{self.at:g}"
+        if sign and claim != text:
             raise UsageError(
-                f"metric {plan.name!r} claims {claim}, and its option at says {told}: rename it or set at"
+                f"metric {plan.name!r} claims {claim}, but its option at is {text}: rename the "
+                "metric or set at"
             )
 
     @property
@@ -105,7 +104,9 @@ class Measure:
             return self.variant
         if self.quantity not in ("Dice", "IoU"):
             return self.level
-        return f"{self.level}.{'fpr' if self.rate is not None else BEST if self.threshold is None else 'threshold'}"
+        if self.rate is not None:
+            return f"{self.level}.fpr"
+        return f"{self.level}.{BEST if self.threshold is None else 'threshold'}"
 
     @property
     def key(self) -> str:

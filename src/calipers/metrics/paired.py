@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the metrics share that look at how near the hits are: one view each, and sums of
-similarities.
+"""The base of the metrics on the similarity of hits to their references: one view each, and
+weighted sums and medians of similarities.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class PairedMetric(MatchMetric):
     def off(self, evidence: Matches) -> Flags:
         """Return (n_predictions,): which are not quite where their partner is."""
         with np.errstate(invalid="ignore"):
-            found = self.measure(evidence)
-            return np.asarray(found > ROUNDING if self.distance else found < 1.0 - ROUNDING)
+            measure = self.measure(evidence)
+            return np.asarray(measure > ROUNDING if self.distance else measure < 1.0 - ROUNDING)
 
     def hits(self, evidence: Matches, output: Output) -> I64:
         """Return the rows of the predictions that are hits."""
@@ -94,10 +94,10 @@ class PairedMetric(MatchMetric):
         """Return why values are undefined: nothing there, one side missing, or nothing hit."""
         weights = np.ones(evidence.n_images, np.int64)
         table, values = self.counts(evidence, weights), self.value(evidence, weights[None])[0]
-        return {
-            (row, k): self.reason(int(table[row, k, 1]), int(table[row, k, 2]))
-            for row, k in np.argwhere(np.isnan(values)).tolist()
-        }
+        why = {}
+        for row, k in np.argwhere(np.isnan(values)).tolist():
+            why[row, k] = self.reason(int(table[row, k, 1]), int(table[row, k, 2]))
+        return why
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
@@ -113,9 +113,12 @@ class PairedMetric(MatchMetric):
 def median_tables(
     values: F64, image: I64, label: NDArray[np.integer], n_classes: int
 ) -> list[MedianTable]:
-    """Return what the medians of all values and of those of every class are made of."""
-    rows = [np.arange(len(values)), *(np.flatnonzero(label == c) for c in range(n_classes))]
-    return [MedianTable.of(values[own], image[own]) for own in rows]
+    """Return the tables for the medians of all values, then of those of every class."""
+    tables = [MedianTable.of(values, image)]
+    for c in range(n_classes):
+        rows = np.flatnonzero(label == c)
+        tables.append(MedianTable.of(values[rows], image[rows]))
+    return tables
 
 
 def medians(tables: Sequence[MedianTable], weights: I64) -> F64:
@@ -130,33 +133,31 @@ def with_pooled(per_class: F64) -> F64:
 
 def check_choice(output: Output, option: str, choices: Sequence[str]) -> None:
     """Raise unless an option is absent or one of the choices."""
-    given = output.options.get(option, choices[0])
-    if given not in choices:
+    value = output.options.get(option, choices[0])
+    if value not in choices:
         raise UsageError(
-            f"metric {output.name!r}: no {option} {given!r}; {did_you_mean(str(given), choices)}"
+            f"metric {output.name!r}: no {option} {value!r}; {did_you_mean(str(value), choices)}"
         )
 
 
 def _check_one_threshold(output: Output) -> None:
     if len(output.views) != 1:
-        told = f"metric {output.name!r} ({len(output.views)} thresholds)"
         raise UsageError(
-            f"{told}: who belongs to whom is a question at one threshold; give it one of its own"
+            f"metric {output.name!r} ({len(output.views)} thresholds): pairs are matched at one "
+            "threshold; give the metric one of its own"
         )
 
 
 def _check_criterion(output: Output, *, distance: bool) -> None:
-    """Raise for a criterion whose similarity only orders candidates, or is no overlap from 0 to 1."""
+    """Raise unless the criterion measures a distance, or an overlap from 0 to 1."""
     name = output.views[0].criterion
     criterion: Criterion = registry.resolve("criterion", name)
     overlap = not criterion.distance and not criterion.yes_no and criterion.none == 0
-    if criterion.distance if distance else overlap:
-        return
-    wanted = (
-        "a distance, such as centre-distance"
-        if distance
-        else "an overlap from 0 to 1, such as box-iou"
-    )
-    raise UsageError(
-        f"metric {output.name!r}: needs a criterion that measures {wanted}, not {name}"
-    )
+    if distance:
+        fits, kind = criterion.distance, "a distance, such as centre-distance"
+    else:
+        fits, kind = overlap, "an overlap from 0 to 1, such as box-iou"
+    if not fits:
+        raise UsageError(
+            f"metric {output.name!r}: needs a criterion that measures {kind}, not {name}"
+        )

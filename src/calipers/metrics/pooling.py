@@ -23,7 +23,7 @@ MOST_DENSE = 400_000_000  # bytes; larger tables stay sparse
 
 
 @dataclass(frozen=True)
-class Pooled:
+class PooledVoxels:
     """Voxels by ascending score, (R, B): in references, outside of them, and shares of references;
     (R,) references.
     """
@@ -33,27 +33,27 @@ class Pooled:
     overlap: F64
     regions: F64
     inexact: NDArray[np.bool_]  # (B,) whether a column holds more than one score
-    _known: dict[float, voxel_histograms.PooledFigures] = field(default_factory=dict)
+    _cache: dict[float, voxel_histograms.Pooled] = field(default_factory=dict)
 
-    def figures(self, rate: float = RATE) -> voxel_histograms.PooledFigures:
-        """Return what all metrics on voxels are, computed once."""
-        if rate not in self._known:
-            self._known[rate] = voxel_histograms.from_histograms(
+    def figures(self, rate: float = RATE) -> voxel_histograms.Pooled:
+        """Return the values of all metrics on voxels, computed once."""
+        if rate not in self._cache:
+            self._cache[rate] = voxel_histograms.from_histograms(
                 self.positives, self.negatives, rate, self.inexact
             )
-        return self._known[rate]
+        return self._cache[rate]
 
 
-def value_of(counted: Pooled, measure: Measure) -> F64:
+def value_of(voxels: PooledVoxels, measure: Measure) -> F64:
     """Return (R,) a measure of voxels that are counted by score.
 
     NaN without a positive voxel, and for areas under a curve also without a negative one.
     """
     if measure.quantity == "AUPRO":
         return region_overlap.area_to_limit(
-            counted.overlap, counted.regions, counted.negatives, measure.limit
+            voxels.overlap, voxels.regions, voxels.negatives, measure.limit
         )
-    figures = counted.figures(RATE if measure.rate is None else measure.rate)
+    figures = voxels.figures(RATE if measure.rate is None else measure.rate)
     if measure.quantity in ("AP", "AUROC"):
         return figures.ap if measure.quantity == "AP" else figures.auroc
     dice = figures.dice if measure.rate is None else figures.rate_dice
@@ -72,49 +72,49 @@ class Tables:
 
     @cached_property
     def _matrices(self) -> list[Any]:
-        held, shape = self._histograms, (len(self._histograms.offsets) - 1, len(self.used))
-        image = ragged.owners(held.offsets)
+        histograms = self._histograms
+        shape = len(histograms.offsets) - 1, len(self.used)
+        image = ragged.owners(histograms.offsets)
         if 8 * shape[0] * shape[1] * len(COUNTED) <= MOST_DENSE:
             tables = []
             for name in COUNTED:
                 table = np.zeros(shape)
-                table[image, self._column] = getattr(held, name)
+                table[image, self._column] = getattr(histograms, name)
                 tables.append(table)
             return tables
         from scipy.sparse import csr_array
 
-        return [
-            csr_array(
-                (getattr(held, name).astype(np.float64), self._column, held.offsets), shape=shape
-            )
-            for name in COUNTED
-        ]
+        matrices = []
+        for name in COUNTED:
+            values = getattr(histograms, name).astype(np.float64)
+            matrices.append(csr_array((values, self._column, histograms.offsets), shape=shape))
+        return matrices
 
-    def pooled(self, weights: I64, references: I64) -> Pooled:
-        """Return what stands behind every replicate. Sums of whole numbers below 2^53 are exact in
-        any order.
+    def pooled(self, weights: I64, references: I64) -> PooledVoxels:
+        """Return the pooled voxels of every replicate. Sums of whole numbers below 2^53 are exact
+        in any order.
         """
         w = weights.astype(np.float64)
         positives, negatives, overlap = (np.asarray(w @ table) for table in self._matrices)
-        return Pooled(
+        return PooledVoxels(
             positives, negatives, overlap, (weights @ references).astype(np.float64), self.inexact
         )
 
 
-def pooled(evidence: Maps, weights: I64) -> Pooled:
-    """Return the pooled voxels of an evidence; the last block of weights is remembered, as all
-    metrics ask for it.
+def pool_voxels(evidence: Maps, weights: I64) -> PooledVoxels:
+    """Return the pooled voxels of an evidence; the last block of weights is cached, because all
+    metrics need it.
 
-    A single weighting uses all bins. Replicates, which only tell how much a value varies, use
-    fewer, as each takes as much time as there are bins: 128 in every octave of the distance to 0 or
+    A single weighting uses all bins. Replicates, which only show how much a value varies, use
+    fewer, because the time of each grows with the bins: 128 in every octave of the distance to 0 or
     1.
     """
-    held: dict[str, Any] = evidence.__dict__.setdefault("_pooling", {})
+    cache: dict[str, Any] = evidence.__dict__.setdefault("_pooling", {})
     key = "one" if len(weights) == 1 else "many"
-    if key not in held:
+    if key not in cache:
         histograms = evidence.histograms
-        held[key] = Tables(histograms if len(weights) == 1 else histograms.coarsened(COARSE))
-    if held.get("weights") is not weights:
-        held.update(weights=weights, found=held[key].pooled(weights, evidence.references))
-    found: Pooled = held["found"]
-    return found
+        cache[key] = Tables(histograms if len(weights) == 1 else histograms.coarsened(COARSE))
+    if cache.get("weights") is not weights:
+        cache.update(weights=weights, voxels=cache[key].pooled(weights, evidence.references))
+    voxels: PooledVoxels = cache["voxels"]
+    return voxels

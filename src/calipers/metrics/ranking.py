@@ -50,9 +50,8 @@ class AveragePrecision(MatchMetric):
         for output in self.outputs:
             name = output.options.get("interpolation", "coco101")
             if name not in INTERPOLATIONS:
-                raise UsageError(
-                    f"metric {output.name!r}: no interpolation {name!r}; {did_you_mean(name, INTERPOLATIONS)}"
-                )
+                hint = did_you_mean(name, INTERPOLATIONS)
+                raise UsageError(f"metric {output.name!r}: no interpolation {name!r}; {hint}")
         interpolations = [_setting(output)[2] for output in self.outputs]
         self.facts = Facts(
             id="ap@1",
@@ -62,23 +61,25 @@ class AveragePrecision(MatchMetric):
             swap=False,
             class_means=frozenset(self.names),
             rough=frozenset(
-                name for name, used in zip(self.names, interpolations) if used in RECALLS
+                name for name, kind in zip(self.names, interpolations) if kind in RECALLS
             ),
         )
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
-        together: dict[Setting, dict[int, None]] = {}
-        wanted = [(_setting(output), evidence.indices(output.views)) for output in self.outputs]
-        for setting, views in wanted:
-            together.setdefault(setting, {}).update(dict.fromkeys(views))
-        known = {}
-        for setting, needed in together.items():
-            values = _average_precisions(evidence, weights, list(needed), setting)
-            known.update({(setting, view): values[:, k] for k, view in enumerate(needed)})
-        columns = [
-            np.mean([known[setting, view] for view in views], axis=0) for setting, views in wanted
-        ]
+        # Views that share a setting are computed in one go, each once for all outputs.
+        views_of: dict[Setting, dict[int, None]] = {}
+        requests = [(_setting(output), evidence.indices(output.views)) for output in self.outputs]
+        for setting, views in requests:
+            views_of.setdefault(setting, {}).update(dict.fromkeys(views))
+        tables = {}
+        for setting, distinct in views_of.items():
+            values = _average_precisions(evidence, weights, list(distinct), setting)
+            for k, view in enumerate(distinct):
+                tables[setting, view] = values[:, k]
+        columns = []
+        for setting, views in requests:
+            columns.append(np.mean([tables[setting, view] for view in views], axis=0))
         return class_mean(np.stack(columns, axis=2))
 
     def precisions(self, evidence: Matches, output: Output, weights: I64) -> F64:
@@ -89,18 +90,15 @@ class AveragePrecision(MatchMetric):
         problem = evidence.curves(
             evidence.indices(output.views), weights, max_dets, blocks=ties == "block"
         )
-        weight, positives = (
-            problem.ordered_weights(),
-            evidence.reference_totals(weights)[:, :, COUNTED],
-        )
-        found = []
+        weight = problem.ordered_weights()
+        positives = evidence.reference_totals(weights)[:, :, COUNTED]
+        precisions = []
         for view in problem.views:
-            curve = curves.curve(
-                problem.table.fates[view][problem.ranked.order], problem.ranked, weight
-            )
+            fates = problem.table.fates[view][problem.ranked.order]
+            curve = curves.curve(fates, problem.ranked, weight)
             needed = curves.needed_hits(positives[:, view], RECALLS[interpolation])
-            found.append(curves.precision_at(curve, needed))
-        return np.stack(found, axis=1)
+            precisions.append(curves.precision_at(curve, needed))
+        return np.stack(precisions, axis=1)
 
 
 def _setting(output: Output) -> Setting:

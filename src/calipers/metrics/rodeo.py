@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robust Detection Outcome: where is it, what shape has it, what is it; three scores and their
-harmonic mean.
+"""Robust Detection Outcome (RoDeO): scores of place, shape and class, and their harmonic mean.
 
 References and predictions of an image are paired by the Hungarian method on ``-w [same class] -
 GIoU``, with no minimum overlap. Over the M pairs, with Ut missed references and Up extra
@@ -115,29 +114,25 @@ class Rodeo:
 
     def value(self, evidence: RodeoPaths, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
+        # The class weight moves with every replicate, and with it the matching of every image.
         active = active_pieces(evidence, class_weights(evidence, weights))
         # Image by image, as weights lie in memory.
         piece_weights = (np.ascontiguousarray(weights.T)[evidence.piece_image] * active.T).T
-        known: dict[str, tuple[dict[str, F64], dict[str, F64]]] = {}
+        cache: dict[str, tuple[dict[str, F64], dict[str, F64]]] = {}
         columns = []
         for plan in self.plans:
             options = {name: value for name, value in plan.options.items() if name != "part"}
-            key = repr(
-                sorted(options.items())
-            )  # the parts of one set of options are scored together
-            if key not in known:
-                scale, multiclass = (
-                    float(options.get("scale", 1.0)),
-                    bool(options.get("multiclass", False)),
-                )
+            key = repr(sorted(options.items()))  # the parts of one set of options share the work
+            if key not in cache:
+                scale = float(options.get("scale", 1.0))
+                multiclass = bool(options.get("multiclass", False))
                 tallies = tally(evidence, piece_weights, scale, multiclass)
-                pooled = scores(tallies.pooled(), evidence.n_classes, options)
-                known[key] = (
-                    pooled,
-                    scores(tallies, evidence.n_classes, {**options, "multiclass": False}),
-                )
+                of_all = scores(tallies.pooled(), evidence.n_classes, options)
+                one_hot = {**options, "multiclass": False}
+                cache[key] = of_all, scores(tallies, evidence.n_classes, one_hot)
             part = plan.options.get("part", "total")
-            columns.append(np.concatenate([scored[part] for scored in known[key]], axis=1))
+            of_all, of_classes = cache[key]
+            columns.append(np.concatenate([of_all[part], of_classes[part]], axis=1))
         return np.stack(columns, axis=2)
 
     def per_image(self, evidence: RodeoPaths) -> dict[str, F64]:
@@ -148,16 +143,15 @@ class Rodeo:
         """
         weights = np.ones((1, evidence.n_images), np.int64)
         active = active_pieces(evidence, class_weights(evidence, weights))
-        found = {}
+        values = {}
         for plan in self.plans:
             scale = float(plan.options.get("scale", 1.0))
             tallies = tally(
                 evidence, active.astype(np.int64), scale, multiclass=False, by_image=True
             )
-            found[plan.name] = scores(tallies, evidence.n_classes, plan.options)[
-                plan.options.get("part", "total")
-            ][0]
-        return found
+            parts = scores(tallies, evidence.n_classes, plan.options)
+            values[plan.name] = parts[plan.options.get("part", "total")][0]
+        return values
 
     def reasons(self, evidence: RodeoPaths) -> Mapping[tuple[int, int], str]:
         """Return why values are undefined: nothing there, no references of the class, or a single
@@ -165,37 +159,27 @@ class Rodeo:
         """
         weights = np.ones(evidence.n_images, np.int64)
         table = self.counts(evidence, weights)
-        found = {}
+        why = {}
         for row, k in np.argwhere(np.isnan(self.value(evidence, weights[None])[0])).tolist():
             if not table[row, k, 1:].any():
-                found[row, k] = "no_objects"
+                why[row, k] = "no_objects"
             elif evidence.n_classes == 1:
-                found[row, k] = "single_class"
+                why[row, k] = "single_class"
             else:  # every prediction of the class belongs to a reference of another one
-                found[row, k] = "no_references"
-        return found
+                why[row, k] = "no_references"
+        return why
 
     def counts(self, evidence: RodeoPaths, weights: I64) -> I64:
         """Return (1 + n_classes, n_names, 3): images, references, predictions."""
         # Each image once: all its pieces hold the same objects.
         first = evidence.piece_offsets[:-1]
+        pairs = evidence.pair_offsets
+        references = (evidence.reference_label, pairs), (evidence.missed, evidence.missed_offsets)
+        predictions = (evidence.prediction_label, pairs), (evidence.extra, evidence.extra_offsets)
         tables = []
-        for label, offsets, left, left_offsets in (
-            (
-                evidence.reference_label,
-                evidence.pair_offsets,
-                evidence.missed,
-                evidence.missed_offsets,
-            ),
-            (
-                evidence.prediction_label,
-                evidence.pair_offsets,
-                evidence.extra,
-                evidence.extra_offsets,
-            ),
-        ):
+        for side in (references, predictions):
             total = np.zeros(evidence.n_classes)
-            for column, bounds in ((label, offsets), (left, left_offsets)):
+            for column, bounds in side:
                 rows, per_image = ragged.take_rows(bounds, first)
                 weight = weights[ragged.owners(per_image)]
                 total += np.bincount(column[rows], weights=weight, minlength=evidence.n_classes)
@@ -228,8 +212,8 @@ class Rodeo:
 
         def units(*rows: NDArray[np.bool_]) -> I64:
             marks = UnitMarks(n_units, evidence.n_classes)
-            for (of_side, label, here), chosen in zip(sides, rows):
-                marks.add(of_side[here & chosen], label[here & chosen])
+            for (of_side, label, here), flags in zip(sides, rows):
+                marks.add(of_side[here & flags], label[here & flags])
             return marks.counts()
 
         everyone = [np.ones(len(label), np.bool_) for _, label, _ in sides]
@@ -243,9 +227,8 @@ class Rodeo:
 
 def class_weights(evidence: RodeoPaths, weights: I64) -> F64:
     """Return (R,): max(0, MCC) of the class presence over the weighted images."""
-    cells = weights.astype(np.float64) @ evidence.presence.astype(
-        np.float64
-    )  # whole numbers: exact in any order
+    # products of whole numbers: exact in any order
+    cells = weights.astype(np.float64) @ evidence.presence.astype(np.float64)
     n_cells = weights.sum(axis=1) * float(evidence.n_classes)
     return np.maximum(0.0, presence_mcc(cells, n_cells))
 
@@ -285,8 +268,8 @@ def tally(
     )
     sums = weigh_pieces(piece_weights, table, evidence.n_images if by_image else evidence.n_classes)
     confusion = _confusion(evidence, piece_weights) if multiclass else None
-    matched, correct, localization, shape, n_missed, n_extra = (sums[:, k] for k in range(6))
-    return Tallies(matched, correct, localization, shape, n_missed, n_extra, confusion)
+    n_matched, correct, localization, shape, n_missed, n_extra = (sums[:, k] for k in range(6))
+    return Tallies(n_matched, correct, localization, shape, n_missed, n_extra, confusion)
 
 
 def _confusion(evidence: RodeoPaths, piece_weights: I64) -> F64:
@@ -294,21 +277,19 @@ def _confusion(evidence: RodeoPaths, piece_weights: I64) -> F64:
     (column).
     """
     n, piece = evidence.n_classes, ragged.owners(evidence.pair_offsets)
-    paired = evidence.reference_label.astype(np.int64) * n + evidence.prediction_label
-    rows = [np.bincount(paired, weights=weight[piece], minlength=n * n) for weight in piece_weights]
+    cell = evidence.reference_label.astype(np.int64) * n + evidence.prediction_label
+    rows = [np.bincount(cell, weights=weight[piece], minlength=n * n) for weight in piece_weights]
     return np.asarray(np.stack(rows).reshape(-1, n, n), np.float64)
 
 
 def scores(t: Tallies, n_classes: int, options: Mapping[str, Any]) -> dict[str, F64]:
     """Return the four scores of every column of the tallies."""
-    weighted = options.get("weight_matched", 1.0) * t.matched
+    hits = options.get("weight_matched", 1.0) * t.matched
     penalty = (
         options.get("weight_missed", 1.0) * t.missed + options.get("weight_extra", 1.0) * t.extra
     )
-    everything = weighted + penalty
-    share = np.divide(
-        weighted, everything, out=np.full(everything.shape, np.nan), where=everything > 0
-    )
+    everything = hits + penalty
+    share = np.divide(hits, everything, out=np.full(everything.shape, np.nan), where=everything > 0)
 
     def mean(total: F64) -> F64:
         return np.divide(total, t.matched, out=np.zeros(total.shape), where=t.matched > 0)
@@ -352,9 +333,11 @@ def _one_hot_mcc(t: Tallies, n_classes: int) -> F64:
 def _gorodkin(confusion: F64) -> F64:
     """Return R_K of confusion matrices (R, C, C); 0 where it is undefined."""
     total, correct = confusion.sum(axis=(1, 2)), np.trace(confusion, axis1=1, axis2=2)
-    real, said = confusion.sum(axis=2), confusion.sum(axis=1)
-    covariance = correct * total - np.sum(real * said, axis=1)
-    norm = np.sqrt(total**2 - np.sum(said**2, axis=1)) * np.sqrt(total**2 - np.sum(real**2, axis=1))
+    references, predictions = confusion.sum(axis=2), confusion.sum(axis=1)
+    covariance = correct * total - np.sum(references * predictions, axis=1)
+    norm = np.sqrt(total**2 - np.sum(predictions**2, axis=1)) * np.sqrt(
+        total**2 - np.sum(references**2, axis=1)
+    )
     return np.asarray(np.divide(covariance, norm, out=np.zeros(norm.shape), where=norm > 0))
 
 
@@ -364,10 +347,10 @@ def _recipe(plan: MetricPlan) -> RodeoRecipe:
 
 
 def _check_choice(plan: MetricPlan, option: str, choices: Sequence[str]) -> None:
-    given = plan.options.get(option, choices[0])
-    if given not in choices:
+    value = plan.options.get(option, choices[0])
+    if value not in choices:
         raise UsageError(
-            f"metric {plan.name!r}: no {option} {given!r}; {did_you_mean(str(given), choices)}"
+            f"metric {plan.name!r}: no {option} {value!r}; {did_you_mean(str(value), choices)}"
         )
 
 
@@ -383,11 +366,11 @@ def _check_numbers(plan: MetricPlan) -> None:
 
 
 def _check_class_weight(plan: MetricPlan) -> None:
-    given = plan.options.get("class_weight", "data-set")
+    value = plan.options.get("class_weight", "data-set")
     number = (
-        isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given < float("inf")
+        isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
     )
-    if given not in ("data-set", "image") and not number:
+    if value not in ("data-set", "image") and not number:
         raise UsageError(
-            f"metric {plan.name!r}: class_weight is 'data-set', 'image' or a number, not {given!r}"
+            f"metric {plan.name!r}: class_weight is 'data-set', 'image' or a number, not {value!r}"
         )

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evidence of RoDeO: per image the matching as a function of the class weight, and who is
-where.
+"""The evidence of RoDeO: per image the matching as a function of the class weight, and its pairs.
 
 RoDeO's class weight depends on the whole data set, so it moves with every bootstrap replicate, and
 the matching with it. Keeping the few pieces of every image makes each replicate exact without
@@ -93,19 +92,19 @@ class RodeoPaths:
     @classmethod
     def concat(cls, parts: Sequence[RodeoPaths]) -> RodeoPaths:
         """Return the evidence of all images of several parts."""
-        joined: dict[str, Any] = {"n_classes": parts[0].n_classes}
+        fields: dict[str, Any] = {"n_classes": parts[0].n_classes}
         for name in cls.__dataclass_fields__:
             columns = [getattr(part, name) for part in parts]
             if name.endswith("offsets"):
-                joined[name] = ragged.concat_offsets(columns)
+                fields[name] = ragged.concat_offsets(columns)
             elif name != "n_classes":
-                joined[name] = np.concatenate(columns)
-        return cls(**joined)
+                fields[name] = np.concatenate(columns)
+        return cls(**fields)
 
 
 @dataclass(frozen=True)
 class RodeoRecipe:
-    """How RoDeO's evidence is collected: what gives the class weight, and which predictions exist."""
+    """How RoDeO's evidence is collected: the class weight, and the predictions that take part."""
 
     class_weight: str | float = "data-set"  # "data-set", "image", or a number
     score_cut: float = float("-inf")
@@ -126,21 +125,21 @@ class RodeoRecipe:
             references = references.keep(~references.ignore)
         if (predictions.score < self.score_cut).any():
             predictions = predictions.keep(predictions.score >= self.score_cut)
-        sides = [BoxSide(t.offsets, t.label, t.boxes, t.extent) for t in (references, predictions)]
-        found = paths(sides[0], sides[1], len(cohort.classes), self.class_weight)
+        sides = [Side(t.offsets, t.label, t.boxes, t.extent) for t in (references, predictions)]
+        pieces = paths(sides[0], sides[1], len(cohort.classes), self.class_weight)
         return RodeoPaths(
             n_classes=len(cohort.classes),
-            presence=found.presence,
+            presence=pieces.presence,
             objects=np.stack([np.diff(references.offsets), np.diff(predictions.offsets)], axis=1),
-            piece_offsets=ragged.from_owner(found.image, cohort.n_images),
-            start=found.start,
-            pair_offsets=ragged.from_counts(found.n_pairs),
-            reference_label=found.reference_label,
-            prediction_label=found.prediction_label,
-            distance=found.distance,
-            shape=found.shape,
-            missed_offsets=ragged.from_counts(found.n_missed),
-            missed=found.missed,
-            extra_offsets=ragged.from_counts(found.n_extra),
-            extra=found.extra,
+            piece_offsets=ragged.from_owner(pieces.image, cohort.n_images),
+            start=pieces.start,
+            pair_offsets=ragged.from_counts(pieces.n_pairs),
+            reference_label=pieces.reference_label,
+            prediction_label=pieces.prediction_label,
+            distance=pieces.distance,
+            shape=pieces.shape,
+            missed_offsets=ragged.from_counts(pieces.n_missed),
+            missed=pieces.missed,
+            extra_offsets=ragged.from_counts(pieces.n_extra),
+            extra=pieces.extra,
         )

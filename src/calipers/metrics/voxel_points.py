@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from calipers.metrics.contract import Facts
 from calipers.metrics.measures import Measure
-from calipers.metrics.pooling import pooled
+from calipers.metrics.pooling import pool_voxels
 from calipers.metrics.voxels import MapMetric, MapRecipe
 from calipers.tables.maps import Maps
 
@@ -41,10 +41,9 @@ class VoxelCurve(MapMetric):
         """Return (R, 1, n_places); NaN without a positive voxel, of rates also without a negative
         one.
         """
-        counted = pooled(evidence, weights)
-        hits, alarms = (
-            np.cumsum(kind[:, ::-1], axis=1) for kind in (counted.positives, counted.negatives)
-        )
+        voxels = pool_voxels(evidence, weights)
+        hits = np.cumsum(voxels.positives[:, ::-1], axis=1)
+        alarms = np.cumsum(voxels.negatives[:, ::-1], axis=1)
         return np.stack([self._curve(*row) for row in zip(hits, alarms)])[:, None, :]
 
     def _curve(self, hits: F64, alarms: F64) -> F64:
@@ -66,14 +65,13 @@ class SensitivityCurve(VoxelCurve):
     def _curve(self, hits: F64, alarms: F64) -> F64:
         if not len(hits) or not hits[-1] or not alarms[-1]:
             return np.full(len(self.places), np.nan)
-        rate, share = (np.append(0.0, counts / counts[-1]) for counts in (alarms, hits))
-        left = (
-            np.searchsorted(rate, self.places, side="right") - 1
-        )  # of points above each other the highest
-        right = np.minimum(left + 1, len(rate) - 1)
-        gap = rate[right] - rate[left]
-        way = np.divide(self.places - rate[left], gap, out=np.zeros(len(gap)), where=gap > 0)
-        return np.asarray(share[left] + way * (share[right] - share[left]))
+        rate, share = np.append(0.0, alarms / alarms[-1]), np.append(0.0, hits / hits[-1])
+        # of points with the same rate, the one with the highest share
+        before = np.searchsorted(rate, self.places, side="right") - 1
+        after = np.minimum(before + 1, len(rate) - 1)
+        gap = rate[after] - rate[before]
+        way = np.divide(self.places - rate[before], gap, out=np.zeros(len(gap)), where=gap > 0)
+        return np.asarray(share[before] + way * (share[after] - share[before]))
 
 
 class VoxelPrecisionCurve(VoxelCurve):

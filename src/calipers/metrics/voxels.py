@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from calipers.errors import UsageError, did_you_mean
 from calipers.metrics.contract import Facts, MetricPlan
 from calipers.metrics.measures import Measure
-from calipers.metrics.pooling import pooled, value_of
+from calipers.metrics.pooling import pool_voxels, value_of
 from calipers.tables import Cohort
 from calipers.tables.maps import Maps
 
@@ -29,7 +29,7 @@ I64 = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class MapRecipe:
-    """The maps were examined when they were read: what is left of them is in the cohort."""
+    """Takes the evidence from the cohort: maps are examined when they are read."""
 
     measures: tuple[Measure, ...]
 
@@ -46,14 +46,14 @@ class MapRecipe:
         """Return the evidence of a model."""
         if model not in cohort.maps:
             raise UsageError(
-                "metrics on voxels need maps: use evaluate_maps or calipers maps instead of evaluate"
+                "metrics on voxels need maps: use evaluate_maps or calipers maps instead of "
+                "evaluate"
             )
         maps = cohort.maps[model]
         for measure in self.measures:
             if not measure.pooled and measure.key not in maps.sums:
-                raise UsageError(
-                    f"{measure.key} was not measured when the maps were read; {did_you_mean(measure.key, maps.sums)}"
-                )
+                hint = did_you_mean(measure.key, maps.sums)
+                raise UsageError(f"{measure.key} was not measured when the maps were read; {hint}")
         return maps
 
 
@@ -83,15 +83,14 @@ class MapMetric:
 
     def _column(self, evidence: Maps, measure: Measure, weights: I64) -> F64:
         if not measure.pooled:
-            found = _ratio(weights @ evidence.sums[measure.key])
-            if (
-                measure.level == "dataset"
-            ):  # false voxels alone make a ratio of 0, but there was nothing to find
-                found[weights @ evidence.references == 0] = np.nan
-            return found
+            values = _ratio(weights @ evidence.sums[measure.key])
+            if measure.level == "dataset":
+                # False voxels alone make a ratio of 0, but there was nothing to find.
+                values[weights @ evidence.references == 0] = np.nan
+            return values
         if len(weights) == 1 and (weights == 1).all() and measure.key in evidence.exact_values:
             return np.array([evidence.exact_values[measure.key]])
-        return value_of(pooled(evidence, weights), measure)
+        return value_of(pool_voxels(evidence, weights), measure)
 
     def reasons(self, evidence: Maps) -> Mapping[tuple[int, int], str]:
         """Return why values are undefined: no image, nothing to find, or every voxel is to be
@@ -109,7 +108,7 @@ class MapMetric:
         return np.tile(np.array(row, np.int64), (1, len(self.measures), 1))
 
     def support(self, evidence: Maps, unit: I64, n_units: int) -> I64:
-        """Return (1, n_names, 3): units with a value, units that can be in error, units that are."""
+        """Return (1, n_names, 3): units with a value, that can be in error, that are in error."""
         table = np.zeros((1, len(self.measures), 3), np.int64)
         for k, measure in enumerate(self.measures):
             needed, tried, wrong = self._judged(evidence, measure)
@@ -130,9 +129,9 @@ class MapMetric:
 
 def _ratio(sums: F64) -> F64:
     """Return (R,) the first of two columns over the second, NaN where it is 0."""
-    found: F64 = np.full(len(sums), np.nan)
-    np.divide(sums[:, 0], sums[:, 1], out=found, where=sums[:, 1] > 0)
-    return found
+    quotient: F64 = np.full(len(sums), np.nan)
+    np.divide(sums[:, 0], sums[:, 1], out=quotient, where=sums[:, 1] > 0)
+    return quotient
 
 
 class VoxelAveragePrecision(MapMetric):

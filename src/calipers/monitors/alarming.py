@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured of a monitor at a threshold: an image is rejected if its alarm score is at least
-the threshold.
+"""Metrics of a monitor at a threshold: an image is rejected if its alarm score is at least the
+threshold.
 
-With TP wanted images rejected, FN wanted ones accepted, FP others rejected, TN others accepted, of
-N:
+An image is *positive* if an alarm is wanted on it. With TP positive images rejected, FN positive
+images accepted, FP others rejected, TN others accepted, of N images:
 
 ``sensitivity`` TP/(TP+FN), ``specificity`` TN/(TN+FP), ``FPR`` 1 - specificity, ``precision``
 TP/(TP+FP) (undefined if nothing is rejected), ``F1`` 2TP/(2TP+FP+FN), ``g-mean`` root of
@@ -13,8 +13,9 @@ if nothing or everything is rejected), ``Youden`` sensitivity + specificity - 1.
 ``SG``, ``RH``, ``AC``
     safety gain, residual hazard, availability cost: the mean hazard h without the monitor less that
     with it; the mean hazard with it; the mean reward g without it less that with it. On a rejected
-    image hazard and reward are those of the fall-back. By default h = 1 on wanted images, g = 1 on
-    others and the fall-back has neither: SG = TP/N, RH = FN/N, AC = FP/N. Always SG + RH = mean h.
+    image hazard and reward are those of the fall-back. By default h = 1 on positive images, g = 1
+    on others and the fall-back has neither: SG = TP/N, RH = FN/N, AC = FP/N. Always SG + RH =
+    mean h.
 
 All but coverage are undefined where the images are all of one kind.
 """
@@ -40,41 +41,43 @@ Flags = NDArray[np.bool_]
 SHARES = ("sensitivity", "specificity", "precision", "F1", "g-mean", "coverage")
 SIGNED = ("MCC", "Youden")
 HAZARDS = ("SG", "RH", "AC")
-COLUMNS = ("rejected", "wanted", "hazard", "reward", "hazard_left", "reward_left")
+COLUMNS = ("rejected", "positive", "hazard", "reward", "hazard_left", "reward_left")
 PLAIN, LOSSES, ANYTHING = (0.0, 1.0), (0.0, np.inf), (-np.inf, np.inf)
 
 
 @dataclass(frozen=True)
-class Decided:
-    """The evidence at a threshold: who is rejected, who should be, and what that costs."""
+class Decisions:
+    """The evidence at a threshold: which images are rejected, which should be, and the costs."""
 
     rejected: Flags  # (n,)
-    wanted: Flags  # (n,)
+    positive: Flags  # (n,)
     hazard: F64  # (n,) without the monitor
     reward: F64
     hazard_left: F64  # with it
     reward_left: F64
-    fixed: bool = True  # False: there is no threshold, and nothing is known
+    fixed: bool = True  # False: there is no threshold, and every value is undefined
 
     @property
     def n_images(self) -> int:
         """Number of images."""
         return len(self.rejected)
 
-    def take(self, images: I64) -> Decided:
+    def take(self, images: I64) -> Decisions:
         """Return the evidence of some images."""
         return replace(self, **{name: getattr(self, name)[images] for name in COLUMNS})
 
     @classmethod
-    def concat(cls, parts: Sequence[Decided]) -> Decided:
+    def concat(cls, parts: Sequence[Decisions]) -> Decisions:
         """Return the evidence of all images of several parts."""
-        joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
-        return cls(**joined, fixed=all(part.fixed for part in parts))
+        columns = {}
+        for name in COLUMNS:
+            columns[name] = np.concatenate([getattr(part, name) for part in parts])
+        return cls(**columns, fixed=all(part.fixed for part in parts))
 
     @property
     def cells(self) -> F64:
         """(n, 4): 1 where an image is TP, FP, FN, TN."""
-        r, w = self.rejected, self.wanted
+        r, w = self.rejected, self.positive
         return np.stack([r & w, r & ~w, ~r & w, ~r & ~w], axis=1).astype(np.float64)
 
 
@@ -98,11 +101,11 @@ class AtThreshold:
         """Monitors come with their evidence; nothing is collected."""
         raise AssertionError("the evidence of a monitor is given")
 
-    def narrowed(self, evidence: Decided, column: int) -> tuple[AtThreshold, Decided]:
+    def narrowed(self, evidence: Decisions, column: int) -> tuple[AtThreshold, Decisions]:
         """Return the metric and evidence of one column alone."""
         return type(self)((self.names[column],), self.facts.bounds), evidence
 
-    def columns(self, evidence: Decided, weights: F64) -> Mapping[str, F64]:
+    def columns(self, evidence: Decisions, weights: F64) -> Mapping[str, F64]:
         """Return name -> (R,)."""
         tp, fp, fn, tn = (weights @ evidence.cells).T
         sensitivity, specificity = ratio(tp, tp + fn, tp + fn > 0), ratio(tn, tn + fp, tn + fp > 0)
@@ -118,46 +121,51 @@ class AtThreshold:
             "Youden": sensitivity + specificity - 1.0,
         }
 
-    def value(self, evidence: Decided, weights: NDArray[Any]) -> F64:
+    def value(self, evidence: Decisions, weights: NDArray[Any]) -> F64:
         """Return (R, 1, names)."""
         w = weights.astype(np.float64)
-        known, p = self.columns(evidence, w), w @ evidence.wanted.astype(np.float64)
+        if not evidence.fixed:
+            return np.full((len(weights), 1, len(self.names)), np.nan)
+        columns, p = self.columns(evidence, w), w @ evidence.positive.astype(np.float64)
         mixed = (p > 0) & (p < w.sum(axis=1))
-        values = [
-            np.where(mixed | (name == "coverage"), known[name], np.nan) for name in self.names
-        ]
-        return (
-            np.stack(values, axis=1)[:, None]
-            if evidence.fixed
-            else np.full((len(weights), 1, len(values)), np.nan)
-        )
+        values = []
+        for name in self.names:
+            # coverage does not look at the labels, so that it is defined for one kind of images too
+            values.append(np.where(mixed | (name == "coverage"), columns[name], np.nan))
+        return np.stack(values, axis=1)[:, None]
 
-    def reasons(self, evidence: Decided) -> Mapping[tuple[int, int], str]:
+    def reasons(self, evidence: Decisions) -> Mapping[tuple[int, int], str]:
         """Return why values are undefined."""
-        if not evidence.wanted.any():
+        if not evidence.positive.any():
             reason = "no_positives"
-        elif evidence.wanted.all() or not evidence.fixed:
+        elif evidence.positive.all() or not evidence.fixed:
             reason = "single_category"
         else:
             reason = "constant_input"  # all rejected, or none
-        found = {(0, k): reason for k in range(len(self.names))}
+        why = {(0, k): reason for k in range(len(self.names))}
         if reason == "constant_input" and "precision" in self.names:
-            found[0, self.names.index("precision")] = "no_predictions"
-        return found
+            why[0, self.names.index("precision")] = "no_predictions"
+        return why
 
-    def counts(self, evidence: Decided, weights: I64) -> I64:
+    def counts(self, evidence: Decisions, weights: I64) -> I64:
         """Return (1, names, 3): images, images on which an alarm is wanted, rejected images."""
-        numbers = [weights.sum(), weights[evidence.wanted].sum(), weights[evidence.rejected].sum()]
+        numbers = [
+            weights.sum(),
+            weights[evidence.positive].sum(),
+            weights[evidence.rejected].sum(),
+        ]
         return np.tile(np.array(numbers, np.int64), (1, len(self.names), 1))
 
-    def support(self, evidence: Decided, unit: I64, n_units: int) -> I64:
+    def support(self, evidence: Decisions, unit: I64, n_units: int) -> I64:
         """Return (1, names, 3): units needed, tried, in error."""
         return np.array(
             [[self._units(name, evidence, unit, n_units) for name in self.names]], np.int64
         )
 
-    def _units(self, name: str, evidence: Decided, unit: I64, n_units: int) -> tuple[int, int, int]:
-        r, w = evidence.rejected, evidence.wanted
+    def _units(
+        self, name: str, evidence: Decisions, unit: I64, n_units: int
+    ) -> tuple[int, int, int]:
+        r, w = evidence.rejected, evidence.positive
 
         def units(marked: Flags) -> int:
             return n_marked(marked, unit, n_units)
@@ -187,10 +195,11 @@ class Hazards(AtThreshold):
     id = "monitor-hazards@1"
     names = HAZARDS
 
-    def columns(self, evidence: Decided, weights: F64) -> Mapping[str, F64]:
+    def columns(self, evidence: Decisions, weights: F64) -> Mapping[str, F64]:
         """Return name -> (R,)."""
         n = weights.sum(axis=1)
-        left = weights @ evidence.hazard_left
-        gain = weights @ evidence.hazard - left
+        residual = weights @ evidence.hazard_left
+        gain = weights @ evidence.hazard - residual
         cost = weights @ (evidence.reward - evidence.reward_left)
-        return {name: ratio(total, n, n > 0) for name, total in zip(HAZARDS, (gain, left, cost))}
+        totals = zip(HAZARDS, (gain, residual, cost))
+        return {name: ratio(total, n, n > 0) for name, total in totals}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The alarm scores of monitors as they are given, checked and brought into the order of the scope's
-images.
+"""Check the alarm scores and flags of the caller, and bring them into the order of the scope's
+images. In come arrays, mappings or a table of alarms; out go `Monitors` and arrays per image.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 LARGEST = 1e100  # of a hazard or reward: sums and products of them stay finite
-ONLY = "monitor"  # the name of a monitor that was given without one
+ONLY = "monitor"  # the name of a monitor that came without one
 
 
 @runtime_checkable
 class AlarmTable(Protocol):
-    """What a file of alarms gives: scores of several monitors, and what else it says of the images."""
+    """A table read from a file of alarms: scores of several monitors, and flags of the images."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -62,7 +62,7 @@ class Monitors:
         """Return which monitor is meant; with a single one the name may be left out."""
         if name is None:
             if len(self.names) > 1:
-                raise UsageError(f"several monitors: say which, one of {', '.join(self.names)}")
+                raise UsageError(f"there are several monitors: name one of {', '.join(self.names)}")
             return 0
         if word("a monitor", name) not in self.names:
             raise UsageError(f"no monitor {name!r}; {did_you_mean(name, self.names)}")
@@ -70,7 +70,10 @@ class Monitors:
 
 
 def monitors_of(
-    given: Any, images: Sequence[str], order: I64 | None, higher_is_alarm: bool | Mapping[str, bool]
+    alarms: Any,
+    images: Sequence[str],
+    order: I64 | None,
+    higher_is_alarm: bool | Mapping[str, bool],
 ) -> Monitors:
     """Return the monitors of an array, a mapping of arrays or a table of alarms.
 
@@ -81,54 +84,54 @@ def monitors_of(
     order
         Which entry of an array belongs to each of them; None: they are in order.
     """
-    columns = _columns(given)
+    columns = _columns(alarms)
     if not columns:
         raise UsageError("no monitor: give an array of alarm scores, or several by name")
-    turned = _directions(higher_is_alarm, list(columns))
-    alarms, switches = [], []
+    directions = _directions(higher_is_alarm, list(columns))
+    scores, switches = [], []
     for name, column in columns.items():
         values, switch = _checked(name, column, images, order)
-        alarms.append(values if turned[name] else -values)
+        scores.append(values if directions[name] else -values)
         switches.append(switch)
-    return Monitors(
-        tuple(columns), np.stack(alarms), tuple(turned[name] for name in columns), tuple(switches)
-    )
+    higher = tuple(directions[name] for name in columns)
+    return Monitors(tuple(columns), np.stack(scores), higher, tuple(switches))
 
 
-def order_of(given: Sequence[str] | None, images: Sequence[str]) -> I64 | None:
-    """Return where each image of the scope is among the images that the alarms are given for."""
-    if given is None:
+def order_of(alarm_images: Sequence[str] | None, images: Sequence[str]) -> I64 | None:
+    """Return the index of each image of the scope among the images of the alarms."""
+    if alarm_images is None:
         return None
-    names = [str(name) for name in several("images", given)]
+    names = [str(name) for name in several("images", alarm_images)]
     twice = next((name for name, n in Counter(names).items() if n > 1), None)
     if twice is not None:
         raise InputError("every image once", rule="dup-image", field="images", value=twice)
     place = {name: k for k, name in enumerate(names)}
     missing = [name for name in images if name not in place]
     if missing:
-        told = f"{len(missing)} of {len(images)} images without one"
-        where, hint = f"image {missing[0]!r}", "every image of the scope needs an alarm score"
         raise InputError(
-            "an alarm score", rule="missing-image", location=where, value=told, hint=hint
+            "an alarm score",
+            rule="missing-image",
+            location=f"image {missing[0]!r}",
+            value=f"{len(missing)} of {len(images)} images without one",
+            hint="every image of the scope needs an alarm score",
         )
-    known = set(images)
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        told = f"{len(unknown)} unknown images"
+    scope = set(images)
+    strangers = [name for name in names if name not in scope]
+    if strangers:
         raise InputError(
             "images of the scope",
             rule="unknown-image",
-            location=f"image {unknown[0]!r}",
-            value=told,
+            location=f"image {strangers[0]!r}",
+            value=f"{len(strangers)} unknown images",
         )
     return np.array([place[name] for name in images], np.int64)
 
 
-def flags_of(given: Any, name: str, images: Sequence[str], order: I64 | None) -> Flags | None:
-    """Return one flag per image from booleans, or numbers 0 and 1; None if nothing was given."""
-    if given is None:
+def flags_of(values: Any, name: str, images: Sequence[str], order: I64 | None) -> Flags | None:
+    """Return one flag per image from booleans, or numbers 0 and 1; None for None."""
+    if values is None:
         return None
-    column = array_of(given, name)
+    column = array_of(values, name)
     if column.shape != (len(images),):
         raise InputError(
             f"one entry for each of {len(images)} images",
@@ -148,9 +151,9 @@ def flags_of(given: Any, name: str, images: Sequence[str], order: I64 | None) ->
     return column.astype(np.bool_)
 
 
-def numbers_of(given: Any, name: str, images: Sequence[str], order: I64 | None) -> F64:
+def numbers_of(entries: Any, name: str, images: Sequence[str], order: I64 | None) -> F64:
     """Return one finite number of at least 0 per image, from an array or a single number."""
-    column = array_of(given, name)
+    column = array_of(entries, name)
     if column.dtype.kind not in "biuf" or column.shape not in ((), (len(images),)):
         value = f"{column.dtype} of shape {column.shape}"
         raise InputError("a number, or one per image", rule="type", field=name, value=value)
@@ -165,37 +168,39 @@ def numbers_of(given: Any, name: str, images: Sequence[str], order: I64 | None) 
     return np.asarray(values)
 
 
-def _columns(given: Any) -> dict[str, NDArray[Any]]:
-    if isinstance(given, AlarmTable):
-        return dict(zip((str(name) for name in given.names), np.asarray(given.values)))
-    if isinstance(given, Mapping):
-        return {str(name): array_of(column, str(name)) for name, column in given.items()}
-    return {ONLY: array_of(given, "alarm_scores")}
+def _columns(alarms: Any) -> dict[str, NDArray[Any]]:
+    if isinstance(alarms, AlarmTable):
+        return dict(zip((str(name) for name in alarms.names), np.asarray(alarms.values)))
+    if isinstance(alarms, Mapping):
+        return {str(name): array_of(column, str(name)) for name, column in alarms.items()}
+    return {ONLY: array_of(alarms, "alarm_scores")}
 
 
-def array_of(given: Any, name: str) -> NDArray[Any]:
-    """Return an array of anything; entries that are marked as unknown (masked) are refused, not
-    read as numbers.
-    """
-    if np.ma.is_masked(given):
+def array_of(values: Any, name: str) -> NDArray[Any]:
+    """Return values as an array; raise for masked entries, whose numbers mean nothing."""
+    if np.ma.is_masked(values):
         raise InputError(
             "a value for every image", rule="type", field=name, value="an array with masked entries"
         )
     try:
-        return np.asarray(given)
+        return np.asarray(values)
     except ValueError:
         raise InputError(
             "one value per image", rule="type", field=name, value="rows of different lengths"
         ) from None
 
 
-def _directions(given: bool | Mapping[str, bool], names: Sequence[str]) -> dict[str, bool]:
-    if not isinstance(given, Mapping):
-        return {name: flag("higher_is_alarm", given) for name in names}
-    for name in given:
+def _directions(
+    higher_is_alarm: bool | Mapping[str, bool], names: Sequence[str]
+) -> dict[str, bool]:
+    if not isinstance(higher_is_alarm, Mapping):
+        return {name: flag("higher_is_alarm", higher_is_alarm) for name in names}
+    for name in higher_is_alarm:
         if name not in names:
             raise UsageError(f"higher_is_alarm: no monitor {name!r}; {did_you_mean(name, names)}")
-    return {name: flag(f"higher_is_alarm[{name!r}]", given.get(name, True)) for name in names}
+    return {
+        name: flag(f"higher_is_alarm[{name!r}]", higher_is_alarm.get(name, True)) for name in names
+    }
 
 
 def _checked(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Monitors that need nothing but the predictions or the pictures, to start with and to compare
-with.
+"""Baseline monitors that need only the predictions or the pictures, to compare others with.
 
-All of them give one number per image; higher is an alarm.
+In comes a cohort; out goes one number per image, high for an alarm. Called by
+`calipers.baseline` and the ``monitor`` command.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from calipers.monitors.baselines_boxes import Over, Source, box_likelihood
 from calipers.monitors.baselines_distances import mahalanobis, nearest
 from calipers.monitors.baselines_pictures import Features, Pictures, picture_features
 from calipers.monitors.baselines_scores import Empty, count, max_score, mean_score, score_entropy
-from calipers.tables import Cohort, Predictions
+from calipers.tables import Cohort, Objects, Predictions
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -32,8 +32,10 @@ BASELINES: Mapping[str, str] = {
     "mean-score": "1 - the mean score of the predictions",
     "count": "the number of predictions; with fit images, how far it is from their median",
     "score-entropy": "the mean binary entropy of the scores, in bits",
-    "box-likelihood": "how unusual size, shape and place of the predicted boxes are, given those of the fit images",
-    "image-mahalanobis": "the distance of simple features of the picture from those of the fit images, by their spread",
+    "box-likelihood": "how unusual size, shape and place of the predicted boxes are, compared with "
+    "those of the fit images",
+    "image-mahalanobis": "the Mahalanobis distance of simple features of the picture from those of "
+    "the fit images",
     "image-knn": "the distance of simple features of the picture to the k-th nearest fit image",
 }
 NEEDS_FIT = frozenset({"box-likelihood", "image-mahalanobis", "image-knn"})
@@ -42,11 +44,11 @@ NEEDS_PICTURES = frozenset({"image-mahalanobis", "image-knn"})
 
 @dataclass(frozen=True)
 class FitImages:
-    """What a baseline is fitted on."""
+    """The images that a baseline is fitted on."""
 
     cohort: Cohort
     rows: I64  # images of `cohort`
-    own: bool  # whether these are images of the cohort that is judged
+    same_cohort: bool  # whether these are images of the cohort that is judged
 
 
 def baseline(
@@ -70,22 +72,22 @@ def baseline(
     name
         A key of `BASELINES`.
     model
-        Whose predictions; may be left out if there is one model, or if the baseline looks at
-        pictures only.
+        The model whose predictions are used; may be left out if there is one model, or if the
+        baseline uses pictures only.
     images
         The pictures: a folder, id -> array or file, one array or file per image, or `Features`.
     fit
         Images on which ``box-likelihood`` and the ``image-`` baselines are fitted: flags or indices
-        into the cohort, or another cohort. ``"all"`` takes the images that are judged, which must
-        be said. The alarms of fit images are returned too, but they flatter: leave these images out
-        when you judge the monitor.
+        into the cohort, or another cohort. ``"all"`` fits on the images that are judged; report it
+        if you do so. The alarms of fit images are returned too, but they are optimistic: leave
+        these images out when you judge the monitor.
     fit_pictures
         The pictures of a fit cohort, as ``images``.
     score_cut
-        Predictions with a score below it are not looked at; None: all are.
+        Predictions with a lower score are left out; None uses all.
     empty
-        What an image without predictions gets from the baselines that look at predictions, `count`
-        excepted: the highest alarm or the lowest (``"calm"``).
+        The alarm of an image without predictions, in the baselines that use predictions except
+        ``count``: the highest alarm or the lowest (``"calm"``).
     source
         ``box-likelihood``: whether it is fitted on the references or on the predictions of the fit
         images.
@@ -106,37 +108,31 @@ def baseline(
     one_of("baseline", name, BASELINES)
     if not isinstance(cohort, Cohort):
         raise UsageError(
-            f"a baseline looks at a cohort, not at {type(cohort).__name__}: make one with read"
+            f"a baseline takes a cohort, not {type(cohort).__name__}: make one with calipers.read"
         )
     one_of("empty", empty, ("alarm", "calm"))
     one_of("source", source, ("references", "predictions"))
     one_of("over", over, ("worst", "mean"))
     score_cut = None if score_cut is None else real("score_cut", score_cut)
-    fitted = _fit_images(name, cohort, fit)
+    fit_images = _fit_images(name, cohort, fit)
     if name in NEEDS_PICTURES:
-        assert fitted is not None
-        return _of_pictures(name, (cohort, images), (fitted, fit_pictures), neighbours)
+        assert fit_images is not None
+        return _of_pictures(name, (cohort, images), (fit_images, fit_pictures), neighbours)
     predictions = _cut(cohort, model, score_cut)
     if name == "count":
-        expected = (
-            None
-            if fitted is None
-            else np.diff(_cut(fitted.cohort, model, score_cut).offsets)[fitted.rows]
-        )
-        return count(predictions, expected)
+        if fit_images is None:
+            return count(predictions, None)
+        counts = np.diff(_cut(fit_images.cohort, model, score_cut).offsets)
+        return count(predictions, counts[fit_images.rows])
     if name == "box-likelihood":
-        assert fitted is not None
-        known = (
-            fitted.cohort.references
-            if source == "references"
-            else _cut(fitted.cohort, model, score_cut)
-        )
-        given = (known.take(fitted.rows), fitted.cohort.images.size[fitted.rows])
-        return box_likelihood((predictions, cohort.images.size), given, over=over, empty=empty)
-    simple = {"max-score": max_score, "mean-score": mean_score, "score-entropy": score_entropy}[
-        name
-    ]
-    return simple(predictions, empty)
+        assert fit_images is not None
+        objects: Objects = fit_images.cohort.references
+        if source == "predictions":
+            objects = _cut(fit_images.cohort, model, score_cut)
+        examples = (objects.take(fit_images.rows), fit_images.cohort.images.size[fit_images.rows])
+        return box_likelihood((predictions, cohort.images.size), examples, over=over, empty=empty)
+    by_score = {"max-score": max_score, "mean-score": mean_score, "score-entropy": score_entropy}
+    return by_score[name](predictions, empty)
 
 
 def _cut(cohort: Cohort, model: str | None, score_cut: float | None) -> Predictions:
@@ -155,19 +151,19 @@ def _fit_images(name: str, cohort: Cohort, fit: Fit) -> FitImages | None:
     if fit is None:
         if name in NEEDS_FIT:
             raise UsageError(
-                f"{name} is fitted on images of its own: pass fit=flags, indices or a cohort; "
+                f"{name} must be fitted on images: pass fit=flags, indices or a cohort; "
                 "fit='all' fits it on the images that it judges"
             )
         return None
     if isinstance(fit, Cohort):
-        return FitImages(fit, np.arange(fit.n_images), own=False)
+        return FitImages(fit, np.arange(fit.n_images), same_cohort=False)
     if isinstance(fit, str):
         one_of("fit", fit, ("all",))
-        return FitImages(cohort, np.arange(cohort.n_images), own=True)
+        return FitImages(cohort, np.arange(cohort.n_images), same_cohort=True)
     rows = _rows(array_of(fit, "fit"), cohort.n_images)
     if not len(rows):
-        raise UsageError("no image to fit a baseline on: fit chooses none")
-    return FitImages(cohort, rows, own=True)
+        raise UsageError("no image to fit the baseline on: fit selects none")
+    return FitImages(cohort, rows, same_cohort=True)
 
 
 def _rows(fit: NDArray[Any], n: int) -> I64:
@@ -179,37 +175,41 @@ def _rows(fit: NDArray[Any], n: int) -> I64:
     if not fit.size:
         return np.zeros(0, np.int64)
     raise UsageError(
-        f"fit is one flag per image ({n}), or indices from 0 to {n - 1}; got {fit.dtype} {fit.shape}"
+        f"fit is one flag per image ({n}), or indices from 0 to {n - 1}; "
+        f"got {fit.dtype} {fit.shape}"
     )
 
 
 def _of_pictures(
     name: str,
     judged: tuple[Cohort, Pictures | None],
-    fitted: tuple[FitImages, Pictures | None],
+    fit_images: tuple[FitImages, Pictures | None],
     neighbours: int,
 ) -> F64:
     cohort, images = judged
     if images is None:
-        raise UsageError(f"{name} looks at the pictures: pass images=folder, arrays or features")
+        raise UsageError(f"{name} needs the pictures: pass images=folder, arrays or features")
     features = picture_features(cohort, images)
-    fit, pictures = fitted
-    if fit.own:
-        known: Features = features.take(fit.rows)
+    fit, pictures = fit_images
+    if fit.same_cohort:
+        examples: Features = features.take(fit.rows)
     elif pictures is None:
         raise UsageError(
-            f"{name} is fitted on another cohort: pass fit_pictures=folder, arrays or features of it"
+            f"{name} is fitted on another cohort: pass its pictures, "
+            "fit_pictures=folder, arrays or features"
         )
     else:
-        known = picture_features(fit.cohort, pictures)
-    if known.names != features.names:
-        raise UsageError(f"the fit images have other features: {known.names} and {features.names}")
-    if len(known.values) < 2:
-        raise UsageError(f"{name} is fitted on at least 2 images, got {len(known.values)}")
+        examples = picture_features(fit.cohort, pictures)
+    if examples.names != features.names:
+        raise UsageError(
+            f"the fit images have other features: {examples.names} and {features.names}"
+        )
+    if len(examples.values) < 2:
+        raise UsageError(f"{name} is fitted on at least 2 images, got {len(examples.values)}")
     if name == "image-mahalanobis":
-        return mahalanobis(features.values, known.values)
+        return mahalanobis(features.values, examples.values)
     whole("neighbours", neighbours, 1, 2**31)
-    own = np.full(cohort.n_images, -1, np.int64)
-    if fit.own:
-        own[fit.rows] = np.arange(len(fit.rows))
-    return nearest(features.values, known.values, neighbours, own)
+    fit_row = np.full(cohort.n_images, -1, np.int64)  # an image is not its own neighbour
+    if fit.same_cohort:
+        fit_row[fit.rows] = np.arange(len(fit.rows))
+    return nearest(features.values, examples.values, neighbours, fit_row)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.monitors.baselines_distances import Normal
-from calipers.monitors.baselines_scores import Empty, filled
+from calipers.monitors.baselines_scores import Empty, fill_empty
 from calipers.tables import Objects, Predictions
 
 F64 = NDArray[np.float64]
@@ -20,7 +20,7 @@ Over = Literal["worst", "mean"]
 
 def box_likelihood(
     judged: tuple[Predictions, F64],
-    given: tuple[Objects, F64],
+    examples: tuple[Objects, F64],
     *,
     over: Over = "worst",
     empty: Empty = "alarm",
@@ -31,37 +31,37 @@ def box_likelihood(
     ----------
     judged
         Predictions, and the (n_images, 2|3) sizes of their images.
-    given
-        Objects of the fit images, and the sizes of these.
+    examples
+        Objects of the fit images, and the sizes of these images.
 
     Notes
     -----
     A box is described by the log of its size (the d-th root of its area or volume), the logs of its
     aspects (width / height, in 3D also width / depth) and its centre; in fractions of the image if
     the sizes of all images are known, else in pixels. A normal distribution with a shrunken
-    covariance (`Normal`) is fitted to the given boxes of all classes. The alarm of an image is
+    covariance (`Normal`) is fitted to the example boxes of all classes. The alarm of an image is
     minus the log density of its most unlikely box (``worst``) or the mean of that over its boxes.
     An image without predictions gets 1 more than the highest alarm of the others, or 1 less than
-    the lowest (`filled`).
+    the lowest (`fill_empty`).
     """
     if over not in ("worst", "mean"):
         raise UsageError(f"no over {over!r}; {did_you_mean(over, ('worst', 'mean'))}")
     predictions, sizes = judged
-    objects, fit_sizes = given
+    objects, fit_sizes = examples
     if len(objects) < 2:
         raise UsageError(
             f"box-likelihood is fitted on at least 2 boxes, the fit images have {len(objects)}"
         )
-    sized = bool(np.isfinite(sizes).all() and np.isfinite(fit_sizes).all())
-    normal = Normal.fitted(box_features(objects, fit_sizes if sized else None))
-    surprise = -normal.log_density(box_features(predictions, sizes if sized else None))
+    have_sizes = bool(np.isfinite(sizes).all() and np.isfinite(fit_sizes).all())
+    normal = Normal.fitted(box_features(objects, fit_sizes if have_sizes else None))
+    surprise = -normal.log_density(box_features(predictions, sizes if have_sizes else None))
     owner, n = predictions.image, predictions.n_images
     if over == "worst":
         alarm = np.full(n, -np.inf)
         np.maximum.at(alarm, owner, surprise)
     else:
         alarm = np.bincount(owner, surprise, n) / np.maximum(np.diff(predictions.offsets), 1)
-    return filled(alarm, predictions, empty, unit=False)
+    return fill_empty(alarm, predictions, empty, unit=False)
 
 
 def box_features(objects: Objects, sizes: F64 | None) -> F64:

@@ -89,13 +89,13 @@ def mahalanobis(rows: F64, fit: F64) -> F64:
     return Normal.fitted(fit).distances(rows)
 
 
-def nearest(rows: F64, fit: F64, neighbours: int, own: I64) -> F64:
+def nearest(rows: F64, fit: F64, neighbours: int, fit_row: I64) -> F64:
     """Return the (n,) Euclidean distances of scaled rows to their k-th nearest fit row.
 
     Parameters
     ----------
-    own
-        (n,) the fit row that a row is itself, -1 = none: it is not its own neighbour.
+    fit_row
+        (n,) the fit row of the same image, -1 = none: an image is not its own neighbour.
 
     Notes
     -----
@@ -106,14 +106,14 @@ def nearest(rows: F64, fit: F64, neighbours: int, own: I64) -> F64:
 
     scale = scale_of(fit)
     rows, fit = rows / scale, fit / scale
-    found = np.empty(len(rows))
+    distances = np.empty(len(rows))
     step = max(1, AT_ONCE // len(fit))
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
-        apart = np.asarray(cdist(rows[part], fit))
-        mine = np.flatnonzero(own[part] >= 0)
-        apart[mine, own[part][mine]] = np.inf
-        others = len(fit) - (own[part] >= 0)
+        table = np.asarray(cdist(rows[part], fit))
+        mine = np.flatnonzero(fit_row[part] >= 0)
+        table[mine, fit_row[part][mine]] = np.inf
+        others = len(fit) - (fit_row[part] >= 0)
         kth = np.minimum(neighbours, others) - 1
-        found[part] = np.partition(apart, np.unique(kth), axis=1)[np.arange(len(apart)), kth]
-    return found
+        distances[part] = np.partition(table, np.unique(kth), axis=1)[np.arange(len(table)), kth]
+    return distances

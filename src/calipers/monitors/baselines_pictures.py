@@ -138,10 +138,9 @@ def _scaled(array: Array, axes: int) -> F64:
         for axis in range(axes):
             across = min(step, array.shape[axis])
             n = array.shape[axis] // across
-            kept = array[(slice(None),) * axis + (slice(n * across),)]
-            array = kept.reshape(*kept.shape[:axis], n, across, *kept.shape[axis + 1 :]).sum(
-                axis=axis + 1, dtype=exact
-            )
+            whole = array[(slice(None),) * axis + (slice(n * across),)]
+            blocks = whole.reshape(*whole.shape[:axis], n, across, *whole.shape[axis + 1 :])
+            array = blocks.sum(axis=axis + 1, dtype=exact)
             unit *= across
     return array.astype(np.float64) / unit
 
@@ -189,7 +188,7 @@ def _pictures(cohort: Cohort, images: Any) -> Iterator[tuple[str, Picture]]:
     """Yield the id and the picture of every image."""
     ids = cohort.images.ids
     if isinstance(images, str | PathLike):
-        yield from zip(ids, _found(cohort, Path(fspath(images))))
+        yield from zip(ids, _picture_files(cohort, Path(fspath(images))))
     elif isinstance(images, Mapping):
         for name in ids:
             if name not in images:
@@ -208,26 +207,25 @@ def _pictures(cohort: Cohort, images: Any) -> Iterator[tuple[str, Picture]]:
         yield from ((name, images[k]) for k, name in enumerate(ids))
 
 
-def _found(cohort: Cohort, folder: Path) -> Iterator[str]:
-    """Yield the file of every image; nothing is guessed where a name fits several."""
+def _picture_files(cohort: Cohort, folder: Path) -> Iterator[str]:
+    """Yield the file of every image; raise where a name fits several files."""
     files = list_files(folder, holds="pictures").files
-    names = cohort.images.groups.get("file_name")
-    tables = [files, _unique(files, _base), _unique(files, _stem)]
+    file_names = cohort.images.groups.get("file_name")
+    by_base, by_stem = _unique(files, _base), _unique(files, _stem)
     for k, image in enumerate(cohort.images.ids):
-        wanted = [*([] if names is None or not names[k] else [str(names[k])]), image]
-        keys = [
-            (table, key)
-            for name in wanted
-            for table, key in zip(tables, (name, _base(name), _base(name)))
-        ]
-        hit = next((table[key] for table, key in keys if table.get(key)), None)
-        if hit is None:
-            several = any(key in table for table, key in keys)
-            hint = (
-                "its name fits several files"
-                if several
-                else "a file is found by the column file_name or by the id"
-            )
+        names = [image]
+        if file_names is not None and file_names[k]:
+            names.insert(0, str(file_names[k]))
+        # In this order: the whole path, then the name, then the name without its extension.
+        keys: list[tuple[Mapping[str, str], str]] = []
+        for name in names:
+            base = _base(name)
+            keys += [(files, name), (by_base, base), (by_stem, base)]
+        path = next((table[key] for table, key in keys if table.get(key)), None)
+        if path is None:
+            hint = "a file is found by the column file_name or by the id"
+            if any(key in table for table, key in keys):
+                hint = "its name fits several files"
             raise InputError(
                 "a picture of every image",
                 rule="no-picture",
@@ -235,7 +233,7 @@ def _found(cohort: Cohort, folder: Path) -> Iterator[str]:
                 value=image,
                 hint=hint,
             )
-        yield hit
+        yield path
 
 
 def _base(name: str) -> str:
@@ -252,4 +250,8 @@ def _stem(name: str) -> str:
 def _unique(files: Mapping[str, str], key: Any) -> dict[str, str]:
     """Return name -> file, and an empty text where a name stands for several."""
     times = Counter(map(key, files))
-    return {key(name): path if times[key(name)] == 1 else "" for name, path in files.items()}
+    table = {}
+    for name, path in files.items():
+        short = key(name)
+        table[short] = path if times[short] == 1 else ""
+    return table

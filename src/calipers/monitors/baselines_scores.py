@@ -28,12 +28,12 @@ def max_score(predictions: Predictions, empty: Empty) -> F64:
     """
     highest = np.full(predictions.n_images, -np.inf)
     np.maximum.at(highest, predictions.image, predictions.score)
-    return filled(1.0 - highest, predictions, empty, unit=_is_unit(predictions))
+    return fill_empty(1.0 - highest, predictions, empty, unit=_is_unit(predictions))
 
 
 def mean_score(predictions: Predictions, empty: Empty) -> F64:
     """Return 1 - the mean score of every image; images without predictions as in `max_score`."""
-    return filled(
+    return fill_empty(
         1.0 - _means(predictions, predictions.score), predictions, empty, unit=_is_unit(predictions)
     )
 
@@ -50,19 +50,19 @@ def score_entropy(predictions: Predictions, empty: Empty) -> F64:
         raise UsageError("score-entropy needs scores between 0 and 1: these are raw scores")
     score = predictions.score
     with np.errstate(divide="ignore", invalid="ignore"):
-        parts = [
-            np.where(share > 0.0, -share * np.log2(share), 0.0) for share in (score, 1.0 - score)
-        ]
-    return filled(_means(predictions, parts[0] + parts[1]), predictions, empty, unit=True)
+        yes = np.where(score > 0.0, -score * np.log2(score), 0.0)
+        rest = 1.0 - score
+        no = np.where(rest > 0.0, -rest * np.log2(rest), 0.0)
+    return fill_empty(_means(predictions, yes + no), predictions, empty, unit=True)
 
 
-def count(predictions: Predictions, expected: I64 | None) -> F64:
-    """Return the number of predictions, or its distance from the median of ``expected`` numbers."""
-    found = np.diff(predictions.offsets).astype(np.float64)
-    return found if expected is None else np.abs(found - np.median(expected))
+def count(predictions: Predictions, fit_counts: I64 | None) -> F64:
+    """Return the number of predictions, or its distance from the median of ``fit_counts``."""
+    numbers = np.diff(predictions.offsets).astype(np.float64)
+    return numbers if fit_counts is None else np.abs(numbers - np.median(fit_counts))
 
 
-def filled(alarm: F64, predictions: Predictions, empty: Empty, *, unit: bool) -> F64:
+def fill_empty(alarm: F64, predictions: Predictions, empty: Empty, *, unit: bool) -> F64:
     """Return alarms in which images without predictions have the highest or the lowest one.
 
     Notes
@@ -72,6 +72,7 @@ def filled(alarm: F64, predictions: Predictions, empty: Empty, *, unit: bool) ->
     """
     if empty not in ("alarm", "calm"):
         raise UsageError(f"no empty {empty!r}; {did_you_mean(empty, ('alarm', 'calm'))}")
+    # without predictions there is no maximum or mean: the alarm is replaced
     vacant = np.diff(predictions.offsets) == 0
     if unit:
         value = 1.0 if empty == "alarm" else 0.0

@@ -31,36 +31,35 @@ class MonitorCurves:
     coverage: F64  # (g,) share of images accepted, rising to 1
     risk: F64  # (g,) share of them on which an alarm is wanted
     best_risk: F64  # at the same coverages, if all other images were accepted first
-    prevalence: (
-        float  # the risk at full coverage; that of a monitor that knows nothing at all of them
-    )
+    prevalence: float  # the risk at full coverage, which a random order has at every coverage
 
 
-def curves_of(monitor: str, paradigm: str, alarm: F64, wanted: Flags) -> MonitorCurves:
+def curves_of(monitor: str, paradigm: str, alarm: F64, positive: Flags) -> MonitorCurves:
     """Return the curves of one monitor."""
-    share = float(wanted.mean()) if len(wanted) else float("nan")
-    if not wanted.any() or wanted.all():
+    share = float(positive.mean()) if len(positive) else float("nan")
+    if not positive.any() or positive.all():
         threshold, tpr, fpr, precision, coverage, risk, best = (np.zeros(0) for _ in range(7))
         return MonitorCurves(
             monitor, paradigm, threshold, tpr, fpr, precision, coverage, risk, best, share
         )
     ones = np.ones((1, len(alarm)), np.int64)
-    found = operating(alarm, wanted, ones)
-    tp, fp = found.tp[:, 0], found.fp[:, 0]
-    others = int((~wanted).sum())
-    # Accepting up to a score rejects all above it: what the threshold before rejects.
-    passed = [np.concatenate([[0], side[:-1]])[::-1] for side in (tp, fp)]
-    lost = len(alarm) - others - passed[0]
-    number = lost + others - passed[1]
+    points = operating(alarm, positive, ones)
+    tp, fp = points.tp[:, 0], points.fp[:, 0]
+    others = int((~positive).sum())
+    # Accepting images up to a score rejects all above it, as the threshold before does.
+    tp_before = np.concatenate([[0], tp[:-1]])[::-1]
+    fp_before = np.concatenate([[0], fp[:-1]])[::-1]
+    n_missed = len(alarm) - others - tp_before
+    number = n_missed + others - fp_before
     return MonitorCurves(
         monitor=monitor,
         paradigm=paradigm,
         threshold=Cuts.of(alarm).threshold,
-        tpr=np.concatenate([[0.0], tp / found.wanted]),
-        fpr=np.concatenate([[0.0], fp / found.others]),
+        tpr=np.concatenate([[0.0], tp / points.wanted]),
+        fpr=np.concatenate([[0.0], fp / points.others]),
         precision=tp / (tp + fp),
         coverage=number / len(alarm),
-        risk=lost / number,
+        risk=n_missed / number,
         best_risk=np.maximum(number - others, 0) / number,
         prevalence=share,
     )

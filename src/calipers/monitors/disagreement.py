@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far OOD labels and OMS labels disagree, and what monitors do where they do."""
+"""How far OOD labels and OMS labels disagree, and which images monitors reject in each case.
+
+In come labels and rejected images; out goes a `Disagreement` of a `MonitorEvaluation`.
+"""
 
 from __future__ import annotations
 
@@ -35,17 +38,16 @@ class Disagreement:
     """The tables of counts, and the shares with their intervals."""
 
     labels: I64  # (2, 2): out of distribution by unsafe, of all images stated
-    alarms: Mapping[
-        str, I64
-    ]  # monitor -> (2, 2, 2): out of distribution, unsafe, rejected, of the images judged
+    # monitor -> (2, 2, 2): out of distribution, unsafe, rejected, of the images judged
+    alarms: Mapping[str, I64]
     rows: tuple[Row, ...]
 
     def share(self, name: str) -> Estimate:
         """Return one of the shares of labels."""
-        found = {row.metric: row.estimate for row in self.rows if row.metric in SHARES}
-        if name not in found:
+        shares = {row.metric: row.estimate for row in self.rows if row.metric in SHARES}
+        if name not in shares:
             raise UsageError(f"no share {name!r}; {did_you_mean(name, SHARES)}")
-        return found[name]
+        return shares[name]
 
     def rejected(self, monitor: str, *, ood: bool, unsafe: bool) -> Estimate:
         """Return which share of the images of one kind a monitor rejects."""
@@ -61,10 +63,10 @@ class Disagreement:
         """Return the cells one by one: monitor (None for the labels alone), ood, unsafe, rejected,
         images, share.
         """
-        return [
-            *_cells(None, self.labels),
-            *(cell for name in self.alarms for cell in _cells(name, self.alarms[name])),
-        ]
+        cells = list(_cells(None, self.labels))
+        for name, counts in self.alarms.items():
+            cells += _cells(name, counts)
+        return cells
 
 
 def label_family(model: str, ood: Flags, unsafe: Flags) -> Family:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From monitors and labels to rows of estimates, all under the same weights."""
+"""From monitors and labels to rows of estimates, all under the same bootstrap weights.
+
+A *family* is a metric with its evidence; `evaluate_monitor` collects families and estimates them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from calipers.monitors.alarming import (
     LOSSES,
     PLAIN,
     AtThreshold,
-    Decided,
+    Decisions,
     Hazards,
     Signed,
 )
@@ -26,14 +29,14 @@ from calipers.monitors.quantities import (
     RANKINGS,
     RISKS,
     SWEPT,
+    AlarmRanking,
     Board,
     ExcessRisk,
-    Graded,
+    GradedAlarms,
     GradedExcess,
     GradedRisk,
-    Judged,
+    LabelledAlarms,
     OfLabellings,
-    Ranking,
     Risk,
 )
 from calipers.monitors.shares import Marks, Share
@@ -46,11 +49,8 @@ F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Group = Mapping[str, str]
 
-FLIPPED = {
-    "TNR95": "FPR95",
-    "specificity": "FPR",
-    "coverage": "rejected",
-}  # also stated as 1 minus it
+# quantities that are also stated as 1 minus them
+FLIPPED = {"TNR95": "FPR95", "specificity": "FPR", "coverage": "rejected"}
 
 
 @dataclass(frozen=True)
@@ -68,31 +68,33 @@ class Stakes:
         """Whether hazard and reward are 0 or 1 and the fall-back has neither: SG, RH and AC are
         then shares.
         """
-        given = (
+        other = (
             (self.severity != 1.0).any() or self.fallback_hazard.any() or self.fallback_reward.any()
         )
-        return self.hazard is None and self.reward is None and not given
+        return self.hazard is None and self.reward is None and not other
 
-    def decided(self, rejected: Flags, wanted: Flags, *, fixed: bool) -> Decided:
+    def decisions(self, rejected: Flags, positive: Flags, *, fixed: bool) -> Decisions:
         """Return the evidence of one monitor and labelling."""
-        hazard = (wanted.astype(np.float64) if self.hazard is None else self.hazard) * self.severity
-        reward = (~wanted).astype(np.float64) if self.reward is None else self.reward
-        left = np.where(rejected, self.fallback_hazard, hazard)
-        return Decided(
-            rejected,
-            wanted,
-            hazard,
-            reward,
-            left,
-            np.where(rejected, self.fallback_reward, reward),
-            fixed,
+        hazard = positive.astype(np.float64) if self.hazard is None else self.hazard
+        hazard = hazard * self.severity
+        reward = (~positive).astype(np.float64) if self.reward is None else self.reward
+        return Decisions(
+            rejected=rejected,
+            positive=positive,
+            hazard=hazard,
+            reward=reward,
+            hazard_left=np.where(rejected, self.fallback_hazard, hazard),
+            reward_left=np.where(rejected, self.fallback_reward, reward),
+            fixed=fixed,
         )
 
     def take(self, images: Flags) -> Stakes:
         """Return the stakes of some images."""
+        hazard = None if self.hazard is None else self.hazard[images]
+        reward = None if self.reward is None else self.reward[images]
         return Stakes(
-            None if self.hazard is None else self.hazard[images],
-            None if self.reward is None else self.reward[images],
+            hazard,
+            reward,
             self.severity[images],
             self.fallback_hazard[images],
             self.fallback_reward[images],
@@ -101,7 +103,7 @@ class Stakes:
 
 @dataclass(frozen=True)
 class Family:
-    """A metric, its evidence, and what each of its columns is called: (name, group)."""
+    """A metric, its evidence, and (name, group) of each of its columns."""
 
     model: str
     metric: Any
@@ -132,35 +134,26 @@ def free_families(
     """Return what needs no threshold: all quantities of the headlines, the AUROC of the sweep, and
     graded risks.
     """
-    found = []
-    headlines, swept = (
-        [one for one in labels if not one.swept],
-        [one for one in labels if one.swept],
-    )
+    families = []
+    headlines = [one for one in labels if not one.swept]
+    swept = [one for one in labels if one.swept]
+    n = len(headlines)
     best = None if loss is None else Board(loss)
     for name, alarm in zip(monitors.names, monitors.alarm):
         board = Board(alarm)
         if headlines:
-            judged, n = Judged(board, np.stack([one.wanted for one in headlines])), len(headlines)
-            found += [
-                _family(name, metric, judged, headlines)
-                for metric in (Ranking(RANKINGS, n), Risk(RISKS, n), ExcessRisk(EXCESS, n))
-            ]
+            evidence = LabelledAlarms(board, np.stack([one.positive for one in headlines]))
+            for metric in (AlarmRanking(RANKINGS, n), Risk(RISKS, n), ExcessRisk(EXCESS, n)):
+                families.append(_family(name, metric, evidence, headlines))
         if best is not None:
-            graded = Graded(board, (best.alarm > 0)[None], best)
-            group = {"paradigm": OMS}
-            found.append(
-                Family(name, GradedRisk(("AURC/graded",), 1), graded, (("AURC/graded", group),))
-            )
-            found.append(
-                Family(
-                    name, GradedExcess(("E-AURC/graded",), 1), graded, (("E-AURC/graded", group),)
-                )
-            )
+            graded = GradedAlarms(board, (best.alarm > 0)[None], best)
+            for risk in (GradedRisk(("AURC/graded",), 1), GradedExcess(("E-AURC/graded",), 1)):
+                columns = ((risk.names[0], {"paradigm": OMS}),)
+                families.append(Family(name, risk, graded, columns))
         if swept:
-            judged = Judged(board, np.stack([one.wanted for one in swept]))
-            found.append(_family(name, Ranking(("AUROC",), len(swept)), judged, swept))
-    return found
+            evidence = LabelledAlarms(board, np.stack([one.positive for one in swept]))
+            families.append(_family(name, AlarmRanking(("AUROC",), len(swept)), evidence, swept))
+    return families
 
 
 def swept_families(monitors: Monitors, labels: Sequence[Labelling]) -> list[Family]:
@@ -168,11 +161,12 @@ def swept_families(monitors: Monitors, labels: Sequence[Labelling]) -> list[Fami
     swept = [one for one in labels if one.swept]
     if not swept:
         return []
-    wanted = np.stack([one.wanted for one in swept])
-    return [
-        _family(name, Ranking(SWEPT, len(swept)), Judged(Board(alarm), wanted), swept)
-        for name, alarm in zip(monitors.names, monitors.alarm)
-    ]
+    positive = np.stack([one.positive for one in swept])
+    families = []
+    for name, alarm in zip(monitors.names, monitors.alarm):
+        evidence = LabelledAlarms(Board(alarm), positive)
+        families.append(_family(name, AlarmRanking(SWEPT, len(swept)), evidence, swept))
+    return families
 
 
 def decided_families(
@@ -182,7 +176,7 @@ def decided_families(
     stakes: Stakes,
 ) -> list[Family]:
     """Return what is measured at the thresholds, for the headlines."""
-    found = []
+    families = []
     for name, alarm, threshold in zip(monitors.names, monitors.alarm, thresholds):
         if threshold is None:
             continue
@@ -190,22 +184,23 @@ def decided_families(
         for one in labels:
             if one.swept:
                 continue
-            decided = stakes.decided(rejected, one.wanted, fixed=threshold.known)
-            families = [AtThreshold(), Signed()]
+            decisions = stakes.decisions(rejected, one.positive, fixed=threshold.exists)
+            metrics = [AtThreshold(), Signed()]
             if stakes.plain:
-                families.append(Hazards(bounds=PLAIN))
-            elif stakes.hazard is None or one.paradigm == OMS:  # a given hazard is one of failures
-                families += [Hazards(("SG", "AC"), ANYTHING), Hazards(("RH",), LOSSES)]
-            for metric in families:
+                metrics.append(Hazards(bounds=PLAIN))
+            elif stakes.hazard is None or one.paradigm == OMS:
+                # A hazard of the caller is the cost of a failure, so it has no meaning for OOD.
+                metrics += [Hazards(("SG", "AC"), ANYTHING), Hazards(("RH",), LOSSES)]
+            for metric in metrics:
                 columns = tuple((column, one.group) for column in metric.names)
-                found.append(Family(name, metric, decided, columns))
-    return found
+                families.append(Family(name, metric, decisions, columns))
+    return families
 
 
 def prevalence_family(model: str, labels: Sequence[Labelling]) -> Family:
     """Return the share of images on which an alarm is wanted, under every labelling."""
-    everyone = np.ones(len(labels[0].wanted), np.bool_)
-    marks = Marks.of([(one.wanted, everyone) for one in labels])
+    everyone = np.ones(len(labels[0].positive), np.bool_)
+    marks = Marks.of([(one.positive, everyone) for one in labels])
     names = ["prevalence"] * len(labels)
     return Family(model, Share(names), marks, tuple(("prevalence", one.group) for one in labels))
 
@@ -218,19 +213,20 @@ def rows_of(families: Sequence[Family], units: Units, certainty: Certainty) -> l
     rows = []
     for family, table in zip(families, tables):
         for (name, group), estimate in zip(family.columns, table[0]):
-            made = family.metric.facts.id
-            rows.append(Row(family.model, name, made, None, group, estimate))
+            metric_id = family.metric.facts.id
+            rows.append(Row(family.model, name, metric_id, None, group, estimate))
             if name in FLIPPED:
-                rows.append(Row(family.model, FLIPPED[name], made, None, group, flipped(estimate)))
+                other = complement(estimate)
+                rows.append(Row(family.model, FLIPPED[name], metric_id, None, group, other))
     return rows
 
 
-def flipped(e: Estimate) -> Estimate:
+def complement(e: Estimate) -> Estimate:
     """Return the estimate of 1 minus a share."""
     return replace(
         e,
         value=1.0 - e.value,
-        low=1.0 - e.high,
+        low=1.0 - e.high,  # the ends change places
         high=1.0 - e.low,
         bias=-e.bias,
         percentile=(1.0 - e.percentile[1], 1.0 - e.percentile[0]),
@@ -238,6 +234,8 @@ def flipped(e: Estimate) -> Estimate:
     )
 
 
-def _family(name: str, metric: OfLabellings, judged: Judged, labels: Sequence[Labelling]) -> Family:
+def _family(
+    name: str, metric: OfLabellings, evidence: LabelledAlarms, labels: Sequence[Labelling]
+) -> Family:
     columns = tuple((column, one.group) for one in labels for column in metric.names)
-    return Family(name, metric, judged, columns)
+    return Family(name, metric, evidence, columns)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good is a monitor? Its alarms against the scope of the model (OMS) and the distribution
-(OOD), side by side.
+"""Evaluate monitors against the scope of the model (OMS) and against the distribution (OOD):
+`evaluate_monitor`. In come alarm scores and a scope; out goes a `MonitorEvaluation`.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def evaluate_monitor(
         From `scope_scores`, `Scope.from_labels` or `Scope.from_values`; or an array, high or True
         where the model is good.
     tau
-        An image is unsafe if s < tau. There is no default: with one tau results are stated for it,
-        and swept over all others; with several, or none, they are only swept. A scope of 0 and 1
-        needs none.
+        An image is unsafe if s < tau. There is no default: with one tau, results are stated for it,
+        and swept over all others; with several or none, they are only swept. A scope of 0 and 1
+        needs no tau.
     ood
         Which images are out of distribution.
     higher_is_alarm
@@ -92,14 +92,15 @@ def evaluate_monitor(
         threshold; for all monitors, or by name. A monitor has one threshold, chosen by the OMS
         labels where there are any: both paradigms judge the same alarms.
     hazard, reward, severity
-        What an image costs if the model is trusted on it (default: 1 if an alarm is wanted), what
-        it brings (default: 1 if none is), and a factor of the hazard.
+        The cost of an image if the model is trusted on it (default: 1 if an alarm is wanted), its
+        benefit (default: 1 if no alarm is wanted), and a factor of the hazard.
     fallback_hazard, fallback_reward
-        The same where the monitor rejects: a human who reads the image errs too.
+        Cost and benefit of rejected images: a human who reads them makes errors too.
     images
         Ids of the images of the arrays, if they are not in the order of the scope.
     cluster, level, replicates, seed, ci
-        Of the intervals: what is resampled (patient if known, else image), and how; see `evaluate`.
+        Settings of the intervals: the unit of resampling (patient if known, else image), and how;
+        see `evaluate`.
 
     Notes
     -----
@@ -113,38 +114,38 @@ def evaluate_monitor(
     >>> import calipers as cal
     >>> scope = [1, 1, 1, 1, 0, 0, 1, 0, 1, 0]
     >>> alarms = [.1, .2, .1, .3, .9, .8, .4, .3, .2, .7]
-    >>> found = cal.evaluate_monitor(alarms, scope, threshold=.5)
-    >>> round(found.get("AUROC").value, 3), found.get("AUROC").n_references
+    >>> result = cal.evaluate_monitor(alarms, scope, threshold=.5)
+    >>> round(result.get("AUROC").value, 3), result.get("AUROC").n_references
     (0.938, 4)
-    >>> found.get("sensitivity").value, found.get("RH").value
+    >>> result.get("sensitivity").value, result.get("RH").value
     (0.75, 0.1)
     """
     check_level(level)
     check_seed(seed)
     if flag("ci", ci):
         check_replicates(replicates)
-    given = _given(alarm_scores, scope, ood, tuning, images)
-    monitors = monitors_of(alarm_scores, given.scope.images, given.order, higher_is_alarm)
-    stakes = _stakes(given, hazard, reward, severity, fallback_hazard, fallback_reward)
-    labels = labellings_of(given.scope, tau, given.ood)
-    units = units_of(given.scope.groups, len(given.scope), cluster)
+    inputs = _inputs(alarm_scores, scope, ood, tuning, images)
+    monitors = monitors_of(alarm_scores, inputs.scope.images, inputs.order, higher_is_alarm)
+    stakes = _stakes(inputs, hazard, reward, severity, fallback_hazard, fallback_reward)
+    labels = labellings_of(inputs.scope, tau, inputs.ood)
+    units = units_of(inputs.scope.groups, len(inputs.scope), cluster)
     rules = rules_of(threshold, monitors)
     main = headline(labels, OMS) or headline(labels, OOD)
-    rules = rules if main is not None else [None] * len(rules)
-    split = split_of(rules, monitors, given.tuning, units, seed)
-    thresholds = thresholds_of(
-        rules, monitors, split, main.wanted if main is not None else split.tuning
-    )
+    if main is None:  # without a headline there are no labels to choose a threshold by
+        rules = [None] * len(rules)
+    split = split_of(rules, monitors, inputs.tuning, units, seed)
+    positive = main.positive if main is not None else split.tuning
+    thresholds = thresholds_of(rules, monitors, split, positive)
     certainty = Certainty(
         level=float(level), replicates=int(replicates) if ci else 0, seed=int(seed)
     )
-    work = _Work(given.scope, monitors, tuple(labels), units, stakes).take(split)
+    work = _MonitorWork(inputs.scope, monitors, tuple(labels), units, stakes).take(split)
     return work.evaluation(split, dict(zip(monitors.names, thresholds)), certainty)
 
 
 @dataclass(frozen=True)
-class _Given:
-    """The images with what was said of them."""
+class _Inputs:
+    """The images with their flags, checked and in the order of the scope."""
 
     scope: Scope
     order: I64 | None
@@ -153,8 +154,8 @@ class _Given:
 
 
 @dataclass(frozen=True)
-class _Work:
-    """What is judged."""
+class _MonitorWork:
+    """Everything that an evaluation is computed from, on the images that are stated."""
 
     scope: Scope
     monitors: Monitors
@@ -162,17 +163,17 @@ class _Work:
     units: Units
     stakes: Stakes
 
-    def take(self, split: Split) -> _Work:
-        """Return the images that are not for tuning; all of them if the halves were made by chance."""
+    def take(self, split: Split) -> _MonitorWork:
+        """Return the images that are not for tuning; all images if the split is random."""
         if split.random or split.judged.all():
             return self
-        kept = split.judged
-        return _Work(
-            self.scope.take(kept),
-            replace(self.monitors, alarm=self.monitors.alarm[:, kept]),
-            tuple(one.take(kept) for one in self.labels),
-            self.units.take(np.flatnonzero(kept)),
-            self.stakes.take(kept),
+        images = split.judged
+        return _MonitorWork(
+            self.scope.take(images),
+            replace(self.monitors, alarm=self.monitors.alarm[:, images]),
+            tuple(one.take(images) for one in self.labels),
+            self.units.take(np.flatnonzero(images)),
+            self.stakes.take(images),
         )
 
     def evaluation(
@@ -188,15 +189,18 @@ class _Work:
         further = swept_families(self.monitors, self.labels)
         rows = [
             *rows_of([prevalence, *free], self.units, certainty),
+            # these quantities of the sweep are stated without intervals
             *rows_of(further, self.units, replace(certainty, replicates=0)),
             *rows_of(decided, some, certainty),
         ]
         disagreement = self._disagreement(judged, thresholds, certainty, some)
+        if disagreement is not None:
+            rows += disagreement.rows
         main = headline(self.labels, OMS)
         return MonitorEvaluation(
             monitors=self.monitors.names,
             scope=self.scope,
-            rows=(*rows, *(disagreement.rows if disagreement is not None else ())),
+            rows=tuple(rows),
             thresholds=thresholds,
             split=split,
             tau=None if main is None else main.tau,
@@ -222,19 +226,18 @@ class _Work:
         if oms is None or ood is None:
             return None
         rows = rows_of(
-            [label_family(self.scope.model, ood.wanted, oms.wanted)], self.units, certainty
+            [label_family(self.scope.model, ood.positive, oms.positive)], self.units, certainty
         )
-        kinds = ood.wanted[judged], oms.wanted[judged]
-        rejected = {
-            name: thresholds[name].rejected(alarm[judged])
-            for name, alarm in zip(self.monitors.names, self.monitors.alarm)
-            if thresholds[name] is not None and thresholds[name].known
-        }
-        rows += rows_of(
-            [alarm_family(name, *kinds, flags) for name, flags in rejected.items()], some, certainty
-        )
-        counts = {name: table(*kinds, flags) for name, flags in rejected.items()}
-        return Disagreement(table(ood.wanted, oms.wanted), counts, tuple(rows))
+        kinds = ood.positive[judged], oms.positive[judged]
+        families, counts = [], {}
+        for name, alarm in zip(self.monitors.names, self.monitors.alarm):
+            threshold = thresholds[name]
+            if threshold is not None and threshold.exists:
+                rejected = threshold.rejected(alarm[judged])
+                families.append(alarm_family(name, *kinds, rejected))
+                counts[name] = table(*kinds, rejected)
+        rows += rows_of(families, some, certainty)
+        return Disagreement(table(ood.positive, oms.positive), counts, tuple(rows))
 
     def _decided(self, judged: Flags, thresholds: list[Any]) -> list[Any]:
         part = replace(self.monitors, alarm=self.monitors.alarm[:, judged])
@@ -255,35 +258,39 @@ class _Work:
         }
 
 
-def _given(alarms: Any, scope: Any, ood: Any, tuning: Any, images: Sequence[str] | None) -> _Given:
-    found = scope if isinstance(scope, Scope) else Scope.from_values(scope)
-    if not len(found):
+def _inputs(
+    alarms: Any, scope: Any, ood: Any, tuning: Any, images: Sequence[str] | None
+) -> _Inputs:
+    if not isinstance(scope, Scope):
+        scope = Scope.from_values(scope)
+    if not len(scope):
         raise InputError("at least one image", rule="no-images")
     if isinstance(alarms, AlarmTable):  # brought into the order of the images when it was read
         ood = alarms.ood if ood is None else ood
         tuning = alarms.tuning if tuning is None else tuning
         groups = getattr(alarms, "groups", None) or {}
-        found = replace(found, groups={**groups, **found.groups})
-    order = order_of(images, found.images)
-    flags = (
-        flags_of(ood, "ood", found.images, order),
-        flags_of(tuning, "tuning", found.images, order),
-    )
-    if flags[1] is not None and (flags[1].all() or not flags[1].any()):
-        what = "all" if flags[1].all() else "none"
+        scope = replace(scope, groups={**groups, **scope.groups})
+    order = order_of(images, scope.images)
+    ood_flags = flags_of(ood, "ood", scope.images, order)
+    tuning_flags = flags_of(tuning, "tuning", scope.images, order)
+    if tuning_flags is not None and (tuning_flags.all() or not tuning_flags.any()):
+        which = "all" if tuning_flags.all() else "none"
         raise UsageError(
-            f"{what} of the {len(found)} images are for tuning: some are needed to tune and some to judge"
+            f"{which} of the {len(scope)} images are for tuning: some are needed to tune and "
+            "some to judge"
         )
-    return _Given(found, order, *flags)
+    return _Inputs(scope, order, ood_flags, tuning_flags)
 
 
-def _stakes(given: _Given, hazard: Any, reward: Any, severity: Any, *fallback: Any) -> Stakes:
+def _stakes(inputs: _Inputs, hazard: Any, reward: Any, severity: Any, *fallback: Any) -> Stakes:
     def numbers(column: Any, name: str) -> NDArray[np.float64]:
-        return numbers_of(column, name, given.scope.images, given.order)
+        return numbers_of(column, name, inputs.scope.images, inputs.order)
 
+    hazards = None if hazard is None else numbers(hazard, "hazard")
+    rewards = None if reward is None else numbers(reward, "reward")
     return Stakes(
-        None if hazard is None else numbers(hazard, "hazard"),
-        None if reward is None else numbers(reward, "reward"),
+        hazards,
+        rewards,
         numbers(1.0 if severity is None else severity, "severity"),
         numbers(fallback[0], "fallback_hazard"),
         numbers(fallback[1], "fallback_reward"),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On which images an alarm is wanted: those out of the model's scope at a tau (OMS), those out of
-distribution (OOD).
+"""Labels of the images on which an alarm is wanted (positive): those out of the model's scope at a
+tau (OMS), or those out of distribution (OOD).
 
-Labels that are stated as the result are *headlines*: OMS at the one tau that was given, and OOD.
-The others are those of the sweep over tau.
+*Headlines* are the labels whose results are stated: OMS at the single tau of the caller, and OOD.
+The other labels belong to the sweep over tau.
 """
 
 from __future__ import annotations
@@ -27,21 +27,24 @@ PARADIGMS = (OMS, OOD)
 
 @dataclass(frozen=True)
 class Labelling:
-    """One way of saying where an alarm is right."""
+    """One definition of the images on which an alarm is wanted."""
 
     paradigm: str
-    wanted: Flags  # (n,)
+    positive: Flags  # (n,) an alarm is wanted
     tau: float | None = None
     swept: bool = False  # part of the sweep, not a headline
 
     @property
     def group(self) -> dict[str, str]:
         """The group of its rows."""
-        return {"paradigm": self.paradigm, **({"tau": tau_text(self.tau)} if self.swept else {})}
+        group = {"paradigm": self.paradigm}
+        if self.swept:
+            group["tau"] = tau_text(self.tau)
+        return group
 
     def take(self, images: Flags) -> Labelling:
         """Return the labels of some images."""
-        return Labelling(self.paradigm, self.wanted[images], self.tau, self.swept)
+        return Labelling(self.paradigm, self.positive[images], self.tau, self.swept)
 
 
 def labellings_of(
@@ -54,20 +57,21 @@ def labellings_of(
     are swept.
     """
     one, several = _taus(scope, tau)
-    found = []
+    labels = []
     if one is not None:
-        found.append(Labelling(OMS, scope.unsafe(one), one))
+        labels.append(Labelling(OMS, scope.unsafe(one), one))
     if ood is not None:
-        found.append(Labelling(OOD, ood))
-    found += [Labelling(OMS, scope.unsafe(value), value, swept=True) for value in several]
-    if not found:
+        labels.append(Labelling(OOD, ood))
+    labels += [Labelling(OMS, scope.unsafe(value), value, swept=True) for value in several]
+    if not labels:
         raise InputError(
             "scores that differ, or a tau, or OOD labels",
             rule="constant-scope",
             value=f"s = {scope.score[0]:g} on all {len(scope)} images",
-            hint="with one score everywhere no tau parts safe from unsafe images: give tau=..., or ood=...",
+            hint="if all scores are equal, no tau separates safe from unsafe images: "
+            "give tau=..., or ood=...",
         )
-    return found
+    return labels
 
 
 def tau_text(tau: float | None) -> str:
@@ -77,11 +81,11 @@ def tau_text(tau: float | None) -> str:
 
 def _taus(scope: Scope, tau: float | Sequence[float] | None) -> tuple[float | None, list[float]]:
     """Return the tau of the headline, if there is one, and those of the sweep."""
-    if tau is None:
+    if tau is None:  # every tau in (0, 1] gives the same labels of a scope of 0 and 1
         return (1.0, []) if scope.binary else (None, scope.taus().tolist())
-    given = [finite("tau", value) for value in np.ravel(np.asarray(tau, object)).tolist()]
-    if not given:
+    taus = [finite("tau", value) for value in np.ravel(np.asarray(tau, object)).tolist()]
+    if not taus:
         raise UsageError("no tau: give one, several, or leave it out for a sweep")
-    if len(given) > 1:
-        return None, sorted(set(given))
-    return given[0], [] if scope.binary else scope.taus().tolist()
+    if len(taus) > 1:
+        return None, sorted(set(taus))
+    return taus[0], [] if scope.binary else scope.taus().tolist()

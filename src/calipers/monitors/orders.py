@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of monitors under OMS labels, under OOD labels and under every tau: do they agree on
-the best one?
+"""The order of monitors under OMS labels, under OOD labels and under every tau, and whether these
+orders agree. Made by `MonitorEvaluation.ranking`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ class Order:
     tau: float | None  # None: the headline
     values: Mapping[str, float]
     higher_is_better: bool
-    wins: Mapping[
-        str, float
-    ]  # share of bootstrap replicates in which a monitor is best; empty if none were drawn
+    # share of bootstrap replicates in which a monitor is best; empty without replicates
+    wins: Mapping[str, float]
 
     @property
     def defined(self) -> bool:
@@ -43,10 +42,11 @@ class Order:
         """
         if not self.defined:
             return {}
-        return {
-            name: 1 + sum(self._better(other, value) for other in self.values.values())
-            for name, value in self.values.items()
-        }
+        ranks = {}
+        for name, value in self.values.items():
+            n_better = sum(self._better(other, value) for other in self.values.values())
+            ranks[name] = 1 + n_better
+        return ranks
 
     @property
     def winners(self) -> tuple[str, ...]:
@@ -92,9 +92,10 @@ class MonitorRanking:
         """
         if one is None or other is None or not (one.defined and other.defined):
             return float("nan")
-        values = [np.array([order.values[name] for name in one.values]) for order in (one, other)]
+        first = np.array([one.values[name] for name in one.values])
+        second = np.array([other.values[name] for name in one.values])
         sign = 1.0 if one.higher_is_better == other.higher_is_better else -1.0
-        return float(kendall_tau_b(sign * values[0], values[1][None])[0])
+        return float(kendall_tau_b(sign * first, second[None])[0])
 
     @property
     def agreement(self) -> float:
@@ -105,7 +106,11 @@ class MonitorRanking:
     def wins(self) -> dict[str, int]:
         """Monitor -> at how many values of tau it is best, alone or with others."""
         names = self.orders[0].values if self.orders else ()
-        return {name: sum(name in one.winners for one in self.swept) for name in names}
+        counts = dict.fromkeys(names, 0)
+        for order in self.swept:
+            for name in order.winners:
+                counts[name] += 1
+        return counts
 
     def as_dict(self) -> dict[str, Any]:
         """Return the ranking for JSON."""
@@ -119,13 +124,13 @@ class MonitorRanking:
 
 
 def best_shares(names: Sequence[str], replicates: F64, higher_is_better: bool) -> dict[str, float]:
-    """Return in which share of replicates (B, M) every monitor is best; ties are parted, undefined
-    ones left out.
+    """Return the share of replicates (B, M) in which every monitor is best; ties are shared
+    equally, undefined replicates left out.
     """
-    known = replicates[~np.isnan(replicates).any(axis=1)]
-    if not len(known):
+    rows = replicates[~np.isnan(replicates).any(axis=1)]
+    if not len(rows):
         return {}
-    turned = known if higher_is_better else -known
-    best = turned == turned.max(axis=1, keepdims=True)
+    values = rows if higher_is_better else -rows
+    best = values == values.max(axis=1, keepdims=True)
     shares = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
     return dict(zip(names, shares.tolist()))

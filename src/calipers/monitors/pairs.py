@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two monitors on the same images, or one monitor under both paradigms: differences under weights
-that both share.
+"""Paired differences: two monitors on the same images, or one monitor under both paradigms.
+
+Both sides of a pair are resampled with the same bootstrap weights. Called by
+`MonitorEvaluation.compare` and `paradigm_gaps`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ F64 = NDArray[np.float64]
 Group = Mapping[str, str]
 
 NAN = float("nan")
-DRAWN = 2000  # replicates, where none were asked for
+DEFAULT_REPLICATES = 2000  # for the test, if the evaluation has no intervals
 LOWER_IS_BETTER = (
     "FPR95",
     "FPR",
@@ -42,8 +44,8 @@ LOWER_IS_BETTER = (
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A quantity of one monitor: its value, its replicates, and what stands behind it."""
+class MonitorReplicates:
+    """A quantity of one monitor: its value, its replicates, and the numbers of images behind it."""
 
     label: str
     value: float
@@ -54,38 +56,44 @@ class Drawn:
     reason: str
 
 
-def drawn(
-    families: Sequence[tuple[str, Family, int, bool]], units: Units, certainty: Certainty
-) -> list[Drawn]:
+def draw_replicates(
+    quantities: Sequence[tuple[str, Family, int, bool]], units: Units, certainty: Certainty
+) -> list[MonitorReplicates]:
     """Return quantities under the same weights, for (label, family, column, flipped)."""
-    families = [
-        (label, family.narrowed(column), 0, flip) for label, family, column, flip in families
-    ]
+    families = [family.narrowed(column) for _, family, column, _ in quantities]
     if units.number >= FEWEST_UNITS:
-        how = replace(certainty, replicates=certainty.replicates or DRAWN)
-        tables = replicates([family.case for _, family, _, _ in families], units, how)
+        how = replace(certainty, replicates=certainty.replicates or DEFAULT_REPLICATES)
+        tables = replicates([family.case for family in families], units, how)
     else:
-        tables = [np.full((1, 1, len(family.columns)), np.nan) for _, family, _, _ in families]
+        tables = [np.full((1, 1, 1), np.nan)] * len(families)
     ones = np.ones((1, len(units.code)), np.int64)
-    found = []
-    for (label, family, column, flip), sample in zip(families, tables):
+    results = []
+    for (label, _, _, flip), family, table in zip(quantities, families, tables):
         metric, evidence = family.case
-        value = float(metric.value(evidence, ones)[0, 0, column])
-        counts = metric.counts(evidence, ones[0])[0, column].tolist()
-        reason = (
-            metric.reasons(evidence).get((0, column), "no_objects") if math.isnan(value) else ""
+        value = float(metric.value(evidence, ones)[0, 0, 0])
+        counts = metric.counts(evidence, ones[0])[0, 0].tolist()
+        reason = ""
+        if math.isnan(value):
+            reason = metric.reasons(evidence).get((0, 0), "no_objects")
+        sample = table[:, 0, 0]
+        if flip:
+            value, sample = 1.0 - value, 1.0 - sample
+        results.append(
+            MonitorReplicates(
+                label=label,
+                value=value,
+                replicates=sample,
+                counts=(counts[0], counts[1], counts[2]),
+                bounds=metric.facts.bounds,
+                id=metric.facts.id,
+                reason=reason,
+            )
         )
-        seen = sample[:, 0, column]
-        of = (1.0 - value, 1.0 - seen) if flip else (value, seen)
-        facts = metric.facts
-        found.append(
-            Drawn(label, *of, (counts[0], counts[1], counts[2]), facts.bounds, facts.id, reason)
-        )
-    return found
+    return results
 
 
 def differences(
-    pairs: Sequence[tuple[Drawn, Drawn]],
+    pairs: Sequence[tuple[MonitorReplicates, MonitorReplicates]],
     metric: str,
     units: Units,
     level: float,
@@ -95,18 +103,18 @@ def differences(
     if not pairs:
         return []
     d = np.array([a.value - b.value for a, b in pairs])
-    judged = judge(
-        d, np.stack([a.replicates - b.replicates for a, b in pairs], axis=1), None, units, level
-    )
-    corrected, family = adjusted(judged.p, correction)
+    replicates_of_d = np.stack([a.replicates - b.replicates for a, b in pairs], axis=1)
+    tests = judge(d, replicates_of_d, None, units, level)
+    p_adjusted, family = adjusted(tests.p, correction)
     higher = metric not in LOWER_IS_BETTER
     rows = []
     for k, (a, b) in enumerate(pairs):
-        p = float(corrected[k])
-        better = "a_better" if bool(d[k] > 0) == higher else "b_better"
-        verdict = (
-            "undefined" if math.isnan(p) else better if p < 1.0 - level else "no_difference_shown"
-        )
+        p = float(p_adjusted[k])
+        verdict = "no_difference_shown"
+        if math.isnan(p):
+            verdict = "undefined"
+        elif p < 1.0 - level:
+            verdict = "a_better" if bool(d[k] > 0) == higher else "b_better"
         row = Difference(
             metric=metric,
             metric_id=a.id,
@@ -115,10 +123,10 @@ def differences(
             model_b=b.label,
             value_a=a.value,
             value_b=b.value,
-            estimate=_estimate(float(d[k]), judged.intervals[k], (a, b), units, level),
-            p=float(judged.p[k]),
+            estimate=_estimate(float(d[k]), tests.intervals[k], (a, b), units, level),
+            p=float(tests.p[k]),
             p_adjusted=p,
-            p_share=float(judged.p_share[k]),
+            p_share=float(tests.p_share[k]),
             test="bootstrap",
             correction=correction,
             family=family,
@@ -133,7 +141,11 @@ def differences(
 
 
 def _estimate(
-    d: float, interval: Interval, pair: tuple[Drawn, Drawn], units: Units, level: float
+    d: float,
+    interval: Interval,
+    pair: tuple[MonitorReplicates, MonitorReplicates],
+    units: Units,
+    level: float,
 ) -> Estimate:
     a, b = pair
     reason = (a.reason or b.reason) if math.isnan(d) else None

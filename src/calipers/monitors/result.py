@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`MonitorEvaluation`: what is known of monitors, under model-scope and under distribution labels."""
+"""`MonitorEvaluation`, the result of `evaluate_monitor`: estimates of monitors under model-scope
+(OMS) and distribution (OOD) labels, and methods for comparisons, rankings, sweeps and curves.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from calipers.monitors.disagreement import Disagreement
 from calipers.monitors.estimating import Family
 from calipers.monitors.labellings import OMS, OOD, PARADIGMS, Labelling, tau_text
 from calipers.monitors.orders import MonitorRanking, Order, best_shares
-from calipers.monitors.pairs import LOWER_IS_BETTER, Drawn, differences, drawn
+from calipers.monitors.pairs import LOWER_IS_BETTER, MonitorReplicates, differences, draw_replicates
 from calipers.monitors.scope_result import Scope
 from calipers.monitors.thresholds import Split, Threshold
 from calipers.results import Estimate, Row
@@ -46,8 +48,8 @@ SCHEMA = "calipers.monitor/1"
 
 @dataclass(frozen=True)
 class Basis:
-    """What stands behind the rows: the images that are stated, those judged at a threshold, and
-    how.
+    """The evidence behind the rows: the images that are stated, those judged at a threshold, and
+    the settings of the bootstrap.
     """
 
     monitors: Monitors  # on the images that are stated
@@ -61,24 +63,23 @@ class Basis:
     def find(
         self, metric: str, monitor: str, group: Group
     ) -> tuple[Family, int, bool, Units] | None:
-        """Return where a quantity is: its family, its column, whether as 1 minus it, and the units
-        behind it.
+        """Return the family and column of a quantity, whether it is 1 minus that column, and its
+        units.
         """
-        for families, own in ((self.free, False), (self.decided, True)):
-            for family in families:
-                place = family.find(metric, group) if family.model == monitor else None
-                if place is not None:
-                    return (
-                        family,
-                        *place,
-                        self.units.take(np.flatnonzero(self.judged)) if own else self.units,
-                    )
+        for family in (*self.free, *self.decided):
+            place = family.find(metric, group) if family.model == monitor else None
+            if place is None:
+                continue
+            units = self.units
+            if any(family is one for one in self.decided):
+                units = self.units.take(np.flatnonzero(self.judged))
+            return family, *place, units
         return None
 
 
 @dataclass(frozen=True)
 class MonitorEvaluation(RowsDocument):
-    """Everything that was found of one or more monitors."""
+    """The evaluation of one or more monitors."""
 
     monitors: tuple[str, ...]
     scope: Scope  # of the images that are stated
@@ -110,7 +111,7 @@ class MonitorEvaluation(RowsDocument):
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader of the numbers must know."""
+        """Warnings about the numbers, in words."""
         from calipers.monitors.remarks import remarks
 
         return tuple(remarks(self))
@@ -136,9 +137,10 @@ class MonitorEvaluation(RowsDocument):
         tau
             A value of the sweep; None is the headline.
         """
-        model = (
-            self.scope.model if word("a quantity", metric) == "prevalence" else self._name(monitor)
-        )
+        if word("a quantity", metric) == "prevalence":  # of the images, not of a monitor
+            model = self.scope.model
+        else:
+            model = self._name(monitor)
         group = _group(paradigm, tau)
         for row in self.rows:
             if row.metric == metric and row.model == model and row.group == group:
@@ -153,28 +155,30 @@ class MonitorEvaluation(RowsDocument):
         """
         group = _group(paradigm, tau)
         names = tuple(self._name(name) for name in (a, b))
-        one, other = self._drawn(metric, group, names)
-        return differences(
-            [(one, other)], metric, self._units(metric, one.label, group), self._level
-        )[0]
+        one, other = self._replicates(metric, group, names)
+        units = self._units(metric, one.label, group)
+        return differences([(one, other)], metric, units, self._level)[0]
 
     def compare_all(
         self, metric: str = "AUROC", paradigm: str = OMS, tau: float | None = None
     ) -> list[Difference]:
         """Return the differences of all pairs of monitors, corrected by Holm as one family."""
         group = _group(paradigm, tau)
-        found = self._drawn(metric, group)
+        samples = self._replicates(metric, group)
         units = self._units(metric, self.monitors[0], group)
-        return differences(list(combinations(found, 2)), metric, units, self._level)
+        return differences(list(combinations(samples, 2)), metric, units, self._level)
 
     @cached_property
     def paradigm_gaps(self) -> dict[str, Difference]:
         """Monitor -> AUROC under OOD labels less AUROC under OMS labels, under the same weights."""
         if len(self.paradigms) < 2:
             return {}
-        pairs = list(zip(self._drawn("AUROC", _group(OOD)), self._drawn("AUROC", _group(OMS))))
-        made = differences(pairs, "AUROC", self.basis.units, self._level, "none")
-        return dict(zip(self.monitors, made))
+        under_ood = self._replicates("AUROC", _group(OOD))
+        under_oms = self._replicates("AUROC", _group(OMS))
+        pairs = list(zip(under_ood, under_oms))
+        # every monitor is compared with itself only: not corrected for multiple tests
+        gaps = differences(pairs, "AUROC", self.basis.units, self._level, "none")
+        return dict(zip(self.monitors, gaps))
 
     def ranking(self, metric: str = "AUROC") -> MonitorRanking:
         """Return the order of monitors by a quantity, under both paradigms and every tau at which
@@ -188,21 +192,14 @@ class MonitorEvaluation(RowsDocument):
             values = {
                 name: self.get(metric, name, one.paradigm, tau).value for name in self.monitors
             }
-            orders.append(
-                Order(
-                    one.paradigm,
-                    tau,
-                    values,
-                    higher,
-                    {} if one.swept else self._wins(metric, one.group),
-                )
-            )
+            wins = {} if one.swept else self._wins(metric, one.group)
+            orders.append(Order(one.paradigm, tau, values, higher, wins))
         if not orders:
             raise UsageError(self._absent(metric, _group(OMS)))
         return MonitorRanking(metric, tuple(orders))
 
     def sweep(self, metric: str = "AUROC") -> TauSweep:
-        """Return a quantity of all monitors over tau: ``AUROC``, ``AUPR``, ``TNR95`` or ``FPR95``."""
+        """Return ``AUROC``, ``AUPR``, ``TNR95`` or ``FPR95`` of all monitors over tau."""
         shape = (3, len(self.monitors), len(self.taus))
         values = np.full(shape, np.nan)
         for m, name in enumerate(self.monitors):
@@ -221,7 +218,7 @@ class MonitorEvaluation(RowsDocument):
             if one.group == group:
                 k = self.basis.monitors.index(monitor)
                 return curves_of(
-                    self.monitors[k], paradigm, self.basis.monitors.alarm[k], one.wanted
+                    self.monitors[k], paradigm, self.basis.monitors.alarm[k], one.positive
                 )
         raise UsageError(self._absent("AUROC", group))
 
@@ -253,7 +250,7 @@ class MonitorEvaluation(RowsDocument):
         return figure(self, name, monitor)
 
     def plot(self, name: str = "risk", monitor: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw a figure with matplotlib (extra ``mpl``) and return its axes, which notebooks show."""
+        """Draw a figure with matplotlib (extra ``mpl``) and return its axes."""
         from calipers.plots.mpl import draw
 
         return draw(self.figure(name, monitor), ax)
@@ -290,7 +287,7 @@ class MonitorEvaluation(RowsDocument):
         images
             A folder with their pictures; without it the marks stand on empty frames.
         command
-            How it was asked for; shown in the page.
+            The command line of the evaluation, shown on the page.
         """
         from calipers.report.monitors import write_monitors
 
@@ -307,51 +304,59 @@ class MonitorEvaluation(RowsDocument):
         return self.monitors[self.basis.monitors.index(monitor)]
 
     @cached_property
-    def _known(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, Drawn]]:
+    def _cache(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, MonitorReplicates]]:
         return {}
 
-    def _drawn(self, metric: str, group: Group, names: Sequence[str] | None = None) -> list[Drawn]:
+    def _replicates(
+        self, metric: str, group: Group, names: Sequence[str] | None = None
+    ) -> list[MonitorReplicates]:
         """Return a quantity of some monitors, or of all, under the same weights; each is drawn
         once.
         """
-        asked, drawing = self.monitors if names is None else names, []
+        monitors = self.monitors if names is None else names
         key = (word("a quantity", metric), tuple(group.items()))
-        known = self._known.setdefault(key, {})
-        for name in dict.fromkeys(asked):
-            found = self.basis.find(metric, name, group)
-            if found is None:
+        cache = self._cache.setdefault(key, {})
+        missing = []
+        for name in dict.fromkeys(monitors):
+            place = self.basis.find(metric, name, group)
+            if place is None:
                 raise UsageError(self._absent(metric, group, name))
-            drawing += [] if name in known else [(name, *found[:3])]
-        if drawing:
-            made = drawn(drawing, self._units(metric, drawing[0][0], group), self.basis.certainty)
-            known.update((one.label, one) for one in made)
-        return [known[name] for name in asked]
+            if name not in cache:
+                missing.append((name, *place[:3]))
+        if missing:
+            units = self._units(metric, missing[0][0], group)
+            for sample in draw_replicates(missing, units, self.basis.certainty):
+                cache[sample.label] = sample
+        return [cache[name] for name in monitors]
 
     def _units(self, metric: str, monitor: str, group: Group) -> Units:
-        found = self.basis.find(metric, monitor, group)
-        if found is None:
+        place = self.basis.find(metric, monitor, group)
+        if place is None:
             raise UsageError(self._absent(metric, group))
-        return found[3]
+        return place[3]
 
     def _wins(self, metric: str, group: Group) -> dict[str, float]:
-        """Return how often every monitor is best among the replicates; nothing if intervals were
-        not asked for.
+        """Return the share of replicates in which every monitor is best; empty if intervals were
+        not requested.
         """
         if not self.basis.certainty.replicates or len(self.monitors) < 2:
             return {}
-        found = self._drawn(metric, group)
-        table = np.stack([one.replicates for one in found], axis=1)
+        samples = self._replicates(metric, group)
+        table = np.stack([one.replicates for one in samples], axis=1)
         return best_shares(self.monitors, table, metric not in LOWER_IS_BETTER)
 
     def _absent(self, metric: str, group: Group, monitor: str | None = None) -> str:
-        known = [*self.metrics, "prevalence"]
-        if metric not in known:
-            return f"no quantity {metric!r}; {did_you_mean(metric, known)}"
+        metrics = [*self.metrics, "prevalence"]
+        if metric not in metrics:
+            return f"no quantity {metric!r}; {did_you_mean(metric, metrics)}"
         if "tau" in group:
-            shown = ", ".join(tau_text(value) for value in self.taus[:10]) or "none"
-            return f"{metric} has no row at tau = {group['tau']}; the sweep has: {shown}"
+            taus = ", ".join(tau_text(value) for value in self.taus[:10]) or "none"
+            return f"{metric} has no row at tau = {group['tau']}; the sweep has: {taus}"
         if group["paradigm"] == OMS and self.tau is None:
-            return f"{metric} under OMS labels depends on tau: give tau to evaluate_monitor, or one of the sweep here"
+            return (
+                f"{metric} under OMS labels depends on tau: give tau to evaluate_monitor, or one "
+                "of the sweep here"
+            )
         whose = f"{metric} of {monitor}" if monitor else metric
         return f"{whose} has no row for {group['paradigm']}: no such labels, or no threshold"
 
@@ -361,13 +366,16 @@ def headline(labels: Sequence[Labelling], paradigm: str) -> Labelling | None:
     return next((one for one in labels if one.paradigm == paradigm and not one.swept), None)
 
 
-def threshold_dict(found: Threshold | None) -> dict[str, Any] | None:
+def threshold_dict(threshold: Threshold | None) -> dict[str, Any] | None:
     """Return a threshold for JSON, on the monitor's own scale."""
-    if found is None:
+    if threshold is None:
         return None
-    return {"value": number(found.given), "rule": found.rule, "n_tuning": found.n_tuning}
+    value = number(threshold.own_value)
+    return {"value": value, "rule": threshold.rule, "n_tuning": threshold.n_tuning}
 
 
 def _group(paradigm: str, tau: float | None = None) -> dict[str, str]:
     one_of("paradigm", paradigm, PARADIGMS)
-    return {"paradigm": paradigm, **({} if tau is None else {"tau": tau_text(finite("tau", tau))})}
+    if tau is None:
+        return {"paradigm": paradigm}
+    return {"paradigm": paradigm, "tau": tau_text(finite("tau", tau))}

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scope of a model: how good its output is on every single image, and which images are
-therefore unsafe.
+"""The scope of a model: how good its output is on every single image, and so which images are
+unsafe. In comes a cohort; `scope_scores` returns a `Scope`.
 
 The score s of an image is by default the mean over classes of ``F1 = 2 TP / (Nd + Nx)``, with Nd
 predictions, Nx references and TP hits of the class on the image; 1 where a class has neither. An
-image is out of scope, *unsafe*, if ``s < tau``. There is no natural tau: it is given, or swept.
+image is out of scope, *unsafe*, if ``s < tau``. There is no natural tau: the user gives one, or all
+values are swept.
 """
 
 from __future__ import annotations
@@ -90,14 +91,14 @@ def scope_scores(
     """
     if not isinstance(cohort, Cohort):
         raise UsageError(
-            f"scope_scores takes a cohort, not {type(cohort).__name__}: make one with read"
+            f"scope_scores takes a cohort, not {type(cohort).__name__}: make one with calipers.read"
         )
     model = cohort.model_named(model)
     if cohort.n_images == 0:
         raise InputError("at least one image", rule="no-images")
     one_of("classes", classes, CLASSES)
     if not isinstance(score, str):
-        raise UsageError(f"score is the name of one, such as 'mF1', not {shown(score)}")
+        raise UsageError(f"score must be a name, such as 'mF1', got {shown(score)}")
     iou, score_cut = finite("iou", iou), real("score_cut", score_cut)
     settings: dict[str, Any] = {"score": score}
     if score == "mF1":
@@ -110,16 +111,12 @@ def scope_scores(
         }
         values = _f1(cohort, model, view, classes)
     elif score == "rodeo":
-        values = _alone(
-            cohort,
-            model,
-            Rodeo([MetricPlan("RoDeO", "rodeo", {"score_cut": score_cut})]),
-            score_cut,
-        )
+        rodeo = Rodeo([MetricPlan("RoDeO", "rodeo", {"score_cut": score_cut})])
+        values = _per_image(cohort, model, rodeo, score_cut)
     else:
         metric, name = _of_protocol(protocol, score)
         settings["protocol"] = name
-        values = _alone(cohort, model, metric)
+        values = _per_image(cohort, model, metric)
     if np.isfinite(score_cut) and score in BUILT_IN:
         settings["score_cut"] = score_cut
     return Scope(
@@ -134,11 +131,13 @@ def scope_scores(
     )
 
 
-def mean_f1(hits: F64, said: F64, real: F64, classes: str) -> F64:
-    """Return (n,): the score of images from (n, C) hits, predictions and references of every class."""
+def mean_f1(hits: F64, predictions: F64, references: F64, classes: str) -> F64:
+    """Return (n,): the score of images from (n, C) hits, predictions and references per class."""
     if classes == "micro":
-        hits, said, real = (table.sum(axis=1, keepdims=True) for table in (hits, said, real))
-    total = said + real
+        hits = hits.sum(axis=1, keepdims=True)
+        predictions = predictions.sum(axis=1, keepdims=True)
+        references = references.sum(axis=1, keepdims=True)
+    total = predictions + references
     f1 = np.divide(2.0 * hits, total, out=np.ones(total.shape), where=total > 0)
     if classes != "present":
         return np.asarray(f1.mean(axis=1))
@@ -152,7 +151,7 @@ def mean_f1(hits: F64, said: F64, real: F64, classes: str) -> F64:
 def _f1(cohort: Cohort, model: str, view: View, classes: str) -> F64:
     matches = collect(cohort, {"": (model, MatchRecipe((view,)))})[""]
     assert isinstance(matches, Matches)
-    fate, real = matches.prediction_fate[0], matches.reference_fate[0] != IGNORED
+    fate, valid = matches.prediction_fate[0], matches.reference_fate[0] != IGNORED
 
     def table(image: I64, label: NDArray[np.int32]) -> F64:
         cells = np.bincount(
@@ -160,16 +159,14 @@ def _f1(cohort: Cohort, model: str, view: View, classes: str) -> F64:
         )
         return cells.reshape(matches.n_images, matches.n_classes).astype(np.float64)
 
-    hits, said = (
-        table(matches.prediction_image[chosen], matches.prediction_label[chosen])
-        for chosen in (fate == HIT, fate != IGNORED)
-    )
-    return mean_f1(
-        hits, said, table(matches.reference_image[real], matches.reference_label[real]), classes
-    )
+    hit, counts = fate == HIT, fate != IGNORED
+    hits = table(matches.prediction_image[hit], matches.prediction_label[hit])
+    predictions = table(matches.prediction_image[counts], matches.prediction_label[counts])
+    references = table(matches.reference_image[valid], matches.reference_label[valid])
+    return mean_f1(hits, predictions, references, classes)
 
 
-def _alone(cohort: Cohort, model: str, metric: Metric[Any], score_cut: float = -np.inf) -> F64:
+def _per_image(cohort: Cohort, model: str, metric: Metric[Any], score_cut: float = -np.inf) -> F64:
     """Return (n,): a metric on every image by itself; 1 where there is nothing on either side."""
     evidence = collect(cohort, {"": (model, metric.recipe)})[""]
     if isinstance(metric, Rodeo):
@@ -177,37 +174,39 @@ def _alone(cohort: Cohort, model: str, metric: Metric[Any], score_cut: float = -
     else:
         values = alone(metric, evidence, Units.of("image", None, cohort.n_images))[:, 0, 0]
     references, predictions = cohort.references, cohort.predictions(model)
-    filled = np.zeros(cohort.n_images, np.bool_)
-    filled[references.image[~references.ignore]] = True
-    filled[predictions.image[predictions.score >= score_cut]] = True
-    values = np.where(np.isnan(values) & ~filled, 1.0, values)
-    unknown = np.flatnonzero(np.isnan(values))
-    if len(unknown):
+    has_objects = np.zeros(cohort.n_images, np.bool_)
+    has_objects[references.image[~references.ignore]] = True
+    has_objects[predictions.image[predictions.score >= score_cut]] = True
+    # an image without references and predictions is one on which the model is right
+    values = np.where(np.isnan(values) & ~has_objects, 1.0, values)
+    missing = np.flatnonzero(np.isnan(values))
+    if len(missing):
         raise InputError(
             f"a value of {metric.facts.names[0]} on every image",
             rule="scope-undefined",
-            location=f"image {cohort.images.ids[unknown[0]]!r}",
-            value=f"{len(unknown)} of {cohort.n_images} images without one",
+            location=f"image {cohort.images.ids[missing[0]]!r}",
+            value=f"{len(missing)} of {cohort.n_images} images without one",
             hint="mF1, the default, has a value on every image",
         )
     return values
 
 
 def _of_protocol(protocol: str | Path | Protocol | None, score: str) -> tuple[Metric[Any], str]:
-    """Return the one metric that is asked for, and the protocol's name."""
+    """Return one metric of a protocol, and the protocol's name."""
     if protocol is None:
-        known = did_you_mean(score, BUILT_IN)
+        hint = did_you_mean(score, BUILT_IN)
         raise UsageError(
-            f"no score {score!r}; {known} A metric needs its protocol: protocol='coco', score='AP50'"
+            f"no score {score!r}; {hint} A metric needs its protocol: protocol='coco', score='AP50'"
         )
-    found = Protocol.load(protocol)
-    metric = found.only([score]).compile()[0]
-    plan = next(plan for plan in found.metrics if plan.name == score)
+    loaded_protocol = Protocol.load(protocol)
+    metric = loaded_protocol.only([score]).compile()[0]
+    plan = next(plan for plan in loaded_protocol.metrics if plan.name == score)
     if not metric.facts.higher_is_better or plan.options.get("of") in ("FP", "FN"):
         raise UsageError(
-            f"{score} is better when small: the score of an image must be high where the model is good"
+            f"{score} is better when small: the score of an image must be high where the model is "
+            "good"
         )
-    return metric, found.name
+    return metric, loaded_protocol.name
 
 
 def _view(iou: float, criterion: str, assignment: str, score_cut: float) -> View:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Scope`: the score of every image, from which the labels safe and unsafe are made."""
+"""`Scope`: the score of every image, from which the labels safe and unsafe are derived.
+
+Made by `scope_scores`, from labels or from values; `evaluate_monitor` takes it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ MOST_TAUS = 50
 
 @dataclass(frozen=True)
 class Scope:
-    """How good a model is on every image: s is high where it is good. ``np.asarray(scope)`` is s."""
+    """The score s of every image, high where the model is good; ``np.asarray(scope)`` is s."""
 
     model: str
     images: tuple[str, ...]
@@ -38,9 +41,8 @@ class Scope:
     groups: Mapping[str, Column] = field(default_factory=dict)
     n_classes: int = 1
     settings: Mapping[str, Any] = field(default_factory=dict)
-    n_references: I64 = field(
-        default_factory=lambda: np.zeros(0, np.int64)
-    )  # (n,), or empty if not known
+    # (n,), or empty if not known
+    n_references: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     n_predictions: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @classmethod
@@ -62,37 +64,35 @@ class Scope:
         >>> Scope.from_labels(["cat", "dog", "cat"], ["cat", "dog", "dog"]).score.tolist()
         [1.0, 1.0, 0.0]
         """
-        said, real = array_of(predicted, "predicted"), array_of(truth, "truth")
-        if said.dtype.kind == "V" or real.dtype.kind == "V":
-            raise InputError("labels", rule="type", value=f"{said.dtype} and {real.dtype}")
-        if said.ndim != 1 or said.shape != real.shape:
+        labels, truth_labels = array_of(predicted, "predicted"), array_of(truth, "truth")
+        if labels.dtype.kind == "V" or truth_labels.dtype.kind == "V":
+            raise InputError(
+                "labels", rule="type", value=f"{labels.dtype} and {truth_labels.dtype}"
+            )
+        if labels.ndim != 1 or labels.shape != truth_labels.shape:
             raise InputError(
                 "two columns of labels of one length",
                 rule="length",
-                value=f"shapes {said.shape} and {real.shape}",
+                value=f"shapes {labels.shape} and {truth_labels.shape}",
             )
-        if (said.dtype.kind in "US") != (real.dtype.kind in "US"):
+        if (labels.dtype.kind in "US") != (truth_labels.dtype.kind in "US"):
             hint = "labels are compared as they are: 1 is not '1'"
-            value = f"{said.dtype} and {real.dtype}"
+            value = f"{labels.dtype} and {truth_labels.dtype}"
             raise InputError(
                 "labels of one type in both columns", rule="type", value=value, hint=hint
             )
-        for name, column in (("predicted", said), ("truth", real)):
-            lost = [
-                k
-                for k, label in enumerate(column.tolist())
-                if label is None or label == "" or label != label
-            ]
-            if lost:
-                raise InputError(
-                    "a label for every image", rule="missing-label", location=f"{name}[{lost[0]}]"
-                )
-        found = cls.from_values(
-            (said == real).astype(np.float64), images, model=model, groups=groups
+        for name, column in (("predicted", labels), ("truth", truth_labels)):
+            for k, label in enumerate(column.tolist()):
+                if label is None or label == "" or label != label:
+                    raise InputError(
+                        "a label for every image", rule="missing-label", location=f"{name}[{k}]"
+                    )
+        scope = cls.from_values(
+            (labels == truth_labels).astype(np.float64), images, model=model, groups=groups
         )
-        n_classes = len(set(said.tolist()) | set(real.tolist()))
+        n_classes = len(set(labels.tolist()) | set(truth_labels.tolist()))
         return cls(
-            found.model, found.images, found.score, found.groups, n_classes, {"score": "labels"}
+            scope.model, scope.images, scope.score, scope.groups, n_classes, {"score": "labels"}
         )
 
     @classmethod
@@ -115,9 +115,9 @@ class Scope:
         if len(set(ids)) < len(ids):
             twice = Counter(ids).most_common(1)[0][0]
             raise InputError("every image once", rule="dup-image", value=twice)
-        unknown = np.flatnonzero(~np.isfinite(values))
-        if len(unknown):
-            where, what = f"image {ids[unknown[0]]!r}", values[unknown[0]].item()
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if len(wrong):
+            where, what = f"image {ids[wrong[0]]!r}", values[wrong[0]].item()
             raise InputError(
                 "a finite score for every image", rule="non-finite", location=where, value=what
             )
@@ -150,12 +150,11 @@ class Scope:
 
     def prevalence(self, taus: ArrayLike) -> F64:
         """Return the share of unsafe images at every tau."""
-        ordered = np.sort(self.score)
-        asked = np.array([finite("tau", tau) for tau in np.ravel(array_of(taus, "taus")).tolist()])
-        shape = np.shape(taus)
-        return np.asarray(
-            np.searchsorted(ordered, asked, side="left").reshape(shape) / max(len(ordered), 1)
-        )
+        scores = np.sort(self.score)
+        values = np.ravel(array_of(taus, "taus")).tolist()
+        numbers = np.array([finite("tau", tau) for tau in values])
+        below = np.searchsorted(scores, numbers, side="left").reshape(np.shape(taus))
+        return np.asarray(below / max(len(scores), 1))
 
     def taus(self, most: int = MOST_TAUS) -> F64:
         """Return the values of tau that make a difference: the distinct scores but the lowest,
@@ -167,63 +166,65 @@ class Scope:
         values = np.unique(self.score)[1:]
         if len(values) <= most:
             return values
-        ordered = np.sort(self.score)
-        ordered = ordered[ordered > ordered[0]]
-        return np.unique(ordered[np.linspace(0, len(ordered) - 1, most).round().astype(np.int64)])
+        scores = np.sort(self.score)
+        scores = scores[scores > scores[0]]
+        return np.unique(scores[np.linspace(0, len(scores) - 1, most).round().astype(np.int64)])
 
     def warnings(self, tau: float) -> tuple[str, ...]:
-        """Return what must be known of the labels at this tau."""
-        n, unsafe = len(self), int(self.unsafe(tau).sum())
-        said = []
+        """Return warnings about the labels at this tau."""
+        n, n_unsafe = len(self), int(self.unsafe(tau).sum())
+        notes = []
         trap = 1.0 - 1.0 / max(self.n_classes, 1)
         if self.settings.get("classes") == "declared" and self.n_classes > 1 and tau <= trap:
-            said.append(
-                f"tau = {tau:g} is not above 1 - 1/C = {trap:.4g} (C = {self.n_classes} declared classes): an image on "
-                "which the only object is missed still counts as safe; take a larger tau, or classes='present'"
+            notes.append(
+                f"tau = {tau:g} is not above 1 - 1/C = {trap:.4g} (C = {self.n_classes} declared "
+                "classes): an image on which the only object is missed still counts as safe; use a "
+                "larger tau, or classes='present'"
             )
-        if unsafe in (0, n):
-            side = "no image is" if unsafe == 0 else f"all {n} images are"
-            known = self.score[~np.isnan(self.score)]
-            runs = (
-                f" (s runs from {known.min():.3g} to {known.max():.3g})"
-                if len(known) and not self.binary
-                else ""
+        if n_unsafe in (0, n):
+            subject = "no image is" if n_unsafe == 0 else f"all {n} images are"
+            scores = self.score[~np.isnan(self.score)]
+            limits = ""
+            if len(scores) and not self.binary:
+                limits = f" (s lies between {scores.min():.3g} and {scores.max():.3g})"
+            notes.append(
+                f"at tau = {tau:g} {subject} unsafe{limits}: results under OMS labels are undefined"
             )
-            said.append(
-                f"at tau = {tau:g} {side} unsafe{runs}: nothing can be said about a monitor under OMS labels"
+        elif min(n_unsafe, n - n_unsafe) < FEW:
+            few, kind = min((n_unsafe, "unsafe"), (n - n_unsafe, "safe"))
+            notes.append(
+                f"at tau = {tau:g} only {few} of {n} images are {kind}: every number about them is "
+                "rough"
             )
-        elif min(unsafe, n - unsafe) < FEW:
-            few, kind = min((unsafe, "unsafe"), (n - unsafe, "safe"))
-            said.append(
-                f"at tau = {tau:g} only {few} of {n} images are {kind}: every number about them is rough"
-            )
-        return tuple(said)
+        return tuple(notes)
 
     def take(self, images: NDArray[Any]) -> Scope:
         """Return the scope of some images: indices, or one flag per image."""
-        asked = array_of(images, "images")
+        index = array_of(images, "images")
+        if not index.size and index.dtype.kind != "b":  # an empty list has the type of a float
+            index = index.astype(np.int64)
         try:
-            chosen = np.arange(len(self))[
-                asked if asked.size or asked.dtype.kind == "b" else asked.astype(np.int64)
-            ]
+            rows = np.arange(len(self))[index]
         except (IndexError, ValueError):
-            chosen = np.zeros(())
-        if chosen.ndim != 1:
-            given = f"{asked.dtype} of shape {asked.shape}"
+            rows = np.zeros(())
+        if rows.ndim != 1:
+            kind = f"{index.dtype} of shape {index.shape}"
             raise UsageError(
-                f"take needs indices from 0 to {len(self) - 1}, or {len(self)} flags, not {given}"
+                f"take needs indices from 0 to {len(self) - 1}, or {len(self)} flags, not {kind}"
             )
+
+        def counts(column: I64) -> I64:
+            return column[rows] if len(column) else column
+
         return Scope(
             model=self.model,
-            images=tuple(self.images[k] for k in chosen.tolist()),
-            score=self.score[chosen],
-            groups={name: np.asarray(column)[chosen] for name, column in self.groups.items()},
+            images=tuple(self.images[k] for k in rows.tolist()),
+            score=self.score[rows],
+            groups={name: np.asarray(column)[rows] for name, column in self.groups.items()},
             n_classes=self.n_classes,
             settings=self.settings,
-            n_references=self.n_references[chosen] if len(self.n_references) else self.n_references,
-            n_predictions=self.n_predictions[chosen]
-            if len(self.n_predictions)
-            else self.n_predictions,
+            n_references=counts(self.n_references),
+            n_predictions=counts(self.n_predictions),
         )
 
     def as_table(self) -> dict[str, Column]:
@@ -255,13 +256,13 @@ class Scope:
 
 
 def _numbers(score: ArrayLike) -> F64:
-    given = array_of(score, "score")
-    if given.ndim != 1 or given.dtype.kind not in "biuf":
-        value = f"{given.dtype} of shape {given.shape}"
+    array = array_of(score, "score")
+    if array.ndim != 1 or array.dtype.kind not in "biuf":
+        value = f"{array.dtype} of shape {array.shape}"
         raise InputError("one number per image", rule="type", field="score", value=value)
-    if not len(given):
+    if not len(array):
         raise InputError("at least one image", rule="no-images")
-    return given.astype(np.float64)
+    return array.astype(np.float64)
 
 
 def _parquet(columns: Mapping[str, list[Any]]) -> bytes:

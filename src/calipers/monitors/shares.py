@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shares of images that have a property among those that have another, with intervals over units."""
+"""The share of images with a property among the images with another one, as a metric.
+
+`disagreement` and `estimating` use it for prevalences and for tables of labels.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +49,10 @@ class Marks:
     @classmethod
     def concat(cls, parts: Sequence[Marks]) -> Marks:
         """Return the marks of all images of several parts."""
-        joined = (
-            np.concatenate([getattr(one, name) for one in parts], axis=1)
-            for name in ("part", "whole")
+        return cls(
+            np.concatenate([one.part for one in parts], axis=1),
+            np.concatenate([one.whole for one in parts], axis=1),
         )
-        return cls(*joined)
 
 
 class Share:
@@ -67,9 +69,8 @@ class Share:
     def value(self, evidence: Marks, weights: NDArray[Any]) -> F64:
         """Return (R, 1, K)."""
         w = weights.astype(np.float64)
-        part, whole = (
-            product(marks.astype(np.float64), w.T).T for marks in (evidence.part, evidence.whole)
-        )
+        part = product(evidence.part.astype(np.float64), w.T).T
+        whole = product(evidence.whole.astype(np.float64), w.T).T
         return ratio(part, whole, whole > 0)[:, None]
 
     def reasons(self, evidence: Marks) -> Mapping[tuple[int, int], str]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From which alarm score on an image is rejected: a number, or a rule on tuning images, never on
-those judged by it.
+"""Thresholds of monitors: a number of the user, or a rule on tuning images that are not judged.
+
+An image is rejected if its alarm score is at least the threshold. The rules:
 
 ``q95-safe``
     rejects what lies above the 95th percentile of the images on which no alarm is wanted: the
@@ -34,22 +35,22 @@ Flags = NDArray[np.bool_]
 
 RULES = ("q95-safe", "best-f1", "youden")
 ACCEPTED = 0.95
-HALVES = 2**63  # the replicate whose random numbers part the units; no bootstrap comes that far
+HALVES = 2**63  # the replicate whose random numbers split the units; no bootstrap comes that far
 
 Rule = float | str | None
 
 
 @dataclass(frozen=True)
 class Threshold:
-    """From which score on a monitor alarms, and where that comes from."""
+    """The score from which on a monitor alarms, and how it was chosen."""
 
     value: float  # on the scale on which high means alarm; NaN: the rule finds none
     rule: str  # "given", "switch" or one of RULES
     n_tuning: int  # images it was chosen on
-    given: float  # the same on the monitor's own scale
+    own_value: float  # the same on the monitor's own scale
 
     @property
-    def known(self) -> bool:
+    def exists(self) -> bool:
         """Whether there is a threshold."""
         return not math.isnan(self.value)
 
@@ -64,20 +65,20 @@ class Split:
 
     tuning: Flags
     judged: Flags
-    random: bool  # parted by chance, because no tuning images were named
+    random: bool  # a random split, because no tuning images were given
 
 
-def rules_of(given: Rule | Mapping[str, Rule], monitors: Monitors) -> list[Rule]:
+def rules_of(threshold: Rule | Mapping[str, Rule], monitors: Monitors) -> list[Rule]:
     """Return the rule of every monitor: a number, the name of one, None for no threshold."""
-    if isinstance(given, Mapping):
-        for name in given:
+    if isinstance(threshold, Mapping):
+        for name in threshold:
             if name not in monitors.names:
                 raise UsageError(
                     f"threshold: no monitor {name!r}; {did_you_mean(name, monitors.names)}"
                 )
-        rules = [given.get(name, "q95-safe") for name in monitors.names]
+        rules = [threshold.get(name, "q95-safe") for name in monitors.names]
     else:
-        rules = [given] * len(monitors.names)
+        rules = [threshold] * len(monitors.names)
     for rule in rules:
         if isinstance(rule, str) and rule not in RULES:
             raise UsageError(
@@ -93,18 +94,19 @@ def split_of(
 ) -> Split:
     """Return the images to choose on and the images to judge.
 
-    Without named tuning images all images are judged if nothing has to be chosen; else the units
-    are parted in two by chance.
+    Without tuning images of the caller, all images are judged if no threshold has to be chosen;
+    else the units are split into two random halves.
     """
     n = monitors.alarm.shape[1]
     if tuning is not None:
         return Split(tuning, ~tuning, random=False)
-    chosen = any(
+    needs_tuning = any(
         isinstance(rule, str) and not switch for rule, switch in zip(rules, monitors.switches)
     )
-    if not chosen:
+    if not needs_tuning:
         return Split(np.zeros(n, np.bool_), np.ones(n, np.bool_), random=False)
-    whole = units.outer_code
+    # whole units, so that images of one patient never lie in both halves
+    whole = units.whole
     order = generator(seed, HALVES).permutation(units.number)
     first = np.zeros(units.number, np.bool_)
     first[order[: units.number // 2]] = True
@@ -112,76 +114,77 @@ def split_of(
 
 
 def thresholds_of(
-    rules: list[Rule], monitors: Monitors, split: Split, wanted: Flags
+    rules: list[Rule], monitors: Monitors, split: Split, positive: Flags
 ) -> list[Threshold | None]:
-    """Return the threshold of every monitor, or None where none is asked for."""
-    return [
-        _threshold(
-            rule,
-            monitors.alarm[k],
-            split.tuning,
-            wanted,
-            monitors.switches[k],
-            monitors.higher_is_alarm[k],
+    """Return the threshold of every monitor, or None for the rule None."""
+    thresholds = []
+    for k, rule in enumerate(rules):
+        switch, higher = monitors.switches[k], monitors.higher_is_alarm[k]
+        thresholds.append(
+            _threshold(rule, monitors.alarm[k], split.tuning, positive, switch, higher)
         )
-        for k, rule in enumerate(rules)
-    ]
+    return thresholds
 
 
 def _threshold(
-    rule: Rule, alarm: F64, tuning: Flags, wanted: Flags, switch: bool, higher: bool
+    rule: Rule, alarm: F64, tuning: Flags, positive: Flags, switch: bool, higher: bool
 ) -> Threshold | None:
     if rule is None:
         return None
     sign = 1.0 if higher else -1.0
     if not isinstance(rule, str):
         return Threshold(sign * float(rule), "given", 0, float(rule))
-    if switch:
+    if switch:  # a monitor that only says yes or no has one threshold: nothing is chosen
         on = 1.0 if higher else 0.0
         return Threshold(sign * on, "switch", 0, on)
-    value = chosen(rule, alarm[tuning], wanted[tuning])
+    value = choose_threshold(rule, alarm[tuning], positive[tuning])
     return Threshold(value, rule, int(tuning.sum()), sign * value)
 
 
-def chosen(rule: str, alarm: F64, wanted: Flags) -> float:
+def choose_threshold(rule: str, alarm: F64, positive: Flags) -> float:
     """Return the threshold that a rule finds on some images; NaN if they lack the kind it needs."""
     if rule == "q95-safe":
-        return above_safe(alarm[~wanted])
-    if not wanted.any() or wanted.all():
+        return above_safe(alarm[~positive])
+    if not positive.any() or positive.all():
         return math.nan
-    found = operating(alarm, wanted, np.ones((1, len(alarm)), np.int64))
-    tp, fp = found.tp[:, 0], found.fp[:, 0]
-    f1 = 2.0 * tp / (tp + fp + found.wanted)
-    youden = tp / found.wanted - fp / found.others
-    return float(Cuts.of(alarm).threshold[int(np.argmax(f1 if rule == "best-f1" else youden))])
+    points = operating(alarm, positive, np.ones((1, len(alarm)), np.int64))
+    tp, fp = points.tp[:, 0], points.fp[:, 0]
+    if rule == "best-f1":
+        quality = 2.0 * tp / (tp + fp + points.wanted)
+    else:
+        quality = tp / points.wanted - fp / points.others
+    return float(Cuts.of(alarm).threshold[int(np.argmax(quality))])
 
 
 def above_safe(alarm: F64) -> float:
     """Return the lowest threshold that rejects at most 5 % of the images; NaN without images."""
     if not len(alarm):
         return math.nan
-    kept = max(math.ceil(ACCEPTED * len(alarm) - 1e-9), 1)  # as many must be accepted
-    return float(np.nextafter(np.sort(alarm)[kept - 1], np.inf))
+    # 1e-9: 0.95 n must not round up to one image more
+    n_accepted = max(math.ceil(ACCEPTED * len(alarm) - 1e-9), 1)
+    return float(np.nextafter(np.sort(alarm)[n_accepted - 1], np.inf))
 
 
-def in_words(found: Threshold | None, others: str = "safe images") -> str:
-    """Return where a threshold comes from; ``others`` are the images on which no alarm is wanted."""
-    if found is None:
+def threshold_text(threshold: Threshold | None, others: str = "safe images") -> str:
+    """Return a threshold and its rule in words; ``others`` names the images without an alarm."""
+    if threshold is None:
         return "no threshold"
-    at = f"threshold {_number(found.given)}"
-    side = "above" if found.value == found.given else "below"  # turned round where low means alarm
+    n = threshold.n_tuning
+    at = f"threshold {_number(threshold.own_value)}"
+    # where low scores mean alarm, the scale is turned round
+    side = "above" if threshold.value == threshold.own_value else "below"
     words: dict[str, Any] = {
         "given": f"{at}, as given",
         "switch": "the monitor's own alarm",
-        "q95-safe": f"{at}, {side} 95 % of the {others} among {found.n_tuning} tuning images",
-        "best-f1": f"{at}, the best F1 on {found.n_tuning} tuning images",
-        "youden": f"{at}, the best Youden index on {found.n_tuning} tuning images",
+        "q95-safe": f"{at}, {side} 95 % of the {others} among {n} tuning images",
+        "best-f1": f"{at}, the best F1 on {n} tuning images",
+        "youden": f"{at}, the best Youden index on {n} tuning images",
     }
-    return str(words[found.rule])
+    return str(words[threshold.rule])
 
 
 def _number(value: float) -> str:
-    """Return a threshold for a reader; the neighbours of 0, which are no number to read, in words."""
+    """Return a threshold for a reader; subnormal numbers, the neighbours of 0, in words."""
     if 0 < abs(value) < sys.float_info.min:
         return "just above 0" if value > 0 else "just below 0"
     return f"{value:.4g}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from calipers.oracles.boxes import position_noise
-from calipers.oracles.drawn import I64, Drawn, Flags, placed_inside
+from calipers.oracles.drawn import I64, CentredBoxes, Flags, place_boxes
 from calipers.tables import Cohort
 
 Random = np.random.Generator
@@ -20,8 +20,8 @@ def _cells(cohort: Cohort) -> tuple[int, int]:
 
 
 def class_underprediction(
-    boxes: Drawn, cohort: Cohort, random: Random, *, p: float, noise: float = 0.5
-) -> Drawn:
+    boxes: CentredBoxes, cohort: Cohort, random: Random, *, p: float, noise: float = 0.5
+) -> CentredBoxes:
     """Drop all boxes of a class in an image with probability p; what is left is moved by position
     noise.
     """
@@ -32,16 +32,18 @@ def class_underprediction(
 
 
 def class_overprediction(
-    boxes: Drawn, cohort: Cohort, random: Random, *, p: float, share: float = SHARE
-) -> Drawn:
+    boxes: CentredBoxes, cohort: Cohort, random: Random, *, p: float, share: float = SHARE
+) -> CentredBoxes:
     """Give every class that an image does not have, with probability p, one box of a quarter of its
     sides.
     """
     added = (random.random(_cells(cohort)) < p) & ~boxes.present(*_cells(cohort))
-    return boxes.joined(placed_inside(_listed(added), share, cohort, random))
+    return boxes.concat(place_boxes(_nonzero(added), share, cohort, random))
 
 
-def class_confusion(boxes: Drawn, cohort: Cohort, random: Random, *, p: float) -> Drawn:
+def class_confusion(
+    boxes: CentredBoxes, cohort: Cohort, random: Random, *, p: float
+) -> CentredBoxes:
     """Select every declared class with probability p, and permute the selected ones; a class may
     keep its name.
     """
@@ -49,16 +51,18 @@ def class_confusion(boxes: Drawn, cohort: Cohort, random: Random, *, p: float) -
     plain = np.broadcast_to(np.arange(selected.shape[1], dtype=np.float64), selected.shape)
     # Both orders begin with the selected classes, one by their number and one at random; the others
     # follow alike.
-    ordered = np.argsort(np.where(selected, plain, plain + plain.shape[1]), axis=1)
-    shuffled = np.argsort(np.where(selected, random.random(selected.shape), plain + 1.0), axis=1)
-    name = np.empty_like(ordered)
-    np.put_along_axis(name, ordered, shuffled, axis=1)
-    return Drawn(boxes.image, name[boxes.image, boxes.label], boxes.centre, boxes.side)
+    plain_order = np.argsort(np.where(selected, plain, plain + plain.shape[1]), axis=1)
+    random_order = np.argsort(
+        np.where(selected, random.random(selected.shape), plain + 1.0), axis=1
+    )
+    name = np.empty_like(plain_order)
+    np.put_along_axis(name, plain_order, random_order, axis=1)
+    return CentredBoxes(boxes.image, name[boxes.image, boxes.label], boxes.centre, boxes.side)
 
 
 def random_boxes(
-    boxes: Drawn, cohort: Cohort, random: Random, *, size: float = SHARE, p: float = 0.0
-) -> Drawn:
+    boxes: CentredBoxes, cohort: Cohort, random: Random, *, size: float = SHARE, p: float = 0.0
+) -> CentredBoxes:
     """Keep only which classes an image has, add absent ones with probability p, and place one box
     for each at random.
 
@@ -66,9 +70,9 @@ def random_boxes(
     """
     present = boxes.present(*_cells(cohort))
     present |= random.random(_cells(cohort)) < p
-    return placed_inside(_listed(present), size, cohort, random)
+    return place_boxes(_nonzero(present), size, cohort, random)
 
 
-def _listed(cells: Flags) -> tuple[I64, I64]:
+def _nonzero(cells: Flags) -> tuple[I64, I64]:
     image, label = np.nonzero(cells)
     return image, label

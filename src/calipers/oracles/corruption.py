@@ -11,10 +11,10 @@ from calipers.errors import UsageError
 from calipers.kernels.resampling import check_seed
 from calipers.oracles import boxes, classes
 from calipers.oracles.described import Choice, several
-from calipers.oracles.drawn import Drawn, as_predictions, drawn_from
+from calipers.oracles.drawn import CentredBoxes, as_predictions, boxes_from
 from calipers.tables import Cohort
 
-KINDS: Mapping[str, Callable[..., Drawn]] = {
+KINDS: Mapping[str, Callable[..., CentredBoxes]] = {
     "position-noise": boxes.position_noise,
     "position-bias": boxes.position_bias,
     "shape-noise": boxes.shape_noise,
@@ -74,13 +74,12 @@ def corrupt(
     steps = several(kind, choices, KINDS)
     name = " + ".join(map(str, steps)) if name is None else name
     if name in cohort.models:
-        raise UsageError(f"the cohort has a model {name!r} already: give the new one another name")
-    drawn = (
-        drawn_from(cohort.references, ~cohort.references.ignore)
-        if of is None
-        else drawn_from(cohort.predictions(of))
-    )
+        raise UsageError(f"the cohort already has a model {name!r}: give the new one another name")
+    if of is None:
+        model_boxes = boxes_from(cohort.references, ~cohort.references.ignore)
+    else:
+        model_boxes = boxes_from(cohort.predictions(of))
     random = np.random.Generator(np.random.Philox(key=np.array([seed, STREAM], np.uint64)))
     for step in steps:
-        drawn = KINDS[step.kind](drawn, cohort, random, **step.choices)
-    return cohort.with_predictions(name, as_predictions(drawn, cohort.n_images))
+        model_boxes = KINDS[step.kind](model_boxes, cohort, random, **step.choices)
+    return cohort.with_predictions(name, as_predictions(model_boxes, cohort.n_images))

@@ -27,9 +27,10 @@ class Range(NamedTuple):
     positive: bool = False  # 0 is not allowed
 
     def __str__(self) -> str:
-        what = "a whole number" if self.whole else "a number"
+        kind = "a whole number" if self.whole else "a number"
         start = "above 0" if self.positive else f"from {self.low:g}"
-        return f"{what} {start}" + ("" if math.isinf(self.high) else f" to {self.high:g}")
+        end = "" if math.isinf(self.high) else f" to {self.high:g}"
+        return f"{kind} {start}{end}"
 
     def holds(self, value: Any) -> bool:
         """Return whether a value is one of these numbers."""
@@ -72,7 +73,8 @@ class Corruption:
     choices: Mapping[str, Choice]
 
     def __str__(self) -> str:
-        return f"{self.kind}({', '.join(f'{name}={_said(value)}' for name, value in self.choices.items())})"
+        texts = [f"{name}={_number_text(value)}" for name, value in self.choices.items()]
+        return f"{self.kind}({', '.join(texts)})"
 
 
 def several(
@@ -80,25 +82,26 @@ def several(
 ) -> list[Corruption]:
     """Return the corruptions of one name with its choices, or of one or more texts."""
     if isinstance(kind, str) and "(" not in kind:
-        return [checked(kind, choices, kinds)]
+        return [check_corruption(kind, choices, kinds)]
     if choices:
         raise UsageError(
-            "choices stand behind each kind, such as position-noise(sigma=0.5), if there are several"
+            "with several corruptions, write the choices behind each kind, such as "
+            "position-noise(sigma=0.5)"
         )
     texts = [kind] if isinstance(kind, str) else list(kind)
     if not texts:
         raise UsageError(f"at least one corruption: {', '.join(kinds)}")
-    return [parsed(text, kinds) for text in texts]
+    return [parse_corruption(text, kinds) for text in texts]
 
 
-def parsed(text: str, kinds: Kinds) -> Corruption:
+def parse_corruption(text: str, kinds: Kinds) -> Corruption:
     """Return the corruption of ``position-noise(sigma=0.5)``."""
-    found = READS.fullmatch(text)
+    match = READS.fullmatch(text)
     wrong = UsageError(f"a corruption reads like position-noise(sigma=0.5), not {text!r}")
-    if found is None:
+    if match is None:
         raise wrong
     choices: dict[str, Choice] = {}
-    for part in filter(None, (part.strip() for part in (found[2] or "").split(","))):
+    for part in filter(None, (part.strip() for part in (match[2] or "").split(","))):
         name, sign, value = (piece.strip() for piece in part.partition("="))
         if name in choices:
             raise UsageError(f"{name} is given twice in {text!r}")
@@ -108,24 +111,24 @@ def parsed(text: str, kinds: Kinds) -> Corruption:
             raise wrong from None
         if not sign or not name:
             raise wrong
-    return checked(found[1], choices, kinds)
+    return check_corruption(match[1], choices, kinds)
 
 
-def checked(kind: str, choices: Mapping[str, Choice], kinds: Kinds) -> Corruption:
+def check_corruption(kind: str, choices: Mapping[str, Choice], kinds: Kinds) -> Corruption:
     """Return a corruption whose kind and choices are known and in range."""
     if kind not in kinds:
         raise UsageError(f"no corruption {kind!r}; {did_you_mean(kind, kinds)}")
-    known = parameters(kind, kinds)
+    options = parameters(kind, kinds)
     for name, value in choices.items():
-        if name not in known:
-            raise UsageError(f"{kind} has no {name!r}; {did_you_mean(name, known)}")
-        if isinstance(known[name].default, bool):
+        if name not in options:
+            raise UsageError(f"{kind} has no {name!r}; {did_you_mean(name, options)}")
+        if isinstance(options[name].default, bool):
             if not isinstance(value, bool):
                 raise UsageError(f"{kind}: {name} is True or False, not {value!r}")
         elif not RANGES[name].holds(value):
             raise UsageError(f"{kind}: {name} is {RANGES[name]}, not {value!r}")
     missing = [
-        name for name, one in known.items() if one.default is one.empty and name not in choices
+        name for name, one in options.items() if one.default is one.empty and name not in choices
     ]
     if missing:
         raise UsageError(f"{kind} needs {', '.join(missing)}")
@@ -138,7 +141,7 @@ def parameters(kind: str, kinds: Kinds) -> dict[str, inspect.Parameter]:
     return {one.name: one for one in every if one.kind == one.KEYWORD_ONLY}
 
 
-def _said(value: Choice) -> str:
+def _number_text(value: Choice) -> str:
     """Return a number as short as it is exact."""
     if isinstance(value, bool):
         return str(value)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes on their way through corruptions: centres and sides, so that place and shape change apart."""
+"""Boxes as centres and sides, so that corruptions can change place and shape separately.
+
+`corrupt` turns a table into `CentredBoxes`, corrupts them and turns them into predictions.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Drawn:
+class CentredBoxes:
     """Boxes of many images, in any order."""
 
     image: I64  # (n,)
@@ -29,80 +32,81 @@ class Drawn:
     def __len__(self) -> int:
         return len(self.label)
 
-    def rows(self, rows: I64 | Flags) -> Drawn:
+    def rows(self, rows: I64 | Flags) -> CentredBoxes:
         """Return some of the boxes."""
-        return Drawn(self.image[rows], self.label[rows], self.centre[rows], self.side[rows])
+        return CentredBoxes(self.image[rows], self.label[rows], self.centre[rows], self.side[rows])
 
-    def joined(self, other: Drawn) -> Drawn:
+    def concat(self, other: CentredBoxes) -> CentredBoxes:
         """Return these boxes and others."""
-        pairs = zip(
-            (self.image, self.label, self.centre, self.side),
-            (other.image, other.label, other.centre, other.side),
+        return CentredBoxes(
+            np.concatenate([self.image, other.image]),
+            np.concatenate([self.label, other.label]),
+            np.concatenate([self.centre, other.centre]),
+            np.concatenate([self.side, other.side]),
         )
-        return Drawn(*(np.concatenate(pair) for pair in pairs))
 
     def present(self, n_images: int, n_classes: int) -> Flags:
         """Return (n_images, n_classes): whether an image has a box of a class."""
-        found = np.zeros((n_images, n_classes), np.bool_)
-        found[self.image, self.label] = True
-        return found
+        table = np.zeros((n_images, n_classes), np.bool_)
+        table[self.image, self.label] = True
+        return table
 
 
-def drawn_from(table: Objects, chosen: Flags | None = None) -> Drawn:
-    """Return the boxes of a table, or those of its objects that are chosen."""
-    rows = np.arange(len(table)) if chosen is None else np.flatnonzero(chosen)
+def boxes_from(table: Objects, selection: Flags | None = None) -> CentredBoxes:
+    """Return the boxes of a table, or those of a selection of its objects."""
+    rows = np.arange(len(table)) if selection is None else np.flatnonzero(selection)
     d = table.dimensions
     low, high = table.boxes[rows, :d], table.boxes[rows, d:]
-    return Drawn(
+    return CentredBoxes(
         table.image[rows], table.label[rows].astype(np.int64), 0.5 * (low + high), high - low
     )
 
 
-def as_predictions(boxes: Drawn, n_images: int) -> Predictions:
-    """Return the boxes as the predictions of a model that is sure of all of them: every score is 1."""
+def as_predictions(boxes: CentredBoxes, n_images: int) -> Predictions:
+    """Return the boxes as the predictions of a model; every score is 1."""
     order = np.argsort(boxes.image, kind="stable")
-    found = boxes.rows(order)
+    by_image = boxes.rows(order)
     corners = np.concatenate(
-        [found.centre - 0.5 * found.side, found.centre + 0.5 * found.side], axis=1
+        [by_image.centre - 0.5 * by_image.side, by_image.centre + 0.5 * by_image.side], axis=1
     )
-    extent = np.prod(found.side, axis=1)
+    extent = np.prod(by_image.side, axis=1)
     return Predictions(
-        offsets=ragged.from_owner(found.image, n_images),
+        offsets=ragged.from_owner(by_image.image, n_images),
         boxes=corners,
         extent=extent,
-        label=found.label.astype(np.int32),
-        place=np.arange(len(found)),
+        label=by_image.label.astype(np.int32),
+        place=np.arange(len(by_image)),
         facts={},
         area=extent,
-        score=np.ones(len(found)),
+        score=np.ones(len(by_image)),
         scored=True,
     )
 
 
-def placed_inside(
+def place_boxes(
     cells: tuple[I64, I64], share: float, cohort: Cohort, random: np.random.Generator
-) -> Drawn:
+) -> CentredBoxes:
     """Return one box for every (image, class), of a share of the sides of its image, anywhere
     inside of it.
     """
     image, label = cells
-    unknown = np.flatnonzero(np.isnan(cohort.images.size).any(axis=1))
-    if len(unknown):
-        name = cohort.images.ids[unknown[0]]
+    no_size = np.flatnonzero(np.isnan(cohort.images.size).any(axis=1))
+    if len(no_size):
+        name = cohort.images.ids[no_size[0]]
         raise UsageError(
             f"boxes at random places need the size of every image; image {name!r} has none"
         )
     size = cohort.images.size[image]
     side = share * size
     low = random.random(size.shape) * (size - side)
-    return Drawn(image, label, low + 0.5 * side, side)
+    return CentredBoxes(image, label, low + 0.5 * side, side)
 
 
-def moved(boxes: Drawn, centre: F64) -> Drawn:
+def move_boxes(boxes: CentredBoxes, centre: F64) -> CentredBoxes:
     """Return the boxes at other places."""
     return replace(boxes, centre=centre)
 
 
-def reshaped(boxes: Drawn, side: F64) -> Drawn:
+def reshape_boxes(boxes: CentredBoxes, side: F64) -> CentredBoxes:
     """Return the boxes with other sides about the same centres."""
     return replace(boxes, side=side)

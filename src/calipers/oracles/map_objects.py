@@ -55,15 +55,15 @@ def shrink(
     objects = marked.objects.copy()
     for k, box in _windows(objects):
         window = _padded(box, 1, objects.shape)
-        inside = objects[window] == k
-        depth = _squared_distance(inside)[inside]
-        places = np.argwhere(inside)
+        voxel_flags = objects[window] == k
+        depth = _squared_distance(voxel_flags)[voxel_flags]
+        places = np.argwhere(voxel_flags)
         if radius is not None:
-            taken = np.flatnonzero(depth <= radius**2 + 1e-9)
+            rows = np.flatnonzero(depth <= radius**2 + 1e-9)
         else:
             n = _number(len(places), voxels, fraction)
-            taken = np.lexsort((-_from_centroid(places, places), depth))[:n]
-        objects[window][tuple(places[taken].T)] = 0
+            rows = np.lexsort((-_from_centroid(places, places), depth))[:n]
+        objects[window][tuple(places[rows].T)] = 0
     return _with_objects(marked, objects)
 
 
@@ -87,32 +87,31 @@ def grow(
     objects = marked.objects.copy()
     for k, box in _windows(objects):
         size = int((objects[box] == k).sum())
-        wanted = 0 if radius is not None else _number(size, voxels, fraction)
+        n_new = 0 if radius is not None else _number(size, voxels, fraction)
         reach = math.ceil(radius) if radius is not None else 1
         while True:
             window = _padded(box, reach, objects.shape)
             whole = all(part.stop - part.start == n for part, n in zip(window, objects.shape))
-            inside, free = objects[window] == k, objects[window] == 0
-            away = _squared_distance(~inside)
-            free &= away <= (
-                math.inf
-                if whole and radius is None
-                else (radius if radius is not None else reach) ** 2
-            )
-            if whole or radius is not None or int(free.sum()) >= wanted:
+            is_object, free = objects[window] == k, objects[window] == 0
+            away = _squared_distance(~is_object)
+            if radius is not None:
+                free &= away <= radius**2
+            elif not whole:  # beyond the reach, nearer voxels may lie outside of the window
+                free &= away <= reach**2
+            if whole or radius is not None or int(free.sum()) >= n_new:
                 break
-            reach *= 2  # beyond the reach, nearer voxels may lie outside of the window
+            reach *= 2
         places = np.argwhere(free)
-        order = np.lexsort((_from_centroid(places, np.argwhere(inside)), away[free]))
-        taken = order if radius is not None else order[:wanted]
-        objects[window][tuple(places[taken].T)] = k
+        order = np.lexsort((_from_centroid(places, np.argwhere(is_object)), away[free]))
+        rows = order if radius is not None else order[:n_new]
+        objects[window][tuple(places[rows].T)] = k
     return _with_objects(marked, objects)
 
 
 def missed_objects(
     marked: Marked, random: Random, *, n: float | None = None, p: float = 0.0
 ) -> Marked:
-    """Leave out n objects drawn at random (all, if there are no more), or each with probability p."""
+    """Leave out n random objects (all, if there are no more), or each with probability p."""
     there = np.unique(marked.objects)
     there = there[there > 0]
     if n is None:
@@ -144,6 +143,7 @@ def false_objects(
         raise UsageError("a disc is larger than the image")
     offsets = _ball(len(shape), radius, voxels)
     reach = math.sqrt(float((offsets**2).sum(axis=1).max()))
+    # centres so far from every object that the disc touches none
     free = _squared_distance(marked.objects == 0) >= (reach + APART) ** 2
     for axis, (low, high) in enumerate(zip(offsets.min(axis=0), offsets.max(axis=0))):
         line = np.moveaxis(free, axis, 0)  # a view: the disc stays inside along every axis
@@ -167,9 +167,8 @@ def false_objects(
 
 def _ball(dimensions: int, radius: float | None, voxels: float | None) -> I64:
     """Return (m, d) the steps from the centre to the voxels of a disc."""
-    reach = (
-        radius if radius is not None else (voxels or 1) ** (1 / dimensions)
-    )  # a cube of that side holds enough
+    # a cube of the d-th root of the number of voxels holds enough of them
+    reach = radius if radius is not None else (voxels or 1) ** (1 / dimensions)
     side = np.arange(-math.ceil(reach), math.ceil(reach) + 1)
     steps = np.stack(np.meshgrid(*[side] * dimensions, indexing="ij"), axis=-1).reshape(
         -1, dimensions
@@ -184,8 +183,8 @@ def _windows(objects: I32) -> list[tuple[int, Window]]:
     """Return every object with the box around it."""
     from scipy import ndimage
 
-    found = ndimage.find_objects(objects)
-    return [(k, box) for k, box in enumerate(found, start=1) if box is not None]
+    boxes = ndimage.find_objects(objects)
+    return [(k, box) for k, box in enumerate(boxes, start=1) if box is not None]
 
 
 def _padded(box: Window, pad: int, shape: Sequence[int]) -> Window:
@@ -194,18 +193,17 @@ def _padded(box: Window, pad: int, shape: Sequence[int]) -> Window:
     )
 
 
-def _squared_distance(inside: Flags) -> F64:
+def _squared_distance(flags: Flags) -> F64:
     """Return the squared distance of every voxel to the nearest one that is not inside; infinite if
     all are.
     """
     from scipy import ndimage
 
-    if inside.all():
-        return np.full(inside.shape, np.inf)
-    found: F64 = np.rint(
-        ndimage.distance_transform_edt(inside) ** 2
-    )  # whole numbers: ties are ties
-    return found
+    if flags.all():
+        return np.full(flags.shape, np.inf)
+    # squares of distances are whole numbers: rounded, so that ties are ties
+    squares: F64 = np.rint(ndimage.distance_transform_edt(flags) ** 2)
+    return squares
 
 
 def _from_centroid(places: I64, around: I64) -> F64:

@@ -17,8 +17,8 @@ T = TypeVar("T", np.int32, np.float32)
 
 def noise(marked: Marked, random: Random, *, sigma: float) -> Marked:
     """Add normal noise to every score, then cut to [0, 1]."""
-    drawn = random.standard_normal(marked.scores.shape, np.float32)
-    return Marked(marked.objects, np.clip(marked.scores + np.float32(sigma) * drawn, 0.0, 1.0))
+    normal = random.standard_normal(marked.scores.shape, np.float32)
+    return Marked(marked.objects, np.clip(marked.scores + np.float32(sigma) * normal, 0.0, 1.0))
 
 
 def blur(marked: Marked, random: Random, *, sigma: float) -> Marked:
@@ -60,10 +60,10 @@ def empty_samples(marked: Marked, random: Random, *, n: float) -> Marked:
 
 
 def _moved(array: NDArray[T], step: NDArray[np.int64]) -> NDArray[T]:
-    found = np.zeros_like(array)
+    result = np.zeros_like(array)
     to = tuple(slice(max(0, k), max(0, n + min(0, k))) for k, n in zip(step.tolist(), array.shape))
     back = tuple(
         slice(max(0, -k), max(0, n - max(0, k))) for k, n in zip(step.tolist(), array.shape)
     )
-    found[to] = array[back]
-    return found
+    result[to] = array[back]
+    return result

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`corrupt_maps`: a model of maps made from labels by one corruption, or by several after each
-other.
+"""`corrupt_maps`: make the maps of a model from labels by one corruption, or by several in a
+row. Called by `calipers.corrupt_maps` and the ``corrupt`` command.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def corrupt_maps(
         raise UsageError(
             f"samples is a list of samples or of arrays of labels, not {type(samples).__name__}"
         )
-    plan = _Plan(steps, name, seed, labels)
+    plan = MapCorruption(steps, name, seed, labels)
     return Corrupted(samples, plan) if isinstance(samples, Sequence) else _one_by_one(samples, plan)
 
 
@@ -119,24 +119,22 @@ def corrupt_map(
     >>> corrupt_map(np.array([[0, 1, 1, 1, 0]]), "shrink", radius=1)
     array([[0., 0., 1., 0., 0.]], dtype=float32)
     """
-    return corrupt_maps([array], kind, seed=seed, name="map", labels=labels, **choices)[0].maps[
-        "map"
-    ]  # type: ignore[index]
+    samples = corrupt_maps([array], kind, seed=seed, name="map", labels=labels, **choices)
+    return next(iter(samples)).maps["map"]
 
 
 def _check_one_of(steps: Sequence[Corruption]) -> None:
     for step in steps:
         names = ONE_OF.get(step.kind, ())
-        given = [name for name in names if name in step.choices]
-        if names and len(given) != 1:
-            raise UsageError(
-                f"{step.kind} needs one of {', '.join(names)}, not {' and '.join(given) or 'none'}"
-            )
+        options = [name for name in names if name in step.choices]
+        if names and len(options) != 1:
+            got = " and ".join(options) or "none"
+            raise UsageError(f"{step.kind} needs one of {', '.join(names)}, not {got}")
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What is done to every sample."""
+class MapCorruption:
+    """The corruptions that are applied to every sample."""
 
     steps: tuple[Corruption, ...]
     name: str
@@ -152,10 +150,12 @@ class _Plan:
         """Return the sample with one more map."""
         if self.name in sample.maps:
             raise UsageError(
-                f"sample {sample.name!r} has a model {self.name!r} already: give the new one another name"
+                f"sample {sample.name!r} already has a model {self.name!r}: give the new one "
+                "another name"
             )
         objects = _objects(sample, self.labels)
         marked = Marked(objects, (objects > 0).astype(np.float32))
+        # a stream per sample: sample k does not depend on which samples were made before
         random = stream(self.seed, "maps", str(k))
         for step in self.steps:
             try:
@@ -168,7 +168,7 @@ class _Plan:
 class Corrupted(Sequence[Sample]):
     """Samples with one more model, each made when it is asked for."""
 
-    def __init__(self, samples: Sequence[Any], plan: _Plan) -> None:
+    def __init__(self, samples: Sequence[Any], plan: MapCorruption) -> None:
         self._samples, self._plan = samples, plan
 
     def __len__(self) -> int:
@@ -193,7 +193,7 @@ class Corrupted(Sequence[Sample]):
         )
 
 
-def _one_by_one(samples: Iterable[Any], plan: _Plan) -> Iterator[Sample]:
+def _one_by_one(samples: Iterable[Any], plan: MapCorruption) -> Iterator[Sample]:
     blanks: list[Sample] = []
     k = -1
     for k, entry in enumerate(samples):
@@ -209,8 +209,8 @@ def _sample(entry: Any, k: int, labels: Meaning) -> Sample:
     if isinstance(entry, Sample):
         return entry
     if hasattr(entry, "load"):
-        loaded: Sample = entry.load(label_values=labels)
-        return loaded
+        sample: Sample = entry.load(label_values=labels)
+        return sample
     array = np.asarray(entry)
     if array.ndim not in (2, 3):
         raise UsageError(
@@ -220,14 +220,17 @@ def _sample(entry: Any, k: int, labels: Meaning) -> Sample:
 
 
 def _blank(sample: Sample, number: int) -> Sample:
-    """Return a sample of that shape without objects, whose models are silent; a patient of its own."""
+    """Return a sample of that shape without objects and with empty maps; it is a new patient."""
     name, shape = f"empty-{number + 1}", sample.labels.shape
+    groups = dict(sample.groups)
+    if "patient" in groups:
+        groups["patient"] = name
     return Sample(
         name=name,
         labels=np.zeros_like(sample.labels),
         maps={model: np.zeros(shape, np.float32) for model in sample.maps},
         spacing=sample.spacing,
-        groups={key: name if key == "patient" else value for key, value in sample.groups.items()},
+        groups=groups,
     )
 
 
@@ -235,8 +238,8 @@ def _objects(sample: Sample, labels: Meaning) -> NDArray[np.int32]:
     """Return the objects of the labels, numbered from 1."""
     from scipy import ndimage
 
-    found = as_labels(sample.labels, labels, file=f"labels of {sample.name}")
+    mask = as_labels(sample.labels, labels, file=f"labels of {sample.name}")
     if labels == "instances":
-        values, numbers = np.unique(found, return_inverse=True)
-        return np.asarray(numbers.reshape(found.shape) + (values[0] != 0), np.int32)
-    return np.asarray(ndimage.label(found, np.ones((3,) * found.ndim))[0], np.int32)
+        values, numbers = np.unique(mask, return_inverse=True)
+        return np.asarray(numbers.reshape(mask.shape) + (values[0] != 0), np.int32)
+    return np.asarray(ndimage.label(mask, np.ones((3,) * mask.ndim))[0], np.int32)

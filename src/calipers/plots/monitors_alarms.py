@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation, headline
-from calipers.monitors.thresholds import in_words
+from calipers.monitors.thresholds import threshold_text
 from calipers.plots.figures import Axis, Bars, Histogram
 from calipers.plots.words import percent, short_name
 

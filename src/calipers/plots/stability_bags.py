@@ -99,7 +99,7 @@ def bags(
     Parameters
     ----------
     picture
-        Called with the slice that is shown; returns the picture below it, as a ``data:`` address,
+        CallCounts with the slice that is shown; returns the picture below it, as a ``data:`` address,
         and the height of a cell over its width.
     """
     place = place_of(result, bag)

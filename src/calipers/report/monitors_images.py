@@ -126,7 +126,7 @@ def _rows(
             columns.setdefault("references", []).append(int(scope.n_references[i]))
             columns.setdefault("predictions", []).append(int(scope.n_predictions[i]))
         if ood is not None:
-            columns.setdefault("out of distribution", []).append("yes" if ood.wanted[i] else "no")
+            columns.setdefault("out of distribution", []).append("yes" if ood.positive[i] else "no")
     return tuple(columns), tuple(zip(*columns.values()))
 
 

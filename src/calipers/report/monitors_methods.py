@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation
-from calipers.monitors.thresholds import in_words
+from calipers.monitors.thresholds import threshold_text
 from calipers.plots.monitors_alarms import others_of
 from calipers.report.markup import details, items, paragraph
 from calipers.statistics.weights import plural

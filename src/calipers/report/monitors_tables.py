@@ -15,7 +15,7 @@ from calipers.findings import legend, marks_of
 from calipers.monitors.disagreement import SHARES
 from calipers.monitors.labellings import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation
-from calipers.monitors.thresholds import in_words
+from calipers.monitors.thresholds import threshold_text
 from calipers.plots.figures import Cell, Table
 from calipers.plots.monitors_alarms import others_of
 from calipers.plots.monitors_orders import leading

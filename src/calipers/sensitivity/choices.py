@@ -17,7 +17,7 @@ from calipers import registry
 from calipers.errors import UsageError, did_you_mean
 from calipers.metrics.contract import MetricPlan
 from calipers.oracles import KINDS
-from calipers.oracles.described import Corruption, checked
+from calipers.oracles.described import Corruption, check_corruption
 from calipers.protocol import Protocol
 
 Value = float | int | str

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do models that were trained alike find the same places? `stability`."""
+"""Measure whether models that were trained alike mark the same places: `stability`.
+
+In come maps (arrays, or a source of bags) and optional labels; out goes a `StabilityResult`.
+Called by `calipers.stability` and the ``stability`` command.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from calipers.stability.cases import Cases
 from calipers.stability.collecting import check_jobs, gather
 from calipers.stability.localization import localization
 from calipers.stability.pairs import check_undefined
-from calipers.stability.plan import ALL_MODELS, Plan
+from calipers.stability.plan import ALL_MODELS, StabilityPlan
 from calipers.stability.remarks import remarks
 from calipers.stability.result import StabilityResult
 from calipers.stability.rows import stability_rows
@@ -57,7 +61,7 @@ def stability(
     jobs: int = 1,
     progress: Progress | None = None,
 ) -> StabilityResult:
-    """Measure how far models that were trained alike find the same places.
+    """Measure how far models that were trained alike mark the same places.
 
     Parameters
     ----------
@@ -75,30 +79,30 @@ def stability(
         counts them; ``agree`` takes 1 if both call everything positive and 0 if both call nothing;
         ``one`` takes 1.
     bags
-        ``positive`` looks at bags with something to find, if labels say which; ``all`` at every
+        ``positive`` uses the bags with something to find, if labels say which; ``all`` uses every
         bag.
     thresholds
-        Of the sweep.
+        Thresholds of the sweep.
     instances
-        What is positive in the reference, one array per bag or None: for DICE and Jaccard.
+        The positive instances of the reference, one array per bag or None: for DICE and Jaccard.
     bag_scores
-        (models, bags): what each model says of the whole bag. Without them the maps are pooled.
+        (models, bags): the score of each model for the whole bag. Without them the maps are pooled.
     cluster
-        What the interval speaks for: ``auto`` (patient if ``groups`` know it, else image) or a
+        Unit of resampling: ``auto`` (patient if ``groups`` has that column, else image) or a
         column of ``groups``.
     ci, level, replicates, seed
-        Of the intervals.
+        Settings of the bootstrap intervals; ``ci=False`` computes none.
     kendall
-        False leaves out Kendall's tau, which costs most.
+        False leaves out Kendall's tau, the slowest score.
     jobs
-        Threads; numbers do not depend on them.
+        Number of threads; the numbers do not depend on it.
 
     Notes
     -----
-    Per bag and unordered pair of models the score is computed; a bag has the mean over its defined
-    pairs; the value is the mean over bags. Pairs that share a model are not independent, so
-    intervals never count pairs: they come from resampling bags (or patients) with these models,
-    and, in ``leave_one_out``, from leaving out one model at a time.
+    The score is computed for every bag and unordered pair of models; the value of a bag is the mean
+    over its defined pairs, and the value of the analysis is the mean over bags. Pairs that share a
+    model are not independent, so no interval counts pairs: intervals come from resampling bags (or
+    patients) with these models, and, in ``leave_one_out``, from leaving out one model at a time.
 
     Examples
     --------
@@ -107,8 +111,8 @@ def stability(
     >>> shared = rng.random((30, 64))
     # 5 models, 30 bags, 64 instances
     >>> maps = np.clip(shared + 0.1 * rng.standard_normal((5, 30, 64)), 0, 1)
-    >>> found = cal.stability(maps, replicates=200)
-    >>> round(found["APJ"].value, 2), found["APJ"].n_images, found["APJ"].unit
+    >>> result = cal.stability(maps, replicates=200)
+    >>> round(result["APJ"].value, 2), result["APJ"].n_images, result["APJ"].unit
     (0.63, 30, 'image')
     """
     check_undefined(undefined)
@@ -116,58 +120,64 @@ def stability(
     check_jobs(jobs)
     check_progress(progress)
     kendall, thresholds = flag("kendall", kendall), several("thresholds", thresholds)
-    looked = _thresholds(threshold, thresholds)
-    given = {
+    every_threshold = _thresholds(threshold, thresholds)
+    optional = {
         "models": models,
         "ids": ids,
         "groups": groups,
         "instances": instances,
         "bag_scores": bag_scores,
     }
-    source = _source(maps, {"labels": labels, **given})
+    source = _source(maps, labels, optional)
     if ALL_MODELS in source.models:
         raise UsageError(
-            f"no model may be called {ALL_MODELS!r}: that is the name of all of them together"
+            f"no model may be called {ALL_MODELS!r}: results use that name for all models together"
         )
-    chosen, notes = _chosen(source, bags)
+    selection, notes = _select_bags(source, bags)
+    positive = None
+    if source.positive is not None:
+        positive = np.asarray(source.positive, np.bool_)[selection]
     columns = {name: np.asarray(column) for name, column in source.groups.items()}
-    plan = Plan(
+    selected_columns = {name: column[selection] for name, column in columns.items()}
+    plan = StabilityPlan(
         models=tuple(source.models),
-        ids=tuple(entry for entry, used in zip(source.ids, chosen) if used),
+        ids=tuple(source.ids[k] for k in np.flatnonzero(selection)),
         n_bags=len(source),
-        positive=None if source.positive is None else np.asarray(source.positive, np.bool_)[chosen],
+        positive=positive,
         threshold=float(threshold),
         sweep=tuple(dict.fromkeys(float(t) for t in thresholds)),
         undefined=undefined,
         bags=bags,
         kendall=kendall,
-        units=units_of(
-            {name: column[chosen] for name, column in columns.items()}, int(chosen.sum()), cluster
-        ),
+        units=units_of(selected_columns, int(selection.sum()), cluster),
         certainty=Certainty(
             level=float(level), replicates=int(replicates) if ci else 0, seed=int(seed)
         ),
         notes=(*source.notes, *notes),
     )
-    found = gather(
-        source, looked, chosen, _pooled(source), kendall=kendall, jobs=jobs, progress=progress
+    pool = _bags_to_pool(source)
+    evidence = gather(
+        source, every_threshold, selection, pool, kendall=kendall, jobs=jobs, progress=progress
     )
-    cases = Cases.of(source, found.pooled, units_of(columns, len(source), cluster))
+    # The bag AUC needs the negative bags too, so its cases are all bags, not only the selection.
+    cases = Cases.of(source, evidence.pooled_scores, units_of(columns, len(source), cluster))
     result = StabilityResult(
         plan=plan,
-        evidence=found.pairs,
+        evidence=evidence.pairs,
         cases=cases,
-        stability_rows=tuple(stability_rows(found.pairs, plan)),
-        localized=localization(found.pairs, plan, cases),
+        stability_rows=tuple(stability_rows(evidence.pairs, plan)),
+        localized=localization(evidence.pairs, plan, cases),
         source=source,
     )
     return replace(result, remarks=tuple(remarks(result)))
 
 
 def check_progress(progress: Any) -> None:
-    """Raise for what cannot be called."""
+    """Raise unless ``progress`` is None or a function."""
     if progress is not None and not callable(progress):
-        raise UsageError(f"progress is a function of (done, of how many), not {shown(progress)}")
+        raise UsageError(
+            f"progress must be a function of (steps done, steps in all), got {shown(progress)}"
+        )
 
 
 def _check_certainty(level: float, replicates: int, seed: int, ci: bool) -> None:
@@ -179,58 +189,57 @@ def _check_certainty(level: float, replicates: int, seed: int, ci: bool) -> None
 
 def _thresholds(threshold: float, sweep: Sequence[float]) -> F64:
     """Return all thresholds in ascending order, each once."""
-    found = []
+    numbers = []
     for value in (threshold, *sweep):
         number = real("a threshold", value)
         if not 0 <= number <= 1:
             raise UsageError(f"a threshold lies in [0, 1], as the values of maps do; got {value!r}")
-        found.append(number)
-    return np.unique(found)
+        numbers.append(number)
+    return np.unique(numbers)
 
 
-def _source(maps: Any, given: Mapping[str, Any]) -> Bags:
-    """Return the bags: a source as it is, arrays checked."""
-    if not isinstance(maps, Mapping) and all(
-        hasattr(maps, name) for name in ("models", "ids", "bag_scores")
-    ):
-        extra = [name for name, value in given.items() if value is not None]
-        if extra:
+def _source(maps: Any, labels: Any, optional: Mapping[str, Any]) -> Bags:
+    """Return the bags: a source unchanged, arrays after checking them."""
+    attributes = ("models", "ids", "bag_scores")
+    if isinstance(maps, Mapping) or not all(hasattr(maps, name) for name in attributes):
+        return ArrayBags.of(maps, labels, **optional)
+    for name, value in {"labels": labels, **optional}.items():
+        if value is not None:
             raise UsageError(
-                f"a source of bags knows its own {extra[0]}: give it there, or give arrays"
+                f"a source of bags already has its {name}: set it in the source, or pass arrays"
             )
-        source: Bags = maps
-        return source
-    labels, options = (
-        given["labels"],
-        {name: value for name, value in given.items() if name != "labels"},
-    )
-    return ArrayBags.of(maps, labels, **options)
+    source: Bags = maps
+    return source
 
 
-def _chosen(source: Bags, bags: str) -> tuple[Flags, list[str]]:
-    """Return which bags are looked at, and what must be said about it."""
+def _select_bags(source: Bags, bags: str) -> tuple[Flags, list[str]]:
+    """Return which bags are analysed, and notes for the reader about that selection."""
     one_of("choice of bags", bags, BAGS)
     every = np.ones(len(source), np.bool_)
     if bags == "all":
         return every, []
     if source.positive is None:
-        return every, ["no labels say which bags are positive: all bags are used"]
+        return every, ["there are no labels that mark positive bags: all bags are used"]
     positive = np.asarray(source.positive, np.bool_)
     if not positive.any():
-        hint = "give bags='all' to look at negative bags"
+        hint = "pass bags='all' to analyse negative bags"
         raise InputError(
             "at least one positive bag", rule="no-bags", field="labels", value="all 0", hint=hint
         )
-    left = int((~positive).sum())
-    return positive, [
-        f"{left} of {len(source)} bags are negative and left out of the stability scores"
-    ] if left else []
+    n_negative = int((~positive).sum())
+    notes = []
+    if n_negative:
+        notes.append(
+            f"{n_negative} of {len(source)} bags are negative and left out of the stability scores"
+        )
+    return positive, notes
 
 
-def _pooled(source: Bags) -> Flags:
-    """Return which bags must be read to say something of whole bags: all, if there are two kinds
-    and no scores.
+def _bags_to_pool(source: Bags) -> Flags:
+    """Return the bags whose maps must be pooled for the bag AUC.
+
+    These are all bags if there are positive and negative ones and no bag scores, else none.
     """
     labels = source.positive
-    wanted = source.bag_scores is None and labels is not None and len(np.unique(labels)) == 2
-    return np.full(len(source), wanted)
+    needed = source.bag_scores is None and labels is not None and len(np.unique(labels)) == 2
+    return np.full(len(source), needed)

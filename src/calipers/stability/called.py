@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many models call an instance positive: 0 of K, 1 of K, ..., all of them."""
+"""Histograms of instances by how many models call them positive: 0 of K, 1 of K, ..., all K.
+
+Made by `StabilityResult.called` from `BagPairs.calls`; figures and the JSON document show them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ I64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Called:
+class CallCounts:
     """Histograms of instances by the number of models that call them positive, at one threshold."""
 
     threshold: float

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole bags, positive and negative ones, and what every model says of them: for the bag AUC."""
+"""Whole bags, positive and negative, with one score per model: the evidence of the bag AUC.
+
+`stability` makes `Cases`; `localization` estimates the AUC of them with `BagAuroc`.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +30,26 @@ class Cases:
     """All bags of an analysis as cases; ``positive`` is None if there are no labels."""
 
     positive: Flags | None  # (n_bags,)
-    given: F64 | None  # (n_bags, K) scores that came with the bags
-    pooled: F64  # (n_bags, n_poolings, K) NaN where a bag was not read
+    bag_scores: F64 | None  # (n_bags, K) scores that came with the bags
+    pooled_scores: F64  # (n_bags, n_poolings, K) NaN where a bag was not read
     units: Units
 
     @classmethod
-    def of(cls, source: Bags, pooled: F64, units: Units) -> Cases:
-        """Return the cases of a source, of whose maps it is known what they pool to."""
-        positive = None if source.positive is None else np.asarray(source.positive, np.bool_)
-        given = None if source.bag_scores is None else np.asarray(source.bag_scores, np.float64).T
-        return cls(positive, given, pooled, units)
+    def of(cls, source: Bags, pooled_scores: F64, units: Units) -> Cases:
+        """Return the cases of a source and the pooled scores of its maps."""
+        positive, bag_scores = None, None
+        if source.positive is not None:
+            positive = np.asarray(source.positive, np.bool_)
+        if source.bag_scores is not None:
+            bag_scores = np.asarray(source.bag_scores, np.float64).T
+        return cls(positive, bag_scores, pooled_scores, units)
 
     def scores(self, pooling: str) -> F64:
-        """Return (n_bags, K): the scores that were given, else those of a pooling."""
+        """Return (n_bags, K): the scores that came with the bags, else those of a pooling."""
         check_pooling(pooling)
-        return self.given if self.given is not None else self.pooled[:, POOLINGS.index(pooling)]
+        if self.bag_scores is not None:
+            return self.bag_scores
+        return self.pooled_scores[:, POOLINGS.index(pooling)]
 
     @property
     def two_kinds(self) -> bool:
@@ -102,22 +110,24 @@ class BagAuroc:
         """Return (1, K + 1, 3): bags, positive ones, scores."""
         w = np.asarray(weights, np.int64)
         n, n_models = int(w.sum()), evidence.scores.shape[1]
-        scores = [n] * n_models + [n * n_models]
-        return np.array([[[n, int(w @ evidence.positive), said] for said in scores]], np.int64)
+        n_positive = int(w @ evidence.positive)
+        rows = [[n, n_positive, n]] * n_models + [[n, n_positive, n * n_models]]
+        return np.array([rows], np.int64)
 
     def support(self, evidence: CaseScores, unit: I64, n_units: int) -> I64:
         """Return (1, K + 1, 3): the rarer kind of units, all units, those with a bag in a wrong
         order.
         """
-        sick, score = evidence.positive[:, None], evidence.scores
-        highest = np.where(sick, -np.inf, score).max(
-            axis=0, initial=-np.inf
-        )  # of the negative bags
-        lowest = np.where(sick, score, np.inf).min(axis=0, initial=np.inf)
-        wrong = np.where(sick, score <= highest, score >= lowest)
+        positive, score = evidence.positive[:, None], evidence.scores
+        # A bag is in a wrong order if it does not score strictly on its side of the other kind:
+        # compare with the highest score of a negative and the lowest of a positive bag.
+        highest = np.where(positive, -np.inf, score).max(axis=0, initial=-np.inf)
+        lowest = np.where(positive, score, np.inf).min(axis=0, initial=np.inf)
+        wrong = np.where(positive, score <= highest, score >= lowest)
         wrong = np.concatenate([wrong, wrong.any(axis=1, keepdims=True)], axis=1)
-        rarer = np.minimum(units_with(sick, unit, n_units), units_with(~sick, unit, n_units))
-        found = units_with(wrong, unit, n_units)
-        return np.stack(
-            [np.broadcast_to(rarer, found.shape), np.full_like(found, n_units), found], axis=1
-        )[None]
+        rarer = np.minimum(
+            units_with(positive, unit, n_units), units_with(~positive, unit, n_units)
+        )
+        n_wrong = units_with(wrong, unit, n_units)
+        n_rarer = np.broadcast_to(rarer, n_wrong.shape)
+        return np.stack([n_rarer, np.full_like(n_wrong, n_units), n_wrong], axis=1)[None]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Going through bags once, one at a time, and keeping only what `BagPairs` needs."""
+"""Read every bag once and keep only the counts and correlations of `BagPairs`.
+
+In come bags and thresholds; out go `BagPairs` and pooled bag scores. Called by `stability`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from calipers.arguments import whole
 from calipers.kernels import pairwise
 from calipers.kernels.route import MOST_THREADS
 from calipers.stability.pairs import BagPairs
-from calipers.stability.pooling import POOLINGS, pooled
+from calipers.stability.pooling import POOLINGS, pool_maps
 from calipers.tables.bag_checks import check_bag
 from calipers.tables.bags import Bag, Bags
 
@@ -26,17 +29,16 @@ Flags = NDArray[np.bool_]
 Progress = Callable[[int, int], None]
 
 AHEAD = 4  # bags per worker that are read before they are needed
-LEAST_ABOVE_0 = np.nextafter(
-    0.0, 1.0
-)  # a threshold of 0 is strict: at least the smallest number above it
+# A threshold of 0 is strict (else everything would be positive): at least the next number above 0.
+LEAST_ABOVE_0 = np.nextafter(0.0, 1.0)
 
 
 @dataclass(frozen=True)
-class Gathered:
-    """The evidence of the chosen bags, and what the maps of bags pool to, where that was asked for."""
+class BagEvidence:
+    """The evidence of the selected bags, and the pooled scores of the bags that were pooled."""
 
     pairs: BagPairs
-    pooled: F64  # (n_bags, n_poolings, K); NaN where nobody asked
+    pooled_scores: F64  # (n_bags, n_poolings, K); NaN for bags that were not pooled
 
 
 def collect(
@@ -53,11 +55,11 @@ def collect(
     thresholds
         (T,); an instance is called positive at or above one, above it if it is 0.
     kendall
-        False leaves out Kendall's tau, which costs most.
+        False leaves out Kendall's tau, the slowest score.
     jobs
-        Threads; the result does not depend on them.
+        Number of threads; the result does not depend on it.
     progress
-        Called with the number of bags done and of all of them.
+        Called with (bags done, bags in all).
     """
     every = np.ones(len(bags), np.bool_)
     return gather(
@@ -68,27 +70,28 @@ def collect(
 def gather(
     bags: Bags,
     thresholds: F64,
-    chosen: Flags,
+    selection: Flags,
     pool: Flags,
     *,
     kendall: bool = True,
     jobs: int = 1,
     progress: Progress | None = None,
-) -> Gathered:
-    """Return the evidence of the chosen bags, and the pooled maps of those to ``pool``."""
+) -> BagEvidence:
+    """Return the evidence of the ``selection`` of bags, and pooled scores of the ``pool``."""
     check_jobs(jobs)
-    look = Look(bags, np.where(thresholds > 0, thresholds, LEAST_ABOVE_0), chosen, pool, kendall)
-    places = np.flatnonzero(chosen | pool)
-    pools = np.full((len(bags), len(POOLINGS), len(bags.models)), np.nan)
-    found: list[Counted] = []
-    for done, (i, (counted, pooling)) in enumerate(
-        zip(places, _in_order(look, places, jobs)), start=1
-    ):
-        pools[i] = pooling
-        found += [counted] if counted is not None else []
+    counter = BagCounter(
+        bags, np.where(thresholds > 0, thresholds, LEAST_ABOVE_0), selection, pool, kendall
+    )
+    places = np.flatnonzero(selection | pool)
+    pooled_scores = np.full((len(bags), len(POOLINGS), len(bags.models)), np.nan)
+    rows: list[BagCounts] = []
+    for n_done, (counts, scores) in enumerate(_in_order(counter, places, jobs), start=1):
+        pooled_scores[places[n_done - 1]] = scores
+        if counts is not None:
+            rows.append(counts)
         if progress is not None:
-            progress(done, len(places))
-    return Gathered(_joined(bags, thresholds, chosen, found), pools)
+            progress(n_done, len(places))
+    return BagEvidence(_join(bags, thresholds, selection, rows), pooled_scores)
 
 
 def check_jobs(jobs: Any) -> None:
@@ -98,91 +101,82 @@ def check_jobs(jobs: Any) -> None:
     whole("jobs", jobs, 1, MOST_THREADS)
 
 
-Counted = tuple[
-    int, I64, I64, I64, F64, I64, int
-]  # as the fields of BagPairs from n to truth, of one bag
+# the fields of BagPairs from n to truth, of one bag
+BagCounts = tuple[int, I64, I64, I64, F64, I64, int]
 
 
-class Look:
-    """What is done with one bag."""
+class BagCounter:
+    """Reads one bag, counts what `BagPairs` needs, and pools its maps."""
 
     def __init__(
-        self, bags: Bags, thresholds: F64, chosen: Flags, pool: Flags, kendall: bool
+        self, bags: Bags, thresholds: F64, selection: Flags, pool: Flags, kendall: bool
     ) -> None:
-        self.bags, self.thresholds, self.chosen, self.pool, self.kendall = (
-            bags,
-            thresholds,
-            chosen,
-            pool,
-            kendall,
-        )
+        self.bags, self.thresholds, self.kendall = bags, thresholds, kendall
+        self.selection, self.pool = selection, pool
         self.reading = Lock()  # sources need not be safe for several readers
 
-    def __call__(self, i: int) -> tuple[Counted | None, F64]:
-        """Return what is counted of a bag if it is chosen, and what its maps pool to if that is
-        asked for.
+    def __call__(self, i: int) -> tuple[BagCounts | None, F64]:
+        """Return the counts of bag i (None if it is not selected) and its pooled scores (NaN if it
+        is not pooled).
         """
         with self.reading:
             bag = self.bags[i]
         check_bag(bag.values, bag.id, self.bags.models)
-        whole = (
-            pooled(bag.values)
-            if self.pool[i]
-            else np.full((len(POOLINGS), len(bag.values)), np.nan)
-        )
-        return self._counted(bag) if self.chosen[i] else None, whole
+        counts = self._counts(bag) if self.selection[i] else None
+        if self.pool[i]:
+            return counts, pool_maps(bag.values)
+        return counts, np.full((len(POOLINGS), len(bag.values)), np.nan)
 
-    def _counted(self, bag: Bag) -> Counted:
+    def _counts(self, bag: Bag) -> BagCounts:
         values = bag.values
-        ones, both, called = pairwise.joint_counts(values, self.thresholds)
+        ones, common, calls = pairwise.joint_counts(values, self.thresholds)
         hits, truth = np.full_like(ones, -1), -1
         if bag.instances is not None:
-            hits, truth = (
-                pairwise.hits(values, bag.instances, self.thresholds),
-                int(bag.instances.sum()),
-            )
-        return values.shape[1], ones, both, called, self._correlations(values), hits, truth
+            hits = pairwise.hits(values, bag.instances, self.thresholds)
+            truth = int(bag.instances.sum())
+        return values.shape[1], ones, common, calls, self._correlations(values), hits, truth
 
     def _correlations(self, values: F64) -> F64:
         if self.kendall:
             return pairwise.correlations(values)
         pearson, spearman = pairwise.pearson(values), pairwise.spearman(values)
-        unasked = np.full_like(pearson, np.nan)
-        return np.stack([pearson, spearman, unasked, unasked])
+        kendall = np.full_like(pearson, np.nan)
+        return np.stack([pearson, spearman, kendall, kendall])
 
 
-def _in_order(look: Look, places: I64, jobs: int) -> Iterator[tuple[Counted | None, F64]]:
-    """Yield what is found of the bags in their order, never far ahead of what was asked for."""
+def _in_order(
+    counter: BagCounter, places: I64, jobs: int
+) -> Iterator[tuple[BagCounts | None, F64]]:
+    """Yield the results of the bags in their order, reading only a few bags ahead."""
     if jobs == 1:
-        yield from map(look, places.tolist())
+        yield from map(counter, places.tolist())
         return
     with ThreadPoolExecutor(jobs) as pool:
-        waiting: list[Future[tuple[Counted | None, F64]]] = []
+        waiting: list[Future[tuple[BagCounts | None, F64]]] = []
         try:
             for i in places.tolist():
-                waiting.append(pool.submit(look, i))
+                # a few bags per thread: enough to keep threads busy, few enough for the memory
+                waiting.append(pool.submit(counter, i))
                 if len(waiting) >= AHEAD * jobs:
                     yield waiting.pop(0).result()
             while waiting:
                 yield waiting.pop(0).result()
-        finally:  # after an error nobody waits for the rest
+        finally:  # after an error the remaining bags are not needed
             for future in waiting:
                 future.cancel()
 
 
-def _joined(bags: Bags, thresholds: F64, chosen: Flags, found: list[Counted]) -> BagPairs:
+def _join(bags: Bags, thresholds: F64, selection: Flags, rows: list[BagCounts]) -> BagPairs:
     k, t = len(bags.models), len(thresholds)
     p = k * (k - 1) // 2
-    shapes = {"n": (), "ones": (t, k), "both": (t, p), "called": (t, k + 1), "correlations": (4, p)}
-    shapes |= {"hits": (t, k), "truth": ()}
+    # in the order of BagCounts; without any bag the columns still need their shapes
+    shapes = {"n": (), "ones": (t, k), "common": (t, p), "calls": (t, k + 1)}
+    shapes |= {"correlations": (4, p), "hits": (t, k), "truth": ()}
     columns: dict[str, Any] = {}
     for c, (name, shape) in enumerate(shapes.items()):
         kind = np.float64 if name == "correlations" else np.int64
-        columns[name] = np.array([entry[c] for entry in found], kind).reshape(len(found), *shape)
-    given = bags.bag_scores
-    scores = (
-        np.full((len(found), k), np.nan)
-        if given is None
-        else np.asarray(given, np.float64).T[chosen]
-    )
+        columns[name] = np.array([row[c] for row in rows], kind).reshape(len(rows), *shape)
+    scores = np.full((len(rows), k), np.nan)
+    if bags.bag_scores is not None:
+        scores = np.asarray(bags.bag_scores, np.float64).T[selection]
     return BagPairs(n_models=k, thresholds=thresholds, bag_scores=scores, **columns)

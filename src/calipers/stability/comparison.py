@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several analyses side by side: data sets, pooling operators, ways of training."""
+"""Several stability analyses in one table: data sets, pooling operators, ways of training.
+
+In come `StabilityResult` by key; out goes a `StabilityTable` with mean and standard deviation.
+"""
 
 from __future__ import annotations
 
@@ -54,27 +57,30 @@ class StabilityTable:
     def __getitem__(self, place: tuple[tuple[str, ...] | str, str]) -> Cell:
         """Return a cell: ``table[("X-Ray", "NOR"), "APJ"]``."""
         key, metric = place
-        wanted = (key,) if isinstance(key, str) else tuple(key)
-        if wanted not in self.keys or metric not in COLUMNS:
+        row = (key,) if isinstance(key, str) else tuple(key)
+        if row not in self.keys or metric not in COLUMNS:
             raise UsageError(
                 f"no cell {place!r}; rows: {list(self.keys)}, columns: {', '.join(COLUMNS)}"
             )
-        return self.cells[self.keys.index(wanted)][COLUMNS.index(metric)]
+        return self.cells[self.keys.index(row)][COLUMNS.index(metric)]
 
     def __str__(self) -> str:
-        head = [*([""] * len(self.keys[0])), *COLUMNS]
-        lines = [head, *([*key, *map(str, row)] for key, row in zip(self.keys, self.cells))]
-        widths = [max(len(line[c]) for line in lines) for c in range(len(head))]
-        return "\n".join(
-            "  ".join(word.ljust(w) for word, w in zip(line, widths)).rstrip() for line in lines
-        )
+        lines = [[*([""] * len(self.keys[0])), *COLUMNS]]
+        for key, row in zip(self.keys, self.cells):
+            lines.append([*key, *map(str, row)])
+        widths = [max(map(len, column)) for column in zip(*lines)]
+        padded = []
+        for line in lines:
+            words = [word.ljust(width) for word, width in zip(line, widths)]
+            padded.append("  ".join(words).rstrip())
+        return "\n".join(padded)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the table for JSON."""
-        rows = [
-            {"key": list(key), **{cell.metric: cell.as_dict() for cell in row}}
-            for key, row in zip(self.keys, self.cells)
-        ]
+        rows = []
+        for key, row in zip(self.keys, self.cells):
+            cells = {cell.metric: cell.as_dict() for cell in row}
+            rows.append({"key": list(key), **cells})
         return {"schema": SCHEMA, "columns": list(COLUMNS), "sd_ddof": 0, "rows": rows}
 
     def figure(self, measure: str = "AUC", score: str = "APJ") -> Figure:
@@ -95,13 +101,12 @@ class StabilityTable:
         """Return a row per key and measure as a pandas frame (extra ``frames``)."""
         from calipers.results.frames import frame
 
-        pairs = [(key, cell) for key, row in zip(self.keys, self.cells) for cell in row]
-        return frame(
-            [
-                {"key": " / ".join(key), "metric": cell.metric, **cell.as_dict()}
-                for key, cell in pairs
-            ]
-        )
+        rows = []
+        for key, cells in zip(self.keys, self.cells):
+            name = " / ".join(key)
+            for cell in cells:
+                rows.append({"key": name, "metric": cell.metric, **cell.as_dict()})
+        return frame(rows)
 
 
 def stability_table(results: Mapping[str | Sequence[str], StabilityResult]) -> StabilityTable:
@@ -121,22 +126,24 @@ def stability_table(results: Mapping[str | Sequence[str], StabilityResult]) -> S
     >>> print(table[("made up", "max"), "DICE"], table[("made up", "max"), "APJ"].n)
     - 8
     """
-    keys = tuple(
-        (key,) if isinstance(key, str) else tuple(str(part) for part in key) for key in results
-    )
-    if not keys or len({len(key) for key in keys}) > 1:
+    keys = tuple(_key(key) for key in results)
+    if len(set(map(len, keys))) != 1:
         raise UsageError("a table needs at least one result, and keys of one length")
-    return StabilityTable(
-        keys, tuple(tuple(_cell(found, name) for name in COLUMNS) for found in results.values())
-    )
+    cells = []
+    for result in results.values():
+        cells.append(tuple(_cell(result, name) for name in COLUMNS))
+    return StabilityTable(keys, tuple(cells))
 
 
-def _cell(found: StabilityResult, name: str) -> Cell:
+def _key(key: str | Sequence[str]) -> tuple[str, ...]:
+    return (key,) if isinstance(key, str) else tuple(map(str, key))
+
+
+def _cell(result: StabilityResult, name: str) -> Cell:
     if OVER[name] == "bags":
-        known = int((~np.isnan(found.per_bag(name))).sum())
-        return Cell(name, found[name].value, found.sd(name), "bags", known)
-    if not found.localized.has(name):
+        n_defined = int((~np.isnan(result.per_bag(name))).sum())
+        return Cell(name, result[name].value, result.sd(name), "bags", n_defined)
+    localized = result.localized
+    if not localized.has(name):
         return Cell(name, float("nan"), float("nan"), "models", 0)
-    return Cell(
-        name, found.localized.mean(name), found.localized.sd(name), "models", len(found.models)
-    )
+    return Cell(name, localized.mean(name), localized.sd(name), "models", len(result.models))

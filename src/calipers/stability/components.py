@@ -41,7 +41,9 @@ class Components:
         """The parts of the whole variance; NaN if nothing varies."""
         parts = {"bags": self.bags, "pairs": self.pairs, "rest": self.rest}
         whole = sum(parts.values())
-        return {name: part / whole if whole > 0 else NAN for name, part in parts.items()}
+        if not whole > 0:
+            return dict.fromkeys(parts, NAN)
+        return {name: part / whole for name, part in parts.items()}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the facts for JSON."""
@@ -61,19 +63,17 @@ class Components:
 
 
 def components(name: str, scores: F64) -> Components:
-    """Return the variance components of scores (B, P) of bags and pairs; NaN marks undefined ones."""
-    whole = ~np.isnan(scores).any(axis=1)
-    table = scores[whole]
-    n_bags, n_pairs, left = len(table), scores.shape[1], int((~whole).sum())
+    """Return the variance components of scores (B, P) of bags and pairs; NaN for undefined ones."""
+    complete = ~np.isnan(scores).any(axis=1)
+    table = scores[complete]
+    n_bags, n_pairs, n_left_out = len(table), scores.shape[1], int((~complete).sum())
     if n_bags < 2 or n_pairs < 2:
-        return Components(name, NAN, NAN, NAN, n_bags, left, n_pairs, "too_few_units")
+        return Components(name, NAN, NAN, NAN, n_bags, n_left_out, n_pairs, "too_few_units")
     mean, of_bags, of_pairs = table.mean(), table.mean(axis=1), table.mean(axis=0)
     rest = table - of_bags[:, None] - of_pairs[None, :] + mean
     noise = float((rest**2).sum()) / ((n_bags - 1) * (n_pairs - 1))
     between_bags = n_pairs * float(((of_bags - mean) ** 2).sum()) / (n_bags - 1)
     between_pairs = n_bags * float(((of_pairs - mean) ** 2).sum()) / (n_pairs - 1)
-    bags, pairs = (
-        max(0.0, (between_bags - noise) / n_pairs),
-        max(0.0, (between_pairs - noise) / n_bags),
-    )
-    return Components(name, bags, pairs, noise, n_bags, left, n_pairs)
+    bags = max(0.0, (between_bags - noise) / n_pairs)
+    pairs = max(0.0, (between_pairs - noise) / n_bags)
+    return Components(name, bags, pairs, noise, n_bags, n_left_out, n_pairs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do scores say the same of bags? Correlations between scores over bags."""
+"""Correlations between stability scores over bags: do two scores rank the bags alike?"""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ScoreCorrelation:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the table for JSON."""
-        values = [[number(value) for value in row] for row in self.values.tolist()]
+        values = [list(map(number, row)) for row in self.values.tolist()]
         return {
             "method": self.method,
             "names": list(self.names),
@@ -65,11 +65,12 @@ def correlate(names: tuple[str, ...], table: F64, method: str) -> ScoreCorrelati
 
 
 def correlation(first: F64, second: F64, method: str = "spearman") -> float:
-    """Return the correlation of two columns where both are known; NaN if that is constant or fewer
-    than two.
+    """Return the correlation of two columns over the bags on which both are defined.
+
+    NaN for fewer than two such bags, or if a column is constant on them.
     """
-    both = ~np.isnan(first) & ~np.isnan(second)
-    pair = np.stack([first[both], second[both]])
+    defined = ~np.isnan(first) & ~np.isnan(second)
+    pair = np.stack([first[defined], second[defined]])
     if pair.shape[1] < 2 or (pair == pair[:, :1]).all(axis=1).any():
         return float("nan")
     if method == "spearman":
@@ -78,4 +79,5 @@ def correlation(first: F64, second: F64, method: str = "spearman") -> float:
     size = np.sqrt((centred**2).sum(axis=1))
     if not size.all():  # differences so small that their squares are 0
         return float("nan")
+    # rounding may lead beyond -1 or 1
     return float(np.clip((centred[0] * centred[1]).sum() / (size[0] * size[1]), -1.0, 1.0))

@@ -31,6 +31,7 @@ def as_dict(result: StabilityResult) -> dict[str, Any]:
     """Return the document; null for undefined."""
     from calipers import __version__
 
+    # leaving out a model and components of variance need scores of pairs
     of_pairs = [name for name in result.names if name not in CALLED]
     return {
         "schema": SCHEMA,
@@ -66,17 +67,18 @@ def _bags(result: StabilityResult) -> dict[str, Any]:
 
 
 def _localization(result: StabilityResult) -> dict[str, Any]:
-    found = result.localized
-    names = [name for name in ("DICE", "Jaccard", "accuracy", "AUC") if found.has(name)]
+    localized = result.localized
+    names = [name for name in ("DICE", "Jaccard", "accuracy", "AUC") if localized.has(name)]
     over_models = {
-        name: {"mean": number(found.mean(name)), "sd": number(found.sd(name))} for name in names
+        name: {"mean": number(localized.mean(name)), "sd": number(localized.sd(name))}
+        for name in names
     }
     return {
-        "bags": len(found.ids),
-        "least_jaccard": found.least_jaccard,
-        "bag_scores": found.pooling,
+        "bags": len(localized.ids),
+        "least_jaccard": localized.least_jaccard,
+        "bag_scores": localized.pooling,
         "over_models": over_models,
-        "missing": dict(found.missing),
+        "missing": dict(localized.missing),
     }
 
 
@@ -93,20 +95,22 @@ def as_text(result: StabilityResult) -> str:
 def _line(result: StabilityResult, name: str) -> str:
     estimate, missing = result[name], result.undefined(name)
     other = ""
-    if name not in CALLED:
-        left = result.leave_one_out(name)
-        other = _range(left.low, left.high)
-    told = f"{missing.pairs} of {missing.of_pairs}" if name not in CALLED else ""
-    value = f"{estimate.value:.3f}" if estimate.value == estimate.value else "-"
-    spread = result.sd(name)
-    shown = f"{spread:.3f}" if spread == spread else "-"
-    return f"{name:18}{value:>7}  {_interval(estimate):18}{shown:>6}  {other:18}{told}".rstrip()
+    pairs = ""
+    if name not in CALLED:  # these are shares over all models: there are no pairs to leave out
+        jackknife = result.leave_one_out(name)
+        other = _range(jackknife.low, jackknife.high)
+        pairs = f"{missing.pairs} of {missing.of_pairs}"
+    value, sd = _three_decimals(estimate.value), _three_decimals(result.sd(name))
+    return f"{name:18}{value:>7}  {_interval(estimate):18}{sd:>6}  {other:18}{pairs}".rstrip()
+
+
+def _three_decimals(value: float) -> str:
+    return f"{value:.3f}" if value == value else "-"
 
 
 def _interval(estimate: Estimate) -> str:
-    return _range(estimate.low, estimate.high) + (
-        "*" if estimate.method == "clopper-pearson-units" else ""
-    )
+    mark = "*" if estimate.method == "clopper-pearson-units" else ""
+    return _range(estimate.low, estimate.high) + mark
 
 
 def _range(low: float, high: float) -> str:

@@ -61,11 +61,10 @@ def instance_labels(
     """
     table, (width, height), (rows, columns) = _checked(boxes, size, grid, rule, coverage)
     limits = np.array([width, height, width, height], np.float64)
-    cut = np.clip(table, 0.0, limits)
-    cut = cut[(cut[:, 2] > cut[:, 0]) & (cut[:, 3] > cut[:, 1])]
-    cells = (
-        cut * np.array([columns, rows, columns, rows]) / limits
-    )  # in units of cells; edges on edges stay whole
+    clipped = np.clip(table, 0.0, limits)
+    visible = clipped[(clipped[:, 2] > clipped[:, 0]) & (clipped[:, 3] > clipped[:, 1])]
+    # in units of cells; multiplied first, so that edges on the borders of cells stay whole numbers
+    cells = visible * np.array([columns, rows, columns, rows]) / limits
     across = _along(cells[:, 0], cells[:, 2], columns, rule)
     down = _along(cells[:, 1], cells[:, 3], rows, rule)
     shares = down[:, :, None] * across[:, None, :]
@@ -74,24 +73,24 @@ def instance_labels(
 
 
 def _along(start: F64, end: F64, n: int, rule: str) -> F64:
-    """Return (n_boxes, n): how much of each cell of one axis a box has, or 0 and 1 where the rule
-    asks only whether.
+    """Return (n_boxes, n): the part of each cell of one axis that a box covers; 0 or 1 for the
+    rules that only decide whether it does.
     """
     at = np.arange(n, dtype=np.float64)
     if rule == "centre":
-        inside = (start[:, None] <= at + 0.5) & (at + 0.5 < end[:, None])
-        return inside.astype(np.float64)
+        has_centre = (start[:, None] <= at + 0.5) & (at + 0.5 < end[:, None])
+        return has_centre.astype(np.float64)
     if rule == "rounded":
         first, last = np.clip(np.rint(start), 0, n - 1), np.clip(np.rint(end), 0, n - 1)
         return ((first[:, None] <= at) & (at <= last[:, None])).astype(np.float64)
-    shared = np.minimum(end[:, None], at + 1) - np.maximum(start[:, None], at)
-    return np.asarray(np.maximum(shared, 0.0))
+    overlap = np.minimum(end[:, None], at + 1) - np.maximum(start[:, None], at)
+    return np.asarray(np.maximum(overlap, 0.0))
 
 
 def _checked(
     boxes: Any, size: tuple[float, float], grid: tuple[int, int], rule: str, coverage: float
 ) -> tuple[F64, tuple[float, float], tuple[int, int]]:
-    """Return what was given as numbers; raise for what makes no sense."""
+    """Return the arguments as numbers; raise for those that are not valid."""
     one_of("rule", rule, RULES)
     if not 0 < real("coverage", coverage) <= 1:
         raise UsageError(f"coverage lies above 0 and up to 1, got {coverage!r}")
@@ -105,12 +104,12 @@ def _checked(
     if not (width > 0 and height > 0):
         raise UsageError(f"an image has positive sides, got {shown(size)}")
     try:
-        given = np.asarray(boxes)
+        array = np.asarray(boxes)
     except ValueError:
         raise InputError("boxes (n, 4)", rule="box-shape", field="boxes", value=boxes) from None
-    if given.size and given.dtype.kind not in "biuf":
+    if array.size and array.dtype.kind not in "biuf":
         raise InputError("numbers", rule="type", field="boxes", value=boxes)
-    table = np.zeros((0, 4)) if given.size == 0 else given.astype(np.float64)
+    table = np.zeros((0, 4)) if array.size == 0 else array.astype(np.float64)
     if table.ndim != 2 or table.shape[1] != 4:
         raise InputError(
             "boxes (n, 4): x0 y0 x1 y1", rule="box-shape", field="boxes", value=table.shape

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stable is not right: what every model finds of the reference, and how well it tells positive bags
-from negative ones.
+"""Stable is not correct: compare every model with the reference, and positive with negative bags.
 
 Over the annotated positive bags, with n11 the positive instances of the reference that a model
 calls positive:
@@ -31,7 +30,7 @@ from calipers.results import Estimate, Row
 from calipers.stability.cases import BagAuroc, Cases, CaseScores
 from calipers.stability.metric import BagMean, BagValues
 from calipers.stability.pairs import BagPairs
-from calipers.stability.plan import ALL_MODELS, Plan
+from calipers.stability.plan import ALL_MODELS, StabilityPlan
 from calipers.stability.pooling import check_pooling
 from calipers.statistics.estimates import estimates
 
@@ -63,14 +62,13 @@ class Localization:
                 return row.estimate
         if metric in self.missing:
             raise UsageError(f"there is no {metric}: {self.missing[metric].replace('_', ' ')}")
-        known = dict.fromkeys(row.metric for row in self.rows)
-        said = (
-            did_you_mean(metric, known) if metric not in known else did_you_mean(model, self.models)
-        )
-        raise UsageError(f"no {metric!r} of {model!r}; {said}")
+        metrics = dict.fromkeys(row.metric for row in self.rows)
+        if metric not in metrics:
+            raise UsageError(f"no {metric!r} of {model!r}; {did_you_mean(metric, metrics)}")
+        raise UsageError(f"no {metric!r} of {model!r}; {did_you_mean(model, self.models)}")
 
     def has(self, metric: str) -> bool:
-        """Return whether a measure is there."""
+        """Return whether the result has a measure."""
         return any(row.metric == metric for row in self.rows)
 
     def of_models(self, metric: str) -> F64:
@@ -83,11 +81,9 @@ class Localization:
 
     def sd(self, metric: str, ddof: int = 0) -> float:
         """Return the standard deviation over models; ``ddof`` 0 as the published tables have it."""
-        return (
-            float(self.of_models(metric).std(ddof=ddof))
-            if len(self.models) > ddof
-            else float("nan")
-        )
+        if len(self.models) <= ddof:
+            return float("nan")
+        return float(self.of_models(metric).std(ddof=ddof))
 
     def per_bag(self, metric: str = "DICE", ddof: int = 0) -> tuple[F64, F64]:
         """Return (A,) means and (A,) standard deviations over models, of every annotated positive
@@ -100,12 +96,12 @@ class Localization:
 
 def localization(
     evidence: BagPairs,
-    plan: Plan,
+    plan: StabilityPlan,
     cases: Cases,
     pooling: str = "max",
     least_jaccard: float = LEAST_JACCARD,
 ) -> Localization:
-    """Return what every model finds of the reference, with intervals over bags or patients."""
+    """Compare every model with the reference; intervals resample bags or patients."""
     check_pooling(pooling)
     if not 0 <= least_jaccard <= 1:
         raise UsageError(f"the least Jaccard index lies in [0, 1], got {least_jaccard:g}")
@@ -121,9 +117,16 @@ def localization(
         rows += _auc_rows(cases, plan, pooling)
     else:
         missing[AUC] = "no_references" if cases.positive is None else "single_category"
-    said = pooling if cases.given is None else "given"
-    ids = tuple(plan.ids[i] for i in places)
-    return Localization(plan.models, places, ids, values, tuple(rows), least_jaccard, said, missing)
+    return Localization(
+        models=plan.models,
+        places=places,
+        ids=tuple(plan.ids[i] for i in places),
+        values=values,
+        rows=tuple(rows),
+        least_jaccard=least_jaccard,
+        pooling=pooling if cases.bag_scores is None else "given",
+        missing=missing,
+    )
 
 
 def measures(evidence: BagPairs, threshold_index: int, least_jaccard: float) -> dict[str, F64]:
@@ -131,27 +134,32 @@ def measures(evidence: BagPairs, threshold_index: int, least_jaccard: float) -> 
     hit = evidence.hits[:, threshold_index].astype(np.float64)
     total = evidence.ones[:, threshold_index] + evidence.truth[:, None].astype(np.float64)
     jaccard = hit / (total - hit)
-    found = (
-        jaccard >= least_jaccard if least_jaccard > 0 else jaccard > 0
-    )  # a threshold of 0 is strict
-    return {"DICE": 2 * hit / total, "Jaccard": jaccard, "accuracy": found.astype(np.float64)}
+    # A threshold of 0 is strict: a bag without any overlap is not localised.
+    correct = jaccard >= least_jaccard if least_jaccard > 0 else jaccard > 0
+    return {"DICE": 2 * hit / total, "Jaccard": jaccard, "accuracy": correct.astype(np.float64)}
 
 
-def _measure_rows(here: BagPairs, values: Mapping[str, F64], plan: Plan, places: I64) -> list[Row]:
+def _measure_rows(
+    here: BagPairs, values: Mapping[str, F64], plan: StabilityPlan, places: I64
+) -> list[Row]:
     ones = here.ones[:, here.at(plan.threshold)]
-    called = np.concatenate([ones, ones.sum(axis=1, keepdims=True)], axis=1)
+    n_called = np.concatenate([ones, ones.sum(axis=1, keepdims=True)], axis=1)
     names = (*plan.models, ALL_MODELS)
-    found: list[tuple[Metric[Any], BagValues]] = []
+    cases: list[tuple[Metric[Any], BagValues]] = []
     for name in MEASURES:
         table = np.concatenate([values[name], values[name].mean(axis=1, keepdims=True)], axis=1)
         reasons = ["no_references"] * len(names)
         metric = BagMean(names, [_id(name)] * len(names), (0.0, 1.0), 1.0, reasons)
-        found.append((cast("Metric[Any]", metric), BagValues.of(table, here.truth, called)))
-    tables = estimates(found, plan.units.take(places), plan.certainty)
-    return [row for name, table in zip(MEASURES, tables) for row in _rows(name, names, table[0])]
+        cases.append((cast("Metric[Any]", metric), BagValues.of(table, here.truth, n_called)))
+    rows = []
+    for name, estimates_of in zip(
+        MEASURES, estimates(cases, plan.units.take(places), plan.certainty)
+    ):
+        rows += _rows(name, names, estimates_of[0])
+    return rows
 
 
-def _auc_rows(cases: Cases, plan: Plan, pooling: str) -> list[Row]:
+def _auc_rows(cases: Cases, plan: StabilityPlan, pooling: str) -> list[Row]:
     assert cases.positive is not None
     evidence = CaseScores(cases.scores(pooling), cases.positive)
     names = (*plan.models, ALL_MODELS)
@@ -159,10 +167,11 @@ def _auc_rows(cases: Cases, plan: Plan, pooling: str) -> list[Row]:
     return _rows(AUC, names, estimates([(metric, evidence)], cases.units, plan.certainty)[0][0])
 
 
-def _rows(metric: str, names: tuple[str, ...], found: list[Estimate]) -> list[Row]:
-    return [
-        Row(name, metric, _id(metric), None, None, estimate) for name, estimate in zip(names, found)
-    ]
+def _rows(metric: str, names: tuple[str, ...], values: list[Estimate]) -> list[Row]:
+    rows = []
+    for name, estimate in zip(names, values):
+        rows.append(Row(name, metric, _id(metric), None, None, estimate))
+    return rows
 
 
 def _id(metric: str) -> str:

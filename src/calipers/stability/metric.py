@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Means over bags under weights: the metric of stability, as `calipers.statistics.estimates` takes
-it.
+"""The weighted mean over bags, as a metric for `calipers.statistics.estimates`.
+
+In come M numbers per bag (`BagValues`) and weights of the bags; out go weighted means. Used for
+the stability scores and for DICE, Jaccard and accuracy.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class BagValues:
-    """Evidence: M numbers of every bag, NaN where a bag has none, and what stands behind each."""
+    """Evidence: M numbers of every bag (NaN where undefined) with their numbers of references and
+    predictions.
+    """
 
     values: F64  # (B, M)
     references: I64  # (B, M)
@@ -31,11 +35,14 @@ class BagValues:
 
     @classmethod
     def of(cls, values: F64, references: I64, predictions: I64) -> BagValues:
-        """Return the evidence; what stands behind is (B,) for all M numbers alike, or (B, M)."""
-        behind = [
-            column[:, None] if column.ndim == 1 else column for column in (references, predictions)
-        ]
-        return cls(values, *(np.broadcast_to(column, values.shape) for column in behind))
+        """Return the evidence; ``references`` and ``predictions`` are (B,), the same for all M
+        numbers, or (B, M).
+        """
+        tables = []
+        for counts in (references, predictions):
+            column = counts[:, None] if counts.ndim == 1 else counts
+            tables.append(np.broadcast_to(column, values.shape))
+        return cls(values, *tables)
 
     @property
     def n_images(self) -> int:
@@ -57,8 +64,11 @@ class BagValues:
     @classmethod
     def concat(cls, parts: Sequence[BagValues]) -> BagValues:
         """Return the evidence of all bags of several parts."""
-        columns = zip(*((part.values, part.references, part.predictions) for part in parts))
-        return cls(*(np.concatenate(column) for column in columns))
+        return cls(
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.references for part in parts]),
+            np.concatenate([part.predictions for part in parts]),
+        )
 
 
 class BagMean:
@@ -97,8 +107,8 @@ class BagMean:
     def value(self, evidence: BagValues, weights: NDArray[Any]) -> F64:
         """Return (R, 1, M) for weights (R, B)."""
         w = weights.astype(np.float64)
-        filled, holes = evidence.tables
-        total, number = w @ filled, np.tile(w.sum(axis=1)[:, None], filled.shape[1])
+        table, holes = evidence.tables
+        total, number = w @ table, np.tile(w.sum(axis=1)[:, None], table.shape[1])
         if holes.any():
             missing = np.isnan(evidence.values[:, holes]).astype(np.float64)
             number[:, holes] -= w @ missing  # whole numbers: exact
@@ -107,34 +117,34 @@ class BagMean:
 
     def reasons(self, evidence: BagValues) -> Mapping[tuple[int, int], str]:
         """Return why numbers are undefined on every bag."""
-        return {
-            (0, k): "no_objects" if not evidence.n_images else why for k, why in enumerate(self.why)
-        }
+        if not evidence.n_images:
+            return {(0, k): "no_objects" for k in range(len(self.why))}
+        return {(0, k): why for k, why in enumerate(self.why)}
 
     def counts(self, evidence: BagValues, weights: I64) -> I64:
         """Return (1, M, 3): bags, and the references and predictions of those that have a value."""
-        w, defined = np.asarray(weights, np.int64), ~np.isnan(evidence.values)
+        w, is_defined = np.asarray(weights, np.int64), ~np.isnan(evidence.values)
         images = np.full(evidence.values.shape[1], w.sum())
-        behind = [
-            w @ np.where(defined, column, 0)
-            for column in (evidence.references, evidence.predictions)
-        ]
-        return np.stack([images, *behind], axis=1)[None].astype(np.int64)
+        references = w @ np.where(is_defined, evidence.references, 0)
+        predictions = w @ np.where(is_defined, evidence.predictions, 0)
+        return np.stack([images, references, predictions], axis=1)[None].astype(np.int64)
 
     def support(self, evidence: BagValues, unit: I64, n_units: int) -> I64:
         """Return (1, M, 3): units with a value, twice, and those with a bag that is not at its
         best.
         """
-        defined = ~np.isnan(evidence.values)
-        away = np.abs(evidence.values - (np.nan if self.best is None else self.best))
-        short = defined & ~(away <= ROUNDING)  # all of them where nothing is best
-        held, wrong = units_with(defined, unit, n_units), units_with(short, unit, n_units)
-        return np.stack([held, held, wrong], axis=1)[None]
+        is_defined = ~np.isnan(evidence.values)
+        best = np.nan if self.best is None else self.best
+        # Without a best value the distance is NaN, so that every bag counts as short of it.
+        short = is_defined & ~(np.abs(evidence.values - best) <= ROUNDING)
+        n_defined = units_with(is_defined, unit, n_units)
+        n_short = units_with(short, unit, n_units)
+        return np.stack([n_defined, n_defined, n_short], axis=1)[None]
 
 
 def units_with(marked: NDArray[np.bool_], unit: I64, n_units: int) -> I64:
     """Return (M,): units with a marked bag, for (B, M) marks."""
-    found = np.zeros((n_units, marked.shape[1]), np.bool_)
+    has_mark = np.zeros((n_units, marked.shape[1]), np.bool_)
     bag, column = np.nonzero(marked)
-    found[unit[bag], column] = True
-    return np.asarray(found.sum(axis=0), np.int64)
+    has_mark[unit[bag], column] = True
+    return np.asarray(has_mark.sum(axis=0), np.int64)

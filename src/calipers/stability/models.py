@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other trainings: what a score becomes when one model is left out, and how sure it is over models.
+"""The jackknife over models: a score without each model, and its t interval for other trainings.
 
-The pairs of K models are K (K - 1) / 2, but two pairs that share a model are dependent: their
-number is no n. Leaving out one model at a time (the jackknife) has K values and K - 1 degrees of
-freedom.
+K models have K (K - 1) / 2 pairs, but two pairs that share a model are dependent, so the number of
+pairs is not a sample size. Leaving out one model at a time (the jackknife) gives K values and
+K - 1 degrees of freedom.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LeaveOneOut:
 
     ``without[k]`` is the mean over bags without model k; ``error`` is sqrt((K - 1) / K sum (without
     - mean)^2); the interval is value -+ t(K - 1) error, on the scale of the score's limits. It
-    speaks for other trainings of the same kind on these bags.
+    describes other trainings of the same kind on these bags.
     """
 
     name: str
@@ -47,14 +47,13 @@ class LeaveOneOut:
 
     @property
     def most_different(self) -> str | None:
-        """The model without which the score is highest: the one that agrees least with the others."""
-        known = [
-            (value, model) for value, model in zip(self.without, self.models) if value == value
-        ]
-        return max(known)[1] if known else None
+        """The model without which the score is highest: it agrees least with the others."""
+        pairs = [pair for pair in zip(self.without, self.models) if pair[0] == pair[0]]
+        return max(pairs)[1] if pairs else None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the facts for JSON."""
+        method = "none" if self.reason else "jackknife-t"
         return {
             "metric": self.name,
             "value": number(self.value),
@@ -63,7 +62,7 @@ class LeaveOneOut:
             "low": number(self.low),
             "high": number(self.high),
             "level": self.level,
-            "method": "none" if self.reason else "jackknife-t",
+            "method": method,
             "unit": "model",
             "n_units": len(self.models),
             "reason": self.reason,
@@ -84,15 +83,15 @@ def leave_one_out(
     if evidence.n_models < FEWEST_MODELS:
         nothing = (NAN,) * evidence.n_models
         return LeaveOneOut(name, models, value, nothing, NAN, NAN, NAN, level, "too_few_units")
-    left = [
-        _mean(bag_means(scores[:, evidence.without_model(k)])) for k in range(evidence.n_models)
-    ]
-    error = jackknife_error(np.array(left))
+    without = []
+    for k in range(evidence.n_models):
+        without.append(_mean(bag_means(scores[:, evidence.without_model(k)])))
+    error = jackknife_error(np.array(without))
     if not math.isfinite(error) or math.isnan(value):
         why = SCORES[name].reason if math.isnan(value) else "too_many_undefined"
-        return LeaveOneOut(name, models, value, tuple(left), NAN, NAN, NAN, level, why)
-    low, high = _around(value, error, len(left), level, SCORES[name].bounds)
-    return LeaveOneOut(name, models, value, tuple(left), error, low, high, level)
+        return LeaveOneOut(name, models, value, tuple(without), NAN, NAN, NAN, level, why)
+    low, high = _around(value, error, len(without), level, SCORES[name].bounds)
+    return LeaveOneOut(name, models, value, tuple(without), error, low, high, level)
 
 
 def jackknife_error(without: F64) -> float:
@@ -114,5 +113,5 @@ def _around(
 
 
 def _mean(values: F64) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else NAN
+    defined_values = values[~np.isnan(values)]
+    return float(defined_values.mean()) if len(defined_values) else NAN

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object stability: which objects do detectors that were trained alike find all, some, none of the
-time?
+"""Measure which objects all, some or none of several detectors find: `object_stability`.
+
+In comes a cohort with the predictions of at least two models that were trained alike; out goes an
+`ObjectStability`. Called by `calipers.object_stability` and the ``stability`` command.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from calipers.matches import View
 from calipers.results import Row
 from calipers.stability.objects_evidence import ObjectPairs
 from calipers.stability.objects_matching import blocks, collect
-from calipers.stability.objects_metric import ID, ObjectMetric, Sums
-from calipers.stability.objects_models import chosen
+from calipers.stability.objects_metric import ID, ObjectMetric, ObjectSums
+from calipers.stability.objects_models import select_models
 from calipers.stability.objects_result import ALL, SIZES, ObjectStability
 from calipers.stability.objects_strata import Strata
 from calipers.statistics.estimates import Certainty, estimates
@@ -33,7 +35,7 @@ from calipers.tables import Cohort
 
 F64 = NDArray[np.float64]
 Progress = Callable[[int, int], None]
-EVERYBODY = 2**31 - 1  # predictions of an image: none is cut away
+NO_LIMIT = 2**31 - 1  # predictions per image: none is cut away
 PER_STRATUM = (
     "agreement",
     "mean-iou",
@@ -60,67 +62,70 @@ def object_stability(
     ci: bool = True,
     progress: Progress | None = None,
 ) -> ObjectStability:
-    """Compare what several detectors, trained alike, find on the same images.
+    """Compare what several detectors that were trained alike find on the same images.
 
     Parameters
     ----------
     cohort
         Images with the predictions of at least two models.
     criterion, threshold
-        When a prediction finds a reference, and when two predictions mean the same.
+        Decide when a prediction finds a reference, and when two predictions mean the same object.
     assignment
-        Of predictions to references. Predictions of two models are paired one to one,
-        ``by-overlap`` or, if that is the assignment, ``optimal``: neither of them is the reference.
+        Rule that assigns predictions to references. Predictions of two models are paired one to
+        one, ``by-overlap`` or, if that is the assignment, ``optimal``, because neither of them is
+        the reference.
     score_cut
-        Predictions with lower scores are left out, and counted.
+        Predictions with lower scores are left out and counted.
     models
-        Which ones, at least two; all if left out.
+        Names of at least two models; all models by default.
     sizes
-        Areas (volumes) in ascending order that part sizes; those that part the counted references
-        in thirds if left out, none with ``()``.
+        Areas (volumes) in ascending order that separate the size classes; by default the two that
+        split the counted references into thirds, none with ``()``.
     cluster
-        What the intervals speak for: ``auto`` (patient if known, else image), ``image`` or a
-        column.
+        Unit of resampling: ``auto`` (patient if known, else image), ``image`` or a column.
     level, replicates, seed, ci
-        Of the intervals; ``ci=False`` makes none.
+        Settings of the bootstrap intervals; ``ci=False`` computes none.
     progress
         Called with (steps done, steps in all).
 
     Notes
     -----
-    Two predictions mean the same if they have one class and the criterion holds in both directions.
-    Definitions of all numbers: `calipers.stability.objects_metric`. References that are ignored,
-    and crowds, are left out and counted; predictions on them are no false alarms. A false alarm is
-    a prediction of fate ``false alarm``; duplicates are counted apart. Intervals are over images or
-    patients with the models as they are; what other trainings would give is told by
-    `ObjectStability.leave_one_out`.
+    Two predictions mean the same object if they have the same class and the criterion holds in both
+    directions. `calipers.stability.objects_metric` defines all numbers. Ignored references and
+    crowds are left out and counted; predictions on them are not false alarms. A false alarm is a
+    prediction with the fate ``false alarm``; duplicates are counted separately. Intervals resample
+    images or patients and keep the models fixed; `ObjectStability.leave_one_out` estimates what
+    other trainings would give.
 
     Examples
     --------
     >>> import calipers as cal
     >>> from calipers.stability.objects import object_stability
-    >>> found = object_stability(cal.demo_cohort(), replicates=200)
-    >>> [(row.k, row.references) for row in found.found_by()]
+    >>> result = object_stability(cal.demo_cohort(), replicates=200)
+    >>> [(row.k, row.references) for row in result.found_by()]
     [(0, 4), (1, 45), (2, 85), (3, 55)]
-    >>> print(found["found-by-some"])
+    >>> print(result["found-by-some"])
     0.688 [..., ...], n = 91 images, 189 references
     """
     view = _view(criterion, threshold, assignment, score_cut)
-    names = chosen(cohort, models)
+    names = select_models(cohort, models)
     check_level(level)
     check_seed(seed)
     if flag("ci", ci):
         check_replicates(replicates)
     units = units_of(cohort.images.groups, cohort.n_images, cluster)
-    kept, below = _above(cohort, names, score_cut)
-    told = _steps(progress, len(blocks(kept, names)) + (-(-replicates // BLOCK) if ci else 0))
-    evidence = collect(kept, names, view, told)
+    certain, below = _above(cohort, names, score_cut)
+    n_steps = len(blocks(certain, names))
+    if ci:
+        n_steps += -(-replicates // BLOCK)  # rounded up
+    step = _steps(progress, n_steps)
+    evidence = collect(certain, names, view, step)
     cuts = _cuts(sizes, evidence)
     certainty = Certainty(float(level), replicates=int(replicates) if ci else 0, seed=int(seed))
     metric = ObjectMetric(len(names))
     strata = [Strata.classes(evidence), Strata.sizes(evidence, cuts)]
-    cases: list[tuple[Any, Any]] = [(metric, Sums.of(evidence, each)) for each in strata]
-    by_class, by_size = estimates(cases, units, certainty, lambda *_: told())
+    cases: list[tuple[Any, Any]] = [(metric, ObjectSums.of(evidence, each)) for each in strata]
+    by_class, by_size = estimates(cases, units, certainty, lambda *_: step())
     rows = _rows(metric, by_class, by_size, (cohort.classes, cuts, len(names)))
     settings: dict[str, Any] = {
         "criterion": criterion,
@@ -138,50 +143,53 @@ def object_stability(
 
 
 def _view(criterion: str, threshold: float, assignment: str, score_cut: float) -> View:
-    """Return how objects are matched; unknown names and numbers that are none are refused."""
+    """Return how objects are matched; raise for unknown names and for thresholds out of range."""
     rule: Criterion = registry.resolve("criterion", criterion)
     registry.check("assignment", assignment)
     threshold, score_cut = finite("threshold", threshold), finite("score_cut", score_cut)
     share = not (rule.distance or rule.yes_no or np.isinf(rule.none))
     if (share and not 0 <= threshold <= 1) or (rule.distance and threshold < 0):
-        told = "lie between 0 and 1" if share else "are at least 0"
-        raise UsageError(f"thresholds of {criterion!r} {told}, got {threshold:g}")
+        limits = "lie between 0 and 1" if share else "are at least 0"
+        raise UsageError(f"thresholds of {criterion!r} {limits}, got {threshold:g}")
     return View(
-        criterion, assignment, float(threshold), max_dets=EVERYBODY, score_cut=float(score_cut)
+        criterion, assignment, float(threshold), max_dets=NO_LIMIT, score_cut=float(score_cut)
     )
 
 
 def _above(
     cohort: Cohort, models: tuple[str, ...], score_cut: float
 ) -> tuple[Cohort, dict[str, int]]:
-    """Return the cohort without predictions below the score cut, and how many these were."""
-    tables = {name: cohort.models[name] for name in models}
-    below = {name: int((table.score < score_cut).sum()) for name, table in tables.items()}
-    kept = {
-        name: table.keep(table.score >= score_cut) if below[name] else table
-        for name, table in tables.items()
-    }
-    return replace(cohort, models=kept, maps={}), below
+    """Return the cohort without predictions below the score cut, and their number per model."""
+    tables, below = {}, {}
+    for name in models:
+        table = cohort.models[name]
+        below[name] = int((table.score < score_cut).sum())
+        tables[name] = table.keep(table.score >= score_cut) if below[name] else table
+    return replace(cohort, models=tables, maps={}), below
 
 
 def _steps(progress: Progress | None, total: int) -> Callable[[], None]:
     if progress is not None and not callable(progress):
-        raise UsageError(f"progress is a function of (done, of how many), not {shown(progress)}")
+        raise UsageError(
+            f"progress must be a function of (steps done, steps in all), got {shown(progress)}"
+        )
     number = count(1)
     return lambda: progress(next(number), total) if progress is not None else None
 
 
 def _cuts(sizes: Sequence[float] | None, evidence: ObjectPairs) -> F64:
-    """Return the areas that part sizes: those given, or the thirds of the references."""
+    """Return the areas that separate size classes: those of the caller, or the thirds of the
+    references.
+    """
     if sizes is None:
         area = evidence.references.area
         cuts = np.unique(np.quantile(area, [1 / 3, 2 / 3])) if len(area) else np.zeros(0)
-        return np.asarray(cuts[cuts > area.min(initial=np.inf)])  # no size that nothing has
+        return np.asarray(cuts[cuts > area.min(initial=np.inf)])  # no size class without objects
     cuts = np.array([finite("a size", size) for size in several("sizes", sizes)])
     if cuts.ndim != 1 or not (
         np.isfinite(cuts).all() and (cuts > 0).all() and (np.diff(cuts) > 0).all()
     ):
-        raise UsageError(f"sizes are parted by positive areas in ascending order, not by {sizes!r}")
+        raise UsageError(f"sizes must be positive areas in ascending order, got {sizes!r}")
     return cuts
 
 
@@ -193,30 +201,27 @@ def _rows(
 ) -> list[Row]:
     """Return the rows: everything, then by class and by size where there is more than one."""
     classes, cuts, n_models = of
-    found = []
+    rows = []
     for k, name in enumerate(metric.facts.names):
-        written, group = _named(name, n_models)
-        found.append(Row(ALL, written, ID, None, group, by_class[0][k]))
+        metric_name, group = _metric_and_group(name, n_models)
+        rows.append(Row(ALL, metric_name, ID, None, group, by_class[0][k]))
     for name in PER_STRATUM:
         k = metric.facts.names.index(name)
         if len(classes) > 1:
-            found += [
-                Row(ALL, name, ID, label, None, by_class[1 + c][k])
-                for c, label in enumerate(classes)
-            ]
+            for c, label in enumerate(classes):
+                rows.append(Row(ALL, name, ID, label, None, by_class[1 + c][k]))
         if len(cuts):
-            words = SIZES.get(len(cuts) + 1) or _ranges(cuts)
-            found += [
-                Row(ALL, name, ID, None, {"size": word}, by_size[1 + s][k])
-                for s, word in enumerate(words)
-            ]
-    return found
+            for s, size in enumerate(SIZES.get(len(cuts) + 1) or _ranges(cuts)):
+                rows.append(Row(ALL, name, ID, None, {"size": size}, by_size[1 + s][k]))
+    return rows
 
 
-def _named(name: str, n_models: int) -> tuple[str, dict[str, str] | None]:
+def _metric_and_group(name: str, n_models: int) -> tuple[str, dict[str, str] | None]:
     """Return metric and group of a row: numbers of models are groups."""
     start, _, k = name.rpartition("-")
-    return (start, {"models": f"{k} of {n_models}"}) if k.isdigit() else (name, None)
+    if not k.isdigit():
+        return name, None
+    return start, {"models": f"{k} of {n_models}"}
 
 
 def _ranges(cuts: F64) -> tuple[str, ...]:

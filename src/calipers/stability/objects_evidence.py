@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What K detectors say on the same images, once who belongs to whom is known: the evidence of
-object stability.
+"""The evidence of object stability: matched predictions of K detectors on the same images.
+
+`objects_matching.collect` makes it; `objects_metric` and `ObjectStability` compute from it.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ class Rows:
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         """Return the tables of several sets of images, one below the other."""
-        columns = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in cls._columns()
-        )
+        columns = []
+        for name in cls._columns():
+            columns.append(np.concatenate([getattr(part, name) for part in parts]))
         return cls(ragged.concat_offsets([part.offsets for part in parts]), *columns)
 
     @classmethod
@@ -50,13 +51,13 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Things(Rows):
-    """Things on images that some of the models found: counted references, or places of false
+    """Objects on images with the models that find them: counted references, or places of false
     alarms.
     """
 
     label: I64  # (n,)
     area: F64  # (n,) of a place: the mean of its false alarms
-    found: Flags  # (n, K) by which models
+    by_model: Flags  # (n, K) which models find the reference, or raise a false alarm in the place
 
     def __len__(self) -> int:
         return len(self.label)
@@ -70,14 +71,14 @@ class Targets(Things):
 
 
 @dataclass(frozen=True, slots=True)
-class Places(Things):
-    """Where false alarms are, of one model or of several."""
+class AlarmPlaces(Things):
+    """Places with a false alarm of one model or of several."""
 
     members: I64  # (n,) number of false alarms
 
 
 @dataclass(frozen=True, slots=True)
-class Said(Rows):
+class PooledPredictions(Rows):
     """The predictions of all models at or above the score cut, one model after the other in every
     image.
     """
@@ -112,8 +113,8 @@ class ObjectPairs:
     n_models: int
     n_classes: int
     references: Targets
-    places: Places
-    said: Said
+    places: AlarmPlaces
+    predictions: PooledPredictions
     couples: Couples
     ignored: I64  # (n_images,) references that are ignored or crowds
     # (n_images, K) predictions of a reference that another prediction of the model has found
@@ -136,10 +137,10 @@ class ObjectPairs:
         are.
         """
         first = parts[0]
-        tables: dict[str, Any] = {
-            name: type(getattr(first, name)).concat([getattr(part, name) for part in parts])
-            for name in TABLES
-        }
+        tables: dict[str, Any] = {}
+        for name in TABLES:
+            kind = type(getattr(first, name))
+            tables[name] = kind.concat([getattr(part, name) for part in parts])
         return cls(
             first.n_models,
             first.n_classes,
@@ -149,9 +150,9 @@ class ObjectPairs:
         )
 
     def couple_rows(self) -> tuple[I64, I64]:
-        """Return the rows in `said` of both predictions of every couple."""
-        begin = self.said.offsets[:-1][self.couples.image]
+        """Return the rows in ``predictions`` of both predictions of every couple."""
+        begin = self.predictions.offsets[:-1][self.couples.image]
         return begin + self.couples.first, begin + self.couples.second
 
 
-TABLES = ("references", "places", "said", "couples")
+TABLES = ("references", "places", "predictions", "couples")

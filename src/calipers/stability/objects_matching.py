@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who found which reference, which predictions of two models mean the same, which false alarms lie
-in one place.
+"""Match the predictions of several models with the references and with each other.
 
-All models of an image are put into one table and compared with each other in one go, image block by
-image block.
+In come a cohort and a `View`; out goes the evidence of object stability: which model finds which
+reference, which predictions of two models mean the same object, and which false alarms lie in one
+place. All models of a block of images are put into one table and compared in one go.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from calipers.errors import UsageError
 from calipers.kernels import matching, pairs, ragged
 from calipers.kernels.pairwise import pair_index
 from calipers.matches import View
-from calipers.stability.objects_evidence import Couples, ObjectPairs, Places, Said, Targets
+from calipers.stability.objects_evidence import (
+    AlarmPlaces,
+    Couples,
+    ObjectPairs,
+    PooledPredictions,
+    Targets,
+)
 from calipers.tables import Cohort, Predictions, References
 
 F64 = NDArray[np.float64]
@@ -48,22 +54,23 @@ class Pool:
 
     @classmethod
     def of(cls, cohort: Cohort, models: Sequence[str]) -> tuple[Pool, I64]:
-        """Return the pool, and the row in all models one below the other that every prediction
-        comes from.
+        """Return the pool, and for every prediction its row in the tables of all models, one below
+        the other.
         """
         tables = [cohort.models[name] for name in models]
-        joined = Predictions.concat([replace(table, facts={}) for table in tables])
+        stack = Predictions.concat([replace(table, facts={}) for table in tables])
         image = np.concatenate([table.image for table in tables])
         model = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
         order = np.argsort(image, kind="stable")
-        pooled = joined.rows(order, ragged.from_owner(image, cohort.n_images))
-        alone = replace(cohort, references=_as_references(pooled), models={POOLED: pooled}, maps={})
-        return cls(alone, model[order], len(tables)), order
+        table = stack.rows(order, ragged.from_owner(image, cohort.n_images))
+        # Predictions stand in as references too, so that criteria can compare them pairwise.
+        pool = replace(cohort, references=_as_references(table), models={POOLED: table}, maps={})
+        return cls(pool, model[order], len(tables)), order
 
 
 @dataclass(frozen=True)
 class Near:
-    """Pairs of pooled predictions of two models at or above the cut-off, the earlier model first."""
+    """Pairs of pooled predictions of two models at or above the cut-off, earlier model first."""
 
     first: I64
     second: I64
@@ -72,34 +79,33 @@ class Near:
 
 def blocks(cohort: Cohort, models: Sequence[str]) -> list[tuple[int, int]]:
     """Return spans of images that are worked on at once."""
-    said = sum(np.diff(cohort.models[name].offsets) for name in models)
-    return ragged.batches(np.maximum(np.asarray(said, np.int64) ** 2, 1), AT_ONCE)
+    counts = sum(np.diff(cohort.models[name].offsets) for name in models)
+    return ragged.batches(np.maximum(np.asarray(counts, np.int64) ** 2, 1), AT_ONCE)
 
 
 def collect(
-    cohort: Cohort, models: Sequence[str], view: View, done: Callable[[], None] = lambda: None
+    cohort: Cohort, models: Sequence[str], view: View, step: Callable[[], None] = lambda: None
 ) -> ObjectPairs:
-    """Return the evidence of all images; predictions below the score cut are not there any more."""
+    """Return the evidence of all images, in which predictions below the score cut were removed;
+    call ``step`` after every block.
+    """
     parts = []
     for start, stop in blocks(cohort, models):
-        parts.append(
-            _collected(
-                cohort.span(start, stop), models, view, int(cohort.references.offsets[start])
-            )
-        )
-        done()
+        first_row = int(cohort.references.offsets[start])
+        parts.append(_collect_block(cohort.span(start, stop), models, view, first_row))
+        step()
     return ObjectPairs.concat(parts)
 
 
-def _collected(cohort: Cohort, models: Sequence[str], view: View, begin: int) -> ObjectPairs:
+def _collect_block(cohort: Cohort, models: Sequence[str], view: View, begin: int) -> ObjectPairs:
     """Return the evidence of one block; ``begin`` is the row of its first reference in the whole
     cohort.
     """
     n_classes = len(cohort.classes)
     pool, order = Pool.of(cohort, models)
-    of_models = [match(cohort, name, [view]) for name in models]
-    fates = np.concatenate([found.prediction_fate[0] for found in of_models])[order]
-    of_references = np.stack([found.reference_fate[0] for found in of_models], axis=1)
+    matches = [match(cohort, name, [view]) for name in models]
+    fates = np.concatenate([one.prediction_fate[0] for one in matches])[order]
+    of_references = np.stack([one.reference_fate[0] for one in matches], axis=1)
     near = _near(pool, view, models)
     table, image = pool.predictions, pool.predictions.image
     twice = np.flatnonzero(fates == matching.DUPLICATE)
@@ -109,7 +115,9 @@ def _collected(cohort: Cohort, models: Sequence[str], view: View, begin: int) ->
         n_classes=n_classes,
         references=_references(cohort.references, of_references, begin),
         places=_places(pool, near, fates == matching.FALSE_ALARM),
-        said=Said(table.offsets, pool.model, table.label.astype(np.int64), table.area),
+        predictions=PooledPredictions(
+            table.offsets, pool.model, table.label.astype(np.int64), table.area
+        ),
         couples=_couples(pool, near, view),
         ignored=np.bincount(
             cohort.references.image[of_references[:, 0] == matching.IGNORED], minlength=n_images
@@ -121,13 +129,13 @@ def _collected(cohort: Cohort, models: Sequence[str], view: View, begin: int) ->
 
 
 def _references(references: References, fates: NDArray[np.int8], begin: int) -> Targets:
-    counted = np.flatnonzero(fates[:, 0] != matching.IGNORED)
+    rows = np.flatnonzero(fates[:, 0] != matching.IGNORED)
     return Targets(
-        ragged.from_counts(np.bincount(references.image[counted], minlength=references.n_images)),
-        references.label[counted].astype(np.int64),
-        references.area[counted],
-        fates[counted] == matching.HIT,
-        begin + counted,
+        ragged.from_counts(np.bincount(references.image[rows], minlength=references.n_images)),
+        references.label[rows].astype(np.int64),
+        references.area[rows],
+        fates[rows] == matching.HIT,
+        begin + rows,
     )
 
 
@@ -159,14 +167,16 @@ def _near(pool: Pool, view: View, models: Sequence[str]) -> Near:
     table = pool.predictions
     try:
         if criterion.fused is not None:
-            left, right, similarity = criterion.fused(pool.cohort, table, n_classes)
-            kept = (pool.model[left] < pool.model[right]) & (similarity >= cutoff)
-            return Near(left[kept].astype(np.int64), right[kept].astype(np.int64), similarity[kept])
+            row, column, similarity = criterion.fused(pool.cohort, table, n_classes)
+            near = (pool.model[row] < pool.model[column]) & (similarity >= cutoff)
+            first, second = row[near].astype(np.int64), column[near].astype(np.int64)
+            return Near(first, second, similarity[near])
         one, other = pairs.all_pairs(
             table.offsets, table.label, table.offsets, table.label, n_classes
         )
         apart = pool.model[one] < pool.model[other]
         one, other = one[apart], other[apart]
+        # both directions: some criteria are not symmetric, and neither side is the reference
         there = criterion.similarity(PairTable(pool.cohort, table, one, other))
         back = criterion.similarity(PairTable(pool.cohort, table, other, one))
     except UsageError as error:
@@ -174,8 +184,8 @@ def _near(pool: Pool, view: View, models: Sequence[str]) -> Near:
             f"predictions of {', '.join(models)} cannot be compared with each other: {error}"
         ) from error
     similarity = np.minimum(there, back)
-    kept = (similarity >= cutoff) & (similarity > criterion.none)
-    return Near(one[kept], other[kept], similarity[kept])
+    near = (similarity >= cutoff) & (similarity > criterion.none)
+    return Near(one[near], other[near], similarity[near])
 
 
 def _couples(pool: Pool, near: Near, view: View) -> Couples:
@@ -186,28 +196,27 @@ def _couples(pool: Pool, near: Near, view: View) -> Couples:
     """
     n, k = len(pool.model), pool.n_models
     one, other = pool.model[near.first], pool.model[near.second]
-    left, right = near.first * k + other, near.second * k + one
+    first, second = near.first * k + other, near.second * k + one
     cutoffs, nobody = np.array([-np.inf]), np.zeros(n * k, np.bool_)
     if view.assignment == "optimal":
         table = pool.predictions
         cell = pairs.cells(table.offsets, table.label, len(pool.cohort.classes))
         cells = np.repeat((cell * k + pool.model) * k, k) + np.tile(np.arange(k), n)
         winner = matching.optimal(
-            left, right, near.similarity, cells, cutoffs, nobody[:, None], nobody
+            first, second, near.similarity, cells, cutoffs, nobody[:, None], nobody
         )
     else:
         score = np.repeat(pool.predictions.score, k)
         winner = matching.by_overlap(
-            left, right, near.similarity, score, cutoffs, nobody[:, None], nobody
+            first, second, near.similarity, score, cutoffs, nobody[:, None], nobody
         )
-    chosen = np.sort(winner[winner[:, 0] >= 0, 0]).astype(np.int64)
-    return _coupled(
-        pool, Near(near.first[chosen], near.second[chosen], near.similarity[chosen]), view
-    )
+    rows = np.sort(winner[winner[:, 0] >= 0, 0]).astype(np.int64)
+    couples = Near(near.first[rows], near.second[rows], near.similarity[rows])
+    return _couple_table(pool, couples, view)
 
 
-def _coupled(pool: Pool, near: Near, view: View) -> Couples:
-    """Return chosen pairs as a table, sorted by image."""
+def _couple_table(pool: Pool, near: Near, view: View) -> Couples:
+    """Return one-to-one pairs as a table, sorted by image."""
     k, table = pool.n_models, pool.predictions
     image = table.image[near.first]
     order = np.argsort(image, kind="stable")
@@ -235,7 +244,7 @@ def _iou(pool: Pool, first: I64, second: I64, similarity: F64, view: View) -> F6
     return criterion.similarity(PairTable(pool.cohort, pool.predictions, first, second))
 
 
-def _places(pool: Pool, near: Near, alarm: Flags) -> Places:
+def _places(pool: Pool, near: Near, alarm: Flags) -> AlarmPlaces:
     """Return where the false alarms are: those of different models that are near each other share a
     place.
 
@@ -245,9 +254,9 @@ def _places(pool: Pool, near: Near, alarm: Flags) -> Places:
     from scipy.sparse.csgraph import connected_components
 
     alarms = np.flatnonzero(alarm)
-    number = np.cumsum(alarm) - 1
-    both = alarm[near.first] & alarm[near.second]
-    ends = number[near.first[both]], number[near.second[both]]
+    number = np.cumsum(alarm) - 1  # of a prediction among the false alarms: nodes of the graph
+    edge = alarm[near.first] & alarm[near.second]
+    ends = number[near.first[edge]], number[near.second[edge]]
     n = len(alarms)
     graph = coo_array((np.ones(len(ends[0]), np.bool_), ends), shape=(n, n))
     n_places, place = (
@@ -257,13 +266,13 @@ def _places(pool: Pool, near: Near, alarm: Flags) -> Places:
     first = np.unique(place, return_index=True)[1]  # members of a place share image and class
     order = np.argsort(image[alarms[first]], kind="stable")
     members = np.bincount(place, minlength=n_places)
-    found = np.zeros((n_places, pool.n_models), np.bool_)
-    found[place, pool.model[alarms]] = True
+    by_model = np.zeros((n_places, pool.n_models), np.bool_)
+    by_model[place, pool.model[alarms]] = True
     area = np.bincount(place, weights=table.area[alarms], minlength=n_places) / members
-    return Places(
+    return AlarmPlaces(
         ragged.from_counts(np.bincount(image[alarms[first]], minlength=pool.cohort.n_images)),
         table.label[alarms[first]][order].astype(np.int64),
         area[order],
-        found[order],
+        by_model[order],
         members[order],
     )

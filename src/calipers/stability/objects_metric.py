@@ -4,11 +4,11 @@
 ``agreement``
     positive agreement of two models, ``2 n11 / (2 n11 + n10 + n01)`` with n11 couples and n10, n01
     predictions without a partner; per image the mean over the pairs of models, then the mean over
-    images. Undefined for a pair of models that both say nothing on an image, and for an image on
-    which no pair has a value; both are skipped and counted.
+    images. Undefined for a pair of models that both predict nothing on an image, and for an image
+    on which no pair has a value; both are skipped and counted.
 ``agreement-with-silence``
-    the same with 1 where both say nothing: all images and pairs have a value. Only for all objects
-    together.
+    the same with 1 where both predict nothing: all images and pairs have a value. Only for all
+    objects together.
 ``mean-iou``
     mean intersection over union of the couples of a pair of models; then as above. Undefined
     without couples.
@@ -45,7 +45,7 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class Sums:
+class ObjectSums:
     """Per image the sums that all numbers are ratios of; row 0 is everything, then one row per
     stratum.
     """
@@ -66,21 +66,21 @@ class Sums:
         return TALLIES + 2 * self.n_models + 1
 
     @classmethod
-    def of(cls, evidence: ObjectPairs, strata: Strata) -> Sums:
+    def of(cls, evidence: ObjectPairs, strata: Strata) -> ObjectSums:
         """Return the sums of all objects, then of those of every stratum."""
         from scipy.sparse import csr_array
 
         whole = Strata.whole(evidence)
         parts = [*_entries(evidence, whole, 0), *_entries(evidence, strata, 1), *_silence(evidence)]
-        image, row, column, value = (np.concatenate(one) for one in zip(*parts))
+        image, row, column, value = map(np.concatenate, zip(*parts))
         n_rows, width = 1 + strata.number, TALLIES + 2 * evidence.n_models + 1
         shape = evidence.n_images, n_rows * width
         table = csr_array((value, (image, row * width + column)), shape=shape)
         table.sum_duplicates()
         behind = np.zeros((n_rows, 2), np.int64)
-        behind[0] = len(evidence.references), len(evidence.said)
+        behind[0] = len(evidence.references), len(evidence.predictions)
         behind[1:, 0] = np.bincount(strata.references, minlength=strata.number)
-        behind[1:, 1] = np.bincount(strata.said, minlength=strata.number)
+        behind[1:, 1] = np.bincount(strata.predictions, minlength=strata.number)
         return cls(evidence.n_models, n_rows, table, behind)
 
 
@@ -88,35 +88,33 @@ Entry = tuple[I64, I64, I64, F64]  # image, row, column, value
 
 
 def _entries(evidence: ObjectPairs, strata: Strata, begin: int) -> list[Entry]:
-    """Return what the rows from ``begin`` on are sums of."""
+    """Return the terms of the sums in the rows from ``begin`` on."""
     cells = pair_cells(evidence, strata)
-    found = []
+    entries = []
     for values, total, number in (
         (cells.agreement, AGREED, DEFINED),
         (cells.iou, OVERLAP, COUPLED),
     ):
         mean = mean_of_defined(values)
-        known = np.flatnonzero(~np.isnan(mean))
-        image, row = cells.image[known], begin + cells.stratum[known]
-        found.append((image, row, np.full(len(known), total), mean[known]))
-        found.append((image, row, np.full(len(known), number), np.ones(len(known))))
+        defined = np.flatnonzero(~np.isnan(mean))
+        n = len(defined)
+        image, row = cells.image[defined], begin + cells.stratum[defined]
+        entries.append((image, row, np.full(n, total), mean[defined]))
+        entries.append((image, row, np.full(n, number), np.ones(n)))
+    # References count from 0 models on; a place has at least one model, so its first column is
+    # that of one model.
     things: list[tuple[Things, I64, int]] = [
         (evidence.references, strata.references, TALLIES),
-        (
-            evidence.places,
-            strata.places,
-            TALLIES + evidence.n_models,
-        ),  # nobody is not among the numbers of models
+        (evidence.places, strata.places, TALLIES + evidence.n_models),
     ]
-    for table, stratum, column in things:
-        found.append(
-            (table.image, begin + stratum, column + table.found.sum(axis=1), np.ones(len(table)))
-        )
-    return found
+    for table, stratum, first_column in things:
+        column = first_column + table.by_model.sum(axis=1)
+        entries.append((table.image, begin + stratum, column, np.ones(len(table))))
+    return entries
 
 
 def _silence(evidence: ObjectPairs) -> list[Entry]:
-    """Return the agreement of every image with 1 for pairs that both say nothing."""
+    """Return the agreement of every image with 1 for pairs that both predict nothing."""
     cells = pair_cells(evidence, Strata.whole(evidence))
     value = np.ones(evidence.n_images)
     value[cells.image] = np.where(np.isnan(cells.agreement), 1.0, cells.agreement).mean(axis=1)
@@ -129,13 +127,13 @@ class ObjectMetric:
     """All numbers of object stability under weights of the images."""
 
     def __init__(self, n_models: int) -> None:
-        found = tuple(f"found-by-{k}" for k in range(n_models + 1))
+        finders = tuple(f"found-by-{k}" for k in range(n_models + 1))
         alarms = tuple(f"false-alarms-by-{k}" for k in range(1, n_models + 1))
         shares = (
             "found-by-all",
             "found-by-some",
             "found-by-none",
-            *found,
+            *finders,
             "false-alarms-shared",
             *alarms,
         )
@@ -144,27 +142,26 @@ class ObjectMetric:
         )
         self.top, self.bottom = _ratios(n_models, self.facts.names)
 
-    def value(self, evidence: Sums, weights: Any) -> F64:
+    def value(self, evidence: ObjectSums, weights: Any) -> F64:
         """Return (R, 1 + n_strata, n_names) for weights (R, n_images)."""
-        drawn = np.asarray(weights, np.float64)
-        sums = np.asarray(evidence.table.T @ drawn.T).T.reshape(
-            len(drawn), evidence.n_rows, evidence.width
-        )
+        w = np.asarray(weights, np.float64)
+        sums = np.asarray(evidence.table.T @ w.T).T
+        sums = sums.reshape(len(w), evidence.n_rows, evidence.width)
         top, bottom = sums @ self.top, sums @ self.bottom
         return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
 
-    def reasons(self, evidence: Sums) -> Mapping[tuple[int, int], str]:
+    def reasons(self, evidence: ObjectSums) -> Mapping[tuple[int, int], str]:
         """Return why values are undefined."""
-        found = {}
+        why = {}
         for k, name in enumerate(self.facts.names):
             for row in range(evidence.n_rows):
                 if name.startswith("found-by"):
-                    found[row, k] = "no_references"
+                    why[row, k] = "no_references"
                 else:
-                    found[row, k] = "no_objects" if evidence.behind[row, 1] else "no_predictions"
-        return found
+                    why[row, k] = "no_objects" if evidence.behind[row, 1] else "no_predictions"
+        return why
 
-    def counts(self, evidence: Sums, weights: I64) -> I64:
+    def counts(self, evidence: ObjectSums, weights: I64) -> I64:
         """Return (1 + n_strata, n_names, 3): images with a value, counted references, predictions
         of all models.
         """
@@ -174,7 +171,7 @@ class ObjectMetric:
         table[:, :, 1:] = evidence.behind[:, None]
         return table
 
-    def support(self, evidence: Sums, unit: I64, n_units: int) -> I64:
+    def support(self, evidence: ObjectSums, unit: I64, n_units: int) -> I64:
         """Return (1 + n_strata, n_names, 3): units with a value, twice, and those in which it is
         not 1.
         """
@@ -183,19 +180,18 @@ class ObjectMetric:
         short = np.asarray((bottom - top > ROUNDING).sum(axis=0)).reshape(evidence.n_rows, -1)
         return np.stack([there, there, short], axis=2).astype(np.int64)
 
-    def _of_units(self, evidence: Sums, unit: I64, n_units: int) -> tuple[Any, Any]:
+    def _of_units(self, evidence: ObjectSums, unit: I64, n_units: int) -> tuple[Any, Any]:
         """Return sparse (n_units, n_rows * n_names) numerators and denominators."""
         from scipy.sparse import csr_array, eye_array, kron
 
         image = np.arange(evidence.n_images)
-        gathered = (
-            csr_array((np.ones(len(unit)), (unit, image)), shape=(n_units, len(unit)))
-            @ evidence.table
-        )
+        members = csr_array((np.ones(len(unit)), (unit, image)), shape=(n_units, len(unit)))
+        sums = members @ evidence.table
+        # the same sums are added in every row: one block of the matrix per row
         rows = eye_array(evidence.n_rows)
-        return tuple(
-            csr_array(gathered @ kron(rows, part, format="csr")) for part in (self.top, self.bottom)
-        )
+        top = csr_array(sums @ kron(rows, self.top, format="csr"))
+        bottom = csr_array(sums @ kron(rows, self.bottom, format="csr"))
+        return top, bottom
 
 
 def _ratios(n_models: int, names: tuple[str, ...]) -> tuple[F64, F64]:
@@ -203,7 +199,7 @@ def _ratios(n_models: int, names: tuple[str, ...]) -> tuple[F64, F64]:
     width = TALLIES + 2 * n_models + 1
     references = np.arange(TALLIES, TALLIES + n_models + 1)
     places = np.arange(TALLIES + n_models + 1, width)
-    chosen: dict[str, tuple[Any, Any]] = {
+    sums: dict[str, tuple[Any, Any]] = {
         "agreement": (AGREED, DEFINED),
         "agreement-with-silence": (QUIET, IMAGES),
         "mean-iou": (OVERLAP, COUPLED),
@@ -212,10 +208,10 @@ def _ratios(n_models: int, names: tuple[str, ...]) -> tuple[F64, F64]:
         "found-by-none": (references[:1], references),
         "false-alarms-shared": (places[1:], places),
     }
-    chosen |= {f"found-by-{k}": (references[k], references) for k in range(n_models + 1)}
-    chosen |= {f"false-alarms-by-{k}": (places[k - 1], places) for k in range(1, n_models + 1)}
+    sums |= {f"found-by-{k}": (references[k], references) for k in range(n_models + 1)}
+    sums |= {f"false-alarms-by-{k}": (places[k - 1], places) for k in range(1, n_models + 1)}
     top, bottom = np.zeros((width, len(names))), np.zeros((width, len(names)))
     for column, name in enumerate(names):
-        over, under = chosen[name]
+        over, under = sums[name]
         top[over, column] = bottom[under, column] = 1.0
     return top, bottom

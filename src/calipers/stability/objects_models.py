@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single models in object stability: which take part, pairs of them, and the rest without one of
-them.
+"""Models in object stability: select them, compare pairs of them, leave one of them out.
+
+`ObjectStability` calls `pair_matrix` and `leave_one_out`; `object_stability` and
+`detections_as_bags` call `select_models`.
 """
 
 from __future__ import annotations
@@ -28,11 +30,12 @@ SHARES = ("found-by-all", "found-by-some", "found-by-none")
 FEWEST_MODELS = 3
 
 
-def chosen(cohort: Cohort, models: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the models that are compared: at least two different ones."""
+def select_models(cohort: Cohort, models: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of the models to compare: at least two different ones."""
     if not isinstance(cohort, Cohort):
+        kind = type(cohort).__name__
         raise UsageError(
-            f"stability of objects takes a cohort, not {type(cohort).__name__}: make one with read"
+            f"object stability takes a cohort, not {kind}: make one with calipers.read"
         )
     if isinstance(models, str):
         raise UsageError(f"models takes several names, such as [{models!r}, ...]")
@@ -48,14 +51,15 @@ def chosen(cohort: Cohort, models: Sequence[str] | None) -> tuple[str, ...]:
             rule="one-model",
             location="models",
             value=", ".join(names) or "none",
-            hint="stability compares models that were trained alike: give their predictions as further models",
+            hint="stability compares models that were trained alike: "
+            "give their predictions as further models",
         )
     return names
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveOneOut:
-    """A number without each of the models, and what that says of other trainings."""
+class ObjectLeaveOneOut:
+    """A number without each of the models, and its jackknife interval for other trainings."""
 
     metric: str
     value: float  # with all models
@@ -91,8 +95,8 @@ def dense_pairs(evidence: ObjectPairs) -> tuple[F64, F64]:
 
 
 def pair_matrix(evidence: ObjectPairs) -> F64:
-    """Return (K, K) the mean agreement of two models over the images on which one of them says
-    something.
+    """Return (K, K) the mean agreement of two models over the images on which at least one of them
+    predicts something.
     """
     one, other = pair_index(evidence.n_models)
     matrix = np.full((evidence.n_models, evidence.n_models), np.nan)
@@ -102,48 +106,44 @@ def pair_matrix(evidence: ObjectPairs) -> F64:
 
 def leave_one_out(
     evidence: ObjectPairs, models: tuple[str, ...], metric: str, level: float
-) -> LeaveOneOut:
+) -> ObjectLeaveOneOut:
     """Return a number without each of the models.
 
     The jackknife's standard error is ``sqrt((K - 1) / K * sum((v_m - mean)^2))`` over the values
-    without model m, its interval a t interval with K - 1 degrees of freedom, cut at 0 and 1. It
-    needs three models. Shares of references found by all, some or none have none: with one model
-    less they are another number, not the same one from less data.
+    without model m; its interval is a t interval with K - 1 degrees of freedom, cut at 0 and 1. It
+    needs three models. Shares of references found by all, some or none have no such interval: with
+    one model less they are another quantity, not the same one from less data.
     """
     everyone = np.ones(len(models), np.bool_)
-    value = _of(evidence, metric, everyone)
+    value = _value_of_models(evidence, metric, everyone)
     if len(models) < FEWEST_MODELS:
-        return LeaveOneOut(
+        return ObjectLeaveOneOut(
             metric, value, dict.fromkeys(models, NAN), NAN, NAN, NAN, level, "too_few_units"
         )
-    without = np.array(
-        [
-            _of(evidence, metric, everyone & (np.arange(len(models)) != m))
-            for m in range(len(models))
-        ]
-    )
-    named = dict(zip(models, without.tolist()))
+    without = np.zeros(len(models))
+    for m in range(len(models)):
+        others = everyone & (np.arange(len(models)) != m)
+        without[m] = _value_of_models(evidence, metric, others)
+    by_model = dict(zip(models, without.tolist()))
     if metric in SHARES or np.isnan(without).any():
         reason = "not_requested" if metric in SHARES else "no_objects"
-        return LeaveOneOut(metric, value, named, NAN, NAN, NAN, level, reason)
+        return ObjectLeaveOneOut(metric, value, by_model, NAN, NAN, NAN, level, reason)
     from scipy.special import stdtrit
 
     n = len(models)
     error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
-    wide = float(stdtrit(n - 1, (1 + level) / 2)) * error
-    return LeaveOneOut(
-        metric, value, named, error, max(0.0, value - wide), min(1.0, value + wide), level, None
-    )
+    half = float(stdtrit(n - 1, (1 + level) / 2)) * error
+    low, high = max(0.0, value - half), min(1.0, value + half)
+    return ObjectLeaveOneOut(metric, value, by_model, error, low, high, level, None)
 
 
-def _of(evidence: ObjectPairs, metric: str, kept: NDArray[np.bool_]) -> float:
-    """Return a number of some of the models."""
+def _value_of_models(evidence: ObjectPairs, metric: str, models: NDArray[np.bool_]) -> float:
+    """Return a number of some of the models, (K,) flags."""
     if metric in SHARES:
-        times, most = evidence.references.found[:, kept].sum(axis=1), int(kept.sum())
-        inside = {"all": times == most, "none": times == 0, "some": (times > 0) & (times < most)}
-        return float(inside[metric.removeprefix("found-by-")].mean()) if len(times) else NAN
+        times, most = evidence.references.by_model[:, models].sum(axis=1), int(models.sum())
+        kinds = {"all": times == most, "none": times == 0, "some": (times > 0) & (times < most)}
+        return float(kinds[metric.removeprefix("found-by-")].mean()) if len(times) else NAN
     one, other = pair_index(evidence.n_models)
-    of_images = mean_of_defined(
-        dense_pairs(evidence)[MEANS.index(metric)][:, kept[one] & kept[other]]
-    )
+    table = dense_pairs(evidence)[MEANS.index(metric)]
+    of_images = mean_of_defined(table[:, models[one] & models[other]])
     return float(mean_of_defined(of_images[None])[0])

@@ -19,7 +19,7 @@ from calipers.stability.objects_evidence import ObjectPairs
 from calipers.stability.objects_models import (
     MEANS,
     SHARES,
-    LeaveOneOut,
+    ObjectLeaveOneOut,
     dense_pairs,
     leave_one_out,
     pair_matrix,
@@ -36,7 +36,7 @@ Column = NDArray[Any]
 SCHEMA = "calipers.object-stability/1"
 ALL = "all models"
 SIZES = {2: ("small", "large"), 3: ("small", "medium", "large")}
-SHOWN = 10  # disputed images in the JSON document
+MOST_DISPUTED = 10  # disputed images in the JSON document
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,37 +115,39 @@ class ObjectStability(RowsDocument):
         return self.get(metric)
 
     def get(self, metric: str, *, label: str | None = None, **group: str) -> Estimate:
-        """Return one estimate: of all objects, of a class, or of a group such as ``size="small"``."""
-        named = [row for row in self.rows if row.metric == metric]
-        if not named:
-            known = dict.fromkeys(row.metric for row in self.rows)
-            raise UsageError(f"no number {metric!r} in this result; {did_you_mean(metric, known)}")
-        found = [row for row in named if row.label == label and dict(row.group or {}) == group]
-        if not found:
-            there = "; ".join(
-                dict.fromkeys(str(row.label or dict(row.group or {}) or "all") for row in named)
+        """Return the estimate of all objects, a class, or a group such as ``size="small"``."""
+        rows = [row for row in self.rows if row.metric == metric]
+        if not rows:
+            metrics = dict.fromkeys(row.metric for row in self.rows)
+            raise UsageError(
+                f"no number {metric!r} in this result; {did_you_mean(metric, metrics)}"
             )
-            raise UsageError(f"{metric!r} is known of: {there}; not of {label or group or 'all'}")
-        return found[0].estimate
+        for row in rows:
+            if row.label == label and dict(row.group or {}) == group:
+                return row.estimate
+        subsets = dict.fromkeys(str(row.label or dict(row.group or {}) or "all") for row in rows)
+        raise UsageError(
+            f"{metric!r} exists for: {'; '.join(subsets)}; not for {label or group or 'all'}"
+        )
 
     def found_by(self) -> tuple[FoundBy, ...]:
         """Return how many references exactly 0, 1, ..., K models find, with the interval of their
         share.
         """
-        times = np.bincount(
-            self.evidence.references.found.sum(axis=1), minlength=len(self.models) + 1
-        )
+        finders = self.evidence.references.by_model.sum(axis=1)
+        times = np.bincount(finders, minlength=len(self.models) + 1)
         return tuple(FoundBy(k, int(n), self._share("found-by", k)) for k, n in enumerate(times))
 
     def false_alarms_by(self) -> tuple[FalseAlarmsBy, ...]:
         """Return at how many places exactly 1, ..., K models raise a false alarm, with the interval
         of their share.
         """
-        times = np.bincount(self.evidence.places.found.sum(axis=1), minlength=len(self.models) + 1)
-        shares = [self._share("false-alarms-by", k) for k in range(1, len(self.models) + 1)]
-        return tuple(
-            FalseAlarmsBy(k + 1, int(times[k + 1]), share) for k, share in enumerate(shares)
-        )
+        n_models = len(self.models)
+        times = np.bincount(self.evidence.places.by_model.sum(axis=1), minlength=n_models + 1)
+        rows = []
+        for k in range(1, n_models + 1):
+            rows.append(FalseAlarmsBy(k, int(times[k]), self._share("false-alarms-by", k)))
+        return tuple(rows)
 
     def _share(self, metric: str, k: int) -> Estimate:
         return self.get(metric, models=f"{k} of {len(self.models)}")
@@ -157,24 +159,22 @@ class ObjectStability(RowsDocument):
         """
         evidence, n_models = self.evidence, len(self.models)
         agreement, iou = dense_pairs(evidence)
-        times = evidence.references.found.sum(axis=1)
+        times = evidence.references.by_model.sum(axis=1)
         owner, n = evidence.references.image, evidence.n_images
         kinds = {
-            "all": times == n_models,
-            "some": (times > 0) & (times < n_models),
-            "none": times == 0,
+            "found_by_all": times == n_models,
+            "found_by_some": (times > 0) & (times < n_models),
+            "found_by_none": times == 0,
         }
+        counts = {name: np.bincount(owner[rows], minlength=n) for name, rows in kinds.items()}
         return {
             "image": np.array(self.cohort.images.ids, dtype=object),
             "agreement": mean_of_defined(agreement),
             "undefined_pairs": np.isnan(agreement).sum(axis=1),
             "mean_iou": mean_of_defined(iou),
-            "predictions": np.diff(evidence.said.offsets),
+            "predictions": np.diff(evidence.predictions.offsets),
             "references": np.diff(evidence.references.offsets),
-            **{
-                f"found_by_{name}": np.bincount(owner[rows], minlength=n)
-                for name, rows in kinds.items()
-            },
+            **counts,
             "false_alarm_places": np.diff(evidence.places.offsets),
         }
 
@@ -187,13 +187,13 @@ class ObjectStability(RowsDocument):
                 f"only means over images vary over images; {did_you_mean(metric, MEANS)}"
             )
         values = self.per_image[metric.replace("-", "_")]
-        known = values[~np.isnan(values)]
-        return float(known.std(ddof=1)) if len(known) > 1 else float("nan")
+        defined_values = values[~np.isnan(values)]
+        return float(defined_values.std(ddof=1)) if len(defined_values) > 1 else float("nan")
 
     @property
     def undefined(self) -> tuple[int, int, int]:
-        """Pairs of models that both say nothing on an image, of how many, and images on which all
-        are silent.
+        """Pairs of models that both predict nothing on an image, the number of all such pairs, and
+        images without any prediction.
         """
         missing = self.per_image["undefined_pairs"]
         n_pairs = len(self.models) * (len(self.models) - 1) // 2
@@ -204,7 +204,7 @@ class ObjectStability(RowsDocument):
         """(K, K) the mean agreement of every two models over images; NaN on the diagonal."""
         return pair_matrix(self.evidence)
 
-    def leave_one_out(self, metric: str = "agreement") -> LeaveOneOut:
+    def leave_one_out(self, metric: str = "agreement") -> ObjectLeaveOneOut:
         """Return a number without each of the models, with a jackknife interval over models where
         there is one.
         """
@@ -221,25 +221,24 @@ class ObjectStability(RowsDocument):
         without any are not among them.
         """
         some, agreement = self.per_image["found_by_some"], self.per_image["agreement"]
+        # lexsort takes the last key first; an undefined agreement is no disagreement
         order = np.lexsort((np.nan_to_num(agreement, nan=1.0), -some))
         return tuple(self._disputed(int(image)) for image in order[:n] if some[image])
 
     def _disputed(self, image: int) -> DisputedImage:
         table, cohort = self.evidence.references, self.cohort
         mine = slice(int(table.offsets[image]), int(table.offsets[image + 1]))
-        found = []
-        for row, flags in zip(table.row[mine].tolist(), table.found[mine].tolist()):
+        references = []
+        for row, flags in zip(table.row[mine].tolist(), table.by_model[mine].tolist()):
             if any(flags) and not all(flags):
-                finders, others = (
-                    [m for m, f in zip(self.models, flags) if f is wanted]
-                    for wanted in (True, False)
-                )
+                finders = tuple(model for model, flag in zip(self.models, flags) if flag)
+                others = tuple(model for model, flag in zip(self.models, flags) if not flag)
                 label = cohort.classes[int(cohort.references.label[row])]
                 place = int(cohort.references.place[row])
-                found.append(DisputedReference(row, place, label, tuple(finders), tuple(others)))
+                references.append(DisputedReference(row, place, label, finders, others))
         agreement = float(self.per_image["agreement"][image])
         return DisputedImage(
-            cohort.images.ids[image], image, mine.stop - mine.start, agreement, tuple(found)
+            cohort.images.ids[image], image, mine.stop - mine.start, agreement, tuple(references)
         )
 
     def sentences(self) -> list[str]:
@@ -264,13 +263,13 @@ class ObjectStability(RowsDocument):
         return figure(self, name)
 
     def __str__(self) -> str:
-        return "\n".join([*self.sentences(), *(f"Note: {said}" for said in self.warnings)])
+        return "\n".join([*self.sentences(), *(f"Note: {text}" for text in self.warnings)])
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON document of the contract ``calipers.object-stability/1``."""
         from calipers import __version__
 
-        undefined, pairs, silent = self.undefined
+        n_undefined, n_pairs, n_silent = self.undefined
         return {
             "schema": SCHEMA,
             "calipers": __version__,
@@ -280,17 +279,17 @@ class ObjectStability(RowsDocument):
             "references": len(self.evidence.references),
             "ignored_references": int(self.evidence.ignored.sum()),
             "predictions": np.bincount(
-                self.evidence.said.model, minlength=len(self.models)
+                self.evidence.predictions.model, minlength=len(self.models)
             ).tolist(),
             "predictions_below_cut": [self.below[name] for name in self.models],
             "duplicates": self.evidence.duplicates.sum(axis=0).tolist(),
             "false_alarm_places": len(self.evidence.places),
-            "undefined": {"pairs": undefined, "of": pairs, "silent_images": silent},
+            "undefined": {"pairs": n_undefined, "of": n_pairs, "silent_images": n_silent},
             "rows": [row.as_dict() for row in self.rows],
             "sd": {name: number(self.sd(name)) for name in MEANS},
-            "pairs": [[number(value) for value in line] for line in self.per_pair.tolist()],
+            "pairs": [list(map(number, line)) for line in self.per_pair.tolist()],
             "leave_one_out": [self.leave_one_out(name).as_dict() for name in (*MEANS, *SHARES)],
-            "disputed": [image.as_dict() for image in self.disputed(SHOWN)],
+            "disputed": [image.as_dict() for image in self.disputed(MOST_DISPUTED)],
             "sentences": self.sentences(),
             "warnings": list(self.warnings),
         }

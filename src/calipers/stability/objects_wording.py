@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object stability in words: what was found, and what must be known of it."""
+"""Object stability in words: the sentences and warnings of an `ObjectStability`."""
 
 from __future__ import annotations
 
@@ -20,138 +20,144 @@ FEW_MODELS = 5
 MANY_UNDEFINED = 0.2
 
 
-def sentences(found: ObjectStability) -> list[str]:
-    """Return the verdict, from what matters most to what explains it."""
-    said = [_references(found), _agreement(found)]
-    said += [_overlap(found), _false_alarms(found)]
-    said += [_without(found), _disputed(found)]
-    return [sentence for sentence in said if sentence]
+def sentences(result: ObjectStability) -> list[str]:
+    """Return the result in sentences, the most important first."""
+    candidates = [
+        _references(result),
+        _agreement(result),
+        _overlap(result),
+        _false_alarms(result),
+        _without(result),
+        _disputed(result),
+    ]
+    return [sentence for sentence in candidates if sentence]
 
 
-def _references(found: ObjectStability) -> str:
-    n, k = len(found.evidence.references), len(found.models)
+def _references(result: ObjectStability) -> str:
+    n, k = len(result.evidence.references), len(result.models)
     if not n:
-        return "There are no counted references: nothing can be said of what the models find."
-    every, some, none = (found[f"found-by-{kind}"] for kind in ("all", "some", "none"))
-    middle = (
-        f"one of them alone finds {_share(some)}"
-        if k == 2
-        else f"some but not all find {_share(some)}"
-    )
-    who = "both" if k == 2 else f"all {k}"
-    return f"Of {_many(n, 'reference')}, {who} models find {_share(every)}, {middle}, and none finds {_share(none)}."
+        return "There are no counted references, so what the models find cannot be compared."
+    every = _share(result["found-by-all"])
+    some = _share(result["found-by-some"])
+    none = _share(result["found-by-none"])
+    references = _many(n, "reference")
+    if k == 2:
+        shares = f"both models find {every}, only one finds {some}"
+    else:
+        shares = f"all {k} models find {every}, some but not all find {some}"
+    return f"Of {references}, {shares}, and none finds {none}."
 
 
-def _agreement(found: ObjectStability) -> str:
-    value, silent = found["agreement"], found.undefined[2]
+def _agreement(result: ObjectStability) -> str:
+    value, n_silent = result["agreement"], result.undefined[2]
     if math.isnan(value.value):
         return "No model predicts anything: agreement is undefined."
-    spread, n = found.sd("agreement"), value.n_images
-    told = f", standard deviation {spread:.2f}" if spread == spread else ""
-    left = f"; {_many(silent, 'image')} on which all are silent left out" if silent else ""
-    return (
-        f"Two models agree on {_share(value)} of what they predict, whether it is right or not "
-        f"(mean over {_many(n, 'image')}{told}{left})."
-    )
+    details = f"mean over {_many(value.n_images, 'image')}"
+    sd = result.sd("agreement")
+    if sd == sd:
+        details += f", standard deviation {sd:.2f}"
+    if n_silent:
+        details += f"; {_many(n_silent, 'image')} without any prediction left out"
+    return f"Two models agree on {_share(value)} of what they predict, correct or not ({details})."
 
 
-def _overlap(found: ObjectStability) -> str:
-    value = found["mean-iou"]
+def _overlap(result: ObjectStability) -> str:
+    value = result["mean-iou"]
     if math.isnan(value.value):
         return ""
-    between = (
-        ""
-        if math.isnan(value.low)
-        else f" ({100 * value.level:g} % interval {value.low:.2f} to {value.high:.2f})"
+    interval = ""
+    if not math.isnan(value.low):
+        interval = f" ({100 * value.level:g} % interval {value.low:.2f} to {value.high:.2f})"
+    return (
+        "Where they agree, their shapes have a mean intersection over union of "
+        f"{value.value:.2f}{interval}."
     )
-    return f"Where they agree, their shapes have a mean intersection over union of {value.value:.2f}{between}."
 
 
-def _false_alarms(found: ObjectStability) -> str:
-    n = len(found.evidence.places)
+def _false_alarms(result: ObjectStability) -> str:
+    n = len(result.evidence.places)
     if not n:
         return "No model raises a false alarm."
-    return f"Of {_many(n, 'place')} with a false alarm, at least two models share {_share(found['false-alarms-shared'])}."
+    share = _share(result["false-alarms-shared"])
+    return f"Of {_many(n, 'place')} with a false alarm, at least two models share {share}."
 
 
-def _without(found: ObjectStability) -> str:
-    one = found.leave_one_out("agreement")
-    if one.reason is not None:
+def _without(result: ObjectStability) -> str:
+    jackknife = result.leave_one_out("agreement")
+    if jackknife.reason is not None:
         return ""
-    name = max(one.without, key=lambda model: abs(one.without[model] - one.value))
+    without, value = jackknife.without, jackknife.value
+    name = max(without, key=lambda model: abs(without[model] - value))
     return (
-        f"Other trainings: the agreement without one of the models lies between {min(one.without.values()):.2f} and "
-        f"{max(one.without.values()):.2f} (furthest away without {name}); leaving out models gives {one.value:.2f} "
-        f"with a {100 * one.level:g} % interval of {one.low:.2f} to {one.high:.2f} over {len(found.models)} models."
+        f"Other trainings: without one of the models, the agreement lies between "
+        f"{min(without.values()):.2f} and {max(without.values()):.2f} (furthest away without "
+        f"{name}); the jackknife over {len(result.models)} models gives {value:.2f} with a "
+        f"{100 * jackknife.level:g} % interval of {jackknife.low:.2f} to {jackknife.high:.2f}."
     )
 
 
-def _disputed(found: ObjectStability) -> str:
-    worst = found.disputed(3)
-    if not worst:
-        return "No reference is disputed." if len(found.evidence.references) else ""
-    listed = ", ".join(
-        f"{one.image} ({len(one.references)} of {one.n_references})" for one in worst
-    )
-    return f"Most disputed references: {listed}."
+def _disputed(result: ObjectStability) -> str:
+    images = result.disputed(3)
+    if not images:
+        return "No reference is disputed." if len(result.evidence.references) else ""
+    texts = [f"{one.image} ({len(one.references)} of {one.n_references})" for one in images]
+    return f"Most disputed references: {', '.join(texts)}."
 
 
-def warnings(found: ObjectStability) -> tuple[str, ...]:
-    """Return what was left out, and what makes the numbers weak."""
-    said = [*_left_out(found), *_weak(found)]
-    return tuple(said)
+def warnings(result: ObjectStability) -> tuple[str, ...]:
+    """Return what was left out, and what limits the numbers."""
+    return (*_left_out(result), *_limits(result))
 
 
-def _left_out(found: ObjectStability) -> list[str]:
-    evidence, said = found.evidence, []
-    if ignored := int(evidence.ignored.sum()):
-        said.append(f"{_many(ignored, 'reference')} left out: ignored, or crowds")
-    for name, n in found.below.items():
+def _left_out(result: ObjectStability) -> list[str]:
+    evidence, notes = result.evidence, []
+    if n_ignored := int(evidence.ignored.sum()):
+        notes.append(f"{_many(n_ignored, 'reference')} left out: ignored, or crowds")
+    score_cut = result.settings["score_cut"]
+    for name, n in result.below.items():
         if n:
-            said.append(
-                f"{_many(n, 'prediction')} of {name} left out: score below {found.settings['score_cut']:g}"
-            )
-    for name, n in zip(found.models, evidence.duplicates.sum(axis=0).tolist()):
+            notes.append(f"{_many(n, 'prediction')} of {name} left out: score below {score_cut:g}")
+    for name, n in zip(result.models, evidence.duplicates.sum(axis=0).tolist()):
         if n:
-            said.append(
-                f"{_many(n, 'duplicate')} of {name}: further predictions of a found reference, no false alarms"
+            notes.append(
+                f"{_many(n, 'duplicate')} of {name}: further predictions of a reference that "
+                "was already found, not counted as false alarms"
             )
-    chained = int((evidence.places.members > evidence.places.found.sum(axis=1)).sum())
+    chained = int((evidence.places.members > evidence.places.by_model.sum(axis=1)).sum())
     if chained:
-        said.append(
-            f"{_many(chained, 'place')} with several false alarms of one model, which counts once there"
+        notes.append(
+            f"{_many(chained, 'place')} with several false alarms of one model, counted once"
         )
-    unscored = [name for name in found.models if not found.cohort.models[name].scored]
+    unscored = [name for name in result.models if not result.cohort.models[name].scored]
     if unscored:
-        said.append(
-            f"no scores: {', '.join(unscored)}; all predictions count, as with a score of 1"
-        )
-    return said
+        notes.append(f"no scores: {', '.join(unscored)}; all predictions count, with a score of 1")
+    return notes
 
 
-def _weak(found: ObjectStability) -> list[str]:
-    said, k = [], len(found.models)
-    undefined, pairs, _ = found.undefined
-    if undefined:
-        share = (
-            ""
-            if undefined <= MANY_UNDEFINED * pairs
-            else ", a large part: look at agreement-with-silence too"
+def _limits(result: ObjectStability) -> list[str]:
+    notes, n_models, agreement = [], len(result.models), result["agreement"]
+    n_undefined, n_pairs, _ = result.undefined
+    if n_undefined:
+        note = (
+            f"in {n_undefined} of {n_pairs} comparisons of two models on an image, both predict "
+            "nothing: skipped"
         )
-        said.append(
-            f"in {undefined} of {pairs} comparisons of two models on an image both say nothing: skipped{share}"
+        if n_undefined > MANY_UNDEFINED * n_pairs:
+            note += ", a large part: see agreement-with-silence too"
+        notes.append(note)
+    if n_models < FEW_MODELS:
+        notes.append(f"{n_models} models are too few to predict what other trainings would find")
+    if result.evidence.n_images and np.isnan(agreement.low) and agreement.reason:
+        notes.append(f"no interval of the agreement: {reason_of(agreement)}")
+    if "few_units" in agreement.flags:
+        notes.append(
+            f"few units ({agreement.n_units} {plural(agreement.unit)}): intervals are rough"
         )
-    if k < FEW_MODELS:
-        said.append(f"{k} models: what other trainings would find can hardly be told")
-    if found.evidence.n_images and np.isnan(found["agreement"].low) and found["agreement"].reason:
-        said.append(f"no interval of the agreement: {reason_of(found['agreement'])}")
-    n, unit = found["agreement"].n_units, found["agreement"].unit
-    if "few_units" in found["agreement"].flags:
-        said.append(f"few units ({n} {plural(unit)}): intervals are rough")
-    said.append(
-        "the shares found by all, some and none depend on the number of models: compare equal numbers of them"
+    notes.append(
+        "the shares found by all, some and none depend on the number of models: compare only "
+        "results with equal numbers"
     )
-    return said
+    return notes
 
 
 def _many(n: int, what: str) -> str:
@@ -165,7 +171,8 @@ def _share(estimate: Estimate) -> str:
     if math.isnan(estimate.low):
         return value
     if estimate.method == "clopper-pearson-units":  # too few exceptions for a bootstrap
-        return f"{value} (at {100 * estimate.level:g} %: {_between(estimate)} of the {plural(estimate.unit)})"
+        level, units = f"{100 * estimate.level:g}", plural(estimate.unit)
+        return f"{value} (at {level} %: {_between(estimate)} of the {units})"
     return f"{value} ({interval_of(estimate)} {_between(estimate)})"
 
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of bags once they were read: counts and correlations of every pair of models, as
-`BagPairs`.
+"""The evidence of map stability, `BagPairs`: counts and correlations of every pair of models.
 
-Every score of a pair of models on a bag is a function of these small numbers, so that thresholds,
-conventions, leaving out a model and resampling bags never read a map again.
+Every score of a pair of models on a bag is a function of these numbers, so that other thresholds,
+other conventions, leaving out a model and resampling bags never read a map again.
 """
 
 from __future__ import annotations
@@ -26,12 +25,8 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 AGREEMENT = ("PJ", "PO", "APO", "HAPJ", "APJ", "AJ", "TAR", "PAR", "NAR", "PABAK", "AC1")
-MARGINAL = (
-    "PAR-NAR",
-    "prevalence-index",
-    "bias-index",
-    "positive_share",
-)  # they describe, and are not better if high
+# These describe the calls of two models; a higher value is not better.
+MARGINAL = ("PAR-NAR", "prevalence-index", "bias-index", "positive_share")
 BINARY = (*AGREEMENT, *MARGINAL)
 CONTINUOUS = ("Pearson", "Spearman", "Kendall-b", "Kendall-a")
 SCORE_NAMES = (*BINARY, *CONTINUOUS)
@@ -43,7 +38,7 @@ UNDEFINED = ("skip", "agree", "one")
 class BagPairs:
     """Evidence of the stability of K models on B bags: P = K (K - 1) / 2 pairs, T thresholds.
 
-    ``called[b, t, k]`` counts the instances of bag b that exactly k models call positive at
+    ``calls[b, t, k]`` counts the instances of bag b that exactly k models call positive at
     threshold t.
     """
 
@@ -51,13 +46,12 @@ class BagPairs:
     thresholds: F64  # (T,) ascending
     n: I64  # (B,) instances
     ones: I64  # (B, T, K) called positive
-    both: I64  # (B, T, P) called positive by both
-    called: I64  # (B, T, K + 1)
+    common: I64  # (B, T, P) called positive by both
+    calls: I64  # (B, T, K + 1)
     correlations: F64  # (B, 4, P) as CONTINUOUS; NaN = undefined or not asked for
-    hits: (
-        I64  # (B, T, K) positive instances of the reference called positive; -1 = bag not annotated
-    )
-    truth: I64  # (B,) positive instances of the reference; -1 = bag not annotated
+    # the reference; -1 = bag not annotated
+    hits: I64  # (B, T, K) positive instances of the reference that are called positive
+    truth: I64  # (B,) positive instances of the reference
     bag_scores: F64  # (B, K) NaN = unknown
 
     @property
@@ -77,21 +71,21 @@ class BagPairs:
 
     @classmethod
     def concat(cls, parts: Sequence[BagPairs]) -> BagPairs:
-        """Return the evidence of all bags of several parts, which know the same models and
-        thresholds.
-        """
-        per_bag: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in parts]) for name in PER_BAG
-        }
+        """Return the evidence of all bags of several parts with the same models and thresholds."""
+        per_bag: dict[str, Any] = {}
+        for name in PER_BAG:
+            per_bag[name] = np.concatenate([getattr(part, name) for part in parts])
         return replace(parts[0], **per_bag)
 
     def at(self, threshold: float) -> int:
-        """Return the place of a threshold that was looked at."""
-        found = np.flatnonzero(self.thresholds == threshold)
-        if not len(found):
-            known = ", ".join(f"{t:g}" for t in self.thresholds)
-            raise UsageError(f"the threshold {threshold:g} was not looked at; known: {known}")
-        return int(found[0])
+        """Return the index of a threshold of the analysis."""
+        indices = np.flatnonzero(self.thresholds == threshold)
+        if not len(indices):
+            thresholds = ", ".join(f"{t:g}" for t in self.thresholds)
+            raise UsageError(
+                f"the threshold {threshold:g} is not part of the analysis; there are: {thresholds}"
+            )
+        return int(indices[0])
 
     def without_model(self, model: int) -> Flags:
         """Return (P,) which pairs remain if a model is left out."""
@@ -119,7 +113,7 @@ def pair_counts(evidence: BagPairs, threshold_index: int) -> contingency.Conting
     """Return the 2x2 tables of every bag and pair: four (B, P) arrays."""
     first, second = pair_index(evidence.n_models)
     ones = evidence.ones[:, threshold_index].astype(np.float64)
-    n11 = evidence.both[:, threshold_index].astype(np.float64)
+    n11 = evidence.common[:, threshold_index].astype(np.float64)
     n10, n01 = ones[:, first] - n11, ones[:, second] - n11
     return contingency.ContingencyCounts(n11, n10, n01, evidence.n[:, None] - n11 - n10 - n01)
 
@@ -152,16 +146,17 @@ def pair_scores(
     if undefined == "skip" or name not in AGREEMENT:
         return scores
     n = evidence.n[:, None]
-    unknown = np.isnan(scores)
-    scores = np.where(unknown & (counts.n11 == n), 1.0, scores)
-    return np.where(unknown & (counts.n00 == n), 1.0 if undefined == "one" else 0.0, scores)
+    missing = np.isnan(scores)
+    of_nothing = 1.0 if undefined == "one" else 0.0
+    scores = np.where(missing & (counts.n11 == n), 1.0, scores)
+    return np.where(missing & (counts.n00 == n), of_nothing, scores)
 
 
 def bag_means(scores: F64) -> F64:
     """Return (B,): the mean over the defined pairs of every bag; NaN where no pair is defined."""
-    defined = ~np.isnan(scores)
-    number = defined.sum(axis=1)
-    total = np.where(defined, scores, 0.0).sum(axis=1)
+    is_defined = ~np.isnan(scores)
+    number = is_defined.sum(axis=1)
+    total = np.where(is_defined, scores, 0.0).sum(axis=1)
     return np.asarray(np.divide(total, number, out=np.full(len(scores), np.nan), where=number > 0))
 
 

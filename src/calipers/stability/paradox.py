@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The paradox of kappa: two models agree on nearly all instances, and kappa is small.
+"""The kappa paradox: two models agree on nearly all instances, yet kappa is small.
 
-Kappa (AJ), and with it APJ, takes out the agreement that chance would give. If nearly all instances
-are negative (or positive), chance gives much, and a few instances decide the score. The rule, on
+Kappa (AJ), and with it APJ, subtracts the agreement expected by chance. If nearly all instances are
+negative (or positive), that agreement is large, and a few instances decide the score. The rule, on
 every bag and pair of models whose AJ is defined: the pair is *paradoxical* if
 
 - the calls are one-sided: |prevalence index| = |n11 - n00| / N is at least 0.6, and
-- the scores part: PABAK - AJ is at least 0.2, PABAK being kappa as it would be without prevalence
-  and bias.
+- the scores differ: PABAK - AJ is at least 0.2, where PABAK is kappa adjusted for prevalence and
+  bias.
 
-An analysis is flagged if at least 20 % of its defined pairs are paradoxical. The three numbers are
-judgement.
+An analysis is flagged if at least 20 % of its defined pairs are paradoxical. The three limits are
+our judgement.
 
 References
 ----------
@@ -70,13 +70,12 @@ class Paradox:
 def paradox(evidence: BagPairs, threshold_index: int) -> Paradox:
     """Return how many pairs of models are paradoxical at a threshold."""
     names = ("AJ", "PABAK", "prevalence-index", "TAR")
-    kappa, adjusted, prevalence, total = (
+    kappa, pabak, prevalence, total = (
         pair_scores(evidence, name, threshold_index) for name in names
     )
-    defined = ~np.isnan(kappa)
-    odd = defined & (np.abs(prevalence) >= ONE_SIDED) & (adjusted - kappa >= APART)
-    means = [
-        float(scores[odd].mean()) if odd.any() else float("nan")
-        for scores in (total, kappa, prevalence)
-    ]
-    return Paradox(int(odd.sum()), int(defined.sum()), *means)
+    is_defined = ~np.isnan(kappa)
+    odd = is_defined & (np.abs(prevalence) >= ONE_SIDED) & (pabak - kappa >= APART)
+    means = [float("nan")] * 3
+    if odd.any():
+        means = [float(scores[odd].mean()) for scores in (total, kappa, prevalence)]
+    return Paradox(int(odd.sum()), int(is_defined.sum()), *means)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a stability analysis was asked for, and on which bags."""
+"""The settings of a stability analysis, and the bags it uses. Made once by `stability`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALL_MODELS = "all models"
 
 
 @dataclass(frozen=True)
-class Plan:
+class StabilityPlan:
     """The settings of an analysis; ``ids``, ``positive`` and ``units`` are of the bags that are
     used.
     """
@@ -40,11 +40,9 @@ class Plan:
     @property
     def references(self) -> I64:
         """(B,) 1 for bags that are known to be positive."""
-        return (
-            np.zeros(len(self.ids), np.int64)
-            if self.positive is None
-            else self.positive.astype(np.int64)
-        )
+        if self.positive is None:
+            return np.zeros(len(self.ids), np.int64)
+        return self.positive.astype(np.int64)
 
     def settings(self) -> dict[str, Any]:
         """Return the settings for JSON."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the instances of a bag to one number for the whole bag, in four ways.
+"""Four ways to pool the instances of a bag into one score of the whole bag.
 
-``max`` the highest value; ``mean``; ``noisy-or`` 1 - prod(1 - p), kept as -sum log(1 - p), which
-has the same order but does not stick to 1 when many instances are sure; ``lse`` log mean exp(p),
-which on probabilities is near the mean.
+``max`` the highest value; ``mean``; ``noisy-or`` 1 - prod(1 - p), computed as -sum log(1 - p),
+which has the same order but does not saturate at 1 when many instances are nearly certain; ``lse``
+log mean exp(p), which is close to the mean for probabilities.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ F64 = NDArray[np.float64]
 POOLINGS = ("max", "mean", "noisy-or", "lse")
 
 
-def pooled(values: F64) -> F64:
+def pool_maps(values: F64) -> F64:
     """Return (n_poolings, K): every pooling of the maps (K, N), as POOLINGS."""
     with np.errstate(divide="ignore"):
         unlikely = -np.log1p(-values).sum(axis=1)  # infinite if an instance is certain

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Boxes and masks of detectors on a grid, so that the stability of maps can be asked of them too."""
+"""Draw boxes and masks of detectors on a grid, so that map stability can be measured for them.
+
+In comes a cohort; out go bags for `calipers.stability`, drawn one at a time.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from numpy.typing import NDArray
 
 from calipers.arguments import one_of, several
 from calipers.errors import InputError, UsageError
-from calipers.stability.objects_models import chosen
+from calipers.stability.objects_models import select_models
 from calipers.tables import Cohort, Objects, Predictions
 from calipers.tables.bags import Bag
 from calipers.tables.masks import Masks
@@ -27,7 +30,7 @@ AXES = {2: ("rows", "columns"), 3: ("slices", "rows", "columns")}
 
 @dataclass(frozen=True, eq=False)
 class RasterBags:
-    """Images as bags: every model's predictions on a grid, drawn when a bag is asked for. See
+    """Images as bags: every model's predictions on a grid, drawn on access. See
     `detections_as_bags`.
     """
 
@@ -35,10 +38,9 @@ class RasterBags:
     models: tuple[str, ...]
     shapes: I64  # (n_images, d) cells as [slices, ]rows, columns
     covers: Covers
-    spans: Mapping[
-        str, I64
-    ]  # model, "" for the references -> (n, d, 2) cells from, to per axis of the boxes
-    counted: Flags  # (n_references,)
+    # model ("" for the references) -> (n, d, 2): first and last cell of every box along each axis
+    spans: Mapping[str, I64]
+    valid: Flags  # (n_references,) neither ignored nor a crowd
     positive: Flags
     bag_scores: F64
     notes: tuple[str, ...]
@@ -66,21 +68,14 @@ class RasterBags:
         for k, name in enumerate(self.models):
             table = self.cohort.models[name]
             rows = _rows(table, image)
-            self._draw(
-                values[k],
-                table,
-                name,
-                rows[np.argsort(table.score[rows], kind="stable")],
-                table.score,
-            )
-        real = np.zeros(shape)
+            ascending = rows[np.argsort(table.score[rows], kind="stable")]
+            self._draw(values[k], table, name, ascending, table.score)
+        truth = np.zeros(shape)
         rows = _rows(self.cohort.references, image)
-        self._draw(
-            real, self.cohort.references, "", rows[self.counted[rows]], np.ones(len(self.counted))
-        )
-        return Bag(
-            self.ids[image], values.reshape(len(self.models), -1), shape, real.reshape(-1) > 0
-        )
+        ones = np.ones(len(self.valid))
+        self._draw(truth, self.cohort.references, "", rows[self.valid[rows]], ones)
+        flat_values = values.reshape(len(self.models), -1)
+        return Bag(self.ids[image], flat_values, shape, truth.reshape(-1) > 0)
 
     def _draw(self, canvas: F64, table: Objects, name: str, rows: I64, score: F64) -> None:
         """Write scores into the cells of objects that come in ascending order: the highest one
@@ -90,7 +85,8 @@ class RasterBags:
             if table.masks is not None:
                 canvas[cells_of_mask(table.masks, row, canvas.shape, self.covers)] = score[row]
             else:
-                canvas[tuple(slice(a, b) for a, b in self.spans[name][row].tolist())] = score[row]
+                box = tuple(slice(start, stop) for start, stop in self.spans[name][row].tolist())
+                canvas[box] = score[row]
 
 
 def detections_as_bags(
@@ -143,21 +139,19 @@ def detections_as_bags(
     ([[0.9, 0.0, 0.0, 0.0], [0.0, 0.4, 0.0, 0.0]], [True, False, False, False])
     """
     one_of("rule for the cells of an object", covers, COVERS)
-    names = chosen(cohort, models)
+    names = select_models(cohort, models)
     _check_scores(cohort, names)
     size = _sizes(cohort, names)
     shapes = _shapes(cohort, grid, size)
-    tables: dict[str, Objects] = {
-        "": cohort.references,
-        **{name: cohort.models[name] for name in names},
-    }
-    spans = {name: spans_of(table, size, shapes, covers) for name, table in tables.items()}
     references = cohort.references
-    counted = ~(references.ignore | references.crowd)
-    positive = np.bincount(references.image[counted], minlength=cohort.n_images) > 0
+    spans = {"": spans_of(references, size, shapes, covers)}
+    for name in names:
+        spans[name] = spans_of(cohort.models[name], size, shapes, covers)
+    valid = ~(references.ignore | references.crowd)
+    positive = np.bincount(references.image[valid], minlength=cohort.n_images) > 0
     notes = _notes(cohort, names, grid, covers, spans)
     scores = np.stack([_highest(cohort, name) for name in names])
-    return RasterBags(cohort, names, shapes, covers, spans, counted, positive, scores, notes)
+    return RasterBags(cohort, names, shapes, covers, spans, valid, positive, scores, notes)
 
 
 def spans_of(table: Objects, size: F64, shapes: I64, covers: Covers) -> I64:
@@ -167,7 +161,8 @@ def spans_of(table: Objects, size: F64, shapes: I64, covers: Covers) -> I64:
     """
     image, d = table.image, table.dimensions
     cells = shapes[image][:, ::-1]  # along x, y[, z], as boxes are
-    low, high = (side * cells / size[image] for side in (table.boxes[:, :d], table.boxes[:, d:]))
+    low = table.boxes[:, :d] * cells / size[image]
+    high = table.boxes[:, d:] * cells / size[image]
     if covers == "centre":
         first, last = np.ceil(low - 0.5), np.ceil(high - 0.5)
     else:
@@ -178,22 +173,21 @@ def spans_of(table: Objects, size: F64, shapes: I64, covers: Covers) -> I64:
 
 def cells_of_mask(masks: Masks, row: int, shape: tuple[int, ...], covers: Covers) -> Flags:
     """Return which cells of a grid a mask covers."""
-    covered = masks.dense(row)
-    for axis, (n, length) in enumerate(zip(shape, covered.shape)):
+    cells = masks.dense(row)
+    for axis, (n, length) in enumerate(zip(shape, cells.shape)):
         if n == length:
             continue
         if covers == "centre":
-            covered = covered.take(
-                np.floor((np.arange(n) + 0.5) * length / n).astype(np.int64), axis
-            )
+            centre = np.floor((np.arange(n) + 0.5) * length / n).astype(np.int64)
+            cells = cells.take(centre, axis)
             continue
-        left, right = (np.arange(n) + step for step in (0, 1))
+        # Cell i is [i, i + 1) * length / n; compared in whole numbers, so that edges are exact.
+        start, stop = np.arange(n)[:, None] * length, (np.arange(n)[:, None] + 1) * length
         pixel = np.arange(length)
-        shared = (pixel * n < right[:, None] * length) & ((pixel + 1) * n > left[:, None] * length)
-        covered = (
-            np.moveaxis(np.tensordot(shared.astype(np.float64), covered, (1, axis)), 0, axis) > 0
-        )
-    return np.asarray(covered)
+        overlap = (pixel * n < stop) & ((pixel + 1) * n > start)
+        sums = np.tensordot(overlap.astype(np.float64), cells, (1, axis))
+        cells = np.moveaxis(sums, 0, axis) > 0
+    return np.asarray(cells)
 
 
 def _rows(table: Objects, image: int) -> I64:
@@ -203,13 +197,14 @@ def _rows(table: Objects, image: int) -> I64:
 def _check_scores(cohort: Cohort, models: tuple[str, ...]) -> None:
     for name in models:
         table = cohort.models[name]
-        outside = np.flatnonzero((table.score < 0) | (table.score > 1))
-        if len(outside):
-            row = int(outside[0])
+        rows = np.flatnonzero((table.score < 0) | (table.score > 1))
+        if len(rows):
+            row = int(rows[0])
+            image = cohort.images.ids[int(table.image[row])]
             raise InputError(
                 "scores between 0 and 1",
                 rule="score-range",
-                location=f"{name}, image {cohort.images.ids[int(table.image[row])]}, row {int(table.place[row])}",
+                location=f"{name}, image {image}, row {int(table.place[row])}",
                 field="score",
                 value=float(table.score[row]),
                 hint="turn raw scores into probabilities first",
@@ -217,12 +212,12 @@ def _check_scores(cohort: Cohort, models: tuple[str, ...]) -> None:
 
 
 def _sizes(cohort: Cohort, models: tuple[str, ...]) -> F64:
-    """Return (n_images, d) the sides of every image, from its masks where nobody said."""
+    """Return (n_images, d) the sides of every image, from its masks if they are not stated."""
     size = cohort.images.size.copy()
     for table in (cohort.references, *(cohort.models[name] for name in models)):
         if table.masks is not None:
-            unknown = np.isnan(size[table.image]).any(axis=1)
-            size[table.image[unknown]] = table.masks.size[unknown]
+            no_size = np.isnan(size[table.image]).any(axis=1)
+            size[table.image[no_size]] = table.masks.size[no_size]
     missing = np.flatnonzero(~(np.isfinite(size) & (size > 0)).all(axis=1))
     if len(missing):
         raise InputError(
@@ -245,15 +240,14 @@ def _shapes(cohort: Cohort, grid: Sequence[int] | None, size: F64) -> I64:
         isinstance(n, int | np.integer) and not isinstance(n, bool) and n > 0 for n in cells
     )
     if not whole or len(cells) != cohort.dimensions:
-        raise UsageError(
-            f"a grid is ({', '.join(AXES[cohort.dimensions])}), whole numbers from 1 on, not {grid!r}"
-        )
+        axes = ", ".join(AXES[cohort.dimensions])
+        raise UsageError(f"a grid is ({axes}), whole numbers from 1 on, got {grid!r}")
     return np.tile(np.array(cells, np.int64), (cohort.n_images, 1))
 
 
 def _highest(cohort: Cohort, name: str) -> F64:
     table: Predictions = cohort.models[name]
-    highest = np.zeros(cohort.n_images)
+    highest = np.zeros(cohort.n_images)  # an image without predictions keeps 0
     np.maximum.at(highest, table.image, table.score)
     return highest
 
@@ -265,12 +259,10 @@ def _notes(
     covers: Covers,
     spans: Mapping[str, I64],
 ) -> tuple[str, ...]:
-    """Return what was made of the objects, in words."""
-    cells = (
-        "one cell per pixel"
-        if grid is None
-        else f"a grid of {' x '.join(map(str, grid))} cells on every image"
-    )
+    """Return notes on how the objects were drawn."""
+    cells = "one cell per pixel"
+    if grid is not None:
+        cells = f"a grid of {' x '.join(map(str, grid))} cells on every image"
     rule = "its centre" if covers == "centre" else "any part of it"
     notes = [
         f"{cells}; a cell has the highest score of a prediction that covers {rule}, of any class"
@@ -284,11 +276,12 @@ def _notes(
             f"{ignored} references are ignored or crowds: they make no image and no cell positive"
         )
     for name, table in spans.items():
-        masked = (cohort.models[name] if name else cohort.references).masks is not None
-        lost = 0 if masked else int((table[:, :, 0] >= table[:, :, 1]).any(axis=1).sum())
-        if lost:
+        objects: Objects = cohort.models[name] if name else cohort.references
+        n_lost = int((table[:, :, 0] >= table[:, :, 1]).any(axis=1).sum())
+        if objects.masks is None and n_lost:
             whose = f"predictions of {name}" if name else "references"
             notes.append(
-                f"{lost} of {len(table)} {whose} cover no cell of the grid: too small, or outside of the image"
+                f"{n_lost} of {len(table)} {whose} cover no cell of the grid: too small, or "
+                "outside of the image"
             )
     return tuple(notes)

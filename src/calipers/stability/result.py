@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of `calipers.stability`: rows of estimates, and every further question, answered from
-the evidence.
+"""`StabilityResult`, the result of `calipers.stability`: rows of estimates, and methods that
+compute everything else from the evidence (per bag, per pair, thresholds, leaving out models).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from calipers.results import Estimate, Row
 from calipers.results.document import RowsDocument
 from calipers.stability import document, wording
 from calipers.stability import localization as localizing
-from calipers.stability.called import Called
+from calipers.stability.called import CallCounts
 from calipers.stability.cases import Cases
 from calipers.stability.components import Components, components
 from calipers.stability.correlation import ScoreCorrelation, correlate
@@ -29,11 +29,11 @@ from calipers.stability.localization import LEAST_JACCARD, Localization
 from calipers.stability.models import LeaveOneOut, leave_one_out
 from calipers.stability.pairs import BagPairs, check_name, pair_scores
 from calipers.stability.paradox import Paradox, paradox
-from calipers.stability.plan import ALL_MODELS, Plan
+from calipers.stability.plan import ALL_MODELS, StabilityPlan
 from calipers.stability.remarks import Remark
-from calipers.stability.rows import IDENTICAL, names_of, shown
+from calipers.stability.rows import IDENTICAL, group_text, names_of
 from calipers.stability.scores import AT_THRESHOLD, CALLED, bag_values, check_score, conventional
-from calipers.stability.undefined import Undefined
+from calipers.stability.undefined import UndefinedPairs
 from calipers.tables.bags import Bag, Bags
 
 if TYPE_CHECKING:
@@ -50,21 +50,20 @@ I64 = NDArray[np.int64]
 class StabilityResult(RowsDocument):
     """What `calipers.stability` returns.
 
-    ``found["APJ"]`` is the estimate of a score over all models: the mean over bags of the mean over
-    pairs of models, with an interval over bags or patients. Its ``n_images`` are the bags that were
-    used; of those that have a value, ``n_references`` are the ones that are known to be positive
-    and ``n_predictions`` the maps of all models.
+    ``result["APJ"]`` is the estimate of a score over all models: the mean over bags of the mean
+    over pairs of models, with an interval over bags or patients. Its ``n_images`` are the bags that
+    were used; of those that have a value, ``n_references`` are the ones that are known to be
+    positive and ``n_predictions`` the maps of all models.
     """
 
-    plan: Plan
+    plan: StabilityPlan
     evidence: BagPairs
     cases: Cases
     stability_rows: tuple[Row, ...]
     localized: Localization
     remarks: tuple[Remark, ...] = ()
-    source: Bags | None = field(
-        default=None, repr=False, compare=False
-    )  # the maps, for pictures of single bags
+    # the maps, for pictures of single bags
+    source: Bags | None = field(default=None, repr=False, compare=False)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -83,7 +82,7 @@ class StabilityResult(RowsDocument):
 
     @property
     def n_used(self) -> int:
-        """Bags whose stability was looked at."""
+        """Bags in the stability scores."""
         return len(self.plan.ids)
 
     @property
@@ -105,7 +104,7 @@ class StabilityResult(RowsDocument):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What must be known of the numbers, in words."""
+        """Remarks on the numbers, in words."""
         return tuple(remark.text for remark in self.remarks)
 
     @property
@@ -124,22 +123,20 @@ class StabilityResult(RowsDocument):
         1")``.
         """
         metric, model = word("a score", metric), word("a model", model)
-        wanted = {
-            name: value if isinstance(value, str) else shown(value) for name, value in group.items()
-        }
-        found = self._by_key.get((model, metric, tuple(sorted(wanted.items()))))
-        if found is not None:
-            return found
+        texts = {name: group_text(value) for name, value in group.items()}
+        estimate = self._by_key.get((model, metric, tuple(sorted(texts.items()))))
+        if estimate is not None:
+            return estimate
         if model not in (ALL_MODELS, *self.models):
             raise UsageError(
                 f"no model {model!r}; {did_you_mean(model, (ALL_MODELS, *self.models))}"
             )
-        known = dict.fromkeys(row.metric for row in self.rows if row.model == model)
-        if metric in known:
-            raise UsageError(f"no row of {metric!r} with {wanted or 'no group'}")
-        why = self.localized.missing.get(metric)
-        said = why.replace("_", " ") if why else did_you_mean(metric, known)
-        raise UsageError(f"no score {metric!r} of {model}; {said}")
+        metrics = dict.fromkeys(row.metric for row in self.rows if row.model == model)
+        if metric in metrics:
+            raise UsageError(f"no row of {metric!r} with {texts or 'no group'}")
+        reason = self.localized.missing.get(metric)
+        hint = reason.replace("_", " ") if reason else did_you_mean(metric, metrics)
+        raise UsageError(f"no score {metric!r} of {model}; {hint}")
 
     def per_bag(self, name: str) -> F64:
         """Return (n_used,): the mean of a score over the pairs of models on every bag; NaN where it
@@ -151,17 +148,18 @@ class StabilityResult(RowsDocument):
     def sd(self, name: str, ddof: int = 0) -> float:
         """Return the standard deviation over bags; ``ddof`` 0 as the published tables have it."""
         values = self.per_bag(name)
-        known = values[~np.isnan(values)]
-        return float(known.std(ddof=ddof)) if len(known) > ddof else float("nan")
+        defined_values = values[~np.isnan(values)]
+        return float(defined_values.std(ddof=ddof)) if len(defined_values) > ddof else float("nan")
 
     def ranked(self, name: str) -> I64:
         """Return the places of the bags that have a value, least stable first; ties in the order of
         the bags.
         """
         values = self.per_bag(name)
+        # called-by-some measures disagreement, all other scores agreement
         sign = -1.0 if name == "called-by-some" else 1.0
-        known = np.flatnonzero(~np.isnan(values))
-        return known[np.argsort(sign * values[known], kind="stable")]
+        bags = np.flatnonzero(~np.isnan(values))
+        return bags[np.argsort(sign * values[bags], kind="stable")]
 
     def per_pair(self, name: str) -> F64:
         """Return (n_models, n_models): the mean of a score over bags for every pair; NaN on the
@@ -169,17 +167,18 @@ class StabilityResult(RowsDocument):
         """
         scores = self._pairs(name)
         first, second = pair_index(len(self.models))
-        found = np.full((len(self.models), len(self.models)), np.nan)
+        matrix = np.full((len(self.models), len(self.models)), np.nan)
         for p, (i, j) in enumerate(zip(first, second)):
-            known = scores[~np.isnan(scores[:, p]), p]
-            found[i, j] = found[j, i] = known.mean() if len(known) else np.nan
-        return found
+            values = scores[~np.isnan(scores[:, p]), p]
+            if len(values):
+                matrix[i, j] = matrix[j, i] = values.mean()
+        return matrix
 
-    def undefined(self, name: str) -> Undefined:
-        """Return how many pairs have no value, whatever convention was chosen, and how many bags."""
+    def undefined(self, name: str) -> UndefinedPairs:
+        """Return how many pairs and bags have no value, under the convention ``skip``."""
         if word("a score", name) in CALLED:
-            return Undefined.of(name, self.per_bag(name)[:, None])
-        return Undefined.of(name, self._pairs(name, "skip"))
+            return UndefinedPairs.of(name, self.per_bag(name)[:, None])
+        return UndefinedPairs.of(name, self._pairs(name, "skip"))
 
     def with_convention(self, name: str) -> Estimate:
         """Return the estimate in which two maps that call everything alike count as 1: the second
@@ -214,19 +213,19 @@ class StabilityResult(RowsDocument):
             raise UsageError(f"{name} compares values, not calls: it has no threshold to sweep")
         return np.array(self.plan.sweep), [self.get(name, threshold=t) for t in self.plan.sweep]
 
-    def called(self, threshold: float | None = None) -> Called:
+    def called(self, threshold: float | None = None) -> CallCounts:
         """Return how many models call an instance positive, at the chosen threshold or one of the
         sweep.
         """
         at = self.threshold if threshold is None else finite("threshold", threshold)
-        return Called(at, self.evidence.called[:, self.evidence.at(at)])
+        return CallCounts(at, self.evidence.calls[:, self.evidence.at(at)])
 
     def bag(self, i: int) -> Bag:
         """Return the maps of all models on the i-th bag that was used; it may be read from disk
         now.
         """
         if self.source is None:
-            raise UsageError("this result has lost its maps")
+            raise UsageError("this result was made without its maps: run the analysis again")
         positive = self.source.positive
         if self.plan.bags == "positive" and positive is not None:
             return self.source[int(np.flatnonzero(positive)[i])]
@@ -280,7 +279,7 @@ class StabilityResult(RowsDocument):
         return figure(self, name, **choices)
 
     def plot(self, name: str = "pairs", ax: Axes | None = None, **choices: Any) -> Axes:
-        """Draw a figure with matplotlib (extra ``mpl``) and return its axes, which notebooks show."""
+        """Draw a figure with matplotlib (extra ``mpl``) and return its axes."""
         from calipers.plots.mpl import draw
 
         return draw(self.figure(name, **choices), ax)
@@ -313,7 +312,7 @@ class StabilityResult(RowsDocument):
             Allow a folder that holds something; an earlier result in it is replaced, other files
             stay.
         command
-            How it was asked for; shown in the page.
+            The command line of the analysis, shown on the page.
         images
             A folder with the pictures of the images, found by their ids; maps are drawn above them.
         objects
@@ -339,10 +338,11 @@ class StabilityResult(RowsDocument):
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str, tuple[tuple[str, str], ...]], Estimate]:
-        return {
-            (r.model, r.metric, tuple(sorted((r.group or {}).items()))): r.estimate
-            for r in self.rows
-        }
+        table = {}
+        for row in self.rows:
+            group = tuple(sorted((row.group or {}).items()))
+            table[row.model, row.metric, group] = row.estimate
+        return table
 
     @property
     def _here(self) -> int:
@@ -351,7 +351,7 @@ class StabilityResult(RowsDocument):
     def _check(self, name: str) -> None:
         check_score(word("a score", name))
         if name not in self.names:
-            raise UsageError(f"{name} was not asked for: leave kendall=True")
+            raise UsageError(f"{name} was not computed: run the analysis with kendall=True")
 
     def _pairs(self, name: str, undefined: str | None = None) -> F64:
         """Return (B, P) scores of the pairs; raise for a number that is not one of pairs."""

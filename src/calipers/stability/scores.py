@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers of a stability analysis: what each means, its limits, and its value on every bag."""
+"""The scores of a stability analysis: the meaning and limits of each, and its value on every bag.
+
+In come `BagPairs`; out go values per bag, and (metric, evidence) pairs for
+`calipers.statistics.estimates`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ AT_THRESHOLD = (*BINARY, *CALLED)  # these change with the threshold
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What must be known of a score."""
+    """Meaning, limits and best value of a score."""
 
     meaning: str
     bounds: tuple[float, float] = (0.0, 1.0)  # they set the scale of intervals
@@ -81,21 +85,21 @@ SCORES: Mapping[str, Score] = {
 
 
 def check_score(name: str) -> None:
-    """Raise for a number that this analysis does not have."""
+    """Raise for a score that does not exist."""
     if name not in SCORES:
         raise UsageError(f"no stability score {name!r}; {did_you_mean(name, NAMES)}")
 
 
 def metric_id(name: str) -> str:
-    """Return the definition of a number; the version moves when numbers move."""
+    """Return the id of the definition of a score; its version changes whenever values change."""
     return f"stability.{name}@1"
 
 
-def called_values(called: I64, name: str) -> F64:
+def called_values(counts: I64, name: str) -> F64:
     """Return (B,) shares of counts (B, K + 1) of instances by the number of models that call them;
     NaN for 0/0.
     """
-    n, by_any, by_all = called.sum(axis=1), called[:, 1:].sum(axis=1), called[:, -1]
+    n, by_any, by_all = counts.sum(axis=1), counts[:, 1:].sum(axis=1), counts[:, -1]
     part, whole = (by_all, by_any) if name == "called-by-all" else (by_any - by_all, n)
     return np.asarray(np.divide(part, whole, out=np.full(len(n), np.nan), where=whole > 0))
 
@@ -104,12 +108,12 @@ def bag_values(evidence: BagPairs, name: str, threshold_index: int, undefined: s
     """Return (B,): a number of every bag; NaN where it has none."""
     check_score(name)
     if name in CALLED:
-        return called_values(evidence.called[:, threshold_index], name)
+        return called_values(evidence.calls[:, threshold_index], name)
     return per_bag(evidence, name, threshold_index, undefined)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ScoreRequest:
     """One number to estimate: a score at a threshold under a rule for undefined pairs, for which
     group of rows.
     """
@@ -121,15 +125,16 @@ class Asked:
 
 
 def cases(
-    evidence: BagPairs, positive: I64, asked: Sequence[Asked]
-) -> Iterator[tuple[list[Asked], Any]]:
+    evidence: BagPairs, positive: I64, requests: Sequence[ScoreRequest]
+) -> Iterator[tuple[list[ScoreRequest], Any]]:
     """Yield the numbers that share their bounds, and their (metric, evidence) for
     `statistics.estimates`.
 
     Behind a number stand the positive bags (``positive``, (B,) 0 or 1) and the maps of all models.
     """
-    kinds: dict[tuple[tuple[float, float], float | None], list[Asked]] = {}
-    for one in asked:
+    # Bounds and best value belong to a metric, so that scores which share them form one metric.
+    kinds: dict[tuple[tuple[float, float], float | None], list[ScoreRequest]] = {}
+    for one in requests:
         kinds.setdefault((SCORES[one.name].bounds, SCORES[one.name].best), []).append(one)
     maps = np.full(evidence.n_images, evidence.n_models, np.int64)
     for (bounds, best), members in kinds.items():
@@ -144,5 +149,5 @@ def cases(
 
 
 def conventional(name: str) -> bool:
-    """Return whether a rule for undefined pairs speaks of a score."""
+    """Return whether the value of a score depends on the rule for undefined pairs."""
     return name in AGREEMENT and name not in ("TAR", "PABAK", "AC1")  # these are always defined

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How often a score is 0/0, which is printed beside it: undefined pairs are no evidence for or
+"""Count how often a score is 0/0, to print beside it: undefined pairs are no evidence for or
 against stability.
 """
 
@@ -15,7 +15,7 @@ F64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Undefined:
+class UndefinedPairs:
     """Pairs without a value, of all pairs on all bags; and bags on which no pair has one."""
 
     name: str
@@ -25,11 +25,11 @@ class Undefined:
     of_bags: int
 
     @classmethod
-    def of(cls, name: str, scores: F64) -> Undefined:
+    def of(cls, name: str, scores: F64) -> UndefinedPairs:
         """Count what is NaN in (B, P) scores."""
         missing = np.isnan(scores)
-        empty = missing.all(axis=1)
-        return cls(name, int(missing.sum()), missing.size, int(empty.sum()), len(scores))
+        n_bags = int(missing.all(axis=1).sum())
+        return cls(name, int(missing.sum()), missing.size, n_bags, len(scores))
 
     @property
     def share(self) -> float:
@@ -37,7 +37,8 @@ class Undefined:
         return self.pairs / self.of_pairs if self.of_pairs else float("nan")
 
     def __str__(self) -> str:
-        return f"{self.pairs} of {self.of_pairs} pairs undefined, {self.bags} of {self.of_bags} bags without a value"
+        pairs = f"{self.pairs} of {self.of_pairs} pairs undefined"
+        return f"{pairs}, {self.bags} of {self.of_bags} bags without a value"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the counts for JSON."""

@@ -63,7 +63,7 @@ class Trial:
     def ood(self) -> Flags | None:
         """(n,) OOD labels, if there are any."""
         found = headline(self.evaluation.basis.labels, OOD)
-        return None if found is None else found.wanted
+        return None if found is None else found.positive
 
     @property
     def contenders(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels import pairwise
-from calipers.stability.pooling import pooled
+from calipers.stability.pooling import pool_maps
 from calipers.synthetic.anatomy import stream
 
 F64 = NDArray[np.float64]
@@ -113,5 +113,5 @@ def soft_maximum(r: float, seed: int, n: int = 400) -> SoftMaximum:
     first, second = random.uniform(0.1, 3.0, (2, n, 1))
     maps = random.beta(first, second, (n, 256))
     soft = np.log(np.exp(r * maps).mean(axis=1)) / r
-    highest, mean, _, _ = pooled(maps)
+    highest, mean, _, _ = pool_maps(maps)
     return SoftMaximum(r, float(np.abs(soft - mean).max()), float(np.abs(soft - highest).mean()))
