@@ -39,7 +39,7 @@ def inspect(references: str, predictions: tuple[str, ...], **given: Any) -> int:
 
     options = {**reading_arguments(given), "lenient": True}
     groups = options.pop("groups")
-    found = read_all(references, named_files(predictions), groups, Options.chosen(**options))
+    found = read_all(references, named_files(predictions), groups, Options.from_keywords(**options))
     cohort = found.cohort
     if given["as_json"]:
         document = {

@@ -10,9 +10,9 @@ from calipers.arguments import several
 from calipers.errors import InputError, UsageError
 from calipers.readers.layout import ALIASES
 from calipers.readers.table_columns import (
-    chosen_or_known,
     column_of,
     existing_column,
+    find_column,
     missing_column,
 )
 from calipers.readers.tabular import FLAG_WORDS, PLAIN_NUMBER, WORD_NUMBER, Table, texts
@@ -53,12 +53,12 @@ def find_alarm_columns(
     tuning: str | None,
 ) -> AlarmColumns:
     """Return the columns, and in notes what was understood."""
-    found_image = chosen_or_known(table, "image", image, IMAGE)
+    found_image = find_column(table, "image", image, IMAGE)
     if found_image is None:
         raise missing_column(table, "a column image, image_id, id or file_name")
     found_ood, found_tuning = (
-        chosen_or_known(table, "ood", ood, OOD),
-        chosen_or_known(table, "tuning", tuning, TUNING),
+        find_column(table, "ood", ood, OOD),
+        find_column(table, "tuning", tuning, TUNING),
     )
     found_split = None if found_tuning else column_of(table, SPLIT)
     said = set(texts(table, found_split)) if found_split else set()

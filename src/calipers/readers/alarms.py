@@ -84,25 +84,27 @@ def read_alarms(
     error; other columns are groups. A column ``split`` is a group too. A monitor with one value on
     all images is allowed, and noted.
     """
-    opened = open_source(as_path("path", path))
-    table = read_groups_table(opened)
+    input_file = open_source(as_path("path", path))
+    table = read_groups_table(input_file)
     raise_problems([problem.as_error(table.file) for problem in table.problems])
     columns = find_alarm_columns(table, monitors=monitors, image=image, ood=ood, tuning=tuning)
     ids, rows = _rows(table, columns, images)
     values, problems = _values(table, columns.monitors)
-    stated = {name: _flags(table, name, problems) for name in (columns.ood, columns.tuning) if name}
+    flags_of_columns = {
+        name: _flags(table, name, problems) for name in (columns.ood, columns.tuning) if name
+    }
     raise_problems([problem.as_error(table.file) for problem in problems])
     values = values[:, rows]
     notes = (*table.notes, *columns.notes, *_constant(columns.monitors, values))
     n = len(table)
     intake = FileIntake(
-        table.file, "alarms", table.format, n, n, {}, opened.sha256, opened.size, notes
+        table.file, "alarms", table.format, n, n, {}, input_file.sha256, input_file.size, notes
     )
     return Alarms(
         names=columns.monitors,
         values=values,
-        ood=stated[columns.ood][rows] if columns.ood else None,
-        tuning=_tuning(table, columns, stated, rows),
+        ood=flags_of_columns[columns.ood][rows] if columns.ood else None,
+        tuning=_tuning(table, columns, flags_of_columns, rows),
         groups={name: _group(table, name, rows) for name in columns.groups},
         images=ids,
         notes=notes,
@@ -118,17 +120,17 @@ def _rows(
     twice = next((name for name, n in Counter(ids).items() if n > 1), None)
     if twice is not None:
         raise InputError("every image once", rule="dup-image", field="images", value=twice)
-    known = {name: k for k, name in enumerate(ids)}
+    index = {name: k for k, name in enumerate(ids)}
     names = images.groups.get("file_name") if isinstance(images, Images) else None
     if names is not None and columns.image.lower() in ("file_name", "filename"):
-        known = {str(name): k for k, name in enumerate(names.tolist())}
+        index = {str(name): k for k, name in enumerate(names.tolist())}
     rows = np.full(len(ids), -1, np.int64)
     problems: list[Problem] = []
     hint = ""
     for row, cell in enumerate(texts(table, columns.image)):
-        k = known.get(cell)
+        k = index.get(cell)
         if k is None:
-            hint = hint or did_you_mean(cell, list(known)[:MANY_NAMES])[:300]
+            hint = hint or did_you_mean(cell, list(index)[:MANY_NAMES])[:300]
             problems.append(
                 table.problem(
                     row, columns.image, "unknown-image", "an image that is judged", cell, hint
@@ -143,14 +145,14 @@ def _rows(
     raise_problems([problem.as_error(table.file) for problem in problems])
     missing = np.flatnonzero(rows < 0)
     if len(missing):
-        said = f"{len(missing)} of {len(ids)} images have no row; the first of them is {ids[missing[0]]!r}"
+        message = f"{len(missing)} of {len(ids)} images have no row; the first of them is {ids[missing[0]]!r}"
         raise InputError(
             "a row for every image",
             rule="missing-image",
             file=table.file,
             field=columns.image,
             value=ids[missing[0]],
-            hint=said,
+            hint=message,
         )
     return ids, rows
 
@@ -186,18 +188,18 @@ def _flags(table: Table, name: str, problems: list[Problem]) -> Flags:
     """Return a column of 0 and 1; an empty cell is none of them here, and what is neither becomes a
     problem.
     """
-    found, bad = flags(table, name, "type")
+    values, bad = flags(table, name, "type")
     for row in np.flatnonzero(empty(table.columns[name])).tolist():
         bad[row] = table.problem(row, name, "type", "0 or 1", "")
     problems += (bad[row] for row in sorted(bad))
-    return found
+    return values
 
 
 def _tuning(
-    table: Table, columns: AlarmColumns, stated: Mapping[str, Flags], rows: I64
+    table: Table, columns: AlarmColumns, flags_of_columns: Mapping[str, Flags], rows: I64
 ) -> Flags | None:
     if columns.tuning is not None:
-        return stated[columns.tuning][rows]
+        return flags_of_columns[columns.tuning][rows]
     if columns.split is None:
         return None
     cells = texts(table, columns.split)

@@ -100,8 +100,10 @@ class ObjectColumns:
         }
         if self.role == "predictions":
             empty["score"] = np.zeros(0)
-        filled: dict[str, Any] = {name: column[: self.n] for name, column in self.columns.items()}
-        columns = {**empty, **filled}
+        columns_so_far: dict[str, Any] = {
+            name: column[: self.n] for name, column in self.columns.items()
+        }
+        columns = {**empty, **columns_so_far}
         if self.role == "predictions":
             columns["area"] = self._areas(columns["image"], columns["boxes"])
         masks = None if self.masks is None else self.masks.masks()
@@ -111,13 +113,13 @@ class ObjectColumns:
         """Return what is wrong with ids, flags and masks; rows are those of the delivery before it
         is reduced.
         """
-        found = [*self._strange_ids(), *self._repeated_ids()]
+        findings = [*self._strange_ids(), *self._repeated_ids()]
         for name, odd in self.odd_flags.items():
             if odd:
                 rule = "crowd-flag" if name == "iscrowd" else "ignore-flag"
                 rows = np.array([row for row, _ in odd], np.int64)
-                found.append(Finding(rule, name, "0 or 1", rows, [flag for _, flag in odd]))
-        return found if self.masks is None else [*found, *self.masks.findings()]
+                findings.append(Finding(rule, name, "0 or 1", rows, [flag for _, flag in odd]))
+        return findings if self.masks is None else [*findings, *self.masks.findings()]
 
     def expect(self, n: int) -> None:
         """Tell how many records may come. Room that is never filled costs no memory, joining many
@@ -131,28 +133,28 @@ class ObjectColumns:
         """
         n, width = len(records), 2 * self.dimensions
         boxes = [record.bbox for record in records]
-        masked = n > 0 and isinstance(records[0], MaskedAnnotation | MaskedResult)
+        has_masks = n > 0 and isinstance(records[0], MaskedAnnotation | MaskedResult)
         boxless = np.zeros(n, np.bool_)
-        if masked:
+        if has_masks:
             boxless = np.array([box is UNSET or box is None for box in boxes], np.bool_)
             boxes = [(np.nan,) * width if none else box for box, none in zip(boxes, boxless)]
-        found = np.fromiter(chain.from_iterable(boxes), np.float64, n * width).reshape(n, width)
-        if self.masks is not None and not masked:
+        columns = np.fromiter(chain.from_iterable(boxes), np.float64, n * width).reshape(n, width)
+        if self.masks is not None and not has_masks:
             self.masks.skip(n)
         elif self.masks is not None:
             masks = self.masks.add([record.segmentation for record in records], image, boxless)
             rows = np.flatnonzero(boxless)
             if len(rows):
                 corners = masks[rows].boxes()
-                found[rows] = from_corners(corners, self.box_format, self.masks.size[image[rows]])
+                columns[rows] = from_corners(corners, self.box_format, self.masks.size[image[rows]])
                 self.mask_areas.append((self.n + rows, masks.voxels[rows].astype(np.float64)))
-        self._keep("boxes", found)
+        self._keep("boxes", columns)
 
     def _areas(self, image: I64, boxes: F64) -> F64 | None:
         """Return the areas of predictions: those of their boxes, and of their masks where these
         gave the boxes.
         """
-        if self.masks is None or not (self.mask_areas or self.masks.used):
+        if self.masks is None or not (self.mask_areas or self.masks.has_masks):
             return None
         _, area = to_corners(boxes, self.box_format, self.masks.size[image])
         for rows, pixels in self.mask_areas:
@@ -187,14 +189,14 @@ class ObjectColumns:
 
     def _codes(self, field: str, keys: Sequence[Key]) -> I64:
         index = self.index[field]
-        wanted = map(str, keys) if self.as_text else keys
-        codes = np.fromiter(map(index.get, wanted, repeat(-1)), np.int64, len(keys))
+        keys_as_typed = map(str, keys) if self.as_text else keys
+        codes = np.fromiter(map(index.get, keys_as_typed, repeat(-1)), np.int64, len(keys))
         for row in np.flatnonzero(codes < 0).tolist():
             self.strange[field].append((self.n + row, keys[row]))
         return codes
 
     def _strange_ids(self) -> list[Finding]:
-        found = []
+        findings = []
         for field, entries in self.strange.items():
             by_rule: dict[str, list[tuple[int, Key]]] = {}
             for row, key in entries:
@@ -204,7 +206,7 @@ class ObjectColumns:
                 values = [
                     self.names.get(str(key) if self.as_text else key, key) for _, key in group
                 ]
-                found.append(
+                findings.append(
                     Finding(
                         rule,
                         field,
@@ -214,7 +216,7 @@ class ObjectColumns:
                         self._hint(field, rule, values),
                     )
                 )
-        return found
+        return findings
 
     def _rule(self, field: str, key: Key) -> str:
         problem = id_problem(key)
@@ -229,11 +231,9 @@ class ObjectColumns:
         return "unknown-image" if field == "image_id" else "unknown-category"
 
     def _expected(self, field: str) -> str:
-        thing = "an image" if field == "image_id" else "a category"
+        noun = "an image" if field == "image_id" else "a category"
         return (
-            f"{thing} of the references"
-            if self.role == "predictions"
-            else f"{thing} that is listed"
+            f"{noun} of the references" if self.role == "predictions" else f"{noun} that is listed"
         )
 
     def _hint(self, field: str, rule: str, values: Sequence[object]) -> str:
@@ -243,38 +243,40 @@ class ObjectColumns:
             return "every predicted image must be in the references, if need be without annotations"
         if field == "category_id" and isinstance(values[0], str):
             return did_you_mean(values[0], [*self.known_names[:SHOWN_NAMES]])
-        known = list(map(str, self.index[field]))[:SHOWN_NAMES]
+        known_ids = list(map(str, self.index[field]))[:SHOWN_NAMES]
         return (
-            "known: " + ", ".join(known)
+            "known: " + ", ".join(known_ids)
             if field == "category_id"
             else "is an image missing from the list?"
         )
 
     def _repeated_ids(self) -> list[Finding]:
-        given = [key for key in self.ids if key is not None]
-        found = []
-        if len(set(given)) < len(given):
-            seen: set[Key] = set()
+        ids = [key for key in self.ids if key is not None]
+        findings = []
+        if len(set(ids)) < len(ids):
+            earlier_ids: set[Key] = set()
             rows = []
             for row, key in enumerate(self.ids):
-                if key is not None and key in seen:
+                if key is not None and key in earlier_ids:
                     rows.append(row)
                 elif key is not None:
-                    seen.add(key)
+                    earlier_ids.add(key)
             values = [self.ids[row] for row in rows]
-            found.append(
+            findings.append(
                 Finding(
                     "dup-annotation", "id", "annotation ids that differ", np.array(rows), values
                 )
             )
-        whole = [key for key in given if isinstance(key, int)]
+        whole = [key for key in ids if isinstance(key, int)]
         if whole and (max(whole) > LARGEST_ID or min(whole) < -LARGEST_ID):
             far = [
                 row for row, key in enumerate(self.ids) if isinstance(key, int) and id_problem(key)
             ]
             values = [self.ids[row] for row in far]
-            found.append(Finding("id-range", "id", "an id of at most 2^53", np.array(far), values))
-        return found
+            findings.append(
+                Finding("id-range", "id", "an id of at most 2^53", np.array(far), values)
+            )
+        return findings
 
 
 def _flag_column(flags: list[Any]) -> NDArray[np.int8]:

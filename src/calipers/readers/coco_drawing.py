@@ -47,7 +47,7 @@ class Segments:
         return found
 
 
-class Drawn(NamedTuple):
+class SegmentRuns(NamedTuple):
     """Runs down the columns of the rows that are sound, in ascending order of rows."""
 
     rows: I64
@@ -57,7 +57,7 @@ class Drawn(NamedTuple):
     n_unknown: int
 
 
-def columns_of(segments: Segments, known: F64, faults: Faults) -> Drawn:
+def columns_of(segments: Segments, image_sizes: F64, faults: Faults) -> SegmentRuns:
     """Return the runs of all sound segmentations; the others are entered as faults.
 
     ``known`` are the (n_images, 2) sizes of the images; what is unknown is filled from run lengths.
@@ -66,13 +66,19 @@ def columns_of(segments: Segments, known: F64, faults: Faults) -> Drawn:
         faults.add(odd.rule, odd.expected, np.array([row]), [odd.value], odd.hint or IGNORE)
     lengths = [*segments.text, *segments.numbers]
     sized = sized_rows(
-        [row for row, _ in lengths], [one.size for _, one in lengths], segments.image, known, faults
+        [row for row, _ in lengths],
+        [one.size for _, one in lengths],
+        segments.image,
+        image_sizes,
+        faults,
     )
     parts = [
         from_text([(row, one) for row, one in segments.text if row in sized], sized, faults),
         from_numbers([(row, one) for row, one in segments.numbers if row in sized], sized, faults),
     ]
-    drawn, n_crossed, n_unknown = from_polygons(segments.polygon, segments.image, known, faults)
+    drawn, n_crossed, n_unknown = from_polygons(
+        segments.polygon, segments.image, image_sizes, faults
+    )
     parts.append(drawn)
     rows = np.concatenate([part[0] for part in parts])
     order = np.argsort(rows)
@@ -80,4 +86,4 @@ def columns_of(segments: Segments, known: F64, faults: Faults) -> Drawn:
     runs, offsets = ragged.take_rows(joint, order)
     start, length = (np.concatenate([part[1][k] for part in parts])[runs] for k in (1, 2))
     size = np.concatenate([part[2] for part in parts])[order]
-    return Drawn(rows[order], (offsets, start, length), size, n_crossed, n_unknown)
+    return SegmentRuns(rows[order], (offsets, start, length), size, n_crossed, n_unknown)

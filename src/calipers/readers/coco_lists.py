@@ -50,12 +50,12 @@ def images_from(records: Sequence[dict[str, Any]], file: str, options: Options) 
         raise InputError("at least one image", rule="no-images", file=file, location="/images")
     keys = _keys(records, file, "/images", "dup-image", options.ids_as_strings)
     order = sorted_ids(keys)
-    ordered = [records[k] for k in order]
-    groups, notes = _groups(ordered)
+    sorted_records = [records[k] for k in order]
+    groups, notes = _groups(sorted_records)
     return ImageList(
         keys=[keys[k] for k in order],
-        size=_sizes(ordered, order, file),
-        spacing=_spacing(ordered, order, file),
+        size=_sizes(sorted_records, order, file),
+        spacing=_spacing(sorted_records, order, file),
         groups=groups,
         notes=tuple(notes),
     )
@@ -66,16 +66,16 @@ def categories_from(records: Sequence[dict[str, Any]], file: str, options: Optio
     keys = _keys(records, file, "/categories", "dup-category", options.ids_as_strings)
     order = sorted_ids(keys)
     names: dict[Key, str] = {}
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
     for k in order:
         name = records[k].get("name")
         if not isinstance(name, str) or not name:
             raise _error("a name", "type", file, f"/categories/{k}/name", name)
-        if name in seen:
+        if name in earlier_names:
             raise _error(
                 "category names that differ", "dup-category", file, f"/categories/{k}/name", name
             )
-        seen.add(name)
+        earlier_names.add(name)
         names[keys[k]] = name
     return Categories(tuple(names.values()), {key: k for k, key in enumerate(names)}, names)
 
@@ -86,7 +86,7 @@ def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: boo
         return list(map(str, plain)) if as_text else plain
     problems = []
     keys: list[Key] = []
-    seen: set[str] = set()
+    earlier_ids: set[str] = set()
     for k, record in enumerate(records):
         if not isinstance(record, dict) or "id" not in record:
             problems.append(
@@ -97,12 +97,12 @@ def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: boo
         key = record["id"]
         if problem:
             problems.append(_error(problem[1], problem[0], file, f"{where}/{k}/id", key))
-        elif str(key) in seen:
+        elif str(key) in earlier_ids:
             problems.append(
                 _error("ids that differ, also as text", rule, file, f"{where}/{k}/id", key)
             )
         else:
-            seen.add(str(key))
+            earlier_ids.add(str(key))
             keys.append(str(key) if as_text else key)
     raise_problems(problems)
     return keys
@@ -158,11 +158,11 @@ def _spacing(
     if not any("spacing" in record for record in records):
         return spacing
     for row, (k, record) in enumerate(zip(order, records)):
-        given = record.get("spacing")
-        if given is not None:
-            values = given if isinstance(given, list) else [given] * dimensions
+        value = record.get("spacing")
+        if value is not None:
+            values = value if isinstance(value, list) else [value] * dimensions
             if len(values) != dimensions:
-                raise _error(f"{dimensions} numbers", "type", file, f"/images/{k}/spacing", given)
+                raise _error(f"{dimensions} numbers", "type", file, f"/images/{k}/spacing", value)
             spacing[row] = [_positive(value, file, f"/images/{k}/spacing") for value in values]
     return spacing
 

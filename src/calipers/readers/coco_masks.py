@@ -60,7 +60,7 @@ class MaskColumns:
         self.size = self.size.copy()
 
     @property
-    def used(self) -> bool:
+    def has_masks(self) -> bool:
         """Whether the objects have masks: all of those seen so far, or masks are required."""
         return self.choice == "required" or (self.choice == "auto" and self.present == self.n)
 
@@ -78,11 +78,11 @@ class MaskColumns:
         self.missing.append(first + np.flatnonzero(~found))
         self.boxless.append(first + np.flatnonzero(boxless))
         wanted = found & (image >= 0)
-        if not self.used:
+        if not self.has_masks:
             self.parts.clear()
             wanted &= boxless
-        masks = self._drawn(Segments.sort(given, np.flatnonzero(wanted), image), first)
-        if self.used:
+        masks = self._draw(Segments.sort(given, np.flatnonzero(wanted), image), first)
+        if self.has_masks:
             self.parts.append(masks)
         return masks
 
@@ -95,7 +95,7 @@ class MaskColumns:
 
     def masks(self) -> Masks | None:
         """Return the masks of all objects, or None if not all have one."""
-        if not self.used:
+        if not self.has_masks:
             return None
         parts, self.parts = self.parts, []
         return Masks.concat(parts) if parts else no_masks()
@@ -104,7 +104,7 @@ class MaskColumns:
         """Return what is wrong with the masks that are used, or that a box was to be taken from."""
         faults = (
             self.faults
-            if self.used
+            if self.has_masks
             else self.faults.only(np.concatenate([np.zeros(0, np.int64), *self.boxless]))
         )
         found = faults.findings()
@@ -121,7 +121,7 @@ class MaskColumns:
         """Say which masks are not used, and which polygons are strange."""
         if not self.present:
             return []
-        if not self.used:
+        if not self.has_masks:
             said = "masks are used only if every annotation has one, so only boxes are used"
             return [f"masks present in {self.present} of {self.n} annotations; {said}"]
         notes = []
@@ -134,7 +134,7 @@ class MaskColumns:
             )
         return notes
 
-    def _drawn(self, segments: Segments, first: int) -> Masks:
+    def _draw(self, segments: Segments, first: int) -> Masks:
         """Return the masks of a piece, one for every record in it."""
         faults = Faults()
         drawn = columns_of(segments, self.size, faults)

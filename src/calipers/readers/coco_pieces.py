@@ -39,27 +39,27 @@ class PieceDecoder:
         )
         self.plain: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[plain])  # type: ignore[valid-type]
         self.masked: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[masked])  # type: ignore[valid-type]
-        self.masks, self.seen = masks, False
+        self.masks, self.has_masks = masks, False
 
     def decode(self, text: bytes, /) -> list[CocoRecord]:
         """Return the records of a piece; a piece that begins without segmentations is first taken
         for one of boxes.
         """
-        if self.masks and (self.seen or SEGMENTATION in text[:HEAD]):
+        if self.masks and (self.has_masks or SEGMENTATION in text[:HEAD]):
             return self.again(text)
         try:
-            found: list[CocoRecord] = self.plain.decode(text)
+            records: list[CocoRecord] = self.plain.decode(text)
         except msgspec.ValidationError:
             if not self.masks or SEGMENTATION not in text:
                 raise
             return self.again(text)
-        return found
+        return records
 
     def again(self, text: bytes) -> list[CocoRecord]:
         """Return the records with their segmentations; so are all pieces decoded that follow."""
-        self.seen = True
-        found: list[CocoRecord] = self.masked.decode(text)
-        return found
+        self.has_masks = True
+        records: list[CocoRecord] = self.masked.decode(text)
+        return records
 
 
 def check_records(

@@ -26,13 +26,13 @@ FEWEST_NUMBERS = 6
 
 
 def from_polygons(
-    given: Sequence[tuple[int, Polygons]], image: I64, known: F64, faults: Faults
+    segmentations: Sequence[tuple[int, Polygons]], image: I64, image_sizes: F64, faults: Faults
 ) -> tuple[Part, int, int]:
     """Return the runs of sound polygons, and how many records have one that crosses itself or may
     do so.
     """
-    rows = np.array([row for row, _ in given], np.int64)
-    size = known[image[rows]]
+    rows = np.array([row for row, _ in segmentations], np.int64)
+    size = image_sizes[image[rows]]
     whole = np.asarray((size == np.floor(size)).all(axis=1))  # not of NaN
     hint = "give width and height of the image, or pass --masks ignore"
     faults.add(
@@ -46,15 +46,19 @@ def from_polygons(
     faults.add(
         "too-large", f"at most {MOST_PIXELS} pixels", rows[large], size[large], whole_file=True
     )
-    bad = ~whole | large | _ill_formed(rows, [one for _, one in given], whole & ~large, faults)
+    bad = (
+        ~whole
+        | large
+        | _ill_formed(rows, [one for _, one in segmentations], whole & ~large, faults)
+    )
     rows, sides = rows[~bad], size[~bad].astype(np.int64)
-    shapes = [one for (_, one), left_out in zip(given, bad) if not left_out]
+    shapes = [one for (_, one), left_out in zip(segmentations, bad) if not left_out]
     objects, rings, corners = _flat(shapes)
     costly = polygons.crossing_counts(rings, corners, objects, sides) > MOST_CROSSINGS
-    said = f"an outline that crosses at most {MOST_CROSSINGS} columns"
+    expected = f"an outline that crosses at most {MOST_CROSSINGS} columns"
     faults.add(
         "too-large",
-        said,
+        expected,
         rows[costly],
         [len(shapes[k]) for k in np.flatnonzero(costly)],
         whole_file=True,
@@ -68,7 +72,7 @@ def from_polygons(
     return (rows, columns, sides), len(crossed), len(unknown)
 
 
-def _ill_formed(rows: I64, shapes: list[Polygons], judged: Flags, faults: Faults) -> Flags:
+def _ill_formed(rows: I64, shapes: list[Polygons], candidates: Flags, faults: Faults) -> Flags:
     """Return which polygons have rings of a wrong length, or corners too far away or too many."""
     objects, lengths, numbers = _flat_numbers(shapes)
     owner = ragged.owners(objects)
@@ -77,7 +81,7 @@ def _ill_formed(rows: I64, shapes: list[Polygons], judged: Flags, faults: Faults
         ("rings of an even number of coordinates", lengths % 2 != 0),
         (f"rings of at least {FEWEST_NUMBERS} numbers, three corners", lengths < FEWEST_NUMBERS),
     ):
-        bad = judged & ~odd & (np.bincount(owner, wrong, len(rows)) > 0)
+        bad = candidates & ~odd & (np.bincount(owner, wrong, len(rows)) > 0)
         shortest = {int(k): int(n) for k, n in zip(owner[wrong][::-1], lengths[wrong][::-1])}
         faults.add(
             "polygon",
@@ -88,15 +92,15 @@ def _ill_formed(rows: I64, shapes: list[Polygons], judged: Flags, faults: Faults
         odd |= bad
     of_number = np.repeat(owner, lengths)
     far = ~(np.abs(numbers) <= LARGEST_COORDINATE)
-    bad = judged & ~odd & (np.bincount(of_number, far, len(rows)) > 0)
+    bad = candidates & ~odd & (np.bincount(of_number, far, len(rows)) > 0)
     worst = {int(k): float(x) for k, x in zip(of_number[far][::-1], numbers[far][::-1])}
-    said = f"coordinates of at most {LARGEST_COORDINATE:g}"
-    faults.add("polygon", said, rows[bad], [worst[k] for k in np.flatnonzero(bad).tolist()])
-    many = judged & (np.bincount(owner, lengths, len(rows)) > 2 * MOST_CORNERS)
-    said = f"at most {MOST_CORNERS} corners"
+    expected = f"coordinates of at most {LARGEST_COORDINATE:g}"
+    faults.add("polygon", expected, rows[bad], [worst[k] for k in np.flatnonzero(bad).tolist()])
+    many = candidates & (np.bincount(owner, lengths, len(rows)) > 2 * MOST_CORNERS)
+    expected = f"at most {MOST_CORNERS} corners"
     faults.add(
         "too-large",
-        said,
+        expected,
         rows[many],
         np.bincount(owner, lengths, len(rows))[many] / 2,
         whole_file=True,

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from calipers.readers.coco_segments import Polygons, RunLengths, segmentation_of
-from calipers.readers.jsoncareful import Record, shown
+from calipers.readers.jsoncareful import Record, printable
 from calipers.readers.parts import Problem
 from calipers.tables.checks import Role
 
@@ -82,30 +82,30 @@ def check_object(
     whole = list(_text_problems(record))
     if not isinstance(value, dict):
         return [*whole, _problem(record, "", "type", "an object in braces", value)]
-    found = [*whole, *_id(record, "image_id"), *_id(record, "category_id")]
+    problems = [*whole, *_id(record, "image_id"), *_id(record, "category_id")]
     if not (
         masks
         and without_box(value.get("bbox"))
         and segmentation_of(value.get("segmentation")) is not None
     ):
-        found += _box(record, dimensions)
+        problems += _box(record, dimensions)
     if role == "predictions":
-        found += _score(record)
+        problems += _score(record)
     else:
-        found += [*_id(record, "id", optional=True), *_flags(record), *_area(record)]
-    if record.odd_number and not any(problem.rule == "non-finite" for problem in found):
+        problems += [*_id(record, "id", optional=True), *_flags(record), *_area(record)]
+    if record.odd_number and not any(problem.rule == "non-finite" for problem in problems):
         where = next(_odd_places(value, ""), "")
-        found.append(_problem(record, where.lstrip("/"), "non-finite", "finite numbers", None))
-    return found
+        problems.append(_problem(record, where.lstrip("/"), "non-finite", "finite numbers", None))
+    return problems
 
 
-def check_described(record: Record) -> list[Problem]:
+def check_listed_record(record: Record) -> list[Problem]:
     """Return what is wrong with an image or category record, as far as its own text tells."""
-    found = list(_text_problems(record))
+    problems = list(_text_problems(record))
     if record.odd_number:
         where = next(_odd_places(record.value, ""), "")
-        found.append(_problem(record, where.lstrip("/"), "non-finite", "finite numbers", None))
-    return found
+        problems.append(_problem(record, where.lstrip("/"), "non-finite", "finite numbers", None))
+    return problems
 
 
 def without_box(box: object) -> bool:
@@ -140,15 +140,15 @@ def _problem(
     record: Record, field: str, rule: str, expected: str, value: object, hint: str = ""
 ) -> Problem:
     where = f"{record.pointer}/{field}" if field else record.pointer
-    value = shown(value) if isinstance(value, str) else value
+    value = printable(value) if isinstance(value, str) else value
     return Problem(
         rule,
-        shown(where),
-        shown(field.split("/")[0]),
+        printable(where),
+        printable(field.split("/")[0]),
         expected,
         value,
         hint,
-        shown(record.text[:2000]),
+        printable(record.text[:2000]),
     )
 
 

@@ -12,7 +12,7 @@ from calipers.errors import InputError
 from calipers.readers.coco_columns import ObjectColumns
 from calipers.readers.jsoncareful import CarefulDocument
 from calipers.readers.parts import Options
-from calipers.readers.source import Opened
+from calipers.readers.source import InputFile
 from calipers.tables.delivery import Delivery
 
 AREA_TOLERANCE = 0.01
@@ -24,24 +24,28 @@ MASK = b'"segmentation"'
 NO_MASK = re.compile(rb'"segmentation"\s*:\s*(?:\[\s*\]|null)')
 
 
-def require_references(opened: Opened, is_list: bool, keys: list[str]) -> None:
+def require_references(input_file: InputFile, is_list: bool, keys: list[str]) -> None:
     """Refuse a document that cannot be references."""
     if is_list:
-        found = dict.fromkeys(key.decode("ascii") for key in KEY.findall(opened.data[:HEAD]))
+        keys_in_records = dict.fromkeys(
+            key.decode("ascii") for key in KEY.findall(input_file.data[:HEAD])
+        )
         raise InputError(
             "a COCO document with images, annotations and categories",
             rule="wrong-role",
-            file=opened.file,
-            value=f"a list of records with {', '.join(found)}" if found else "a list",
+            file=input_file.file,
+            value=f"a list of records with {', '.join(keys_in_records)}"
+            if keys_in_records
+            else "a list",
             hint="a list of results holds predictions: are the two files swapped?",
         )
     missing = [name for name in ("images", "annotations", "categories") if name not in keys]
     if missing:
-        scored = "annotations" in keys and SCORED.search(opened.data)
+        scored = "annotations" in keys and SCORED.search(input_file.data)
         raise InputError(
             f"the keys images, annotations and categories ({', '.join(missing)} missing)",
             rule="wrong-role",
-            file=opened.file,
+            file=input_file.file,
             value=keys[:20],
             hint="annotations with scores are predictions: are the two files swapped?"
             if scored
@@ -49,58 +53,62 @@ def require_references(opened: Opened, is_list: bool, keys: list[str]) -> None:
         )
 
 
-def wrong_predictions(opened: Opened, keys: list[str]) -> InputError:
+def no_predictions_error(input_file: InputFile, keys: list[str]) -> InputError:
     """Return the error for a document that cannot be predictions."""
     return InputError(
         "a COCO results list, or a document with scored annotations",
         rule="wrong-role",
-        file=opened.file,
+        file=input_file.file,
         value=keys[:20],
     )
 
 
-def unscored(opened: Opened, document: CarefulDocument) -> InputError:
+def no_scores_error(input_file: InputFile, document: CarefulDocument) -> InputError:
     """Return the error for objects without any score."""
     if document.is_list:
         return InputError(
             "a score in every record",
             rule="score-missing",
-            file=opened.file,
+            file=input_file.file,
             value="no record has one",
         )
     return InputError(
         "annotations with scores",
         rule="wrong-role",
-        file=opened.file,
+        file=input_file.file,
         value=document.keys[:20],
         hint="these look like references: are the two files swapped?",
     )
 
 
 def subset_notes(
-    opened: Opened, declared: list[dict[str, Any]] | None, columns: ObjectColumns, options: Options
+    input_file: InputFile,
+    declared: list[dict[str, Any]] | None,
+    columns: ObjectColumns,
+    options: Options,
 ) -> list[str]:
     """Predictions that list their images must list all: an image that was never shown to the model
     is not a miss.
     """
     if declared is None:
         return []
-    listed = {
+    listed_ids = {
         image.get("id") if not columns.as_text else str(image.get("id")) for image in declared
     }
-    missing = [key for key in columns.index["image_id"] if key not in listed]
+    missing = [key for key in columns.index["image_id"] if key not in listed_ids]
     if not missing:
         return []
-    said = f"the predictions list {len(listed)} images, {len(missing)} images of the references are not among them"
+    message = f"the predictions list {len(listed_ids)} images, {len(missing)} images of the references are not among them"
     if options.lenient:
-        return [said + "; all their references count as missed"]
+        return [message + "; all their references count as missed"]
     raise InputError(
         "all images of the references",
         rule="subset",
-        file=opened.file,
+        file=input_file.file,
         location="/images",
         value=missing[0],
-        hint=said + "; evaluate on matching references, or pass --lenient to count them as missed",
+        hint=message
+        + "; evaluate on matching references, or pass --lenient to count them as missed",
     )
 
 

@@ -30,35 +30,35 @@ SWAPPED = "size is [height, width]; these look like [width, height]"
 
 
 def sized_rows(
-    rows: list[int], given: list[list[int]], image: I64, known: F64, faults: Faults
+    rows: list[int], sizes: list[list[int]], image: I64, image_sizes: F64, faults: Faults
 ) -> dict[int, list[int]]:
     """Return row -> [width, height] of run lengths whose size is that of their image."""
     at = np.array(rows, np.int64)
-    pair = np.array([len(size) == 2 and min(size) > 0 for size in given], np.bool_)
+    pair = np.array([len(size) == 2 and min(size) > 0 for size in sizes], np.bool_)
     odd = np.flatnonzero(~pair)
     faults.add(
         "rle-size",
         "a size of two whole numbers above zero [height, width]",
         at[odd],
-        [given[k] for k in odd],
+        [sizes[k] for k in odd],
     )
     at = at[pair]
-    size = np.array([one for one, fits in zip(given, pair) if fits], np.int64).reshape(-1, 2)[
-        :, ::-1
-    ]
+    size = np.array([pair_size for pair_size, fits in zip(sizes, pair) if fits], np.int64).reshape(
+        -1, 2
+    )[:, ::-1]
     large = size[:, 0].astype(np.float64) * size[:, 1] > MOST_PIXELS
-    unknown = np.flatnonzero(np.isnan(known[image[at]]).any(axis=1) & ~large)
+    unknown = np.flatnonzero(np.isnan(image_sizes[image[at]]).any(axis=1) & ~large)
     images, first = np.unique(image[at[unknown]], return_index=True)
-    known[images] = size[unknown[first]]
-    wanted = known[image[at]]
-    other = np.asarray(((wanted != size) & np.isfinite(wanted)).any(axis=1))
-    swapped = other & (wanted == size[:, ::-1]).all(axis=1)
+    image_sizes[images] = size[unknown[first]]
+    image_size = image_sizes[image[at]]
+    other = np.asarray(((image_size != size) & np.isfinite(image_size)).any(axis=1))
+    swapped = other & (image_size == size[:, ::-1]).all(axis=1)
     for wrong, hint in ((swapped, SWAPPED), (other & ~swapped, IGNORE)):
-        said = [
+        messages = [
             f"{h} x {w}, the image has {hk:g} x {wk:g}"
-            for (w, h), (wk, hk) in zip(size[wrong], wanted[wrong])
+            for (w, h), (wk, hk) in zip(size[wrong], image_size[wrong])
         ]
-        faults.add("rle-size", "the height and width of the image", at[wrong], said, hint)
+        faults.add("rle-size", "the height and width of the image", at[wrong], messages, hint)
     large &= ~other
     faults.add(
         "too-large",
@@ -72,11 +72,11 @@ def sized_rows(
 
 
 def from_text(
-    given: list[tuple[int, RunLengths]], sized: dict[int, list[int]], faults: Faults
+    segmentations: list[tuple[int, RunLengths]], sized: dict[int, list[int]], faults: Faults
 ) -> Part:
     """Return the runs of compressed texts that are sound."""
-    rows = np.array([row for row, _ in given], np.int64)
-    texts: list[Any] = [one.counts for _, one in given]
+    rows = np.array([row for row, _ in segmentations], np.int64)
+    texts: list[Any] = [one.counts for _, one in segmentations]
     counts = coco_rle.decode_text(
         ragged.from_counts(np.array(list(map(len, texts)), np.int64)), _characters(texts)
     )
@@ -89,7 +89,7 @@ def from_text(
         faults.add(
             "rle-kind", expected, rows[bad], [texts[k] for k in np.flatnonzero(bad)], KIND_HINT
         )
-    return _filled(
+    return _complete_runs(
         rows, counts.offsets, counts.counts, sized, faults, skip=counts.faults != coco_rle.SOUND
     )
 
@@ -105,17 +105,17 @@ def _characters(texts: Sequence[str]) -> NDArray[np.uint8]:
 
 
 def from_numbers(
-    given: list[tuple[int, RunLengths]], sized: dict[int, list[int]], faults: Faults
+    segmentations: list[tuple[int, RunLengths]], sized: dict[int, list[int]], faults: Faults
 ) -> Part:
     """Return the runs of lists of counts that are sound."""
-    rows = np.array([row for row, _ in given], np.int64)
-    numbers: list[Any] = [one.counts for _, one in given]
+    rows = np.array([row for row, _ in segmentations], np.int64)
+    numbers: list[Any] = [one.counts for _, one in segmentations]
     offsets = ragged.from_counts(np.array(list(map(len, numbers)), np.int64))
     counts = np.fromiter(chain.from_iterable(numbers), np.int64, int(offsets[-1]))
-    return _filled(rows, offsets, counts, sized, faults, skip=np.zeros(len(rows), np.bool_))
+    return _complete_runs(rows, offsets, counts, sized, faults, skip=np.zeros(len(rows), np.bool_))
 
 
-def _filled(
+def _complete_runs(
     rows: I64, offsets: I64, counts: I64, sized: dict[int, list[int]], faults: Faults, *, skip: Flags
 ) -> Part:  # fmt: skip
     """Return the runs of counts that fill their picture."""
@@ -128,11 +128,11 @@ def _filled(
         (coco_rle.LONG, "counts that add up to height times width"),
     ):
         bad = (wrong == fault) & ~skip
-        said = [
+        messages = [
             f"{int(sum_)} of {h} x {w} = {h * w}"
             for sum_, (w, h) in zip(total[bad].tolist(), size[bad].tolist())
         ]
-        faults.add("rle-length", expected, rows[bad], said, LENGTH_HINT)
+        faults.add("rle-length", expected, rows[bad], messages, LENGTH_HINT)
     sound = np.flatnonzero((wrong == coco_rle.SOUND) & ~skip)
-    kept, offsets = ragged.take_rows(offsets, sound)
-    return rows[sound], coco_rle.column_runs(offsets, counts[kept]), size[sound]
+    runs, offsets = ragged.take_rows(offsets, sound)
+    return rows[sound], coco_rle.column_runs(offsets, counts[runs]), size[sound]

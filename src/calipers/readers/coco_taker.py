@@ -34,12 +34,12 @@ class Taker:
         if not self.settled and isinstance(value, dict) and isinstance(value.get("bbox"), list):
             self.settled, self.dimensions = True, 3 if len(value["bbox"]) == 6 else 2
         masks = self.options.masks != "ignore" and self.dimensions == 2
-        found = check_object(record, self.role, self.dimensions, masks=masks)
-        self.n_unscored += any(problem.rule == "score-missing" for problem in found)
-        if found:
+        problems = check_object(record, self.role, self.dimensions, masks=masks)
+        self.n_unscored += any(problem.rule == "score-missing" for problem in problems)
+        if problems:
             # The first problem of a record is the one it is counted under; strict reading shows
             # them all.
-            self.problems += found
+            self.problems += problems
             self.n_dropped += 1
         else:
             self.rows.append(as_annotation(value, self.role, masks=masks))

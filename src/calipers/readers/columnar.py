@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from calipers.errors import InputError
-from calipers.readers.source import Opened
+from calipers.readers.source import InputFile
 from calipers.readers.tabular import Cells, Table
 from calipers.results.files import write_atomically
 
@@ -22,26 +22,31 @@ MAX_BYTES = 8 << 30  # uncompressed
 MAX_RATIO = 200
 
 
-def read_table(opened: Opened) -> Table:
+def read_table(input_file: InputFile) -> Table:
     """Read a parquet file into a table, after its declared sizes and column types were checked."""
-    with _refusing(opened.file):
-        table = _read(opened, _check_schema)
+    with _refusing(input_file.file):
+        table = _read_arrow(input_file, _check_schema)
         columns = {
             name: _cells(table.column(name))
             for name in table.column_names
             if not name.startswith("__index")
         }
     return Table(
-        opened.file, "parquet", columns, np.arange(table.num_rows), False, notes=list(opened.notes)
+        input_file.file,
+        "parquet",
+        columns,
+        np.arange(table.num_rows),
+        False,
+        notes=list(input_file.notes),
     )
 
 
-def read_arrow(opened: Opened, check: Callable[[Any, str], None]) -> Any:
+def read_arrow(input_file: InputFile, check: Callable[[Any, str], None]) -> Any:
     """Read a parquet file into an arrow table, after its declared sizes and, by ``check``, its
     schema were checked.
     """
-    with _refusing(opened.file):
-        return _read(opened, check)
+    with _refusing(input_file.file):
+        return _read_arrow(input_file, check)
 
 
 def write_table(
@@ -76,31 +81,34 @@ def _refusing(file: str) -> Iterator[None]:
         ) from None
 
 
-def _read(opened: Opened, check: Callable[[Any, str], None]) -> Any:
+def _read_arrow(input_file: InputFile, check: Callable[[Any, str], None]) -> Any:
     import pyarrow.parquet as pq
 
     file = pq.ParquetFile(
-        io.BytesIO(opened.data) if isinstance(opened.data, bytes) else opened.file
+        io.BytesIO(input_file.data) if isinstance(input_file.data, bytes) else input_file.file
     )
-    _check_sizes(file.metadata, opened)
-    check(file.schema_arrow, opened.file)
+    _check_sizes(file.metadata, input_file)
+    check(file.schema_arrow, input_file.file)
     table = file.read()
     table.validate(full=True)
     return table
 
 
-def _check_sizes(metadata: Any, opened: Opened) -> None:
+def _check_sizes(metadata: Any, input_file: InputFile) -> None:
     groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
     unpacked = sum(group.total_byte_size for group in groups)
     if metadata.num_rows > MAX_ROWS or metadata.num_rows < 0:
         raise InputError(
-            f"at most {MAX_ROWS} rows", rule="too-large", file=opened.file, value=metadata.num_rows
+            f"at most {MAX_ROWS} rows",
+            rule="too-large",
+            file=input_file.file,
+            value=metadata.num_rows,
         )
-    if unpacked > MAX_BYTES or (unpacked > 1 << 28 and unpacked > MAX_RATIO * opened.size):
+    if unpacked > MAX_BYTES or (unpacked > 1 << 28 and unpacked > MAX_RATIO * input_file.size):
         raise InputError(
             f"at most {MAX_BYTES} bytes unpacked",
             rule="too-large",
-            file=opened.file,
+            file=input_file.file,
             value=unpacked,
         )
 

@@ -9,7 +9,7 @@ from typing import Unpack
 import numpy as np
 
 from calipers.readers.assemble import Assembled
-from calipers.readers.parts import Choices, Options
+from calipers.readers.parts import Options, ReadOptions
 from calipers.readers.reading import PathName, Predictions, read_all
 from calipers.tables.cohort import Cohort
 from calipers.tables.intake import FileIntake
@@ -23,7 +23,7 @@ def explain(
     *,
     groups: PathName | None = None,
     lenient: bool = True,
-    **options: Unpack[Choices],
+    **options: Unpack[ReadOptions],
 ) -> str:
     """Say what was understood: files, formats, images, objects, classes, groups, records set aside,
     notes.
@@ -32,15 +32,15 @@ def explain(
     all problems of a file are counted together; what makes a whole file unusable still raises.
     """
     return describe(
-        read_all(references, predictions, groups, Options.chosen(lenient=lenient, **options))
+        read_all(references, predictions, groups, Options.from_keywords(lenient=lenient, **options))
     )
 
 
-def describe(found: Assembled) -> str:
+def describe(assembled: Assembled) -> str:
     """Say what was understood of files that have been read."""
-    cohort = found.cohort
+    cohort = assembled.cohort
     lines: list[str] = []
-    for file, box_format in zip(cohort.intake.files, found.box_formats):
+    for file, box_format in zip(cohort.intake.files, assembled.box_formats):
         lines += [*_file(file, box_format), ""]
     lines += [*_images(cohort), *_classes(cohort)]
     if cohort.intake.quarantined:
@@ -63,12 +63,12 @@ def _file(file: FileIntake, box_format: str) -> Iterator[str]:
 
 
 def _images(cohort: Cohort) -> Iterator[str]:
-    known = int(np.isfinite(cohort.images.size).all(axis=1).sum())
-    spaced = int(np.isfinite(cohort.images.spacing).all(axis=1).sum())
-    filled = int((np.diff(cohort.references.offsets) > 0).sum())
-    yield f"Images         {cohort.n_images}, {filled} with references; {cohort.dimensions}D"
-    yield f"  size known   {known} of {cohort.n_images}"
-    yield f"  spacing      known for {spaced} of {cohort.n_images}"
+    n_sized = int(np.isfinite(cohort.images.size).all(axis=1).sum())
+    n_spaced = int(np.isfinite(cohort.images.spacing).all(axis=1).sum())
+    n_with_references = int((np.diff(cohort.references.offsets) > 0).sum())
+    yield f"Images         {cohort.n_images}, {n_with_references} with references; {cohort.dimensions}D"
+    yield f"  size known   {n_sized} of {cohort.n_images}"
+    yield f"  spacing      known for {n_spaced} of {cohort.n_images}"
     for name, column in cohort.images.groups.items():
         yield _safe(f"  {name:<12} {len(set(column.tolist()))} different values")
 

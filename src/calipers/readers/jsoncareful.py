@@ -16,7 +16,7 @@ from typing import Any
 
 from calipers.errors import InputError
 from calipers.readers.jsonchunks import MAX_DEPTH, depth
-from calipers.readers.source import Opened
+from calipers.readers.source import InputFile
 
 SPACE = re.compile(r"[ \t\r\n]*")
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -53,10 +53,10 @@ class CarefulDocument:
 
     def text_of(self, place: int) -> str:
         """Return the original text of object record ``place``."""
-        return shown(self.text[self.starts[place] : self.stops[place]])
+        return printable(self.text[self.starts[place] : self.stops[place]])
 
 
-def read_carefully(opened: Opened, take: Callable[[Record, int], None]) -> CarefulDocument:
+def read_carefully(input_file: InputFile, take: Callable[[Record, int], None]) -> CarefulDocument:
     """Read a whole document; every object record (annotation or result) goes to ``take`` with its
     number.
 
@@ -66,27 +66,27 @@ def read_carefully(opened: Opened, take: Callable[[Record, int], None]) -> Caref
         ``json-syntax``, ``depth`` and ``dup-key`` at the top level: nothing of such a file can be
         trusted.
     """
-    data = bytes(opened.data)
+    data = bytes(input_file.data)
     if depth(data) > MAX_DEPTH:
         raise InputError(
             f"at most {MAX_DEPTH} brackets inside each other",
             rule="depth",
-            file=opened.file,
+            file=input_file.file,
             hint="is this COCO JSON?",
         )
     text = data.decode("utf-8", "surrogateescape")
-    walker = _Walker(opened.file, text, take)
+    walker = _Walker(input_file.file, text, take)
     try:
         return walker.document()
     except json.JSONDecodeError as error:
         raise walker.syntax_error(error.pos, error.msg) from None
     except RecursionError:
         raise InputError(
-            "fewer brackets inside each other", rule="depth", file=opened.file
+            "fewer brackets inside each other", rule="depth", file=input_file.file
         ) from None
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """Return text that can be written: what was not UTF-8 becomes U+FFFD."""
     return SURROGATE.sub("\ufffd", text)
 
@@ -107,19 +107,19 @@ class _Walker:
     def document(self) -> CarefulDocument:
         at = self._space(0)
         if self.text[at : at + 1] == "[":
-            found = CarefulDocument(True, text=self.text, has_objects=True)
-            at = self._objects(at, "", found)
+            document = CarefulDocument(True, text=self.text, has_objects=True)
+            at = self._objects(at, "", document)
         elif self.text[at : at + 1] == "{":
-            found = CarefulDocument(False, text=self.text)
-            at = self._members(at, found)
+            document = CarefulDocument(False, text=self.text)
+            at = self._members(at, document)
         else:
             raise json.JSONDecodeError("a list or an object was expected", self.text, at)
         at = self._space(at)
         if at < len(self.text):
             raise json.JSONDecodeError("text after the end of the document", self.text, at)
-        return found
+        return document
 
-    def _members(self, at: int, found: CarefulDocument) -> int:
+    def _members(self, at: int, document: CarefulDocument) -> int:
         at = self._space(at + 1)
         if self.text[at : at + 1] == "}":
             return at + 1
@@ -127,35 +127,35 @@ class _Walker:
             if self.text[at : at + 1] != '"':
                 raise json.JSONDecodeError("a key in double quotes was expected", self.text, at)
             key, at = self.scan(self.text, at)
-            if key in found.keys:
+            if key in document.keys:
                 raise InputError(
                     "every key once", rule="dup-key", file=self.file, location=f"/{key}", field=key
                 )
-            found.keys.append(key)
+            document.keys.append(key)
             at = self._space(self._expect(":", self._space(at)))
-            at = self._space(self._section(key, at, found))
+            at = self._space(self._section(key, at, document))
             if self.text[at : at + 1] == "}":
                 return at + 1
             at = self._space(self._expect(",", at))
 
-    def _section(self, key: str, at: int, found: CarefulDocument) -> int:
+    def _section(self, key: str, at: int, document: CarefulDocument) -> int:
         is_list = self.text[at : at + 1] == "["
         if key == "annotations" and is_list:
-            found.has_objects = True
-            return self._objects(at, "/annotations", found)
+            document.has_objects = True
+            return self._objects(at, "/annotations", document)
         if key in ("images", "categories") and is_list:
             records: list[Record] = []
             at = self._elements(at, f"/{key}", lambda record, _start, _stop: records.append(record))
-            setattr(found, key, records)
+            setattr(document, key, records)
             return at
-        found.other[key], at = self.scan(self.text, at)
+        document.other[key], at = self.scan(self.text, at)
         return at
 
-    def _objects(self, at: int, pointer: str, found: CarefulDocument) -> int:
+    def _objects(self, at: int, pointer: str, document: CarefulDocument) -> int:
         def keep(record: Record, start: int, stop: int) -> None:
-            self.take(record, len(found.starts))
-            found.starts.append(start)
-            found.stops.append(stop)
+            self.take(record, len(document.starts))
+            document.starts.append(start)
+            document.stops.append(stop)
 
         return self._elements(at, pointer, keep)
 
@@ -178,8 +178,8 @@ class _Walker:
             at = self._space(self._expect(",", at))
 
     def _space(self, at: int) -> int:
-        found = SPACE.match(self.text, at)
-        return found.end() if found else at
+        match = SPACE.match(self.text, at)
+        return match.end() if match else at
 
     def _expect(self, sign: str, at: int) -> int:
         if self.text[at : at + 1] != sign:
@@ -187,11 +187,11 @@ class _Walker:
         return at + 1
 
     def _pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            seen: set[str] = set()
-            self.repeated += [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
-        return found
+        members = dict(pairs)
+        if len(members) < len(pairs):
+            names: set[str] = set()
+            self.repeated += [key for key, _ in pairs if key in names or names.add(key)]  # type: ignore[func-returns-value]
+        return members
 
     def _constant(self, name: str) -> float:
         self.odd_number = True
@@ -212,7 +212,7 @@ class _Walker:
             rule="encoding" if broken else "json-syntax",
             file=self.file,
             location=f"byte {offset}",
-            value=shown(
+            value=printable(
                 f"{message}: {self.text[at : at + 20]}" if sign else f"{message}: end of file"
             ),
             hint=after + "was the file cut off, or is it another format?",

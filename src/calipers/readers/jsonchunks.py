@@ -124,9 +124,9 @@ def decode_list(
 def _cuts(data: Buffer, at: int, end: int) -> Iterator[tuple[int, int]]:
     """Propose ends of a piece that starts at ``at``, each with the start of the next piece."""
     for length in (PIECE, PIECE + 1, 2 * PIECE, 4 * PIECE):
-        found = CUT.search(data, at + length, end) if at + length < end else None
-        if found:
-            yield found.start() + 1, found.end() - 1
+        match = CUT.search(data, at + length, end) if at + length < end else None
+        if match:
+            yield match.start() + 1, match.end() - 1
     yield end, end
 
 
@@ -182,16 +182,16 @@ class PieceTexts:
     def __init__(self, data: Buffer, pieces: Sequence[tuple[int, int, int]]) -> None:
         self.data, self.pieces = data, pieces  # (number of the first record, start, stop)
         self.firsts = np.array([first for first, _, _ in pieces], np.int64)
-        self.held: tuple[int, list[msgspec.Raw]] = (-1, [])
+        self.cache: tuple[int, list[msgspec.Raw]] = (-1, [])
 
     def __call__(self, place: int) -> str:
         """Return the text of record ``place``."""
         k = int(np.searchsorted(self.firsts, place, side="right")) - 1
         first, start, stop = self.pieces[k]
-        if self.held[0] != k:
+        if self.cache[0] != k:
             text = b"[" + self.data[start:stop] + b"]"
-            self.held = (k, msgspec.json.decode(text, type=list[msgspec.Raw]))
-        return bytes(self.held[1][place - first]).decode("utf-8", "replace")
+            self.cache = (k, msgspec.json.decode(text, type=list[msgspec.Raw]))
+        return bytes(self.cache[1][place - first]).decode("utf-8", "replace")
 
 
 def _address(buffer: object) -> int:

@@ -55,7 +55,7 @@ BOX_NAMES = {name for _, names in BOX_LAYOUTS for name in names}
 class Layout:
     """The columns of a table by their meaning."""
 
-    found: Mapping[str, str]  # canonical name -> column of the file
+    columns: Mapping[str, str]  # canonical name -> column of the file
     box: tuple[str, ...]  # the columns of the box, in the order of the format
     box_format: str
     others: tuple[str, ...]  # columns that are only carried along
@@ -66,20 +66,20 @@ class Layout:
         return len(self.box) // 2
 
 
-def asked_of(
-    names: Sequence[str], chosen: Mapping[str, str], others: Sequence[str]
+def columns_for_role(
+    names: Sequence[str], choices: Mapping[str, str], others: Sequence[str]
 ) -> dict[str, str]:
     """Return the user's choice without the columns that only the other side has: references have no
     score.
     """
     return {
-        name: column for name, column in chosen.items() if name not in others or column in names
+        name: column for name, column in choices.items() if name not in others or column in names
     }
 
 
-def find_columns(names: Sequence[str], chosen: Mapping[str, str], file: str) -> dict[str, str]:
+def find_columns(names: Sequence[str], choices: Mapping[str, str], file: str) -> dict[str, str]:
     """Return canonical name -> column, from the user's choice first, then from aliases."""
-    for canonical, column in chosen.items():
+    for canonical, column in choices.items():
         if canonical not in ALIASES and canonical not in BOX_NAMES:
             raise UsageError(
                 f"no column is called {canonical!r}; {did_you_mean(canonical, [*ALIASES, *BOX_NAMES])}"
@@ -92,23 +92,23 @@ def find_columns(names: Sequence[str], chosen: Mapping[str, str], file: str) -> 
                 value=list(names),
                 hint=did_you_mean(column, names),
             )
-    free = {name.lower(): name for name in reversed(names) if name not in chosen.values()}
-    found = dict(chosen)
-    wanted = {**ALIASES, **{name: (name,) for name in sorted(BOX_NAMES)}}
-    for canonical, aliases in wanted.items():
-        hit = next((alias for alias in aliases if alias in free), None)
-        if canonical not in found and hit is not None:
-            found[canonical] = free.pop(hit)
-    return found
+    free = {name.lower(): name for name in reversed(names) if name not in choices.values()}
+    columns = dict(choices)
+    names_by_meaning = {**ALIASES, **{name: (name,) for name in sorted(BOX_NAMES)}}
+    for canonical, aliases in names_by_meaning.items():
+        match = next((alias for alias in aliases if alias in free), None)
+        if canonical not in columns and match is not None:
+            columns[canonical] = free.pop(match)
+    return columns
 
 
 def find_layout(
-    names: Sequence[str], chosen: Mapping[str, str], box_format: str | None, file: str
+    names: Sequence[str], choices: Mapping[str, str], box_format: str | None, file: str
 ) -> Layout:
     """Return the layout of a table of objects, or say what is missing."""
-    found = find_columns(names, chosen, file)
+    columns = find_columns(names, choices, file)
     for canonical in ("image", "class"):
-        if canonical not in found:
+        if canonical not in columns:
             raise InputError(
                 f"a column {canonical!r}",
                 rule="missing-column",
@@ -117,18 +117,23 @@ def find_layout(
                 value=list(names),
                 hint=f"is the header missing? else name it: columns={{{canonical!r}: ...}}, --columns {canonical}=NAME",
             )
-    implied, box = _box_layout(found, names, file)
-    used = {found[name] for name in ALIASES if name in found} | {found[name] for name in box}
-    others = tuple(name for name in names if name not in used and name)
+    implied, box = _box_layout(columns, names, file)
+    names_in_use = {columns[name] for name in ALIASES if name in columns} | {
+        columns[name] for name in box
+    }
+    others = tuple(name for name in names if name not in names_in_use and name)
     return Layout(
-        found, tuple(found[name] for name in box), _agreed(implied, box, box_format, file), others
+        columns,
+        tuple(columns[name] for name in box),
+        _checked_box_format(implied, box, box_format, file),
+        others,
     )
 
 
 def _box_layout(
-    found: Mapping[str, str], names: Sequence[str], file: str
+    columns: Mapping[str, str], names: Sequence[str], file: str
 ) -> tuple[str, tuple[str, ...]]:
-    whole = [(kind, box) for kind, box in BOX_LAYOUTS if all(name in found for name in box)]
+    whole = [(kind, box) for kind, box in BOX_LAYOUTS if all(name in columns for name in box)]
     # x1 y1 is the second corner beside x0 y0 and the first one beside x2 y2; 2D is part of 3D.
     best = [
         (kind, box) for kind, box in whole if not any(set(box) < set(other) for _, other in whole)
@@ -145,17 +150,19 @@ def _box_layout(
     )
 
 
-def _agreed(implied: str, box: tuple[str, ...], wanted: str | None, file: str) -> str:
+def _checked_box_format(
+    implied: str, box: tuple[str, ...], box_format: str | None, file: str
+) -> str:
     """The names fix the layout; the option may add what names cannot say (normalised, inclusive)."""
-    if wanted is None:
+    if box_format is None:
         return implied
-    layout = wanted.split("-")[0]
+    layout = box_format.split("-")[0]
     if layout == implied or (box[0] == "x" and layout == "cxcywh"):
-        return wanted
+        return box_format
     raise InputError(
         f"the box format {implied}, as the columns {' '.join(box)} say",
         rule="box-format",
         file=file,
-        value=wanted,
+        value=box_format,
         hint="leave --box-format away, or rename the columns",
     )

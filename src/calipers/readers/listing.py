@@ -31,16 +31,16 @@ def list_files(folder: Path, *, most: int = MOST_ENTRIES, holds: str = "files") 
 
     ``holds`` says in messages what the folder is for.
     """
-    root = os.path.realpath(_checked(folder, holds))
+    root = os.path.realpath(_check_folder(folder, holds))
     files: dict[str, str] = {}
-    waiting, seen = [("", root)], set[tuple[int, int]]()
+    waiting, visited = [("", root)], set[tuple[int, int]]()
     entries = left = closed = 0
     while waiting:
         prefix, place = waiting.pop()
         try:
-            if (identity := _identity(place)) in seen:
+            if (identity := _identity(place)) in visited:
                 continue
-            seen.add(identity)
+            visited.add(identity)
             inside = sorted(os.scandir(place), key=lambda entry: entry.name)
         except OSError:
             closed += 1
@@ -67,7 +67,7 @@ def list_files(folder: Path, *, most: int = MOST_ENTRIES, holds: str = "files") 
     return Listing(root, files, left, closed)
 
 
-def _checked(folder: Path, holds: str) -> Path:
+def _check_folder(folder: Path, holds: str) -> Path:
     try:
         mode = os.stat(folder).st_mode
     except (OSError, ValueError):
@@ -107,5 +107,5 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _identity(path: str) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
+    status = os.stat(path)
+    return status.st_dev, status.st_ino

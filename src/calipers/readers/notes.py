@@ -22,10 +22,10 @@ def _ties(delivery: Delivery) -> list[str]:
     score, n = delivery.score, len(delivery)
     if score is None or n < 2:
         return []
-    ordered = np.sort(score)
-    same = ordered[1:] == ordered[:-1]
+    sorted_scores = np.sort(score)
+    same = sorted_scores[1:] == sorted_scores[:-1]
     tied = _count_tied(same)
-    if tied == n and ordered[0] == ordered[-1]:
+    if tied == n and sorted_scores[0] == sorted_scores[-1]:
         return [f"all {n} scores are equal: average precision depends on the order of the records"]
     if tied > MANY * n:
         return [

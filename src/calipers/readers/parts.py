@@ -29,7 +29,7 @@ LONGEST_TEXT = 4096
 GROUP_UNIT = f"group_{UNIT}"  # what a column is called that describes images and is named like the image itself
 
 
-class Choices(TypedDict, total=False):
+class ReadOptions(TypedDict, total=False):
     """The keywords that `read` and `explain` share; `read` explains them."""
 
     format: str | None
@@ -54,14 +54,14 @@ class Options:
     masks: str = "auto"
 
     def __post_init__(self) -> None:
-        _known("format", self.format, FORMATS)
+        _check_option("format", self.format, FORMATS)
         for box_format in (self.box_format, self.prediction_box_format):
-            _known("box_format", box_format, BOX_FORMATS)
-        _known("score_scale", self.score_scale, ("unit", "raw"))
-        _known("masks", self.masks, MASK_CHOICES)
+            _check_option("box_format", box_format, BOX_FORMATS)
+        _check_option("score_scale", self.score_scale, ("unit", "raw"))
+        _check_option("masks", self.masks, MASK_CHOICES)
 
     @classmethod
-    def chosen(
+    def from_keywords(
         cls,
         *,
         lenient: bool,
@@ -134,7 +134,7 @@ class ObjectPart:
     """The objects of one role from one file.
 
     ``delivery`` may hold -1 as image or label where ``findings`` say why; ``problems`` are records
-    without a row in it. ``read`` counts both.
+    without a row in it. ``n_records`` counts both.
     """
 
     delivery: Delivery
@@ -145,7 +145,7 @@ class ObjectPart:
     n_dropped: int = 0  # records behind `problems`
 
     @property
-    def read(self) -> int:
+    def n_records(self) -> int:
         """The number of records in the file."""
         return len(self.delivery) + self.n_dropped
 
@@ -162,7 +162,7 @@ class ReferenceFile:
 
 
 @dataclass(frozen=True)
-class Known:
+class ReferenceIndex:
     """What predictions are resolved against."""
 
     images: Mapping[Key, int]
@@ -195,7 +195,7 @@ def text_column(values: Sequence[Any]) -> Column:
     return np.array(values)
 
 
-def _known(name: str, value: str | None, names: Sequence[str]) -> None:
+def _check_option(name: str, value: str | None, names: Sequence[str]) -> None:
     if value is not None and value not in names:
         hint = did_you_mean(str(value), names)
         rule = name.replace("_", "-")

@@ -44,15 +44,15 @@ def read_stored(path: Path | str) -> Stored:
     path = Path(path)
     file = _within(path, EVALUATION) if path.is_dir() else path
     document = _evaluation(file)
-    distinct = _distinct(document["rows"], str(file))
-    found = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
+    rows = _distinct(document["rows"], str(file))
+    result_hash = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
     record = file.with_name(RUN)
     # A file of another name was not written by `evaluate -o`: a run.json beside it is of something
     # else.
     vouched = file.name == EVALUATION and record.exists()
     if vouched:
-        _compare(record, found, file)
-    return Stored(str(file), distinct, found, vouched)
+        _compare(record, result_hash, file)
+    return Stored(str(file), rows, result_hash, vouched)
 
 
 def read_documents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -66,8 +66,8 @@ def read_documents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         )
     file, record = _within(folder, EVALUATION), _within(folder, RUN)
     document = _evaluation(file)
-    found = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
-    return document, _compare(record, found, file)
+    result_hash = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
+    return document, _compare(record, result_hash, file)
 
 
 def _within(folder: Path, name: str) -> Path:
@@ -103,15 +103,15 @@ def _hash(result: dict[str, Any], file: str) -> str:
         ) from None
 
 
-def _compare(record: Path, found: str, file: Path) -> dict[str, Any]:
+def _compare(record: Path, result_hash: str, file: Path) -> dict[str, Any]:
     document = _document(record, RUN_SCHEMA, ("result_hash",))
     recorded = document["result_hash"]
-    if recorded != found:
+    if recorded != result_hash:
         raise InputError(
             f"the result that {RUN} beside it was written for, {str(recorded)[:12]}...",
             rule="result-hash",
             file=str(file),
-            value=found[:12] + "...",
+            value=result_hash[:12] + "...",
             hint="one of the two files was changed or exchanged after the run: evaluate again",
         )
     return document
@@ -191,12 +191,12 @@ class _Strict:
         self.file = file
 
     def pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        members = dict(pairs)
+        if len(members) < len(pairs):
             names = [key for key, _ in pairs]
             twice = next(key for key in names if names.count(key) > 1)
             raise InputError("every key once", rule="dup-key", file=self.file, field=twice)
-        return found
+        return members
 
     def number(self, digits: str) -> float:
         value = float(digits)
@@ -261,12 +261,12 @@ def _distinct(rows: list[dict[str, Any]], file: str) -> tuple[Mapping[str, Any],
     """Return every row once; two different rows of the same thing are an error: which of them
     should count?
     """
-    seen: dict[tuple[Any, ...], dict[str, Any]] = {}
+    first_rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for k, row in enumerate(rows):
         key = (row["model"], row["metric"], row["class"], frozenset((row["group"] or {}).items()))
-        if seen.setdefault(key, row) != row:
+        if first_rows.setdefault(key, row) != row:
             what = {name: row[name] for name in ("model", "metric", "class", "group")}
             raise InputError(
                 "one row for each", rule="dup-row", file=file, location=f"/rows/{k}", value=what
             )
-    return tuple(seen.values())
+    return tuple(first_rows.values())

@@ -16,7 +16,7 @@ from calipers.errors import InputError
 from calipers.kernels import ragged
 from calipers.readers.columnar import read_arrow
 from calipers.readers.parts import text_column
-from calipers.readers.source import Opened
+from calipers.readers.source import InputFile
 from calipers.tables.objects import Column
 
 F64 = NDArray[np.float64]
@@ -26,7 +26,7 @@ HINT = "this is not the table that Calipers wrote: take the folder from a backup
 
 
 @dataclass(frozen=True)
-class Columns:
+class StoredColumns:
     """Some rows of a table, beginning with the row ``first`` of its file."""
 
     table: Any  # of arrow
@@ -34,9 +34,9 @@ class Columns:
     first: int = 0
 
     @classmethod
-    def read(cls, opened: Opened) -> Columns:
+    def read(cls, input_file: InputFile) -> StoredColumns:
         """Read a parquet file."""
-        return cls(read_arrow(opened, _different_names), opened.file)
+        return cls(read_arrow(input_file, _different_names), input_file.file)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -46,9 +46,9 @@ class Columns:
         """The names of all columns."""
         return list(self.table.column_names)
 
-    def part(self, start: int, n: int) -> Columns:
+    def part(self, start: int, n: int) -> StoredColumns:
         """Return ``n`` rows from ``start`` on."""
-        return Columns(self.table.slice(start, n), self.file, self.first + start)
+        return StoredColumns(self.table.slice(start, n), self.file, self.first + start)
 
     def refuse(
         self, expected: str, rule: str, name: str, bad: Flags | None = None, value: object = None
@@ -138,16 +138,16 @@ class Columns:
         return np.asarray(column.to_numpy())
 
     def _column(
-        self, name: str, wanted: str, fits: Callable[[Any], bool], *, missing: bool = False
+        self, name: str, expected: str, fits: Callable[[Any], bool], *, missing: bool = False
     ) -> Any:
         if name not in self.names:
             self.refuse(f"the column {name!r}", "missing-column", "", value=self.names)
         column = self.table.column(name)
         if not fits(column.type):
-            self.refuse(wanted, "column-type", name, value=str(column.type))
+            self.refuse(expected, "column-type", name, value=str(column.type))
         if column.null_count and not missing:
             self.refuse(
-                f"{wanted} in every row",
+                f"{expected} in every row",
                 "type",
                 name,
                 np.asarray(column.is_null().to_numpy(), np.bool_),

@@ -20,9 +20,14 @@ from numpy.typing import NDArray
 
 from calipers.kernels import ragged
 from calipers.readers.columnar import write_table
-from calipers.readers.source import Opened, open_source
-from calipers.readers.stored_columns import Columns
-from calipers.readers.stored_tables import coded, constant, joined, masked
+from calipers.readers.source import InputFile, open_source
+from calipers.readers.stored_columns import StoredColumns
+from calipers.readers.stored_tables import (
+    constant_column,
+    stack_columns,
+    text_column_of,
+    with_nulls,
+)
 from calipers.tables.maps import BINS, COUNTED, Histograms, Maps
 
 I64 = NDArray[np.int64]
@@ -64,36 +69,38 @@ def save_maps(folder: Path, maps: Mapping[str, Maps]) -> None:
     """Write the four tables; nothing at all if there are no maps."""
     if not maps:
         return
-    about = [_about(model, found) for model, found in maps.items()]
-    metadata = {ABOUT: json.dumps([one.as_dict() for one in about])}
-    write_table(folder / MAPS, _stacked(maps, _entry_columns), metadata)
-    write_table(folder / MAP_BINS, _stacked(maps, _bin_columns))
-    write_table(folder / MAP_IMAGES, _stacked(maps, _image_columns))
-    write_table(folder / MAP_SUMS, _stacked(maps, _sum_columns))
+    about = [_about(model, evidence) for model, evidence in maps.items()]
+    metadata = {ABOUT: json.dumps([entry.as_dict() for entry in about])}
+    write_table(folder / MAPS, _stack_models(maps, _entry_columns), metadata)
+    write_table(folder / MAP_BINS, _stack_models(maps, _bin_columns))
+    write_table(folder / MAP_IMAGES, _stack_models(maps, _image_columns))
+    write_table(folder / MAP_SUMS, _stack_models(maps, _sum_columns))
 
 
-def read_maps(folder: Path, opened: Callable[[Path], Opened] = open_source) -> dict[str, Maps]:
+def read_maps(
+    folder: Path, open_file: Callable[[Path], InputFile] = open_source
+) -> dict[str, Maps]:
     """Return the maps of every model; ``opened`` opens a file, and may ask more of it than that it
     can be read.
     """
-    tables = {name: Columns.read(opened(folder / name)) for name in MAP_FILES}
+    tables = {name: StoredColumns.read(open_file(folder / name)) for name in MAP_FILES}
     entries = tables[MAPS]
-    about = _told(entries)
+    about = _read_about(entries)
     sizes = {
-        MAPS: [one.entries for one in about],
-        MAP_BINS: [one.bins for one in about],
-        MAP_IMAGES: [one.images for one in about],
-        MAP_SUMS: [one.images * len(one.keys) for one in about],
+        MAPS: [entry.entries for entry in about],
+        MAP_BINS: [entry.bins for entry in about],
+        MAP_IMAGES: [entry.images for entry in about],
+        MAP_SUMS: [entry.images * len(entry.keys) for entry in about],
     }
     for name, table in tables.items():
         if len(table) != sum(sizes[name]):
             table.refuse(f"{sum(sizes[name])} rows", "record-count", "", value=len(table))
     starts = {name: np.cumsum([0, *counts]).tolist() for name, counts in sizes.items()}
-    found = {}
-    for k, one in enumerate(about):
+    maps = {}
+    for k, entry in enumerate(about):
         parts = {name: tables[name].part(starts[name][k], sizes[name][k]) for name in MAP_FILES}
-        found[one.model] = _maps(one, parts)
-    return found
+        maps[entry.model] = _maps(entry, parts)
+    return maps
 
 
 def _about(model: str, maps: Maps) -> About:
@@ -104,17 +111,19 @@ def _about(model: str, maps: Maps) -> About:
     )  # fmt: skip
 
 
-def _stacked(
+def _stack_models(
     maps: Mapping[str, Maps], columns_of: Callable[[Maps], dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the columns of all models, one below the other, with the names of the models before
     them.
     """
     parts = []
-    for model, found in maps.items():
-        columns = columns_of(found)
-        parts.append({"model": constant(model, len(next(iter(columns.values())))), **columns})
-    return {name: joined([part[name] for part in parts]) for name in parts[0]}
+    for model, evidence in maps.items():
+        columns = columns_of(evidence)
+        parts.append(
+            {"model": constant_column(model, len(next(iter(columns.values())))), **columns}
+        )
+    return {name: stack_columns([part[name] for part in parts]) for name in parts[0]}
 
 
 def _entry_columns(maps: Maps) -> dict[str, Any]:
@@ -129,8 +138,8 @@ def _entry_columns(maps: Maps) -> dict[str, Any]:
 
 def _bin_columns(maps: Maps) -> dict[str, Any]:
     lowest, highest = maps.histograms.lowest, maps.histograms.highest
-    filled = np.flatnonzero(np.isfinite(lowest))
-    return {"bin": filled, "lowest": lowest[filled], "highest": highest[filled]}
+    bins = np.flatnonzero(np.isfinite(lowest))
+    return {"bin": bins, "lowest": lowest[bins], "highest": highest[bins]}
 
 
 def _image_columns(maps: Maps) -> dict[str, Any]:
@@ -145,28 +154,30 @@ def _sum_columns(maps: Maps) -> dict[str, Any]:
     n, keys = maps.n_images, list(maps.sums)
     sums = np.concatenate([np.zeros((0, 2)), *maps.sums.values()])
     return {
-        "key": coded(keys, np.repeat(np.arange(len(keys)), n)),
+        "key": text_column_of(keys, np.repeat(np.arange(len(keys)), n)),
         "image": np.tile(np.arange(n), len(keys)),
-        "sum": masked(sums[:, 0]),
-        "count": masked(sums[:, 1]),
+        "sum": with_nulls(sums[:, 0]),
+        "count": with_nulls(sums[:, 1]),
     }
 
 
-def _told(entries: Columns) -> list[About]:
+def _read_about(entries: StoredColumns) -> list[About]:
     """Return what the metadata say, checked."""
     metadata: Mapping[bytes, bytes] = entries.table.schema.metadata or {}
     try:
-        told = json.loads(metadata[ABOUT.encode()])
-        found = [_one(entry) for entry in told]
+        documents = json.loads(metadata[ABOUT.encode()])
+        about = [_about_from(entry) for entry in documents]
     except (KeyError, TypeError, ValueError, RecursionError, AttributeError):
         entries.refuse("a description of the maps in the metadata", "missing-key", "", value=ABOUT)
         raise
-    if len({one.model for one in found}) < len(found):
-        entries.refuse("models that differ", "stored-order", "", value=[one.model for one in found])
-    return found
+    if len({entry.model for entry in about}) < len(about):
+        entries.refuse(
+            "models that differ", "stored-order", "", value=[entry.model for entry in about]
+        )
+    return about
 
 
-def _one(entry: Any) -> About:
+def _about_from(entry: Any) -> About:
     """Return one description; what does not fit raises ValueError."""
     counts = {name: entry[name] for name in ("images", "entries", "bins", "shift")}
     if not all(type(count) is int and 0 <= count < 1 << 40 for count in counts.values()):
@@ -180,7 +191,7 @@ def _one(entry: Any) -> About:
     return About(model=entry["model"], keys=tuple(keys), exact=values, **counts)
 
 
-def _maps(about: About, parts: Mapping[str, Columns]) -> Maps:
+def _maps(about: About, parts: Mapping[str, StoredColumns]) -> Maps:
     for part in parts.values():
         _same_text(part, "model", about.model)
     images = parts[MAP_IMAGES]
@@ -196,8 +207,8 @@ def _maps(about: About, parts: Mapping[str, Columns]) -> Maps:
     )
 
 
-def _sums(about: About, table: Columns) -> dict[str, NDArray[np.float64]]:
-    found = {}
+def _sums(about: About, table: StoredColumns) -> dict[str, NDArray[np.float64]]:
+    sums = {}
     for k, key in enumerate(about.keys):
         part = table.part(k * about.images, about.images)
         _same_text(part, "key", key)
@@ -207,28 +218,28 @@ def _sums(about: About, table: Columns) -> dict[str, NDArray[np.float64]]:
             "image",
             part.whole("image") != np.arange(about.images),
         )
-        found[key] = np.stack(
+        sums[key] = np.stack(
             [part.numbers(name, missing=True) for name in ("sum", "count")], axis=1
         )
-    return found
+    return sums
 
 
-def _histograms(about: About, entries: Columns, bins: Columns) -> Histograms:
+def _histograms(about: About, entries: StoredColumns, bins: StoredColumns) -> Histograms:
     size = BINS >> about.shift
     lowest, highest = np.full(size, np.inf), np.full(size, -np.inf)
-    filled = bins.whole("bin")
+    bin_numbers = bins.whole("bin")
     bins.refuse(
         "bins in order",
         "stored-order",
         "bin",
-        (filled >= size) | (np.diff(filled, prepend=-1) <= 0),
+        (bin_numbers >= size) | (np.diff(bin_numbers, prepend=-1) <= 0),
     )
-    lowest[filled], highest[filled] = bins.numbers("lowest"), bins.numbers("highest")
+    lowest[bin_numbers], highest[bin_numbers] = bins.numbers("lowest"), bins.numbers("highest")
     bins.refuse(
         "a highest score that is not below the lowest",
         "range",
         "highest",
-        lowest[filled] > highest[filled],
+        lowest[bin_numbers] > highest[bin_numbers],
     )
     image, which = entries.whole("image"), entries.whole("bin")
     entries.refuse("an image of the evaluation", "unknown-image", "image", image >= about.images)
@@ -240,7 +251,7 @@ def _histograms(about: About, entries: Columns, bins: Columns) -> Histograms:
     )
     falls = np.diff(image * size + which, prepend=-1) <= 0
     entries.refuse("images and bins in order", "stored-order", "bin", falls)
-    counted: dict[str, Any] = {
+    columns: dict[str, Any] = {
         name: entries.numbers(name) if name in SHARES else entries.whole(name) for name in COUNTED
     }
     return Histograms(
@@ -249,15 +260,15 @@ def _histograms(about: About, entries: Columns, bins: Columns) -> Histograms:
         lowest=lowest,
         highest=highest,
         shift=about.shift,
-        **counted,
+        **columns,
     )
 
 
-def _same_text(part: Columns, name: str, wanted: str) -> None:
-    found, codes = part.texts(name)
+def _same_text(part: StoredColumns, name: str, expected: str) -> None:
+    names, codes = part.texts(name)
     part.refuse(
-        f"{wanted!r}",
+        f"{expected!r}",
         "stored-order",
         name,
-        np.array([text != wanted for text in found], np.bool_)[codes],
+        np.array([text != expected for text in names], np.bool_)[codes],
     )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels.run_rules import sound_runs
-from calipers.readers.stored_columns import Columns
+from calipers.readers.stored_columns import StoredColumns
 from calipers.tables import Cohort, Objects
 from calipers.tables.masks import Masks
 from calipers.tables.objects import SHAPES
@@ -29,11 +29,11 @@ POINT = ("point_x", "point_y", "point_z")
 def shapes_of(cohort: Cohort) -> dict[str, str]:
     """Return the metadata that says which tables have masks and points; nothing if none has any."""
 
-    def named(table: Objects) -> list[str]:
+    def shape_names(table: Objects) -> list[str]:
         return [name for name in SHAPES if getattr(table, name) is not None]
 
-    models = {name: named(predictions) for name, predictions in cohort.models.items()}
-    own = named(cohort.references)
+    models = {name: shape_names(predictions) for name, predictions in cohort.models.items()}
+    own = shape_names(cohort.references)
     return (
         {STORED: json.dumps({"references": own, "models": models})}
         if own or any(models.values())
@@ -88,32 +88,32 @@ def _coordinates(table: Objects, axis: int) -> Any:
     )
 
 
-def shapes_in(part: Columns, path: tuple[str, ...], dimensions: int) -> dict[str, Any]:
+def shapes_in(part: StoredColumns, path: tuple[str, ...], dimensions: int) -> dict[str, Any]:
     """Return the masks and points of a table, or None for what it has none of; ``path`` names it in
     the metadata.
     """
     if STORED.encode() not in (part.table.schema.metadata or {}):  # a folder of boxes
         return dict.fromkeys(SHAPES)
-    told = _told(part)
+    metadata = _shape_metadata(part)
     for key in path:
-        told = told.get(key) if isinstance(told, dict) else None
-    if not isinstance(told, list) or not all(name in SHAPES for name in told):
+        metadata = metadata.get(key) if isinstance(metadata, dict) else None
+    if not isinstance(metadata, list) or not all(name in SHAPES for name in metadata):
         part.refuse("a list of the shapes in the metadata", "missing-key", "", value="/".join(path))
-    names = list(told or ())
+    names = list(metadata or ())
     return {
         "masks": _masks(part, dimensions) if "masks" in names else None,
         "points": _points(part, dimensions) if "points" in names else None,
     }
 
 
-def _told(part: Columns) -> Any:
+def _shape_metadata(part: StoredColumns) -> Any:
     try:
         return json.loads(part.table.schema.metadata[STORED.encode()])
     except (ValueError, RecursionError):
         return None
 
 
-def _masks(part: Columns, dimensions: int) -> Masks:
+def _masks(part: StoredColumns, dimensions: int) -> Masks:
     offsets, start = part.lists(MASK[0])
     lengths, length = part.lists(MASK[1])
     sides, size = part.lists(MASK[2])
@@ -128,5 +128,5 @@ def _masks(part: Columns, dimensions: int) -> Masks:
     return masks
 
 
-def _points(part: Columns, dimensions: int) -> F64:
+def _points(part: StoredColumns, dimensions: int) -> F64:
     return np.stack([part.numbers(name) for name in POINT[:dimensions]], axis=1)

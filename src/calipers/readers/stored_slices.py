@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from calipers.readers.columnar import write_table
-from calipers.readers.source import Opened
-from calipers.readers.stored_columns import Columns
-from calipers.readers.stored_tables import coded
+from calipers.readers.source import InputFile
+from calipers.readers.stored_columns import StoredColumns
+from calipers.readers.stored_tables import text_column_of
 from calipers.results.pictures import Encoded, Slices
 
 SLICES = "slices.parquet"
@@ -28,19 +28,19 @@ LARGEST = 4096  # pixels of a side; the page shows 512
 
 def save_slices(path: Path, slices: Slices) -> None:
     """Write one row per picture: its name on the page, its size, and the picture as text."""
-    found = list(slices.pictures.items())
+    pictures = list(slices.pictures.items())
     columns = {
-        "key": coded([key for key, _ in found], np.arange(len(found))),
-        "width": np.array([one.width for _, one in found], np.int64),
-        "height": np.array([one.height for _, one in found], np.int64),
-        "data": coded([one.data for _, one in found], np.arange(len(found))),
+        "key": text_column_of([key for key, _ in pictures], np.arange(len(pictures))),
+        "width": np.array([picture.width for _, picture in pictures], np.int64),
+        "height": np.array([picture.height for _, picture in pictures], np.int64),
+        "data": text_column_of([picture.data for _, picture in pictures], np.arange(len(pictures))),
     }
     write_table(path, columns, {NOTES: json.dumps(list(slices.notes))})
 
 
-def read_slices(opened: Opened) -> Slices:
+def read_slices(input_file: InputFile) -> Slices:
     """Read the pictures; what is no picture of ours is an error, because a page will hold it."""
-    columns = Columns.read(opened)
+    columns = StoredColumns.read(input_file)
     keys, data = (_texts(columns, name) for name in ("key", "data"))
     for name, values, fits in (("key", keys, KEY), ("data", data, DATA)):
         bad = np.array([fits.fullmatch(value) is None for value in values], np.bool_)
@@ -56,21 +56,21 @@ def read_slices(opened: Opened) -> Slices:
     sides = [columns.whole(name) for name in ("width", "height")]
     for name, side in zip(("width", "height"), sides):
         columns.refuse(f"sizes from 1 to {LARGEST}", "range", name, (side < 1) | (side > LARGEST))
-    shown = zip(keys, data, *(side.tolist() for side in sides))
+    rows = zip(keys, data, *(side.tolist() for side in sides))
     return Slices(
-        {key: Encoded(text, w, h, len(text)) for key, text, w, h in shown}, _notes(columns)
+        {key: Encoded(text, w, h, len(text)) for key, text, w, h in rows}, _notes(columns)
     )
 
 
-def _texts(columns: Columns, name: str) -> list[str]:
+def _texts(columns: StoredColumns, name: str) -> list[str]:
     texts, codes = columns.texts(name)
     return [texts[code] for code in codes.tolist()]
 
 
-def _notes(columns: Columns) -> tuple[str, ...]:
-    told: Any = None
+def _notes(columns: StoredColumns) -> tuple[str, ...]:
+    notes: Any = None
     with suppress(KeyError, ValueError, RecursionError):
-        told = json.loads((columns.table.schema.metadata or {})[NOTES.encode()])
-    if not isinstance(told, list) or not all(isinstance(note, str) for note in told):
+        notes = json.loads((columns.table.schema.metadata or {})[NOTES.encode()])
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         columns.refuse("a list of notes in the metadata", "missing-key", "")
-    return tuple(told)
+    return tuple(notes)

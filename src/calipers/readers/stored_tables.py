@@ -34,10 +34,10 @@ def image_columns(cohort: Cohort) -> dict[str, Any]:
     """Return one row per image: id, size, spacing and groups; unknown lengths are null."""
     images, d = cohort.images, cohort.dimensions
     return {
-        "image": coded(images.ids, np.arange(len(images))),
-        **{name: masked(images.size[:, k]) for k, name in enumerate(SIDES[:d])},
-        **{name: masked(images.spacing[:, k]) for k, name in enumerate(SPACINGS[:d])},
-        **{GROUP + name: kept(column)[0] for name, column in images.groups.items()},
+        "image": text_column_of(images.ids, np.arange(len(images))),
+        **{name: with_nulls(images.size[:, k]) for k, name in enumerate(SIDES[:d])},
+        **{name: with_nulls(images.spacing[:, k]) for k, name in enumerate(SPACINGS[:d])},
+        **{GROUP + name: as_arrow(column)[0] for name, column in images.groups.items()},
     }
 
 
@@ -46,19 +46,19 @@ def object_columns(cohort: Cohort, table: References | Predictions) -> dict[str,
     places.
     """
     nothing = np.ma.MaskedArray(np.zeros(len(table), np.bool_), mask=True)
-    said = isinstance(table, Predictions)
+    is_predictions = isinstance(table, Predictions)
     return {
-        "image": coded(cohort.images.ids, table.image),
-        "class": coded(cohort.classes, table.label),
-        "score": masked(
+        "image": text_column_of(cohort.images.ids, table.image),
+        "class": text_column_of(cohort.classes, table.label),
+        "score": with_nulls(
             table.score if isinstance(table, Predictions) else np.full(len(table), np.nan)
         ),
-        **{name: masked(table.boxes[:, k]) for k, name in enumerate(CORNERS[table.dimensions])},
-        "area": masked(table.area),
-        "extent": masked(table.extent),
-        "ignore": nothing if said else table.ignore,  # type: ignore[union-attr]
-        "crowd": nothing if said else table.crowd,  # type: ignore[union-attr]
-        "place": masked(table.place),
+        **{name: with_nulls(table.boxes[:, k]) for k, name in enumerate(CORNERS[table.dimensions])},
+        "area": with_nulls(table.area),
+        "extent": with_nulls(table.extent),
+        "ignore": nothing if is_predictions else table.ignore,  # type: ignore[union-attr]
+        "crowd": nothing if is_predictions else table.crowd,  # type: ignore[union-attr]
+        "place": with_nulls(table.place),
     }
 
 
@@ -73,8 +73,10 @@ def fact_columns(tables: Sequence[Objects]) -> dict[str, list[Any]]:
 
     columns: dict[str, list[Any]] = {}
     for name in dict.fromkeys(name for table in tables for name in table.facts):
-        found = [kept(table.facts[name])[0] if name in table.facts else None for table in tables]
-        kinds = {column.type for column in found if column is not None}
+        parts = [
+            as_arrow(table.facts[name])[0] if name in table.facts else None for table in tables
+        ]
+        kinds = {column.type for column in parts if column is not None}
         kind = kinds.pop() if len(kinds) == 1 else pa.string()
         columns[FACT + name] = [
             pa.nulls(len(table), kind)
@@ -82,7 +84,7 @@ def fact_columns(tables: Sequence[Objects]) -> dict[str, list[Any]]:
             else column
             if column.type == kind
             else as_text(column)
-            for table, column in zip(tables, found)
+            for table, column in zip(tables, parts)
         ]
     return columns
 
@@ -91,13 +93,13 @@ def facts_of(cohort: Cohort) -> dict[str, str]:
     """Return the metadata that says which table has which facts, and of which kind they were."""
 
     def kinds(table: Objects) -> dict[str, str]:
-        return {name: kept(column)[1] for name, column in table.facts.items()}
+        return {name: as_arrow(column)[1] for name, column in table.facts.items()}
 
     models = {name: kinds(predictions) for name, predictions in cohort.models.items()}
     return {FACTS: json.dumps({"references": kinds(cohort.references), "models": models})}
 
 
-def kept(column: Column) -> tuple[Any, str]:
+def as_arrow(column: Column) -> tuple[Any, str]:
     """Return a column that a user gave as an arrow array that keeps its values, and its kind.
 
     Flags and numbers stay what they are; everything else becomes text, an empty one for None.
@@ -110,40 +112,40 @@ def kept(column: Column) -> tuple[Any, str]:
     if kind in "biuf":
         column = column.astype(column.dtype.newbyteorder("="))
         return pa.array(column), column.dtype.name
-    return coded(
+    return text_column_of(
         ["" if value is None else str(value) for value in column.tolist()], np.arange(len(column))
     ), TEXT
 
 
 def as_text(column: Any) -> Any:
     """Return an arrow column as text from which Python reads the same values."""
-    return coded([str(value) for value in column.to_pylist()], np.arange(len(column)))
+    return text_column_of([str(value) for value in column.to_pylist()], np.arange(len(column)))
 
 
-def coded(names: Sequence[str], codes: NDArray[np.integer]) -> Any:
+def text_column_of(names: Sequence[str], codes: NDArray[np.integer]) -> Any:
     """Return the names of codes as a column of text, in chunks that arrow can hold."""
     import pyarrow as pa
 
     longest = max((len(name.encode("utf-8")) for name in names), default=0)
     step = max(1, CHUNK // max(1, longest))
-    known = (
+    dictionary = (
         pa.array(names, pa.string())
         if len(names) * longest < CHUNK
         else pa.array(names, pa.large_string())
     )
     parts = [
-        known.take(pa.array(codes[k : k + step])).cast(pa.string())
+        dictionary.take(pa.array(codes[k : k + step])).cast(pa.string())
         for k in range(0, len(codes), step)
     ]
     return pa.chunked_array(parts, pa.string())
 
 
-def constant(name: str, n: int) -> Any:
+def constant_column(name: str, n: int) -> Any:
     """Return a column that says the same in every row."""
-    return coded([name], np.zeros(n, np.int64))
+    return text_column_of([name], np.zeros(n, np.int64))
 
 
-def joined(parts: Sequence[Any]) -> Any:
+def stack_columns(parts: Sequence[Any]) -> Any:
     """Return columns one below the other: arrow arrays, or arrays of numbers with some of them
     masked.
     """
@@ -156,7 +158,7 @@ def joined(parts: Sequence[Any]) -> Any:
     return pa.chunked_array(chunks, chunks[0].type) if chunks else pa.chunked_array([], pa.string())
 
 
-def masked(values: NDArray[Any]) -> Any:
+def with_nulls(values: NDArray[Any]) -> Any:
     """Return the numbers with missing ones (NaN, or -1 for rows) masked: null in parquet, whatever
     the others are.
     """

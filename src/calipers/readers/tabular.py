@@ -93,25 +93,25 @@ def empty(cells: Cells) -> Flags:
     return np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(len(cells), np.bool_)
 
 
-def numbers(table: Table, name: str, wanted: Flags | None = None) -> tuple[F64, dict[int, Problem]]:
+def numbers(table: Table, name: str, mask: Flags | None = None) -> tuple[F64, dict[int, Problem]]:
     """Return a column as numbers, NaN where a cell is empty or not ``wanted``, and the cells that
     are none.
     """
     cells = table.columns[name]
     if not isinstance(cells, list):
         return cells.astype(np.float64), {}
-    rows = np.flatnonzero(~empty(cells) if wanted is None else ~empty(cells) & wanted)
+    rows = np.flatnonzero(~empty(cells) if mask is None else ~empty(cells) & mask)
     values = np.full(len(cells), np.nan)
-    chosen = [cells[row] for row in rows.tolist()]
-    joined = "".join(chosen)
-    if joined.isascii() and "_" not in joined:
+    texts_of_rows = [cells[row] for row in rows.tolist()]
+    joint_text = "".join(texts_of_rows)
+    if joint_text.isascii() and "_" not in joint_text:
         try:
-            values[rows] = list(map(float, chosen))
+            values[rows] = list(map(float, texts_of_rows))
             return values, {}
         except ValueError:
             pass
     problems = {}
-    for row, cell in zip(rows.tolist(), chosen):
+    for row, cell in zip(rows.tolist(), texts_of_rows):
         if PLAIN_NUMBER.match(cell) or WORD_NUMBER.match(cell):
             values[row] = float(cell)
         else:
@@ -123,17 +123,17 @@ def flags(table: Table, name: str, rule: str) -> tuple[Flags, dict[int, Problem]
     """Return a column of 0/1 or true/false; an empty cell is 0."""
     cells = table.columns[name]
     if isinstance(cells, list):
-        found = [FLAG_WORDS.get(cell.strip().lower(), -1) for cell in cells]
+        values = [FLAG_WORDS.get(cell.strip().lower(), -1) for cell in cells]
     else:
-        found = [
+        values = [
             int(cell) if cell in (0, 1) else (0 if cell != cell else -1) for cell in cells.tolist()
         ]
     problems = {
         row: table.problem(row, name, rule, "0 or 1", cells[row])
-        for row, flag in enumerate(found)
+        for row, flag in enumerate(values)
         if flag < 0
     }
-    return np.array(found, np.int8) == 1, problems
+    return np.array(values, np.int8) == 1, problems
 
 
 def codes(cells: Sequence[str]) -> tuple[I64, list[str]]:

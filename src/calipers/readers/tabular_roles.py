@@ -23,18 +23,18 @@ from calipers.readers.layout import (
     SIZES,
     SPACINGS,
     Layout,
-    asked_of,
+    columns_for_role,
     find_layout,
 )
 from calipers.readers.parts import (
     GROUP_UNIT,
     ImageList,
     Key,
-    Known,
     ObjectPart,
     Options,
     Problem,
     ReferenceFile,
+    ReferenceIndex,
     text_column,
 )
 from calipers.readers.tabular import Table, codes, empty, flags, numbers, texts
@@ -66,46 +66,55 @@ def references_from(table: Table, options: Options) -> ReferenceFile:
     """Read a table as references; images in order of first appearance, classes declared or
     alphabetical.
     """
-    options = replace(options, columns=asked_of(table.names, options.columns, ONLY_PREDICTIONS))
+    options = replace(
+        options, columns=columns_for_role(table.names, options.columns, ONLY_PREDICTIONS)
+    )
     rows = _rows(table, options)
-    if "score" in rows.layout.found and not empty(table.columns[rows.layout.found["score"]]).all():
+    if (
+        "score" in rows.layout.columns
+        and not empty(table.columns[rows.layout.columns["score"]]).all()
+    ):
         raise InputError(
             "references, which have no scores",
             rule="wrong-role",
             file=table.file,
-            field=rows.layout.found["score"],
+            field=rows.layout.columns["score"],
             value=list(table.names),
             hint="are references and predictions swapped?",
         )
-    listed = np.flatnonzero(
+    image_rows = np.flatnonzero(
         ~rows.is_class & np.array([bool(name) for name in rows.image], np.bool_)
     )
-    image, ids = codes([rows.image[row] for row in listed.tolist()])
+    image, ids = codes([rows.image[row] for row in image_rows.tolist()])
     if not ids:
         raise InputError(
             "at least one image", rule="no-images", file=table.file, value="only a header"
         )
     classes = _classes(rows)
-    images, facts = _image_columns(table, rows.layout, listed, image, ids)
+    images, facts = _image_columns(table, rows.layout, image_rows, image, ids)
     place_of: dict[Key, int] = {name: k for k, name in enumerate(ids)}
     label_of: dict[Key, int] = {name: k for k, name in enumerate(classes)}
-    flagged = _details(table, rows)
-    kept = np.flatnonzero(rows.sound)
-    part = _part(table, rows, kept, place_of, label_of)
-    details: dict[str, Any] = {name: column[kept] for name, column in flagged.items()}
-    facts = {name: column[kept] for name, column in facts.items()}
+    columns = _details(table, rows)
+    sound_rows = np.flatnonzero(rows.sound)
+    part = _part(table, rows, sound_rows, place_of, label_of)
+    details: dict[str, Any] = {name: column[sound_rows] for name, column in columns.items()}
+    facts = {name: column[sound_rows] for name, column in facts.items()}
     notes = [*part.notes, *images.notes]
     part = replace(part, delivery=replace(part.delivery, facts=facts, **details), notes=notes)
     return ReferenceFile(images, classes, None, part, table.format)
 
 
-def predictions_from(table: Table, known: Known, options: Options) -> dict[str, ObjectPart]:
+def predictions_from(
+    table: Table, index: ReferenceIndex, options: Options
+) -> dict[str, ObjectPart]:
     """Read a table as predictions: one part per value of its model column, or one part named
     ``""``.
     """
-    options = replace(options, columns=asked_of(table.names, options.columns, ONLY_REFERENCES))
+    options = replace(
+        options, columns=columns_for_role(table.names, options.columns, ONLY_REFERENCES)
+    )
     layout = find_layout(table.names, options.columns, options.box_format, table.file)
-    if "score" not in layout.found:
+    if "score" not in layout.columns:
         raise InputError(
             "a column 'score'",
             rule="score-missing",
@@ -114,46 +123,46 @@ def predictions_from(table: Table, known: Known, options: Options) -> dict[str, 
             value=list(table.names),
             hint="if it has another name: columns={'score': ...} (--columns score=NAME)",
         )
-    if layout.dimensions != known.dimensions:
+    if layout.dimensions != index.dimensions:
         raise InputError(
-            f"{known.dimensions}D boxes, as in the references",
+            f"{index.dimensions}D boxes, as in the references",
             rule="box-shape",
             file=table.file,
             value=layout.box,
         )
-    if "model" not in layout.found or not len(table):
-        return {"": _one_model(table, known, options)}
-    model, names = codes(texts(table, layout.found["model"]))
+    if "model" not in layout.columns or not len(table):
+        return {"": _one_model(table, index, options)}
+    model, names = codes(texts(table, layout.columns["model"]))
     parts = {}
     for k, name in enumerate(names):
         share = table.rows(np.flatnonzero(model == k))
         # Rows that do not fit the header belong to no known model: the first one accounts for them.
-        parts[name] = _one_model(share if k == 0 else replace(share, problems=[]), known, options)
+        parts[name] = _one_model(share if k == 0 else replace(share, problems=[]), index, options)
     return parts
 
 
-def _one_model(table: Table, known: Known, options: Options) -> ObjectPart:
+def _one_model(table: Table, index: ReferenceIndex, options: Options) -> ObjectPart:
     rows = _rows(table, options)
-    column = rows.layout.found["score"]
+    column = rows.layout.columns["score"]
     score, bad = numbers(table, column, rows.is_object)
     missing = np.flatnonzero(rows.is_object & empty(table.columns[column]))
     for row in missing.tolist():
         bad[row] = table.problem(row, column, "score-missing", "a score")
     _mark(rows, bad)
-    kept = np.flatnonzero(rows.sound)
-    by_name = rows.layout.found["image"].lower() in ("file_name", "filename") and bool(
-        known.file_names
+    sound_rows = np.flatnonzero(rows.sound)
+    by_name = rows.layout.columns["image"].lower() in ("file_name", "filename") and bool(
+        index.file_names
     )
-    labels: dict[Key, int] = {name: k for k, name in enumerate(known.classes)}
-    part = _part(table, rows, kept, known.file_names if by_name else known.images, labels)
-    facts = {name: text_column(_taken(table, name, kept)) for name in rows.layout.others}
+    labels: dict[Key, int] = {name: k for k, name in enumerate(index.classes)}
+    part = _part(table, rows, sound_rows, index.file_names if by_name else index.images, labels)
+    facts = {name: text_column(_cells_of(table, name, sound_rows)) for name in rows.layout.others}
     facts = {name: column for name, column in facts.items() if len(column)}
-    return replace(part, delivery=replace(part.delivery, score=score[kept], facts=facts))
+    return replace(part, delivery=replace(part.delivery, score=score[sound_rows], facts=facts))
 
 
 def _rows(table: Table, options: Options) -> _Rows:
     layout = find_layout(table.names, options.columns, options.box_format, table.file)
-    image, label = texts(table, layout.found["image"]), texts(table, layout.found["class"])
+    image, label = texts(table, layout.columns["image"]), texts(table, layout.columns["class"])
     vacant = np.stack([empty(table.columns[name]) for name in layout.box]).reshape(
         len(layout.box), len(table)
     )
@@ -167,9 +176,9 @@ def _rows(table: Table, options: Options) -> _Rows:
         problems.setdefault(row, []).append(table.problem(row, column, rule, expected, None, hint))
 
     for row in np.flatnonzero(no_image & is_object).tolist():
-        note(row, layout.found["image"], "missing-id", "an image")
+        note(row, layout.columns["image"], "missing-id", "an image")
     for row in np.flatnonzero(no_class & is_object).tolist():
-        note(row, layout.found["class"], "class-missing", "a class")
+        note(row, layout.columns["class"], "class-missing", "a class")
     for row in np.flatnonzero(vacant.any(axis=0) & is_object).tolist():
         column = layout.box[int(vacant[:, row].argmax())]
         hint = "an image without objects is a row with neither class nor box" if no_box[row] else ""
@@ -185,13 +194,15 @@ def _rows(table: Table, options: Options) -> _Rows:
 
 
 def _part(
-    table: Table, rows: _Rows, kept: I64, images: Mapping[Key, int], labels: Mapping[Key, int]
+    table: Table, rows: _Rows, sound_rows: I64, images: Mapping[Key, int], labels: Mapping[Key, int]
 ) -> ObjectPart:
-    chosen = kept.tolist()
-    image = np.array([images.get(rows.image[row], -1) for row in chosen], np.int64)
-    label = np.array([labels.get(rows.label[row], -1) for row in chosen], np.int64)
-    names = {"bbox": rows.layout.box[0], **rows.layout.found}
-    delivery = Delivery(image, label, rows.boxes[kept], rows.layout.box_format, table.lines[kept])
+    row_list = sound_rows.tolist()
+    image = np.array([images.get(rows.image[row], -1) for row in row_list], np.int64)
+    label = np.array([labels.get(rows.label[row], -1) for row in row_list], np.int64)
+    names = {"bbox": rows.layout.box[0], **rows.layout.columns}
+    delivery = Delivery(
+        image, label, rows.boxes[sound_rows], rows.layout.box_format, table.lines[sound_rows]
+    )
     source = Source(
         table.file, lambda line, field: table.locate(line, names.get(field, field)), table.text
     )
@@ -200,34 +211,36 @@ def _part(
         *(problem for row in sorted(rows.problems) for problem in rows.problems[row]),
     ]
     findings = [
-        *_unknown(image, [rows.image[row] for row in chosen], "image", "unknown-image", images),
-        *_unknown(label, [rows.label[row] for row in chosen], "class", "unknown-category", labels),
+        *_unknown(image, [rows.image[row] for row in row_list], "image", "unknown-image", images),
+        *_unknown(
+            label, [rows.label[row] for row in row_list], "class", "unknown-category", labels
+        ),
     ]
     dropped = len(table.problems) + len(rows.problems)
     return ObjectPart(delivery, source, findings, problems, list(table.notes), dropped)
 
 
 def _unknown(
-    code: I64, names: list[str], field: str, rule: str, known: Mapping[Key, int]
+    code: I64, names: list[str], field: str, rule: str, index: Mapping[Key, int]
 ) -> list[Finding]:
     bad = np.flatnonzero(code < 0)
     if not len(bad):
         return []
     values = [names[row] for row in bad.tolist()]
-    hint = did_you_mean(values[0], list(map(str, known))[:MANY_NAMES])
+    hint = did_you_mean(values[0], list(map(str, index))[:MANY_NAMES])
     if len(hint) > LONG_HINT:
-        hint = f"{len(known)} are known, none of them is like it"
-    thing = "an image" if field == "image" else "a class"
-    return [Finding(rule, field, f"{thing} of the references", bad, values, hint)]
+        hint = f"{len(index)} are known, none of them is like it"
+    noun = "an image" if field == "image" else "a class"
+    return [Finding(rule, field, f"{noun} of the references", bad, values, hint)]
 
 
 def _classes(rows: _Rows) -> tuple[str, ...]:
     declared = [name for name, is_class in zip(rows.label, rows.is_class.tolist()) if is_class]
-    used = {rows.label[row] for row in np.flatnonzero(rows.sound).tolist()}
-    return tuple(dict.fromkeys([*declared, *sorted(used)]))
+    names = {rows.label[row] for row in np.flatnonzero(rows.sound).tolist()}
+    return tuple(dict.fromkeys([*declared, *sorted(names)]))
 
 
-def _taken(table: Table, name: str, rows: I64) -> list[object]:
+def _cells_of(table: Table, name: str, rows: I64) -> list[object]:
     cells = table.columns[name]
     return (
         [cells[row] for row in rows.tolist()]
@@ -238,14 +251,14 @@ def _taken(table: Table, name: str, rows: I64) -> list[object]:
 
 def _details(table: Table, rows: _Rows) -> dict[str, Column]:
     """Return area and flags of references; rows in which one is broken are no longer sound."""
-    found = rows.layout.found
+    columns = rows.layout.columns
     details: dict[str, Column] = {}
     bad: dict[int, Problem] = {}
-    if "area" in found:
-        details["area"], bad = numbers(table, found["area"], rows.is_object)
+    if "area" in columns:
+        details["area"], bad = numbers(table, columns["area"], rows.is_object)
     for name in ("ignore", "crowd"):
-        if name in found:
-            details[name], wrong = flags(table, found[name], f"{name}-flag")
+        if name in columns:
+            details[name], wrong = flags(table, columns[name], f"{name}-flag")
             bad |= {
                 row: problem
                 for row, problem in wrong.items()
@@ -267,25 +280,25 @@ def _refuse(table: Table, bad: Mapping[int, Problem]) -> None:
 
 
 def _image_columns(
-    table: Table, layout: Layout, listed: I64, image: I64, ids: list[str]
+    table: Table, layout: Layout, image_rows: I64, image: I64, ids: list[str]
 ) -> tuple[ImageList, dict[str, Column]]:
     """Return the images with every column that is constant on them, and the other columns as object
     facts.
     """
     first = np.full(len(ids), len(table), np.int64)
-    np.minimum.at(first, image, listed)
+    np.minimum.at(first, image, image_rows)
     groups: dict[str, Column] = {}
     facts: dict[str, Column] = {}
-    carried = {name: layout.found[name] for name in IMAGE_LEVEL if name in layout.found}
+    carried = {name: layout.columns[name] for name in IMAGE_LEVEL if name in layout.columns}
     for name, column in {**carried, **{other: other for other in layout.others}}.items():
         cells = table.columns[column]
         whole = text_column(cells) if isinstance(cells, list) else cells
-        if bool((whole[listed] == whole[first[image]]).all()):
+        if bool((whole[image_rows] == whole[first[image]]).all()):
             groups[GROUP_UNIT if name == UNIT else name] = whole[first]
         else:
             facts[name] = whole
-    size = _measures(table, layout, SIZES[: layout.dimensions], listed, image, first)
-    spacing = _measures(table, layout, SPACINGS[: layout.dimensions], listed, image, first)
+    size = _measures(table, layout, SIZES[: layout.dimensions], image_rows, image, first)
+    spacing = _measures(table, layout, SPACINGS[: layout.dimensions], image_rows, image, first)
     notes = (
         (f"column {UNIT!r} is read as {GROUP_UNIT!r}",)
         if GROUP_UNIT in groups and UNIT in layout.others
@@ -295,22 +308,24 @@ def _image_columns(
 
 
 def _measures(
-    table: Table, layout: Layout, names: tuple[str, ...], listed: I64, image: I64, first: I64
+    table: Table, layout: Layout, names: tuple[str, ...], image_rows: I64, image: I64, first: I64
 ) -> F64:
     """Return sizes or spacings of images; they must be the same on every row of an image."""
-    found = np.full((len(first), len(names)), np.nan)
+    measures = np.full((len(first), len(names)), np.nan)
     for k, name in enumerate(names):
-        column = layout.found.get(name, layout.found.get("spacing") if "spacing" in name else None)
+        column = layout.columns.get(
+            name, layout.columns.get("spacing") if "spacing" in name else None
+        )
         if column is None:
             continue
         values, bad = numbers(table, column)
         _refuse(table, bad)
-        differs = np.flatnonzero(~_same(values[listed], values[first[image]]))
+        differs = np.flatnonzero(~_same(values[image_rows], values[first[image]]))
         wrong = np.flatnonzero(
             ~(np.isnan(values[first]) | ((values[first] > 0) & np.isfinite(values[first])))
         )
         if len(differs):
-            row = int(listed[differs[0]])
+            row = int(image_rows[differs[0]])
             _refuse(
                 table,
                 {
@@ -325,8 +340,8 @@ def _measures(
                 table,
                 {row: table.problem(row, column, "image-size", "a size above zero", values[row])},
             )
-        found[:, k] = values[first]
-    return found
+        measures[:, k] = values[first]
+    return measures
 
 
 def _same(first: F64, second: F64) -> Flags:

@@ -64,46 +64,46 @@ def write(
     would be read without complaint.
     """
     target = Path(fspath(path))
-    chosen = written_format(target, format)
+    file_format = written_format(target, format)
     if box_format is not None and box_format not in BOX_FORMATS:
         raise UsageError(f"no box format {box_format!r}; {did_you_mean(box_format, BOX_FORMATS)}")
     table = cohort.references if what == "references" else cohort.predictions(what)
-    if chosen == "coco":
+    if file_format == "coco":
         from calipers.readers.writing_coco import document
 
         write_atomically(target, document(cohort, table, box_format or "xywh"))
         return
     columns = _columns(cohort, table, box_format or "xyxy")
-    if chosen == "parquet":
+    if file_format == "parquet":
         from calipers.readers.columnar import write_table
 
         write_table(target, columns)
         return
-    write_atomically(target, delimited(columns, "\t" if chosen == "tsv" else ","))
+    write_atomically(target, delimited(columns, "\t" if file_format == "tsv" else ","))
 
 
 def written_format(target: Path, format: str | None) -> str:
     """Return the format that was named, else that of the suffix."""
-    chosen = format or SUFFIXES.get(target.suffix.lower(), "")
-    if chosen not in SUFFIXES.values():
+    file_format = format or SUFFIXES.get(target.suffix.lower(), "")
+    if file_format not in SUFFIXES.values():
         raise UsageError(
-            f"no format {chosen or target.suffix!r}; {did_you_mean(chosen, list(SUFFIXES.values()))}"
+            f"no format {file_format or target.suffix!r}; {did_you_mean(file_format, list(SUFFIXES.values()))}"
         )
-    return chosen
+    return file_format
 
 
 def left_out(table: Objects, format: str) -> list[str]:
     """Say which shapes of a table a format cannot hold."""
     n = len(table)
-    found = []
+    notes = []
     if table.masks is not None and n and (format != "coco" or table.masks.dimensions != 2):
-        found.append(
+        notes.append(
             f"masks of {n} objects are not written: {format} holds "
             + MASKLESS.get(format, "boxes only")
         )
     if table.points is not None and n:
-        found.append(f"points of {n} objects are not written: {format} holds no points")
-    return found
+        notes.append(f"points of {n} objects are not written: {format} holds no points")
+    return notes
 
 
 def delivered_boxes(cohort: Cohort, table: Objects, box_format: str) -> F64:
@@ -165,36 +165,36 @@ def _columns(cohort: Cohort, table: Objects, box_format: str) -> dict[str, list[
 
 def _undeclared(cohort: Cohort, table: Objects) -> list[str]:
     """Return all classes if the objects alone would not give the same list in the same order."""
-    used = [cohort.classes[k] for k in np.unique(table.label).tolist()]
-    plain = tuple(sorted(used)) == cohort.classes
+    names = [cohort.classes[k] for k in np.unique(table.label).tolist()]
+    plain = tuple(sorted(names)) == cohort.classes
     return [] if plain or not isinstance(table, References) else list(cohort.classes)
 
 
 def _object_columns(table: Objects) -> dict[str, NDArray[Any]]:
-    found: dict[str, NDArray[Any]] = {}
+    columns: dict[str, NDArray[Any]] = {}
     if isinstance(table, Predictions):
-        found["score"] = table.score
+        columns["score"] = table.score
     if isinstance(table, References):
-        found["area"] = table.area
+        columns["area"] = table.area
         if table.ignore.any():
-            found["ignore"] = table.ignore.astype(np.int8)
+            columns["ignore"] = table.ignore.astype(np.int8)
         if table.crowd.any():
-            found["crowd"] = table.crowd.astype(np.int8)
-    return found
+            columns["crowd"] = table.crowd.astype(np.int8)
+    return columns
 
 
 def _image_columns(cohort: Cohort) -> dict[str, NDArray[Any]]:
     images = cohort.images
-    found: dict[str, NDArray[Any]] = {}
+    columns: dict[str, NDArray[Any]] = {}
     for names, values in ((SIZES, images.size), (SPACINGS, images.spacing)):
         for name, column in zip(names, values.T):
             if np.isfinite(column).any():
-                found[name] = column
-    return found
+                columns[name] = column
+    return columns
 
 
 def _free_names(
-    columns: Mapping[str, Column], *taken: Mapping[str, Any]
+    columns: Mapping[str, Column], *others: Mapping[str, Any]
 ) -> list[tuple[str, Column]]:
     """Return columns under names that are not mistaken: ``score`` of an image becomes
     ``group_score``.
@@ -202,23 +202,23 @@ def _free_names(
     A reader takes the first of several names for a thing, so ``file_name`` beside ``image`` stays
     what it is.
     """
-    written = {name for names in taken for name in names}
-    ours = {name for name in IMAGE_LEVEL if name in columns and name not in written}
+    names_in_file = {name for names in others for name in names}
+    ours = {name for name in IMAGE_LEVEL if name in columns and name not in names_in_file}
     mistaken = {
         alias
-        for thing, aliases in ALIASES.items()
-        if thing not in written | ours
+        for meaning, aliases in ALIASES.items()
+        if meaning not in names_in_file | ours
         for alias in aliases
     }
-    reserved = BOX_NAMES | mistaken | {name.lower() for name in written | ours}
-    found = []
+    reserved = BOX_NAMES | mistaken | {name.lower() for name in names_in_file | ours}
+    renamed_columns = []
     for name, column in columns.items():
         word = name
         while word.lower() in reserved and word not in ours:
             word = f"group_{word}"
         reserved.add(word.lower())
-        found.append((word, np.asarray(column)))
-    return found
+        renamed_columns.append((word, np.asarray(column)))
+    return renamed_columns
 
 
 def _in_image_order(

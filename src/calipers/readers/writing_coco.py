@@ -22,9 +22,11 @@ SIDES = ("width", "height", "depth")
 def document(cohort: Cohort, table: Objects, box_format: str) -> bytes:
     """Return a COCO document; categories are numbered from 1 in the order of the classes."""
     keys = image_keys(cohort.images.ids)
-    found: dict[str, Any] = {"info": {"description": f"written by Calipers, bbox as {box_format}"}}
+    contents: dict[str, Any] = {
+        "info": {"description": f"written by Calipers, bbox as {box_format}"}
+    }
     if isinstance(table, References):
-        found["images"] = _images(cohort, keys)
+        contents["images"] = _images(cohort, keys)
     boxes = delivered_boxes(cohort, table, box_format).tolist()
     owner, label = table.image.tolist(), table.label.tolist()
     records: list[dict[str, Any]] = [
@@ -37,9 +39,9 @@ def document(cohort: Cohort, table: Objects, box_format: str) -> bytes:
             record[name] = value
     for row in _boxes_of_masks(table).tolist():
         del records[row]["bbox"]
-    found["annotations"] = records
-    found["categories"] = [{"id": k + 1, "name": name} for k, name in enumerate(cohort.classes)]
-    return msgspec.json.encode(found)
+    contents["annotations"] = records
+    contents["categories"] = [{"id": k + 1, "name": name} for k, name in enumerate(cohort.classes)]
+    return msgspec.json.encode(contents)
 
 
 def _details(table: Objects) -> Mapping[str, list[Any]]:
@@ -62,8 +64,8 @@ def _segmentations(table: Objects) -> Mapping[str, list[Any]]:
     offsets, characters = coco_rle.encode_text(*counts)
     text, ends = characters.tobytes().decode("ascii"), offsets.tolist()
     sizes = masks.size[:, ::-1].tolist()
-    found = [{"size": size, "counts": text[a:b]} for size, a, b in zip(sizes, ends, ends[1:])]
-    return {"segmentation": found}
+    run_lengths = [{"size": size, "counts": text[a:b]} for size, a, b in zip(sizes, ends, ends[1:])]
+    return {"segmentation": run_lengths}
 
 
 def _boxes_of_masks(table: Objects) -> I64:

@@ -78,30 +78,30 @@ class ArrayBags:
         bag_scores
             (models, bags): what each model says of the whole bag.
         """
-        names, found, own_ids = _gathered(maps)
-        names = check_models(names, models, found)
-        bag_ids = checked_ids(ids if ids is not None else own_ids, len(found))
-        for bag_id, values in zip(bag_ids, found):
+        names, arrays, own_ids = _gather(maps)
+        names = check_models(names, models, arrays)
+        bag_ids = checked_ids(ids if ids is not None else own_ids, len(arrays))
+        for bag_id, values in zip(bag_ids, arrays):
             check_bag(values, bag_id, names)
-        flat, said = (
-            checked_instances(instances, bag_ids, [values.shape[1:] for values in found]),
+        flat, notes = (
+            checked_instances(instances, bag_ids, [values.shape[1:] for values in arrays]),
             [],
         )
         positive = checked_flags(labels, bag_ids, flat)
         if positive is None and flat and all(marked is not None for marked in flat):
             positive = np.array([bool(marked is not None and marked.any()) for marked in flat])
-            said.append(
+            notes.append(
                 "no bag labels were given: a bag counts as positive if one of its instances is"
             )
         return cls(
             models=names,
             ids=bag_ids,
-            maps=found,
-            groups=checked_groups(groups, len(found)),
+            maps=arrays,
+            groups=checked_groups(groups, len(arrays)),
             positive=positive,
             bag_scores=checked_scores(bag_scores, names, bag_ids),
             instances=flat,
-            notes=tuple(said),
+            notes=tuple(notes),
         )
 
     def __len__(self) -> int:
@@ -120,7 +120,7 @@ class ArrayBags:
         )
 
 
-def _gathered(maps: Any) -> tuple[tuple[str, ...] | None, Maps, tuple[str, ...] | None]:
+def _gather(maps: Any) -> tuple[tuple[str, ...] | None, Maps, tuple[str, ...] | None]:
     """Return the names of the models if known, one array per bag, and the ids of the bags if known."""
     if isinstance(maps, Mapping):
         return _by_model(maps)
@@ -146,12 +146,15 @@ def _by_model(maps: Mapping[Any, Any]) -> tuple[tuple[str, ...], Maps, tuple[str
     names = tuple(str(name) for name in maps)
     own: list[tuple[str, ...]] = []
     columns: list[list[NDArray[Any]]] = []
-    for name, given in zip(names, maps.values()):
-        if isinstance(given, Mapping):
-            own.append(tuple(str(key) for key in given))
-            given = list(given.values())
+    for name, model_maps in zip(names, maps.values()):
+        if isinstance(model_maps, Mapping):
+            own.append(tuple(str(key) for key in model_maps))
+            model_maps = list(model_maps.values())
         columns.append(
-            [numbers(one, f"model {name!r}, bag {i}") for i, one in enumerate(_listed(given, name))]
+            [
+                numbers(bag, f"model {name!r}, bag {i}")
+                for i, bag in enumerate(_bag_list(model_maps, name))
+            ]
         )
     if own and len(own) < len(names):
         raise refuse(
@@ -164,10 +167,10 @@ def _by_model(maps: Mapping[Any, Any]) -> tuple[tuple[str, ...], Maps, tuple[str
     return names, tuple(np.stack(bag) for bag in zip(*columns)), own[0] if own else None
 
 
-def _listed(given: Any, name: str) -> Any:
-    if isinstance(given, list | tuple):
-        return given
-    array = numbers(given, f"model {name!r}")
+def _bag_list(model_maps: Any, name: str) -> Any:
+    if isinstance(model_maps, list | tuple):
+        return model_maps
+    array = numbers(model_maps, f"model {name!r}")
     if array.ndim < 2:
         raise refuse(
             "two or more axes: bags, instances", "shape-mismatch", f"model {name!r}", array.shape
@@ -183,12 +186,14 @@ def _same_ids(first: str, expected: tuple[str, ...], name: str, keys: tuple[str,
     missing = [key for key in expected if key not in there]
     extra = [key for key in keys if key not in here]
     if missing or extra:
-        told = f"no bag {missing[0]!r}" if missing else f"a bag {extra[0]!r} that {first!r} has not"
+        difference = (
+            f"no bag {missing[0]!r}" if missing else f"a bag {extra[0]!r} that {first!r} has not"
+        )
         raise refuse(
             f"the bags of {first!r}",
             "bags-differ",
             f"model {name!r}",
-            told,
+            difference,
             "give every model the same bags",
         )
     at = next(i for i, (a, b) in enumerate(zip(expected, keys)) if a != b)
@@ -211,9 +216,9 @@ def _same_bags(
 ) -> None:
     """Raise where two models have other numbers of bags, or maps of other shapes."""
     if len(column) != len(expected):
-        told = f"{len(expected)} bags as {first!r} has"
+        difference = f"{len(expected)} bags as {first!r} has"
         raise refuse(
-            told,
+            difference,
             "bags-differ",
             f"model {name!r}",
             len(column),

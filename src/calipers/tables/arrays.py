@@ -62,12 +62,12 @@ def cohort_from_arrays(
     for name, records in _models(predictions).items():
         index = _pair(records, ids, name)
         where = f"predictions[{name!r}]"
-        found = _delivery(records, index, "predictions", where, len(classes), form)
-        _learn_sizes(images, found)
-        findings = examine(found, images.size, "predictions", score_scale=score_scale)
-        settle(found, findings, _source(where))
-        models[name] = as_predictions(found, images.size)
-        files.append(_intake("predictions", f"predictions of {name}", records, len(found)))
+        delivered = _delivery(records, index, "predictions", where, len(classes), form)
+        _learn_sizes(images, delivered)
+        findings = examine(delivered, images.size, "predictions", score_scale=score_scale)
+        settle(delivered, findings, _source(where))
+        models[name] = as_predictions(delivered, images.size)
+        files.append(_intake("predictions", f"predictions of {name}", records, len(delivered)))
     return Cohort(
         images, classes, as_references(delivery, images.size), models, Intake(tuple(files))
     )
@@ -115,16 +115,16 @@ def _models(predictions: Records | Mapping[str, Records] | None) -> Mapping[str,
 
 
 def _ids(records: Records, where: str) -> list[str]:
-    given = ["image_id" in record for record in records]
-    if any(given) and not all(given):
-        k = given.index(False)
+    has_id = ["image_id" in record for record in records]
+    if any(has_id) and not all(has_id):
+        k = has_id.index(False)
         raise InputError(
             "image_id in every record or in none", rule="missing-id", location=f"{where}[{k}]"
         )
     ids = [str(record.get("image_id", k)) for k, record in enumerate(records)]
-    seen: set[str] = set()
+    earlier_ids: set[str] = set()
     for k, name in enumerate(ids):
-        if name in seen:
+        if name in earlier_ids:
             raise InputError(
                 "image ids that differ",
                 rule="dup-image",
@@ -132,7 +132,7 @@ def _ids(records: Records, where: str) -> list[str]:
                 field="image_id",
                 value=name,
             )
-        seen.add(name)
+        earlier_ids.add(name)
     return ids
 
 
@@ -150,9 +150,9 @@ def _pair(records: Records, ids: Sequence[str], model: str) -> Sequence[int]:
                 hint="give every record an image_id if the lists do not have the same length",
             )
         return range(len(ids))
-    known = {name: k for k, name in enumerate(ids)}
+    index = {name: k for k, name in enumerate(ids)}
     for k, name in enumerate(names):
-        if name not in known:
+        if name not in index:
             hint = "every predicted image must be in the references, if need be with no boxes"
             raise InputError(
                 "an image of the references",
@@ -161,7 +161,7 @@ def _pair(records: Records, ids: Sequence[str], model: str) -> Sequence[int]:
                 value=name,
                 hint=hint,
             )
-    return [known[name] for name in names]
+    return [index[name] for name in names]
 
 
 def _dimensions(references: Records, predictions: Records | Mapping[str, Records] | None) -> int:
@@ -170,9 +170,9 @@ def _dimensions(references: Records, predictions: Records | Mapping[str, Records
     """
     for records in [references, *_models(predictions).values()]:
         for record in records:
-            said = None if has(record, "boxes") else dimensions_of(record)
-            if said is not None:
-                return said
+            from_masks = None if has(record, "boxes") else dimensions_of(record)
+            if from_masks is not None:
+                return from_masks
             try:
                 boxes = np.asarray(record.get("boxes", ()))
             except ValueError:  # rows of different length: `_boxes` will say where
@@ -198,22 +198,25 @@ def _learn_sizes(images: Images, delivery: Delivery) -> None:
     """Fill in image sizes that nobody declared: the first mask of an image knows its own."""
     if delivery.masks is not None and len(delivery):
         image, first = np.unique(delivery.image, return_index=True)
-        known = ~np.isnan(images.size[image])
-        images.size[image] = np.where(known, images.size[image], delivery.masks.size[first])
+        is_known = ~np.isnan(images.size[image])
+        images.size[image] = np.where(is_known, images.size[image], delivery.masks.size[first])
 
 
-def _lengths(given: Any, name: str, shape: tuple[int, ...], k: int) -> NDArray[np.float64]:
+def _lengths(value: Any, name: str, shape: tuple[int, ...], k: int) -> NDArray[np.float64]:
     """Return lengths above zero, or NaN for unknown ones."""
-    wanted = f"{shape[0]} numbers above zero" if shape else "a number above zero"
+    expected = f"{shape[0]} numbers above zero" if shape else "a number above zero"
     try:
-        value = np.asarray(given, np.float64)
+        lengths = np.asarray(value, np.float64)
     except (TypeError, ValueError):
-        value = np.zeros(())
-    if value.shape != shape or not (np.isnan(value) | ((value > 0) & np.isfinite(value))).all():
+        lengths = np.zeros(())
+    if (
+        lengths.shape != shape
+        or not (np.isnan(lengths) | ((lengths > 0) & np.isfinite(lengths))).all()
+    ):
         raise InputError(
-            wanted, rule="image-size", location=f"references[{k}]", field=name, value=given
+            expected, rule="image-size", location=f"references[{k}]", field=name, value=value
         )
-    return value
+    return lengths
 
 
 def _group(records: Records, name: str) -> NDArray[Any]:
@@ -259,54 +262,56 @@ def _delivery(
         name: [] for name in ("boxes", "points", *PER_OBJECT[role])
     }
     optional = ("ignore", "crowd", "area")
-    used = {name for name in optional if any(name in record for record in records)}
+    present = {name for name in optional if any(name in record for record in records)}
     masks = masks_of(records, where, dimensions)
-    made = masks is not None and not any(has(record, "boxes") for record in records)
-    pointed = any(has(record, "points") for record in records)
+    from_masks = masks is not None and not any(has(record, "boxes") for record in records)
+    has_points = any(has(record, "points") for record in records)
     counts = []
     for k, record in enumerate(records):
         place = f"{where}[{k}]"
         if masks is not None:
-            _check_masks(record, masks[k], place, made=made)
+            _check_masks(record, masks[k], place, from_masks=from_masks)
         boxes = (
-            masks[k].boxes() if masks is not None and made else _boxes(record, place, dimensions)
+            masks[k].boxes()
+            if masks is not None and from_masks
+            else _boxes(record, place, dimensions)
         )
         counts.append(len(boxes))
         columns["boxes"].append(boxes)
-        if pointed:
+        if has_points:
             columns["points"].append(
                 points_of(record.get("points", ()), len(boxes), place, dimensions)
             )
         for name in PER_OBJECT[role]:
-            if name not in optional or name in used:
+            if name not in optional or name in present:
                 default = np.nan if name == "area" else False
                 value = record.get(name, [default] * len(boxes) if name in optional else None)
                 columns[name].append(_column(value, name, len(boxes), place))
-    joined = {name: np.concatenate(parts) for name, parts in columns.items() if parts}
+    stacked = {name: np.concatenate(parts) for name, parts in columns.items() if parts}
     image = np.repeat(np.fromiter(index, np.int64, len(counts)), counts)
-    label = joined.get("labels", np.zeros(0))
+    label = stacked.get("labels", np.zeros(0))
     _check_labels(label, counts, where, n_classes)
     number = np.repeat(np.arange(len(counts)), counts)
     return Delivery(
         image=image,
         label=label.astype(np.int64),
-        boxes=joined.get("boxes", np.zeros((0, 2 * dimensions))),
-        box_format="xyxy" if made else box_format,
+        boxes=stacked.get("boxes", np.zeros((0, 2 * dimensions))),
+        box_format="xyxy" if from_masks else box_format,
         place=(number << 32) | ragged.positions(np.array(counts, np.int64)),
-        score=joined["scores"].astype(np.float64) if "scores" in joined else None,
-        area=joined["area"].astype(np.float64) if "area" in joined else None,
-        ignore=joined["ignore"].astype(np.bool_) if "ignore" in joined else None,
-        crowd=joined["crowd"].astype(np.bool_) if "crowd" in joined else None,
+        score=stacked["scores"].astype(np.float64) if "scores" in stacked else None,
+        area=stacked["area"].astype(np.float64) if "area" in stacked else None,
+        ignore=stacked["ignore"].astype(np.bool_) if "ignore" in stacked else None,
+        crowd=stacked["crowd"].astype(np.bool_) if "crowd" in stacked else None,
         masks=None if masks is None else Masks.concat(masks),
-        points=joined.get("points"),
+        points=stacked.get("points"),
     )
 
 
-def _check_masks(record: Mapping[str, Any], masks: Masks, where: str, *, made: bool) -> None:
+def _check_masks(record: Mapping[str, Any], masks: Masks, where: str, *, from_masks: bool) -> None:
     """Every image with objects has masks if one has, one for each of them; likewise boxes."""
-    said = {key for key in ("labels", "boxes", "masks") if has(record, key)}
-    for key in ("masks",) if made else ("masks", "boxes"):
-        if said and key not in said:
+    keys = {key for key in ("labels", "boxes", "masks") if has(record, key)}
+    for key in ("masks",) if from_masks else ("masks", "boxes"):
+        if keys and key not in keys:
             hint = f"{key} are for all images that have objects, or for none"
             raise InputError(
                 f"the key {key!r}, as other images have",
@@ -314,10 +319,10 @@ def _check_masks(record: Mapping[str, Any], masks: Masks, where: str, *, made: b
                 location=where,
                 hint=hint,
             )
-    counted = "labels" if made else "boxes"
-    n = count(record.get(counted))
+    key_of_count = "labels" if from_masks else "boxes"
+    n = count(record.get(key_of_count))
     if n != len(masks):
-        expected = f"{n} masks, one for each of the {counted}"
+        expected = f"{n} masks, one for each of the {key_of_count}"
         raise InputError(expected, rule="length", location=where, field="masks", value=len(masks))
 
 
@@ -343,12 +348,12 @@ def _boxes(record: Mapping[str, Any], where: str, dimensions: int) -> NDArray[np
     return boxes
 
 
-def _column(given: Any, name: str, n: int, where: str) -> NDArray[Any]:
-    if given is None:
+def _column(value: Any, name: str, n: int, where: str) -> NDArray[Any]:
+    if value is None:
         if n == 0:
             return np.zeros(0)
         raise InputError(f"the key {name!r}", rule="missing-key", location=where)
-    column = np.asarray(given)
+    column = np.asarray(value)
     if column.shape != (n,) and not (column.size == 0 and n == 0):
         raise InputError(
             f"{n} entries, one per box",
@@ -358,9 +363,9 @@ def _column(given: Any, name: str, n: int, where: str) -> NDArray[Any]:
             value=column.shape,
         )
     if n and not (np.issubdtype(column.dtype, np.number) or column.dtype == np.bool_):
-        raise InputError("numbers", rule="type", location=where, field=name, value=given)
+        raise InputError("numbers", rule="type", location=where, field=name, value=value)
     if name in ("ignore", "crowd") and not np.isin(column, (0, 1)).all():
-        raise InputError("0 or 1", rule=f"{name}-flag", location=where, field=name, value=given)
+        raise InputError("0 or 1", rule=f"{name}-flag", location=where, field=name, value=value)
     return column.reshape(n)
 
 
@@ -384,12 +389,16 @@ def _intake(role: Role, title: str, records: Records, n: int) -> FileIntake:
 
 def _notes(records: Records, role: Role) -> Iterator[str]:
     """Say which keys were given and not used; further keys of references are group columns."""
-    used = {*SHAPES, *PER_OBJECT[role], *(PER_IMAGE if role == "references" else ("image_id",))}
-    given = Counter(
+    keys_in_use = {
+        *SHAPES,
+        *PER_OBJECT[role],
+        *(PER_IMAGE if role == "references" else ("image_id",)),
+    }
+    n_images = Counter(
         name for record in records for name, value in record.items() if value is not None
     )
-    for name, n in given.items():
-        if name not in used and (role == "predictions" or name in RESERVED):
+    for name, n in n_images.items():
+        if name not in keys_in_use and (role == "predictions" or name in RESERVED):
             yield f"{name} given for {n} images; not used for {role}"
 
 

@@ -118,13 +118,13 @@ class Cohort:
         """Return the cohort of the images ``images`` (indices, or one flag per image), in that
         order.
         """
-        chosen = _chosen(np.asarray(images), self.n_images)
+        rows = _image_indices(np.asarray(images), self.n_images)
         return replace(
             self,
-            images=self.images.take(chosen),
-            references=self.references.take(chosen),
-            models={name: predictions.take(chosen) for name, predictions in self.models.items()},
-            maps={name: maps.take(chosen) for name, maps in self.maps.items()},
+            images=self.images.take(rows),
+            references=self.references.take(rows),
+            models={name: predictions.take(rows) for name, predictions in self.models.items()},
+            maps={name: maps.take(rows) for name, maps in self.maps.items()},
         )
 
     def span(self, start: int, stop: int) -> Cohort:
@@ -200,7 +200,7 @@ class Cohort:
                 name: Predictions.concat([part.models[name] for part in parts])
                 for name in first.models
             },
-            intake=first.intake.merged([part.intake for part in parts[1:]]),
+            intake=first.intake.merge([part.intake for part in parts[1:]]),
             maps={
                 name: Maps.concat([part.maps[name] for part in parts])
                 for name in first.maps
@@ -259,7 +259,7 @@ class Cohort:
         return cohort_from_arrays(references, predictions, tuple(classes), box_format, score_scale)
 
 
-def _chosen(images: NDArray[Any], n: int) -> I64:
+def _image_indices(images: NDArray[Any], n: int) -> I64:
     """Return the indices behind flags or indices; negative ones count from the end."""
     if images.dtype == np.bool_:
         if images.shape != (n,):
@@ -267,9 +267,9 @@ def _chosen(images: NDArray[Any], n: int) -> I64:
         return np.flatnonzero(images)
     if images.size and not np.issubdtype(images.dtype, np.integer):
         raise UsageError(f"images are chosen by whole numbers or flags, not by {images.dtype}")
-    chosen = images.astype(np.int64)
-    if ((chosen < -n) | (chosen >= n)).any():
+    indices = images.astype(np.int64)
+    if ((indices < -n) | (indices >= n)).any():
         raise UsageError(
             f"the cohort has {n} images, numbered from 0; one beyond that was asked for"
         )
-    return np.where(chosen < 0, chosen + n, chosen)
+    return np.where(indices < 0, indices + n, indices)

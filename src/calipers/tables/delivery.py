@@ -57,9 +57,9 @@ class Delivery:
             for f in fields(self)
             if f.name not in ("box_format", "facts")
         }
-        kept = {name: column[rows] for name, column in columns.items() if column is not None}
+        selection = {name: column[rows] for name, column in columns.items() if column is not None}
         return replace(
-            self, **kept, facts={name: column[rows] for name, column in self.facts.items()}
+            self, **selection, facts={name: column[rows] for name, column in self.facts.items()}
         )
 
 
@@ -136,7 +136,7 @@ def as_references(delivery: Delivery, sizes: F64) -> References:
     """Build the references of ``len(sizes)`` images from a settled delivery; input order is kept
     inside an image.
     """
-    order, shared = _arranged(delivery, sizes)
+    order, shared = _in_image_order(delivery, sizes)
     n = len(delivery)
     crowd = np.zeros(n, np.bool_) if delivery.crowd is None else delivery.crowd[order]
     ignore = np.zeros(n, np.bool_) if delivery.ignore is None else delivery.ignore[order]
@@ -152,7 +152,7 @@ def as_predictions(delivery: Delivery, sizes: F64) -> Predictions:
     """Build the predictions of ``len(sizes)`` images from a settled delivery; input order is kept
     inside an image.
     """
-    order, shared = _arranged(delivery, sizes)
+    order, shared = _in_image_order(delivery, sizes)
     return Predictions(
         **shared,
         area=_areas(delivery, order, shared),
@@ -170,7 +170,7 @@ def _areas(delivery: Delivery, order: I64, shared: Mapping[str, Any]) -> F64:
     return np.where(np.isnan(area), own, area)
 
 
-def _arranged(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:
+def _in_image_order(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:
     """Return the order of the objects by image, and what references and predictions have alike in
     that order.
     """

@@ -70,7 +70,7 @@ class Intake:
         """How many records were set aside, over all files."""
         return sum(sum(file.quarantined.values()) for file in self.files)
 
-    def merged(self, others: Sequence[Intake]) -> Intake:
+    def merge(self, others: Sequence[Intake]) -> Intake:
         """Return the account of this cohort and others together."""
         files = [*self.files, *(file for other in others for file in other.files)]
         quarantine = [

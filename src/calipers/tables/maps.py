@@ -78,7 +78,9 @@ class Histograms:
         first[1:] = (coarse[1:] != coarse[:-1]) | (image[1:] != image[:-1])
         starts = np.flatnonzero(first)
         counts = np.bincount(image[starts], minlength=len(self.offsets) - 1)
-        columns: dict[str, Any] = {name: _added(getattr(self, name), starts) for name in COUNTED}
+        columns: dict[str, Any] = {
+            name: _group_sums(getattr(self, name), starts) for name in COUNTED
+        }
         return Histograms(
             offsets=ragged.from_counts(counts),
             bin=coarse[starts],
@@ -89,7 +91,7 @@ class Histograms:
         )
 
 
-def _added(column: NDArray[Any], starts: I64) -> NDArray[Any]:
+def _group_sums(column: NDArray[Any], starts: I64) -> NDArray[Any]:
     return np.add.reduceat(column, starts) if len(starts) else column[:0]
 
 

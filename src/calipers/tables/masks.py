@@ -24,7 +24,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Array = NDArray[Any]
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 AT_ONCE = 1 << 18  # runs
 
 
@@ -60,9 +60,11 @@ class Masks:
                 return Masks(
                     offsets, self.start[begin:end], self.length[begin:end], self.size[first:last]
                 )
-        chosen = np.arange(len(self))[rows]
-        taken, offsets = ragged.take_rows(self.offsets, chosen)
-        return Masks(offsets, self.start[taken], self.length[taken], self.size[chosen])
+        objects = np.arange(len(self))[rows]
+        runs_of_objects, offsets = ragged.take_rows(self.offsets, objects)
+        return Masks(
+            offsets, self.start[runs_of_objects], self.length[runs_of_objects], self.size[objects]
+        )
 
     @property
     def dimensions(self) -> int:
@@ -116,15 +118,15 @@ class Masks:
         )
 
     def _boundaries(self, depths: I64) -> Masks:
-        found: list[tuple[I64, I64, I64]] = [(np.zeros(0, np.int64),) * 3]
+        boundaries: list[tuple[I64, I64, I64]] = [(np.zeros(0, np.int64),) * 3]
         for depth in np.unique(depths).tolist():
             rows = np.flatnonzero(depths == depth)
             part = self[rows]
             start, length, owner = run_algebra.boundaries(
                 part.start, part.length, part.owner, part.size[part.owner], depth
             )
-            found.append((start, length, rows[owner]))
-        start, length, owner = (np.concatenate(parts) for parts in zip(*found))
+            boundaries.append((start, length, rows[owner]))
+        start, length, owner = (np.concatenate(parts) for parts in zip(*boundaries))
         order = np.argsort(owner, kind="stable")
         return self._of((start[order], length[order], owner[order]))
 
@@ -145,11 +147,11 @@ class Masks:
         ).tolist()
         for low, high in zip([0, *cuts], [*cuts, len(rows)]):
             these = rows[low:high]
-            taken, offsets = ragged.take_rows(self.offsets, these)
+            runs_of_objects, offsets = ragged.take_rows(self.offsets, these)
             pair = ragged.owners(offsets)
             shared = runs.in_box(
-                self.start[taken],
-                self.length[taken],
+                self.start[runs_of_objects],
+                self.length[runs_of_objects],
                 self.size[these][pair],
                 boxes[:, low:high][:, pair],
             )
@@ -184,7 +186,7 @@ class Masks:
         """Return one mask for every value of a label map but 0, in ascending order of the values."""
         start, length, value = runs.of_labels(labels)
         owner, n = runs.numbered(value)
-        return cls._owned(start, length, owner, (labels.shape, n))
+        return cls._from_owner(start, length, owner, (labels.shape, n))
 
     @classmethod
     def from_components(cls, array: Array, connectivity: str = "full") -> Masks:
@@ -195,7 +197,7 @@ class Masks:
         """
         start, length = runs.find(array)
         owner = components.components(start, length, np.array(array.shape[::-1]), connectivity)
-        return cls._owned(start, length, owner, (array.shape, int(owner.max(initial=-1)) + 1))
+        return cls._from_owner(start, length, owner, (array.shape, int(owner.max(initial=-1)) + 1))
 
     @classmethod
     def concat(cls, parts: Sequence[Masks]) -> Masks:
@@ -212,7 +214,7 @@ class Masks:
         )
 
     @classmethod
-    def _owned(
+    def _from_owner(
         cls, start: I64, length: I64, owner: I64, frame: tuple[tuple[int, ...], int]
     ) -> Masks:
         """Return the masks of runs of one image in any order of their owners; frame is (shape,
@@ -222,9 +224,9 @@ class Masks:
         size = np.tile(np.array(shape[::-1], np.int64), (n, 1))
         return cls(*runs.grouped(start, length, owner, n), size)
 
-    def _of(self, owned: tuple[I64, I64, I64]) -> Masks:
+    def _of(self, runs_and_owner: tuple[I64, I64, I64]) -> Masks:
         """Return other masks of the same objects: (start, length, owner), sorted by owner."""
-        start, length, owner = owned
+        start, length, owner = runs_and_owner
         return Masks(ragged.from_owner(owner, len(self)), start, length, self.size)
 
     def _parts(self) -> Iterator[tuple[slice, Masks]]:
@@ -236,17 +238,17 @@ class Masks:
             yield slice(first, last), self[first:last]
 
     @cached_property
-    def _known(self) -> dict[tuple[str | bytes, ...], Any]:
+    def _cache(self) -> dict[tuple[str | bytes, ...], Any]:
         return {}
 
-    def _once(self, key: tuple[str | bytes, ...], make: Callable[[], Made]) -> Made:
+    def _once(self, key: tuple[str | bytes, ...], make: Callable[[], Result]) -> Result:
         """Return what was made before, or make it: all models and metrics of a cohort share its
         references.
         """
-        if key not in self._known:
-            self._known[key] = make()
-        made: Made = self._known[key]
-        return made
+        if key not in self._cache:
+            self._cache[key] = make()
+        result: Result = self._cache[key]
+        return result
 
 
 def no_masks(dimensions: int = 2) -> Masks:

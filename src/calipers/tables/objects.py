@@ -75,10 +75,10 @@ class Objects:
         facts = {name: column[rows] for name, column in self.facts.items()}
         return replace(self, offsets=offsets, facts=facts, **shapes, **columns)
 
-    def keep(self, kept: Flags) -> Self:
+    def keep(self, mask: Flags) -> Self:
         """Return the objects for which ``kept`` is true; the images stay."""
-        counts = np.bincount(self.image[kept], minlength=self.n_images)
-        return self.rows(np.flatnonzero(kept), ragged.from_counts(counts))
+        counts = np.bincount(self.image[mask], minlength=self.n_images)
+        return self.rows(np.flatnonzero(mask), ragged.from_counts(counts))
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
@@ -86,10 +86,10 @@ class Objects:
         columns: dict[str, Any] = {
             n: np.concatenate([getattr(part, n) for part in parts]) for n in parts[0]._columns()
         }
-        columns["masks"] = _joined(
+        columns["masks"] = _stack_shapes(
             [part.masks if len(part) else no_masks(part.dimensions) for part in parts]
         )
-        columns["points"] = _joined(
+        columns["points"] = _stack_shapes(
             [part.points if len(part) else np.zeros((0, part.dimensions)) for part in parts]
         )
         shared = [name for name in parts[0].facts if all(name in part.facts for part in parts)]
@@ -124,7 +124,7 @@ class Predictions(Objects):
     scored: bool  # whether the input had scores; else all are 1
 
 
-def _joined(parts: Sequence[Any]) -> Any:
+def _stack_shapes(parts: Sequence[Any]) -> Any:
     """Return the shapes of several tables, or None if one of them has none."""
     if any(part is None for part in parts):
         return None

@@ -20,7 +20,7 @@ SCALES: tuple[Scale, ...] = ("nominal", "ordinal", "interval")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NameCodes:
     """A column of names as numbers."""
 
     code: I64  # (n,)
@@ -44,9 +44,9 @@ class Ratings:
     useful: Flags | None  # (n,) None if nobody said which categories count as useful
     criteria: Mapping[str, F64]  # (n,) each
     distances: frozenset[str]  # criteria that are better when small
-    item: Named
-    rater: Named | None
-    image: Named | None
+    item: NameCodes
+    rater: NameCodes | None
+    image: NameCodes | None
     unit: str  # what the result speaks for
     units: I64 | None  # (n,) None: every row is a unit
     intake: FileIntake

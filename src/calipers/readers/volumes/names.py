@@ -13,7 +13,7 @@ from pathlib import Path
 from calipers.errors import InputError, UsageError
 from calipers.readers.delimited import decode, read_table
 from calipers.readers.listing import list_files
-from calipers.readers.source import Opened, open_source, require_file
+from calipers.readers.source import InputFile, open_source, require_file
 from calipers.readers.tabular import texts
 from calipers.readers.volumes.opening import EXTENSIONS, PICKLES, stem_of
 
@@ -179,7 +179,7 @@ def _as_it_is(name: str) -> str | None:
     return name
 
 
-def _plain_lines(opened: Opened) -> list[str]:
+def _plain_lines(opened: InputFile) -> list[str]:
     return [
         line.strip()
         for line in decode(opened).splitlines()
@@ -187,7 +187,7 @@ def _plain_lines(opened: Opened) -> list[str]:
     ]
 
 
-def _table_rows(opened: Opened, columns: tuple[str, ...]) -> tuple[list[str], list[str] | None]:
+def _table_rows(opened: InputFile, columns: tuple[str, ...]) -> tuple[list[str], list[str] | None]:
     """Return the paths of a table, and the names of their samples if it says them."""
     table = read_table(opened)
     lower = {name.lower(): name for name in table.names}
