@@ -33,7 +33,8 @@ class ArrayBags:
     Examples
     --------
     >>> import numpy as np
-    >>> bags = ArrayBags.of({"a": [[0.1, 0.9], [0.2, 0.8, 0.7]], "b": [[0.3, 0.6], [0.1, 0.9, 0.2]]}, labels=[0, 1])
+    >>> maps = {"a": [[0.1, 0.9], [0.2, 0.8, 0.7]], "b": [[0.3, 0.6], [0.1, 0.9, 0.2]]}
+    >>> bags = ArrayBags.of(maps, labels=[0, 1])
     >>> len(bags), bags.models, bags[1].values.shape, bags.positive.tolist()
     (2, ('a', 'b'), (2, 3), [False, True])
     """
@@ -83,10 +84,9 @@ class ArrayBags:
         bag_ids = checked_ids(ids if ids is not None else own_ids, len(arrays))
         for bag_id, values in zip(bag_ids, arrays):
             check_bag(values, bag_id, names)
-        flat, notes = (
-            checked_instances(instances, bag_ids, [values.shape[1:] for values in arrays]),
-            [],
-        )
+        shapes = [values.shape[1:] for values in arrays]
+        flat = checked_instances(instances, bag_ids, shapes)
+        notes = []
         positive = checked_flags(labels, bag_ids, flat)
         if positive is None and flat and all(marked is not None for marked in flat):
             positive = np.array([bool(marked is not None and marked.any()) for marked in flat])
@@ -128,7 +128,10 @@ def _gather(maps: Any) -> tuple[tuple[str, ...] | None, Maps, tuple[str, ...] | 
         return None, tuple(numbers(bag, f"maps[{i}]") for i, bag in enumerate(maps)), None
     array = numbers(maps, "maps")
     if array.ndim < 3:
-        hint = "give an array (models, bags, instances), or a list with one (models, instances) array per bag"
+        hint = (
+            "give an array (models, bags, instances), "
+            "or a list with one (models, instances) array per bag"
+        )
         raise refuse(
             "three or more axes: models, bags, instances",
             "shape-mismatch",
@@ -140,31 +143,29 @@ def _gather(maps: Any) -> tuple[tuple[str, ...] | None, Maps, tuple[str, ...] | 
 
 
 def _by_model(maps: Mapping[Any, Any]) -> tuple[tuple[str, ...], Maps, tuple[str, ...] | None]:
-    """Return the bags of ``{"model": maps}``, paired by their ids if all models have some, else by
-    their place.
+    """Return the bags of ``{"model": maps}``.
+
+    Bags are paired by their ids if all models have some, else by their place.
     """
     names = tuple(str(name) for name in maps)
-    own: list[tuple[str, ...]] = []
+    ids_of_models: list[tuple[str, ...]] = []
     columns: list[list[NDArray[Any]]] = []
     for name, model_maps in zip(names, maps.values()):
         if isinstance(model_maps, Mapping):
-            own.append(tuple(str(key) for key in model_maps))
+            ids_of_models.append(tuple(str(key) for key in model_maps))
             model_maps = list(model_maps.values())
-        columns.append(
-            [
-                numbers(bag, f"model {name!r}, bag {i}")
-                for i, bag in enumerate(_bag_list(model_maps, name))
-            ]
-        )
-    if own and len(own) < len(names):
+        bags = enumerate(_bag_list(model_maps, name))
+        columns.append([numbers(bag, f"model {name!r}, bag {i}") for i, bag in bags])
+    if ids_of_models and len(ids_of_models) < len(names):
         raise refuse(
             "bag ids for all models or for none", "bags-differ", f"models {', '.join(names)}", None
         )
-    for name, keys in zip(names[1:], own[1:]):
-        _same_ids(names[0], own[0], name, keys)
+    ids = ids_of_models[0] if ids_of_models else None
+    for name, keys in zip(names[1:], ids_of_models[1:]):
+        _same_ids(names[0], ids_of_models[0], name, keys)
     for name, column in zip(names[1:], columns[1:]):
-        _same_bags(names[0], columns[0], name, column, own[0] if own else None)
-    return names, tuple(np.stack(bag) for bag in zip(*columns)), own[0] if own else None
+        _same_bags(names[0], columns[0], name, column, ids)
+    return names, tuple(np.stack(bag) for bag in zip(*columns)), ids
 
 
 def _bag_list(model_maps: Any, name: str) -> Any:
@@ -179,32 +180,22 @@ def _bag_list(model_maps: Any, name: str) -> Any:
 
 
 def _same_ids(first: str, expected: tuple[str, ...], name: str, keys: tuple[str, ...]) -> None:
-    """Raise where two models have other bags, or the same in another order."""
+    """Raise if two models have different bags, or the same bags in another order."""
     if keys == expected:
         return
     here, there = set(expected), set(keys)
     missing = [key for key in expected if key not in there]
     extra = [key for key in keys if key not in here]
     if missing or extra:
-        difference = (
-            f"no bag {missing[0]!r}" if missing else f"a bag {extra[0]!r} that {first!r} has not"
-        )
-        raise refuse(
-            f"the bags of {first!r}",
-            "bags-differ",
-            f"model {name!r}",
-            difference,
-            "give every model the same bags",
-        )
+        difference = f"no bag {missing[0]!r}"
+        if not missing:
+            difference = f"a bag {extra[0]!r} that {first!r} does not have"
+        hint = "give every model the same bags"
+        raise refuse(f"the bags of {first!r}", "bags-differ", f"model {name!r}", difference, hint)
     at = next(i for i, (a, b) in enumerate(zip(expected, keys)) if a != b)
+    place = f"model {name!r}, bag {at}"
     hint = "give the bags of all models in one order"
-    raise refuse(
-        f"bag {expected[at]!r} as in {first!r}",
-        "bags-differ",
-        f"model {name!r}, bag {at}",
-        keys[at],
-        hint,
-    )
+    raise refuse(f"bag {expected[at]!r} as in {first!r}", "bags-differ", place, keys[at], hint)
 
 
 def _same_bags(
@@ -214,15 +205,15 @@ def _same_bags(
     column: list[NDArray[Any]],
     ids: tuple[str, ...] | None,
 ) -> None:
-    """Raise where two models have other numbers of bags, or maps of other shapes."""
+    """Raise if two models have different numbers of bags, or maps of different shapes."""
     if len(column) != len(expected):
-        difference = f"{len(expected)} bags as {first!r} has"
+        hint = "give every model the same bags in one order"
         raise refuse(
-            difference,
+            f"{len(expected)} bags as {first!r} has",
             "bags-differ",
             f"model {name!r}",
             len(column),
-            "give every model the same bags in one order",
+            hint,
         )
     for i, (a, b) in enumerate(zip(expected, column)):
         if a.shape != b.shape:

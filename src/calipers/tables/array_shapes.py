@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks and points that come as arrays, one entry of a record per object: checked, and turned into
-columns.
-"""
+"""Check the masks and points of `Cohort.from_arrays` and turn them into columns."""
 
 from __future__ import annotations
 
@@ -49,41 +47,44 @@ def masks_of(records: Sequence[Record], where: str, dimensions: int) -> list[Mas
     """Return the masks of every record; None if no record has the key."""
     if all(record.get("masks") is None for record in records):
         return None
-    nothing = no_masks(dimensions)
-    return [
-        _masks(record["masks"], f"{where}[{k}]", dimensions) if has(record, "masks") else nothing
-        for k, record in enumerate(records)
-    ]
+    masks = []
+    for k, record in enumerate(records):
+        if has(record, "masks"):
+            masks.append(_masks(record["masks"], f"{where}[{k}]", dimensions))
+        else:
+            masks.append(no_masks(dimensions))
+    return masks
 
 
 def _masks(value: Any, where: str, dimensions: int) -> Masks:
-    masks = (
-        value if isinstance(value, Masks) else Masks.from_dense(_stack(value, where, dimensions))
-    )
+    masks = value
+    if not isinstance(masks, Masks):
+        masks = Masks.from_dense(_stack(value, where, dimensions))
     if masks.dimensions != dimensions:
-        message, field = f"{masks.dimensions}D masks", "masks"
         raise InputError(
-            f"{dimensions}D masks", rule="mask-shape", location=where, field=field, value=message
+            f"{dimensions}D masks",
+            rule="mask-shape",
+            location=where,
+            field="masks",
+            value=f"{masks.dimensions}D masks",
         )
     empty = np.flatnonzero(masks.voxels == 0)
     if len(empty):
-        place, hint = (
-            f"{where}['masks'][{int(empty[0])}]",
-            "remove the object, or give it its pixels",
-        )
         raise InputError(
             "a mask with at least one pixel",
             rule="empty-mask",
-            location=place,
+            location=f"{where}['masks'][{int(empty[0])}]",
             field="masks",
-            hint=hint,
+            hint="remove the object, or give it its pixels",
         )
     return masks
 
 
 def _stack(value: Any, where: str, dimensions: int) -> NDArray[Any]:
     """Return the (n, [d, ]h, w) array of 0 and 1."""
-    expected = f"masks of shape (n, {'depth, ' if dimensions == 3 else ''}height, width)"
+    expected = "masks of shape (n, height, width)"
+    if dimensions == 3:
+        expected = "masks of shape (n, depth, height, width)"
     try:
         array = np.asarray(value)
     except ValueError:
@@ -110,16 +111,17 @@ def _check_values(array: NDArray[Any], where: str) -> None:
     if odd.any():
         k = int(np.argwhere(odd)[0, 0])
         values = np.unique(array[k])
-        message = ", ".join(str(value) for value in values[:SHOWN].tolist()) + (
-            ", ..." if len(values) > SHOWN else ""
-        )
+        message = ", ".join(map(str, values[:SHOWN].tolist()))
+        if len(values) > SHOWN:
+            message += ", ..."
         raise InputError(
             "a mask of 0 and 1",
             rule="mask-values",
             location=f"{where}['masks'][{k}]",
             field="masks",
             value=f"values {message}",
-            hint="say which values are the object, such as array > 0; Masks.from_labels splits a label map",
+            hint="say which values are the object, such as array > 0; "
+            "Masks.from_labels splits a label map",
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Cohort.from_arrays`: lists with one mapping per image, from memory."""
+"""`Cohort.from_arrays`: build a checked cohort from lists with one mapping per image."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ RESERVED = {
     *PER_OBJECT["predictions"],
     *PER_IMAGE,
 }  # never group columns
+OPTIONAL = ("ignore", "crowd", "area")
 Records = Sequence[Mapping[str, Any]]
 
 
@@ -111,7 +112,9 @@ def _check_records(records: object, where: str) -> None:
 def _models(predictions: Records | Mapping[str, Records] | None) -> Mapping[str, Records]:
     if predictions is None:
         return {}
-    return predictions if isinstance(predictions, Mapping) else {"model": predictions}
+    if isinstance(predictions, Mapping):
+        return predictions
+    return {"model": predictions}
 
 
 def _ids(records: Records, where: str) -> list[str]:
@@ -165,33 +168,45 @@ def _pair(records: Records, ids: Sequence[str], model: str) -> Sequence[int]:
 
 
 def _dimensions(references: Records, predictions: Records | Mapping[str, Records] | None) -> int:
-    """Return 3 if the first box that is not missing has six numbers, or the first mask three axes,
-    else 2.
+    """Return 2 or 3, as the first image with boxes or masks says; 2 if there are none.
+
+    Boxes of six numbers and masks of three axes are 3D.
     """
     for records in [references, *_models(predictions).values()]:
         for record in records:
-            from_masks = None if has(record, "boxes") else dimensions_of(record)
-            if from_masks is not None:
-                return from_masks
-            try:
-                boxes = np.asarray(record.get("boxes", ()))
-            except ValueError:  # rows of different length: `_boxes` will say where
-                return 2
-            if boxes.ndim == 2 and len(boxes):
-                return boxes.shape[1] // 2 if boxes.shape[1] in (4, 6) else 2
+            dimensions = _record_dimensions(record)
+            if dimensions is not None:
+                return dimensions
     return 2
+
+
+def _record_dimensions(record: Mapping[str, Any]) -> int | None:
+    """Return 2 or 3, as the boxes of a record say, else its masks; None if it has neither."""
+    if not has(record, "boxes"):
+        from_masks = dimensions_of(record)
+        if from_masks is not None:
+            return from_masks
+    try:
+        boxes = np.asarray(record.get("boxes", ()))
+    except ValueError:  # rows of different length: `_boxes` will say where
+        return 2
+    if boxes.ndim != 2 or not len(boxes):
+        return None
+    return 3 if boxes.shape[1] == 6 else 2
 
 
 def _images(records: Records, ids: Sequence[str], dimensions: int) -> Images:
     sides = ("width", "height", "depth")[:dimensions]
-    size, spacing = (np.full((len(ids), dimensions), np.nan) for _ in range(2))
+    size = np.full((len(ids), dimensions), np.nan)
+    spacing = np.full((len(ids), dimensions), np.nan)
+    names: dict[str, None] = {}  # of groups, in the order in which they occur
     for k, record in enumerate(records):
         size[k] = [_lengths(record.get(side, np.nan), side, (), k) for side in sides]
         if "spacing" in record:
             spacing[k] = _lengths(record["spacing"], "spacing", (dimensions,), k)
-    names = dict.fromkeys(name for record in records for name in record if name not in RESERVED)
+        names.update(dict.fromkeys(name for name in record if name not in RESERVED))
     groups = {name: _group(records, name) for name in names}
-    return Images(tuple(ids), size.reshape(len(ids), dimensions), spacing, groups)
+    return Images(tuple(ids), size, spacing, groups)
 
 
 def _learn_sizes(images: Images, delivery: Delivery) -> None:
@@ -257,54 +272,72 @@ def _delivery(
     n_classes: int,
     form: tuple[str, int],
 ) -> Delivery:
+    """Return the objects of all records as columns; ``index`` is the image of every record."""
     box_format, dimensions = form
-    columns: dict[str, list[NDArray[Any]]] = {
-        name: [] for name in ("boxes", "points", *PER_OBJECT[role])
-    }
-    optional = ("ignore", "crowd", "area")
-    present = {name for name in optional if any(name in record for record in records)}
     masks = masks_of(records, where, dimensions)
+    # Boxes may be left out if there are masks: then they are the boxes around the masks.
     from_masks = masks is not None and not any(has(record, "boxes") for record in records)
-    has_points = any(has(record, "points") for record in records)
+    names = _column_names(records, role)
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
     counts = []
     for k, record in enumerate(records):
         place = f"{where}[{k}]"
         if masks is not None:
             _check_masks(record, masks[k], place, from_masks=from_masks)
-        boxes = (
-            masks[k].boxes()
-            if masks is not None and from_masks
-            else _boxes(record, place, dimensions)
-        )
-        counts.append(len(boxes))
-        columns["boxes"].append(boxes)
-        if has_points:
-            columns["points"].append(
-                points_of(record.get("points", ()), len(boxes), place, dimensions)
-            )
-        for name in PER_OBJECT[role]:
-            if name not in optional or name in present:
-                default = np.nan if name == "area" else False
-                value = record.get(name, [default] * len(boxes) if name in optional else None)
-                columns[name].append(_column(value, name, len(boxes), place))
+        if masks is not None and from_masks:
+            boxes = masks[k].boxes()
+        else:
+            boxes = _boxes(record, place, dimensions)
+        n = len(boxes)
+        counts.append(n)
+        for name in names:
+            if name == "boxes":
+                columns[name].append(boxes)
+            elif name == "points":
+                columns[name].append(points_of(record.get(name, ()), n, place, dimensions))
+            else:
+                value = record.get(name, _default(name, n))
+                columns[name].append(_column(value, name, n, place))
     stacked = {name: np.concatenate(parts) for name, parts in columns.items() if parts}
-    image = np.repeat(np.fromiter(index, np.int64, len(counts)), counts)
     label = stacked.get("labels", np.zeros(0))
     _check_labels(label, counts, where, n_classes)
     number = np.repeat(np.arange(len(counts)), counts)
     return Delivery(
-        image=image,
+        image=np.repeat(np.fromiter(index, np.int64, len(counts)), counts),
         label=label.astype(np.int64),
         boxes=stacked.get("boxes", np.zeros((0, 2 * dimensions))),
         box_format="xyxy" if from_masks else box_format,
+        # The record in the upper 32 bits, the object in the lower ones: `_source` takes them apart.
         place=(number << 32) | ragged.positions(np.array(counts, np.int64)),
-        score=stacked["scores"].astype(np.float64) if "scores" in stacked else None,
-        area=stacked["area"].astype(np.float64) if "area" in stacked else None,
-        ignore=stacked["ignore"].astype(np.bool_) if "ignore" in stacked else None,
-        crowd=stacked["crowd"].astype(np.bool_) if "crowd" in stacked else None,
+        score=_typed(stacked.get("scores"), np.float64),
+        area=_typed(stacked.get("area"), np.float64),
+        ignore=_typed(stacked.get("ignore"), np.bool_),
+        crowd=_typed(stacked.get("crowd"), np.bool_),
         masks=None if masks is None else Masks.concat(masks),
         points=stacked.get("points"),
     )
+
+
+def _column_names(records: Records, role: Role) -> list[str]:
+    """Return the columns of a delivery; optional ones only if a record has them."""
+    names = ["boxes"]
+    if any(has(record, "points") for record in records):
+        names.append("points")
+    for name in PER_OBJECT[role]:
+        if name not in OPTIONAL or any(name in record for record in records):
+            names.append(name)
+    return names
+
+
+def _default(name: str, n: int) -> list[float] | None:
+    """Return the n entries of a record that lacks an optional column; None if it must not."""
+    if name not in OPTIONAL:
+        return None
+    return [np.nan if name == "area" else False] * n
+
+
+def _typed(column: NDArray[Any] | None, dtype: type[np.generic]) -> NDArray[Any] | None:
+    return None if column is None else column.astype(dtype)
 
 
 def _check_masks(record: Mapping[str, Any], masks: Masks, where: str, *, from_masks: bool) -> None:
@@ -388,15 +421,13 @@ def _intake(role: Role, title: str, records: Records, n: int) -> FileIntake:
 
 
 def _notes(records: Records, role: Role) -> Iterator[str]:
-    """Say which keys were given and not used; further keys of references are group columns."""
-    keys_in_use = {
-        *SHAPES,
-        *PER_OBJECT[role],
-        *(PER_IMAGE if role == "references" else ("image_id",)),
-    }
-    n_images = Counter(
-        name for record in records for name, value in record.items() if value is not None
-    )
+    """Name the keys that are not used; further keys of references are group columns."""
+    keys_in_use = {*SHAPES, *PER_OBJECT[role], "image_id"}
+    if role == "references":
+        keys_in_use.update(PER_IMAGE)
+    n_images: Counter[str] = Counter()
+    for record in records:
+        n_images.update(name for name, value in record.items() if value is not None)
     for name, n in n_images.items():
         if name not in keys_in_use and (role == "predictions" or name in RESERVED):
             yield f"{name} given for {n} images; not used for {role}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bags must be: checks that name the model, the bag and the place of the first difference."""
+"""Checks of bags in memory; errors name the model, the bag and the place of the first fault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calipers.errors import InputError, UsageError
 from calipers.tables.bags import F64, Column, Flags
 
 FEWEST_MODELS = 2
-ANOTHER = "stability compares models that were trained alike: give the maps of another one"
+ANOTHER = "stability compares models that were trained alike: give the maps of a second model"
 PROBABILITIES = "give probabilities, such as the sigmoid of logits, or binary maps"
 
 
@@ -24,13 +24,12 @@ def refuse(expected: str, rule: str, location: str, value: object, hint: str = "
 
 
 def numbers(values: Any, where: str) -> NDArray[Any]:
-    """Return an array of real numbers or flags; whole numbers and flags stay what they are."""
+    """Return an array of real numbers or flags; whole numbers and flags keep their type."""
     array = entries(values, where)
-    if not (array.dtype == np.bool_ or np.issubdtype(array.dtype, np.number)) or np.iscomplexobj(
-        array
-    ):
+    is_number = array.dtype == np.bool_ or np.issubdtype(array.dtype, np.number)
+    if not is_number or np.iscomplexobj(array):
         raise refuse(
-            "numbers", "type", where, array.dtype.name if array.dtype != object else values
+            "numbers", "type", where, values if array.dtype == object else array.dtype.name
         )
     return array
 
@@ -53,37 +52,29 @@ def check_models(
     names_of_user: Sequence[str] | None,
     maps: Sequence[NDArray[Any]],
 ) -> tuple[str, ...]:
-    """Return the names of the models, after a look at how many maps every bag has."""
-    names_of_user = None if names_of_user is None else several("models", names_of_user)
-    if (
-        names_of_maps is not None
-        and names_of_user is not None
-        and tuple(names_of_user) != names_of_maps
-    ):
-        raise refuse(
-            f"the models of the maps, {', '.join(names_of_maps)}",
-            "bags-differ",
-            "models",
-            names_of_user,
-        )
+    """Return the names of the models, after checking that every bag has a map of each."""
+    names = names_of_maps
+    if names_of_user is not None:
+        names_of_user = several("models", names_of_user)
+        if names is None:
+            names = tuple(str(name) for name in names_of_user)
+        elif tuple(names_of_user) != names:
+            expected = f"the models of the maps, {', '.join(names)}"
+            raise refuse(expected, "bags-differ", "models", names_of_user)
     if names_of_maps is not None and len(names_of_maps) < FEWEST_MODELS:
         raise refuse("two or more models", "one-model", "maps", len(names_of_maps), ANOTHER)
     if len(maps) == 0:
         raise refuse("at least one bag", "no-bags", "maps", None)
+    number = len(maps[0])
     for i, values in enumerate(maps):
         if values.ndim < 2:
             raise refuse("an array (models, instances)", "shape-mismatch", f"bag {i}", values.shape)
-        if len(values) != len(maps[0]):
-            raise refuse(
-                f"{len(maps[0])} models as in bag 0", "bags-differ", f"bag {i}", len(values)
-            )
-    number = len(maps[0])
+        if len(values) != number:
+            raise refuse(f"{number} models as in bag 0", "bags-differ", f"bag {i}", len(values))
     if number < FEWEST_MODELS:
         raise refuse("two or more models", "one-model", "maps", number, ANOTHER)
-    names = names_of_maps or (
-        tuple(str(name) for name in names_of_user) if names_of_user is not None else None
-    )
-    names = names or tuple(f"model {k + 1}" for k in range(number))
+    if not names:
+        names = tuple(f"model {k + 1}" for k in range(number))
     if len(names) != number or len(set(names)) != number:
         raise refuse(f"{number} different names of models", "bags-differ", "models", list(names))
     return names

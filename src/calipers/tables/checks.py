@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules that objects must keep, each with a stable name. One function a rule, vectorised, no
-I/O.
+"""The rules that objects must keep, each with a stable name.
+
+`examine` takes a `Delivery` and returns `Finding`s. One vectorised function per rule, no I/O.
 """
 
 from __future__ import annotations
@@ -21,10 +22,8 @@ Flags = NDArray[np.bool_]
 Role = Literal["references", "predictions"]
 
 OUTSIDE_TOLERANCE = 1.0  # pixels; annotation tools round
-LARGEST = {
-    2: 1e150,
-    3: 1e100,
-}  # coordinates up to which the box around any two boxes has a finite area (volume)
+# Coordinates up to which the box around any two boxes has a finite area (volume).
+LARGEST = {2: 1e150, 3: 1e100}
 SIDES = " (two formats, such as xywh,xyxy, are for references and predictions)"
 SUSPECT_SHARE = 0.2
 
@@ -141,7 +140,10 @@ def _mask_sizes(delivery: Delivery, per_box: F64) -> Iterator[Finding]:
             f"{_by(size[row])} in an image of {_by(per_box[row])}"
             for row in rows[: InputProblems.SHOWN]
         ]
-        hint = "masks must come on the grid of their image: check that axes are [z, ]y, x, resize them yourself if need be"
+        hint = (
+            "masks must have the grid of their image: "
+            "check that the axes are [z, ]y, x, or resize the masks"
+        )
         expected = "a mask of the size of its image (width x height[ x depth])"
         yield Finding("mask-size", "masks", expected, rows, sizes_of_masks, hint)
 
@@ -151,9 +153,7 @@ def _by(size: NDArray[Any]) -> str:
 
 
 def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[Finding]:
-    """Corners that were delivered as sides, or fractions that were delivered as pixels: never
-    guess, ask.
-    """
+    """Find corners delivered as sides, and fractions delivered as pixels; the user has to decide."""
     has_size = sound & np.isfinite(per_box).all(axis=1)
     boxes, size = delivery.boxes[has_size], per_box[has_size]
     if not len(boxes) or delivery.box_format.endswith("-normalised"):
@@ -161,7 +161,10 @@ def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[
     rows = np.flatnonzero(has_size)[:1]
     if len(boxes) >= 3 and (boxes >= 0).all() and (boxes <= 1).all() and (size > 2).all():
         message = f"{len(boxes)} of {len(boxes)} boxes lie within 0..1"
-        hint = f"if the boxes are fractions of the image pass --box-format {delivery.box_format}-normalised{SIDES}"
+        hint = (
+            "if the boxes are fractions of the image pass "
+            f"--box-format {delivery.box_format}-normalised{SIDES}"
+        )
         yield Finding(
             "box-format-suspect", "bbox", "boxes in pixels", rows, [message], hint, whole_file=True
         )
@@ -176,8 +179,8 @@ def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[
             f"{int(as_sides.sum())} of {len(boxes)} boxes leave the image as xywh, none as xyxy"
         )
         hint = (
-            f"if the boxes are corners pass --box-format xyxy{SIDES}, or name table columns x0 y0 x1 y1; "
-            "if they really are xywh pass --box-format xywh"
+            f"if the boxes are corners pass --box-format xyxy{SIDES}, "
+            "or name table columns x0 y0 x1 y1; if they really are xywh pass --box-format xywh"
         )
         yield Finding(
             "box-format-suspect", "bbox", "boxes as xywh", rows, [message], hint, whole_file=True

@@ -30,12 +30,12 @@ class Instances:
 
 
 def instances_of(values: NDArray[Any], positive: NDArray[np.bool_], connectivity: str) -> Instances:
-    """Return the connected components of the voxels that are called, as `measured`."""
+    """Return the connected components of the positive voxels, measured on the map."""
     return measured(values, Masks.from_components(positive, connectivity))
 
 
 def measured(values: NDArray[Any], masks: Masks) -> Instances:
-    """Return the objects of one map, of which the masks are known; no mask gives empty columns.
+    """Return the objects of one map whose masks are known; no mask gives empty columns.
 
     The centroid is ``sum(v c) / sum(v)`` over the values v and centres c of the voxels of an
     object; where a value is negative or their sum is 0, it is the mean of the centres.
