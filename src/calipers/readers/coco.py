@@ -68,32 +68,29 @@ def read_references(input_file: InputFile, options: Options) -> ReferenceFile:
         texts, notes = _read_fast(input_file, outline.spans["annotations"], columns)
     except Unreadable:
         return _careful_references(input_file, options)
-    return _reference_file(input_file, images, categories, columns, texts, notes, options)
+    return _reference_file(input_file, images, categories, columns, texts, notes)
 
 
 def read_predictions(input_file: InputFile, index: ReferenceIndex, options: Options) -> ObjectPart:
-    """Read a COCO results list, or a document whose annotations have scores (categories by name
-    then).
+    """Read a COCO results list, or a document whose annotations have scores.
+
+    A document has categories of its own, which are matched by name.
     """
     try:
         outline = jsonchunks.outline(input_file.data)
-        span = outline.spans.get("" if outline.is_list else "annotations")
+        prefix = "" if outline.is_list else "/annotations"
+        span = outline.spans.get(prefix.removeprefix("/"))
         if span is None:
             raise no_predictions_error(input_file, list(outline.spans))
-        own = None
+        own, declared = None, None
         if "categories" in outline.spans:
-            own = categories_from(
-                _decode_records(input_file, outline.spans["categories"]), input_file.file, options
-            )
+            records = _decode_records(input_file, outline.spans["categories"])
+            own = categories_from(records, input_file.file, options)
         columns = _prediction_columns(input_file, index, own, options)
-        declared = (
-            _decode_records(input_file, outline.spans["images"])
-            if "images" in outline.spans
-            else None
-        )
+        if "images" in outline.spans:
+            declared = _decode_records(input_file, outline.spans["images"])
         subset = subset_notes(input_file, declared, columns, options)
         texts, notes = _read_fast(input_file, span, columns)
-        prefix = "" if outline.is_list else "/annotations"
     except Unreadable:
         return _careful_predictions(input_file, index, options)
     delivery = columns.delivery()
@@ -104,18 +101,21 @@ def read_predictions(input_file: InputFile, index: ReferenceIndex, options: Opti
 def _read_fast(
     input_file: InputFile, span: tuple[int, int], columns: ObjectColumns
 ) -> tuple[jsonchunks.PieceTexts, list[str]]:
+    """Read a list piece by piece into columns; return the original texts, and notes on masks."""
     decoder = PieceDecoder(columns.role, masks=columns.masks is not None)
     spans: list[tuple[int, int, int]] = []
-    masks = 0
+    n_masks = 0
     for piece, decoded in jsonchunks.decode_list(input_file.data, span, decoder):
         records, plain = check_records(piece, decoded, decoder)
         if not spans:
+            # The first piece tells how many records to expect, with 2 % to spare.
             columns.expect(int(1.02 * len(records) * (span[1] - span[0]) / len(piece.text)) + 1)
         spans.append((columns.n, piece.start, piece.stop))
         columns.add(records)
-        masks += 0 if plain or columns.masks is not None else count_masks(piece.text)
+        if not plain and columns.masks is None:
+            n_masks += count_masks(piece.text)
         input_file.forget(piece.start, piece.stop)
-    return jsonchunks.PieceTexts(input_file.data, spans), _mask_notes(columns, masks)
+    return jsonchunks.PieceTexts(input_file.data, spans), _mask_notes(columns, n_masks)
 
 
 def _mask_notes(columns: ObjectColumns, left_out: int) -> list[str]:
@@ -142,9 +142,7 @@ def _careful_references(input_file: InputFile, options: Options) -> ReferenceFil
     columns = _columns(input_file, images, categories, options, taker.dimensions)
     taker.give(columns)
     notes = _mask_notes(columns, count_masks(document.text.encode("utf-8", "replace")))
-    return _reference_file(
-        input_file, images, categories, columns, document.text_of, notes, options, taker
-    )
+    return _reference_file(input_file, images, categories, columns, document.text_of, notes, taker)
 
 
 def _careful_predictions(
@@ -196,7 +194,7 @@ def _columns(
 def _mask_columns(
     input_file: InputFile, size: F64, dimensions: int, options: Options
 ) -> MaskColumns | None:
-    """Return what collects the masks, unless they are of no interest: COCO has none of volumes."""
+    """Return the collector of masks; None if masks are ignored or boxes are 3D (no such COCO)."""
     if options.masks == "ignore":
         return None
     if dimensions == 3:
@@ -216,12 +214,15 @@ def _mask_columns(
 def _prediction_columns(
     input_file: InputFile, index: ReferenceIndex, own: Categories | None, options: Options
 ) -> ObjectColumns:
+    """Return the collector of predictions; ``own`` are the categories of their document, if any."""
     classes: Mapping[Key, int] | None = index.class_keys
     as_text = options.ids_as_strings or index.class_keys is None
-    names: Mapping[Key, str] = {}
+    names: dict[Key, str] = {}
     if own is not None:
+        # Category ids of two files need not agree, their names do.
         place = {name: k for k, name in enumerate(index.classes)}
-        names = {str(key) if as_text else key: name for key, name in own.names.items()}
+        for key, name in own.names.items():
+            names[str(key) if as_text else key] = name
         classes = {key: place[name] for key, name in names.items() if name in place}
     if classes is None:
         raise InputError(
@@ -251,7 +252,6 @@ def _reference_file(
     columns: ObjectColumns,
     texts: Any,
     notes: list[str],
-    options: Options,
     taker: Taker | None = None,
 ) -> ReferenceFile:
     if columns.n_scored:
@@ -268,9 +268,10 @@ def _reference_file(
     notes = [*images.notes, *notes, *area_notes(delivery)]
     part = ObjectPart(delivery, source, columns.findings(), notes=notes)
     if taker:
-        part = ObjectPart(delivery, source, part.findings, taker.problems, notes, taker.n_dropped)
+        part = replace(part, problems=taker.problems, n_dropped=taker.n_dropped)
     if delivery.masks is not None and columns.masks is not None:
-        sides = columns.masks.size  # masks tell the sizes that the images do not
+        # Masks tell the sizes that the images do not state.
+        sides = columns.masks.size
         images = replace(images, size=np.hstack([sides, images.size[:, 2:]]))
     return ReferenceFile(images, categories.classes, categories.index, part, "coco")
 
@@ -278,23 +279,27 @@ def _reference_file(
 def _decode_records(input_file: InputFile, span: tuple[int, int]) -> list[dict[str, Any]]:
     """Decode a list of images or categories."""
     decoder = msgspec.json.Decoder(list[dict[str, Any]])
-    described: list[dict[str, Any]] = []
+    all_records: list[dict[str, Any]] = []
     for piece, records in jsonchunks.decode_list(input_file.data, span, decoder):
-        keys = {
-            key: [key in record for record in records].count(True)
-            for key in ("id", "name", "width", "height", "file_name")
-        }
-        jsonchunks.check_piece(
-            piece, len(records), {key: n for key, n in keys.items() if n}, brackets=1
-        )
-        described += records
-    return described
+        counts = {}
+        for key in ("id", "name", "width", "height", "file_name"):
+            n = [key in record for record in records].count(True)
+            if n:
+                counts[key] = n
+        jsonchunks.check_piece(piece, len(records), counts, brackets=1)
+        all_records += records
+    return all_records
 
 
 def _sound_values(records: list[Record] | None, input_file: InputFile) -> list[dict[str, Any]]:
-    """Return image or category records; a broken one is never set aside, it would change what is
-    counted.
+    """Return the values of image or category records, or raise for those that are broken.
+
+    A broken one is never set aside: that would change what is counted.
     """
-    problems = [problem for record in records or [] for problem in check_listed_record(record)]
-    raise_problems([problem.as_error(input_file.file) for problem in problems])
-    return [record.value for record in records or []]
+    errors = []
+    values = []
+    for record in records or []:
+        errors += [problem.as_error(input_file.file) for problem in check_listed_record(record)]
+        values.append(record.value)
+    raise_problems(errors)
+    return values

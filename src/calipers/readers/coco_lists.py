@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images and categories of a COCO document. A broken one is never set aside: it changes what is
-counted.
+"""The images and categories of a COCO document.
+
+A broken one is an error even in lenient reading: leaving it out would change what is counted.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: boo
 
 
 def _sound_numbers(ids: list[Any], n: int) -> bool:
-    """Tell at once that n ids are different whole numbers in range, as they nearly always are."""
+    """Return whether n ids are different whole numbers in range: a fast check of the usual case."""
     whole = len(ids) == n and set(map(type, ids)) == {int} and len(set(ids)) == n
     return whole and max(ids) <= LARGEST_ID and min(ids) >= -LARGEST_ID
 
@@ -117,7 +118,7 @@ def _sound_numbers(ids: list[Any], n: int) -> bool:
 def _sizes(
     records: Sequence[dict[str, Any]], order: Sequence[int], file: str
 ) -> np.ndarray[Any, Any]:
-    sides = SIDES if any("depth" in record for record in records) else SIDES[:2]
+    sides = SIDES[: _dimensions(records)]
     return np.stack([_side(records, order, file, side) for side in sides], axis=1)
 
 
@@ -136,10 +137,11 @@ def _numbers(
     values = [record.get(key) for record in records]
     if all(type(value) is int and 0 < value < 1 << 53 for value in values):
         return np.array(values, np.float64)
-    return np.array(
-        [np.nan if value is None else check(k, value) for k, value in zip(order, values)],
-        np.float64,
-    )
+    column = np.full(len(values), np.nan)
+    for row, (k, value) in enumerate(zip(order, values)):
+        if value is not None:
+            column[row] = check(k, value)
+    return column
 
 
 def _positive(value: object, file: str, where: str) -> float:
@@ -153,23 +155,28 @@ def _positive(value: object, file: str, where: str) -> float:
 def _spacing(
     records: Sequence[dict[str, Any]], order: Sequence[int], file: str
 ) -> np.ndarray[Any, Any]:
-    dimensions = 3 if any("depth" in record for record in records) else 2
+    dimensions = _dimensions(records)
     spacing = np.full((len(records), dimensions), np.nan)
-    if not any("spacing" in record for record in records):
-        return spacing
     for row, (k, record) in enumerate(zip(order, records)):
         value = record.get("spacing")
-        if value is not None:
-            values = value if isinstance(value, list) else [value] * dimensions
-            if len(values) != dimensions:
-                raise _error(f"{dimensions} numbers", "type", file, f"/images/{k}/spacing", value)
-            spacing[row] = [_positive(value, file, f"/images/{k}/spacing") for value in values]
+        if value is None:
+            continue
+        # One number is the spacing along all axes.
+        lengths = value if isinstance(value, list) else [value] * dimensions
+        if len(lengths) != dimensions:
+            raise _error(f"{dimensions} numbers", "type", file, f"/images/{k}/spacing", value)
+        spacing[row] = [_positive(length, file, f"/images/{k}/spacing") for length in lengths]
     return spacing
 
 
+def _dimensions(records: Sequence[dict[str, Any]]) -> int:
+    return 3 if any("depth" in record for record in records) else 2
+
+
 def _groups(records: Sequence[dict[str, Any]]) -> tuple[dict[str, Column], list[str]]:
-    """Return every scalar that all images have; `patient_id` and `center` get our words, with a
-    note.
+    """Return every scalar that all images have as a group column.
+
+    Columns such as `patient_id` and `center` are renamed to our words, with a note.
     """
     groups: dict[str, Column] = {}
     notes = []

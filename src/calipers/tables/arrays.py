@@ -277,6 +277,8 @@ def _delivery(
     masks = masks_of(records, where, dimensions)
     # Boxes may be left out if there are masks: then they are the boxes around the masks.
     from_masks = masks is not None and not any(has(record, "boxes") for record in records)
+    if from_masks:
+        box_format = "xyxy"
     names = _column_names(records, role)
     columns: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
     counts = []
@@ -306,7 +308,7 @@ def _delivery(
         image=np.repeat(np.fromiter(index, np.int64, len(counts)), counts),
         label=label.astype(np.int64),
         boxes=stacked.get("boxes", np.zeros((0, 2 * dimensions))),
-        box_format="xyxy" if from_masks else box_format,
+        box_format=box_format,
         # The record in the upper 32 bits, the object in the lower ones: `_source` takes them apart.
         place=(number << 32) | ragged.positions(np.array(counts, np.int64)),
         score=_typed(stacked.get("scores"), np.float64),
