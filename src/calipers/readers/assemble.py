@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the parts that a format reader found to a checked cohort; shared by all formats."""
+"""Build a checked cohort from the parts of the format readers; the same for all formats."""
 
 from __future__ import annotations
 
@@ -45,9 +45,7 @@ class Account:
     quarantine: list[Quarantined] = field(default_factory=list)
 
     def problems(self, problems: Sequence[Problem], n_records: int) -> None:
-        """Enter records that never became rows; a record with several problems counts under its
-        first.
-        """
+        """Enter records that never became rows; each counts under the first of its problems."""
         if not self.lenient:
             errors = [problem.as_error(self.file) for problem in problems[: InputProblems.SHOWN]]
             self._refuse(errors, len(problems))
@@ -92,9 +90,10 @@ class Account:
 def _record_of(location: str) -> str:
     """Return the part of a location that names the record: ``/annotations/12`` or ``17``."""
     parts = location.split("/")
-    if len(parts) > 1:
-        return "/".join(parts[:3] if parts[1] == "annotations" else parts[:2])
-    return location.split(":")[0]
+    if len(parts) == 1:
+        return location.split(":")[0]
+    length = 3 if parts[1] == "annotations" else 2
+    return "/".join(parts[:length])
 
 
 def apply_rules(
@@ -118,27 +117,32 @@ def examine_blocks(delivery: Delivery, sizes: F64, role: Role, options: Options)
     n = len(delivery)
     if n <= BLOCK:
         return examine(delivery, sizes, role, score_scale=scale, declared=declared)
-    sample = delivery.rows(np.arange(0, n, -(-n // BLOCK)))
-    suspect = [] if declared else examine(sample, sizes, role, score_scale=scale)
-    fatal = [finding for finding in suspect if finding.whole_file]
-    if fatal:
-        return fatal
+    if not declared:
+        sample = delivery.rows(np.arange(0, n, -(-n // BLOCK)))
+        suspect = examine(sample, sizes, role, score_scale=scale)
+        fatal = [finding for finding in suspect if finding.whole_file]
+        if fatal:
+            return fatal
     findings: dict[tuple[str, str, str], list[Finding]] = {}
     for start in range(0, n, BLOCK):
         block = delivery.rows(np.arange(start, min(start + BLOCK, n)))
         for finding in examine(block, sizes, role, score_scale=scale, declared=True):
             key = (finding.rule, finding.field, finding.expected)
             findings.setdefault(key, []).append(replace(finding, rows=finding.rows + start))
-    ranked = sorted(
-        findings,
-        key=lambda key: RULE_ORDER.index(key[0]) if key[0] in RULE_ORDER else len(RULE_ORDER),
-    )
-    return [_merge_findings(findings[key]) for key in ranked]
+    return [_merge_findings(findings[key]) for key in sorted(findings, key=_rule_rank)]
+
+
+def _rule_rank(key: tuple[str, str, str]) -> int:
+    rule = key[0]
+    return RULE_ORDER.index(rule) if rule in RULE_ORDER else len(RULE_ORDER)
 
 
 def _merge_findings(parts: Sequence[Finding]) -> Finding:
     rows = np.concatenate([part.rows for part in parts])
-    return replace(parts[0], rows=rows, values=[value for part in parts for value in part.values])
+    values: list[object] = []
+    for part in parts:
+        values.extend(part.values)
+    return replace(parts[0], rows=rows, values=values)
 
 
 @dataclass(frozen=True)
@@ -196,9 +200,7 @@ def assemble(
 
 
 def fit_dimensions(images: ImageList, dimensions: int) -> ImageList:
-    """Give sizes and spacings as many columns as the boxes have dimensions; what is missing is
-    unknown.
-    """
+    """Give sizes and spacings as many columns as the boxes have dimensions, NaN where unknown."""
 
     def fit(column: F64) -> F64:
         resized = np.full((len(column), dimensions), np.nan)

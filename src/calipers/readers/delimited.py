@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text with commas, semicolons or tabs, and the NIH list of boxes. Cells stay text until they are
-asked for.
-"""
+"""Read text with commas, semicolons or tabs, and the NIH list of boxes. Cells stay text."""
 
 from __future__ import annotations
 
@@ -33,18 +31,19 @@ def read_table(input_file: InputFile) -> Table:
     _, header = next(rows, (1, []))
     names = _header(header, input_file.file)
     cells, lines, problems = _fitting(rows, len(names), delimiter)
-    columns = dict(zip(names, map(list, zip(*cells)))) if cells else {name: [] for name in names}
-    index = [name for name in names if not name]
-    columns = {name: column for name, column in columns.items() if name}
-    notes = [*input_file.notes, *(_unprotect(header, columns) if "'" in text else [])]
-    if index:
+    columns: dict[str, list[str]] = {name: [] for name in names}
+    columns.update(zip(names, map(list, zip(*cells))))
+    columns.pop("", None)  # the row labels of pandas
+    notes = list(input_file.notes)
+    if "'" in text:
+        notes += _unprotect(header, columns)
+    if "" in names:
         notes.append("the first column has no name and was not read")
     return Table(input_file.file, "csv", columns, np.array(lines, np.int64), True, problems, notes)
 
 
 def read_nih(input_file: InputFile) -> Table:
-    """Read ``BBox_List_2017.csv`` of ChestX-ray8 by position, because its header breaks at its own
-    commas.
+    """Read ``BBox_List_2017.csv`` of ChestX-ray8 by position: its header breaks at its own commas.
 
     Notes
     -----
@@ -54,16 +53,17 @@ def read_nih(input_file: InputFile) -> Table:
     rows = _rows(input_file.file, decode(input_file), ",")
     next(rows, None)
     cells, lines, problems = _fitting(rows, len(NIH_COLUMNS), ",")
-    columns = {name: [row[k] for row in cells] for k, name in enumerate(NIH_COLUMNS)}
-    renamed = sum(name in NIH_NAMES for name in columns["class"])
+    columns: dict[str, list[str]] = {}
+    for k, name in enumerate(NIH_COLUMNS):
+        columns[name] = [row[k] for row in cells]
+    n_renamed = sum(name in NIH_NAMES for name in columns["class"])
     columns["class"] = [NIH_NAMES.get(name, name) for name in columns["class"]]
     columns["width"] = columns["height"] = [NIH_SIDE] * len(cells)
     columns["patient"] = [name.split("_")[0] for name in columns["image"]]
-    notes = (
-        [*input_file.notes, f"{renamed} boxes of 'Infiltrate' are read as 'Infiltration'"]
-        if renamed
-        else []
-    )
+    notes = []
+    if n_renamed:
+        note = f"{n_renamed} boxes of 'Infiltrate' are read as 'Infiltration'"
+        notes = [*input_file.notes, note]
     return Table(input_file.file, "nih", columns, np.array(lines, np.int64), True, problems, notes)
 
 
@@ -120,8 +120,9 @@ def _rows(file: str, text: str, delimiter: str) -> Iterator[tuple[int, list[str]
 def _fitting(
     rows: Iterator[tuple[int, list[str]]], width: int, delimiter: str
 ) -> tuple[list[list[str]], list[int], list[Problem]]:
-    """Return the rows of the wanted number of cells with their lines, and the others; empty cells
-    at the end go.
+    """Return the rows of ``width`` cells with their lines, and the others as problems.
+
+    Empty cells beyond the width are dropped.
     """
     cells: list[list[str]] = []
     lines: list[int] = []
@@ -145,46 +146,38 @@ def _header(header: list[str], file: str) -> list[str]:
         raise InputError("a header line", rule="empty-file", file=file, location="1")
     earlier_names: set[str] = set()
     for k, name in enumerate(names):
-        if name.lower() in earlier_names or (not name and k > 0):
-            rule, expected = (
-                ("dup-column", "column names that differ")
-                if name
-                else ("header", "a name for every column")
+        location = f"1:{k + 1}"
+        # Only the first column may have no name: pandas writes its row labels there.
+        if not name and k > 0:
+            raise InputError(
+                "a name for every column", rule="header", file=file, location=location, value=name
             )
-            raise InputError(expected, rule=rule, file=file, location=f"1:{k + 1}", value=name)
+        if name.lower() in earlier_names:
+            expected = "column names that differ"
+            raise InputError(expected, rule="dup-column", file=file, location=location, value=name)
         earlier_names.add(name.lower())
     return names
 
 
 def _ragged(line: int, row: list[str], width: int, delimiter: str) -> Problem:
-    hint = (
-        "a decimal comma or an unquoted comma in a name?"
-        if delimiter == "," and len(row) > width
-        else ""
-    )
-    return Problem(
-        "ragged",
-        f"{line}:{min(len(row), width) + 1}",
-        "",
-        f"{width} cells",
-        len(row),
-        hint,
-        ",".join(row),
-    )
+    hint = ""
+    if delimiter == "," and len(row) > width:
+        hint = "a decimal comma or an unquoted comma in a name?"
+    location = f"{line}:{min(len(row), width) + 1}"
+    return Problem("ragged", location, "", f"{width} cells", len(row), hint, ",".join(row))
 
 
 def _unprotect(header: list[str], columns: dict[str, list[str]]) -> list[str]:
-    """Take away the quotes that our writer puts before formulas, and say so; `_header` did it for
-    the names.
+    """Remove the quotes that our writer puts before formulas, and return a note.
+
+    `_header` did the same for the names.
     """
     n = sum(unprotect(name.strip()) != name.strip() for name in header)
     for cells in columns.values():
-        hits = [
-            row for row, cell in enumerate(cells) if cell[:1] == "'" and unprotect(cell) != cell
-        ]
-        for row in hits:
-            cells[row] = unprotect(cells[row])
-        n += len(hits)
-    return (
-        [f"{n} cells began with a quote that protects spreadsheets; it was taken away"] if n else []
-    )
+        for row, cell in enumerate(cells):
+            if cell[:1] == "'" and unprotect(cell) != cell:
+                cells[row] = unprotect(cell)
+                n += 1
+    if not n:
+        return []
+    return [f"{n} cells began with a quote that protects spreadsheets; it was removed"]

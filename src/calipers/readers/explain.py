@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`explain`: what was understood of the inputs, as a text to read before any number is believed."""
+"""`explain`: say how the inputs are interpreted, before any number is computed from them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ def explain(
     lenient: bool = True,
     **options: Unpack[ReadOptions],
 ) -> str:
-    """Say what was understood: files, formats, images, objects, classes, groups, records set aside,
-    notes.
+    """Describe the inputs: files, formats, images, objects, classes, groups, records set aside.
 
     The options are those of `read`, except that reading is lenient unless told otherwise, so that
     all problems of a file are counted together; what makes a whole file unusable still raises.
@@ -37,7 +36,7 @@ def explain(
 
 
 def describe(assembled: Assembled) -> str:
-    """Say what was understood of files that have been read."""
+    """Describe files that have been read."""
     cohort = assembled.cohort
     lines: list[str] = []
     for file, box_format in zip(cohort.intake.files, assembled.box_formats):
@@ -75,19 +74,20 @@ def _images(cohort: Cohort) -> Iterator[str]:
 
 def _classes(cohort: Cohort) -> Iterator[str]:
     tables = {"references": cohort.references, **cohort.models}
-    counts = {
-        name: np.bincount(table.label, minlength=len(cohort.classes))
-        for name, table in tables.items()
-    }
-    yield "Objects        " + ", ".join(
-        _safe(f"{len(table)} {name}") for name, table in tables.items()
-    )
-    masked = [name for name, table in tables.items() if table.masks is not None and len(table)]
+    counts = {}
+    sizes = []
+    masked = []
+    for name, table in tables.items():
+        counts[name] = np.bincount(table.label, minlength=len(cohort.classes))
+        sizes.append(_safe(f"{len(table)} {name}"))
+        if table.masks is not None and len(table):
+            masked.append(name)
+    yield "Objects        " + ", ".join(sizes)
     if masked:
         yield _safe("  with masks   " + ", ".join(masked))
-    flagged = int(cohort.references.ignore.sum())
-    if flagged:
-        yield f"  ignored      {flagged} references, {int(cohort.references.crowd.sum())} of them crowds"
+    n_ignored, n_crowd = int(cohort.references.ignore.sum()), int(cohort.references.crowd.sum())
+    if n_ignored:
+        yield f"  ignored      {n_ignored} references, {n_crowd} of them crowds"
     yield f"Classes        {len(cohort.classes)}"
     for k, name in enumerate(cohort.classes[:SHOWN_CLASSES]):
         shares = ", ".join(_safe(f"{column[k]} {table}") for table, column in counts.items())
@@ -97,5 +97,8 @@ def _classes(cohort: Cohort) -> Iterator[str]:
 
 
 def _safe(text: str) -> str:
-    """Escape control characters and override marks: names are data, not instructions to a terminal."""
-    return "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in text)
+    """Escape control characters and override marks, which a terminal would obey."""
+    signs = []
+    for sign in text:
+        signs.append(sign if sign.isprintable() else f"\\u{ord(sign):04x}")
+    return "".join(signs)

@@ -29,52 +29,47 @@ class _Match:
 def add_groups(
     images: ImageList, table: Table, input_file: InputFile, options: Options
 ) -> tuple[ImageList, FileIntake]:
-    """Give images the columns of a table; sizes and spacings fill what is unknown.
+    """Give images the columns of a table; sizes and spacings fill in what is unknown.
 
     Notes
     -----
-    Strict reading wants a row for every image. Lenient reading leaves the cell of a missing image
-    empty and says so. Rows of images that are not in the cohort are counted in a note.
+    Strict reading requires a row for every image. Lenient reading leaves the cells of a missing
+    image empty and says so. Rows of images that are not in the cohort are counted in a note.
     """
     raise_problems([problem.as_error(table.file) for problem in table.problems])
     names = [name for name in table.names if name]
     image_column = _image_column(names, table.file)
-    match, strange = _match_rows(images, table, image_column)
+    match, n_strange = _match_rows(images, table, image_column)
     notes = [*table.notes, *_missing(images, match, options.lenient)]
-    if strange:
-        notes.append(f"{strange} rows describe images that are not in the references")
-    columns = find_columns([name for name in names if name != image_column], {}, table.file)
-    columns = {
-        name: columns[name]
-        for name in (*IMAGE_LEVEL, *SIZES, "spacing", *SPACINGS)
-        if name in columns
-    }
-    columns_not_groups = {
-        image_column,
-        *(columns[name] for name in columns if name not in IMAGE_LEVEL),
-    }
-    words = {old: new for new, old in columns.items() if new in IMAGE_LEVEL}
-    groups = {
-        words.get(name, name): _column(match, name)
-        for name in names
-        if name not in columns_not_groups
-    }
-    notes += [f"column {old!r} is read as {new!r}" for old, new in words.items() if old != new]
+    if n_strange:
+        notes.append(f"{n_strange} rows describe images that are not in the references")
+    names.remove(image_column)
+    columns = find_columns(names, {}, table.file)
+    words = {}
+    for word in IMAGE_LEVEL:
+        if word in columns:
+            name = columns[word]
+            words[name] = word
+            if word != name:
+                notes.append(f"column {name!r} is read as {word!r}")
+    lengths = {columns[name] for name in (*SIZES, "spacing", *SPACINGS) if name in columns}
+    groups = {}
+    for name in names:
+        if name not in lengths:
+            groups[words.get(name, name)] = _column(match, name)
     size = _fill_unknown(images.size, match, [columns.get(name) for name in SIZES])
     spacings = [columns.get(name, columns.get("spacing")) for name in SPACINGS]
     spacing = _fill_unknown(images.spacing, match, spacings)
     images = replace(images, size=size, spacing=spacing, groups={**images.groups, **groups})
-    n = len(table)
     intake = FileIntake(
-        input_file.file,
-        "groups",
-        table.format,
-        n,
-        n,
-        {},
-        input_file.sha256,
-        input_file.size,
-        tuple(notes),
+        file=input_file.file,
+        role="groups",
+        format=table.format,
+        read=len(table),
+        used=len(table),
+        sha256=input_file.sha256,
+        bytes=input_file.size,
+        notes=tuple(notes),
     )
     return images, intake
 
@@ -138,11 +133,12 @@ def _missing(images: ImageList, match: _Match, lenient: bool) -> list[str]:
 
 
 def _column(match: _Match, name: str) -> Column:
+    """Return a column in the order of the images; images without a row have an empty cell."""
     cells = match.table.columns[name]
     if not isinstance(cells, list) and (match.rows >= 0).all():
         return cells[match.rows]
-    cells_as_text = texts(match.table, name)
-    return text_column([cells_as_text[row] if row >= 0 else "" for row in match.rows.tolist()])
+    cells_as_text = [*texts(match.table, name), ""]  # row -1 is the empty cell
+    return text_column([cells_as_text[row] for row in match.rows.tolist()])
 
 
 def _fill_unknown(lengths: F64, match: _Match, columns: list[str | None]) -> F64:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How large images are, from a table with a row per image or from a file of references."""
+"""Read the sizes of images from a table with a row per image or from a file of references."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def _of_references(input_file: InputFile) -> ImageSizes:
     from calipers.readers.reading import read
 
     images = read(input_file.file).images
-    names = images.groups.get("file_name")
-    file_names = images.ids if names is None else tuple(str(name) for name in names.tolist())
+    file_names = images.ids
+    if "file_name" in images.groups:
+        file_names = tuple(map(str, images.groups["file_name"].tolist()))
     unknown = np.flatnonzero(~np.isfinite(images.size).all(axis=1))
     if len(unknown):
-        image = images.ids[unknown[0]]
         raise InputError(
             "width and height of every image",
             rule="size-unknown",
             file=input_file.file,
-            value=image,
+            value=images.ids[unknown[0]],
         )
     return ImageSizes(input_file.file, images.ids, file_names, images.size)
 
@@ -73,34 +73,31 @@ def _table(input_file: InputFile) -> Table:
 
 def _of_table(table: Table) -> ImageSizes:
     raise_problems([problem.as_error(table.file) for problem in table.problems])
-    columns_by_meaning = find_columns([name for name in table.names if name], {}, table.file)
+    columns = find_columns([name for name in table.names if name], {}, table.file)
     for name in ("image", "width", "height"):
-        if name not in columns_by_meaning:
-            expected = f"a column {name!r}"
+        if name not in columns:
             raise InputError(
-                expected,
+                f"a column {name!r}",
                 rule="missing-column",
                 file=table.file,
                 location="1",
                 value=list(table.names),
             )
-    columns = [columns_by_meaning[name] for name in SIZES if name in columns_by_meaning]
-    table = table.rows(
-        np.flatnonzero([bool(name.strip()) for name in texts(table, columns_by_meaning["image"])])
-    )
-    rows = np.stack([_lengths(table, column) for column in columns], axis=1)
-    first: dict[str, int] = {}
-    for row, name in enumerate(texts(table, columns_by_meaning["image"])):
-        first_row = first.setdefault(name, row)
-        if (rows[row] != rows[first_row]).any():
-            expected = "one size per image"
-            raise table.problem(
-                row, columns[0], "size-conflict", expected, rows[row].tolist()
-            ).as_error(table.file)
-    ids = tuple(first)
-    return ImageSizes(
-        table.file, ids, ids, rows[list(first.values())].reshape(len(ids), len(columns))
-    )
+    sides = [columns[name] for name in SIZES if name in columns]
+    has_image = [bool(name.strip()) for name in texts(table, columns["image"])]
+    table = table.rows(np.flatnonzero(has_image))
+    sizes = np.stack([_lengths(table, side) for side in sides], axis=1)
+    first_rows: dict[str, int] = {}
+    for row, name in enumerate(texts(table, columns["image"])):
+        first_row = first_rows.setdefault(name, row)
+        if (sizes[row] != sizes[first_row]).any():
+            problem = table.problem(
+                row, sides[0], "size-conflict", "one size per image", sizes[row].tolist()
+            )
+            raise problem.as_error(table.file)
+    ids = tuple(first_rows)
+    size = sizes[list(first_rows.values())].reshape(len(ids), len(sides))
+    return ImageSizes(table.file, ids, ids, size)
 
 
 def _lengths(table: Table, column: str) -> F64:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Careful JSON: slow, record by record, and able to say what is wrong with each of them.
+"""Read JSON record by record: slow, but able to say what is wrong with each record.
 
-The standard library's scanner reads one record at a time, so a record with NaN, a repeated key or a
-broken text is known by its place and can be set aside, while everything around it is still read.
+The standard library's scanner reads one record at a time. A record with NaN, a repeated key or a
+broken text can therefore be set aside by its place, while everything around it is still read. The
+COCO reader comes here only when the fast path (`jsonchunks`) gives up.
 """
 
 from __future__ import annotations
@@ -57,8 +58,7 @@ class CarefulDocument:
 
 
 def read_carefully(input_file: InputFile, take: Callable[[Record, int], None]) -> CarefulDocument:
-    """Read a whole document; every object record (annotation or result) goes to ``take`` with its
-    number.
+    """Read a whole document; pass every object record (annotation or result) to ``take``.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def read_carefully(input_file: InputFile, take: Callable[[Record, int], None]) -
 
 
 def printable(text: str) -> str:
-    """Return text that can be written: what was not UTF-8 becomes U+FFFD."""
+    """Return text that can be encoded: bytes that were not UTF-8 become U+FFFD."""
     return SURROGATE.sub("\ufffd", text)
 
 
@@ -190,7 +190,10 @@ class _Walker:
         members = dict(pairs)
         if len(members) < len(pairs):
             names: set[str] = set()
-            self.repeated += [key for key, _ in pairs if key in names or names.add(key)]  # type: ignore[func-returns-value]
+            for key, _ in pairs:
+                if key in names:
+                    self.repeated.append(key)
+                names.add(key)
         return members
 
     def _constant(self, name: str) -> float:
@@ -203,34 +206,35 @@ class _Walker:
         return value
 
     def syntax_error(self, at: int, message: str) -> InputError:
+        """Return the error for a document that is no JSON from position ``at`` on."""
         offset = len(self.text[:at].encode("utf-8", "surrogateescape"))
         sign = self.text[at : at + 1]
-        broken = sign == "\0" or bool(SURROGATE.match(sign))
-        after = f"the last whole record is {self.last_good}; " if self.last_good else ""
+        expected, rule = "valid JSON", "json-syntax"
+        if sign == "\0" or SURROGATE.match(sign):
+            expected, rule = "text in UTF-8 without NUL", "encoding"
+        following = self.text[at : at + 20] if sign else "end of file"
+        hint = "was the file cut off, or is it another format?"
+        if self.last_good:
+            hint = f"the last whole record is {self.last_good}; {hint}"
         return InputError(
-            "valid JSON" if not broken else "text in UTF-8 without NUL",
-            rule="encoding" if broken else "json-syntax",
+            expected,
+            rule=rule,
             file=self.file,
             location=f"byte {offset}",
-            value=printable(
-                f"{message}: {self.text[at : at + 20]}" if sign else f"{message}: end of file"
-            ),
-            hint=after + "was the file cut off, or is it another format?",
+            value=printable(f"{message}: {following}"),
+            hint=hint,
         )
 
 
 def _whole(digits: str) -> int:
-    # Python refuses to convert very long numbers; any of them is out of every range that is checked
-    # later.
+    # Python refuses to convert very long numbers; all of them are beyond every range checked later.
     if len(digits) <= LONGEST_INT:
         return int(digits)
     return -BEYOND if digits.startswith("-") else BEYOND
 
 
 def _half_pair(value: Any) -> bool:
-    """Tell whether a text anywhere in the value holds half of a surrogate pair; the depth is
-    limited before.
-    """
+    """Return whether a text anywhere in the value holds half of a surrogate pair."""
     if isinstance(value, str):
         return bool(SURROGATE.search(value))
     if isinstance(value, dict):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of the LARD data set: a row per runway, with its four corners in the image.
+"""Read the list of the LARD data set: a row per runway, with its four corners in the image.
 
 The format is that of Ducoffe et al. (2023), "LARD - Landing Approach Runway Detection": a table, in
 the original separated by semicolons, with the columns ``image``, ``height``, ``width``, ``x_A y_A``
@@ -30,12 +30,11 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 CLASS = "runway"
-CORNERS = tuple(
-    f"{axis}_{corner}" for corner in "abcd" for axis in "xy"
-)  # as compared: in lower case
+# In lower case, as names are compared.
+CORNERS = ("x_a", "y_a", "x_b", "y_b", "x_c", "y_c", "x_d", "y_d")
 BOX = ("x0", "y0", "x1", "y1")
 CLASS_COLUMN = "class"
-AT_ONCE = 256  # runways that are drawn together: the runs of one piece stay small
+AT_ONCE = 256  # runways that are drawn together, so that their runs take little memory
 
 
 @dataclass(frozen=True)
@@ -83,14 +82,11 @@ def read_lard(input_file: InputFile, options: Options) -> ReferenceFile:
 
 
 def _of_this_file(options: Options, table: Table) -> Options:
-    """Return the options without what is meant for the predictions: a box format, columns that are
-    not here.
-    """
-    columns = {
-        name: column
-        for name, column in options.columns.items()
-        if name == "image" or column in table.names
-    }
+    """Return the options without those for the predictions: box format and columns not here."""
+    columns = {}
+    for name, column in options.columns.items():
+        if name == "image" or column in table.names:
+            columns[name] = column
     return replace(options, box_format=None, columns=columns)
 
 
@@ -111,48 +107,46 @@ def _quadrilaterals(table: Table) -> _Quadrilaterals:
     holes = np.zeros((len(table), len(names)), np.bool_)
     problems: dict[int, Problem] = {}
     for k, name in enumerate(names):
-        holes[:, k] = empty(table.columns[name])
+        cells = table.columns[name]
+        holes[:, k] = empty(cells)
         values[:, k], bad = numbers(table, name)
         for row in np.flatnonzero(~np.isfinite(values[:, k]) & ~holes[:, k]).tolist():
-            bad.setdefault(
-                row,
-                table.problem(row, name, "non-finite", "a finite number", table.columns[name][row]),
-            )
+            if row not in bad:
+                bad[row] = table.problem(row, name, "non-finite", "a finite number", cells[row])
         problems = {**bad, **problems}
     vacant = np.asarray(holes.all(axis=1))
     for row in np.flatnonzero(holes.any(axis=1) & ~vacant).tolist():
-        name = names[int(holes[row].argmax())]
-        hint = "an image without a runway has no corner at all"
-        problems.setdefault(
-            row, table.problem(row, name, "box-shape", "four corners of two numbers", "", hint)
-        )
+        if row not in problems:
+            name = names[int(holes[row].argmax())]
+            expected = "four corners of two numbers"
+            hint = "an image without a runway has no corner at all"
+            problems[row] = table.problem(row, name, "box-shape", expected, "", hint)
     return _Quadrilaterals(values.reshape(-1, 4, 2), vacant, problems)
 
 
 def _box_table(table: Table, quadrilaterals: _Quadrilaterals, options: Options) -> Table:
-    """Return the table with the boxes in place of the corners, and a class in every row that has
-    one.
+    """Return the table with boxes in place of the corners, and a class for every runway.
 
-    A broken row keeps its image and loses its box: it becomes a problem, which `_located` replaces
-    by the real one.
+    A broken row keeps its image and loses its box: it becomes a problem, which `_with_locations`
+    replaces by the real one.
     """
-    low, high = quadrilaterals.corners.min(axis=1), quadrilaterals.corners.max(axis=1)
+    columns: dict[str, Cells] = {}
+    for name, cells in table.columns.items():
+        if name.lower() not in CORNERS:
+            columns[name] = cells
     sound = ~quadrilaterals.vacant
     sound[list(quadrilaterals.problems)] = False
-    columns: dict[str, Cells] = {
-        name: cells for name, cells in table.columns.items() if name.lower() not in CORNERS
-    }
-    for name, values in zip(BOX, np.hstack([low, high]).T):
-        columns[name] = [
-            repr(value) if is_sound else ""
-            for value, is_sound in zip(values.tolist(), sound.tolist())
-        ]
-    if "class" not in options.columns and not {name.lower() for name in columns} & set(
-        ALIASES["class"]
-    ):
-        columns[CLASS_COLUMN] = [
-            "" if vacant else CLASS for vacant in quadrilaterals.vacant.tolist()
-        ]
+    corners = quadrilaterals.corners
+    boxes = np.hstack([corners.min(axis=1), corners.max(axis=1)])
+    for name, values in zip(BOX, boxes.T):
+        texts = list(map(repr, values.tolist()))
+        for row in np.flatnonzero(~sound).tolist():
+            texts[row] = ""
+        columns[name] = texts
+    names = {name.lower() for name in columns}
+    if "class" not in options.columns and not names & set(ALIASES["class"]):
+        classes = np.where(quadrilaterals.vacant, "", CLASS)
+        columns[CLASS_COLUMN] = classes.tolist()
     return replace(table, columns=columns)
 
 
@@ -211,5 +205,5 @@ def _undrawn_note(findings: list[Finding], n: int) -> str:
 
 
 def _notes(quadrilaterals: _Quadrilaterals) -> list[str]:
-    vacant = int(quadrilaterals.vacant.sum())
-    return [f"{vacant} rows have no corners: images without a runway"] if vacant else []
+    n = int(quadrilaterals.vacant.sum())
+    return [f"{n} rows have no corners: images without a runway"] if n else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which column of a table is what: names, their aliases, and the box format that the names imply."""
+"""Find the columns of a table of objects: canonical names, aliases, and the implied box format."""
 
 from __future__ import annotations
 
@@ -69,21 +69,23 @@ class Layout:
 def columns_for_role(
     names: Sequence[str], choices: Mapping[str, str], others: Sequence[str]
 ) -> dict[str, str]:
-    """Return the user's choice without the columns that only the other side has: references have no
-    score.
+    """Return the user's choice of columns without ``others`` that this table does not have.
+
+    One choice serves two files: references have no score, predictions no flags.
     """
-    return {
-        name: column for name, column in choices.items() if name not in others or column in names
-    }
+    columns = {}
+    for name, column in choices.items():
+        if name not in others or column in names:
+            columns[name] = column
+    return columns
 
 
 def find_columns(names: Sequence[str], choices: Mapping[str, str], file: str) -> dict[str, str]:
     """Return canonical name -> column, from the user's choice first, then from aliases."""
     for canonical, column in choices.items():
         if canonical not in ALIASES and canonical not in BOX_NAMES:
-            raise UsageError(
-                f"no column is called {canonical!r}; {did_you_mean(canonical, [*ALIASES, *BOX_NAMES])}"
-            )
+            suggestion = did_you_mean(canonical, [*ALIASES, *BOX_NAMES])
+            raise UsageError(f"no column is called {canonical!r}; {suggestion}")
         if column not in names:
             raise InputError(
                 f"the column {column!r} for {canonical!r}",
@@ -94,8 +96,8 @@ def find_columns(names: Sequence[str], choices: Mapping[str, str], file: str) ->
             )
     free = {name.lower(): name for name in reversed(names) if name not in choices.values()}
     columns = dict(choices)
-    names_by_meaning = {**ALIASES, **{name: (name,) for name in sorted(BOX_NAMES)}}
-    for canonical, aliases in names_by_meaning.items():
+    box_aliases = {name: (name,) for name in sorted(BOX_NAMES)}
+    for canonical, aliases in {**ALIASES, **box_aliases}.items():
         match = next((alias for alias in aliases if alias in free), None)
         if canonical not in columns and match is not None:
             columns[canonical] = free.pop(match)
@@ -105,7 +107,7 @@ def find_columns(names: Sequence[str], choices: Mapping[str, str], file: str) ->
 def find_layout(
     names: Sequence[str], choices: Mapping[str, str], box_format: str | None, file: str
 ) -> Layout:
-    """Return the layout of a table of objects, or say what is missing."""
+    """Return the layout of a table of objects, or raise for a column that is missing."""
     columns = find_columns(names, choices, file)
     for canonical in ("image", "class"):
         if canonical not in columns:
@@ -115,31 +117,31 @@ def find_layout(
                 file=file,
                 location="1",
                 value=list(names),
-                hint=f"is the header missing? else name it: columns={{{canonical!r}: ...}}, --columns {canonical}=NAME",
+                hint="is the header missing? else name it: "
+                f"columns={{{canonical!r}: ...}}, --columns {canonical}=NAME",
             )
     implied, box = _box_layout(columns, names, file)
-    names_in_use = {columns[name] for name in ALIASES if name in columns} | {
-        columns[name] for name in box
-    }
-    others = tuple(name for name in names if name not in names_in_use and name)
+    names_in_use = {columns[name] for name in (*ALIASES, *box) if name in columns}
     return Layout(
-        columns,
-        tuple(columns[name] for name in box),
-        _checked_box_format(implied, box, box_format, file),
-        others,
+        columns=columns,
+        box=tuple(columns[name] for name in box),
+        box_format=_checked_box_format(implied, box, box_format, file),
+        others=tuple(name for name in names if name and name not in names_in_use),
     )
 
 
 def _box_layout(
     columns: Mapping[str, str], names: Sequence[str], file: str
 ) -> tuple[str, tuple[str, ...]]:
-    whole = [(kind, box) for kind, box in BOX_LAYOUTS if all(name in columns for name in box)]
+    """Return the one box format of which all columns are there, and their names."""
+    whole = [layout for layout in BOX_LAYOUTS if set(layout[1]) <= set(columns)]
     # x1 y1 is the second corner beside x0 y0 and the first one beside x2 y2; 2D is part of 3D.
-    best = [
-        (kind, box) for kind, box in whole if not any(set(box) < set(other) for _, other in whole)
-    ]
-    if len(best) == 1:
-        return best[0]
+    largest = []
+    for kind, box in whole:
+        if not any(set(box) < set(other) for _, other in whole):
+            largest.append((kind, box))
+    if len(largest) == 1:
+        return largest[0]
     raise InputError(
         "one box: x0 y0 x1 y1, or x y w h, or cx cy w h (3D: with z)",
         rule="box-columns",
@@ -153,7 +155,10 @@ def _box_layout(
 def _checked_box_format(
     implied: str, box: tuple[str, ...], box_format: str | None, file: str
 ) -> str:
-    """The names fix the layout; the option may add what names cannot say (normalised, inclusive)."""
+    """Return the box format: the names fix the layout, the option may add what names cannot say.
+
+    That is, whether boxes are normalised or inclusive.
+    """
     if box_format is None:
         return implied
     layout = box_format.split("-")[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cells of a rating column mean: two words, or the steps of a scale."""
+"""Interpret the cells of a rating column: two words, or the steps of a scale."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def read_scale(
 def _categories(
     cells: Sequence[str], distinct: Sequence[str], choices: RatingChoices
 ) -> tuple[Sequence[str], tuple[str, ...], str]:
-    """Return the label of every row, the categories in order, and how they were understood."""
+    """Return the label of every row, the categories in order, and a note on them."""
     if choices.categories is not None:
         categories = tuple(choices.categories)
         if len(set(categories)) < max(len(categories), 2):
@@ -83,27 +83,21 @@ def _categories(
                 f"categories are two or more different names, got {', '.join(categories)!r}"
             )
         return cells, categories, f"ratings: {' < '.join(categories)}"
-    words = {
-        cell: TWO[cell.lower() in USEFUL]
-        for cell in distinct
-        if cell.lower() in USEFUL | NOT_USEFUL
-    }
+    words = {}
+    for cell in distinct:
+        if cell.lower() in USEFUL | NOT_USEFUL:
+            words[cell] = TWO[cell.lower() in USEFUL]
     all_numbers = all(PLAIN_NUMBER.match(cell) for cell in distinct)
     if choices.useful is None and words and (len(words) == len(distinct) or not all_numbers):
         meanings = [f"{cell} is {word}" for cell, word in words.items() if cell != word]
-        return (
-            [words.get(cell, cell) for cell in cells],
-            TWO,
-            f"ratings: {', '.join(meanings or TWO)}",
-        )
+        labels = [words.get(cell, cell) for cell in cells]
+        return labels, TWO, f"ratings: {', '.join(meanings or TWO)}"
     if all_numbers:
-        steps = sorted({float(cell) for cell in distinct})  # 2 and 2.0 are one step
-        categories = tuple(f"{step:g}" for step in steps)
-        return (
-            [f"{float(cell):g}" if cell else "" for cell in cells],
-            categories,
-            f"ratings: {' < '.join(categories)}",
-        )
+        steps = {cell: float(cell) for cell in distinct}  # 2 and 2.0 are one step
+        categories = tuple(f"{step:g}" for step in sorted(set(steps.values())))
+        names = {cell: f"{step:g}" for cell, step in steps.items()}
+        labels = [names.get(cell, "") for cell in cells]
+        return labels, categories, f"ratings: {' < '.join(categories)}"
     categories = tuple(sorted(distinct))
     return cells, categories, f"ratings: {', '.join(categories)}, in no order"
 
@@ -112,14 +106,15 @@ def _problem(table: Table, column: str, row: int, cell: str, categories: Sequenc
     if not cell:
         hint = "--lenient leaves such rows out and counts them"
         return table.problem(row, column, "rating-missing", "a rating", "", hint)
-    category_list = ", ".join(categories)
-    hint = f"{did_you_mean(cell, categories)} Other words: --useful VALUE,... or --categories LOWEST,...,HIGHEST"
-    return table.problem(row, column, "rating-value", f"one of {category_list}", cell, hint)
+    expected = f"one of {', '.join(categories)}"
+    options = "--useful VALUE,... or --categories LOWEST,...,HIGHEST"
+    hint = f"{did_you_mean(cell, categories)} Other words: {options}"
+    return table.problem(row, column, "rating-value", expected, cell, hint)
 
 
 def _scale(categories: tuple[str, ...], choices: RatingChoices) -> tuple[Scale, F64]:
     """Return the scale, and the categories as numbers (their ranks if they are none)."""
-    all_numbers = bool(categories) and all(PLAIN_NUMBER.match(category) for category in categories)
+    all_numbers = bool(categories) and all(PLAIN_NUMBER.match(name) for name in categories)
     has_order = all_numbers or choices.categories is not None or categories == TWO
     default: Scale = "ordinal" if has_order and len(categories) > 2 else "nominal"
     scale = choices.scale or default
@@ -129,21 +124,22 @@ def _scale(categories: tuple[str, ...], choices: RatingChoices) -> tuple[Scale, 
         raise UsageError(
             "the order of the ratings is not known: give --categories LOWEST,...,HIGHEST"
         )
-    values = [float(category) for category in categories] if all_numbers else range(len(categories))
-    return scale, np.array(values, np.float64)
+    if all_numbers:
+        return scale, np.array(list(map(float, categories)), np.float64)
+    return scale, np.arange(len(categories), dtype=np.float64)
 
 
 def _useful(code: I64, categories: tuple[str, ...], choices: RatingChoices) -> Flags | None:
-    """Return which ratings count as useful, or None where neither the user nor the words say it."""
-    if choices.useful is None:
-        if not all(category.lower() in USEFUL | NOT_USEFUL for category in categories):
-            return None
-        return np.isin(
-            code, [k for k, category in enumerate(categories) if category.lower() in USEFUL]
-        )
-    for name in choices.useful:
-        if name not in categories:
-            raise UsageError(
-                f"no rating is {name!r}, so it cannot count as useful; {did_you_mean(name, categories)}"
-            )
-    return np.isin(code, [categories.index(name) for name in choices.useful])
+    """Return which ratings count as useful; None if neither the user nor the words tell."""
+    if choices.useful is not None:
+        for name in choices.useful:
+            if name not in categories:
+                suggestion = did_you_mean(name, categories)
+                raise UsageError(
+                    f"no rating is {name!r}, so it cannot count as useful; {suggestion}"
+                )
+        return np.isin(code, [categories.index(name) for name in choices.useful])
+    words = [category.lower() for category in categories]
+    if not set(words) <= USEFUL | NOT_USEFUL:
+        return None
+    return np.isin(code, [k for k, word in enumerate(words) if word in USEFUL])

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of ratings: which column is what, every cell checked, and what was understood in words."""
+"""Read a table of ratings: find its columns, check every cell, and say how it was interpreted.
+
+`calipers.statistics.agreement` calls `read_ratings`.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +50,8 @@ def read_ratings(
     choices
         Which column is what; what is left out is found by its name.
     lenient
-        Set rows aside that lack a rating, a criterion or their unit, or that hold something else
-        than expected, and count them; else the first hundred of them are the error.
+        Set rows aside that lack a rating, a criterion or their unit, or that hold an unexpected
+        value, and count them. Otherwise the first hundred of them are the error.
     """
     file = _open(source)
     table, choices = file.table, choices or RatingChoices()
@@ -122,42 +125,42 @@ def _cells(name: str, column: Any) -> list[str] | NDArray[Any]:
         return array
     if array.dtype.kind == "b":
         return array.astype(np.int8)
-    return ["" if cell is None or cell != cell else str(cell) for cell in array.tolist()]
+    cells = []
+    for cell in array.tolist():
+        is_missing = cell is None or cell != cell
+        cells.append("" if is_missing else str(cell))
+    return cells
 
 
 def _criteria(
     table: Table, columns: RatingColumns
 ) -> tuple[dict[str, NDArray[np.float64]], Problems]:
-    """Return the criteria as numbers, and the rows in which one is missing or none."""
+    """Return the criteria as numbers, and the rows in which one is missing or no number."""
     criteria: dict[str, NDArray[np.float64]] = {}
     problems: Problems = {}
-    hint = "overlaps of a prediction that meets no reference are 0, its distance is larger than any other"
+    hint = (
+        "overlaps of a prediction that meets no reference are 0, "
+        "its distance is larger than any other"
+    )
     for name in columns.criteria:
-        cells = table.columns[name]
-        words = (
-            [YES_NO.get(cell.strip().lower(), cell) for cell in cells]
-            if isinstance(cells, list)
-            else cells
-        )
+        cells = words = table.columns[name]
+        if isinstance(cells, list):
+            words = [YES_NO.get(cell.strip().lower(), cell) for cell in cells]
         values, bad = numbers(replace(table, columns={**table.columns, name: words}), name)
         for row in np.flatnonzero(empty(cells)).tolist():
-            bad[row] = table.problem(
-                row, name, "criterion-missing", "a value of the criterion", "", hint
-            )
-        for row in (
-            np.flatnonzero(np.isinf(values)).tolist() + np.flatnonzero(np.isnan(values)).tolist()
-        ):
-            bad.setdefault(
-                row, table.problem(row, name, "non-finite", "a finite number", cells[row], hint)
-            )
+            expected = "a value of the criterion"
+            bad[row] = table.problem(row, name, "criterion-missing", expected, "", hint)
+        for row in np.flatnonzero(~np.isfinite(values)).tolist():
+            if row not in bad:
+                expected = "a finite number"
+                bad[row] = table.problem(row, name, "non-finite", expected, cells[row], hint)
         low, high, expected = _range(name, name in columns.distances)
         for row in np.flatnonzero((values < low) | (values > high)).tolist():
-            bad.setdefault(
-                row,
-                table.problem(
-                    row, name, "criterion-range", expected, cells[row], "write 0.55 for 55 %"
-                ),
-            )
+            if row not in bad:
+                percent = "write 0.55 for 55 %"
+                bad[row] = table.problem(
+                    row, name, "criterion-range", expected, cells[row], percent
+                )
         criteria[name] = values
         problems = {**bad, **problems}
     return criteria, problems
@@ -191,7 +194,7 @@ def _sound_rows(table: Table, problems: Problems, lenient: bool) -> I64:
     if not lenient:
         all_problems = [*table.problems, *(problems[row] for row in sorted(problems))]
         raise_problems([problem.as_error(table.file) for problem in all_problems])
-    sound_rows = np.array([row for row in range(len(table)) if row not in problems], np.int64)
+    sound_rows = np.setdiff1d(np.arange(len(table)), np.array(list(problems), np.int64))
     if not len(sound_rows):
         raise InputError(
             "at least one rating", rule="no-ratings", file=table.file, value=f"{len(table)} rows"
