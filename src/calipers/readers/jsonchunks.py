@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Unreadable(Exception):
-    """The fast path cannot vouch for this document."""
+    """The fast path cannot read this document safely; the careful reader has to."""
 
 
 class Decodes(Protocol[T]):
@@ -87,9 +87,7 @@ def outline(data: Buffer) -> Outline:
 
 
 def _no_gaps(data: Buffer, spans: dict[str, tuple[int, int]]) -> None:
-    """A repeated key leaves a hole where its first value was: between two values only one key may
-    stand.
-    """
+    """Raise if a key is repeated: its first value leaves a gap that holds more than one key."""
     at = 0
     for start, stop in sorted(spans.values()):
         if start - at > 4096 or not GAP.fullmatch(data[at:start]):
@@ -152,8 +150,7 @@ def check_piece(piece: Piece, n: int, keys: dict[str, int], brackets: int) -> bo
     escapes = b"\\" in text
     if not escapes and text.count(b'"') == 2 * sum(keys.values()):
         return True
-    # A key inside a text also counts here; then the careful reader finds nothing wrong, only
-    # slowly.
+    # A key inside a text counts too; then the careful reader reads the file, only slowly.
     if any(text.count(b'"%s"' % key.encode()) != count for key, count in keys.items()):
         raise Unreadable
     if escapes and ESCAPED_KEY.search(text):
@@ -177,7 +174,7 @@ def _range(steps: np.ndarray[tuple[int], np.dtype[np.int8]]) -> int:
 
 
 class PieceTexts:
-    """The original text of a record, found again by its number, for the few that are set aside."""
+    """Returns the original text of a record by its number, for the few that are set aside."""
 
     def __init__(self, data: Buffer, pieces: Sequence[tuple[int, int, int]]) -> None:
         self.data, self.pieces = data, pieces  # (number of the first record, start, stop)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things that are allowed but worth a sentence in the report."""
+"""Notes on predictions that are allowed but unusual, for the report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from calipers.tables.boxes import to_corners
 from calipers.tables.checks import outside_image
 from calipers.tables.delivery import BLOCK, Delivery
 
-MANY = 0.5
+MANY = 0.5  # share from which tied scores and silent images are noted
 
 
 def prediction_notes(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
@@ -47,11 +47,10 @@ def _outside(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
         per_box = sizes[delivery.image[block]]
         corners, _ = to_corners(delivery.boxes[block], delivery.box_format, per_box)
         n += int(outside_image(corners, per_box).sum())
-    return (
-        [f"{n} of {len(delivery)} predictions reach outside their image; they are kept as they are"]
-        if n
-        else []
-    )
+    if not n:
+        return []
+    total = len(delivery)
+    return [f"{n} of {total} predictions reach outside their image; they are kept as they are"]
 
 
 def _silent_images(delivery: Delivery, n_images: int) -> list[str]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a format reader hands over: the images, and the objects of one role, before the rules are
-applied.
+"""What the format readers return: images and objects of one role, before the rules are applied.
+
+Also the options that they take. `calipers.readers.assemble` makes a cohort of the parts.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ FORMATS = ("coco", "csv", "lard", "nih", "parquet")
 ONLY_OF_REFERENCES = ("lard", "nih")  # lists of data sets: they have no scores
 MASK_CHOICES = ("auto", "required", "ignore")
 LONGEST_TEXT = 4096
-GROUP_UNIT = f"group_{UNIT}"  # what a column is called that describes images and is named like the image itself
+GROUP_UNIT = f"group_{UNIT}"  # name for a group column that is called like the image itself
 
 
 class ReadOptions(TypedDict, total=False):
@@ -163,7 +164,7 @@ class ReferenceFile:
 
 @dataclass(frozen=True)
 class ReferenceIndex:
-    """What predictions are resolved against."""
+    """Images and classes of the references, by which predictions are resolved."""
 
     images: Mapping[Key, int]
     as_text: Mapping[Key, int]  # the same by the text of the id
@@ -179,19 +180,21 @@ class ReferenceIndex:
 
 
 def text_column(values: Sequence[Any]) -> Column:
-    """Return values as an array; mixed kinds become text; one giant text does not blow up all
-    cells.
-    """
+    """Return values as an array; values of mixed kinds become text."""
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
         kinds = {float}
     if len(kinds) > 1:
-        values = ["" if value is None else str(value) for value in values]
+        texts = []
+        for value in values:
+            texts.append("" if value is None else str(value))
+        values = texts
         kinds = {str}
+    # NumPy gives all cells the width of the longest: one giant text would fill the memory.
     if kinds == {str} and max(map(len, values)) > LONGEST_TEXT:
         return np.array(values, dtype=object)
     if kinds == {int} and any(abs(value) >= 1 << 63 for value in values):
-        return np.array([str(value) for value in values])
+        return np.array(list(map(str, values)))
     return np.array(values)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table that holds neither references nor predictions: any columns, one row per measurement."""
+"""Read a table that holds neither references nor predictions: any columns, a row per measurement."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from calipers.readers.tabular import Table
 
 
 def read_plain(path: Path | str) -> tuple[Table, InputFile]:
-    """Return a table of a CSV, TSV or parquet file, every row of which fits the header, and the
-    file itself.
-    """
+    """Return the table of a CSV, TSV or parquet file, and the file; every row fits the header."""
     input_file = open_source(path)
     if input_file.data[:1] in (b"{", b"["):
         hint = "references in JSON need predictions beside them"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`read`: the whole way from paths to a cohort."""
+"""`read`: from paths to a checked cohort. It finds the formats, calls their readers, and assembles."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ def read(
     ids_as_strings
         Treat the ids 1 and "1" as equal.
     masks
-        What becomes of the segmentations of COCO files. ``"auto"``: they are read if every
-        annotation of a file has one, else a note counts them. ``"required"``: an annotation without
-        one is broken. ``"ignore"``: only boxes are read. A record without a box has that of its
-        mask, unless masks are ignored.
+        How the segmentations of COCO files are used. ``"auto"``: they are read if every annotation
+        of a file has one, else a note counts them. ``"required"``: an annotation without one is
+        broken. ``"ignore"``: only boxes are read. A record without a box gets the box of its mask,
+        unless masks are ignored.
 
     Raises
     ------
@@ -100,25 +100,23 @@ def read(
 def read_all(
     references: PathName, predictions: Predictions, groups: PathName | None, options: Options
 ) -> Assembled:
-    """Read everything; also tell in which box format each file was read."""
+    """Read everything; the result also says in which box format each file was read."""
     paths = named_paths(predictions)
     input_file = open_source(fspath(references))
     file = _read_references(input_file, options)
     images = fit_dimensions(file.images, file.part.delivery.boxes.shape[1] // 2)
     intake = None
     if groups is not None:
-        described = open_source(fspath(groups))
-        images, intake = add_groups(images, read_groups_table(described), described, options)
+        groups_file = open_source(fspath(groups))
+        images, intake = add_groups(images, read_groups_table(groups_file), groups_file, options)
     _require_classes(file, input_file)
     file = replace(file, images=images)
     index = _reference_index(file)
-    waiting = [
-        pending
-        for model, path in paths
-        for pending in _pending_models(model, path, index, options.of_predictions())
-    ]
-    _distinct([model for _, model, _, _ in waiting])
-    return assemble((input_file, file), waiting, intake, options)
+    pending: list[PendingModel] = []
+    for model, path in paths:
+        pending += _pending_models(model, path, index, options.of_predictions())
+    _distinct([model for _, model, _, _ in pending])
+    return assemble((input_file, file), pending, intake, options)
 
 
 def named_paths(predictions: Predictions) -> list[tuple[str | None, PathName]]:
@@ -154,15 +152,16 @@ def _read_references(input_file: InputFile, options: Options) -> ReferenceFile:
 def _pending_models(
     model: str | None, path: PathName, index: ReferenceIndex, options: Options
 ) -> list[PendingModel]:
-    """Return the models of a file; COCO is read when its turn comes, tables have to be looked into
-    now.
+    """Return the models of a file.
+
+    COCO files are read later, one at a time; a table is read now, because it may hold several
+    models.
     """
     input_file = open_source(fspath(path))
-    # The lists of data sets have no scores: whoever names such a format speaks of the references.
-    kind = format_of(
-        input_file,
-        options if options.format not in ONLY_OF_REFERENCES else replace(options, format=None),
-    )
+    # The lists of data sets have no scores, so a named list format is that of the references.
+    if options.format in ONLY_OF_REFERENCES:
+        options = replace(options, format=None)
+    kind = format_of(input_file, options)
     stem = Path(fspath(path)).stem
     if kind == "coco":
         from calipers.readers.coco import read_predictions
@@ -173,15 +172,17 @@ def _pending_models(
     _boxes_only(input_file, kind, options)
     index = replace(index, images=index.as_text)
     parts = predictions_from(_table(input_file, kind), index, options)
-    waiting: list[PendingModel] = []
+    pending: list[PendingModel] = []
     for name, part in parts.items():
-        title = name if model is None else f"{model}/{name}" if len(parts) > 1 else model
-        waiting.append((input_file, title or stem, kind, lambda part=part: part))  # type: ignore[misc]
-    return waiting
+        title = name
+        if model is not None:
+            title = f"{model}/{name}" if len(parts) > 1 else model
+        pending.append((input_file, title or stem, kind, lambda part=part: part))  # type: ignore[misc]
+    return pending
 
 
 def _boxes_only(input_file: InputFile, format: str, options: Options) -> None:
-    """Tables hold boxes: whoever requires masks is told so."""
+    """Raise if masks are required: tables hold boxes only."""
     if options.masks == "required":
         hint = "masks are read from COCO JSON; pass --masks auto to evaluate the boxes"
         raise InputError(

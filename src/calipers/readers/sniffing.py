@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which format a file has, judged by its first bytes, and the reason in words."""
+"""Guess the format of a file from its first bytes, with the reason in words."""
 
 from __future__ import annotations
 
@@ -67,13 +67,10 @@ def sniff_file(input_file: InputFile) -> Sniffed:
 def _document(text: str, input_file: InputFile) -> Sniffed:
     size = len(input_file.data)
     tail = input_file.data[max(0, size - HEAD) : size].decode("utf-8", "replace")
-    scored = re.search(r'"score"\s*:', text + tail)
-    role = "predictions" if scored else "references"
-    return Sniffed(
-        "coco",
-        role,
-        "it is a JSON object, as COCO documents are" + (", with scores" if scored else ""),
-    )
+    reason = "it is a JSON object, as COCO documents are"
+    if re.search(r'"score"\s*:', text + tail):
+        return Sniffed("coco", "predictions", reason + ", with scores")
+    return Sniffed("coco", "references", reason)
 
 
 def _delimited(text: str, input_file: InputFile, suffix: str) -> Sniffed:
@@ -83,10 +80,9 @@ def _delimited(text: str, input_file: InputFile, suffix: str) -> Sniffed:
     header = text.split("\n", 1)[0]
     names = {name.strip().strip('"').lower() for name in re.split("[,;\t]", header)}
     has_boxes = len(names & BOX_NAMES) >= 4
-    known_names = names & {"id", *(alias for aliases in ALIASES.values() for alias in aliases)}
-    if not (has_boxes or known_names or suffix in (".csv", ".tsv", ".txt")) or not any(
-        sign in header for sign in DELIMITERS
-    ):
+    known_names = {"id"}.union(*ALIASES.values())
+    is_table = has_boxes or names & known_names or suffix in (".csv", ".tsv", ".txt")
+    if not is_table or not any(sign in header for sign in DELIMITERS):
         raise InputError(
             "COCO JSON, delimited text, the NIH or LARD list or parquet",
             rule="format",
@@ -96,9 +92,6 @@ def _delimited(text: str, input_file: InputFile, suffix: str) -> Sniffed:
         )
     if names & set(ALIASES["score"]):
         return Sniffed("csv", "predictions", "it is delimited text with a score column")
-    role = "references" if has_boxes else "groups"
-    return Sniffed(
-        "csv",
-        role,
-        "it is delimited text " + ("with a box in every row" if has_boxes else "without boxes"),
-    )
+    if has_boxes:
+        return Sniffed("csv", "references", "it is delimited text with a box in every row")
+    return Sniffed("csv", "groups", "it is delimited text without boxes")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening an input: is it a file, how large, which encoding, which hash. No format knowledge here."""
+"""Open an input file: check its size and encoding, hash it, map it. Knows nothing of formats."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BYTE_ORDER_MARKS = (
 
 @dataclass(frozen=True)
 class InputFile:
-    """An input file: its bytes as UTF-8 (mapped when the file already is), size, hash and notes."""
+    """An input file: its bytes as UTF-8 (mapped if the file is UTF-8), size, hash and notes."""
 
     file: str
     data: bytes | mmap.mmap
@@ -40,9 +40,7 @@ class InputFile:
     notes: list[str] = field(default_factory=list)
 
     def forget(self, start: int, stop: int) -> None:
-        """Tell the system that a stretch of the mapped file was used up and need not stay in
-        memory.
-        """
+        """Tell the system that a stretch of the mapped file need not stay in memory."""
         if isinstance(self.data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             page = mmap.ALLOCATIONGRANULARITY
             first = -(-start // page) * page
@@ -91,8 +89,12 @@ def open_regular(
 
     Links are followed if ``follow`` says so, and ``kind`` is the error that is raised.
     """
-    flag_names = ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY", *(() if follow else ("O_NOFOLLOW",)))
-    flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in flag_names)
+    flags = os.O_RDONLY
+    # Not every system has all of these flags.
+    for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    if not follow:
+        flags |= getattr(os, "O_NOFOLLOW", 0)
     try:
         descriptor = os.open(path, flags)
     except (OSError, ValueError) as error:
@@ -154,7 +156,7 @@ def _as_utf8(path: Path, raw: bytes, encoding: str, sha256: str) -> InputFile:
 
 
 def _neighbours(path: Path) -> str:
-    """Name files of the folder that look alike: most missing files are misspelt."""
+    """Suggest a file of the folder with a similar name: most missing files are misspelt."""
     import difflib
 
     try:

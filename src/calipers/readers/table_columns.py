@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of a table by what the user says, or by the names that are known; and what is said of
-missing ones.
-"""
+"""Find a column of a table by the user's choice or by known names, or raise for a missing one."""
 
 from __future__ import annotations
 
@@ -19,7 +17,9 @@ def column_of(table: Table, aliases: Sequence[str]) -> str | None:
 
 def find_column(table: Table, what: str, choice: str | None, aliases: Sequence[str]) -> str | None:
     """Return the column that the user chose, which has to exist, else the one with a known name."""
-    return existing_column(table, what, choice) if choice is not None else column_of(table, aliases)
+    if choice is not None:
+        return existing_column(table, what, choice)
+    return column_of(table, aliases)
 
 
 def existing_column(table: Table, what: str, name: str) -> str:

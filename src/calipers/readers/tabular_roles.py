@@ -63,28 +63,25 @@ class _Rows:
 
 
 def references_from(table: Table, options: Options) -> ReferenceFile:
-    """Read a table as references; images in order of first appearance, classes declared or
-    alphabetical.
+    """Read a table as references.
+
+    Images come in order of first appearance; classes as declared, then in alphabetical order.
     """
-    options = replace(
-        options, columns=columns_for_role(table.names, options.columns, ONLY_PREDICTIONS)
-    )
+    names = columns_for_role(table.names, options.columns, ONLY_PREDICTIONS)
+    options = replace(options, columns=names)
     rows = _rows(table, options)
-    if (
-        "score" in rows.layout.columns
-        and not empty(table.columns[rows.layout.columns["score"]]).all()
-    ):
+    columns = rows.layout.columns
+    if "score" in columns and not empty(table.columns[columns["score"]]).all():
         raise InputError(
             "references, which have no scores",
             rule="wrong-role",
             file=table.file,
-            field=rows.layout.columns["score"],
+            field=columns["score"],
             value=list(table.names),
             hint="are references and predictions swapped?",
         )
-    image_rows = np.flatnonzero(
-        ~rows.is_class & np.array([bool(name) for name in rows.image], np.bool_)
-    )
+    has_image = np.array([bool(name) for name in rows.image], np.bool_)
+    image_rows = np.flatnonzero(~rows.is_class & has_image)
     image, ids = codes([rows.image[row] for row in image_rows.tolist()])
     if not ids:
         raise InputError(
@@ -94,13 +91,14 @@ def references_from(table: Table, options: Options) -> ReferenceFile:
     images, facts = _image_columns(table, rows.layout, image_rows, image, ids)
     place_of: dict[Key, int] = {name: k for k, name in enumerate(ids)}
     label_of: dict[Key, int] = {name: k for k, name in enumerate(classes)}
-    columns = _details(table, rows)
+    details: dict[str, Any] = _details(table, rows)  # may find more rows that are not sound
     sound_rows = np.flatnonzero(rows.sound)
     part = _part(table, rows, sound_rows, place_of, label_of)
-    details: dict[str, Any] = {name: column[sound_rows] for name, column in columns.items()}
+    for name, column in details.items():
+        details[name] = column[sound_rows]
     facts = {name: column[sound_rows] for name, column in facts.items()}
-    notes = [*part.notes, *images.notes]
-    part = replace(part, delivery=replace(part.delivery, facts=facts, **details), notes=notes)
+    delivery = replace(part.delivery, facts=facts, **details)
+    part = replace(part, delivery=delivery, notes=[*part.notes, *images.notes])
     return ReferenceFile(images, classes, None, part, table.format)
 
 
@@ -143,20 +141,22 @@ def predictions_from(
 
 def _one_model(table: Table, index: ReferenceIndex, options: Options) -> ObjectPart:
     rows = _rows(table, options)
-    column = rows.layout.columns["score"]
-    score, bad = numbers(table, column, rows.is_object)
-    missing = np.flatnonzero(rows.is_object & empty(table.columns[column]))
+    columns = rows.layout.columns
+    score, bad = numbers(table, columns["score"], rows.is_object)
+    missing = np.flatnonzero(rows.is_object & empty(table.columns[columns["score"]]))
     for row in missing.tolist():
-        bad[row] = table.problem(row, column, "score-missing", "a score")
+        bad[row] = table.problem(row, columns["score"], "score-missing", "a score")
     _mark(rows, bad)
     sound_rows = np.flatnonzero(rows.sound)
-    by_name = rows.layout.columns["image"].lower() in ("file_name", "filename") and bool(
-        index.file_names
-    )
+    images = index.images
+    if index.file_names and columns["image"].lower() in ("file_name", "filename"):
+        images = index.file_names
     labels: dict[Key, int] = {name: k for k, name in enumerate(index.classes)}
-    part = _part(table, rows, sound_rows, index.file_names if by_name else index.images, labels)
-    facts = {name: text_column(_cells_of(table, name, sound_rows)) for name in rows.layout.others}
-    facts = {name: column for name, column in facts.items() if len(column)}
+    part = _part(table, rows, sound_rows, images, labels)
+    facts = {}
+    if len(sound_rows):
+        for name in rows.layout.others:
+            facts[name] = text_column(_cells_of(table, name, sound_rows))
     return replace(part, delivery=replace(part.delivery, score=score[sound_rows], facts=facts))
 
 
@@ -194,42 +194,45 @@ def _rows(table: Table, options: Options) -> _Rows:
 
 
 def _part(
-    table: Table, rows: _Rows, sound_rows: I64, images: Mapping[Key, int], labels: Mapping[Key, int]
+    table: Table,
+    rows: _Rows,
+    sound_rows: I64,
+    images: Mapping[Key, int],
+    labels: Mapping[Key, int],
 ) -> ObjectPart:
-    row_list = sound_rows.tolist()
-    image = np.array([images.get(rows.image[row], -1) for row in row_list], np.int64)
-    label = np.array([labels.get(rows.label[row], -1) for row in row_list], np.int64)
+    """Return the objects of the sound rows, and all problems of the table."""
+    image_names = [rows.image[row] for row in sound_rows.tolist()]
+    label_names = [rows.label[row] for row in sound_rows.tolist()]
+    image = np.array([images.get(name, -1) for name in image_names], np.int64)
+    label = np.array([labels.get(name, -1) for name in label_names], np.int64)
+    boxes, lines = rows.boxes[sound_rows], table.lines[sound_rows]
+    delivery = Delivery(image, label, boxes, rows.layout.box_format, lines)
     names = {"bbox": rows.layout.box[0], **rows.layout.columns}
-    delivery = Delivery(
-        image, label, rows.boxes[sound_rows], rows.layout.box_format, table.lines[sound_rows]
-    )
     source = Source(
         table.file, lambda line, field: table.locate(line, names.get(field, field)), table.text
     )
-    problems = [
-        *table.problems,
-        *(problem for row in sorted(rows.problems) for problem in rows.problems[row]),
-    ]
+    problems = list(table.problems)
+    for row in sorted(rows.problems):
+        problems += rows.problems[row]
     findings = [
-        *_unknown(image, [rows.image[row] for row in row_list], "image", "unknown-image", images),
-        *_unknown(
-            label, [rows.label[row] for row in row_list], "class", "unknown-category", labels
-        ),
+        *_unknown(image, image_names, "image", "unknown-image", images),
+        *_unknown(label, label_names, "class", "unknown-category", labels),
     ]
-    dropped = len(table.problems) + len(rows.problems)
-    return ObjectPart(delivery, source, findings, problems, list(table.notes), dropped)
+    n_dropped = len(table.problems) + len(rows.problems)
+    return ObjectPart(delivery, source, findings, problems, list(table.notes), n_dropped)
 
 
 def _unknown(
     code: I64, names: list[str], field: str, rule: str, index: Mapping[Key, int]
 ) -> list[Finding]:
+    """Return the rows whose image or class is not among the references."""
     bad = np.flatnonzero(code < 0)
     if not len(bad):
         return []
     values = [names[row] for row in bad.tolist()]
     hint = did_you_mean(values[0], list(map(str, index))[:MANY_NAMES])
     if len(hint) > LONG_HINT:
-        hint = f"{len(index)} are known, none of them is like it"
+        hint = f"none of the {len(index)} known names is similar"
     noun = "an image" if field == "image" else "a class"
     return [Finding(rule, field, f"{noun} of the references", bad, values, hint)]
 
@@ -240,13 +243,11 @@ def _classes(rows: _Rows) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*declared, *sorted(names)]))
 
 
-def _cells_of(table: Table, name: str, rows: I64) -> list[object]:
+def _cells_of(table: Table, name: str, rows: I64) -> list[Any]:
     cells = table.columns[name]
-    return (
-        [cells[row] for row in rows.tolist()]
-        if isinstance(cells, list)
-        else list(cells[rows].tolist())
-    )
+    if isinstance(cells, list):
+        return [cells[row] for row in rows.tolist()]
+    return list(cells[rows].tolist())
 
 
 def _details(table: Table, rows: _Rows) -> dict[str, Column]:
@@ -259,11 +260,9 @@ def _details(table: Table, rows: _Rows) -> dict[str, Column]:
     for name in ("ignore", "crowd"):
         if name in columns:
             details[name], wrong = flags(table, columns[name], f"{name}-flag")
-            bad |= {
-                row: problem
-                for row, problem in wrong.items()
-                if rows.is_object[row] and row not in bad
-            }
+            for row, problem in wrong.items():
+                if rows.is_object[row]:
+                    bad.setdefault(row, problem)
     _mark(rows, bad)
     return details
 
@@ -282,28 +281,27 @@ def _refuse(table: Table, bad: Mapping[int, Problem]) -> None:
 def _image_columns(
     table: Table, layout: Layout, image_rows: I64, image: I64, ids: list[str]
 ) -> tuple[ImageList, dict[str, Column]]:
-    """Return the images with every column that is constant on them, and the other columns as object
-    facts.
-    """
+    """Return the images with every column that is constant on them, and the others as facts."""
     first = np.full(len(ids), len(table), np.int64)
     np.minimum.at(first, image, image_rows)
     groups: dict[str, Column] = {}
     facts: dict[str, Column] = {}
-    carried = {name: layout.columns[name] for name in IMAGE_LEVEL if name in layout.columns}
-    for name, column in {**carried, **{other: other for other in layout.others}}.items():
+    columns = {name: layout.columns[name] for name in IMAGE_LEVEL if name in layout.columns}
+    columns.update(zip(layout.others, layout.others))
+    notes: tuple[str, ...] = ()
+    for name, column in columns.items():
         cells = table.columns[column]
-        whole = text_column(cells) if isinstance(cells, list) else cells
-        if bool((whole[image_rows] == whole[first[image]]).all()):
-            groups[GROUP_UNIT if name == UNIT else name] = whole[first]
+        values = text_column(cells) if isinstance(cells, list) else cells
+        if not bool((values[image_rows] == values[first[image]]).all()):
+            facts[name] = values
+        elif name == UNIT:
+            groups[GROUP_UNIT] = values[first]
         else:
-            facts[name] = whole
+            groups[name] = values[first]
+    if GROUP_UNIT in groups and UNIT in layout.others:
+        notes = (f"column {UNIT!r} is read as {GROUP_UNIT!r}",)
     size = _measures(table, layout, SIZES[: layout.dimensions], image_rows, image, first)
     spacing = _measures(table, layout, SPACINGS[: layout.dimensions], image_rows, image, first)
-    notes = (
-        (f"column {UNIT!r} is read as {GROUP_UNIT!r}",)
-        if GROUP_UNIT in groups and UNIT in layout.others
-        else ()
-    )
     return ImageList(ids, size, spacing, groups, notes), facts
 
 
@@ -313,34 +311,27 @@ def _measures(
     """Return sizes or spacings of images; they must be the same on every row of an image."""
     measures = np.full((len(first), len(names)), np.nan)
     for k, name in enumerate(names):
-        column = layout.columns.get(
-            name, layout.columns.get("spacing") if "spacing" in name else None
-        )
+        column = layout.columns.get(name)
+        if column is None and "spacing" in name:
+            column = layout.columns.get("spacing")
         if column is None:
             continue
         values, bad = numbers(table, column)
         _refuse(table, bad)
+        lengths = values[first]
         differs = np.flatnonzero(~_same(values[image_rows], values[first[image]]))
-        wrong = np.flatnonzero(
-            ~(np.isnan(values[first]) | ((values[first] > 0) & np.isfinite(values[first])))
-        )
+        wrong = np.flatnonzero(~(np.isnan(lengths) | ((lengths > 0) & np.isfinite(lengths))))
         if len(differs):
             row = int(image_rows[differs[0]])
+            expected = "one value per image"
             _refuse(
-                table,
-                {
-                    row: table.problem(
-                        row, column, "size-conflict", "one value per image", values[row]
-                    )
-                },
+                table, {row: table.problem(row, column, "size-conflict", expected, values[row])}
             )
         if len(wrong):
             row = int(first[wrong[0]])
-            _refuse(
-                table,
-                {row: table.problem(row, column, "image-size", "a size above zero", values[row])},
-            )
-        measures[:, k] = values[first]
+            expected = "a size above zero"
+            _refuse(table, {row: table.problem(row, column, "image-size", expected, values[row])})
+        measures[:, k] = lengths
     return measures
 
 

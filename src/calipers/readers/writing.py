@@ -87,7 +87,8 @@ def written_format(target: Path, format: str | None) -> str:
     file_format = format or SUFFIXES.get(target.suffix.lower(), "")
     if file_format not in SUFFIXES.values():
         raise UsageError(
-            f"no format {file_format or target.suffix!r}; {did_you_mean(file_format, list(SUFFIXES.values()))}"
+            f"no format {file_format or target.suffix!r}; "
+            + did_you_mean(file_format, list(SUFFIXES.values()))
         )
     return file_format
 
@@ -129,24 +130,23 @@ def image_keys(ids: Sequence[str]) -> list[int] | list[str]:
 
 
 def _columns(cohort: Cohort, table: Objects, box_format: str) -> dict[str, list[Any]]:
-    """Return one row per object, one per image without objects, one per class that no object has."""
+    """Return one row per object, one per image without objects, one per class without objects."""
     layout = box_format.split("-")[0]
     names = next(
         box for kind, box in BOX_LAYOUTS if kind == layout and len(box) == 2 * table.dimensions
     )
     boxes = delivered_boxes(cohort, table, box_format)
     owner = table.image.tolist()
-    silent = (
-        np.flatnonzero(np.diff(table.offsets) == 0).tolist()
-        if isinstance(table, References)
-        else []
-    )
+    if isinstance(table, References):
+        owner += np.flatnonzero(np.diff(table.offsets) == 0).tolist()
     undeclared = _undeclared(cohort, table)
-    pad = [None] * len(silent)
+    pad = [None] * (len(owner) - len(table))
     tail = [None] * len(undeclared)
+    images = [cohort.images.ids[k] for k in owner]
+    classes = [cohort.classes[k] for k in table.label.tolist()]
     columns: dict[str, list[Any]] = {
-        "image": [cohort.images.ids[k] for k in [*owner, *silent]] + [""] * len(tail),
-        "class": [cohort.classes[k] for k in table.label.tolist()] + [""] * len(pad) + undeclared,
+        "image": images + [""] * len(tail),
+        "class": classes + [""] * len(pad) + undeclared,
     }
     for k, name in enumerate(names):
         columns[name] = [*boxes[:, k].tolist(), *pad, *tail]
@@ -155,19 +155,18 @@ def _columns(cohort: Cohort, table: Objects, box_format: str) -> dict[str, list[
         columns[name] = [*column.tolist(), *pad, *tail]
     if isinstance(table, References):
         of_images = _image_columns(cohort)
-        for name, column in [
-            *of_images.items(),
-            *_free_names(cohort.images.groups, columns, of_images),
-        ]:
-            columns[name] = [*column[[*owner, *silent]].tolist(), *tail]
-    return _in_image_order(columns, [*owner, *silent], len(tail))
+        groups = _free_names(cohort.images.groups, columns, of_images)
+        for name, column in [*of_images.items(), *groups]:
+            columns[name] = [*column[owner].tolist(), *tail]
+    return _in_image_order(columns, owner, len(tail))
 
 
 def _undeclared(cohort: Cohort, table: Objects) -> list[str]:
     """Return all classes if the objects alone would not give the same list in the same order."""
     names = [cohort.classes[k] for k in np.unique(table.label).tolist()]
-    plain = tuple(sorted(names)) == cohort.classes
-    return [] if plain or not isinstance(table, References) else list(cohort.classes)
+    if not isinstance(table, References) or tuple(sorted(names)) == cohort.classes:
+        return []
+    return list(cohort.classes)
 
 
 def _object_columns(table: Objects) -> dict[str, NDArray[Any]]:
@@ -196,21 +195,18 @@ def _image_columns(cohort: Cohort) -> dict[str, NDArray[Any]]:
 def _free_names(
     columns: Mapping[str, Column], *others: Mapping[str, Any]
 ) -> list[tuple[str, Column]]:
-    """Return columns under names that are not mistaken: ``score`` of an image becomes
-    ``group_score``.
+    """Return columns under names that no reader mistakes: a group ``score`` is ``group_score``.
 
-    A reader takes the first of several names for a thing, so ``file_name`` beside ``image`` stays
+    A reader takes the first of several names for a column, so ``file_name`` beside ``image`` stays
     what it is.
     """
-    names_in_file = {name for names in others for name in names}
+    names_in_file = set().union(*others)
     ours = {name for name in IMAGE_LEVEL if name in columns and name not in names_in_file}
-    mistaken = {
-        alias
-        for meaning, aliases in ALIASES.items()
-        if meaning not in names_in_file | ours
-        for alias in aliases
-    }
-    reserved = BOX_NAMES | mistaken | {name.lower() for name in names_in_file | ours}
+    reserved = set(BOX_NAMES)
+    for meaning, aliases in ALIASES.items():
+        if meaning not in names_in_file | ours:
+            reserved.update(aliases)
+    reserved.update(name.lower() for name in names_in_file | ours)
     renamed_columns = []
     for name, column in columns.items():
         word = name
@@ -226,4 +222,6 @@ def _in_image_order(
 ) -> dict[str, list[Any]]:
     order = np.argsort(np.array(owner, np.int64), kind="stable").tolist()
     order += range(len(owner), len(owner) + n_tail)
-    return {name: [column[k] for k in order] for name, column in columns.items()}
+    for name, column in columns.items():
+        columns[name] = [column[k] for k in order]
+    return columns

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""COCO documents of references and predictions."""
+"""Write references or predictions as a COCO document; `calipers.readers.writing` calls it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _details(table: Objects) -> Mapping[str, list[Any]]:
 
 
 def _segmentations(table: Objects) -> Mapping[str, list[Any]]:
-    """Return the masks as compressed run lengths; COCO has none of volumes."""
+    """Return the masks as compressed run lengths; COCO has no masks of volumes."""
     masks = table.masks
     if masks is None or masks.dimensions != 2:
         return {}
@@ -69,8 +69,9 @@ def _segmentations(table: Objects) -> Mapping[str, list[Any]]:
 
 
 def _boxes_of_masks(table: Objects) -> I64:
-    """Return the predictions whose box and area are those of their mask: written without box they
-    are read the same.
+    """Return the predictions whose box and area are those of their mask.
+
+    Written without a box they are read back the same.
     """
     masks = table.masks
     if not isinstance(table, Predictions) or masks is None or masks.dimensions != 2:
