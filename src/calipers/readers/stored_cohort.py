@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cohort of a saved evaluation, from its two tables: the same arrays, bit by bit, or an error
-that says why not.
+"""Read the cohort of a saved evaluation from its two tables: the same arrays, bit for bit.
+
+`calipers.readers.stored_folder` calls it. What does not agree with the document is an error.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ Parts = Mapping[tuple[str, str], StoredColumns]
 
 @dataclass(frozen=True)
 class CohortCounts:
-    """What the document says of the cohort, for the tables to agree with."""
+    """The counts of the cohort in the document, with which the tables must agree."""
 
     images: int
     references: int
@@ -82,33 +83,32 @@ def _images(columns: StoredColumns, counts: CohortCounts) -> Images:
     if len(columns) != counts.images:
         columns.refuse(f"{counts.images} images", "record-count", "", value=len(columns))
     names, codes = columns.texts("image")
-    twice = np.bincount(codes, minlength=len(names))[codes] > 1
-    columns.refuse("one row per image", "dup-image", "image", twice)
-
-    def lengths(sides: tuple[str, ...]) -> F64:
-        columns_of_sides = [
-            columns.numbers(side, missing=True) for side in sides[: counts.dimensions]
-        ]
-        for side, values in zip(sides, columns_of_sides):
-            columns.refuse("lengths above zero", "image-size", side, np.asarray(values <= 0))
-        return np.stack(columns_of_sides, axis=1)
-
-    groups = {
-        name.removeprefix(GROUP): columns.free(name)
-        for name in columns.names
-        if name.startswith(GROUP)
-    }
+    repeated = np.bincount(codes, minlength=len(names))[codes] > 1
+    columns.refuse("one row per image", "dup-image", "image", repeated)
+    size = _lengths(columns, SIDES[: counts.dimensions])
+    spacing = _lengths(columns, SPACINGS[: counts.dimensions])
+    groups = {}
+    for name in columns.names:
+        if name.startswith(GROUP):
+            groups[name.removeprefix(GROUP)] = columns.free(name)
     if UNIT in groups:
         columns.refuse("another name for a group", "group-name", GROUP + UNIT)
-    return Images(
-        tuple(names[code] for code in codes.tolist()), lengths(SIDES), lengths(SPACINGS), groups
-    )
+    ids = tuple(names[code] for code in codes.tolist())
+    return Images(ids, size, spacing, groups)
+
+
+def _lengths(columns: StoredColumns, sides: tuple[str, ...]) -> F64:
+    """Return sizes or spacings, one column per side; null is NaN."""
+    lengths = []
+    for side in sides:
+        values = columns.numbers(side, missing=True)
+        columns.refuse("lengths above zero", "image-size", side, np.asarray(values <= 0))
+        lengths.append(values)
+    return np.stack(lengths, axis=1)
 
 
 def _parts(columns: StoredColumns, counts: CohortCounts) -> Parts:
-    """Return the rows of every model and kind: models in their order, the references before the
-    predictions of each.
-    """
+    """Return the rows of every model and kind: for each model its references, then predictions."""
     if not counts.models:
         raise InputError("at least one model", rule="no-predictions", file=columns.file, hint=HINT)
     total = sum(counts.references + n for n in counts.models.values())
@@ -130,16 +130,16 @@ def _parts(columns: StoredColumns, counts: CohortCounts) -> Parts:
 
 
 def _check_repeated(first: StoredColumns, parts: Parts, counts: CohortCounts) -> None:
-    """The references stand there once for every model, and must be the same."""
+    """Raise unless the references, which are stored once for every model, are all the same."""
     names = [*OF_REFERENCES, *CORNERS[counts.dimensions], *MASK, *POINT]
     for (model, kind), part in parts.items():
         if kind != KINDS[0] or part is first:
             continue
-        for name in (name for name in names if name in part.names):
-            if not part.table.column(name).equals(first.table.column(name)):
-                part.refuse(
-                    "the same references for every model", "stored-order", name, value=model
-                )
+        for name in names:
+            is_stored = name in part.names
+            if is_stored and not part.table.column(name).equals(first.table.column(name)):
+                expected = "the same references for every model"
+                part.refuse(expected, "stored-order", name, value=model)
 
 
 def _objects(
@@ -149,9 +149,7 @@ def _objects(
     path: tuple[str, ...],
     score: F64 | None = None,
 ) -> dict[str, Any]:
-    """Return what references and predictions have alike, checked by the rules that every input has
-    to keep.
-    """
+    """Return the columns that references and predictions share, checked like any other input."""
     if len(part) > MOST_OBJECTS:
         part.refuse(f"at most {MOST_OBJECTS} objects", "too-large", "", value=len(part))
     image, label = _image_of(part, images), _label_of(part, counts)
@@ -161,8 +159,8 @@ def _objects(
     places = np.arange(part.first, part.first + len(part))
     shapes = shapes_in(part, path, counts.dimensions)
     delivery = Delivery(image, label, boxes, "xyxy", places, score=score, area=area, **shapes)
-    # Whether references lie inside their image was judged when they were read; here it could change
-    # no number.
+    # Whether references lie inside their image was checked when they were read, and changes no
+    # number here.
     findings = examine(delivery, images.size, "predictions", score_scale="raw", declared=True)
     settle(delivery, findings, Source(part.file, lambda place, field: f"row {place}"))
     return {
@@ -196,7 +194,7 @@ def _label_of(part: StoredColumns, counts: CohortCounts) -> I64:
 
 
 def _facts(part: StoredColumns, path: tuple[str, ...]) -> dict[str, Column]:
-    """Return the further columns of a table, each in the kind in which it was."""
+    """Return the further columns of a table, each in the kind that it had."""
     kinds = kinds_of(part.table.schema.metadata)
     for key in path:
         kinds = kinds.get(key) if isinstance(kinds, dict) else None
@@ -212,14 +210,14 @@ def _facts(part: StoredColumns, path: tuple[str, ...]) -> dict[str, Column]:
 
 
 def _parse_column(part: StoredColumns, name: str, column: Column, kind: Any) -> Column:
-    """Return numbers or flags that were written as text, because another table has text under the
-    name.
-    """
+    """Return numbers or flags that were stored as text, because another table has text there."""
     try:
         dtype = np.dtype(str(kind))
         if dtype.kind not in "biuf":
             raise ValueError(f"no kind {kind!r}")
-        return np.asarray(column == "True" if dtype.kind == "b" else column.astype(dtype))
+        if dtype.kind == "b":
+            return np.asarray(column == "True")
+        return np.asarray(column.astype(dtype))
     except (ValueError, TypeError, OverflowError):
         part.refuse(f"numbers of the kind {kind!r}", "column-type", name)
         raise

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of a table that Calipers wrote, asked for by name and kind; what is something else is
-refused.
-"""
+"""Read columns of a parquet table that Calipers wrote, by name and kind; refuse all others."""
 
 from __future__ import annotations
 
@@ -56,9 +54,12 @@ class StoredColumns:
         """Raise if any row is bad, naming the first of them; without ``bad`` raise at once."""
         if bad is not None and not bad.any():
             return
-        where = "" if bad is None else f"row {self.first + int(np.argmax(bad))}"
-        if bad is not None and value is None and name in self.names:
-            value = self.table.column(name)[int(np.argmax(bad))].as_py()
+        where = ""
+        if bad is not None:
+            row = int(np.argmax(bad))
+            where = f"row {self.first + row}"
+            if value is None and name in self.names:
+                value = self.table.column(name)[row].as_py()
         raise InputError(
             expected, rule=rule, file=self.file, location=where, field=name, value=value, hint=HINT
         )
@@ -121,7 +122,7 @@ class StoredColumns:
         return coded.dictionary.to_pylist(), np.asarray(coded.indices.to_numpy(), np.int64)
 
     def free(self, name: str) -> Column:
-        """Return a column that a user gave: flags, numbers or text, in the kind in which it was."""
+        """Return a column of the user: flags, numbers or text, in the kind that it had."""
         import pyarrow.types as kinds
 
         kind = self._column(name, "flags, numbers or text", lambda kind: True, missing=True).type

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of an evaluation, read back: the record of the run has to vouch for every file that is
-used.
-"""
+"""Read the folder of a saved evaluation back; ``run.json`` holds the hash of every file in it."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ AGAIN = "it was changed or cut off after the run: take the folder from a backup,
 
 @dataclass(frozen=True)
 class StoredFolder:
-    """What a folder holds: the document of the numbers, the record of the run, and the cohort."""
+    """The contents of a folder: the document of the numbers, the record of the run, the cohort."""
 
     file: str  # evaluation.json
     document: Mapping[str, Any]
@@ -41,9 +39,7 @@ class StoredFolder:
 
 
 def read_folder(folder: Path) -> StoredFolder:
-    """Read the folder that an evaluation was saved in; nothing in it is trusted, the inputs need
-    not exist.
-    """
+    """Read the folder of a saved evaluation; nothing in it is trusted, the inputs need not exist."""
     document, run = read_documents(folder)
     file = str(folder / EVALUATION)
     input_file = _open_verified(folder, run, EVALUATION)
@@ -65,9 +61,7 @@ def read_folder(folder: Path) -> StoredFolder:
 
 
 def _maps(folder: Path, run: Mapping[str, Any], cohort: Cohort) -> dict[str, Maps]:
-    """Return what is left of the maps, if there were any; they are of the models and images of the
-    cohort.
-    """
+    """Return the evidence from maps, if there is any, of the models and images of the cohort."""
     if MAPS not in _files(folder, run):
         return {}
     maps_of_models = read_maps(folder, lambda path: _open_verified(folder, run, path.name))
@@ -82,16 +76,14 @@ def _maps(folder: Path, run: Mapping[str, Any], cohort: Cohort) -> dict[str, Map
 
 
 def check_files(folder: Path, run: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise unless those files of ``names`` that the record of the run speaks of are as they were
-    written.
-    """
+    """Raise if one of the files ``names`` that the record of the run lists has changed."""
     for name in names:
         if name in _files(folder, run):
             _open_verified(folder, run, name)
 
 
 def _files(folder: Path, run: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the files that the record of the run speaks of."""
+    """Return the files that the record of the run lists, with their hashes."""
     hint = "an earlier version of Calipers saved this folder, without the cohort: evaluate again"
     if "files" not in run:
         raise InputError("the key 'files'", rule="missing-key", file=str(folder / RUN), hint=hint)
@@ -117,7 +109,7 @@ def _open_verified(folder: Path, run: Mapping[str, Any], name: str) -> InputFile
 
 
 def _counts(cohort: Mapping[str, Any], file: str) -> CohortCounts:
-    """Return what the document says of the cohort, for the tables to agree with."""
+    """Return the counts of the cohort in the document, with which the tables must agree."""
     classes = _member(cohort, "classes", list, file, "/cohort")
     models = _member(cohort, "models", dict, file, "/cohort")
     unscored = _member(cohort, "unscored", list, file, "/cohort")

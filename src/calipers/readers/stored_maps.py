@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of the maps of each model, as four tables of a saved evaluation; read back bit by
-bit, or refused.
+"""Save the evidence from the maps of each model as four tables, and read it back bit for bit.
 
 ``maps.parquet`` has a row per model, image and bin, ``map_bins.parquet`` one per model and bin,
 ``map_images.parquet`` one per model and image, and ``map_sums.parquet`` one per model, key of a
@@ -45,7 +44,7 @@ MOST_SHIFT = BINS.bit_length() - 1
 
 @dataclass(frozen=True)
 class About:
-    """What the metadata say of one model."""
+    """The description of one model in the metadata of ``maps.parquet``."""
 
     model: str
     images: int
@@ -56,12 +55,10 @@ class About:
     exact: Mapping[str, float] | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON; exact values as text, which also holds what JSON has no number for."""
-        exact = (
-            None
-            if self.exact is None
-            else {name: repr(float(value)) for name, value in self.exact.items()}
-        )
+        """Return the description for JSON; exact values as text, because JSON has no NaN."""
+        exact = self.exact
+        if exact is not None:
+            exact = {name: repr(float(value)) for name, value in exact.items()}  # type: ignore[misc]
         return {**vars(self), "keys": list(self.keys), "exact": exact}
 
 
@@ -80,50 +77,60 @@ def save_maps(folder: Path, maps: Mapping[str, Maps]) -> None:
 def read_maps(
     folder: Path, open_file: Callable[[Path], InputFile] = open_source
 ) -> dict[str, Maps]:
-    """Return the maps of every model; ``opened`` opens a file, and may ask more of it than that it
-    can be read.
-    """
+    """Return the maps of every model; ``open_file`` may check more than that it can be read."""
     tables = {name: StoredColumns.read(open_file(folder / name)) for name in MAP_FILES}
-    entries = tables[MAPS]
-    about = _read_about(entries)
-    sizes = {
-        MAPS: [entry.entries for entry in about],
-        MAP_BINS: [entry.bins for entry in about],
-        MAP_IMAGES: [entry.images for entry in about],
-        MAP_SUMS: [entry.images * len(entry.keys) for entry in about],
-    }
+    about = _read_about(tables[MAPS])
+    starts = dict.fromkeys(MAP_FILES, 0)
+    sizes = [_table_sizes(entry) for entry in about]
     for name, table in tables.items():
-        if len(table) != sum(sizes[name]):
-            table.refuse(f"{sum(sizes[name])} rows", "record-count", "", value=len(table))
-    starts = {name: np.cumsum([0, *counts]).tolist() for name, counts in sizes.items()}
+        total = sum(size[name] for size in sizes)
+        if len(table) != total:
+            table.refuse(f"{total} rows", "record-count", "", value=len(table))
     maps = {}
-    for k, entry in enumerate(about):
-        parts = {name: tables[name].part(starts[name][k], sizes[name][k]) for name in MAP_FILES}
+    for entry, size in zip(about, sizes):
+        parts = {}
+        for name in MAP_FILES:
+            parts[name] = tables[name].part(starts[name], size[name])
+            starts[name] += size[name]
         maps[entry.model] = _maps(entry, parts)
     return maps
 
 
+def _table_sizes(about: About) -> dict[str, int]:
+    """Return how many rows of each table belong to a model."""
+    return {
+        MAPS: about.entries,
+        MAP_BINS: about.bins,
+        MAP_IMAGES: about.images,
+        MAP_SUMS: about.images * len(about.keys),
+    }
+
+
 def _about(model: str, maps: Maps) -> About:
     histograms = maps.histograms
-    bins = int(np.isfinite(histograms.lowest).sum())
     return About(
-        model, maps.n_images, len(histograms.bin), bins, histograms.shift, tuple(maps.sums), maps.exact
-    )  # fmt: skip
+        model=model,
+        images=maps.n_images,
+        entries=len(histograms.bin),
+        bins=int(np.isfinite(histograms.lowest).sum()),
+        shift=histograms.shift,
+        keys=tuple(maps.sums),
+        exact=maps.exact,
+    )
 
 
 def _stack_models(
     maps: Mapping[str, Maps], columns_of: Callable[[Maps], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the columns of all models, one below the other, with the names of the models before
-    them.
-    """
-    parts = []
+    """Return the columns of all models, one below the other, after a column of their names."""
+    parts: dict[str, list[Any]] = {"model": []}
     for model, evidence in maps.items():
         columns = columns_of(evidence)
-        parts.append(
-            {"model": constant_column(model, len(next(iter(columns.values())))), **columns}
-        )
-    return {name: stack_columns([part[name] for part in parts]) for name in parts[0]}
+        n = len(next(iter(columns.values())))
+        parts["model"].append(constant_column(model, n))
+        for name, column in columns.items():
+            parts.setdefault(name, []).append(column)
+    return {name: stack_columns(columns) for name, columns in parts.items()}
 
 
 def _entry_columns(maps: Maps) -> dict[str, Any]:
@@ -162,7 +169,7 @@ def _sum_columns(maps: Maps) -> dict[str, Any]:
 
 
 def _read_about(entries: StoredColumns) -> list[About]:
-    """Return what the metadata say, checked."""
+    """Return the descriptions of all models in the metadata, checked."""
     metadata: Mapping[bytes, bytes] = entries.table.schema.metadata or {}
     try:
         documents = json.loads(metadata[ABOUT.encode()])
@@ -170,25 +177,26 @@ def _read_about(entries: StoredColumns) -> list[About]:
     except (KeyError, TypeError, ValueError, RecursionError, AttributeError):
         entries.refuse("a description of the maps in the metadata", "missing-key", "", value=ABOUT)
         raise
-    if len({entry.model for entry in about}) < len(about):
-        entries.refuse(
-            "models that differ", "stored-order", "", value=[entry.model for entry in about]
-        )
+    models = [entry.model for entry in about]
+    if len(set(models)) < len(models):
+        entries.refuse("models that differ", "stored-order", "", value=models)
     return about
 
 
 def _about_from(entry: Any) -> About:
     """Return one description; what does not fit raises ValueError."""
     counts = {name: entry[name] for name in ("images", "entries", "bins", "shift")}
-    if not all(type(count) is int and 0 <= count < 1 << 40 for count in counts.values()):
-        raise ValueError("counts")
+    for count in counts.values():
+        if type(count) is not int or not 0 <= count < 1 << 40:
+            raise ValueError("counts")
     keys, exact = entry["keys"], entry["exact"]
     if counts["shift"] > MOST_SHIFT or len(set(keys)) < len(keys):
         raise ValueError("shift or keys")
     if not all(isinstance(name, str) for name in (entry["model"], *keys)):
         raise ValueError("names")
-    values = None if exact is None else {str(name): float(value) for name, value in exact.items()}
-    return About(model=entry["model"], keys=tuple(keys), exact=values, **counts)
+    if exact is not None:
+        exact = {str(name): float(value) for name, value in exact.items()}
+    return About(model=entry["model"], keys=tuple(keys), exact=exact, **counts)
 
 
 def _maps(about: About, parts: Mapping[str, StoredColumns]) -> Maps:
@@ -212,15 +220,10 @@ def _sums(about: About, table: StoredColumns) -> dict[str, NDArray[np.float64]]:
     for k, key in enumerate(about.keys):
         part = table.part(k * about.images, about.images)
         _same_text(part, "key", key)
-        part.refuse(
-            "images in order",
-            "stored-order",
-            "image",
-            part.whole("image") != np.arange(about.images),
-        )
-        sums[key] = np.stack(
-            [part.numbers(name, missing=True) for name in ("sum", "count")], axis=1
-        )
+        wrong = part.whole("image") != np.arange(about.images)
+        part.refuse("images in order", "stored-order", "image", wrong)
+        columns = [part.numbers("sum", missing=True), part.numbers("count", missing=True)]
+        sums[key] = np.stack(columns, axis=1)
     return sums
 
 
@@ -228,32 +231,20 @@ def _histograms(about: About, entries: StoredColumns, bins: StoredColumns) -> Hi
     size = BINS >> about.shift
     lowest, highest = np.full(size, np.inf), np.full(size, -np.inf)
     bin_numbers = bins.whole("bin")
-    bins.refuse(
-        "bins in order",
-        "stored-order",
-        "bin",
-        (bin_numbers >= size) | (np.diff(bin_numbers, prepend=-1) <= 0),
-    )
+    wrong = (bin_numbers >= size) | (np.diff(bin_numbers, prepend=-1) <= 0)
+    bins.refuse("bins in order", "stored-order", "bin", wrong)
     lowest[bin_numbers], highest[bin_numbers] = bins.numbers("lowest"), bins.numbers("highest")
-    bins.refuse(
-        "a highest score that is not below the lowest",
-        "range",
-        "highest",
-        lowest[bin_numbers] > highest[bin_numbers],
-    )
+    wrong = lowest[bin_numbers] > highest[bin_numbers]
+    bins.refuse("a highest score that is not below the lowest", "range", "highest", wrong)
     image, which = entries.whole("image"), entries.whole("bin")
     entries.refuse("an image of the evaluation", "unknown-image", "image", image >= about.images)
-    entries.refuse(
-        "a bin that has scores",
-        "range",
-        "bin",
-        (which >= size) | np.isinf(lowest[np.minimum(which, size - 1)]),
-    )
-    falls = np.diff(image * size + which, prepend=-1) <= 0
-    entries.refuse("images and bins in order", "stored-order", "bin", falls)
-    columns: dict[str, Any] = {
-        name: entries.numbers(name) if name in SHARES else entries.whole(name) for name in COUNTED
-    }
+    wrong = (which >= size) | np.isinf(lowest[np.minimum(which, size - 1)])
+    entries.refuse("a bin that has scores", "range", "bin", wrong)
+    wrong = np.diff(image * size + which, prepend=-1) <= 0
+    entries.refuse("images and bins in order", "stored-order", "bin", wrong)
+    columns: dict[str, Any] = {}
+    for name in COUNTED:
+        columns[name] = entries.numbers(name) if name in SHARES else entries.whole(name)
     return Histograms(
         offsets=ragged.from_owner(image, about.images),
         bin=which.astype(np.int32),
@@ -265,10 +256,7 @@ def _histograms(about: About, entries: StoredColumns, bins: StoredColumns) -> Hi
 
 
 def _same_text(part: StoredColumns, name: str, expected: str) -> None:
+    """Raise unless a column holds the same text in all rows."""
     names, codes = part.texts(name)
-    part.refuse(
-        f"{expected!r}",
-        "stored-order",
-        name,
-        np.array([text != expected for text in names], np.bool_)[codes],
-    )
+    wrong = np.array([text != expected for text in names], np.bool_)[codes]
+    part.refuse(f"{expected!r}", "stored-order", name, wrong)
