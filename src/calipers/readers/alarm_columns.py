@@ -78,15 +78,18 @@ def find_alarm_columns(
             value=list(table.names),
             hint="a monitor is a column of numbers, one per image, or of true and false",
         )
+    notes = tuple(_notes(table, names, split_column, tuning_words))
+    if not tuning_words:
+        split_column = None
     return AlarmColumns(
         image=image_column,
         monitors=names,
         ood=ood_column,
         tuning=tuning_column,
-        split=split_column if tuning_words else None,
+        split=split_column,
         tuning_words=tuning_words,
         groups=tuple(name for name in table.names if name not in {*labels, *names}),
-        notes=tuple(_notes(table, names, split_column, tuning_words)),
+        notes=notes,
     )
 
 

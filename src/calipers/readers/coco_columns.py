@@ -79,7 +79,7 @@ class ObjectColumns:
         self.n_scored = 0
 
     def add(self, records: Sequence[CocoRecord], places: I64 | None = None) -> None:
-        """Take over some records; ``places`` are their numbers in the file if some were left out."""
+        """Add some records; ``places`` are their numbers in the file if some were left out."""
         n = len(records)
         image = self._codes("image_id", [record.image_id for record in records])
         self._keep("image", image)
@@ -158,7 +158,7 @@ class ObjectColumns:
         self._keep("boxes", column)
 
     def _areas(self, image: I64, boxes: F64) -> F64 | None:
-        """Return the areas of predictions: of their masks where these gave the boxes, else of the boxes.
+        """Return the areas of predictions: of the mask where it gave the box, else of the box.
 
         None if there are no masks at all.
         """
@@ -245,7 +245,10 @@ class ObjectColumns:
             return '1 and "1" are different ids; to compare all ids as text pass --ids-as-strings'
         if field == "image_id":
             if self.role == "predictions":
-                return "every predicted image must be in the references, if need be without annotations"
+                return (
+                    "every predicted image must be in the references, "
+                    "if need be without annotations"
+                )
             return "is an image missing from the list?"
         if isinstance(values[0], str):
             return did_you_mean(values[0], [*self.known_names[:SHOWN_NAMES]])

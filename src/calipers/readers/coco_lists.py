@@ -170,7 +170,8 @@ def _spacing(
 
 
 def _dimensions(records: Sequence[dict[str, Any]]) -> int:
-    return 3 if any("depth" in record for record in records) else 2
+    is_3d = any("depth" in record for record in records)
+    return 3 if is_3d else 2
 
 
 def _groups(records: Sequence[dict[str, Any]]) -> tuple[dict[str, Column], list[str]]:

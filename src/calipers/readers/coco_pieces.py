@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decode pieces of a list of COCO objects into typed records, with segmentations if there are any."""
+"""Decode pieces of a list of COCO objects into typed records, with segmentations if any."""
 
 from __future__ import annotations
 

@@ -23,7 +23,10 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Part = tuple[I64, Runs, I64]  # rows, runs down columns, sizes
 
-KIND_HINT = "COCO has compressed text, or a list of whole numbers; pairs of start and length are another kind"
+KIND_HINT = (
+    "COCO has compressed text, or a list of whole numbers; "
+    "pairs of start and length are another kind"
+)
 LENGTH_HINT = (
     "counts go down the columns, outside and inside by turns, from the first pixel to the last"
 )
@@ -86,7 +89,7 @@ def from_text(
 
 
 def _characters(texts: Sequence[str]) -> NDArray[np.uint8]:
-    """Return all characters as numbers; what is not ASCII becomes 255, which no run lengths have."""
+    """Return all characters as numbers; all but ASCII becomes 255, which no run lengths have."""
     joint = "".join(texts)
     if joint.isascii():
         return np.frombuffer(joint.encode("ascii"), np.uint8)

@@ -65,7 +65,8 @@ def _images(cohort: Cohort) -> Iterator[str]:
     n_sized = int(np.isfinite(cohort.images.size).all(axis=1).sum())
     n_spaced = int(np.isfinite(cohort.images.spacing).all(axis=1).sum())
     n_with_references = int((np.diff(cohort.references.offsets) > 0).sum())
-    yield f"Images         {cohort.n_images}, {n_with_references} with references; {cohort.dimensions}D"
+    counts = f"{cohort.n_images}, {n_with_references} with references"
+    yield f"Images         {counts}; {cohort.dimensions}D"
     yield f"  size known   {n_sized} of {cohort.n_images}"
     yield f"  spacing      known for {n_spaced} of {cohort.n_images}"
     for name, column in cohort.images.groups.items():

@@ -142,7 +142,7 @@ def _column(match: _Match, name: str) -> Column:
 
 
 def _fill_unknown(lengths: F64, match: _Match, columns: list[str | None]) -> F64:
-    """Fill unknown sizes from columns; a size that is known differently is an error, not a choice."""
+    """Fill in unknown sizes from columns; a known size that differs is an error."""
     result = lengths.copy()
     for k, name in enumerate(columns[: lengths.shape[1]]):
         if name is None:

@@ -42,7 +42,7 @@ class Unreadable(Exception):
 
 
 class Decodes(Protocol[T]):
-    """What turns a piece into records: a decoder of msgspec, or one that chooses between several."""
+    """Turns a piece into records: a decoder of msgspec, or one that chooses between several."""
 
     def decode(self, text: bytes, /) -> list[T]:
         """Return the records of a list."""
@@ -50,7 +50,7 @@ class Decodes(Protocol[T]):
 
 @dataclass(frozen=True)
 class Outline:
-    """Where the values of the top level are: ``{key: (start, stop)}``, or ``{"": ...}`` for a list."""
+    """Spans of the top-level values: ``{key: (start, stop)}``, or ``{"": ...}`` for a list."""
 
     is_list: bool
     spans: dict[str, tuple[int, int]]
@@ -161,7 +161,7 @@ def check_piece(piece: Piece, n: int, keys: dict[str, int], brackets: int) -> bo
 
 
 def depth(text: bytes) -> int:
-    """Return how deeply the brackets of a JSON text are nested; brackets inside texts do not count."""
+    """Return how deeply the brackets of a JSON text are nested, without those inside texts."""
     steps = DEPTH_STEP[np.frombuffer(text, np.uint8)]
     if _range(steps) <= MAX_DEPTH:
         return _range(steps)

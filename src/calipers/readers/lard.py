@@ -173,7 +173,7 @@ def _with_locations(part: ObjectPart, table: Table, problems: dict[int, Problem]
 def _with_masks(
     part: ObjectPart, drawing: MaskColumns, corners: F64, options: Options
 ) -> ObjectPart:
-    """Return the part with the quadrilaterals as masks, or with what keeps them from being drawn."""
+    """Return the part with the quadrilaterals as masks, or with the reasons why not."""
     outlines = [[ring] for ring in outlines_of(corners).reshape(len(corners), -1).tolist()]
     for start in range(0, len(corners), AT_ONCE):
         piece = slice(start, start + AT_ONCE)

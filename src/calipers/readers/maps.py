@@ -58,7 +58,7 @@ def load_map(path: Path | str) -> NDArray[Any]:
 
 
 def size_of(path: Path | str) -> tuple[int, ...]:
-    """Return width, height[, depth] of a picture or volume from its header, without EXIF rotation."""
+    """Return width, height[, depth] of a picture or volume from its header, without EXIF turns."""
     return picture_size(Path(path)) or open_volume(path, role="image").size
 
 

@@ -35,7 +35,7 @@ def _ties(delivery: Delivery) -> list[str]:
 
 
 def _count_tied(same: NDArray[np.bool_]) -> int:
-    """Count the entries that equal a neighbour, from the comparisons of neighbours in sorted order."""
+    """Count the entries that equal a neighbour, from the comparisons of sorted neighbours."""
     edge = np.zeros(1, np.bool_)
     return int((np.concatenate([edge, same]) | np.concatenate([same, edge])).sum())
 

@@ -74,7 +74,8 @@ class Options:
         sides = box_format if isinstance(box_format, tuple) else (box_format, box_format)
         if len(sides) != 2:
             raise UsageError(
-                f"box_format is one name, or one for references and one for predictions, not {sides!r}"
+                "box_format is one name, or one for references and one for predictions, "
+                f"not {sides!r}"
             )
         return cls(
             lenient=lenient,

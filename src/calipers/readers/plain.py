@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a table that holds neither references nor predictions: any columns, a row per measurement."""
+"""Read a table with neither references nor predictions: any columns, a row per measurement."""
 
 from __future__ import annotations
 

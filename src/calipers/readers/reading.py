@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`read`: from paths to a checked cohort. It finds the formats, calls their readers, and assembles."""
+"""`read`: from paths to a checked cohort. Finds the formats, calls their readers, assembles."""
 
 from __future__ import annotations
 

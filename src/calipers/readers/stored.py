@@ -26,7 +26,7 @@ LONGEST_INT = 400
 
 @dataclass(frozen=True)
 class Stored:
-    """The rows of a saved evaluation, their hash, and whether a record of the run agrees with it."""
+    """The rows of a saved evaluation, their hash, and whether a ``run.json`` confirms it."""
 
     file: str
     rows: tuple[Mapping[str, Any], ...]
@@ -56,7 +56,7 @@ def read_stored(path: Path | str) -> Stored:
 
 
 def read_documents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return ``evaluation.json`` and the ``run.json`` that has the hash of its rows and protocol."""
+    """Return ``evaluation.json`` and the ``run.json`` with the hash of its rows and protocol."""
     if not folder.is_dir():
         hint = "give the folder that calipers evaluate -o wrote"
         raise InputError(

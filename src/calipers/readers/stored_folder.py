@@ -39,7 +39,7 @@ class StoredFolder:
 
 
 def read_folder(folder: Path) -> StoredFolder:
-    """Read the folder of a saved evaluation; nothing in it is trusted, the inputs need not exist."""
+    """Read the folder of a saved evaluation. Nothing in it is trusted; no input is needed."""
     document, run = read_documents(folder)
     file = str(folder / EVALUATION)
     input_file = _open_verified(folder, run, EVALUATION)

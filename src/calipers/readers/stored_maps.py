@@ -56,9 +56,9 @@ class About:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the description for JSON; exact values as text, because JSON has no NaN."""
-        exact = self.exact
-        if exact is not None:
-            exact = {name: repr(float(value)) for name, value in exact.items()}  # type: ignore[misc]
+        exact: dict[str, str] | None = None
+        if self.exact is not None:
+            exact = {name: repr(float(value)) for name, value in self.exact.items()}
         return {**vars(self), "keys": list(self.keys), "exact": exact}
 
 

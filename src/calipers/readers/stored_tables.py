@@ -166,7 +166,7 @@ def stack_columns(parts: Sequence[Any]) -> Any:
 
 
 def with_nulls(values: NDArray[Any]) -> Any:
-    """Return the numbers with missing ones (NaN, or -1 for rows) masked, which is null in parquet."""
+    """Return numbers with missing ones (NaN, or -1 for rows) masked: they become null."""
     missing = np.isnan(values) if values.dtype.kind == "f" else values < 0
     return np.ma.MaskedArray(values, mask=missing)
 

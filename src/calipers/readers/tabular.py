@@ -103,10 +103,10 @@ def numbers(table: Table, name: str, mask: Flags | None = None) -> tuple[F64, di
     cells = table.columns[name]
     if not isinstance(cells, list):
         return cells.astype(np.float64), {}
-    filled = ~empty(cells)
+    has_text = ~empty(cells)
     if mask is not None:
-        filled &= mask
-    rows = np.flatnonzero(filled)
+        has_text &= mask
+    rows = np.flatnonzero(has_text)
     values = np.full(len(cells), np.nan)
     texts_of_rows = [cells[row] for row in rows.tolist()]
     joint_text = "".join(texts_of_rows)

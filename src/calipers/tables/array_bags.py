@@ -121,7 +121,7 @@ class ArrayBags:
 
 
 def _gather(maps: Any) -> tuple[tuple[str, ...] | None, Maps, tuple[str, ...] | None]:
-    """Return the names of the models if known, one array per bag, and the ids of the bags if known."""
+    """Return the names of the models or None, one array per bag, and the bag ids or None."""
     if isinstance(maps, Mapping):
         return _by_model(maps)
     if isinstance(maps, list | tuple):

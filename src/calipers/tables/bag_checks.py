@@ -150,7 +150,7 @@ def checked_flags(
 def checked_instances(
     entries_of_bags: Any, ids: tuple[str, ...], shapes: Sequence[tuple[int, ...]]
 ) -> tuple[Flags | None, ...]:
-    """Return the flat reference of every bag, None where there is none; nothing if no bag has one."""
+    """Return the flat reference or None of every bag; an empty tuple if no bag has one."""
     if entries_of_bags is None:
         return ()
     if isinstance(entries_of_bags, Mapping):

@@ -153,7 +153,7 @@ def _by(size: NDArray[Any]) -> str:
 
 
 def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[Finding]:
-    """Find corners delivered as sides, and fractions delivered as pixels; the user has to decide."""
+    """Find corners delivered as sides and fractions delivered as pixels; the user decides."""
     has_size = sound & np.isfinite(per_box).all(axis=1)
     boxes, size = delivery.boxes[has_size], per_box[has_size]
     if not len(boxes) or delivery.box_format.endswith("-normalised"):

@@ -75,7 +75,7 @@ class Cohort:
         return self.references.dimensions
 
     def predictions(self, model: str) -> Predictions:
-        """Return the predictions of one model; the error for an unknown name suggests the nearest."""
+        """Return the predictions of one model; an unknown name is an error."""
         if word("the model", model) not in self.models:
             raise UsageError(
                 f"no model {model!r} in this cohort; {did_you_mean(model, self.models)}"
@@ -150,7 +150,8 @@ class Cohort:
                 raise UsageError(f"no group may be called {UNIT!r}: that is the image itself")
             if len(column) != self.n_images:
                 raise UsageError(
-                    f"group {name!r} has {len(column)} entries, the cohort has {self.n_images} images"
+                    f"group {name!r} has {len(column)} entries, "
+                    f"the cohort has {self.n_images} images"
                 )
         columns = {name: np.asarray(column) for name, column in groups.items()}
         return replace(self, images=replace(self.images, groups={**self.images.groups, **columns}))

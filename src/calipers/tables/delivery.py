@@ -76,7 +76,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a delivery came from, for messages: the file, where record r is, and its original text."""
+    """The origin of a delivery, for messages: file, location and original text of a record."""
 
     file: str
     locate: Callable[[int, str], str]  # (place, field) -> location

@@ -184,7 +184,7 @@ class Masks:
 
     @classmethod
     def from_labels(cls, labels: Array) -> Masks:
-        """Return one mask for every value of a label map but 0, in ascending order of the values."""
+        """Return one mask for every value of a label map but 0, in ascending order."""
         start, length, value = runs.of_labels(labels)
         owner, n = runs.numbered(value)
         return cls._from_owner(start, length, owner, (labels.shape, n))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ratings of predictions by people, beside what localization criteria say of the same predictions."""
+"""Ratings of predictions by people, beside the localization criteria of these predictions."""
 
 from __future__ import annotations
 
