@@ -34,14 +34,14 @@ from calipers.readers.stored_tables import (
     IMAGES,
     KINDS,
     OBJECTS,
-    coded,
-    constant,
+    constant_column,
     fact_columns,
     facts_of,
     image_columns,
-    joined,
-    masked,
     object_columns,
+    stack_columns,
+    text_column_of,
+    with_nulls,
 )
 from calipers.results.delimited import delimited
 from calipers.results.files import check_folder, staged_folder, write_atomically
@@ -179,7 +179,7 @@ def objects_table(cohort: Cohort, matches: dict[str, Matches]) -> dict[str, Any]
     for name in parts[0]:
         columns[name] = joined([part[name] for part in parts])
     more = {**shape_columns(tables), **fact_columns(tables)}
-    return columns | {name: joined(entries) for name, entries in more.items()}
+    return columns | {name: stack_columns(entries) for name, entries in more.items()}
 
 
 def _object_parts(cohort: Cohort, model: str, matches: Matches) -> list[dict[str, Any]]:
@@ -196,14 +196,14 @@ def _object_parts(cohort: Cohort, model: str, matches: Matches) -> list[dict[str
     ):
         own = object_columns(cohort, table)
         part: dict[str, Any] = {
-            "model": constant(model, len(table)),
-            "kind": constant(kind, len(table)),
+            "model": constant_column(model, len(table)),
+            "kind": constant_column(kind, len(table)),
             "image": own["image"],
             "row": np.arange(len(table)),
             "class": own["class"],
-            "fate": coded([FATES[code] for code in range(len(FATES))], fate),
-            "partner": masked(partner.astype(np.int64)),
-            "similarity": masked(similarity),
+            "fate": text_column_of([FATES[code] for code in range(len(FATES))], fate),
+            "partner": with_nulls(partner.astype(np.int64)),
+            "similarity": with_nulls(similarity),
             **own,
         }
         parts.append(part)

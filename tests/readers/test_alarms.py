@@ -71,7 +71,7 @@ def test_columns_can_be_named(tmp_path):
     assert (alarms.ood.tolist(), alarms.tuning.tolist()) == ([0, 1, 1], [1, 0, 0])
     assert list(alarms.groups) == ["score_1"]
     assert refused(path, image="case", ood="fat").hint == "did you mean 'far'?"
-    with pytest.raises(UsageError, match="no monitor"):
+    with pytest.raises(UsageError, match="cannot be a monitor"):
         read_alarms(path, IMAGES, image="case", monitors=["case"])
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calipers.errors import InputError
-from calipers.readers.table_columns import chosen_or_known, column_of
+from calipers.readers.table_columns import column_of, find_column
 from calipers.readers.tabular import Table
 
 TABLE = Table(
@@ -25,8 +25,8 @@ def test_the_first_known_name_counts_and_of_equal_ones_the_first_column() -> Non
 
 
 def test_a_chosen_column_goes_before_known_names_and_has_to_exist() -> None:
-    assert chosen_or_known(TABLE, "image", "image", ("value",)) == "image"
+    assert find_column(TABLE, "image", "image", ("value",)) == "image"
     with pytest.raises(InputError, match=r"the column 'valu' \(score\)") as refused:
-        chosen_or_known(TABLE, "score", "valu", ("image",))
+        find_column(TABLE, "score", "valu", ("image",))
     assert (refused.value.rule, refused.value.file) == ("missing-column", "a.csv")
     assert "Value" in refused.value.hint

@@ -168,6 +168,6 @@ def test_the_account_of_a_file_must_balance() -> None:
     with pytest.raises(AssertionError, match="account"):
         FileIntake("f", "references", "csv", 5, 3, {"neg-size": 1})
     one = Intake((FileIntake("f", "references", "csv", 5, 3, {"neg-size": 2}, notes=("said",)),))
-    both = one.merged([one])
+    both = one.merge([one])
     assert both.quarantined == 4
     assert both.notes == ("said", "said")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files in, a checked cohort out: `read`. `sniff` and `explain` say what was understood, `write`
-goes back.
+"""Read files into a checked cohort (`read`), say how they are interpreted (`sniff`, `explain`),
+and write them (`write`).
 """
 
 from calipers.readers.explain import explain

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which column of a table of alarms is what: as the user says, else by its name and its cells."""
+"""Find the columns of a table of alarms: as the user names them, else by name and content."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from calipers.arguments import several
 from calipers.errors import InputError, UsageError
 from calipers.readers.layout import ALIASES
 from calipers.readers.table_columns import (
-    chosen_or_known,
     column_of,
     existing_column,
+    find_column,
     missing_column,
 )
 from calipers.readers.tabular import FLAG_WORDS, PLAIN_NUMBER, WORD_NUMBER, Table, texts
@@ -36,9 +36,8 @@ class AlarmColumns:
     monitors: tuple[str, ...]
     ood: str | None
     tuning: str | None  # of 0 and 1
-    split: (
-        str | None
-    )  # of words, if there is no column `tuning` and some word is one of TUNING_WORDS
+    # of words, if there is no column `tuning` and some word is one of TUNING_WORDS
+    split: str | None
     tuning_words: frozenset[str]  # those of `split` that mean tuning, as the file writes them
     groups: tuple[str, ...]
     notes: tuple[str, ...]
@@ -52,24 +51,25 @@ def find_alarm_columns(
     ood: str | None,
     tuning: str | None,
 ) -> AlarmColumns:
-    """Return the columns, and in notes what was understood."""
-    found_image = chosen_or_known(table, "image", image, IMAGE)
-    if found_image is None:
+    """Return the columns by meaning, and notes on how they were interpreted."""
+    image_column = find_column(table, "image", image, IMAGE)
+    if image_column is None:
         raise missing_column(table, "a column image, image_id, id or file_name")
-    found_ood, found_tuning = (
-        chosen_or_known(table, "ood", ood, OOD),
-        chosen_or_known(table, "tuning", tuning, TUNING),
-    )
-    found_split = None if found_tuning else column_of(table, SPLIT)
-    said = set(texts(table, found_split)) if found_split else set()
-    words = frozenset(word for word in said if word.strip().lower() in TUNING_WORDS)
-    taken = {found_image, found_ood, found_tuning}
-    chosen = (
-        _named(table, monitors, taken)
-        if monitors is not None
-        else _numeric(table, {*taken, found_split})
-    )
-    if not chosen:
+    ood_column = find_column(table, "ood", ood, OOD)
+    tuning_column = find_column(table, "tuning", tuning, TUNING)
+    split_column = None
+    tuning_words: frozenset[str] = frozenset()
+    if tuning_column is None:
+        split_column = column_of(table, SPLIT)
+    if split_column is not None:
+        words = set(texts(table, split_column))
+        tuning_words = frozenset(word for word in words if word.strip().lower() in TUNING_WORDS)
+    labels = {image_column, ood_column, tuning_column}
+    if monitors is not None:
+        names = _named_monitors(table, monitors, labels)
+    else:
+        names = _numeric_columns(table, {*labels, split_column})
+    if not names:
         raise InputError(
             "a column of numbers for every monitor",
             rule="no-alarms",
@@ -78,65 +78,70 @@ def find_alarm_columns(
             value=list(table.names),
             hint="a monitor is a column of numbers, one per image, or of true and false",
         )
-    groups = tuple(name for name in table.names if name not in {*taken, *chosen})
-    notes = tuple(_notes(table, chosen, found_split, words))
+    notes = tuple(_notes(table, names, split_column, tuning_words))
+    if not tuning_words:
+        split_column = None
     return AlarmColumns(
-        found_image,
-        chosen,
-        found_ood,
-        found_tuning,
-        found_split if words else None,
-        words,
-        groups,
-        notes,
+        image=image_column,
+        monitors=names,
+        ood=ood_column,
+        tuning=tuning_column,
+        split=split_column,
+        tuning_words=tuning_words,
+        groups=tuple(name for name in table.names if name not in {*labels, *names}),
+        notes=notes,
     )
 
 
-def _named(table: Table, monitors: Sequence[str], taken: set[str | None]) -> tuple[str, ...]:
+def _named_monitors(
+    table: Table, monitors: Sequence[str], labels: set[str | None]
+) -> tuple[str, ...]:
     names = [monitors] if isinstance(monitors, str) else several("monitors", monitors)
     for name in names:
-        if existing_column(table, "monitor", name) in taken:
-            raise UsageError(f"the column {name!r} is the image or a label, so it is no monitor")
+        if existing_column(table, "monitor", name) in labels:
+            raise UsageError(
+                f"the column {name!r} is the image or a label, so it cannot be a monitor"
+            )
     return tuple(dict.fromkeys(names))
 
 
-def _numeric(table: Table, taken: set[str | None]) -> tuple[str, ...]:
-    return tuple(
-        name
-        for name in table.names
-        if name not in taken and name.lower() not in DESCRIBING and _number_share(table, name) > 0.5
-    )
+def _numeric_columns(table: Table, labels: set[str | None]) -> tuple[str, ...]:
+    names = []
+    for name in table.names:
+        is_free = name not in labels and name.lower() not in DESCRIBING
+        if is_free and _number_share(table, name) > 0.5:
+            names.append(name)
+    return tuple(names)
 
 
 def _number_share(table: Table, name: str) -> float:
-    """Return the share of numbers, true and false among the cells that are not empty; 0 if all are."""
+    """Return the share of numbers and flags among the non-empty cells; 0 if all are empty."""
     cells = table.columns[name]
     if not isinstance(cells, list):
         return 1.0
-    filled = [cell for cell in cells if cell.strip()]
-    hits = sum(1 for cell in filled if _is_number(cell))
-    return hits / len(filled) if filled else 0.0
+    non_empty = [cell for cell in cells if cell.strip()]
+    if not non_empty:
+        return 0.0
+    return sum(map(_is_number, non_empty)) / len(non_empty)
 
 
 def _is_number(cell: str) -> bool:
-    return (
-        bool(PLAIN_NUMBER.match(cell) or WORD_NUMBER.match(cell))
-        or cell.strip().lower() in FLAG_WORDS
-    )
+    is_number = PLAIN_NUMBER.match(cell) or WORD_NUMBER.match(cell)
+    return bool(is_number) or cell.strip().lower() in FLAG_WORDS
 
 
 def _notes(
-    table: Table, monitors: Sequence[str], split: str | None, words: frozenset[str]
+    table: Table, monitors: Sequence[str], split: str | None, tuning_words: frozenset[str]
 ) -> Iterator[str]:
     yield f"monitors: {', '.join(monitors)}"
     if split is None:
         return
-    found = sorted(set(texts(table, split)))
-    others = ", ".join(repr(word) for word in found if word not in words)
-    if words:
-        said = ", ".join(map(repr, sorted(words)))
-        yield f"{split}: thresholds are chosen on {said}" + (
-            f"; the other images are {others}" if others else ""
-        )
-    else:
+    words = set(texts(table, split))
+    others = ", ".join(map(repr, sorted(words - tuning_words)))
+    if not tuning_words:
         yield f"{split}: no value means tuning; found {others}"
+        return
+    note = f"{split}: thresholds are chosen on {', '.join(map(repr, sorted(tuning_words)))}"
+    if others:
+        note += f"; the other images are {others}"
+    yield note

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of alarms: a row per image, a column per monitor, and what else is known of the images."""
+"""Read a table of alarms: a row per image, a column per monitor, and columns that describe images.
+
+`calipers.monitors` calls `read_alarms` and evaluates the `Alarms`.
+"""
 
 from __future__ import annotations
 
@@ -61,15 +64,15 @@ def read_alarms(
     Parameters
     ----------
     images
-        Ids of the images that are judged, or the images of a cohort; these may be found by their
-        ``file_name`` too.
+        Ids of the images that are evaluated, or the images of a cohort; these may also be named by
+        their ``file_name``.
     monitors
-        The columns that are monitors. None: every column of numbers, or of true and false, that is
-        nothing else.
+        The columns that are monitors. None: every column of numbers, or of true and false, that
+        has no other meaning.
     image, ood, tuning
-        The columns of the image, of what is out of distribution, of the images on which thresholds
-        are chosen. None: found by their names; a column ``split`` says ``tuning``, ``tune``,
-        ``calibration``, ``val`` or ``validation`` for the latter.
+        The columns of the image, of what is out of distribution, and of the images on which
+        thresholds are chosen. None: found by their names. Instead of ``tuning`` a column ``split``
+        may say ``tuning``, ``tune``, ``calibration``, ``val`` or ``validation``.
 
     Raises
     ------
@@ -80,29 +83,32 @@ def read_alarms(
     Notes
     -----
     Every row must belong to an image and every image must have a row: nothing is left out. A column
-    in which more than half of the cells are numbers is one of numbers, and a text in it is an
-    error; other columns are groups. A column ``split`` is a group too. A monitor with one value on
-    all images is allowed, and noted.
+    in which more than half of the cells are numbers is a column of numbers, and text in it is an
+    error; other columns are groups. A column ``split`` is a group too. A monitor with the same
+    value on all images is allowed, and noted.
     """
-    opened = open_source(as_path("path", path))
-    table = read_groups_table(opened)
+    input_file = open_source(as_path("path", path))
+    table = read_groups_table(input_file)
     raise_problems([problem.as_error(table.file) for problem in table.problems])
     columns = find_alarm_columns(table, monitors=monitors, image=image, ood=ood, tuning=tuning)
     ids, rows = _rows(table, columns, images)
     values, problems = _values(table, columns.monitors)
-    stated = {name: _flags(table, name, problems) for name in (columns.ood, columns.tuning) if name}
+    is_ood = _flags(table, columns.ood, problems)
+    is_tuning = _flags(table, columns.tuning, problems)
     raise_problems([problem.as_error(table.file) for problem in problems])
+    if is_tuning is None:
+        is_tuning = _split_flags(table, columns)
     values = values[:, rows]
     notes = (*table.notes, *columns.notes, *_constant(columns.monitors, values))
     n = len(table)
     intake = FileIntake(
-        table.file, "alarms", table.format, n, n, {}, opened.sha256, opened.size, notes
+        table.file, "alarms", table.format, n, n, {}, input_file.sha256, input_file.size, notes
     )
     return Alarms(
         names=columns.monitors,
         values=values,
-        ood=stated[columns.ood][rows] if columns.ood else None,
-        tuning=_tuning(table, columns, stated, rows),
+        ood=_take(is_ood, rows),
+        tuning=_take(is_tuning, rows),
         groups={name: _group(table, name, rows) for name in columns.groups},
         images=ids,
         notes=notes,
@@ -110,29 +116,37 @@ def read_alarms(
     )
 
 
+def _take(flags: Flags | None, rows: I64) -> Flags | None:
+    return None if flags is None else flags[rows]
+
+
 def _rows(
     table: Table, columns: AlarmColumns, images: Sequence[str] | Images
 ) -> tuple[tuple[str, ...], I64]:
     """Return the ids of the images, and the row of each."""
-    ids = images.ids if isinstance(images, Images) else tuple(map(str, several("images", images)))
-    twice = next((name for name, n in Counter(ids).items() if n > 1), None)
-    if twice is not None:
-        raise InputError("every image once", rule="dup-image", field="images", value=twice)
-    known = {name: k for k, name in enumerate(ids)}
-    names = images.groups.get("file_name") if isinstance(images, Images) else None
+    names: Column | None = None
+    if isinstance(images, Images):
+        ids = images.ids
+        names = images.groups.get("file_name")
+    else:
+        ids = tuple(map(str, several("images", images)))
+    repeated = next((name for name, n in Counter(ids).items() if n > 1), None)
+    if repeated is not None:
+        raise InputError("every image once", rule="dup-image", field="images", value=repeated)
+    index = {name: k for k, name in enumerate(ids)}
     if names is not None and columns.image.lower() in ("file_name", "filename"):
-        known = {str(name): k for k, name in enumerate(names.tolist())}
+        index = {str(name): k for k, name in enumerate(names.tolist())}
     rows = np.full(len(ids), -1, np.int64)
     problems: list[Problem] = []
     hint = ""
     for row, cell in enumerate(texts(table, columns.image)):
-        k = known.get(cell)
+        k = index.get(cell)
         if k is None:
-            hint = hint or did_you_mean(cell, list(known)[:MANY_NAMES])[:300]
+            # Names are compared once: with many images each comparison takes long.
+            hint = hint or did_you_mean(cell, list(index)[:MANY_NAMES])[:300]
+            expected = "an image that is judged"
             problems.append(
-                table.problem(
-                    row, columns.image, "unknown-image", "an image that is judged", cell, hint
-                )
+                table.problem(row, columns.image, "unknown-image", expected, cell, hint)
             )
         elif rows[k] >= 0:
             problems.append(
@@ -143,14 +157,14 @@ def _rows(
     raise_problems([problem.as_error(table.file) for problem in problems])
     missing = np.flatnonzero(rows < 0)
     if len(missing):
-        said = f"{len(missing)} of {len(ids)} images have no row; the first of them is {ids[missing[0]]!r}"
+        first = ids[missing[0]]
         raise InputError(
             "a row for every image",
             rule="missing-image",
             file=table.file,
             field=columns.image,
-            value=ids[missing[0]],
-            hint=said,
+            value=first,
+            hint=f"{len(missing)} of {len(ids)} images have no row; the first of them is {first!r}",
         )
     return ids, rows
 
@@ -182,26 +196,23 @@ def _as_numbers(table: Table, name: str) -> Table:
     )
 
 
-def _flags(table: Table, name: str, problems: list[Problem]) -> Flags:
-    """Return a column of 0 and 1; an empty cell is none of them here, and what is neither becomes a
-    problem.
-    """
-    found, bad = flags(table, name, "type")
+def _flags(table: Table, name: str | None, problems: list[Problem]) -> Flags | None:
+    """Return a column of 0 and 1; empty cells and all others become problems."""
+    if name is None:
+        return None
+    values, bad = flags(table, name, "type")
     for row in np.flatnonzero(empty(table.columns[name])).tolist():
         bad[row] = table.problem(row, name, "type", "0 or 1", "")
     problems += (bad[row] for row in sorted(bad))
-    return found
+    return values
 
 
-def _tuning(
-    table: Table, columns: AlarmColumns, stated: Mapping[str, Flags], rows: I64
-) -> Flags | None:
-    if columns.tuning is not None:
-        return stated[columns.tuning][rows]
+def _split_flags(table: Table, columns: AlarmColumns) -> Flags | None:
+    """Return which rows a column `split` names for tuning."""
     if columns.split is None:
         return None
-    cells = texts(table, columns.split)
-    return np.array([cells[row] in columns.tuning_words for row in rows.tolist()], np.bool_)
+    words = texts(table, columns.split)
+    return np.array([word in columns.tuning_words for word in words], np.bool_)
 
 
 def _group(table: Table, name: str, rows: I64) -> Column:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the parts that a format reader found to a checked cohort; shared by all formats."""
+"""Build a checked cohort from the parts of the format readers; the same for all formats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from calipers.errors import InputError, InputProblems, raise_problems
 from calipers.readers.notes import prediction_notes
 from calipers.readers.parts import ImageList, ObjectPart, Options, Problem, ReferenceFile
-from calipers.readers.source import Opened
+from calipers.readers.source import InputFile
 from calipers.tables.checks import Role, examine
 from calipers.tables.cohort import Cohort, Images
 from calipers.tables.delivery import BLOCK, Delivery, Finding, as_predictions, as_references, settle
@@ -45,12 +45,10 @@ class Account:
     quarantine: list[Quarantined] = field(default_factory=list)
 
     def problems(self, problems: Sequence[Problem], n_records: int) -> None:
-        """Enter records that never became rows; a record with several problems counts under its
-        first.
-        """
+        """Enter records that never became rows; each counts under the first of its problems."""
         if not self.lenient:
-            shown = [problem.as_error(self.file) for problem in problems[: InputProblems.SHOWN]]
-            self._refuse(shown, len(problems))
+            errors = [problem.as_error(self.file) for problem in problems[: InputProblems.SHOWN]]
+            self._refuse(errors, len(problems))
             return
         firsts = {_record_of(problem.location): problem for problem in reversed(problems)}
         for problem in reversed(firsts.values()):
@@ -65,10 +63,10 @@ class Account:
         if not findings:
             return delivery
         if self.lenient:
-            kept, aside, records = settle(delivery, findings, part.source, lenient=True)
+            rest, aside, records = settle(delivery, findings, part.source, lenient=True)
             self.aside += aside
             self.quarantine += records
-            return kept
+            return rest
         try:
             settle(delivery, findings, part.source)
         except InputProblems as several:
@@ -92,12 +90,13 @@ class Account:
 def _record_of(location: str) -> str:
     """Return the part of a location that names the record: ``/annotations/12`` or ``17``."""
     parts = location.split("/")
-    if len(parts) > 1:
-        return "/".join(parts[:3] if parts[1] == "annotations" else parts[:2])
-    return location.split(":")[0]
+    if len(parts) == 1:
+        return location.split(":")[0]
+    length = 3 if parts[1] == "annotations" else 2
+    return "/".join(parts[:length])
 
 
-def checked(
+def apply_rules(
     part: ObjectPart, images: ImageList, role: Role, options: Options
 ) -> tuple[Delivery, Account]:
     """Apply all rules to a part; raises in strict mode if any is broken."""
@@ -118,26 +117,32 @@ def examine_blocks(delivery: Delivery, sizes: F64, role: Role, options: Options)
     n = len(delivery)
     if n <= BLOCK:
         return examine(delivery, sizes, role, score_scale=scale, declared=declared)
-    sample = delivery.rows(np.arange(0, n, -(-n // BLOCK)))
-    suspect = [] if declared else examine(sample, sizes, role, score_scale=scale)
-    fatal = [finding for finding in suspect if finding.whole_file]
-    if fatal:
-        return fatal
-    found: dict[tuple[str, str, str], list[Finding]] = {}
+    if not declared:
+        sample = delivery.rows(np.arange(0, n, -(-n // BLOCK)))
+        suspect = examine(sample, sizes, role, score_scale=scale)
+        fatal = [finding for finding in suspect if finding.whole_file]
+        if fatal:
+            return fatal
+    findings: dict[tuple[str, str, str], list[Finding]] = {}
     for start in range(0, n, BLOCK):
         block = delivery.rows(np.arange(start, min(start + BLOCK, n)))
         for finding in examine(block, sizes, role, score_scale=scale, declared=True):
             key = (finding.rule, finding.field, finding.expected)
-            found.setdefault(key, []).append(replace(finding, rows=finding.rows + start))
-    ranked = sorted(
-        found, key=lambda key: RULE_ORDER.index(key[0]) if key[0] in RULE_ORDER else len(RULE_ORDER)
-    )
-    return [_joined(found[key]) for key in ranked]
+            findings.setdefault(key, []).append(replace(finding, rows=finding.rows + start))
+    return [_merge_findings(findings[key]) for key in sorted(findings, key=_rule_rank)]
 
 
-def _joined(parts: Sequence[Finding]) -> Finding:
+def _rule_rank(key: tuple[str, str, str]) -> int:
+    rule = key[0]
+    return RULE_ORDER.index(rule) if rule in RULE_ORDER else len(RULE_ORDER)
+
+
+def _merge_findings(parts: Sequence[Finding]) -> Finding:
     rows = np.concatenate([part.rows for part in parts])
-    return replace(parts[0], rows=rows, values=[value for part in parts for value in part.values])
+    values: list[object] = []
+    for part in parts:
+        values.extend(part.values)
+    return replace(parts[0], rows=rows, values=values)
 
 
 @dataclass(frozen=True)
@@ -149,8 +154,8 @@ class Assembled:
 
 
 def assemble(
-    references: tuple[Opened, ReferenceFile],
-    predictions: Sequence[tuple[Opened, str, str, Callable[[], ObjectPart]]],
+    references: tuple[InputFile, ReferenceFile],
+    predictions: Sequence[tuple[InputFile, str, str, Callable[[], ObjectPart]]],
     groups: FileIntake | None,
     options: Options,
 ) -> Assembled:
@@ -162,10 +167,10 @@ def assemble(
         File, model, format, and a function that reads the part: one file's columns are in memory at
         a time.
     """
-    opened, file = references
+    input_file, file = references
     images, sizes = file.images, file.images.size
-    delivery, account = checked(file.part, images, "references", options)
-    files = [_intake(opened, "references", file.format, file.part, account, len(delivery), [])]
+    delivery, account = apply_rules(file.part, images, "references", options)
+    files = [_intake(input_file, "references", file.format, file.part, account, len(delivery), [])]
     formats = [delivery.box_format]
     quarantine = account.quarantine
     table = as_references(_plain(delivery), sizes)
@@ -173,33 +178,35 @@ def assemble(
         files.append(groups)
         formats.append("")
     models: dict[str, Predictions] = {}
-    for opened, model, kind, read_part in predictions:
+    for input_file, model, kind, read_part in predictions:
         part = read_part()
-        delivery, account = checked(part, images, "predictions", options.of_predictions())
+        delivery, account = apply_rules(part, images, "predictions", options.of_predictions())
         formats.append(delivery.box_format)
         notes = prediction_notes(delivery, sizes)
         files.append(
-            _intake(opened, f"predictions of {model}", kind, part, account, len(delivery), notes)
+            _intake(
+                input_file, f"predictions of {model}", kind, part, account, len(delivery), notes
+            )
         )
         quarantine += account.quarantine
         del part
         models[model] = as_predictions(delivery, sizes)
         del delivery
-    held = Images(images.ids, sizes, images.spacing, images.groups)
-    cohort = Cohort(held, file.classes, table, models, Intake(tuple(files), tuple(quarantine)))
+    image_table = Images(images.ids, sizes, images.spacing, images.groups)
+    cohort = Cohort(
+        image_table, file.classes, table, models, Intake(tuple(files), tuple(quarantine))
+    )
     return Assembled(cohort, tuple(formats))
 
 
 def fit_dimensions(images: ImageList, dimensions: int) -> ImageList:
-    """Give sizes and spacings as many columns as the boxes have dimensions; what is missing is
-    unknown.
-    """
+    """Give sizes and spacings as many columns as the boxes have dimensions, NaN where unknown."""
 
     def fit(column: F64) -> F64:
-        found = np.full((len(column), dimensions), np.nan)
+        resized = np.full((len(column), dimensions), np.nan)
         shared = min(dimensions, column.shape[1])
-        found[:, :shared] = column[:, :shared]
-        return found
+        resized[:, :shared] = column[:, :shared]
+        return resized
 
     return replace(images, size=fit(images.size), spacing=fit(images.spacing))
 
@@ -217,22 +224,22 @@ def _plain(delivery: Delivery) -> Delivery:
 
 
 def _intake(
-    opened: Opened,
+    input_file: InputFile,
     role: str,
     format: str,
     part: ObjectPart,
     account: Account,
-    used: int,
+    n_used: int,
     notes: list[str],
 ) -> FileIntake:
     return FileIntake(
-        file=opened.file,
+        file=input_file.file,
         role=role,
         format=format,
-        read=part.read,
-        used=used,
+        read=part.n_records,
+        used=n_used,
         quarantined=dict(account.aside),
-        sha256=opened.sha256,
-        bytes=opened.size,
-        notes=tuple(dict.fromkeys([*opened.notes, *part.notes, *notes])),
+        sha256=input_file.sha256,
+        bytes=input_file.size,
+        notes=tuple(dict.fromkeys([*input_file.notes, *part.notes, *notes])),
     )

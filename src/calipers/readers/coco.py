@@ -23,141 +23,162 @@ from calipers.readers.coco_columns import ObjectColumns
 from calipers.readers.coco_lists import Categories, categories_from, images_from
 from calipers.readers.coco_masks import MaskColumns
 from calipers.readers.coco_pieces import PieceDecoder, check_records
-from calipers.readers.coco_records import check_described
+from calipers.readers.coco_records import check_listed_record
 from calipers.readers.coco_roles import (
     area_notes,
     count_masks,
     mask_notes,
+    no_predictions_error,
+    no_scores_error,
     require_references,
     subset_notes,
-    unscored,
-    wrong_predictions,
 )
 from calipers.readers.coco_taker import Taker
 from calipers.readers.jsoncareful import Record, read_carefully
 from calipers.readers.jsonchunks import Unreadable
-from calipers.readers.parts import ImageList, Key, Known, ObjectPart, Options, ReferenceFile
-from calipers.readers.source import Opened
+from calipers.readers.parts import (
+    ImageList,
+    Key,
+    ObjectPart,
+    Options,
+    ReferenceFile,
+    ReferenceIndex,
+)
+from calipers.readers.source import InputFile
 from calipers.tables.delivery import Source
 
 F64 = NDArray[np.float64]
 
 
-def read_references(opened: Opened, options: Options) -> ReferenceFile:
+def read_references(input_file: InputFile, options: Options) -> ReferenceFile:
     """Read a COCO document with images, annotations and categories."""
     try:
-        outline = jsonchunks.outline(opened.data)
+        outline = jsonchunks.outline(input_file.data)
     except Unreadable:
-        return _careful_references(opened, options)
-    require_references(opened, outline.is_list, list(outline.spans))
+        return _careful_references(input_file, options)
+    require_references(input_file, outline.is_list, list(outline.spans))
     try:
-        images = images_from(_described(opened, outline.spans["images"]), opened.file, options)
-        categories = categories_from(
-            _described(opened, outline.spans["categories"]), opened.file, options
+        images = images_from(
+            _decode_records(input_file, outline.spans["images"]), input_file.file, options
         )
-        columns = _columns(opened, images, categories, options)
-        texts, notes = _read_fast(opened, outline.spans["annotations"], columns)
+        categories = categories_from(
+            _decode_records(input_file, outline.spans["categories"]), input_file.file, options
+        )
+        columns = _columns(input_file, images, categories, options)
+        texts, notes = _read_fast(input_file, outline.spans["annotations"], columns)
     except Unreadable:
-        return _careful_references(opened, options)
-    return _reference_file(opened, images, categories, columns, texts, notes, options)
+        return _careful_references(input_file, options)
+    return _reference_file(input_file, images, categories, columns, texts, notes)
 
 
-def read_predictions(opened: Opened, known: Known, options: Options) -> ObjectPart:
-    """Read a COCO results list, or a document whose annotations have scores (categories by name
-    then).
+def read_predictions(input_file: InputFile, index: ReferenceIndex, options: Options) -> ObjectPart:
+    """Read a COCO results list, or a document whose annotations have scores.
+
+    A document has categories of its own, which are matched by name.
     """
     try:
-        outline = jsonchunks.outline(opened.data)
-        span = outline.spans.get("" if outline.is_list else "annotations")
-        if span is None:
-            raise wrong_predictions(opened, list(outline.spans))
-        own = None
-        if "categories" in outline.spans:
-            own = categories_from(
-                _described(opened, outline.spans["categories"]), opened.file, options
-            )
-        columns = _prediction_columns(opened, known, own, options)
-        declared = (
-            _described(opened, outline.spans["images"]) if "images" in outline.spans else None
-        )
-        subset = subset_notes(opened, declared, columns, options)
-        texts, notes = _read_fast(opened, span, columns)
+        outline = jsonchunks.outline(input_file.data)
         prefix = "" if outline.is_list else "/annotations"
+        span = outline.spans.get(prefix.removeprefix("/"))
+        if span is None:
+            raise no_predictions_error(input_file, list(outline.spans))
+        own, declared = None, None
+        if "categories" in outline.spans:
+            records = _decode_records(input_file, outline.spans["categories"])
+            own = categories_from(records, input_file.file, options)
+        columns = _prediction_columns(input_file, index, own, options)
+        if "images" in outline.spans:
+            declared = _decode_records(input_file, outline.spans["images"])
+        subset = subset_notes(input_file, declared, columns, options)
+        texts, notes = _read_fast(input_file, span, columns)
     except Unreadable:
-        return _careful_predictions(opened, known, options)
+        return _careful_predictions(input_file, index, options)
     delivery = columns.delivery()
-    source = Source(opened.file, lambda place, field: f"{prefix}/{place}/{field}", texts)
+    source = Source(input_file.file, lambda place, field: f"{prefix}/{place}/{field}", texts)
     return ObjectPart(delivery, source, columns.findings(), notes=[*subset, *notes])
 
 
 def _read_fast(
-    opened: Opened, span: tuple[int, int], columns: ObjectColumns
+    input_file: InputFile, span: tuple[int, int], columns: ObjectColumns
 ) -> tuple[jsonchunks.PieceTexts, list[str]]:
+    """Read a list piece by piece into columns; return the original texts, and notes on masks."""
     decoder = PieceDecoder(columns.role, masks=columns.masks is not None)
     spans: list[tuple[int, int, int]] = []
-    masks = 0
-    for piece, decoded in jsonchunks.decode_list(opened.data, span, decoder):
+    n_masks = 0
+    for piece, decoded in jsonchunks.decode_list(input_file.data, span, decoder):
         records, plain = check_records(piece, decoded, decoder)
         if not spans:
+            # The first piece tells how many records to expect, with 2 % to spare.
             columns.expect(int(1.02 * len(records) * (span[1] - span[0]) / len(piece.text)) + 1)
         spans.append((columns.n, piece.start, piece.stop))
         columns.add(records)
-        masks += 0 if plain or columns.masks is not None else count_masks(piece.text)
-        opened.forget(piece.start, piece.stop)
-    return jsonchunks.PieceTexts(opened.data, spans), _mask_notes(columns, masks)
+        if not plain and columns.masks is None:
+            n_masks += count_masks(piece.text)
+        input_file.forget(piece.start, piece.stop)
+    return jsonchunks.PieceTexts(input_file.data, spans), _mask_notes(columns, n_masks)
 
 
 def _mask_notes(columns: ObjectColumns, left_out: int) -> list[str]:
     return mask_notes(left_out) if columns.masks is None else columns.masks.notes()
 
 
-def _careful_references(opened: Opened, options: Options) -> ReferenceFile:
+def _careful_references(input_file: InputFile, options: Options) -> ReferenceFile:
     taker = Taker("references", 2, options)
-    document = read_carefully(opened, taker)
-    require_references(opened, document.is_list, document.keys)
+    document = read_carefully(input_file, taker)
+    require_references(input_file, document.is_list, document.keys)
     for name in ("images", "annotations", "categories"):
         if name in document.other:
             raise InputError(
                 "a list",
                 rule="type",
-                file=opened.file,
+                file=input_file.file,
                 location=f"/{name}",
                 value=document.other[name],
             )
-    images = images_from(_trusted(document.images, opened), opened.file, options)
-    categories = categories_from(_trusted(document.categories, opened), opened.file, options)
-    columns = _columns(opened, images, categories, options, taker.dimensions)
+    images = images_from(_sound_values(document.images, input_file), input_file.file, options)
+    categories = categories_from(
+        _sound_values(document.categories, input_file), input_file.file, options
+    )
+    columns = _columns(input_file, images, categories, options, taker.dimensions)
     taker.give(columns)
     notes = _mask_notes(columns, count_masks(document.text.encode("utf-8", "replace")))
-    return _reference_file(
-        opened, images, categories, columns, document.text_of, notes, options, taker
-    )
+    return _reference_file(input_file, images, categories, columns, document.text_of, notes, taker)
 
 
-def _careful_predictions(opened: Opened, known: Known, options: Options) -> ObjectPart:
-    taker = Taker("predictions", known.dimensions, options)
-    document = read_carefully(opened, taker)
+def _careful_predictions(
+    input_file: InputFile, index: ReferenceIndex, options: Options
+) -> ObjectPart:
+    taker = Taker("predictions", index.dimensions, options)
+    document = read_carefully(input_file, taker)
     if not document.has_objects:
-        raise wrong_predictions(opened, document.keys)
+        raise no_predictions_error(input_file, document.keys)
     total = len(taker.rows) + taker.n_dropped
     if total and taker.n_unscored == total:
-        raise unscored(opened, document)
+        raise no_scores_error(input_file, document)
     own = None
     if document.categories is not None:
-        own = categories_from(_trusted(document.categories, opened), opened.file, options)
-    columns = _prediction_columns(opened, known, own, options)
+        own = categories_from(
+            _sound_values(document.categories, input_file), input_file.file, options
+        )
+    columns = _prediction_columns(input_file, index, own, options)
     taker.give(columns)
     prefix = "" if document.is_list else "/annotations"
     delivery = columns.delivery()
-    source = Source(opened.file, lambda place, field: f"{prefix}/{place}/{field}", document.text_of)
-    declared = None if document.images is None else _trusted(document.images, opened)
-    notes = subset_notes(opened, declared, columns, options)
+    source = Source(
+        input_file.file, lambda place, field: f"{prefix}/{place}/{field}", document.text_of
+    )
+    declared = None if document.images is None else _sound_values(document.images, input_file)
+    notes = subset_notes(input_file, declared, columns, options)
     notes += _mask_notes(columns, count_masks(document.text.encode("utf-8", "replace")))
     return ObjectPart(delivery, source, columns.findings(), taker.problems, notes, taker.n_dropped)
 
 
 def _columns(
-    opened: Opened, images: ImageList, categories: Categories, options: Options, dimensions: int = 2
+    input_file: InputFile,
+    images: ImageList,
+    categories: Categories,
+    options: Options,
+    dimensions: int = 2,
 ) -> ObjectColumns:
     return ObjectColumns(
         "references",
@@ -166,108 +187,119 @@ def _columns(
         as_text=options.ids_as_strings,
         dimensions=dimensions,
         box_format=options.box_format or "xywh",
-        masks=_mask_columns(opened, images.size, dimensions, options),
+        masks=_mask_columns(input_file, images.size, dimensions, options),
     )
 
 
 def _mask_columns(
-    opened: Opened, size: F64, dimensions: int, options: Options
+    input_file: InputFile, size: F64, dimensions: int, options: Options
 ) -> MaskColumns | None:
-    """Return what collects the masks, unless they are of no interest: COCO has none of volumes."""
+    """Return the collector of masks; None if masks are ignored or boxes are 3D (no such COCO)."""
     if options.masks == "ignore":
         return None
     if dimensions == 3:
         if options.masks == "required":
             hint = "pass --masks ignore to evaluate the boxes"
             raise InputError(
-                "masks", rule="mask-missing", file=opened.file, value="boxes of volumes", hint=hint
+                "masks",
+                rule="mask-missing",
+                file=input_file.file,
+                value="boxes of volumes",
+                hint=hint,
             )
         return None
-    return MaskColumns(options.masks, size[:, :2], opened.size)
+    return MaskColumns(options.masks, size[:, :2], input_file.size)
 
 
 def _prediction_columns(
-    opened: Opened, known: Known, own: Categories | None, options: Options
+    input_file: InputFile, index: ReferenceIndex, own: Categories | None, options: Options
 ) -> ObjectColumns:
-    classes: Mapping[Key, int] | None = known.class_keys
-    as_text = options.ids_as_strings or known.class_keys is None
-    names: Mapping[Key, str] = {}
+    """Return the collector of predictions; ``own`` are the categories of their document, if any."""
+    classes: Mapping[Key, int] | None = index.class_keys
+    as_text = options.ids_as_strings or index.class_keys is None
+    names: dict[Key, str] = {}
     if own is not None:
-        place = {name: k for k, name in enumerate(known.classes)}
-        names = {str(key) if as_text else key: name for key, name in own.names.items()}
+        # Category ids of two files need not agree, their names do.
+        place = {name: k for k, name in enumerate(index.classes)}
+        for key, name in own.names.items():
+            names[str(key) if as_text else key] = name
         classes = {key: place[name] for key, name in names.items() if name in place}
     if classes is None:
         raise InputError(
             "categories with names",
             rule="unknown-category",
-            file=opened.file,
+            file=input_file.file,
             hint="COCO results number their categories, these references name them: "
             "deliver the predictions as a COCO document with categories, or as a table",
         )
     return ObjectColumns(
         "predictions",
-        known.images,
+        index.images,
         classes,
         names=names,
-        known_names=known.classes,
+        known_names=index.classes,
         as_text=as_text,
-        dimensions=known.dimensions,
+        dimensions=index.dimensions,
         box_format=options.box_format or "xywh",
-        masks=_mask_columns(opened, known.size, known.dimensions, options),
+        masks=_mask_columns(input_file, index.size, index.dimensions, options),
     )
 
 
 def _reference_file(
-    opened: Opened,
+    input_file: InputFile,
     images: ImageList,
     categories: Categories,
     columns: ObjectColumns,
     texts: Any,
     notes: list[str],
-    options: Options,
     taker: Taker | None = None,
 ) -> ReferenceFile:
     if columns.n_scored:
         raise InputError(
             "references, which have no scores",
             rule="wrong-role",
-            file=opened.file,
+            file=input_file.file,
             location="/annotations",
             value=f"{columns.n_scored} annotations with a score",
             hint="are references and predictions swapped?",
         )
     delivery = columns.delivery()
-    source = Source(opened.file, lambda place, field: f"/annotations/{place}/{field}", texts)
+    source = Source(input_file.file, lambda place, field: f"/annotations/{place}/{field}", texts)
     notes = [*images.notes, *notes, *area_notes(delivery)]
     part = ObjectPart(delivery, source, columns.findings(), notes=notes)
     if taker:
-        part = ObjectPart(delivery, source, part.findings, taker.problems, notes, taker.n_dropped)
+        part = replace(part, problems=taker.problems, n_dropped=taker.n_dropped)
     if delivery.masks is not None and columns.masks is not None:
-        sides = columns.masks.size  # masks tell the sizes that the images do not
+        # Masks tell the sizes that the images do not state.
+        sides = columns.masks.size
         images = replace(images, size=np.hstack([sides, images.size[:, 2:]]))
     return ReferenceFile(images, categories.classes, categories.index, part, "coco")
 
 
-def _described(opened: Opened, span: tuple[int, int]) -> list[dict[str, Any]]:
+def _decode_records(input_file: InputFile, span: tuple[int, int]) -> list[dict[str, Any]]:
     """Decode a list of images or categories."""
     decoder = msgspec.json.Decoder(list[dict[str, Any]])
-    described: list[dict[str, Any]] = []
-    for piece, records in jsonchunks.decode_list(opened.data, span, decoder):
-        keys = {
-            key: [key in record for record in records].count(True)
-            for key in ("id", "name", "width", "height", "file_name")
-        }
-        jsonchunks.check_piece(
-            piece, len(records), {key: n for key, n in keys.items() if n}, brackets=1
-        )
-        described += records
-    return described
+    all_records: list[dict[str, Any]] = []
+    for piece, records in jsonchunks.decode_list(input_file.data, span, decoder):
+        counts = {}
+        for key in ("id", "name", "width", "height", "file_name"):
+            n = [key in record for record in records].count(True)
+            if n:
+                counts[key] = n
+        jsonchunks.check_piece(piece, len(records), counts, brackets=1)
+        all_records += records
+    return all_records
 
 
-def _trusted(records: list[Record] | None, opened: Opened) -> list[dict[str, Any]]:
-    """Return image or category records; a broken one is never set aside, it would change what is
-    counted.
+def _sound_values(records: list[Record] | None, input_file: InputFile) -> list[dict[str, Any]]:
+    """Return the values of image or category records, or raise for those that are broken.
+
+    A broken one is never set aside: that would change what is counted.
     """
-    problems = [problem for record in records or [] for problem in check_described(record)]
-    raise_problems([problem.as_error(opened.file) for problem in problems])
-    return [record.value for record in records or []]
+    errors = []
+    values = []
+    for record in records or []:
+        errors += [problem.as_error(input_file.file) for problem in check_listed_record(record)]
+        values.append(record.value)
+    raise_problems(errors)
+    return values

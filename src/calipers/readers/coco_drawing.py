@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Segmentations of some records to runs down columns: sorted by kind, checked, drawn all at once."""
+"""Turn the segmentations of a piece of a file into runs down columns.
+
+They are sorted by kind (polygons, run lengths as text or as numbers), checked, and drawn together.
+"""
 
 from __future__ import annotations
 
@@ -33,21 +36,22 @@ class Segments:
     odd: list[tuple[int, Odd]]
 
     @classmethod
-    def sort(cls, given: Sequence[Segmentation], rows: I64, image: I64) -> Segments:
-        """Sort those of some rows."""
-        found = cls(len(given), image, [], [], [], [])
+    def sort(cls, segmentations: Sequence[Segmentation], rows: I64, image: I64) -> Segments:
+        """Sort the segmentations of some rows by their kind."""
+        segments = cls(len(segmentations), image, [], [], [], [])
         for row in rows.tolist():
-            one = given[row]
-            if isinstance(one, RunLengths):
-                (found.text if isinstance(one.counts, str) else found.numbers).append((row, one))
-            elif isinstance(one, list):
-                found.polygon.append((row, one))
-            elif isinstance(one, Odd):
-                found.odd.append((row, one))
-        return found
+            segmentation = segmentations[row]
+            if isinstance(segmentation, RunLengths):
+                is_text = isinstance(segmentation.counts, str)
+                (segments.text if is_text else segments.numbers).append((row, segmentation))
+            elif isinstance(segmentation, list):
+                segments.polygon.append((row, segmentation))
+            elif isinstance(segmentation, Odd):
+                segments.odd.append((row, segmentation))
+        return segments
 
 
-class Drawn(NamedTuple):
+class SegmentRuns(NamedTuple):
     """Runs down the columns of the rows that are sound, in ascending order of rows."""
 
     rows: I64
@@ -57,27 +61,28 @@ class Drawn(NamedTuple):
     n_unknown: int
 
 
-def columns_of(segments: Segments, known: F64, faults: Faults) -> Drawn:
+def columns_of(segments: Segments, image_sizes: F64, faults: Faults) -> SegmentRuns:
     """Return the runs of all sound segmentations; the others are entered as faults.
 
-    ``known`` are the (n_images, 2) sizes of the images; what is unknown is filled from run lengths.
+    ``image_sizes`` is (n_images, 2); unknown sizes are filled in from run lengths.
     """
     for row, odd in segments.odd:
         faults.add(odd.rule, odd.expected, np.array([row]), [odd.value], odd.hint or IGNORE)
-    lengths = [*segments.text, *segments.numbers]
-    sized = sized_rows(
-        [row for row, _ in lengths], [one.size for _, one in lengths], segments.image, known, faults
+    run_lengths = [*segments.text, *segments.numbers]
+    sized = sized_rows(run_lengths, segments.image, image_sizes, faults)
+    texts = [entry for entry in segments.text if entry[0] in sized]
+    numbers = [entry for entry in segments.numbers if entry[0] in sized]
+    parts = [from_text(texts, sized, faults), from_numbers(numbers, sized, faults)]
+    outlines, n_crossed, n_unknown = from_polygons(
+        segments.polygon, segments.image, image_sizes, faults
     )
-    parts = [
-        from_text([(row, one) for row, one in segments.text if row in sized], sized, faults),
-        from_numbers([(row, one) for row, one in segments.numbers if row in sized], sized, faults),
-    ]
-    drawn, n_crossed, n_unknown = from_polygons(segments.polygon, segments.image, known, faults)
-    parts.append(drawn)
+    parts.append(outlines)
     rows = np.concatenate([part[0] for part in parts])
     order = np.argsort(rows)
-    joint = ragged.concat_offsets([part[1][0] for part in parts])
-    runs, offsets = ragged.take_rows(joint, order)
-    start, length = (np.concatenate([part[1][k] for part in parts])[runs] for k in (1, 2))
+    offsets = ragged.concat_offsets([part[1][0] for part in parts])
+    start = np.concatenate([part[1][1] for part in parts])
+    length = np.concatenate([part[1][2] for part in parts])
+    runs, offsets = ragged.take_rows(offsets, order)
     size = np.concatenate([part[2] for part in parts])[order]
-    return Drawn(rows[order], (offsets, start, length), size, n_crossed, n_unknown)
+    columns = (offsets, start[runs], length[runs])
+    return SegmentRuns(rows[order], columns, size, n_crossed, n_unknown)

@@ -25,17 +25,23 @@ class Faults:
     entries: dict[tuple[str, str, str, bool], list[tuple[int, Any]]] = field(default_factory=dict)
 
     def add(
-        self, rule: str, expected: str, rows: I64, values: Sequence[Any] | NDArray[Any], hint: str = IGNORE, *,
+        self,
+        rule: str,
+        expected: str,
+        rows: I64,
+        values: Sequence[Any] | NDArray[Any],
+        hint: str = IGNORE,
+        *,
         whole_file: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Enter rows that break a rule."""
-        if len(rows):
-            told = [
-                value.tolist() if isinstance(value, np.generic | np.ndarray) else value
-                for value in values
-            ]
-            entries = self.entries.setdefault((rule, expected, hint, whole_file), [])
-            entries += zip(rows.tolist(), told)
+        if not len(rows):
+            return
+        entries = self.entries.setdefault((rule, expected, hint, whole_file), [])
+        for row, value in zip(rows.tolist(), values):
+            if isinstance(value, np.generic | np.ndarray):
+                value = value.tolist()
+            entries.append((row, value))
 
     @property
     def fatal(self) -> bool:
@@ -43,30 +49,26 @@ class Faults:
         return any(whole_file for _, _, _, whole_file in self.entries)
 
     def extend(self, other: Faults, first: int) -> None:
-        """Take over the faults of a piece whose records begin with number ``first``."""
+        """Add the faults of a piece whose records begin with number ``first``."""
         for key, entries in other.entries.items():
             self.entries.setdefault(key, []).extend((first + row, value) for row, value in entries)
 
     def only(self, rows: I64) -> Faults:
         """Return the faults of some rows, and those of the whole file."""
-        kept = set(rows.tolist())
-        found = {
-            key: [entry for entry in entries if key[3] or entry[0] in kept]
-            for key, entries in self.entries.items()
-        }
-        return Faults({key: entries for key, entries in found.items() if entries})
+        wanted_rows = set(rows.tolist())
+        faults = Faults()
+        for key, entries in self.entries.items():
+            whole_file = key[3]
+            selection = [entry for entry in entries if whole_file or entry[0] in wanted_rows]
+            if selection:
+                faults.entries[key] = selection
+        return faults
 
     def findings(self) -> list[Finding]:
         """Return the broken rules."""
-        return [
-            Finding(
-                rule,
-                "segmentation",
-                expected,
-                np.array([row for row, _ in entries], np.int64),
-                [value for _, value in entries],
-                hint,
-                whole_file,
-            )
-            for (rule, expected, hint, whole_file), entries in self.entries.items()
-        ]
+        findings = []
+        for (rule, expected, hint, whole_file), entries in self.entries.items():
+            rows = np.array([row for row, _ in entries], np.int64)
+            values = [value for _, value in entries]
+            findings.append(Finding(rule, "segmentation", expected, rows, values, hint, whole_file))
+        return findings

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The images and categories of a COCO document. A broken one is never set aside: it changes what is
-counted.
+"""The images and categories of a COCO document.
+
+A broken one is an error even in lenient reading: leaving it out would change what is counted.
 """
 
 from __future__ import annotations
@@ -50,12 +51,12 @@ def images_from(records: Sequence[dict[str, Any]], file: str, options: Options) 
         raise InputError("at least one image", rule="no-images", file=file, location="/images")
     keys = _keys(records, file, "/images", "dup-image", options.ids_as_strings)
     order = sorted_ids(keys)
-    ordered = [records[k] for k in order]
-    groups, notes = _groups(ordered)
+    sorted_records = [records[k] for k in order]
+    groups, notes = _groups(sorted_records)
     return ImageList(
         keys=[keys[k] for k in order],
-        size=_sizes(ordered, order, file),
-        spacing=_spacing(ordered, order, file),
+        size=_sizes(sorted_records, order, file),
+        spacing=_spacing(sorted_records, order, file),
         groups=groups,
         notes=tuple(notes),
     )
@@ -66,16 +67,16 @@ def categories_from(records: Sequence[dict[str, Any]], file: str, options: Optio
     keys = _keys(records, file, "/categories", "dup-category", options.ids_as_strings)
     order = sorted_ids(keys)
     names: dict[Key, str] = {}
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
     for k in order:
         name = records[k].get("name")
         if not isinstance(name, str) or not name:
             raise _error("a name", "type", file, f"/categories/{k}/name", name)
-        if name in seen:
+        if name in earlier_names:
             raise _error(
                 "category names that differ", "dup-category", file, f"/categories/{k}/name", name
             )
-        seen.add(name)
+        earlier_names.add(name)
         names[keys[k]] = name
     return Categories(tuple(names.values()), {key: k for k, key in enumerate(names)}, names)
 
@@ -86,7 +87,7 @@ def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: boo
         return list(map(str, plain)) if as_text else plain
     problems = []
     keys: list[Key] = []
-    seen: set[str] = set()
+    earlier_ids: set[str] = set()
     for k, record in enumerate(records):
         if not isinstance(record, dict) or "id" not in record:
             problems.append(
@@ -97,19 +98,19 @@ def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: boo
         key = record["id"]
         if problem:
             problems.append(_error(problem[1], problem[0], file, f"{where}/{k}/id", key))
-        elif str(key) in seen:
+        elif str(key) in earlier_ids:
             problems.append(
                 _error("ids that differ, also as text", rule, file, f"{where}/{k}/id", key)
             )
         else:
-            seen.add(str(key))
+            earlier_ids.add(str(key))
             keys.append(str(key) if as_text else key)
     raise_problems(problems)
     return keys
 
 
 def _sound_numbers(ids: list[Any], n: int) -> bool:
-    """Tell at once that n ids are different whole numbers in range, as they nearly always are."""
+    """Return whether n ids are different whole numbers in range: a fast check of the usual case."""
     whole = len(ids) == n and set(map(type, ids)) == {int} and len(set(ids)) == n
     return whole and max(ids) <= LARGEST_ID and min(ids) >= -LARGEST_ID
 
@@ -117,7 +118,7 @@ def _sound_numbers(ids: list[Any], n: int) -> bool:
 def _sizes(
     records: Sequence[dict[str, Any]], order: Sequence[int], file: str
 ) -> np.ndarray[Any, Any]:
-    sides = SIDES if any("depth" in record for record in records) else SIDES[:2]
+    sides = SIDES[: _dimensions(records)]
     return np.stack([_side(records, order, file, side) for side in sides], axis=1)
 
 
@@ -136,10 +137,11 @@ def _numbers(
     values = [record.get(key) for record in records]
     if all(type(value) is int and 0 < value < 1 << 53 for value in values):
         return np.array(values, np.float64)
-    return np.array(
-        [np.nan if value is None else check(k, value) for k, value in zip(order, values)],
-        np.float64,
-    )
+    column = np.full(len(values), np.nan)
+    for row, (k, value) in enumerate(zip(order, values)):
+        if value is not None:
+            column[row] = check(k, value)
+    return column
 
 
 def _positive(value: object, file: str, where: str) -> float:
@@ -153,23 +155,29 @@ def _positive(value: object, file: str, where: str) -> float:
 def _spacing(
     records: Sequence[dict[str, Any]], order: Sequence[int], file: str
 ) -> np.ndarray[Any, Any]:
-    dimensions = 3 if any("depth" in record for record in records) else 2
+    dimensions = _dimensions(records)
     spacing = np.full((len(records), dimensions), np.nan)
-    if not any("spacing" in record for record in records):
-        return spacing
     for row, (k, record) in enumerate(zip(order, records)):
-        given = record.get("spacing")
-        if given is not None:
-            values = given if isinstance(given, list) else [given] * dimensions
-            if len(values) != dimensions:
-                raise _error(f"{dimensions} numbers", "type", file, f"/images/{k}/spacing", given)
-            spacing[row] = [_positive(value, file, f"/images/{k}/spacing") for value in values]
+        value = record.get("spacing")
+        if value is None:
+            continue
+        # One number is the spacing along all axes.
+        lengths = value if isinstance(value, list) else [value] * dimensions
+        if len(lengths) != dimensions:
+            raise _error(f"{dimensions} numbers", "type", file, f"/images/{k}/spacing", value)
+        spacing[row] = [_positive(length, file, f"/images/{k}/spacing") for length in lengths]
     return spacing
 
 
+def _dimensions(records: Sequence[dict[str, Any]]) -> int:
+    is_3d = any("depth" in record for record in records)
+    return 3 if is_3d else 2
+
+
 def _groups(records: Sequence[dict[str, Any]]) -> tuple[dict[str, Column], list[str]]:
-    """Return every scalar that all images have; `patient_id` and `center` get our words, with a
-    note.
+    """Return every scalar that all images have as a group column.
+
+    Columns such as `patient_id` and `center` are renamed to our words, with a note.
     """
     groups: dict[str, Column] = {}
     notes = []

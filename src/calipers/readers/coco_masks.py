@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The segmentations of a COCO file, taken piece by piece, as masks; or what is wrong with them."""
+"""Collect the segmentations of a COCO file, piece by piece, as masks or as faults."""
 
 from __future__ import annotations
 
@@ -60,29 +60,28 @@ class MaskColumns:
         self.size = self.size.copy()
 
     @property
-    def used(self) -> bool:
-        """Whether the objects have masks: all of those seen so far, or masks are required."""
+    def has_masks(self) -> bool:
+        """Whether the file has masks: all records so far have one, or masks are required."""
         return self.choice == "required" or (self.choice == "auto" and self.present == self.n)
 
-    def add(self, given: Sequence[Segmentation], image: I64, boxless: Flags) -> Masks:
-        """Take the segmentations of some records, and return their masks; those with a fault have
-        no runs.
+    def add(self, segmentations: Sequence[Segmentation], image: I64, boxless: Flags) -> Masks:
+        """Take the segmentations of some records and return their masks; a fault gives no runs.
 
-        Only records without a box get a mask once it is known that not all have one.
+        Once it is known that not all records have a mask, only those without a box get one.
         """
-        found = np.array(
-            [bool(one) for one in given], np.bool_
-        )  # an empty list, None and UNSET are none
-        first, self.n = self.n, self.n + len(given)
-        self.present += int(found.sum())
-        self.missing.append(first + np.flatnonzero(~found))
+        # An empty list, None and UNSET are all no segmentation.
+        present = np.array([bool(segmentation) for segmentation in segmentations], np.bool_)
+        first, self.n = self.n, self.n + len(segmentations)
+        self.present += int(present.sum())
+        self.missing.append(first + np.flatnonzero(~present))
         self.boxless.append(first + np.flatnonzero(boxless))
-        wanted = found & (image >= 0)
-        if not self.used:
+        to_draw = present & (image >= 0)
+        if not self.has_masks:
             self.parts.clear()
-            wanted &= boxless
-        masks = self._drawn(Segments.sort(given, np.flatnonzero(wanted), image), first)
-        if self.used:
+            to_draw &= boxless
+        segments = Segments.sort(segmentations, np.flatnonzero(to_draw), image)
+        masks = self._draw(segments, first)
+        if self.has_masks:
             self.parts.append(masks)
         return masks
 
@@ -95,68 +94,71 @@ class MaskColumns:
 
     def masks(self) -> Masks | None:
         """Return the masks of all objects, or None if not all have one."""
-        if not self.used:
+        if not self.has_masks:
             return None
         parts, self.parts = self.parts, []
         return Masks.concat(parts) if parts else no_masks()
 
     def findings(self) -> list[Finding]:
-        """Return what is wrong with the masks that are used, or that a box was to be taken from."""
-        faults = (
-            self.faults
-            if self.used
-            else self.faults.only(np.concatenate([np.zeros(0, np.int64), *self.boxless]))
-        )
-        found = faults.findings()
-        missing = np.concatenate([np.zeros(0, np.int64), *self.missing])
+        """Return the faults of the masks that are used, or that a box was to be taken from."""
+        faults = self.faults
+        if not self.has_masks:
+            faults = faults.only(_concat_rows(self.boxless))
+        findings = faults.findings()
+        missing = _concat_rows(self.missing)
         if self.choice == "required" and len(missing):
             hint = "pass --masks auto to evaluate the boxes of this file"
-            nothing = ["no segmentation"] * len(missing)
-            found.append(
-                Finding("mask-missing", "segmentation", "a segmentation", missing, nothing, hint)
+            values = ["no segmentation"] * len(missing)
+            findings.append(
+                Finding("mask-missing", "segmentation", "a segmentation", missing, values, hint)
             )
-        return found
+        return findings
 
     def notes(self) -> list[str]:
-        """Say which masks are not used, and which polygons are strange."""
+        """Say which masks are not used, and how many polygons cross themselves."""
         if not self.present:
             return []
-        if not self.used:
-            said = "masks are used only if every annotation has one, so only boxes are used"
-            return [f"masks present in {self.present} of {self.n} annotations; {said}"]
+        if not self.has_masks:
+            rule = "masks are used only if every annotation has one, so only boxes are used"
+            return [f"masks present in {self.present} of {self.n} annotations; {rule}"]
         notes = []
         if self.n_crossed:
-            said = "drawn as pycocotools does: what is enclosed twice is outside"
-            notes.append(f"polygons cross themselves in {self.n_crossed} annotations; {said}")
+            rule = "drawn as pycocotools does: what is enclosed twice is outside"
+            notes.append(f"polygons cross themselves in {self.n_crossed} annotations; {rule}")
         if self.n_unknown:
             notes.append(
-                f"polygons of {self.n_unknown} annotations have too many corners to tell if they cross"
+                f"polygons of {self.n_unknown} annotations have too many corners "
+                "to tell if they cross themselves"
             )
         return notes
 
-    def _drawn(self, segments: Segments, first: int) -> Masks:
+    def _draw(self, segments: Segments, first: int) -> Masks:
         """Return the masks of a piece, one for every record in it."""
         faults = Faults()
-        drawn = columns_of(segments, self.size, faults)
-        self.n_crossed += drawn.n_crossed
-        self.n_unknown += drawn.n_unknown
-        turn = run_order.Turn.of(*drawn.columns, drawn.size[:, ::-1])
-        self._check_runs(drawn.rows, turn.counts, faults)
-        offsets, start, length = (
-            turn.runs() if not faults.fatal else (np.zeros(len(drawn.rows) + 1, np.int64), *NO_RUNS)
-        )
-        all_counts, all_sizes = np.zeros(segments.n, np.int64), np.ones((segments.n, 2), np.int64)
-        all_counts[drawn.rows], all_sizes[drawn.rows] = np.diff(offsets), drawn.size
+        drawing = columns_of(segments, self.size, faults)
+        self.n_crossed += drawing.n_crossed
+        self.n_unknown += drawing.n_unknown
+        turn = run_order.Turn.of(*drawing.columns, drawing.size[:, ::-1])
+        self._check_runs(drawing.rows, turn.counts, faults)
+        if faults.fatal:
+            offsets, start, length = np.zeros(len(drawing.rows) + 1, np.int64), *NO_RUNS
+        else:
+            offsets, start, length = turn.runs()
+        counts, sizes = np.zeros(segments.n, np.int64), np.ones((segments.n, 2), np.int64)
+        counts[drawing.rows], sizes[drawing.rows] = np.diff(offsets), drawing.size
         self.faults.extend(faults, first)
-        return Masks(ragged.from_counts(all_counts), start, length, all_sizes)
+        return Masks(ragged.from_counts(counts), start, length, sizes)
 
     def _check_runs(self, rows: I64, counts: I64, faults: Faults) -> None:
         """Refuse masks of too many runs before they take room, and those of none."""
         self.n_runs += int(counts.sum())
         most = min(MAX_BYTES, max(FREE_BYTES, MAX_RATIO * self.file_bytes)) // RUN_BYTES
         large = counts > (MOST_RUNS if self.n_runs <= most else 0)
-        said = f"masks of at most {MOST_RUNS} runs, and {most} in this file"
-        faults.add("too-large", said, rows[large], counts[large], whole_file=True)
-        faults.add(
-            "empty-mask", "a mask with at least one pixel", rows[counts == 0], counts[counts == 0]
-        )
+        expected = f"masks of at most {MOST_RUNS} runs, and {most} in this file"
+        faults.add("too-large", expected, rows[large], counts[large], whole_file=True)
+        empty = counts == 0
+        faults.add("empty-mask", "a mask with at least one pixel", rows[empty], counts[empty])
+
+
+def _concat_rows(parts: list[I64]) -> I64:
+    return np.concatenate([np.zeros(0, np.int64), *parts])

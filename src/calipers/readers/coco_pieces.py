@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of a list of COCO objects to records: with their segmentations where there are any,
-without a detour else.
-"""
+"""Decode pieces of a list of COCO objects into typed records, with segmentations if any."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ OPTIONAL = ("id", "score", "area", "iscrowd", "ignore")
 
 
 class PieceDecoder:
-    """Decodes pieces of one list; ``masks`` says whether segmentations are wanted."""
+    """Decodes the pieces of one list; ``masks`` says whether segmentations are read."""
 
     def __init__(self, role: Role, *, masks: bool) -> None:
         plain, masked = (
@@ -39,36 +37,37 @@ class PieceDecoder:
         )
         self.plain: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[plain])  # type: ignore[valid-type]
         self.masked: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[masked])  # type: ignore[valid-type]
-        self.masks, self.seen = masks, False
+        self.masks, self.has_masks = masks, False
 
     def decode(self, text: bytes, /) -> list[CocoRecord]:
-        """Return the records of a piece; a piece that begins without segmentations is first taken
-        for one of boxes.
+        """Return the records of a piece.
+
+        A piece that does not begin with segmentations is tried without them first, which is faster.
         """
-        if self.masks and (self.seen or SEGMENTATION in text[:HEAD]):
+        if self.masks and (self.has_masks or SEGMENTATION in text[:HEAD]):
             return self.again(text)
         try:
-            found: list[CocoRecord] = self.plain.decode(text)
+            records: list[CocoRecord] = self.plain.decode(text)
         except msgspec.ValidationError:
             if not self.masks or SEGMENTATION not in text:
                 raise
             return self.again(text)
-        return found
+        return records
 
     def again(self, text: bytes) -> list[CocoRecord]:
-        """Return the records with their segmentations; so are all pieces decoded that follow."""
-        self.seen = True
-        found: list[CocoRecord] = self.masked.decode(text)
-        return found
+        """Return the records with their segmentations; all later pieces are decoded like this."""
+        self.has_masks = True
+        records: list[CocoRecord] = self.masked.decode(text)
+        return records
 
 
 def check_records(
     piece: Piece, records: Sequence[CocoRecord], decoder: PieceDecoder
 ) -> tuple[Sequence[CocoRecord], bool]:
-    """Rule out what msgspec does not see, as `jsonchunks.check_piece` does; return the records, and
-    whether plain.
+    """Rule out what msgspec does not see, as `jsonchunks.check_piece` does.
 
-    Records whose segmentations were not looked for are decoded again if there are some.
+    Returns the records, and whether they hold nothing but the keys that are read. Records whose
+    segmentations were not decoded are decoded again if there are some.
     """
     plain = jsonchunks.check_piece(piece, len(records), _keys(records), brackets=2)
     if plain or not decoder.masks or SEGMENTATION not in piece.text or _is_masked(records):
@@ -85,27 +84,26 @@ def _is_masked(records: Sequence[Any]) -> bool:
 
 
 def _keys(records: Sequence[Any]) -> dict[str, int]:
-    """Return how many records have which key; a record without box and mask is left to the careful
-    reader.
+    """Return how many records have which key.
+
+    A record with neither box nor mask is left to the careful reader.
     """
     n = len(records)
     keys = dict.fromkeys(REQUIRED, n)
-    result = n > 0 and isinstance(records[0], Result | MaskedResult)
-    optional = () if result else OPTIONAL
-    if result:
+    optional: tuple[str, ...] = OPTIONAL
+    if n > 0 and isinstance(records[0], Result | MaskedResult):
+        optional = ()
         keys["score"] = n
     if not _is_masked(records):
         keys["bbox"] = n
     else:
         optional = (*optional, "bbox", "segmentation")
-        segments = [record.segmentation for record in records]
-        lengths = sum(isinstance(segment, RunLengths) for segment in segments)
-        keys["size"] = keys["counts"] = lengths
-        if any(
-            record.bbox in (UNSET, None) and not segment
-            for record, segment in zip(records, segments)
-        ):
-            raise Unreadable
+        n_run_lengths = 0
+        for record in records:
+            n_run_lengths += isinstance(record.segmentation, RunLengths)
+            if record.bbox in (UNSET, None) and not record.segmentation:
+                raise Unreadable
+        keys["size"] = keys["counts"] = n_run_lengths
     for key in optional:
         keys[key] = n - list(map(attrgetter(key), records)).count(UNSET)
     return keys

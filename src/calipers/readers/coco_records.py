@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single COCO records: the typed form of the fast path, and the careful check that names what is
-wrong.
-"""
+"""Single COCO records: typed structs for the fast path, and the check of the careful path."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from calipers.readers.coco_segments import Polygons, RunLengths, segmentation_of
-from calipers.readers.jsoncareful import Record, shown
+from calipers.readers.jsoncareful import Record, printable
 from calipers.readers.parts import Problem
 from calipers.tables.checks import Role
 
@@ -75,41 +73,33 @@ def check_object(
 ) -> list[Problem]:
     """Return what is wrong with one annotation or result, as far as its own text tells.
 
-    With ``masks`` a record needs no box if it has a segmentation, which is judged with all others
+    With ``masks`` a record with a segmentation needs no box; all segmentations are judged together
     later.
     """
     value = record.value
-    whole = list(_text_problems(record))
+    problems = list(_text_problems(record))
     if not isinstance(value, dict):
-        return [*whole, _problem(record, "", "type", "an object in braces", value)]
-    found = [*whole, *_id(record, "image_id"), *_id(record, "category_id")]
-    if not (
-        masks
-        and without_box(value.get("bbox"))
-        and segmentation_of(value.get("segmentation")) is not None
-    ):
-        found += _box(record, dimensions)
+        return [*problems, _problem(record, "", "type", "an object in braces", value)]
+    problems += [*_id(record, "image_id"), *_id(record, "category_id")]
+    may_lack_box = masks and without_box(value.get("bbox"))
+    if not may_lack_box or segmentation_of(value.get("segmentation")) is None:
+        problems += _box(record, dimensions)
     if role == "predictions":
-        found += _score(record)
+        problems += _score(record)
     else:
-        found += [*_id(record, "id", optional=True), *_flags(record), *_area(record)]
-    if record.odd_number and not any(problem.rule == "non-finite" for problem in found):
-        where = next(_odd_places(value, ""), "")
-        found.append(_problem(record, where.lstrip("/"), "non-finite", "finite numbers", None))
-    return found
+        problems += [*_id(record, "id", optional=True), *_flags(record), *_area(record)]
+    if not any(problem.rule == "non-finite" for problem in problems):
+        problems += _odd_number(record)
+    return problems
 
 
-def check_described(record: Record) -> list[Problem]:
+def check_listed_record(record: Record) -> list[Problem]:
     """Return what is wrong with an image or category record, as far as its own text tells."""
-    found = list(_text_problems(record))
-    if record.odd_number:
-        where = next(_odd_places(record.value, ""), "")
-        found.append(_problem(record, where.lstrip("/"), "non-finite", "finite numbers", None))
-    return found
+    return [*_text_problems(record), *_odd_number(record)]
 
 
 def without_box(box: object) -> bool:
-    """Tell whether there is no box; results of masks are known to have an empty list."""
+    """Return whether there is no box; some tools write an empty list into results of masks."""
     return box is None or box is UNSET or box == []
 
 
@@ -140,15 +130,16 @@ def _problem(
     record: Record, field: str, rule: str, expected: str, value: object, hint: str = ""
 ) -> Problem:
     where = f"{record.pointer}/{field}" if field else record.pointer
-    value = shown(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        value = printable(value)
     return Problem(
-        rule,
-        shown(where),
-        shown(field.split("/")[0]),
-        expected,
-        value,
-        hint,
-        shown(record.text[:2000]),
+        rule=rule,
+        location=printable(where),
+        field=printable(field.split("/")[0]),
+        expected=expected,
+        value=value,
+        hint=hint,
+        record=printable(record.text[:2000]),
     )
 
 
@@ -185,13 +176,23 @@ def _box(record: Record, dimensions: int) -> Iterator[Problem]:
         yield from _number(record, f"bbox/{k}", number)
 
 
+def _odd_number(record: Record) -> Iterator[Problem]:
+    """Report the first number that is not finite, wherever it is in the record."""
+    if record.odd_number:
+        where = next(_odd_places(record.value, ""), "")
+        yield _problem(record, where.lstrip("/"), "non-finite", "finite numbers", None)
+
+
 def _number(record: Record, field: str, value: object) -> Iterator[Problem]:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        hint = (
-            "numbers are never read from text: remove the quotes" if isinstance(value, str) else ""
-        )
+        hint = ""
+        if isinstance(value, str):
+            hint = "numbers are never read from text: remove the quotes"
         yield _problem(record, field, "type", "a number", value, hint)
-    elif not math.isfinite(value) if isinstance(value, float) else abs(value) > 10**300:
+        return
+    # math.isfinite overflows on whole numbers beyond the range of floats.
+    is_finite = math.isfinite(value) if isinstance(value, float) else abs(value) <= 10**300
+    if not is_finite:
         yield _problem(record, field, "non-finite", "a finite number", value)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is this COCO document what it was given as, and what should be said about it."""
+"""Checks of the role of a COCO document, and notes on its masks, areas and images."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import re
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calipers.errors import InputError
 from calipers.readers.coco_columns import ObjectColumns
 from calipers.readers.jsoncareful import CarefulDocument
 from calipers.readers.parts import Options
-from calipers.readers.source import Opened
+from calipers.readers.source import InputFile
 from calipers.tables.delivery import Delivery
 
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
 AREA_TOLERANCE = 0.01
 MASK_AREA_TOLERANCE = 0.1  # COCO declares the area of the polygon, not its pixels
 KEY = re.compile(rb'"(\w+)"\s*:', re.ASCII)
@@ -24,83 +27,93 @@ MASK = b'"segmentation"'
 NO_MASK = re.compile(rb'"segmentation"\s*:\s*(?:\[\s*\]|null)')
 
 
-def require_references(opened: Opened, is_list: bool, keys: list[str]) -> None:
+def require_references(input_file: InputFile, is_list: bool, keys: list[str]) -> None:
     """Refuse a document that cannot be references."""
     if is_list:
-        found = dict.fromkeys(key.decode("ascii") for key in KEY.findall(opened.data[:HEAD]))
+        keys_in_records = dict.fromkeys(KEY.findall(input_file.data[:HEAD]))
+        value = "a list"
+        if keys_in_records:
+            value += f" of records with {b', '.join(keys_in_records).decode('ascii')}"
         raise InputError(
             "a COCO document with images, annotations and categories",
             rule="wrong-role",
-            file=opened.file,
-            value=f"a list of records with {', '.join(found)}" if found else "a list",
+            file=input_file.file,
+            value=value,
             hint="a list of results holds predictions: are the two files swapped?",
         )
     missing = [name for name in ("images", "annotations", "categories") if name not in keys]
     if missing:
-        scored = "annotations" in keys and SCORED.search(opened.data)
+        hint = ""
+        if "annotations" in keys and SCORED.search(input_file.data):
+            hint = "annotations with scores are predictions: are the two files swapped?"
         raise InputError(
             f"the keys images, annotations and categories ({', '.join(missing)} missing)",
             rule="wrong-role",
-            file=opened.file,
+            file=input_file.file,
             value=keys[:20],
-            hint="annotations with scores are predictions: are the two files swapped?"
-            if scored
-            else "",
+            hint=hint,
         )
 
 
-def wrong_predictions(opened: Opened, keys: list[str]) -> InputError:
+def no_predictions_error(input_file: InputFile, keys: list[str]) -> InputError:
     """Return the error for a document that cannot be predictions."""
     return InputError(
         "a COCO results list, or a document with scored annotations",
         rule="wrong-role",
-        file=opened.file,
+        file=input_file.file,
         value=keys[:20],
     )
 
 
-def unscored(opened: Opened, document: CarefulDocument) -> InputError:
+def no_scores_error(input_file: InputFile, document: CarefulDocument) -> InputError:
     """Return the error for objects without any score."""
     if document.is_list:
         return InputError(
             "a score in every record",
             rule="score-missing",
-            file=opened.file,
+            file=input_file.file,
             value="no record has one",
         )
     return InputError(
         "annotations with scores",
         rule="wrong-role",
-        file=opened.file,
+        file=input_file.file,
         value=document.keys[:20],
         hint="these look like references: are the two files swapped?",
     )
 
 
 def subset_notes(
-    opened: Opened, declared: list[dict[str, Any]] | None, columns: ObjectColumns, options: Options
+    input_file: InputFile,
+    declared: list[dict[str, Any]] | None,
+    columns: ObjectColumns,
+    options: Options,
 ) -> list[str]:
-    """Predictions that list their images must list all: an image that was never shown to the model
-    is not a miss.
+    """Check that predictions that list their images list all of them.
+
+    An image that the model never saw is not a miss, so strict reading refuses a shorter list.
     """
     if declared is None:
         return []
-    listed = {
-        image.get("id") if not columns.as_text else str(image.get("id")) for image in declared
-    }
-    missing = [key for key in columns.index["image_id"] if key not in listed]
+    ids: list[Any] = [image.get("id") for image in declared]
+    listed_ids = set(map(str, ids)) if columns.as_text else set(ids)
+    missing = [key for key in columns.index["image_id"] if key not in listed_ids]
     if not missing:
         return []
-    said = f"the predictions list {len(listed)} images, {len(missing)} images of the references are not among them"
+    message = (
+        f"the predictions list {len(listed_ids)} images, "
+        f"{len(missing)} images of the references are not among them"
+    )
     if options.lenient:
-        return [said + "; all their references count as missed"]
+        return [message + "; all their references count as missed"]
+    hint = "; evaluate on matching references, or pass --lenient to count them as missed"
     raise InputError(
         "all images of the references",
         rule="subset",
-        file=opened.file,
+        file=input_file.file,
         location="/images",
         value=missing[0],
-        hint=said + "; evaluate on matching references, or pass --lenient to count them as missed",
+        hint=message + hint,
     )
 
 
@@ -116,22 +129,18 @@ def mask_notes(n: int) -> list[str]:
 
 
 def area_notes(delivery: Delivery) -> list[str]:
-    """Declared areas that are not width times height (boxes) or far from the pixels (masks): worth
-    knowing.
-    """
+    """Count the declared areas that differ from the box area, or clearly from the mask area."""
     if delivery.area is None or not delivery.box_format.startswith("xywh"):
         return []
-    if delivery.masks is not None:
-        own, share, what = (
-            delivery.masks.voxels,
-            MASK_AREA_TOLERANCE,
-            "the area of the mask by more than 10 %",
-        )
-    else:
-        with np.errstate(invalid="ignore", over="ignore"):
-            own = np.prod(delivery.boxes[:, delivery.boxes.shape[1] // 2 :], axis=1)
-        share, what = AREA_TOLERANCE, "the box area by more than 1 %"
     with np.errstate(invalid="ignore", over="ignore"):
-        n = int((np.abs(delivery.area - own) > share * np.abs(own)).sum())
+        if delivery.masks is not None:
+            own: F64 | I64 = delivery.masks.voxels
+            tolerance, what = MASK_AREA_TOLERANCE, "the area of the mask by more than 10 %"
+        else:
+            own = np.prod(delivery.boxes[:, delivery.boxes.shape[1] // 2 :], axis=1)
+            tolerance, what = AREA_TOLERANCE, "the box area by more than 1 %"
+        n = int((np.abs(delivery.area - own) > tolerance * np.abs(own)).sum())
+    if not n:
+        return []
     declared = "the declared area decides in size cuts"
-    return [f"declared area differs from {what} in {n} annotations; {declared}"] if n else []
+    return [f"declared area differs from {what} in {n} annotations; {declared}"]

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One segmentation of a COCO record: polygons or run lengths in their typed form, or what it is
-instead.
-"""
+"""One segmentation of a COCO record: typed polygons or run lengths, or a value that is neither."""
 
 from __future__ import annotations
 
@@ -50,10 +48,13 @@ def segmentation_of(value: Any) -> Segmentation:
     if not all(isinstance(ring, list) for ring in value):
         hint = "a polygon stands in a list of its own: [[x, y, x, y, ...]]"
         return Odd("polygon", "a list of lists of coordinates", value, hint)
-    bad = [number for ring in value for number in ring if not _is_number(number)]
-    if bad:
-        return Odd("polygon", "coordinates that are numbers", bad[0])
-    return [[float(number) for number in ring] for ring in value]
+    rings = []
+    for ring in value:
+        for number in ring:
+            if not _is_number(number):
+                return Odd("polygon", "coordinates that are numbers", number)
+        rings.append(list(map(float, ring)))
+    return rings
 
 
 def _run_lengths(value: dict[str, Any]) -> RunLengths | Odd:
@@ -71,9 +72,8 @@ def _run_lengths(value: dict[str, Any]) -> RunLengths | Odd:
 def _is_number(value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return (
-        abs(value) < 1e300
-    )  # no NaN, nothing that overflows; the limit of coordinates is checked later
+    # No NaN, and nothing that overflows; the limit of coordinates is checked later.
+    return abs(value) < 1e300
 
 
 def _is_count(value: object) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What takes records from the careful reader."""
+"""Collects the records of the careful reader: sound ones as rows, the others as problems."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ class Taker:
 
     def __init__(self, role: Role, dimensions: int, options: Options) -> None:
         self.role, self.dimensions, self.options = role, dimensions, options
-        self.settled = (
-            role == "predictions"
-        )  # references decide with their first box whether it is 2D or 3D
+        # The first box of the references decides whether they are 2D or 3D.
+        self.settled = role == "predictions"
         self.rows: list[MaskedAnnotation] = []
         self.places: list[int] = []
         self.problems: list[Problem] = []
@@ -34,12 +33,11 @@ class Taker:
         if not self.settled and isinstance(value, dict) and isinstance(value.get("bbox"), list):
             self.settled, self.dimensions = True, 3 if len(value["bbox"]) == 6 else 2
         masks = self.options.masks != "ignore" and self.dimensions == 2
-        found = check_object(record, self.role, self.dimensions, masks=masks)
-        self.n_unscored += any(problem.rule == "score-missing" for problem in found)
-        if found:
-            # The first problem of a record is the one it is counted under; strict reading shows
-            # them all.
-            self.problems += found
+        problems = check_object(record, self.role, self.dimensions, masks=masks)
+        self.n_unscored += any(problem.rule == "score-missing" for problem in problems)
+        if problems:
+            # Strict reading shows all problems; a record counts under its first one.
+            self.problems += problems
             self.n_dropped += 1
         else:
             self.rows.append(as_annotation(value, self.role, masks=masks))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parquet: the same canonical layout as delimited text, with typed columns."""
+"""Read and write parquet: the same tables as delimited text, with typed columns.
+
+Sizes and types that a file declares are checked before it is unpacked.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from calipers.errors import InputError
-from calipers.readers.source import Opened
+from calipers.readers.source import InputFile
 from calipers.readers.tabular import Cells, Table
 from calipers.results.files import write_atomically
 
@@ -22,26 +25,25 @@ MAX_BYTES = 8 << 30  # uncompressed
 MAX_RATIO = 200
 
 
-def read_table(opened: Opened) -> Table:
+def read_table(input_file: InputFile) -> Table:
     """Read a parquet file into a table, after its declared sizes and column types were checked."""
-    with _refusing(opened.file):
-        table = _read(opened, _check_schema)
-        columns = {
-            name: _cells(table.column(name))
-            for name in table.column_names
-            if not name.startswith("__index")
-        }
-    return Table(
-        opened.file, "parquet", columns, np.arange(table.num_rows), False, notes=list(opened.notes)
-    )
+    columns = {}
+    with _refusing(input_file.file):
+        table = _read_arrow(input_file, _check_schema)
+        for name in table.column_names:
+            # pandas writes its row labels as a column of this name.
+            if not name.startswith("__index"):
+                columns[name] = _cells(table.column(name))
+    lines = np.arange(table.num_rows)
+    return Table(input_file.file, "parquet", columns, lines, False, notes=list(input_file.notes))
 
 
-def read_arrow(opened: Opened, check: Callable[[Any, str], None]) -> Any:
+def read_arrow(input_file: InputFile, check: Callable[[Any, str], None]) -> Any:
     """Read a parquet file into an arrow table, after its declared sizes and, by ``check``, its
     schema were checked.
     """
-    with _refusing(opened.file):
-        return _read(opened, check)
+    with _refusing(input_file.file):
+        return _read_arrow(input_file, check)
 
 
 def write_table(
@@ -51,11 +53,10 @@ def write_table(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kept = (pa.Array, pa.ChunkedArray)
-    arrays = {
-        name: column if isinstance(column, kept) else pa.array(column)
-        for name, column in columns.items()
-    }
+    arrays = {}
+    for name, column in columns.items():
+        is_arrow = isinstance(column, pa.Array | pa.ChunkedArray)
+        arrays[name] = column if is_arrow else pa.array(column)
     sink = io.BytesIO()
     pq.write_table(pa.table(arrays).replace_schema_metadata(metadata), sink, compression="zstd")
     write_atomically(path, sink.getvalue())
@@ -63,7 +64,7 @@ def write_table(
 
 @contextmanager
 def _refusing(file: str) -> Iterator[None]:
-    """Turn what arrow says of a broken file into an error of ours."""
+    """Turn the exceptions of arrow for a broken file into an `InputError`."""
     import pyarrow as pa
 
     try:
@@ -76,38 +77,52 @@ def _refusing(file: str) -> Iterator[None]:
         ) from None
 
 
-def _read(opened: Opened, check: Callable[[Any, str], None]) -> Any:
+def _read_arrow(input_file: InputFile, check: Callable[[Any, str], None]) -> Any:
     import pyarrow.parquet as pq
 
     file = pq.ParquetFile(
-        io.BytesIO(opened.data) if isinstance(opened.data, bytes) else opened.file
+        io.BytesIO(input_file.data) if isinstance(input_file.data, bytes) else input_file.file
     )
-    _check_sizes(file.metadata, opened)
-    check(file.schema_arrow, opened.file)
+    _check_sizes(file.metadata, input_file)
+    check(file.schema_arrow, input_file.file)
     table = file.read()
     table.validate(full=True)
     return table
 
 
-def _check_sizes(metadata: Any, opened: Opened) -> None:
+def _check_sizes(metadata: Any, input_file: InputFile) -> None:
     groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
     unpacked = sum(group.total_byte_size for group in groups)
     if metadata.num_rows > MAX_ROWS or metadata.num_rows < 0:
         raise InputError(
-            f"at most {MAX_ROWS} rows", rule="too-large", file=opened.file, value=metadata.num_rows
+            f"at most {MAX_ROWS} rows",
+            rule="too-large",
+            file=input_file.file,
+            value=metadata.num_rows,
         )
-    if unpacked > MAX_BYTES or (unpacked > 1 << 28 and unpacked > MAX_RATIO * opened.size):
+    if unpacked > MAX_BYTES or (unpacked > 1 << 28 and unpacked > MAX_RATIO * input_file.size):
         raise InputError(
             f"at most {MAX_BYTES} bytes unpacked",
             rule="too-large",
-            file=opened.file,
+            file=input_file.file,
             value=unpacked,
         )
 
 
 def _check_schema(schema: Any, file: str) -> None:
+    """Refuse column names that occur twice, and columns of other kinds than numbers and text."""
     import pyarrow.types as kinds
 
+    plain_kinds = (
+        kinds.is_integer,
+        kinds.is_floating,
+        kinds.is_boolean,
+        kinds.is_string,
+        kinds.is_large_string,
+        kinds.is_decimal,
+        kinds.is_null,
+        kinds.is_string_view,
+    )
     names = [name.strip().lower() for name in schema.names]
     for k, column in enumerate(schema):
         if names[k] in names[:k]:
@@ -115,16 +130,7 @@ def _check_schema(schema: Any, file: str) -> None:
                 "column names that differ", rule="dup-column", file=file, field=column.name
             )
         kind = column.type.value_type if kinds.is_dictionary(column.type) else column.type
-        plain = (
-            kinds.is_integer,
-            kinds.is_floating,
-            kinds.is_boolean,
-            kinds.is_string,
-            kinds.is_large_string,
-        )
-        if not any(
-            test(kind) for test in (*plain, kinds.is_decimal, kinds.is_null, kinds.is_string_view)
-        ):
+        if not any(is_kind(kind) for is_kind in plain_kinds):
             raise InputError(
                 "numbers, flags or text",
                 rule="column-type",
@@ -145,10 +151,12 @@ def _cells(column: Any) -> Cells:
         column = column.cast(pa.int8())
     if kinds.is_decimal(column.type):
         column = column.cast(pa.float64())
-    if kinds.is_integer(column.type):
-        if column.null_count:
-            return ["" if cell is None else str(cell) for cell in column.to_pylist()]
+    if kinds.is_integer(column.type) and not column.null_count:
         return np.asarray(column.to_numpy())
     if kinds.is_floating(column.type):
         return np.asarray(column.to_numpy(), np.float64)
-    return ["" if cell is None else str(cell) for cell in column.to_pylist()]
+    # Whole numbers with holes become text: as floats, long ids would lose digits.
+    cells = []
+    for cell in column.to_pylist():
+        cells.append("" if cell is None else str(cell))
+    return cells

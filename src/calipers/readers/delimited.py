@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text with commas, semicolons or tabs, and the NIH list of boxes. Cells stay text until they are
-asked for.
-"""
+"""Read text with commas, semicolons or tabs, and the NIH list of boxes. Cells stay text."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ import numpy as np
 
 from calipers.errors import InputError
 from calipers.readers.parts import Problem
-from calipers.readers.source import Opened
+from calipers.readers.source import InputFile
 from calipers.readers.tabular import Table
 from calipers.results.delimited import unprotect
 
@@ -25,65 +23,67 @@ NIH_SIDE = "1024"
 NIH_NAMES = {"Infiltrate": "Infiltration"}
 
 
-def read_table(opened: Opened) -> Table:
+def read_table(input_file: InputFile) -> Table:
     """Read delimited text into a table; the delimiter is taken from the header line."""
-    text = decode(opened)
+    text = decode(input_file)
     delimiter = find_delimiter(text)
-    rows = _rows(opened.file, text, delimiter)
+    rows = _rows(input_file.file, text, delimiter)
     _, header = next(rows, (1, []))
-    names = _header(header, opened.file)
+    names = _header(header, input_file.file)
     cells, lines, problems = _fitting(rows, len(names), delimiter)
-    columns = dict(zip(names, map(list, zip(*cells)))) if cells else {name: [] for name in names}
-    index = [name for name in names if not name]
-    columns = {name: column for name, column in columns.items() if name}
-    notes = [*opened.notes, *(_unprotect(header, columns) if "'" in text else [])]
-    if index:
+    columns: dict[str, list[str]] = {name: [] for name in names}
+    columns.update(zip(names, map(list, zip(*cells))))
+    columns.pop("", None)  # the row labels of pandas
+    notes = list(input_file.notes)
+    if "'" in text:
+        notes += _unprotect(header, columns)
+    if "" in names:
         notes.append("the first column has no name and was not read")
-    return Table(opened.file, "csv", columns, np.array(lines, np.int64), True, problems, notes)
+    return Table(input_file.file, "csv", columns, np.array(lines, np.int64), True, problems, notes)
 
 
-def read_nih(opened: Opened) -> Table:
-    """Read ``BBox_List_2017.csv`` of ChestX-ray8 by position, because its header breaks at its own
-    commas.
+def read_nih(input_file: InputFile) -> Table:
+    """Read ``BBox_List_2017.csv`` of ChestX-ray8 by position: its header breaks at its own commas.
 
     Notes
     -----
     All images of this data set have 1024 x 1024 pixels. `Infiltrate` in this list is the class
     `Infiltration` of the data set. The patient is the part of the image name before the underscore.
     """
-    rows = _rows(opened.file, decode(opened), ",")
+    rows = _rows(input_file.file, decode(input_file), ",")
     next(rows, None)
     cells, lines, problems = _fitting(rows, len(NIH_COLUMNS), ",")
-    columns = {name: [row[k] for row in cells] for k, name in enumerate(NIH_COLUMNS)}
-    renamed = sum(name in NIH_NAMES for name in columns["class"])
+    columns: dict[str, list[str]] = {}
+    for k, name in enumerate(NIH_COLUMNS):
+        columns[name] = [row[k] for row in cells]
+    n_renamed = sum(name in NIH_NAMES for name in columns["class"])
     columns["class"] = [NIH_NAMES.get(name, name) for name in columns["class"]]
     columns["width"] = columns["height"] = [NIH_SIDE] * len(cells)
     columns["patient"] = [name.split("_")[0] for name in columns["image"]]
-    notes = (
-        [*opened.notes, f"{renamed} boxes of 'Infiltrate' are read as 'Infiltration'"]
-        if renamed
-        else []
-    )
-    return Table(opened.file, "nih", columns, np.array(lines, np.int64), True, problems, notes)
+    notes = []
+    if n_renamed:
+        note = f"{n_renamed} boxes of 'Infiltrate' are read as 'Infiltration'"
+        notes = [*input_file.notes, note]
+    return Table(input_file.file, "nih", columns, np.array(lines, np.int64), True, problems, notes)
 
 
-def decode(opened: Opened) -> str:
+def decode(input_file: InputFile) -> str:
     """Return the text of a file, or name the byte that is not UTF-8."""
-    data = bytes(opened.data)
+    data = bytes(input_file.data)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(
             "text in UTF-8",
             rule="encoding",
-            file=opened.file,
+            file=input_file.file,
             location=f"byte {error.start}",
             value=data[error.start : error.start + 10],
             hint="save the table as UTF-8",
         ) from None
     if "\0" in text:
         where = f"line {text[: text.index(chr(0))].count(chr(10)) + 1}"
-        raise InputError("text without NUL", rule="encoding", file=opened.file, location=where)
+        raise InputError("text without NUL", rule="encoding", file=input_file.file, location=where)
     return text
 
 
@@ -118,19 +118,20 @@ def _rows(file: str, text: str, delimiter: str) -> Iterator[tuple[int, list[str]
 
 
 def _fitting(
-    rows: Iterator[tuple[int, list[str]]], wanted: int, delimiter: str
+    rows: Iterator[tuple[int, list[str]]], width: int, delimiter: str
 ) -> tuple[list[list[str]], list[int], list[Problem]]:
-    """Return the rows of the wanted number of cells with their lines, and the others; empty cells
-    at the end go.
+    """Return the rows of ``width`` cells with their lines, and the others as problems.
+
+    Empty cells beyond the width are dropped.
     """
     cells: list[list[str]] = []
     lines: list[int] = []
     problems: list[Problem] = []
     for line, row in rows:
-        if len(row) > wanted and not any(row[wanted:]):
-            row = row[:wanted]
-        if len(row) != wanted:
-            problems.append(_ragged(line, row, wanted, delimiter))
+        if len(row) > width and not any(row[width:]):
+            row = row[:width]
+        if len(row) != width:
+            problems.append(_ragged(line, row, width, delimiter))
             continue
         cells.append(row)
         lines.append(line)
@@ -143,48 +144,40 @@ def _header(header: list[str], file: str) -> list[str]:
         names.pop()  # trailing delimiters of spreadsheets
     if not names:
         raise InputError("a header line", rule="empty-file", file=file, location="1")
-    seen: set[str] = set()
+    earlier_names: set[str] = set()
     for k, name in enumerate(names):
-        if name.lower() in seen or (not name and k > 0):
-            rule, expected = (
-                ("dup-column", "column names that differ")
-                if name
-                else ("header", "a name for every column")
+        location = f"1:{k + 1}"
+        # Only the first column may have no name: pandas writes its row labels there.
+        if not name and k > 0:
+            raise InputError(
+                "a name for every column", rule="header", file=file, location=location, value=name
             )
-            raise InputError(expected, rule=rule, file=file, location=f"1:{k + 1}", value=name)
-        seen.add(name.lower())
+        if name.lower() in earlier_names:
+            expected = "column names that differ"
+            raise InputError(expected, rule="dup-column", file=file, location=location, value=name)
+        earlier_names.add(name.lower())
     return names
 
 
-def _ragged(line: int, row: list[str], wanted: int, delimiter: str) -> Problem:
-    hint = (
-        "a decimal comma or an unquoted comma in a name?"
-        if delimiter == "," and len(row) > wanted
-        else ""
-    )
-    return Problem(
-        "ragged",
-        f"{line}:{min(len(row), wanted) + 1}",
-        "",
-        f"{wanted} cells",
-        len(row),
-        hint,
-        ",".join(row),
-    )
+def _ragged(line: int, row: list[str], width: int, delimiter: str) -> Problem:
+    hint = ""
+    if delimiter == "," and len(row) > width:
+        hint = "a decimal comma or an unquoted comma in a name?"
+    location = f"{line}:{min(len(row), width) + 1}"
+    return Problem("ragged", location, "", f"{width} cells", len(row), hint, ",".join(row))
 
 
 def _unprotect(header: list[str], columns: dict[str, list[str]]) -> list[str]:
-    """Take away the quotes that our writer puts before formulas, and say so; `_header` did it for
-    the names.
+    """Remove the quotes that our writer puts before formulas, and return a note.
+
+    `_header` did the same for the names.
     """
     n = sum(unprotect(name.strip()) != name.strip() for name in header)
     for cells in columns.values():
-        hits = [
-            row for row, cell in enumerate(cells) if cell[:1] == "'" and unprotect(cell) != cell
-        ]
-        for row in hits:
-            cells[row] = unprotect(cells[row])
-        n += len(hits)
-    return (
-        [f"{n} cells began with a quote that protects spreadsheets; it was taken away"] if n else []
-    )
+        for row, cell in enumerate(cells):
+            if cell[:1] == "'" and unprotect(cell) != cell:
+                cells[row] = unprotect(cell)
+                n += 1
+    if not n:
+        return []
+    return [f"{n} cells began with a quote that protects spreadsheets; it was removed"]

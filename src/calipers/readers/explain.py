@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`explain`: what was understood of the inputs, as a text to read before any number is believed."""
+"""`explain`: say how the inputs are interpreted, before any number is computed from them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Unpack
 import numpy as np
 
 from calipers.readers.assemble import Assembled
-from calipers.readers.parts import Choices, Options
+from calipers.readers.parts import Options, ReadOptions
 from calipers.readers.reading import PathName, Predictions, read_all
 from calipers.tables.cohort import Cohort
 from calipers.tables.intake import FileIntake
@@ -23,24 +23,23 @@ def explain(
     *,
     groups: PathName | None = None,
     lenient: bool = True,
-    **options: Unpack[Choices],
+    **options: Unpack[ReadOptions],
 ) -> str:
-    """Say what was understood: files, formats, images, objects, classes, groups, records set aside,
-    notes.
+    """Describe the inputs: files, formats, images, objects, classes, groups, records set aside.
 
     The options are those of `read`, except that reading is lenient unless told otherwise, so that
     all problems of a file are counted together; what makes a whole file unusable still raises.
     """
     return describe(
-        read_all(references, predictions, groups, Options.chosen(lenient=lenient, **options))
+        read_all(references, predictions, groups, Options.from_keywords(lenient=lenient, **options))
     )
 
 
-def describe(found: Assembled) -> str:
-    """Say what was understood of files that have been read."""
-    cohort = found.cohort
+def describe(assembled: Assembled) -> str:
+    """Describe files that have been read."""
+    cohort = assembled.cohort
     lines: list[str] = []
-    for file, box_format in zip(cohort.intake.files, found.box_formats):
+    for file, box_format in zip(cohort.intake.files, assembled.box_formats):
         lines += [*_file(file, box_format), ""]
     lines += [*_images(cohort), *_classes(cohort)]
     if cohort.intake.quarantined:
@@ -63,31 +62,33 @@ def _file(file: FileIntake, box_format: str) -> Iterator[str]:
 
 
 def _images(cohort: Cohort) -> Iterator[str]:
-    known = int(np.isfinite(cohort.images.size).all(axis=1).sum())
-    spaced = int(np.isfinite(cohort.images.spacing).all(axis=1).sum())
-    filled = int((np.diff(cohort.references.offsets) > 0).sum())
-    yield f"Images         {cohort.n_images}, {filled} with references; {cohort.dimensions}D"
-    yield f"  size known   {known} of {cohort.n_images}"
-    yield f"  spacing      known for {spaced} of {cohort.n_images}"
+    n_sized = int(np.isfinite(cohort.images.size).all(axis=1).sum())
+    n_spaced = int(np.isfinite(cohort.images.spacing).all(axis=1).sum())
+    n_with_references = int((np.diff(cohort.references.offsets) > 0).sum())
+    counts = f"{cohort.n_images}, {n_with_references} with references"
+    yield f"Images         {counts}; {cohort.dimensions}D"
+    yield f"  size known   {n_sized} of {cohort.n_images}"
+    yield f"  spacing      known for {n_spaced} of {cohort.n_images}"
     for name, column in cohort.images.groups.items():
         yield _safe(f"  {name:<12} {len(set(column.tolist()))} different values")
 
 
 def _classes(cohort: Cohort) -> Iterator[str]:
     tables = {"references": cohort.references, **cohort.models}
-    counts = {
-        name: np.bincount(table.label, minlength=len(cohort.classes))
-        for name, table in tables.items()
-    }
-    yield "Objects        " + ", ".join(
-        _safe(f"{len(table)} {name}") for name, table in tables.items()
-    )
-    masked = [name for name, table in tables.items() if table.masks is not None and len(table)]
+    counts = {}
+    sizes = []
+    masked = []
+    for name, table in tables.items():
+        counts[name] = np.bincount(table.label, minlength=len(cohort.classes))
+        sizes.append(_safe(f"{len(table)} {name}"))
+        if table.masks is not None and len(table):
+            masked.append(name)
+    yield "Objects        " + ", ".join(sizes)
     if masked:
         yield _safe("  with masks   " + ", ".join(masked))
-    flagged = int(cohort.references.ignore.sum())
-    if flagged:
-        yield f"  ignored      {flagged} references, {int(cohort.references.crowd.sum())} of them crowds"
+    n_ignored, n_crowd = int(cohort.references.ignore.sum()), int(cohort.references.crowd.sum())
+    if n_ignored:
+        yield f"  ignored      {n_ignored} references, {n_crowd} of them crowds"
     yield f"Classes        {len(cohort.classes)}"
     for k, name in enumerate(cohort.classes[:SHOWN_CLASSES]):
         shares = ", ".join(_safe(f"{column[k]} {table}") for table, column in counts.items())
@@ -97,5 +98,8 @@ def _classes(cohort: Cohort) -> Iterator[str]:
 
 
 def _safe(text: str) -> str:
-    """Escape control characters and override marks: names are data, not instructions to a terminal."""
-    return "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in text)
+    """Escape control characters and override marks, which a terminal would obey."""
+    signs = []
+    for sign in text:
+        signs.append(sign if sign.isprintable() else f"\\u{ord(sign):04x}")
+    return "".join(signs)

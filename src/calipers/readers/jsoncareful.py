@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Careful JSON: slow, record by record, and able to say what is wrong with each of them.
+"""Read JSON record by record: slow, but able to say what is wrong with each record.
 
-The standard library's scanner reads one record at a time, so a record with NaN, a repeated key or a
-broken text is known by its place and can be set aside, while everything around it is still read.
+The standard library's scanner reads one record at a time. A record with NaN, a repeated key or a
+broken text can therefore be set aside by its place, while everything around it is still read. The
+COCO reader comes here only when the fast path (`jsonchunks`) gives up.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 from calipers.errors import InputError
 from calipers.readers.jsonchunks import MAX_DEPTH, depth
-from calipers.readers.source import Opened
+from calipers.readers.source import InputFile
 
 SPACE = re.compile(r"[ \t\r\n]*")
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -53,12 +54,11 @@ class CarefulDocument:
 
     def text_of(self, place: int) -> str:
         """Return the original text of object record ``place``."""
-        return shown(self.text[self.starts[place] : self.stops[place]])
+        return printable(self.text[self.starts[place] : self.stops[place]])
 
 
-def read_carefully(opened: Opened, take: Callable[[Record, int], None]) -> CarefulDocument:
-    """Read a whole document; every object record (annotation or result) goes to ``take`` with its
-    number.
+def read_carefully(input_file: InputFile, take: Callable[[Record, int], None]) -> CarefulDocument:
+    """Read a whole document; pass every object record (annotation or result) to ``take``.
 
     Raises
     ------
@@ -66,28 +66,28 @@ def read_carefully(opened: Opened, take: Callable[[Record, int], None]) -> Caref
         ``json-syntax``, ``depth`` and ``dup-key`` at the top level: nothing of such a file can be
         trusted.
     """
-    data = bytes(opened.data)
+    data = bytes(input_file.data)
     if depth(data) > MAX_DEPTH:
         raise InputError(
             f"at most {MAX_DEPTH} brackets inside each other",
             rule="depth",
-            file=opened.file,
+            file=input_file.file,
             hint="is this COCO JSON?",
         )
     text = data.decode("utf-8", "surrogateescape")
-    walker = _Walker(opened.file, text, take)
+    walker = _Walker(input_file.file, text, take)
     try:
         return walker.document()
     except json.JSONDecodeError as error:
         raise walker.syntax_error(error.pos, error.msg) from None
     except RecursionError:
         raise InputError(
-            "fewer brackets inside each other", rule="depth", file=opened.file
+            "fewer brackets inside each other", rule="depth", file=input_file.file
         ) from None
 
 
-def shown(text: str) -> str:
-    """Return text that can be written: what was not UTF-8 becomes U+FFFD."""
+def printable(text: str) -> str:
+    """Return text that can be encoded: bytes that were not UTF-8 become U+FFFD."""
     return SURROGATE.sub("\ufffd", text)
 
 
@@ -107,19 +107,19 @@ class _Walker:
     def document(self) -> CarefulDocument:
         at = self._space(0)
         if self.text[at : at + 1] == "[":
-            found = CarefulDocument(True, text=self.text, has_objects=True)
-            at = self._objects(at, "", found)
+            document = CarefulDocument(True, text=self.text, has_objects=True)
+            at = self._objects(at, "", document)
         elif self.text[at : at + 1] == "{":
-            found = CarefulDocument(False, text=self.text)
-            at = self._members(at, found)
+            document = CarefulDocument(False, text=self.text)
+            at = self._members(at, document)
         else:
             raise json.JSONDecodeError("a list or an object was expected", self.text, at)
         at = self._space(at)
         if at < len(self.text):
             raise json.JSONDecodeError("text after the end of the document", self.text, at)
-        return found
+        return document
 
-    def _members(self, at: int, found: CarefulDocument) -> int:
+    def _members(self, at: int, document: CarefulDocument) -> int:
         at = self._space(at + 1)
         if self.text[at : at + 1] == "}":
             return at + 1
@@ -127,35 +127,35 @@ class _Walker:
             if self.text[at : at + 1] != '"':
                 raise json.JSONDecodeError("a key in double quotes was expected", self.text, at)
             key, at = self.scan(self.text, at)
-            if key in found.keys:
+            if key in document.keys:
                 raise InputError(
                     "every key once", rule="dup-key", file=self.file, location=f"/{key}", field=key
                 )
-            found.keys.append(key)
+            document.keys.append(key)
             at = self._space(self._expect(":", self._space(at)))
-            at = self._space(self._section(key, at, found))
+            at = self._space(self._section(key, at, document))
             if self.text[at : at + 1] == "}":
                 return at + 1
             at = self._space(self._expect(",", at))
 
-    def _section(self, key: str, at: int, found: CarefulDocument) -> int:
+    def _section(self, key: str, at: int, document: CarefulDocument) -> int:
         is_list = self.text[at : at + 1] == "["
         if key == "annotations" and is_list:
-            found.has_objects = True
-            return self._objects(at, "/annotations", found)
+            document.has_objects = True
+            return self._objects(at, "/annotations", document)
         if key in ("images", "categories") and is_list:
             records: list[Record] = []
             at = self._elements(at, f"/{key}", lambda record, _start, _stop: records.append(record))
-            setattr(found, key, records)
+            setattr(document, key, records)
             return at
-        found.other[key], at = self.scan(self.text, at)
+        document.other[key], at = self.scan(self.text, at)
         return at
 
-    def _objects(self, at: int, pointer: str, found: CarefulDocument) -> int:
+    def _objects(self, at: int, pointer: str, document: CarefulDocument) -> int:
         def keep(record: Record, start: int, stop: int) -> None:
-            self.take(record, len(found.starts))
-            found.starts.append(start)
-            found.stops.append(stop)
+            self.take(record, len(document.starts))
+            document.starts.append(start)
+            document.stops.append(stop)
 
         return self._elements(at, pointer, keep)
 
@@ -178,8 +178,8 @@ class _Walker:
             at = self._space(self._expect(",", at))
 
     def _space(self, at: int) -> int:
-        found = SPACE.match(self.text, at)
-        return found.end() if found else at
+        match = SPACE.match(self.text, at)
+        return match.end() if match else at
 
     def _expect(self, sign: str, at: int) -> int:
         if self.text[at : at + 1] != sign:
@@ -187,11 +187,14 @@ class _Walker:
         return at + 1
 
     def _pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            seen: set[str] = set()
-            self.repeated += [key for key, _ in pairs if key in seen or seen.add(key)]  # type: ignore[func-returns-value]
-        return found
+        members = dict(pairs)
+        if len(members) < len(pairs):
+            names: set[str] = set()
+            for key, _ in pairs:
+                if key in names:
+                    self.repeated.append(key)
+                names.add(key)
+        return members
 
     def _constant(self, name: str) -> float:
         self.odd_number = True
@@ -203,34 +206,35 @@ class _Walker:
         return value
 
     def syntax_error(self, at: int, message: str) -> InputError:
+        """Return the error for a document that is no JSON from position ``at`` on."""
         offset = len(self.text[:at].encode("utf-8", "surrogateescape"))
         sign = self.text[at : at + 1]
-        broken = sign == "\0" or bool(SURROGATE.match(sign))
-        after = f"the last whole record is {self.last_good}; " if self.last_good else ""
+        expected, rule = "valid JSON", "json-syntax"
+        if sign == "\0" or SURROGATE.match(sign):
+            expected, rule = "text in UTF-8 without NUL", "encoding"
+        following = self.text[at : at + 20] if sign else "end of file"
+        hint = "was the file cut off, or is it another format?"
+        if self.last_good:
+            hint = f"the last whole record is {self.last_good}; {hint}"
         return InputError(
-            "valid JSON" if not broken else "text in UTF-8 without NUL",
-            rule="encoding" if broken else "json-syntax",
+            expected,
+            rule=rule,
             file=self.file,
             location=f"byte {offset}",
-            value=shown(
-                f"{message}: {self.text[at : at + 20]}" if sign else f"{message}: end of file"
-            ),
-            hint=after + "was the file cut off, or is it another format?",
+            value=printable(f"{message}: {following}"),
+            hint=hint,
         )
 
 
 def _whole(digits: str) -> int:
-    # Python refuses to convert very long numbers; any of them is out of every range that is checked
-    # later.
+    # Python refuses to convert very long numbers; all of them are beyond every range checked later.
     if len(digits) <= LONGEST_INT:
         return int(digits)
     return -BEYOND if digits.startswith("-") else BEYOND
 
 
 def _half_pair(value: Any) -> bool:
-    """Tell whether a text anywhere in the value holds half of a surrogate pair; the depth is
-    limited before.
-    """
+    """Return whether a text anywhere in the value holds half of a surrogate pair."""
     if isinstance(value, str):
         return bool(SURROGATE.search(value))
     if isinstance(value, dict):

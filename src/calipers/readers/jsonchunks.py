@@ -38,11 +38,11 @@ T = TypeVar("T")
 
 
 class Unreadable(Exception):
-    """The fast path cannot vouch for this document."""
+    """The fast path cannot read this document safely; the careful reader has to."""
 
 
 class Decodes(Protocol[T]):
-    """What turns a piece into records: a decoder of msgspec, or one that chooses between several."""
+    """Turns a piece into records: a decoder of msgspec, or one that chooses between several."""
 
     def decode(self, text: bytes, /) -> list[T]:
         """Return the records of a list."""
@@ -50,7 +50,7 @@ class Decodes(Protocol[T]):
 
 @dataclass(frozen=True)
 class Outline:
-    """Where the values of the top level are: ``{key: (start, stop)}``, or ``{"": ...}`` for a list."""
+    """Spans of the top-level values: ``{key: (start, stop)}``, or ``{"": ...}`` for a list."""
 
     is_list: bool
     spans: dict[str, tuple[int, int]]
@@ -87,9 +87,7 @@ def outline(data: Buffer) -> Outline:
 
 
 def _no_gaps(data: Buffer, spans: dict[str, tuple[int, int]]) -> None:
-    """A repeated key leaves a hole where its first value was: between two values only one key may
-    stand.
-    """
+    """Raise if a key is repeated: its first value leaves a gap that holds more than one key."""
     at = 0
     for start, stop in sorted(spans.values()):
         if start - at > 4096 or not GAP.fullmatch(data[at:start]):
@@ -124,9 +122,9 @@ def decode_list(
 def _cuts(data: Buffer, at: int, end: int) -> Iterator[tuple[int, int]]:
     """Propose ends of a piece that starts at ``at``, each with the start of the next piece."""
     for length in (PIECE, PIECE + 1, 2 * PIECE, 4 * PIECE):
-        found = CUT.search(data, at + length, end) if at + length < end else None
-        if found:
-            yield found.start() + 1, found.end() - 1
+        match = CUT.search(data, at + length, end) if at + length < end else None
+        if match:
+            yield match.start() + 1, match.end() - 1
     yield end, end
 
 
@@ -152,8 +150,7 @@ def check_piece(piece: Piece, n: int, keys: dict[str, int], brackets: int) -> bo
     escapes = b"\\" in text
     if not escapes and text.count(b'"') == 2 * sum(keys.values()):
         return True
-    # A key inside a text also counts here; then the careful reader finds nothing wrong, only
-    # slowly.
+    # A key inside a text counts too; then the careful reader reads the file, only slowly.
     if any(text.count(b'"%s"' % key.encode()) != count for key, count in keys.items()):
         raise Unreadable
     if escapes and ESCAPED_KEY.search(text):
@@ -164,7 +161,7 @@ def check_piece(piece: Piece, n: int, keys: dict[str, int], brackets: int) -> bo
 
 
 def depth(text: bytes) -> int:
-    """Return how deeply the brackets of a JSON text are nested; brackets inside texts do not count."""
+    """Return how deeply the brackets of a JSON text are nested, without those inside texts."""
     steps = DEPTH_STEP[np.frombuffer(text, np.uint8)]
     if _range(steps) <= MAX_DEPTH:
         return _range(steps)
@@ -177,21 +174,21 @@ def _range(steps: np.ndarray[tuple[int], np.dtype[np.int8]]) -> int:
 
 
 class PieceTexts:
-    """The original text of a record, found again by its number, for the few that are set aside."""
+    """Returns the original text of a record by its number, for the few that are set aside."""
 
     def __init__(self, data: Buffer, pieces: Sequence[tuple[int, int, int]]) -> None:
         self.data, self.pieces = data, pieces  # (number of the first record, start, stop)
         self.firsts = np.array([first for first, _, _ in pieces], np.int64)
-        self.held: tuple[int, list[msgspec.Raw]] = (-1, [])
+        self.cache: tuple[int, list[msgspec.Raw]] = (-1, [])
 
     def __call__(self, place: int) -> str:
         """Return the text of record ``place``."""
         k = int(np.searchsorted(self.firsts, place, side="right")) - 1
         first, start, stop = self.pieces[k]
-        if self.held[0] != k:
+        if self.cache[0] != k:
             text = b"[" + self.data[start:stop] + b"]"
-            self.held = (k, msgspec.json.decode(text, type=list[msgspec.Raw]))
-        return bytes(self.held[1][place - first]).decode("utf-8", "replace")
+            self.cache = (k, msgspec.json.decode(text, type=list[msgspec.Raw]))
+        return bytes(self.cache[1][place - first]).decode("utf-8", "replace")
 
 
 def _address(buffer: object) -> int:

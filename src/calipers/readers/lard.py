@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of the LARD data set: a row per runway, with its four corners in the image.
+"""Read the list of the LARD data set: a row per runway, with its four corners in the image.
 
 The format is that of Ducoffe et al. (2023), "LARD - Landing Approach Runway Detection": a table, in
 the original separated by semicolons, with the columns ``image``, ``height``, ``width``, ``x_A y_A``
@@ -20,7 +20,7 @@ from calipers.readers.coco_masks import MaskColumns
 from calipers.readers.delimited import read_table
 from calipers.readers.layout import ALIASES
 from calipers.readers.parts import ObjectPart, Options, Problem, ReferenceFile
-from calipers.readers.source import Opened
+from calipers.readers.source import InputFile
 from calipers.readers.tabular import Cells, Table, empty, numbers
 from calipers.readers.tabular_roles import references_from
 from calipers.tables.delivery import Finding, Source
@@ -30,12 +30,11 @@ I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 CLASS = "runway"
-CORNERS = tuple(
-    f"{axis}_{corner}" for corner in "abcd" for axis in "xy"
-)  # as compared: in lower case
+# In lower case, as names are compared.
+CORNERS = ("x_a", "y_a", "x_b", "y_b", "x_c", "y_c", "x_d", "y_d")
 BOX = ("x0", "y0", "x1", "y1")
 CLASS_COLUMN = "class"
-AT_ONCE = 256  # runways that are drawn together: the runs of one piece stay small
+AT_ONCE = 256  # runways that are drawn together, so that their runs take little memory
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ def is_lard(header: str) -> bool:
     return set(CORNERS) <= names and bool(names & set(ALIASES["image"]))
 
 
-def read_lard(opened: Opened, options: Options) -> ReferenceFile:
+def read_lard(input_file: InputFile, options: Options) -> ReferenceFile:
     """Read the list as references: boxes around the corners, and the quadrilaterals as masks.
 
     Notes
@@ -68,29 +67,26 @@ def read_lard(opened: Opened, options: Options) -> ReferenceFile:
     convex quadrilateral. Masks are drawn as polygons of COCO are. With ``masks="auto"`` they are
     used if all runways have one; a note says why if not.
     """
-    table = read_table(opened)
-    given = _quadrilaterals(table)
+    table = read_table(input_file)
+    quadrilaterals = _quadrilaterals(table)
     options = _of_this_file(options, table)
-    file = references_from(_boxed(table, given, options), options)
-    part = _located(file.part, table, given.problems)
-    corners = given.corners[np.searchsorted(table.lines, part.delivery.place)]
+    file = references_from(_box_table(table, quadrilaterals, options), options)
+    part = _with_locations(file.part, table, quadrilaterals.problems)
+    corners = quadrilaterals.corners[np.searchsorted(table.lines, part.delivery.place)]
     if options.masks != "ignore" and len(corners):
-        part = _masked(
-            part, MaskColumns("required", file.images.size, opened.size), corners, options
+        part = _with_masks(
+            part, MaskColumns("required", file.images.size, input_file.size), corners, options
         )
-    part = replace(part, notes=[*part.notes, *_notes(given)])
+    part = replace(part, notes=[*part.notes, *_notes(quadrilaterals)])
     return replace(file, classes=file.classes or (CLASS,), part=part, format="lard")
 
 
 def _of_this_file(options: Options, table: Table) -> Options:
-    """Return the options without what is meant for the predictions: a box format, columns that are
-    not here.
-    """
-    columns = {
-        name: column
-        for name, column in options.columns.items()
-        if name == "image" or column in table.names
-    }
+    """Return the options without those for the predictions: box format and columns not here."""
+    columns = {}
+    for name, column in options.columns.items():
+        if name == "image" or column in table.names:
+            columns[name] = column
     return replace(options, box_format=None, columns=columns)
 
 
@@ -111,70 +107,73 @@ def _quadrilaterals(table: Table) -> _Quadrilaterals:
     holes = np.zeros((len(table), len(names)), np.bool_)
     problems: dict[int, Problem] = {}
     for k, name in enumerate(names):
-        holes[:, k] = empty(table.columns[name])
+        cells = table.columns[name]
+        holes[:, k] = empty(cells)
         values[:, k], bad = numbers(table, name)
         for row in np.flatnonzero(~np.isfinite(values[:, k]) & ~holes[:, k]).tolist():
-            bad.setdefault(
-                row,
-                table.problem(row, name, "non-finite", "a finite number", table.columns[name][row]),
-            )
+            if row not in bad:
+                bad[row] = table.problem(row, name, "non-finite", "a finite number", cells[row])
         problems = {**bad, **problems}
     vacant = np.asarray(holes.all(axis=1))
     for row in np.flatnonzero(holes.any(axis=1) & ~vacant).tolist():
-        name = names[int(holes[row].argmax())]
-        hint = "an image without a runway has no corner at all"
-        problems.setdefault(
-            row, table.problem(row, name, "box-shape", "four corners of two numbers", "", hint)
-        )
+        if row not in problems:
+            name = names[int(holes[row].argmax())]
+            expected = "four corners of two numbers"
+            hint = "an image without a runway has no corner at all"
+            problems[row] = table.problem(row, name, "box-shape", expected, "", hint)
     return _Quadrilaterals(values.reshape(-1, 4, 2), vacant, problems)
 
 
-def _boxed(table: Table, given: _Quadrilaterals, options: Options) -> Table:
-    """Return the table with the boxes in place of the corners, and a class in every row that has
-    one.
+def _box_table(table: Table, quadrilaterals: _Quadrilaterals, options: Options) -> Table:
+    """Return the table with boxes in place of the corners, and a class for every runway.
 
-    A broken row keeps its image and loses its box: it becomes a problem, which `_located` replaces
-    by the real one.
+    A broken row keeps its image and loses its box: it becomes a problem, which `_with_locations`
+    replaces by the real one.
     """
-    low, high = given.corners.min(axis=1), given.corners.max(axis=1)
-    sound = ~given.vacant
-    sound[list(given.problems)] = False
-    columns: dict[str, Cells] = {
-        name: cells for name, cells in table.columns.items() if name.lower() not in CORNERS
-    }
-    for name, values in zip(BOX, np.hstack([low, high]).T):
-        columns[name] = [
-            repr(value) if kept else "" for value, kept in zip(values.tolist(), sound.tolist())
-        ]
-    if "class" not in options.columns and not {name.lower() for name in columns} & set(
-        ALIASES["class"]
-    ):
-        columns[CLASS_COLUMN] = ["" if vacant else CLASS for vacant in given.vacant.tolist()]
+    columns: dict[str, Cells] = {}
+    for name, cells in table.columns.items():
+        if name.lower() not in CORNERS:
+            columns[name] = cells
+    sound = ~quadrilaterals.vacant
+    sound[list(quadrilaterals.problems)] = False
+    corners = quadrilaterals.corners
+    boxes = np.hstack([corners.min(axis=1), corners.max(axis=1)])
+    for name, values in zip(BOX, boxes.T):
+        texts = list(map(repr, values.tolist()))
+        for row in np.flatnonzero(~sound).tolist():
+            texts[row] = ""
+        columns[name] = texts
+    names = {name.lower() for name in columns}
+    if "class" not in options.columns and not names & set(ALIASES["class"]):
+        classes = np.where(quadrilaterals.vacant, "", CLASS)
+        columns[CLASS_COLUMN] = classes.tolist()
     return replace(table, columns=columns)
 
 
-def _located(part: ObjectPart, table: Table, problems: dict[int, Problem]) -> ObjectPart:
+def _with_locations(part: ObjectPart, table: Table, problems: dict[int, Problem]) -> ObjectPart:
     """Return the part with messages that name cells of the file, not of the table that was made
     from it.
     """
     first = next(name for name in table.names if name.lower() == CORNERS[0])
     lines = {int(table.lines[row]): problem for row, problem in problems.items()}
-    found: list[Problem] = []
+    all_problems: list[Problem] = []
     for problem in part.problems:
         line = int(problem.location.split(":")[0])
         if line not in lines:
-            found.append(problem)
-        elif lines[line] not in found:
-            found.append(lines[line])
+            all_problems.append(problem)
+        elif lines[line] not in all_problems:
+            all_problems.append(lines[line])
 
     def locate(line: int, field: str) -> str:
         return table.locate(line, first if field in ("bbox", "segmentation") else field)
 
-    return replace(part, problems=found, source=Source(table.file, locate, table.text))
+    return replace(part, problems=all_problems, source=Source(table.file, locate, table.text))
 
 
-def _masked(part: ObjectPart, drawing: MaskColumns, corners: F64, options: Options) -> ObjectPart:
-    """Return the part with the quadrilaterals as masks, or with what keeps them from being drawn."""
+def _with_masks(
+    part: ObjectPart, drawing: MaskColumns, corners: F64, options: Options
+) -> ObjectPart:
+    """Return the part with the quadrilaterals as masks, or with the reasons why not."""
     outlines = [[ring] for ring in outlines_of(corners).reshape(len(corners), -1).tolist()]
     for start in range(0, len(corners), AT_ONCE):
         piece = slice(start, start + AT_ONCE)
@@ -186,7 +185,7 @@ def _masked(part: ObjectPart, drawing: MaskColumns, corners: F64, options: Optio
         return replace(part, delivery=replace(part.delivery, masks=drawing.masks()))
     if options.masks == "required":
         return replace(part, findings=[*part.findings, *findings])
-    return replace(part, notes=[*part.notes, _undrawn(findings, len(corners))])
+    return replace(part, notes=[*part.notes, _undrawn_note(findings, len(corners))])
 
 
 def outlines_of(corners: F64) -> F64:
@@ -199,12 +198,12 @@ def outlines_of(corners: F64) -> F64:
     return np.take_along_axis(corners, order[..., None], axis=1)
 
 
-def _undrawn(findings: list[Finding], n: int) -> str:
+def _undrawn_note(findings: list[Finding], n: int) -> str:
     rows = np.unique(np.concatenate([finding.rows for finding in findings]))
     rules = ", ".join(dict.fromkeys(finding.rule for finding in findings))
     return f"{len(rows)} of {n} quadrilaterals cannot be drawn ({rules}), so only boxes are used"
 
 
-def _notes(given: _Quadrilaterals) -> list[str]:
-    vacant = int(given.vacant.sum())
-    return [f"{vacant} rows have no corners: images without a runway"] if vacant else []
+def _notes(quadrilaterals: _Quadrilaterals) -> list[str]:
+    n = int(quadrilaterals.vacant.sum())
+    return [f"{n} rows have no corners: images without a runway"] if n else []

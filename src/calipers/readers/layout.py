@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which column of a table is what: names, their aliases, and the box format that the names imply."""
+"""Find the columns of a table of objects: canonical names, aliases, and the implied box format."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ BOX_NAMES = {name for _, names in BOX_LAYOUTS for name in names}
 class Layout:
     """The columns of a table by their meaning."""
 
-    found: Mapping[str, str]  # canonical name -> column of the file
+    columns: Mapping[str, str]  # canonical name -> column of the file
     box: tuple[str, ...]  # the columns of the box, in the order of the format
     box_format: str
     others: tuple[str, ...]  # columns that are only carried along
@@ -66,24 +66,26 @@ class Layout:
         return len(self.box) // 2
 
 
-def asked_of(
-    names: Sequence[str], chosen: Mapping[str, str], others: Sequence[str]
+def columns_for_role(
+    names: Sequence[str], choices: Mapping[str, str], others: Sequence[str]
 ) -> dict[str, str]:
-    """Return the user's choice without the columns that only the other side has: references have no
-    score.
+    """Return the user's choice of columns without ``others`` that this table does not have.
+
+    One choice serves two files: references have no score, predictions no flags.
     """
-    return {
-        name: column for name, column in chosen.items() if name not in others or column in names
-    }
+    columns = {}
+    for name, column in choices.items():
+        if name not in others or column in names:
+            columns[name] = column
+    return columns
 
 
-def find_columns(names: Sequence[str], chosen: Mapping[str, str], file: str) -> dict[str, str]:
+def find_columns(names: Sequence[str], choices: Mapping[str, str], file: str) -> dict[str, str]:
     """Return canonical name -> column, from the user's choice first, then from aliases."""
-    for canonical, column in chosen.items():
+    for canonical, column in choices.items():
         if canonical not in ALIASES and canonical not in BOX_NAMES:
-            raise UsageError(
-                f"no column is called {canonical!r}; {did_you_mean(canonical, [*ALIASES, *BOX_NAMES])}"
-            )
+            suggestion = did_you_mean(canonical, [*ALIASES, *BOX_NAMES])
+            raise UsageError(f"no column is called {canonical!r}; {suggestion}")
         if column not in names:
             raise InputError(
                 f"the column {column!r} for {canonical!r}",
@@ -92,49 +94,54 @@ def find_columns(names: Sequence[str], chosen: Mapping[str, str], file: str) -> 
                 value=list(names),
                 hint=did_you_mean(column, names),
             )
-    free = {name.lower(): name for name in reversed(names) if name not in chosen.values()}
-    found = dict(chosen)
-    wanted = {**ALIASES, **{name: (name,) for name in sorted(BOX_NAMES)}}
-    for canonical, aliases in wanted.items():
-        hit = next((alias for alias in aliases if alias in free), None)
-        if canonical not in found and hit is not None:
-            found[canonical] = free.pop(hit)
-    return found
+    free = {name.lower(): name for name in reversed(names) if name not in choices.values()}
+    columns = dict(choices)
+    box_aliases = {name: (name,) for name in sorted(BOX_NAMES)}
+    for canonical, aliases in {**ALIASES, **box_aliases}.items():
+        match = next((alias for alias in aliases if alias in free), None)
+        if canonical not in columns and match is not None:
+            columns[canonical] = free.pop(match)
+    return columns
 
 
 def find_layout(
-    names: Sequence[str], chosen: Mapping[str, str], box_format: str | None, file: str
+    names: Sequence[str], choices: Mapping[str, str], box_format: str | None, file: str
 ) -> Layout:
-    """Return the layout of a table of objects, or say what is missing."""
-    found = find_columns(names, chosen, file)
+    """Return the layout of a table of objects, or raise for a column that is missing."""
+    columns = find_columns(names, choices, file)
     for canonical in ("image", "class"):
-        if canonical not in found:
+        if canonical not in columns:
             raise InputError(
                 f"a column {canonical!r}",
                 rule="missing-column",
                 file=file,
                 location="1",
                 value=list(names),
-                hint=f"is the header missing? else name it: columns={{{canonical!r}: ...}}, --columns {canonical}=NAME",
+                hint="is the header missing? else name it: "
+                f"columns={{{canonical!r}: ...}}, --columns {canonical}=NAME",
             )
-    implied, box = _box_layout(found, names, file)
-    used = {found[name] for name in ALIASES if name in found} | {found[name] for name in box}
-    others = tuple(name for name in names if name not in used and name)
+    implied, box = _box_layout(columns, names, file)
+    names_in_use = {columns[name] for name in (*ALIASES, *box) if name in columns}
     return Layout(
-        found, tuple(found[name] for name in box), _agreed(implied, box, box_format, file), others
+        columns=columns,
+        box=tuple(columns[name] for name in box),
+        box_format=_checked_box_format(implied, box, box_format, file),
+        others=tuple(name for name in names if name and name not in names_in_use),
     )
 
 
 def _box_layout(
-    found: Mapping[str, str], names: Sequence[str], file: str
+    columns: Mapping[str, str], names: Sequence[str], file: str
 ) -> tuple[str, tuple[str, ...]]:
-    whole = [(kind, box) for kind, box in BOX_LAYOUTS if all(name in found for name in box)]
+    """Return the one box format of which all columns are there, and their names."""
+    whole = [layout for layout in BOX_LAYOUTS if set(layout[1]) <= set(columns)]
     # x1 y1 is the second corner beside x0 y0 and the first one beside x2 y2; 2D is part of 3D.
-    best = [
-        (kind, box) for kind, box in whole if not any(set(box) < set(other) for _, other in whole)
-    ]
-    if len(best) == 1:
-        return best[0]
+    largest = []
+    for kind, box in whole:
+        if not any(set(box) < set(other) for _, other in whole):
+            largest.append((kind, box))
+    if len(largest) == 1:
+        return largest[0]
     raise InputError(
         "one box: x0 y0 x1 y1, or x y w h, or cx cy w h (3D: with z)",
         rule="box-columns",
@@ -145,17 +152,22 @@ def _box_layout(
     )
 
 
-def _agreed(implied: str, box: tuple[str, ...], wanted: str | None, file: str) -> str:
-    """The names fix the layout; the option may add what names cannot say (normalised, inclusive)."""
-    if wanted is None:
+def _checked_box_format(
+    implied: str, box: tuple[str, ...], box_format: str | None, file: str
+) -> str:
+    """Return the box format: the names fix the layout, the option may add what names cannot say.
+
+    That is, whether boxes are normalised or inclusive.
+    """
+    if box_format is None:
         return implied
-    layout = wanted.split("-")[0]
+    layout = box_format.split("-")[0]
     if layout == implied or (box[0] == "x" and layout == "cxcywh"):
-        return wanted
+        return box_format
     raise InputError(
         f"the box format {implied}, as the columns {' '.join(box)} say",
         rule="box-format",
         file=file,
-        value=wanted,
+        value=box_format,
         hint="leave --box-format away, or rename the columns",
     )

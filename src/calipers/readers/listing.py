@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files below a folder: links that leave it are refused, loops are walked once, nothing is
-opened.
-"""
+"""List the files below a folder without opening them; links out of it are left out."""
 
 from __future__ import annotations
 
@@ -31,16 +29,16 @@ def list_files(folder: Path, *, most: int = MOST_ENTRIES, holds: str = "files") 
 
     ``holds`` says in messages what the folder is for.
     """
-    root = os.path.realpath(_checked(folder, holds))
+    root = os.path.realpath(_check_folder(folder, holds))
     files: dict[str, str] = {}
-    waiting, seen = [("", root)], set[tuple[int, int]]()
+    waiting, visited = [("", root)], set[tuple[int, int]]()
     entries = left = closed = 0
     while waiting:
         prefix, place = waiting.pop()
         try:
-            if (identity := _identity(place)) in seen:
+            if (identity := _identity(place)) in visited:
                 continue
-            seen.add(identity)
+            visited.add(identity)
             inside = sorted(os.scandir(place), key=lambda entry: entry.name)
         except OSError:
             closed += 1
@@ -57,17 +55,15 @@ def list_files(folder: Path, *, most: int = MOST_ENTRIES, holds: str = "files") 
             if path is None:
                 continue
             if _is_folder(entry):
-                # Links wait until all folders were walked: a file keeps the path at which it really
-                # stands.
-                waiting.insert(
-                    0 if entry.is_symlink() else len(waiting), (f"{prefix}{entry.name}/", path)
-                )
+                # Links wait until all folders are done, so that a file keeps its real path.
+                position = 0 if entry.is_symlink() else len(waiting)
+                waiting.insert(position, (f"{prefix}{entry.name}/", path))
             elif _is_file(entry):
                 files[prefix + entry.name] = path
     return Listing(root, files, left, closed)
 
 
-def _checked(folder: Path, holds: str) -> Path:
+def _check_folder(folder: Path, holds: str) -> Path:
     try:
         mode = os.stat(folder).st_mode
     except (OSError, ValueError):
@@ -79,9 +75,7 @@ def _checked(folder: Path, holds: str) -> Path:
 
 
 def _real(entry: os.DirEntry[str], root: str) -> tuple[str | None, bool]:
-    """Return the real path of an entry, None if it is not to be used, and whether it is a link out
-    of the root.
-    """
+    """Return the real path of an entry, and False; None and True for a link out of the root."""
     if not entry.is_symlink():
         return entry.path, False
     path = os.path.realpath(entry.path)
@@ -97,9 +91,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_file(entry: os.DirEntry[str]) -> bool:
-    """Return whether an entry is a regular file: no pipe, no device, no link to nothing or to
-    itself.
-    """
+    """Return whether an entry is a regular file: no pipe, no device, no dangling link."""
     try:
         return entry.is_file()
     except OSError:
@@ -107,5 +99,5 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _identity(path: str) -> tuple[int, int]:
-    found = os.stat(path)
-    return found.st_dev, found.st_ino
+    status = os.stat(path)
+    return status.st_dev, status.st_ino

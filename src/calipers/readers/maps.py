@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Score maps from files, one or a stack with one per class; and the sizes of pictures. Volumes are
-opened alike.
-"""
+"""Read score maps from files, one map or a stack with one per class; and the sizes of pictures."""
 
 from __future__ import annotations
 
@@ -18,19 +16,10 @@ from calipers.readers.volumes.pictures import PALETTE, picture_size
 from calipers.readers.volumes.volume import Volume
 
 MAP_SUFFIXES = (".npy", ".npz", ".png", ".tif", ".tiff", ".nii", ".nii.gz")
-FORMATS = (
-    "npy",
-    "npz",
-    "png",
-    "tiff",
-    "nifti",
-)  # JPEG is lossy: its maps have values that no model gave
-WHITE = {
-    "bool": 1.0,
-    "uint8": 255.0,
-    "uint16": 65535.0,
-    "float32": 1.0,
-}  # of pictures, by the type of their values
+# No JPEG: it is lossy, so its maps would have values that no model gave.
+FORMATS = ("npy", "npz", "png", "tiff", "nifti")
+# The value of white in a picture, by type.
+WHITE = {"bool": 1.0, "uint8": 255.0, "uint16": 65535.0, "float32": 1.0}
 STACKED = Limits(axes=4)  # an axis of classes before those of a volume
 
 
@@ -69,9 +58,7 @@ def load_map(path: Path | str) -> NDArray[Any]:
 
 
 def size_of(path: Path | str) -> tuple[int, ...]:
-    """Return width, height[, depth] of a picture or volume from its header; rotation by EXIF is
-    ignored.
-    """
+    """Return width, height[, depth] of a picture or volume from its header, without EXIF turns."""
     return picture_size(Path(path)) or open_volume(path, role="image").size
 
 
@@ -82,7 +69,10 @@ def _white(volume: Volume) -> float:
             "one page", rule="map-shape", file=volume.file, value=f"{volume.shape[0]} pages"
         )
     if PALETTE in volume.notes:
-        hint = "colours cannot be turned back into scores: save the map itself, as npy or as a grey picture"
+        hint = (
+            "colours cannot be turned back into scores: "
+            "save the map itself, as npy or as a grey picture"
+        )
         raise InputError(
             "a grey picture", rule="volume-channels", file=volume.file, value="a palette", hint=hint
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things that are allowed but worth a sentence in the report."""
+"""Notes on predictions that are allowed but unusual, for the report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from calipers.tables.boxes import to_corners
 from calipers.tables.checks import outside_image
 from calipers.tables.delivery import BLOCK, Delivery
 
-MANY = 0.5
+MANY = 0.5  # share from which tied scores and silent images are noted
 
 
 def prediction_notes(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
@@ -22,10 +22,10 @@ def _ties(delivery: Delivery) -> list[str]:
     score, n = delivery.score, len(delivery)
     if score is None or n < 2:
         return []
-    ordered = np.sort(score)
-    same = ordered[1:] == ordered[:-1]
+    sorted_scores = np.sort(score)
+    same = sorted_scores[1:] == sorted_scores[:-1]
     tied = _count_tied(same)
-    if tied == n and ordered[0] == ordered[-1]:
+    if tied == n and sorted_scores[0] == sorted_scores[-1]:
         return [f"all {n} scores are equal: average precision depends on the order of the records"]
     if tied > MANY * n:
         return [
@@ -35,7 +35,7 @@ def _ties(delivery: Delivery) -> list[str]:
 
 
 def _count_tied(same: NDArray[np.bool_]) -> int:
-    """Count the entries that equal a neighbour, from the comparisons of neighbours in sorted order."""
+    """Count the entries that equal a neighbour, from the comparisons of sorted neighbours."""
     edge = np.zeros(1, np.bool_)
     return int((np.concatenate([edge, same]) | np.concatenate([same, edge])).sum())
 
@@ -47,11 +47,10 @@ def _outside(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
         per_box = sizes[delivery.image[block]]
         corners, _ = to_corners(delivery.boxes[block], delivery.box_format, per_box)
         n += int(outside_image(corners, per_box).sum())
-    return (
-        [f"{n} of {len(delivery)} predictions reach outside their image; they are kept as they are"]
-        if n
-        else []
-    )
+    if not n:
+        return []
+    total = len(delivery)
+    return [f"{n} of {total} predictions reach outside their image; they are kept as they are"]
 
 
 def _silent_images(delivery: Delivery, n_images: int) -> list[str]:

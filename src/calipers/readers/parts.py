@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a format reader hands over: the images, and the objects of one role, before the rules are
-applied.
+"""What the format readers return: images and objects of one role, before the rules are applied.
+
+Also the options that they take. `calipers.readers.assemble` makes a cohort of the parts.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ FORMATS = ("coco", "csv", "lard", "nih", "parquet")
 ONLY_OF_REFERENCES = ("lard", "nih")  # lists of data sets: they have no scores
 MASK_CHOICES = ("auto", "required", "ignore")
 LONGEST_TEXT = 4096
-GROUP_UNIT = f"group_{UNIT}"  # what a column is called that describes images and is named like the image itself
+GROUP_UNIT = f"group_{UNIT}"  # name for a group column that is called like the image itself
 
 
-class Choices(TypedDict, total=False):
+class ReadOptions(TypedDict, total=False):
     """The keywords that `read` and `explain` share; `read` explains them."""
 
     format: str | None
@@ -54,14 +55,14 @@ class Options:
     masks: str = "auto"
 
     def __post_init__(self) -> None:
-        _known("format", self.format, FORMATS)
+        _check_option("format", self.format, FORMATS)
         for box_format in (self.box_format, self.prediction_box_format):
-            _known("box_format", box_format, BOX_FORMATS)
-        _known("score_scale", self.score_scale, ("unit", "raw"))
-        _known("masks", self.masks, MASK_CHOICES)
+            _check_option("box_format", box_format, BOX_FORMATS)
+        _check_option("score_scale", self.score_scale, ("unit", "raw"))
+        _check_option("masks", self.masks, MASK_CHOICES)
 
     @classmethod
-    def chosen(
+    def from_keywords(
         cls,
         *,
         lenient: bool,
@@ -73,7 +74,8 @@ class Options:
         sides = box_format if isinstance(box_format, tuple) else (box_format, box_format)
         if len(sides) != 2:
             raise UsageError(
-                f"box_format is one name, or one for references and one for predictions, not {sides!r}"
+                "box_format is one name, or one for references and one for predictions, "
+                f"not {sides!r}"
             )
         return cls(
             lenient=lenient,
@@ -134,7 +136,7 @@ class ObjectPart:
     """The objects of one role from one file.
 
     ``delivery`` may hold -1 as image or label where ``findings`` say why; ``problems`` are records
-    without a row in it. ``read`` counts both.
+    without a row in it. ``n_records`` counts both.
     """
 
     delivery: Delivery
@@ -145,7 +147,7 @@ class ObjectPart:
     n_dropped: int = 0  # records behind `problems`
 
     @property
-    def read(self) -> int:
+    def n_records(self) -> int:
         """The number of records in the file."""
         return len(self.delivery) + self.n_dropped
 
@@ -162,8 +164,8 @@ class ReferenceFile:
 
 
 @dataclass(frozen=True)
-class Known:
-    """What predictions are resolved against."""
+class ReferenceIndex:
+    """Images and classes of the references, by which predictions are resolved."""
 
     images: Mapping[Key, int]
     as_text: Mapping[Key, int]  # the same by the text of the id
@@ -179,23 +181,25 @@ class Known:
 
 
 def text_column(values: Sequence[Any]) -> Column:
-    """Return values as an array; mixed kinds become text; one giant text does not blow up all
-    cells.
-    """
+    """Return values as an array; values of mixed kinds become text."""
     kinds = {type(value) for value in values}
     if kinds == {int, float}:
         kinds = {float}
     if len(kinds) > 1:
-        values = ["" if value is None else str(value) for value in values]
+        texts = []
+        for value in values:
+            texts.append("" if value is None else str(value))
+        values = texts
         kinds = {str}
+    # NumPy gives all cells the width of the longest: one giant text would fill the memory.
     if kinds == {str} and max(map(len, values)) > LONGEST_TEXT:
         return np.array(values, dtype=object)
     if kinds == {int} and any(abs(value) >= 1 << 63 for value in values):
-        return np.array([str(value) for value in values])
+        return np.array(list(map(str, values)))
     return np.array(values)
 
 
-def _known(name: str, value: str | None, names: Sequence[str]) -> None:
+def _check_option(name: str, value: str | None, names: Sequence[str]) -> None:
     if value is not None and value not in names:
         hint = did_you_mean(str(value), names)
         rule = name.replace("_", "-")

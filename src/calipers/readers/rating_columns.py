@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which column of a table of ratings is what: as the user says, else by its name."""
+"""Find the columns of a table of ratings: as the user names them, else by their names."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from calipers.errors import UsageError, did_you_mean
 from calipers.readers.layout import ALIASES
 from calipers.readers.table_columns import (
-    chosen_or_known,
     column_of,
     existing_column,
+    find_column,
     missing_column,
 )
 from calipers.readers.tabular import Table
@@ -28,8 +28,8 @@ DISTANCE = re.compile(r"(^|-)distance(-|$)")
 
 
 @dataclass(frozen=True)
-class Choices:
-    """What the user says of a table of ratings; None is left to the names."""
+class RatingChoices:
+    """The user's choices for a table of ratings; None: decided by the column names."""
 
     rating: str | None = None
     criteria: Sequence[str] | None = None
@@ -43,7 +43,7 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class Columns:
+class RatingColumns:
     """The columns of a table by their meaning."""
 
     rating: str
@@ -57,33 +57,31 @@ class Columns:
     understood: tuple[str, ...]
 
 
-def find_rating_columns(table: Table, choices: Choices) -> Columns:
-    """Return the columns, and in words how they were understood."""
-    names = table.names
-    rating = chosen_or_known(table, "rating", choices.rating, RATING)
+def find_rating_columns(table: Table, choices: RatingChoices) -> RatingColumns:
+    """Return the columns by meaning, and in words how they were interpreted."""
+    rating = find_column(table, "rating", choices.rating, RATING)
     if rating is None:
-        raise missing_column(
-            table,
-            "a column of ratings",
-            f"name it with --rating COLUMN, or call it {' or '.join(RATING)}",
-        )
-    rater = chosen_or_known(table, "rater", choices.rater, RATER)
-    item = chosen_or_known(table, "item", choices.item, ITEM)
+        hint = f"name it with --rating COLUMN, or call it {' or '.join(RATING)}"
+        raise missing_column(table, "a column of ratings", hint)
+    rater = find_column(table, "rater", choices.rater, RATER)
+    item = find_column(table, "item", choices.item, ITEM)
     image = column_of(table, ALIASES["image"])
     unit, cluster = _cluster(table, choices.cluster, item, image)
-    taken = {rating, rater, item, image, cluster}
-    criteria, distances = _criteria(table, choices, taken)
-    unused = [name for name in names if name not in {*taken, *criteria}]
-    understood = [
-        f"rating: {rating}"
-        + (f"; rater: {rater}" if rater else "")
-        + (f"; item: {item}" if item else ""),
-        f"criteria: {_listed(criteria, distances)}" if criteria else "no column is a criterion",
-        f"unit: {unit}" + (f" (column {cluster})" if cluster and cluster != unit else ""),
-    ]
+    other_columns = {rating, rater, item, image, cluster}
+    criteria, distances = _criteria(table, choices, other_columns)
+    roles = f"rating: {rating}"
+    if rater:
+        roles += f"; rater: {rater}"
+    if item:
+        roles += f"; item: {item}"
+    unit_text = f"unit: {unit}"
+    if cluster and cluster != unit:
+        unit_text += f" (column {cluster})"
+    understood = [roles, _criteria_text(criteria, distances), unit_text]
+    unused = [name for name in table.names if name not in {*other_columns, *criteria}]
     if unused:
         understood.append(f"not used: {', '.join(unused)}")
-    return Columns(
+    return RatingColumns(
         rating, criteria, distances, rater, item, image, cluster, unit, tuple(understood)
     )
 
@@ -94,48 +92,61 @@ def plain_name(name: str) -> str:
 
 
 def _cluster(
-    table: Table, chosen: str | None, item: str | None, image: str | None
+    table: Table, choice: str | None, item: str | None, image: str | None
 ) -> tuple[str, str | None]:
-    """Return the unit in a word and its column: patient if known, else image, else item; None is
-    every row.
+    """Return the unit in a word and its column: the patient, else the image, else the item.
+
+    Without a column every row is a unit.
     """
     patient = column_of(table, ALIASES["patient"])
-    known = {"patient": patient, "image": image, "item": item}
-    if chosen is not None:
-        column = known.get(chosen) if chosen not in table.names else None
-        if column is None:
-            column = existing_column(table, "cluster", chosen)
-        return next((word for word, name in known.items() if name == column), column), column
-    return next(((word, column) for word, column in known.items() if column), ("item", None))
+    columns = {"patient": patient, "image": image, "item": item}
+    if choice is None:
+        for word, column in columns.items():
+            if column:
+                return word, column
+        return "item", None
+    chosen_column = None
+    if choice not in table.names:
+        chosen_column = columns.get(choice)
+    if chosen_column is None:
+        chosen_column = existing_column(table, "cluster", choice)
+    for word, column in columns.items():
+        if column == chosen_column:
+            return word, chosen_column
+    return chosen_column, chosen_column
 
 
 def _criteria(
-    table: Table, choices: Choices, taken: set[str | None]
+    table: Table, choices: RatingChoices, other_columns: set[str | None]
 ) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the columns that are criteria, and those of them that are distances."""
+    names: list[str] = []
     if choices.criteria is None:
-        free = [name for name in table.names if name not in taken]
-        found = [
-            name for name in free if CRITERION.search(plain_name(name)) or name in choices.distances
-        ]
+        for name in table.names:
+            is_criterion = CRITERION.search(plain_name(name)) or name in choices.distances
+            if is_criterion and name not in other_columns:
+                names.append(name)
     else:
-        found = [existing_column(table, "criteria", name) for name in choices.criteria]
-        for name in found:
-            if found.count(name) > 1:
-                raise UsageError(f"the criterion {name!r} is named twice")
-            if name in taken:
-                raise UsageError(
-                    f"the column {name!r} cannot be a criterion: it is already something else"
-                )
-    for name in choices.distances:
-        if name not in found:
+        names = [existing_column(table, "criteria", name) for name in choices.criteria]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"the criterion {name!r} is named twice")
+        if name in other_columns:
             raise UsageError(
-                f"the distance {name!r} is no criterion; {did_you_mean(name, found or table.names)}"
+                f"the column {name!r} cannot be a criterion: it is already something else"
             )
-    distances = {name for name in found if DISTANCE.search(plain_name(name))} | set(
-        choices.distances
-    )
-    return tuple(found), frozenset(distances)
+    for name in choices.distances:
+        if name not in names:
+            suggestion = did_you_mean(name, names or table.names)
+            raise UsageError(f"the distance {name!r} is no criterion; {suggestion}")
+    distances = {name for name in names if DISTANCE.search(plain_name(name))}
+    return tuple(names), frozenset(distances.union(choices.distances))
 
 
-def _listed(criteria: Sequence[str], distances: frozenset[str]) -> str:
-    return ", ".join(name + (" (small is good)" if name in distances else "") for name in criteria)
+def _criteria_text(criteria: Sequence[str], distances: frozenset[str]) -> str:
+    if not criteria:
+        return "no column is a criterion"
+    names = []
+    for name in criteria:
+        names.append(f"{name} (small is good)" if name in distances else name)
+    return f"criteria: {', '.join(names)}"

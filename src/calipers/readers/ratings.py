@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of ratings: which column is what, every cell checked, and what was understood in words."""
+"""Read a table of ratings: find its columns, check every cell, and say how it was interpreted.
+
+`calipers.statistics.agreement` calls `read_ratings`.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from numpy.typing import NDArray
 
 from calipers.errors import InputError, UsageError, raise_problems
 from calipers.readers.parts import Problem
-from calipers.readers.rating_columns import Choices, Columns, find_rating_columns
-from calipers.readers.rating_scales import Reading, read_scale
+from calipers.readers.rating_columns import RatingChoices, RatingColumns, find_rating_columns
+from calipers.readers.rating_scales import RatedColumn, read_scale
 from calipers.readers.source import open_source
 from calipers.readers.tabular import Table, codes, empty, numbers, texts
 from calipers.tables.intake import FileIntake
-from calipers.tables.ratings import Named, Ratings
+from calipers.tables.ratings import NameCodes, Ratings
 
 I64 = NDArray[np.int64]
 Problems = dict[int, Problem]  # by row, the first of each
@@ -35,7 +38,9 @@ class _File:
     size: int = 0
 
 
-def read_ratings(source: Any, choices: Choices | None = None, *, lenient: bool = False) -> Ratings:
+def read_ratings(
+    source: Any, choices: RatingChoices | None = None, *, lenient: bool = False
+) -> Ratings:
     """Read a table with a row per rating.
 
     Parameters
@@ -45,36 +50,36 @@ def read_ratings(source: Any, choices: Choices | None = None, *, lenient: bool =
     choices
         Which column is what; what is left out is found by its name.
     lenient
-        Set rows aside that lack a rating, a criterion or their unit, or that hold something else
-        than expected, and count them; else the first hundred of them are the error.
+        Set rows aside that lack a rating, a criterion or their unit, or that hold an unexpected
+        value, and count them. Otherwise the first hundred of them are the error.
     """
     file = _open(source)
-    table, choices = file.table, choices or Choices()
+    table, choices = file.table, choices or RatingChoices()
     columns = find_rating_columns(table, choices)
     reading, problems = read_scale(table, columns.rating, choices)
     criteria, more = _criteria(table, columns)
     problems = {**_nameless(table, columns), **more, **problems}
-    kept = _kept(table, problems, lenient)
-    part = table.rows(kept)
-    item, rater = _item(part, columns), _named(part, columns.rater)
+    sound_rows = _sound_rows(table, problems, lenient)
+    part = table.rows(sound_rows)
+    item, rater = _item(part, columns), _name_codes(part, columns.rater)
     _check_rows(part, columns, item, rater)
-    criteria = {name: values[kept] for name, values in criteria.items()}
+    criteria = {name: values[sound_rows] for name, values in criteria.items()}
     _check_items(part, item, criteria)
     set_aside = Counter(problem.rule for problem in (*table.problems, *problems.values()))
-    read = len(table) + len(table.problems)
+    n_records = len(table) + len(table.problems)
     intake = FileIntake(
         table.file,
         "ratings",
         table.format,
-        read,
+        n_records,
         len(part),
         dict(set_aside),
         file.sha256,
         file.size,
         tuple(table.notes),
     )
-    found = _assemble(part, columns, reading.take(kept), criteria, intake)
-    if not criteria and not found.repeated:
+    ratings = _assemble(part, columns, reading.take(sound_rows), criteria, intake)
+    if not criteria and not ratings.repeated:
         raise InputError(
             "a column of a criterion, or several ratings per item",
             rule="no-criteria",
@@ -82,20 +87,20 @@ def read_ratings(source: Any, choices: Choices | None = None, *, lenient: bool =
             value=list(table.names),
             hint="name the columns with --criteria COLUMN,... or --item COLUMN",
         )
-    return found
+    return ratings
 
 
 def _open(source: Any) -> _File:
     if isinstance(source, str | PathLike):
-        opened = open_source(fspath(source))
-        if opened.data[:1] in (b"{", b"["):
+        input_file = open_source(fspath(source))
+        if input_file.data[:1] in (b"{", b"["):
             raise InputError(
-                "a table (csv, tsv or parquet)", rule="format", file=opened.file, value="JSON"
+                "a table (csv, tsv or parquet)", rule="format", file=input_file.file, value="JSON"
             )
         from calipers.readers import columnar, delimited
 
-        reader = columnar if opened.data[:4] == columnar.MAGIC else delimited
-        return _File(reader.read_table(opened), opened.sha256, opened.size)
+        reader = columnar if input_file.data[:4] == columnar.MAGIC else delimited
+        return _File(reader.read_table(input_file), input_file.sha256, input_file.size)
     if not isinstance(source, Mapping) and not hasattr(source, "columns"):
         raise UsageError(
             f"ratings are a file, a mapping of columns or a frame, not {type(source).__name__}"
@@ -111,52 +116,54 @@ def _open(source: Any) -> _File:
 
 def _cells(name: str, column: Any) -> list[str] | NDArray[Any]:
     """Return numbers as an array and everything else as text; None and NaN are empty cells."""
-    held = np.asarray(column)
-    if held.ndim != 1:
+    array = np.asarray(column)
+    if array.ndim != 1:
         raise InputError(
-            "one value per row", rule="length", field=name, value=f"an array of shape {held.shape}"
+            "one value per row", rule="length", field=name, value=f"an array of shape {array.shape}"
         )
-    if held.dtype.kind in "iuf":
-        return held
-    if held.dtype.kind == "b":
-        return held.astype(np.int8)
-    return ["" if cell is None or cell != cell else str(cell) for cell in held.tolist()]
+    if array.dtype.kind in "iuf":
+        return array
+    if array.dtype.kind == "b":
+        return array.astype(np.int8)
+    cells = []
+    for cell in array.tolist():
+        is_missing = cell is None or cell != cell
+        cells.append("" if is_missing else str(cell))
+    return cells
 
 
-def _criteria(table: Table, columns: Columns) -> tuple[dict[str, NDArray[np.float64]], Problems]:
-    """Return the criteria as numbers, and the rows in which one is missing or none."""
-    found: dict[str, NDArray[np.float64]] = {}
+def _criteria(
+    table: Table, columns: RatingColumns
+) -> tuple[dict[str, NDArray[np.float64]], Problems]:
+    """Return the criteria as numbers, and the rows in which one is missing or no number."""
+    criteria: dict[str, NDArray[np.float64]] = {}
     problems: Problems = {}
-    hint = "overlaps of a prediction that meets no reference are 0, its distance is larger than any other"
+    hint = (
+        "overlaps of a prediction that meets no reference are 0, "
+        "its distance is larger than any other"
+    )
     for name in columns.criteria:
-        cells = table.columns[name]
-        words = (
-            [YES_NO.get(cell.strip().lower(), cell) for cell in cells]
-            if isinstance(cells, list)
-            else cells
-        )
+        cells = words = table.columns[name]
+        if isinstance(cells, list):
+            words = [YES_NO.get(cell.strip().lower(), cell) for cell in cells]
         values, bad = numbers(replace(table, columns={**table.columns, name: words}), name)
         for row in np.flatnonzero(empty(cells)).tolist():
-            bad[row] = table.problem(
-                row, name, "criterion-missing", "a value of the criterion", "", hint
-            )
-        for row in (
-            np.flatnonzero(np.isinf(values)).tolist() + np.flatnonzero(np.isnan(values)).tolist()
-        ):
-            bad.setdefault(
-                row, table.problem(row, name, "non-finite", "a finite number", cells[row], hint)
-            )
+            expected = "a value of the criterion"
+            bad[row] = table.problem(row, name, "criterion-missing", expected, "", hint)
+        for row in np.flatnonzero(~np.isfinite(values)).tolist():
+            if row not in bad:
+                expected = "a finite number"
+                bad[row] = table.problem(row, name, "non-finite", expected, cells[row], hint)
         low, high, expected = _range(name, name in columns.distances)
         for row in np.flatnonzero((values < low) | (values > high)).tolist():
-            bad.setdefault(
-                row,
-                table.problem(
-                    row, name, "criterion-range", expected, cells[row], "write 0.55 for 55 %"
-                ),
-            )
-        found[name] = values
+            if row not in bad:
+                percent = "write 0.55 for 55 %"
+                bad[row] = table.problem(
+                    row, name, "criterion-range", expected, cells[row], percent
+                )
+        criteria[name] = values
         problems = {**bad, **problems}
-    return found, problems
+    return criteria, problems
 
 
 def _range(name: str, distance: bool) -> tuple[float, float, str]:
@@ -170,72 +177,78 @@ def _range(name: str, distance: bool) -> tuple[float, float, str]:
     return -np.inf, np.inf, "a number"
 
 
-def _nameless(table: Table, columns: Columns) -> Problems:
+def _nameless(table: Table, columns: RatingColumns) -> Problems:
     """Return the rows without a rater, an item or a unit."""
-    found: Problems = {}
+    problems: Problems = {}
     for name in dict.fromkeys((columns.rater, columns.item, columns.cluster, columns.image)):
         if name is not None:
             for row in np.flatnonzero(empty(table.columns[name])).tolist():
-                found[row] = table.problem(
+                problems[row] = table.problem(
                     row, name, "missing-group", f"the {name} of every rating", ""
                 )
-    return found
+    return problems
 
 
-def _kept(table: Table, problems: Problems, lenient: bool) -> I64:
+def _sound_rows(table: Table, problems: Problems, lenient: bool) -> I64:
     """Return the rows without a problem; strict reading raises all problems instead."""
     if not lenient:
-        found = [*table.problems, *(problems[row] for row in sorted(problems))]
-        raise_problems([problem.as_error(table.file) for problem in found])
-    kept = np.array([row for row in range(len(table)) if row not in problems], np.int64)
-    if not len(kept):
+        all_problems = [*table.problems, *(problems[row] for row in sorted(problems))]
+        raise_problems([problem.as_error(table.file) for problem in all_problems])
+    sound_rows = np.setdiff1d(np.arange(len(table)), np.array(list(problems), np.int64))
+    if not len(sound_rows):
         raise InputError(
             "at least one rating", rule="no-ratings", file=table.file, value=f"{len(table)} rows"
         )
-    return kept
+    return sound_rows
 
 
-def _named(table: Table, column: str | None) -> Named | None:
+def _name_codes(table: Table, column: str | None) -> NameCodes | None:
     if column is None:
         return None
     numbered, names = codes([cell.strip() for cell in texts(table, column)])
-    return Named(numbered, tuple(names))
+    return NameCodes(numbered, tuple(names))
 
 
-def _item(table: Table, columns: Columns) -> Named:
+def _item(table: Table, columns: RatingColumns) -> NameCodes:
     """Return the items; without a column every row is one."""
-    found = _named(table, columns.item)
-    return found or Named(np.arange(len(table)), tuple(str(line) for line in table.lines.tolist()))
+    item_codes = _name_codes(table, columns.item)
+    return item_codes or NameCodes(
+        np.arange(len(table)), tuple(str(line) for line in table.lines.tolist())
+    )
 
 
-def _check_rows(table: Table, columns: Columns, item: Named, rater: Named | None) -> None:
+def _check_rows(
+    table: Table, columns: RatingColumns, item: NameCodes, rater: NameCodes | None
+) -> None:
     """Refuse a second rating of one item by one rater, and an item in two units."""
-    seen: set[tuple[int, int]] = set()
+    earlier_pairs: set[tuple[int, int]] = set()
     if rater is not None:
         for row, pair in enumerate(zip(item.code.tolist(), rater.code.tolist())):
-            if pair in seen:
+            if pair in earlier_pairs:
                 name, who = item.names[pair[0]], rater.names[pair[1]]
                 expected = f"one rating of {name!r} by {who!r}"
                 problem = table.problem(
                     row, columns.rating, "dup-rating", expected, texts(table, columns.rating)[row]
                 )
                 raise problem.as_error(table.file)
-            seen.add(pair)
+            earlier_pairs.add(pair)
     for column in dict.fromkeys((columns.cluster, columns.image)):
         if column is not None:
             _one_per_item(table, column, item, [cell.strip() for cell in texts(table, column)])
 
 
-def _check_items(table: Table, item: Named, criteria: Mapping[str, NDArray[np.float64]]) -> None:
+def _check_items(
+    table: Table, item: NameCodes, criteria: Mapping[str, NDArray[np.float64]]
+) -> None:
     for name, values in criteria.items():
         _one_per_item(table, name, item, values.tolist())
 
 
-def _one_per_item(table: Table, column: str, item: Named, cells: Sequence[Any]) -> None:
-    known: dict[int, Any] = {}
+def _one_per_item(table: Table, column: str, item: NameCodes, cells: Sequence[Any]) -> None:
+    first_values: dict[int, Any] = {}
     for row, (k, cell) in enumerate(zip(item.code.tolist(), cells)):
-        if known.setdefault(k, cell) != cell:
-            expected = f"{known[k]!r} as in the other rows of item {item.names[k]!r}"
+        if first_values.setdefault(k, cell) != cell:
+            expected = f"{first_values[k]!r} as in the other rows of item {item.names[k]!r}"
             hint = "a rating is of one prediction: give each its own name in the column of items"
             raise table.problem(row, column, "item-conflict", expected, cell, hint).as_error(
                 table.file
@@ -244,12 +257,12 @@ def _one_per_item(table: Table, column: str, item: Named, cells: Sequence[Any]) 
 
 def _assemble(
     table: Table,
-    columns: Columns,
-    reading: Reading,
+    columns: RatingColumns,
+    reading: RatedColumn,
     criteria: Mapping[str, NDArray[np.float64]],
     intake: FileIntake,
 ) -> Ratings:
-    item, unit = _item(table, columns), _named(table, columns.cluster)
+    item, unit = _item(table, columns), _name_codes(table, columns.cluster)
     if unit is None and columns.unit == "item" and len(item) < len(table):
         unit = item
     name = "ratings" if table.format == "arrays" else Path(table.file).stem
@@ -263,8 +276,8 @@ def _assemble(
         criteria=criteria,
         distances=columns.distances,
         item=item,
-        rater=_named(table, columns.rater),
-        image=_named(table, columns.image),
+        rater=_name_codes(table, columns.rater),
+        image=_name_codes(table, columns.image),
         unit=columns.unit,
         units=None if unit is None else unit.code,
         intake=intake,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`read`: the whole way from paths to a cohort."""
+"""`read`: from paths to a checked cohort. Finds the formats, calls their readers, assembles."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from calipers.readers.grouping import add_groups
 from calipers.readers.parts import (
     ONLY_OF_REFERENCES,
     Key,
-    Known,
     ObjectPart,
     Options,
     ReferenceFile,
+    ReferenceIndex,
 )
-from calipers.readers.sniffing import sniff_opened
-from calipers.readers.source import Opened, open_source
+from calipers.readers.sniffing import sniff_file
+from calipers.readers.source import InputFile, open_source
 from calipers.readers.tabular import Table
 from calipers.readers.tabular_roles import predictions_from, references_from
 from calipers.tables.cohort import Cohort
 
 PathName = str | PathLike[str]
 Predictions = PathName | Mapping[str, PathName] | Sequence[PathName] | None
-Waiting = tuple[Opened, str, str, Callable[[], ObjectPart]]
+PendingModel = tuple[InputFile, str, str, Callable[[], ObjectPart]]
 
 
 def read(
@@ -71,10 +71,10 @@ def read(
     ids_as_strings
         Treat the ids 1 and "1" as equal.
     masks
-        What becomes of the segmentations of COCO files. ``"auto"``: they are read if every
-        annotation of a file has one, else a note counts them. ``"required"``: an annotation without
-        one is broken. ``"ignore"``: only boxes are read. A record without a box has that of its
-        mask, unless masks are ignored.
+        How the segmentations of COCO files are used. ``"auto"``: they are read if every annotation
+        of a file has one, else a note counts them. ``"required"``: an annotation without one is
+        broken. ``"ignore"``: only boxes are read. A record without a box gets the box of its mask,
+        unless masks are ignored.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def read(
     -----
     For every file ``read == used + quarantined`` holds in ``cohort.intake``.
     """
-    options = Options.chosen(
+    options = Options.from_keywords(
         lenient=lenient,
         format=format,
         box_format=box_format,
@@ -100,23 +100,23 @@ def read(
 def read_all(
     references: PathName, predictions: Predictions, groups: PathName | None, options: Options
 ) -> Assembled:
-    """Read everything; also tell in which box format each file was read."""
-    named = named_paths(predictions)
-    opened = open_source(fspath(references))
-    file = _read_references(opened, options)
+    """Read everything; the result also says in which box format each file was read."""
+    paths = named_paths(predictions)
+    input_file = open_source(fspath(references))
+    file = _read_references(input_file, options)
     images = fit_dimensions(file.images, file.part.delivery.boxes.shape[1] // 2)
     intake = None
     if groups is not None:
-        described = open_source(fspath(groups))
-        images, intake = add_groups(images, read_groups_table(described), described, options)
-    _require_classes(file, opened)
+        groups_file = open_source(fspath(groups))
+        images, intake = add_groups(images, read_groups_table(groups_file), groups_file, options)
+    _require_classes(file, input_file)
     file = replace(file, images=images)
-    known = _known(file)
-    waiting = [
-        one for model, path in named for one in _wait(model, path, known, options.of_predictions())
-    ]
-    _distinct([model for _, model, _, _ in waiting])
-    return assemble((opened, file), waiting, intake, options)
+    index = _reference_index(file)
+    pending: list[PendingModel] = []
+    for model, path in paths:
+        pending += _pending_models(model, path, index, options.of_predictions())
+    _distinct([model for _, model, _, _ in pending])
+    return assemble((input_file, file), pending, intake, options)
 
 
 def named_paths(predictions: Predictions) -> list[tuple[str | None, PathName]]:
@@ -130,93 +130,104 @@ def named_paths(predictions: Predictions) -> list[tuple[str | None, PathName]]:
     return [(None, path) for path in predictions]
 
 
-def format_of(opened: Opened, options: Options) -> str:
+def format_of(input_file: InputFile, options: Options) -> str:
     """Return the format that the user named, else the one that the file seems to have."""
-    return options.format or sniff_opened(opened).format
+    return options.format or sniff_file(input_file).format
 
 
-def _read_references(opened: Opened, options: Options) -> ReferenceFile:
-    kind = format_of(opened, options)
+def _read_references(input_file: InputFile, options: Options) -> ReferenceFile:
+    kind = format_of(input_file, options)
     if kind == "coco":
         from calipers.readers.coco import read_references
 
-        return read_references(opened, options)
+        return read_references(input_file, options)
     if kind == "lard":
         from calipers.readers.lard import read_lard
 
-        return read_lard(opened, options)
-    _boxes_only(opened, kind, options)
-    return references_from(_table(opened, kind), options)
+        return read_lard(input_file, options)
+    _boxes_only(input_file, kind, options)
+    return references_from(_table(input_file, kind), options)
 
 
-def _wait(model: str | None, path: PathName, known: Known, options: Options) -> list[Waiting]:
-    """Return the models of a file; COCO is read when its turn comes, tables have to be looked into
-    now.
+def _pending_models(
+    model: str | None, path: PathName, index: ReferenceIndex, options: Options
+) -> list[PendingModel]:
+    """Return the models of a file.
+
+    COCO files are read later, one at a time; a table is read now, because it may hold several
+    models.
     """
-    opened = open_source(fspath(path))
-    # The lists of data sets have no scores: whoever names such a format speaks of the references.
-    kind = format_of(
-        opened,
-        options if options.format not in ONLY_OF_REFERENCES else replace(options, format=None),
-    )
+    input_file = open_source(fspath(path))
+    # The lists of data sets have no scores, so a named list format is that of the references.
+    if options.format in ONLY_OF_REFERENCES:
+        options = replace(options, format=None)
+    kind = format_of(input_file, options)
     stem = Path(fspath(path)).stem
     if kind == "coco":
         from calipers.readers.coco import read_predictions
 
-        return [(opened, model or stem, kind, lambda: read_predictions(opened, known, options))]
-    _boxes_only(opened, kind, options)
-    known = replace(known, images=known.as_text)
-    parts = predictions_from(_table(opened, kind), known, options)
-    waiting: list[Waiting] = []
+        return [
+            (input_file, model or stem, kind, lambda: read_predictions(input_file, index, options))
+        ]
+    _boxes_only(input_file, kind, options)
+    index = replace(index, images=index.as_text)
+    parts = predictions_from(_table(input_file, kind), index, options)
+    pending: list[PendingModel] = []
     for name, part in parts.items():
-        title = name if model is None else f"{model}/{name}" if len(parts) > 1 else model
-        waiting.append((opened, title or stem, kind, lambda part=part: part))  # type: ignore[misc]
-    return waiting
+        title = name
+        if model is not None:
+            title = f"{model}/{name}" if len(parts) > 1 else model
+        pending.append((input_file, title or stem, kind, lambda part=part: part))  # type: ignore[misc]
+    return pending
 
 
-def _boxes_only(opened: Opened, format: str, options: Options) -> None:
-    """Tables hold boxes: whoever requires masks is told so."""
+def _boxes_only(input_file: InputFile, format: str, options: Options) -> None:
+    """Raise if masks are required: tables hold boxes only."""
     if options.masks == "required":
         hint = "masks are read from COCO JSON; pass --masks auto to evaluate the boxes"
         raise InputError(
-            "masks", rule="mask-missing", file=opened.file, value=f"a table ({format})", hint=hint
+            "masks",
+            rule="mask-missing",
+            file=input_file.file,
+            value=f"a table ({format})",
+            hint=hint,
         )
 
 
-def _table(opened: Opened, format: str) -> Table:
+def _table(input_file: InputFile, format: str) -> Table:
     if format == "parquet":
         from calipers.readers import columnar
 
-        return columnar.read_table(opened)
+        return columnar.read_table(input_file)
     from calipers.readers import delimited
 
     if format == "coco":
         raise InputError(
-            "a table (csv, tsv or parquet)", rule="format", file=opened.file, value="JSON"
+            "a table (csv, tsv or parquet)", rule="format", file=input_file.file, value="JSON"
         )
-    return delimited.read_nih(opened) if format == "nih" else delimited.read_table(opened)
+    return delimited.read_nih(input_file) if format == "nih" else delimited.read_table(input_file)
 
 
-def read_groups_table(opened: Opened) -> Table:
+def read_groups_table(input_file: InputFile) -> Table:
     """Return a table of groups: delimited text or parquet."""
-    return _table(opened, _table_format(opened))
+    return _table(input_file, _table_format(input_file))
 
 
-def _table_format(opened: Opened) -> str:
+def _table_format(input_file: InputFile) -> str:
     from calipers.readers.columnar import MAGIC
 
-    if opened.data[:1] in (b"{", b"["):
+    if input_file.data[:1] in (b"{", b"["):
         return "coco"
-    return "parquet" if opened.data[:4] == MAGIC else "csv"
+    return "parquet" if input_file.data[:4] == MAGIC else "csv"
 
 
-def _known(file: ReferenceFile) -> Known:
+def _reference_index(file: ReferenceFile) -> ReferenceIndex:
     images = file.images
     names = images.groups.get("file_name")
     file_names: dict[Key, int] = {}
     if names is not None:
         file_names = {str(name): k for k, name in enumerate(names.tolist())}
-    return Known(
+    return ReferenceIndex(
         images={key: k for k, key in enumerate(images.keys)},
         as_text=text_index(images),
         classes=file.classes,
@@ -226,12 +237,12 @@ def _known(file: ReferenceFile) -> Known:
     )
 
 
-def _require_classes(file: ReferenceFile, opened: Opened) -> None:
+def _require_classes(file: ReferenceFile, input_file: InputFile) -> None:
     if not file.classes:
         raise InputError(
             "at least one class",
             rule="no-classes",
-            file=opened.file,
+            file=input_file.file,
             hint="declare it: a COCO category, or a row of the table with nothing but a class",
         )
 

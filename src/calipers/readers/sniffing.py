@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which format a file has, judged by its first bytes, and the reason in words."""
+"""Guess the format of a file from its first bytes, with the reason in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calipers.errors import InputError
-from calipers.readers.source import Opened, open_source
+from calipers.readers.source import InputFile, open_source
 
 HEAD = 1 << 16
 
@@ -30,26 +30,28 @@ def sniff(path: Path | str) -> Sniffed:
     InputError
         The file is missing, empty, or of no format that is known.
     """
-    return sniff_opened(open_source(path))
+    return sniff_file(open_source(path))
 
 
-def sniff_opened(opened: Opened) -> Sniffed:
+def sniff_file(input_file: InputFile) -> Sniffed:
     """Guess the format and the role of an opened file."""
     from calipers.readers.columnar import MAGIC
     from calipers.readers.delimited import NIH_HEADER
     from calipers.readers.lard import is_lard
 
-    head = opened.data[:HEAD]
+    head = input_file.data[:HEAD]
     if head[:4] == MAGIC:
         return Sniffed("parquet", "unknown", "it begins with PAR1")
     text = head.decode("utf-8", "replace").lstrip()
     if text[:1] == "[":
         return Sniffed("coco", "predictions", "it is a JSON list, as COCO results are")
     if text[:1] == "{":
-        return _document(text, opened)
+        return _document(text, input_file)
     if not text:
-        raise InputError("content", rule="empty-file", file=opened.file, value="only white space")
-    if Path(opened.file).suffix.lower() == ".json":
+        raise InputError(
+            "content", rule="empty-file", file=input_file.file, value="only white space"
+        )
+    if Path(input_file.file).suffix.lower() == ".json":
         return Sniffed(
             "coco", "unknown", "it is called .json, although it does not begin like JSON"
         )
@@ -59,44 +61,37 @@ def sniff_opened(opened: Opened) -> Sniffed:
         return Sniffed(
             "lard", "references", "its header has the four corners of the LARD list of runways"
         )
-    return _delimited(text, opened, Path(opened.file).suffix.lower())
+    return _delimited(text, input_file, Path(input_file.file).suffix.lower())
 
 
-def _document(text: str, opened: Opened) -> Sniffed:
-    size = len(opened.data)
-    tail = opened.data[max(0, size - HEAD) : size].decode("utf-8", "replace")
-    scored = re.search(r'"score"\s*:', text + tail)
-    role = "predictions" if scored else "references"
-    return Sniffed(
-        "coco",
-        role,
-        "it is a JSON object, as COCO documents are" + (", with scores" if scored else ""),
-    )
+def _document(text: str, input_file: InputFile) -> Sniffed:
+    size = len(input_file.data)
+    tail = input_file.data[max(0, size - HEAD) : size].decode("utf-8", "replace")
+    reason = "it is a JSON object, as COCO documents are"
+    if re.search(r'"score"\s*:', text + tail):
+        return Sniffed("coco", "predictions", reason + ", with scores")
+    return Sniffed("coco", "references", reason)
 
 
-def _delimited(text: str, opened: Opened, suffix: str) -> Sniffed:
+def _delimited(text: str, input_file: InputFile, suffix: str) -> Sniffed:
     from calipers.readers.delimited import DELIMITERS
     from calipers.readers.layout import ALIASES, BOX_NAMES
 
     header = text.split("\n", 1)[0]
     names = {name.strip().strip('"').lower() for name in re.split("[,;\t]", header)}
-    boxed = len(names & BOX_NAMES) >= 4
-    named = names & {"id", *(alias for aliases in ALIASES.values() for alias in aliases)}
-    if not (boxed or named or suffix in (".csv", ".tsv", ".txt")) or not any(
-        sign in header for sign in DELIMITERS
-    ):
+    has_boxes = len(names & BOX_NAMES) >= 4
+    known_names = {"id"}.union(*ALIASES.values())
+    is_table = has_boxes or names & known_names or suffix in (".csv", ".tsv", ".txt")
+    if not is_table or not any(sign in header for sign in DELIMITERS):
         raise InputError(
             "COCO JSON, delimited text, the NIH or LARD list or parquet",
             rule="format",
-            file=opened.file,
-            value=opened.data[:20],
+            file=input_file.file,
+            value=input_file.data[:20],
             hint="name the format with format=... (--format)",
         )
     if names & set(ALIASES["score"]):
         return Sniffed("csv", "predictions", "it is delimited text with a score column")
-    role = "references" if boxed else "groups"
-    return Sniffed(
-        "csv",
-        role,
-        "it is delimited text " + ("with a box in every row" if boxed else "without boxes"),
-    )
+    if has_boxes:
+        return Sniffed("csv", "references", "it is delimited text with a box in every row")
+    return Sniffed("csv", "groups", "it is delimited text without boxes")

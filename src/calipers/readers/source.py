@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening an input: is it a file, how large, which encoding, which hash. No format knowledge here."""
+"""Open an input file: check its size and encoding, hash it, map it. Knows nothing of formats."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ BYTE_ORDER_MARKS = (
 
 
 @dataclass(frozen=True)
-class Opened:
-    """An input file: its bytes as UTF-8 (mapped when the file already is), size, hash and notes."""
+class InputFile:
+    """An input file: its bytes as UTF-8 (mapped if the file is UTF-8), size, hash and notes."""
 
     file: str
     data: bytes | mmap.mmap
@@ -40,9 +40,7 @@ class Opened:
     notes: list[str] = field(default_factory=list)
 
     def forget(self, start: int, stop: int) -> None:
-        """Tell the system that a stretch of the mapped file was used up and need not stay in
-        memory.
-        """
+        """Tell the system that a stretch of the mapped file need not stay in memory."""
         if isinstance(self.data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             page = mmap.ALLOCATIONGRANULARITY
             first = -(-start // page) * page
@@ -91,13 +89,17 @@ def open_regular(
 
     Links are followed if ``follow`` says so, and ``kind`` is the error that is raised.
     """
-    wanted = ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY", *(() if follow else ("O_NOFOLLOW",)))
-    flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in wanted)
+    flags = os.O_RDONLY
+    # Not every system has all of these flags.
+    for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+        flags |= getattr(os, name, 0)
+    if not follow:
+        flags |= getattr(os, "O_NOFOLLOW", 0)
     try:
         descriptor = os.open(path, flags)
     except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        raise kind("a readable file", rule="not-readable", file=str(path), value=said) from None
+        message = getattr(error, "strerror", None) or str(error)
+        raise kind("a readable file", rule="not-readable", file=str(path), value=message) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise kind("a regular file", rule="not-a-file", file=str(path))
@@ -114,7 +116,7 @@ def hash_file(path: Path) -> str:
     return digest.hexdigest()
 
 
-def open_source(path: Path | str) -> Opened:
+def open_source(path: Path | str) -> InputFile:
     """Open an input and bring it to UTF-8.
 
     Plain UTF-8 is mapped, not copied. A byte order mark is honoured and noted; other encodings are
@@ -131,11 +133,11 @@ def open_source(path: Path | str) -> Opened:
         ) from None
     for mark, encoding in BYTE_ORDER_MARKS:
         if data[: len(mark)] == mark:
-            return _recoded(path, data[:], encoding, sha256)
-    return Opened(str(path), data, len(data), sha256)
+            return _as_utf8(path, data[:], encoding, sha256)
+    return InputFile(str(path), data, len(data), sha256)
 
 
-def _recoded(path: Path, raw: bytes, encoding: str, sha256: str) -> Opened:
+def _as_utf8(path: Path, raw: bytes, encoding: str, sha256: str) -> InputFile:
     name = "UTF-8" if encoding == "utf-8-sig" else encoding.upper()
     if encoding == "utf-8-sig":
         content = raw[len(codecs.BOM_UTF8) :]
@@ -150,11 +152,11 @@ def _recoded(path: Path, raw: bytes, encoding: str, sha256: str) -> Opened:
                 value=str(error),
             ) from None
     note = f"read as {name} (it begins with a byte order mark)"
-    return Opened(str(path), content, len(raw), sha256, [note])
+    return InputFile(str(path), content, len(raw), sha256, [note])
 
 
 def _neighbours(path: Path) -> str:
-    """Name files of the folder that look alike: most missing files are misspelt."""
+    """Suggest a file of the folder with a similar name: most missing files are misspelt."""
     import difflib
 
     try:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An evaluation that was saved, read back: nothing in the file is trusted, and ``run.json`` has to
-vouch for it.
+"""Read the numbers of a saved evaluation back.
+
+Nothing in the file is trusted, and the hash in ``run.json`` must be that of its rows and protocol.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LONGEST_INT = 400
 
 @dataclass(frozen=True)
 class Stored:
-    """The rows of a saved evaluation, their hash, and whether a record of the run agrees with it."""
+    """The rows of a saved evaluation, their hash, and whether a ``run.json`` confirms it."""
 
     file: str
     rows: tuple[Mapping[str, Any], ...]
@@ -44,21 +45,18 @@ def read_stored(path: Path | str) -> Stored:
     path = Path(path)
     file = _within(path, EVALUATION) if path.is_dir() else path
     document = _evaluation(file)
-    distinct = _distinct(document["rows"], str(file))
-    found = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
+    rows = _distinct(document["rows"], str(file))
+    result_hash = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
     record = file.with_name(RUN)
-    # A file of another name was not written by `evaluate -o`: a run.json beside it is of something
-    # else.
+    # `evaluate -o` writes no file of another name: a run.json beside it belongs to something else.
     vouched = file.name == EVALUATION and record.exists()
     if vouched:
-        _compare(record, found, file)
-    return Stored(str(file), distinct, found, vouched)
+        _compare(record, result_hash, file)
+    return Stored(str(file), rows, result_hash, vouched)
 
 
 def read_documents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the whole of ``evaluation.json`` and of the ``run.json`` that vouches for its rows and
-    protocol.
-    """
+    """Return ``evaluation.json`` and the ``run.json`` with the hash of its rows and protocol."""
     if not folder.is_dir():
         hint = "give the folder that calipers evaluate -o wrote"
         raise InputError(
@@ -66,8 +64,8 @@ def read_documents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         )
     file, record = _within(folder, EVALUATION), _within(folder, RUN)
     document = _evaluation(file)
-    found = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
-    return document, _compare(record, found, file)
+    result_hash = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
+    return document, _compare(record, result_hash, file)
 
 
 def _within(folder: Path, name: str) -> Path:
@@ -95,23 +93,22 @@ def _evaluation(file: Path) -> dict[str, Any]:
 def _hash(result: dict[str, Any], file: str) -> str:
     try:
         return sha256_of(result)
-    except (
-        UnicodeEncodeError
-    ) as error:  # half of a surrogate pair, which JSON can escape and UTF-8 cannot hold
+    except UnicodeEncodeError as error:
+        # JSON can escape half of a surrogate pair, which UTF-8 cannot encode.
         raise InputError(
             "whole characters", rule="encoding", file=file, value=error.object[error.start]
         ) from None
 
 
-def _compare(record: Path, found: str, file: Path) -> dict[str, Any]:
+def _compare(record: Path, result_hash: str, file: Path) -> dict[str, Any]:
     document = _document(record, RUN_SCHEMA, ("result_hash",))
     recorded = document["result_hash"]
-    if recorded != found:
+    if recorded != result_hash:
         raise InputError(
             f"the result that {RUN} beside it was written for, {str(recorded)[:12]}...",
             rule="result-hash",
             file=str(file),
-            value=found[:12] + "...",
+            value=result_hash[:12] + "...",
             hint="one of the two files was changed or exchanged after the run: evaluate again",
         )
     return document
@@ -120,29 +117,24 @@ def _compare(record: Path, found: str, file: Path) -> dict[str, Any]:
 def _document(file: Path, schema: str, keys: tuple[str, ...]) -> dict[str, Any]:
     """Return a JSON object with the schema and the keys."""
     document = _load(file)
-    if not isinstance(document, dict) or document.get("schema") != schema:
-        got = (
-            document.get("schema", list(document)[:8])
-            if isinstance(document, dict)
-            else type(document).__name__
-        )
-        hint = (
-            "the command that should have written it ended with an error"
-            if got == "calipers.error/1"
-            else ""
-        )
+    value: object = type(document).__name__
+    if isinstance(document, dict):
+        value = document.get("schema", list(document)[:8])
+    if not isinstance(document, dict) or value != schema:
+        hint = ""
+        if value == "calipers.error/1":
+            hint = "the command that should have written it ended with an error"
         raise InputError(
-            f'"schema": "{schema}"', rule="schema", file=str(file), value=got, hint=hint
+            f'"schema": "{schema}"', rule="schema", file=str(file), value=value, hint=hint
         )
     for key in keys:
         if key not in document:
-            hint = did_you_mean(key, document)
             raise InputError(
                 f"the key {key!r}",
                 rule="missing-key",
                 file=str(file),
                 location=f"/{key}",
-                hint=hint,
+                hint=did_you_mean(key, document),
             )
     return document
 
@@ -183,20 +175,18 @@ def _load(path: Path) -> Any:
 
 
 class _Strict:
-    """What the decoder calls for objects and numbers: JSON as it is written down, not as Python
-    reads it.
-    """
+    """The hooks of the decoder, which is strict about JSON where Python is not."""
 
     def __init__(self, file: str) -> None:
         self.file = file
 
     def pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        members = dict(pairs)
+        if len(members) < len(pairs):
             names = [key for key, _ in pairs]
             twice = next(key for key in names if names.count(key) > 1)
             raise InputError("every key once", rule="dup-key", file=self.file, field=twice)
-        return found
+        return members
 
     def number(self, digits: str) -> float:
         value = float(digits)
@@ -227,9 +217,9 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_group(value: Any) -> bool:
-    return value is None or (
-        isinstance(value, dict) and all(isinstance(name, str) for name in value.values())
-    )
+    if isinstance(value, dict):
+        return all(isinstance(name, str) for name in value.values())
+    return value is None
 
 
 TEXT: Check = ("text", lambda value: isinstance(value, str))
@@ -258,15 +248,13 @@ def _check_row(row: Any, pointer: str, file: str) -> None:
 
 
 def _distinct(rows: list[dict[str, Any]], file: str) -> tuple[Mapping[str, Any], ...]:
-    """Return every row once; two different rows of the same thing are an error: which of them
-    should count?
-    """
-    seen: dict[tuple[Any, ...], dict[str, Any]] = {}
+    """Return every row once; two different rows of the same estimate are an error."""
+    first_rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for k, row in enumerate(rows):
         key = (row["model"], row["metric"], row["class"], frozenset((row["group"] or {}).items()))
-        if seen.setdefault(key, row) != row:
+        if first_rows.setdefault(key, row) != row:
             what = {name: row[name] for name in ("model", "metric", "class", "group")}
             raise InputError(
                 "one row for each", rule="dup-row", file=file, location=f"/rows/{k}", value=what
             )
-    return tuple(seen.values())
+    return tuple(first_rows.values())

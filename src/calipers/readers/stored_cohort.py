@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cohort of a saved evaluation, from its two tables: the same arrays, bit by bit, or an error
-that says why not.
+"""Read the cohort of a saved evaluation from its two tables: the same arrays, bit for bit.
+
+`calipers.readers.stored_folder` calls it. What does not agree with the document is an error.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 
 from calipers.errors import InputError
 from calipers.kernels import ragged
-from calipers.readers.source import Opened
-from calipers.readers.stored_columns import HINT, Columns
+from calipers.readers.source import InputFile
+from calipers.readers.stored_columns import HINT, StoredColumns
 from calipers.readers.stored_shapes import MASK, POINT, shapes_in
 from calipers.readers.stored_tables import (
     CORNERS,
@@ -36,12 +37,12 @@ from calipers.tables.objects import Column
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 OF_REFERENCES = ("image", "row", "class", "area", "extent", "ignore", "crowd", "place")
-Parts = Mapping[tuple[str, str], Columns]
+Parts = Mapping[tuple[str, str], StoredColumns]
 
 
 @dataclass(frozen=True)
-class Counts:
-    """What the document says of the cohort, for the tables to agree with."""
+class CohortCounts:
+    """The counts of the cohort in the document, with which the tables must agree."""
 
     images: int
     references: int
@@ -51,12 +52,14 @@ class Counts:
     unscored: frozenset[str]
 
 
-def read_cohort(images: Opened, objects: Opened, counts: Counts, intake: Intake) -> Cohort:
+def read_cohort(
+    images: InputFile, objects: InputFile, counts: CohortCounts, intake: Intake
+) -> Cohort:
     """Return the cohort of ``images.parquet`` and ``objects.parquet``."""
-    held = _images(Columns.read(images), counts)
-    parts = _parts(Columns.read(objects), counts)
+    image_table = _images(StoredColumns.read(images), counts)
+    parts = _parts(StoredColumns.read(objects), counts)
     first = parts[next(iter(counts.models)), KINDS[0]]
-    shared = _objects(first, held, counts, ("references",))
+    shared = _objects(first, image_table, counts, ("references",))
     references = References(
         **shared,
         facts=_facts(first, ("references",)),
@@ -68,43 +71,44 @@ def read_cohort(images: Opened, objects: Opened, counts: Counts, intake: Intake)
     for model in counts.models:
         part = parts[model, KINDS[1]]
         models[model] = Predictions(
-            **_objects(part, held, counts, ("models", model), score=part.numbers("score")),
+            **_objects(part, image_table, counts, ("models", model), score=part.numbers("score")),
             facts=_facts(part, ("models", model)),
             score=part.numbers("score"),
             scored=model not in counts.unscored,
         )
-    return Cohort(held, counts.classes, references, models, intake)
+    return Cohort(image_table, counts.classes, references, models, intake)
 
 
-def _images(columns: Columns, counts: Counts) -> Images:
+def _images(columns: StoredColumns, counts: CohortCounts) -> Images:
     if len(columns) != counts.images:
         columns.refuse(f"{counts.images} images", "record-count", "", value=len(columns))
     names, codes = columns.texts("image")
-    twice = np.bincount(codes, minlength=len(names))[codes] > 1
-    columns.refuse("one row per image", "dup-image", "image", twice)
-
-    def lengths(sides: tuple[str, ...]) -> F64:
-        found = [columns.numbers(side, missing=True) for side in sides[: counts.dimensions]]
-        for side, values in zip(sides, found):
-            columns.refuse("lengths above zero", "image-size", side, np.asarray(values <= 0))
-        return np.stack(found, axis=1)
-
-    groups = {
-        name.removeprefix(GROUP): columns.free(name)
-        for name in columns.names
-        if name.startswith(GROUP)
-    }
+    repeated = np.bincount(codes, minlength=len(names))[codes] > 1
+    columns.refuse("one row per image", "dup-image", "image", repeated)
+    size = _lengths(columns, SIDES[: counts.dimensions])
+    spacing = _lengths(columns, SPACINGS[: counts.dimensions])
+    groups = {}
+    for name in columns.names:
+        if name.startswith(GROUP):
+            groups[name.removeprefix(GROUP)] = columns.free(name)
     if UNIT in groups:
         columns.refuse("another name for a group", "group-name", GROUP + UNIT)
-    return Images(
-        tuple(names[code] for code in codes.tolist()), lengths(SIDES), lengths(SPACINGS), groups
-    )
+    ids = tuple(names[code] for code in codes.tolist())
+    return Images(ids, size, spacing, groups)
 
 
-def _parts(columns: Columns, counts: Counts) -> Parts:
-    """Return the rows of every model and kind: models in their order, the references before the
-    predictions of each.
-    """
+def _lengths(columns: StoredColumns, sides: tuple[str, ...]) -> F64:
+    """Return sizes or spacings, one column per side; null is NaN."""
+    lengths = []
+    for side in sides:
+        values = columns.numbers(side, missing=True)
+        columns.refuse("lengths above zero", "image-size", side, np.asarray(values <= 0))
+        lengths.append(values)
+    return np.stack(lengths, axis=1)
+
+
+def _parts(columns: StoredColumns, counts: CohortCounts) -> Parts:
+    """Return the rows of every model and kind: for each model its references, then predictions."""
     if not counts.models:
         raise InputError("at least one model", rule="no-predictions", file=columns.file, hint=HINT)
     total = sum(counts.references + n for n in counts.models.values())
@@ -114,10 +118,10 @@ def _parts(columns: Columns, counts: Counts) -> Parts:
     for model, n_predictions in counts.models.items():
         for kind, n in zip(KINDS, (counts.references, n_predictions)):
             part = columns.part(start, n)
-            for name, wanted in (("model", model), ("kind", kind)):
-                found, codes = part.texts(name)
-                bad = np.array([text != wanted for text in found], np.bool_)[codes]
-                part.refuse(f"{wanted!r}", "stored-order", name, bad)
+            for name, expected in (("model", model), ("kind", kind)):
+                names, codes = part.texts(name)
+                bad = np.array([text != expected for text in names], np.bool_)[codes]
+                part.refuse(f"{expected!r}", "stored-order", name, bad)
             wrong = part.whole("row") != np.arange(n)
             part.refuse("rows that count the objects of a kind", "stored-order", "row", wrong)
             parts[model, kind] = part
@@ -125,25 +129,27 @@ def _parts(columns: Columns, counts: Counts) -> Parts:
     return parts
 
 
-def _check_repeated(first: Columns, parts: Parts, counts: Counts) -> None:
-    """The references stand there once for every model, and must be the same."""
+def _check_repeated(first: StoredColumns, parts: Parts, counts: CohortCounts) -> None:
+    """Raise unless the references, which are stored once for every model, are all the same."""
     names = [*OF_REFERENCES, *CORNERS[counts.dimensions], *MASK, *POINT]
     for (model, kind), part in parts.items():
         if kind != KINDS[0] or part is first:
             continue
-        for name in (name for name in names if name in part.names):
-            if not part.table.column(name).equals(first.table.column(name)):
-                part.refuse(
-                    "the same references for every model", "stored-order", name, value=model
-                )
+        for name in names:
+            is_stored = name in part.names
+            if is_stored and not part.table.column(name).equals(first.table.column(name)):
+                expected = "the same references for every model"
+                part.refuse(expected, "stored-order", name, value=model)
 
 
 def _objects(
-    part: Columns, images: Images, counts: Counts, path: tuple[str, ...], score: F64 | None = None
+    part: StoredColumns,
+    images: Images,
+    counts: CohortCounts,
+    path: tuple[str, ...],
+    score: F64 | None = None,
 ) -> dict[str, Any]:
-    """Return what references and predictions have alike, checked by the rules that every input has
-    to keep.
-    """
+    """Return the columns that references and predictions share, checked like any other input."""
     if len(part) > MOST_OBJECTS:
         part.refuse(f"at most {MOST_OBJECTS} objects", "too-large", "", value=len(part))
     image, label = _image_of(part, images), _label_of(part, counts)
@@ -153,8 +159,8 @@ def _objects(
     places = np.arange(part.first, part.first + len(part))
     shapes = shapes_in(part, path, counts.dimensions)
     delivery = Delivery(image, label, boxes, "xyxy", places, score=score, area=area, **shapes)
-    # Whether references lie inside their image was judged when they were read; here it could change
-    # no number.
+    # Whether references lie inside their image was checked when they were read, and changes no
+    # number here.
     findings = examine(delivery, images.size, "predictions", score_scale="raw", declared=True)
     settle(delivery, findings, Source(part.file, lambda place, field: f"row {place}"))
     return {
@@ -168,50 +174,50 @@ def _objects(
     }
 
 
-def _image_of(part: Columns, images: Images) -> I64:
+def _image_of(part: StoredColumns, images: Images) -> I64:
     """Return the image of every object; objects stand in the order of their images."""
     names, codes = part.texts("image")
-    known = {name: k for k, name in enumerate(images.ids)}
-    image = np.array([known.get(name, -1) for name in names], np.int64)[codes]
+    index = {name: k for k, name in enumerate(images.ids)}
+    image = np.array([index.get(name, -1) for name in names], np.int64)[codes]
     part.refuse("an image of the evaluation", "unknown-image", "image", image < 0)
     falls = np.diff(image, prepend=image[:1]) < 0
     part.refuse("objects in the order of their images", "stored-order", "image", falls)
     return image
 
 
-def _label_of(part: Columns, counts: Counts) -> I64:
+def _label_of(part: StoredColumns, counts: CohortCounts) -> I64:
     names, codes = part.texts("class")
-    known = {name: k for k, name in enumerate(counts.classes)}
-    label = np.array([known.get(name, -1) for name in names], np.int64)[codes]
+    index = {name: k for k, name in enumerate(counts.classes)}
+    label = np.array([index.get(name, -1) for name in names], np.int64)[codes]
     part.refuse("a class of the evaluation", "unknown-category", "class", label < 0)
     return label
 
 
-def _facts(part: Columns, path: tuple[str, ...]) -> dict[str, Column]:
-    """Return the further columns of a table, each in the kind in which it was."""
-    told = kinds_of(part.table.schema.metadata)
+def _facts(part: StoredColumns, path: tuple[str, ...]) -> dict[str, Column]:
+    """Return the further columns of a table, each in the kind that it had."""
+    kinds = kinds_of(part.table.schema.metadata)
     for key in path:
-        told = told.get(key) if isinstance(told, dict) else None
-    if not isinstance(told, dict):
+        kinds = kinds.get(key) if isinstance(kinds, dict) else None
+    if not isinstance(kinds, dict):
         part.refuse("a list of the facts in the metadata", "missing-key", "", value="/".join(path))
-    found = {}
-    for name, kind in dict(told or {}).items():
+    facts = {}
+    for name, kind in dict(kinds or {}).items():
         column = part.free(FACT + name)
         if kind != TEXT and column.dtype.kind == "U":
-            column = _parsed(part, FACT + name, column, kind)
-        found[name] = column
-    return found
+            column = _parse_column(part, FACT + name, column, kind)
+        facts[name] = column
+    return facts
 
 
-def _parsed(part: Columns, name: str, column: Column, kind: Any) -> Column:
-    """Return numbers or flags that were written as text, because another table has text under the
-    name.
-    """
+def _parse_column(part: StoredColumns, name: str, column: Column, kind: Any) -> Column:
+    """Return numbers or flags that were stored as text, because another table has text there."""
     try:
         dtype = np.dtype(str(kind))
         if dtype.kind not in "biuf":
             raise ValueError(f"no kind {kind!r}")
-        return np.asarray(column == "True" if dtype.kind == "b" else column.astype(dtype))
+        if dtype.kind == "b":
+            return np.asarray(column == "True")
+        return np.asarray(column.astype(dtype))
     except (ValueError, TypeError, OverflowError):
         part.refuse(f"numbers of the kind {kind!r}", "column-type", name)
         raise

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of a table that Calipers wrote, asked for by name and kind; what is something else is
-refused.
-"""
+"""Read columns of a parquet table that Calipers wrote, by name and kind; refuse all others."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from calipers.errors import InputError
 from calipers.kernels import ragged
 from calipers.readers.columnar import read_arrow
 from calipers.readers.parts import text_column
-from calipers.readers.source import Opened
+from calipers.readers.source import InputFile
 from calipers.tables.objects import Column
 
 F64 = NDArray[np.float64]
@@ -26,7 +24,7 @@ HINT = "this is not the table that Calipers wrote: take the folder from a backup
 
 
 @dataclass(frozen=True)
-class Columns:
+class StoredColumns:
     """Some rows of a table, beginning with the row ``first`` of its file."""
 
     table: Any  # of arrow
@@ -34,9 +32,9 @@ class Columns:
     first: int = 0
 
     @classmethod
-    def read(cls, opened: Opened) -> Columns:
+    def read(cls, input_file: InputFile) -> StoredColumns:
         """Read a parquet file."""
-        return cls(read_arrow(opened, _different_names), opened.file)
+        return cls(read_arrow(input_file, _different_names), input_file.file)
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -46,9 +44,9 @@ class Columns:
         """The names of all columns."""
         return list(self.table.column_names)
 
-    def part(self, start: int, n: int) -> Columns:
+    def part(self, start: int, n: int) -> StoredColumns:
         """Return ``n`` rows from ``start`` on."""
-        return Columns(self.table.slice(start, n), self.file, self.first + start)
+        return StoredColumns(self.table.slice(start, n), self.file, self.first + start)
 
     def refuse(
         self, expected: str, rule: str, name: str, bad: Flags | None = None, value: object = None
@@ -56,9 +54,12 @@ class Columns:
         """Raise if any row is bad, naming the first of them; without ``bad`` raise at once."""
         if bad is not None and not bad.any():
             return
-        where = "" if bad is None else f"row {self.first + int(np.argmax(bad))}"
-        if bad is not None and value is None and name in self.names:
-            value = self.table.column(name)[int(np.argmax(bad))].as_py()
+        where = ""
+        if bad is not None:
+            row = int(np.argmax(bad))
+            where = f"row {self.first + row}"
+            if value is None and name in self.names:
+                value = self.table.column(name)[row].as_py()
         raise InputError(
             expected, rule=rule, file=self.file, location=where, field=name, value=value, hint=HINT
         )
@@ -121,7 +122,7 @@ class Columns:
         return coded.dictionary.to_pylist(), np.asarray(coded.indices.to_numpy(), np.int64)
 
     def free(self, name: str) -> Column:
-        """Return a column that a user gave: flags, numbers or text, in the kind in which it was."""
+        """Return a column of the user: flags, numbers or text, in the kind that it had."""
         import pyarrow.types as kinds
 
         kind = self._column(name, "flags, numbers or text", lambda kind: True, missing=True).type
@@ -138,16 +139,16 @@ class Columns:
         return np.asarray(column.to_numpy())
 
     def _column(
-        self, name: str, wanted: str, fits: Callable[[Any], bool], *, missing: bool = False
+        self, name: str, expected: str, fits: Callable[[Any], bool], *, missing: bool = False
     ) -> Any:
         if name not in self.names:
             self.refuse(f"the column {name!r}", "missing-column", "", value=self.names)
         column = self.table.column(name)
         if not fits(column.type):
-            self.refuse(wanted, "column-type", name, value=str(column.type))
+            self.refuse(expected, "column-type", name, value=str(column.type))
         if column.null_count and not missing:
             self.refuse(
-                f"{wanted} in every row",
+                f"{expected} in every row",
                 "type",
                 name,
                 np.asarray(column.is_null().to_numpy(), np.bool_),

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of an evaluation, read back: the record of the run has to vouch for every file that is
-used.
-"""
+"""Read the folder of a saved evaluation back; ``run.json`` holds the hash of every file in it."""
 
 from __future__ import annotations
 
@@ -13,9 +11,9 @@ from typing import Any
 
 from calipers.errors import InputError
 from calipers.readers.jsonchunks import MAX_DEPTH, depth
-from calipers.readers.source import Opened, open_source
+from calipers.readers.source import InputFile, open_source
 from calipers.readers.stored import COUNT, EVALUATION, QUARANTINE, RUN, TEXT, Check, read_documents
-from calipers.readers.stored_cohort import Counts, read_cohort
+from calipers.readers.stored_cohort import CohortCounts, read_cohort
 from calipers.readers.stored_maps import MAPS, read_maps
 from calipers.readers.stored_slices import SLICES, read_slices
 from calipers.readers.stored_tables import IMAGES, OBJECTS
@@ -29,7 +27,7 @@ AGAIN = "it was changed or cut off after the run: take the folder from a backup,
 
 @dataclass(frozen=True)
 class StoredFolder:
-    """What a folder holds: the document of the numbers, the record of the run, and the cohort."""
+    """The contents of a folder: the document of the numbers, the record of the run, the cohort."""
 
     file: str  # evaluation.json
     document: Mapping[str, Any]
@@ -41,77 +39,77 @@ class StoredFolder:
 
 
 def read_folder(folder: Path) -> StoredFolder:
-    """Read the folder that an evaluation was saved in; nothing in it is trusted, the inputs need
-    not exist.
-    """
+    """Read the folder of a saved evaluation. Nothing in it is trusted; no input is needed."""
     document, run = read_documents(folder)
     file = str(folder / EVALUATION)
-    opened = _vouched(folder, run, EVALUATION)
+    input_file = _open_verified(folder, run, EVALUATION)
     cohort = _member(document, "cohort", dict, file, "")
-    aside = _vouched(folder, run, QUARANTINE) if QUARANTINE in _files(folder, run) else None
-    intake = _intake(cohort, aside, file)
+    quarantine_file = (
+        _open_verified(folder, run, QUARANTINE) if QUARANTINE in _files(folder, run) else None
+    )
+    intake = _intake(cohort, quarantine_file, file)
     counts = _counts(cohort, file)
-    tables = (_vouched(folder, run, IMAGES), _vouched(folder, run, OBJECTS))
-    held = read_cohort(*tables, counts, intake)
-    held = replace(held, maps=_maps(folder, run, held))
-    slices = read_slices(_vouched(folder, run, SLICES)) if SLICES in _files(folder, run) else None
-    return StoredFolder(file, document, run, held, opened.sha256, opened.size, slices)
+    tables = (_open_verified(folder, run, IMAGES), _open_verified(folder, run, OBJECTS))
+    stored_cohort = read_cohort(*tables, counts, intake)
+    stored_cohort = replace(stored_cohort, maps=_maps(folder, run, stored_cohort))
+    slices = (
+        read_slices(_open_verified(folder, run, SLICES)) if SLICES in _files(folder, run) else None
+    )
+    return StoredFolder(
+        file, document, run, stored_cohort, input_file.sha256, input_file.size, slices
+    )
 
 
 def _maps(folder: Path, run: Mapping[str, Any], cohort: Cohort) -> dict[str, Maps]:
-    """Return what is left of the maps, if there were any; they are of the models and images of the
-    cohort.
-    """
+    """Return the evidence from maps, if there is any, of the models and images of the cohort."""
     if MAPS not in _files(folder, run):
         return {}
-    found = read_maps(folder, lambda path: _vouched(folder, run, path.name))
-    for model, maps in found.items():
+    maps_of_models = read_maps(folder, lambda path: _open_verified(folder, run, path.name))
+    for model, maps in maps_of_models.items():
         if model not in cohort.models or maps.n_images != cohort.n_images:
             expected = f"maps of {cohort.n_images} images and of a model of the evaluation"
             value = f"{maps.n_images} images, model {model!r}"
             raise InputError(
                 expected, rule="record-count", file=str(folder / MAPS), value=value, hint=AGAIN
             )
-    return found
+    return maps_of_models
 
 
 def check_files(folder: Path, run: Mapping[str, Any], names: Iterable[str]) -> None:
-    """Raise unless those files of ``names`` that the record of the run speaks of are as they were
-    written.
-    """
+    """Raise if one of the files ``names`` that the record of the run lists has changed."""
     for name in names:
         if name in _files(folder, run):
-            _vouched(folder, run, name)
+            _open_verified(folder, run, name)
 
 
 def _files(folder: Path, run: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the files that the record of the run speaks of."""
+    """Return the files that the record of the run lists, with their hashes."""
     hint = "an earlier version of Calipers saved this folder, without the cohort: evaluate again"
     if "files" not in run:
         raise InputError("the key 'files'", rule="missing-key", file=str(folder / RUN), hint=hint)
     return dict(_member(run, "files", dict, str(folder / RUN), ""))
 
 
-def _vouched(folder: Path, run: Mapping[str, Any], name: str) -> Opened:
+def _open_verified(folder: Path, run: Mapping[str, Any], name: str) -> InputFile:
     """Open a file of the folder; its bytes must be those that were written."""
     record = str(folder / RUN)
-    told = _member(_files(folder, run), name, dict, record, "/files")
-    wanted = _member(told, "sha256", str, record, f"/files/{name}")
-    opened = open_source(folder / name)
-    if opened.sha256 != wanted:
-        expected = f"the file that {RUN} was written for, {wanted[:12]}..."
+    entry = _member(_files(folder, run), name, dict, record, "/files")
+    sha256 = _member(entry, "sha256", str, record, f"/files/{name}")
+    input_file = open_source(folder / name)
+    if input_file.sha256 != sha256:
+        expected = f"the file that {RUN} was written for, {sha256[:12]}..."
         raise InputError(
             expected,
             rule="file-hash",
-            file=opened.file,
-            value=opened.sha256[:12] + "...",
+            file=input_file.file,
+            value=input_file.sha256[:12] + "...",
             hint=AGAIN,
         )
-    return opened
+    return input_file
 
 
-def _counts(cohort: Mapping[str, Any], file: str) -> Counts:
-    """Return what the document says of the cohort, for the tables to agree with."""
+def _counts(cohort: Mapping[str, Any], file: str) -> CohortCounts:
+    """Return the counts of the cohort in the document, with which the tables must agree."""
     classes = _member(cohort, "classes", list, file, "/cohort")
     models = _member(cohort, "models", dict, file, "/cohort")
     unscored = _member(cohort, "unscored", list, file, "/cohort")
@@ -129,9 +127,11 @@ def _counts(cohort: Mapping[str, Any], file: str) -> Counts:
     for name in ("images", "references", "dimensions"):
         _fits(_member(cohort, name, int, file, "/cohort"), COUNT, file, f"/cohort/{name}")
     if cohort["dimensions"] not in (2, 3):
-        place, found = "/cohort/dimensions", cohort["dimensions"]
-        raise InputError("2 or 3 dimensions", rule="range", file=file, location=place, value=found)
-    return Counts(
+        place, dimensions = "/cohort/dimensions", cohort["dimensions"]
+        raise InputError(
+            "2 or 3 dimensions", rule="range", file=file, location=place, value=dimensions
+        )
+    return CohortCounts(
         images=cohort["images"],
         references=cohort["references"],
         dimensions=cohort["dimensions"],
@@ -149,7 +149,7 @@ ACCOUNT: Mapping[str, Check] = {
 }
 
 
-def _intake(cohort: Mapping[str, Any], aside: Opened | None, file: str) -> Intake:
+def _intake(cohort: Mapping[str, Any], quarantine_file: InputFile | None, file: str) -> Intake:
     """Return the accounts of the inputs, and the records that were set aside."""
     files = []
     for k, entry in enumerate(_member(cohort, "files", list, file, "/cohort")):
@@ -165,7 +165,7 @@ def _intake(cohort: Mapping[str, Any], aside: Opened | None, file: str) -> Intak
             )
         facts = {**{key: entry[key] for key in ACCOUNT}, "notes": tuple(entry["notes"])}
         files.append(FileIntake(**facts))
-    quarantine = () if aside is None else tuple(_quarantined(aside))
+    quarantine = () if quarantine_file is None else tuple(_quarantined(quarantine_file))
     intake = Intake(tuple(files), quarantine)
     if len(quarantine) != intake.quarantined:
         expected = f"{intake.quarantined} records in {QUARANTINE}"
@@ -175,24 +175,24 @@ def _intake(cohort: Mapping[str, Any], aside: Opened | None, file: str) -> Intak
     return intake
 
 
-def _quarantined(opened: Opened) -> list[Quarantined]:
+def _quarantined(input_file: InputFile) -> list[Quarantined]:
     keys = ("file", "location", "rule", "record")
-    found = []
-    for k, line in enumerate(bytes(opened.data).splitlines(), start=1):
+    records = []
+    for k, line in enumerate(bytes(input_file.data).splitlines(), start=1):
         try:
             entry: Any = json.loads(line) if depth(line) <= MAX_DEPTH else None
         except ValueError as error:
             raise InputError(
                 "valid JSON",
                 rule="json-syntax",
-                file=opened.file,
+                file=input_file.file,
                 location=f"line {k}",
                 value=str(error),
                 hint=AGAIN,
             ) from None
-        _record(entry, dict.fromkeys(keys, TEXT), opened.file, f"line {k}")
-        found.append(Quarantined(**{key: entry[key] for key in keys}))
-    return found
+        _record(entry, dict.fromkeys(keys, TEXT), input_file.file, f"line {k}")
+        records.append(Quarantined(**{key: entry[key] for key in keys}))
+    return records
 
 
 def _member(document: Mapping[str, Any], key: str, kind: type, file: str, where: str) -> Any:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of the maps of each model, as four tables of a saved evaluation; read back bit by
-bit, or refused.
+"""Save the evidence from the maps of each model as four tables, and read it back bit for bit.
 
 ``maps.parquet`` has a row per model, image and bin, ``map_bins.parquet`` one per model and bin,
 ``map_images.parquet`` one per model and image, and ``map_sums.parquet`` one per model, key of a
@@ -20,9 +19,14 @@ from numpy.typing import NDArray
 
 from calipers.kernels import ragged
 from calipers.readers.columnar import write_table
-from calipers.readers.source import Opened, open_source
-from calipers.readers.stored_columns import Columns
-from calipers.readers.stored_tables import coded, constant, joined, masked
+from calipers.readers.source import InputFile, open_source
+from calipers.readers.stored_columns import StoredColumns
+from calipers.readers.stored_tables import (
+    constant_column,
+    stack_columns,
+    text_column_of,
+    with_nulls,
+)
 from calipers.tables.maps import BINS, COUNTED, Histograms, Maps
 
 I64 = NDArray[np.int64]
@@ -40,7 +44,7 @@ MOST_SHIFT = BINS.bit_length() - 1
 
 @dataclass(frozen=True)
 class About:
-    """What the metadata say of one model."""
+    """The description of one model in the metadata of ``maps.parquet``."""
 
     model: str
     images: int
@@ -51,12 +55,10 @@ class About:
     exact: Mapping[str, float] | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON; exact values as text, which also holds what JSON has no number for."""
-        exact = (
-            None
-            if self.exact is None
-            else {name: repr(float(value)) for name, value in self.exact.items()}
-        )
+        """Return the description for JSON; exact values as text, because JSON has no NaN."""
+        exact: dict[str, str] | None = None
+        if self.exact is not None:
+            exact = {name: repr(float(value)) for name, value in self.exact.items()}
         return {**vars(self), "keys": list(self.keys), "exact": exact}
 
 
@@ -64,57 +66,71 @@ def save_maps(folder: Path, maps: Mapping[str, Maps]) -> None:
     """Write the four tables; nothing at all if there are no maps."""
     if not maps:
         return
-    about = [_about(model, found) for model, found in maps.items()]
-    metadata = {ABOUT: json.dumps([one.as_dict() for one in about])}
-    write_table(folder / MAPS, _stacked(maps, _entry_columns), metadata)
-    write_table(folder / MAP_BINS, _stacked(maps, _bin_columns))
-    write_table(folder / MAP_IMAGES, _stacked(maps, _image_columns))
-    write_table(folder / MAP_SUMS, _stacked(maps, _sum_columns))
+    about = [_about(model, evidence) for model, evidence in maps.items()]
+    metadata = {ABOUT: json.dumps([entry.as_dict() for entry in about])}
+    write_table(folder / MAPS, _stack_models(maps, _entry_columns), metadata)
+    write_table(folder / MAP_BINS, _stack_models(maps, _bin_columns))
+    write_table(folder / MAP_IMAGES, _stack_models(maps, _image_columns))
+    write_table(folder / MAP_SUMS, _stack_models(maps, _sum_columns))
 
 
-def read_maps(folder: Path, opened: Callable[[Path], Opened] = open_source) -> dict[str, Maps]:
-    """Return the maps of every model; ``opened`` opens a file, and may ask more of it than that it
-    can be read.
-    """
-    tables = {name: Columns.read(opened(folder / name)) for name in MAP_FILES}
-    entries = tables[MAPS]
-    about = _told(entries)
-    sizes = {
-        MAPS: [one.entries for one in about],
-        MAP_BINS: [one.bins for one in about],
-        MAP_IMAGES: [one.images for one in about],
-        MAP_SUMS: [one.images * len(one.keys) for one in about],
-    }
+def read_maps(
+    folder: Path, open_file: Callable[[Path], InputFile] = open_source
+) -> dict[str, Maps]:
+    """Return the maps of every model; ``open_file`` may check more than that it can be read."""
+    tables = {name: StoredColumns.read(open_file(folder / name)) for name in MAP_FILES}
+    about = _read_about(tables[MAPS])
+    starts = dict.fromkeys(MAP_FILES, 0)
+    sizes = [_table_sizes(entry) for entry in about]
     for name, table in tables.items():
-        if len(table) != sum(sizes[name]):
-            table.refuse(f"{sum(sizes[name])} rows", "record-count", "", value=len(table))
-    starts = {name: np.cumsum([0, *counts]).tolist() for name, counts in sizes.items()}
-    found = {}
-    for k, one in enumerate(about):
-        parts = {name: tables[name].part(starts[name][k], sizes[name][k]) for name in MAP_FILES}
-        found[one.model] = _maps(one, parts)
-    return found
+        total = sum(size[name] for size in sizes)
+        if len(table) != total:
+            table.refuse(f"{total} rows", "record-count", "", value=len(table))
+    maps = {}
+    for entry, size in zip(about, sizes):
+        parts = {}
+        for name in MAP_FILES:
+            parts[name] = tables[name].part(starts[name], size[name])
+            starts[name] += size[name]
+        maps[entry.model] = _maps(entry, parts)
+    return maps
+
+
+def _table_sizes(about: About) -> dict[str, int]:
+    """Return how many rows of each table belong to a model."""
+    return {
+        MAPS: about.entries,
+        MAP_BINS: about.bins,
+        MAP_IMAGES: about.images,
+        MAP_SUMS: about.images * len(about.keys),
+    }
 
 
 def _about(model: str, maps: Maps) -> About:
     histograms = maps.histograms
-    bins = int(np.isfinite(histograms.lowest).sum())
     return About(
-        model, maps.n_images, len(histograms.bin), bins, histograms.shift, tuple(maps.sums), maps.exact
-    )  # fmt: skip
+        model=model,
+        images=maps.n_images,
+        entries=len(histograms.bin),
+        bins=int(np.isfinite(histograms.lowest).sum()),
+        shift=histograms.shift,
+        keys=tuple(maps.sums),
+        exact=maps.exact,
+    )
 
 
-def _stacked(
+def _stack_models(
     maps: Mapping[str, Maps], columns_of: Callable[[Maps], dict[str, Any]]
 ) -> dict[str, Any]:
-    """Return the columns of all models, one below the other, with the names of the models before
-    them.
-    """
-    parts = []
-    for model, found in maps.items():
-        columns = columns_of(found)
-        parts.append({"model": constant(model, len(next(iter(columns.values())))), **columns})
-    return {name: joined([part[name] for part in parts]) for name in parts[0]}
+    """Return the columns of all models, one below the other, after a column of their names."""
+    parts: dict[str, list[Any]] = {"model": []}
+    for model, evidence in maps.items():
+        columns = columns_of(evidence)
+        n = len(next(iter(columns.values())))
+        parts["model"].append(constant_column(model, n))
+        for name, column in columns.items():
+            parts.setdefault(name, []).append(column)
+    return {name: stack_columns(columns) for name, columns in parts.items()}
 
 
 def _entry_columns(maps: Maps) -> dict[str, Any]:
@@ -129,8 +145,8 @@ def _entry_columns(maps: Maps) -> dict[str, Any]:
 
 def _bin_columns(maps: Maps) -> dict[str, Any]:
     lowest, highest = maps.histograms.lowest, maps.histograms.highest
-    filled = np.flatnonzero(np.isfinite(lowest))
-    return {"bin": filled, "lowest": lowest[filled], "highest": highest[filled]}
+    bins = np.flatnonzero(np.isfinite(lowest))
+    return {"bin": bins, "lowest": lowest[bins], "highest": highest[bins]}
 
 
 def _image_columns(maps: Maps) -> dict[str, Any]:
@@ -145,42 +161,45 @@ def _sum_columns(maps: Maps) -> dict[str, Any]:
     n, keys = maps.n_images, list(maps.sums)
     sums = np.concatenate([np.zeros((0, 2)), *maps.sums.values()])
     return {
-        "key": coded(keys, np.repeat(np.arange(len(keys)), n)),
+        "key": text_column_of(keys, np.repeat(np.arange(len(keys)), n)),
         "image": np.tile(np.arange(n), len(keys)),
-        "sum": masked(sums[:, 0]),
-        "count": masked(sums[:, 1]),
+        "sum": with_nulls(sums[:, 0]),
+        "count": with_nulls(sums[:, 1]),
     }
 
 
-def _told(entries: Columns) -> list[About]:
-    """Return what the metadata say, checked."""
+def _read_about(entries: StoredColumns) -> list[About]:
+    """Return the descriptions of all models in the metadata, checked."""
     metadata: Mapping[bytes, bytes] = entries.table.schema.metadata or {}
     try:
-        told = json.loads(metadata[ABOUT.encode()])
-        found = [_one(entry) for entry in told]
+        documents = json.loads(metadata[ABOUT.encode()])
+        about = [_about_from(entry) for entry in documents]
     except (KeyError, TypeError, ValueError, RecursionError, AttributeError):
         entries.refuse("a description of the maps in the metadata", "missing-key", "", value=ABOUT)
         raise
-    if len({one.model for one in found}) < len(found):
-        entries.refuse("models that differ", "stored-order", "", value=[one.model for one in found])
-    return found
+    models = [entry.model for entry in about]
+    if len(set(models)) < len(models):
+        entries.refuse("models that differ", "stored-order", "", value=models)
+    return about
 
 
-def _one(entry: Any) -> About:
+def _about_from(entry: Any) -> About:
     """Return one description; what does not fit raises ValueError."""
     counts = {name: entry[name] for name in ("images", "entries", "bins", "shift")}
-    if not all(type(count) is int and 0 <= count < 1 << 40 for count in counts.values()):
-        raise ValueError("counts")
+    for count in counts.values():
+        if type(count) is not int or not 0 <= count < 1 << 40:
+            raise ValueError("counts")
     keys, exact = entry["keys"], entry["exact"]
     if counts["shift"] > MOST_SHIFT or len(set(keys)) < len(keys):
         raise ValueError("shift or keys")
     if not all(isinstance(name, str) for name in (entry["model"], *keys)):
         raise ValueError("names")
-    values = None if exact is None else {str(name): float(value) for name, value in exact.items()}
-    return About(model=entry["model"], keys=tuple(keys), exact=values, **counts)
+    if exact is not None:
+        exact = {str(name): float(value) for name, value in exact.items()}
+    return About(model=entry["model"], keys=tuple(keys), exact=exact, **counts)
 
 
-def _maps(about: About, parts: Mapping[str, Columns]) -> Maps:
+def _maps(about: About, parts: Mapping[str, StoredColumns]) -> Maps:
     for part in parts.values():
         _same_text(part, "model", about.model)
     images = parts[MAP_IMAGES]
@@ -196,68 +215,48 @@ def _maps(about: About, parts: Mapping[str, Columns]) -> Maps:
     )
 
 
-def _sums(about: About, table: Columns) -> dict[str, NDArray[np.float64]]:
-    found = {}
+def _sums(about: About, table: StoredColumns) -> dict[str, NDArray[np.float64]]:
+    sums = {}
     for k, key in enumerate(about.keys):
         part = table.part(k * about.images, about.images)
         _same_text(part, "key", key)
-        part.refuse(
-            "images in order",
-            "stored-order",
-            "image",
-            part.whole("image") != np.arange(about.images),
-        )
-        found[key] = np.stack(
-            [part.numbers(name, missing=True) for name in ("sum", "count")], axis=1
-        )
-    return found
+        wrong = part.whole("image") != np.arange(about.images)
+        part.refuse("images in order", "stored-order", "image", wrong)
+        columns = [part.numbers("sum", missing=True), part.numbers("count", missing=True)]
+        sums[key] = np.stack(columns, axis=1)
+    return sums
 
 
-def _histograms(about: About, entries: Columns, bins: Columns) -> Histograms:
+def _histograms(about: About, entries: StoredColumns, bins: StoredColumns) -> Histograms:
     size = BINS >> about.shift
     lowest, highest = np.full(size, np.inf), np.full(size, -np.inf)
-    filled = bins.whole("bin")
-    bins.refuse(
-        "bins in order",
-        "stored-order",
-        "bin",
-        (filled >= size) | (np.diff(filled, prepend=-1) <= 0),
-    )
-    lowest[filled], highest[filled] = bins.numbers("lowest"), bins.numbers("highest")
-    bins.refuse(
-        "a highest score that is not below the lowest",
-        "range",
-        "highest",
-        lowest[filled] > highest[filled],
-    )
+    bin_numbers = bins.whole("bin")
+    wrong = (bin_numbers >= size) | (np.diff(bin_numbers, prepend=-1) <= 0)
+    bins.refuse("bins in order", "stored-order", "bin", wrong)
+    lowest[bin_numbers], highest[bin_numbers] = bins.numbers("lowest"), bins.numbers("highest")
+    wrong = lowest[bin_numbers] > highest[bin_numbers]
+    bins.refuse("a highest score that is not below the lowest", "range", "highest", wrong)
     image, which = entries.whole("image"), entries.whole("bin")
     entries.refuse("an image of the evaluation", "unknown-image", "image", image >= about.images)
-    entries.refuse(
-        "a bin that has scores",
-        "range",
-        "bin",
-        (which >= size) | np.isinf(lowest[np.minimum(which, size - 1)]),
-    )
-    falls = np.diff(image * size + which, prepend=-1) <= 0
-    entries.refuse("images and bins in order", "stored-order", "bin", falls)
-    counted: dict[str, Any] = {
-        name: entries.numbers(name) if name in SHARES else entries.whole(name) for name in COUNTED
-    }
+    wrong = (which >= size) | np.isinf(lowest[np.minimum(which, size - 1)])
+    entries.refuse("a bin that has scores", "range", "bin", wrong)
+    wrong = np.diff(image * size + which, prepend=-1) <= 0
+    entries.refuse("images and bins in order", "stored-order", "bin", wrong)
+    columns: dict[str, Any] = {}
+    for name in COUNTED:
+        columns[name] = entries.numbers(name) if name in SHARES else entries.whole(name)
     return Histograms(
         offsets=ragged.from_owner(image, about.images),
         bin=which.astype(np.int32),
         lowest=lowest,
         highest=highest,
         shift=about.shift,
-        **counted,
+        **columns,
     )
 
 
-def _same_text(part: Columns, name: str, wanted: str) -> None:
-    found, codes = part.texts(name)
-    part.refuse(
-        f"{wanted!r}",
-        "stored-order",
-        name,
-        np.array([text != wanted for text in found], np.bool_)[codes],
-    )
+def _same_text(part: StoredColumns, name: str, expected: str) -> None:
+    """Raise unless a column holds the same text in all rows."""
+    names, codes = part.texts(name)
+    wrong = np.array([text != expected for text in names], np.bool_)[codes]
+    part.refuse(f"{expected!r}", "stored-order", name, wrong)

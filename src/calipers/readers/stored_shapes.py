@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks and points as columns of ``objects.parquet``: lists of runs, and coordinates; read back and
-checked.
+"""Masks and points as columns of ``objects.parquet``: lists of runs, and coordinates.
+
+`calipers.saving` writes them, `calipers.readers.stored_cohort` reads them back.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.kernels.run_rules import sound_runs
-from calipers.readers.stored_columns import Columns
+from calipers.readers.stored_columns import StoredColumns
 from calipers.tables import Cohort, Objects
 from calipers.tables.masks import Masks
 from calipers.tables.objects import SHAPES
@@ -29,21 +30,18 @@ POINT = ("point_x", "point_y", "point_z")
 def shapes_of(cohort: Cohort) -> dict[str, str]:
     """Return the metadata that says which tables have masks and points; nothing if none has any."""
 
-    def named(table: Objects) -> list[str]:
+    def shape_names(table: Objects) -> list[str]:
         return [name for name in SHAPES if getattr(table, name) is not None]
 
-    models = {name: named(predictions) for name, predictions in cohort.models.items()}
-    own = named(cohort.references)
-    return (
-        {STORED: json.dumps({"references": own, "models": models})}
-        if own or any(models.values())
-        else {}
-    )
+    models = {name: shape_names(predictions) for name, predictions in cohort.models.items()}
+    own = shape_names(cohort.references)
+    if not own and not any(models.values()):
+        return {}
+    return {STORED: json.dumps({"references": own, "models": models})}
 
 
 def shape_columns(tables: Sequence[Objects]) -> dict[str, list[Any]]:
-    """Return the columns of masks and points, with an entry for each table: null where a table has
-    none.
+    """Return the columns of masks and points, with an entry for each table: null where it has none.
 
     A mask is the list of the first voxels of its runs, the list of their lengths, and the size of
     its image.
@@ -51,12 +49,10 @@ def shape_columns(tables: Sequence[Objects]) -> dict[str, list[Any]]:
     columns: dict[str, list[Any]] = {}
     if any(table.masks is not None for table in tables):
         parts = [_mask_lists(table) for table in tables]
-        columns |= {name: [part[k] for part in parts] for k, name in enumerate(MASK)}
+        columns.update(zip(MASK, map(list, zip(*parts))))
     if any(table.points is not None for table in tables):
-        names = POINT[: tables[0].dimensions]
-        columns |= {
-            name: [_coordinates(table, k) for table in tables] for k, name in enumerate(names)
-        }
+        for axis, name in enumerate(POINT[: tables[0].dimensions]):
+            columns[name] = [_coordinates(table, axis) for table in tables]
     return columns
 
 
@@ -81,39 +77,40 @@ def _mask_lists(table: Objects) -> list[Any]:
 def _coordinates(table: Objects, axis: int) -> Any:
     import pyarrow as pa
 
-    return (
-        pa.nulls(len(table), pa.float64())
-        if table.points is None
-        else pa.array(table.points[:, axis])
-    )
+    if table.points is None:
+        return pa.nulls(len(table), pa.float64())
+    return pa.array(table.points[:, axis])
 
 
-def shapes_in(part: Columns, path: tuple[str, ...], dimensions: int) -> dict[str, Any]:
-    """Return the masks and points of a table, or None for what it has none of; ``path`` names it in
-    the metadata.
+def shapes_in(part: StoredColumns, path: tuple[str, ...], dimensions: int) -> dict[str, Any]:
+    """Return the masks and points of a table, None for those it lacks.
+
+    ``path`` is where the metadata speak of the table.
     """
+    shapes: dict[str, Any] = dict.fromkeys(SHAPES)
     if STORED.encode() not in (part.table.schema.metadata or {}):  # a folder of boxes
-        return dict.fromkeys(SHAPES)
-    told = _told(part)
+        return shapes
+    metadata = _shape_metadata(part)
     for key in path:
-        told = told.get(key) if isinstance(told, dict) else None
-    if not isinstance(told, list) or not all(name in SHAPES for name in told):
+        metadata = metadata.get(key) if isinstance(metadata, dict) else None
+    if not isinstance(metadata, list) or not all(name in SHAPES for name in metadata):
         part.refuse("a list of the shapes in the metadata", "missing-key", "", value="/".join(path))
-    names = list(told or ())
-    return {
-        "masks": _masks(part, dimensions) if "masks" in names else None,
-        "points": _points(part, dimensions) if "points" in names else None,
-    }
+    names = list(metadata or ())
+    if "masks" in names:
+        shapes["masks"] = _masks(part, dimensions)
+    if "points" in names:
+        shapes["points"] = _points(part, dimensions)
+    return shapes
 
 
-def _told(part: Columns) -> Any:
+def _shape_metadata(part: StoredColumns) -> Any:
     try:
         return json.loads(part.table.schema.metadata[STORED.encode()])
     except (ValueError, RecursionError):
         return None
 
 
-def _masks(part: Columns, dimensions: int) -> Masks:
+def _masks(part: StoredColumns, dimensions: int) -> Masks:
     offsets, start = part.lists(MASK[0])
     lengths, length = part.lists(MASK[1])
     sides, size = part.lists(MASK[2])
@@ -128,5 +125,5 @@ def _masks(part: Columns, dimensions: int) -> Masks:
     return masks
 
 
-def _points(part: Columns, dimensions: int) -> F64:
+def _points(part: StoredColumns, dimensions: int) -> F64:
     return np.stack([part.numbers(name) for name in POINT[:dimensions]], axis=1)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pictures of samples that are kept with a saved evaluation, so that its page can be made anew
-without volumes.
-"""
+"""Save and read the pictures of samples, so that a page can be made again without the volumes."""
 
 from __future__ import annotations
 
@@ -14,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from calipers.readers.columnar import write_table
-from calipers.readers.source import Opened
-from calipers.readers.stored_columns import Columns
-from calipers.readers.stored_tables import coded
+from calipers.readers.source import InputFile
+from calipers.readers.stored_columns import StoredColumns
+from calipers.readers.stored_tables import text_column_of
 from calipers.results.pictures import Encoded, Slices
 
 SLICES = "slices.parquet"
@@ -28,49 +26,45 @@ LARGEST = 4096  # pixels of a side; the page shows 512
 
 def save_slices(path: Path, slices: Slices) -> None:
     """Write one row per picture: its name on the page, its size, and the picture as text."""
-    found = list(slices.pictures.items())
+    pictures = list(slices.pictures.values())
+    rows = np.arange(len(pictures))
     columns = {
-        "key": coded([key for key, _ in found], np.arange(len(found))),
-        "width": np.array([one.width for _, one in found], np.int64),
-        "height": np.array([one.height for _, one in found], np.int64),
-        "data": coded([one.data for _, one in found], np.arange(len(found))),
+        "key": text_column_of(list(slices.pictures), rows),
+        "width": np.array([picture.width for picture in pictures], np.int64),
+        "height": np.array([picture.height for picture in pictures], np.int64),
+        "data": text_column_of([picture.data for picture in pictures], rows),
     }
     write_table(path, columns, {NOTES: json.dumps(list(slices.notes))})
 
 
-def read_slices(opened: Opened) -> Slices:
-    """Read the pictures; what is no picture of ours is an error, because a page will hold it."""
-    columns = Columns.read(opened)
-    keys, data = (_texts(columns, name) for name in ("key", "data"))
-    for name, values, fits in (("key", keys, KEY), ("data", data, DATA)):
-        bad = np.array([fits.fullmatch(value) is None for value in values], np.bool_)
-        columns.refuse(
-            "the name of a picture" if name == "key" else "a picture as text",
-            "picture",
-            name,
-            bad,
-            "",
-        )
+def read_slices(input_file: InputFile) -> Slices:
+    """Read the pictures; anything else is an error, because it would end up in a page."""
+    columns = StoredColumns.read(input_file)
+    keys = _texts(columns, "key", KEY, "the name of a picture")
+    data = _texts(columns, "data", DATA, "a picture as text")
     if len(set(keys)) < len(keys):
         columns.refuse("one row per picture", "dup-image", "key")
-    sides = [columns.whole(name) for name in ("width", "height")]
-    for name, side in zip(("width", "height"), sides):
+    widths, heights = columns.whole("width"), columns.whole("height")
+    for name, side in (("width", widths), ("height", heights)):
         columns.refuse(f"sizes from 1 to {LARGEST}", "range", name, (side < 1) | (side > LARGEST))
-    shown = zip(keys, data, *(side.tolist() for side in sides))
-    return Slices(
-        {key: Encoded(text, w, h, len(text)) for key, text, w, h in shown}, _notes(columns)
-    )
+    pictures = {}
+    for key, text, width, height in zip(keys, data, widths.tolist(), heights.tolist()):
+        pictures[key] = Encoded(text, width, height, len(text))
+    return Slices(pictures, _notes(columns))
 
 
-def _texts(columns: Columns, name: str) -> list[str]:
+def _texts(columns: StoredColumns, name: str, pattern: re.Pattern[str], expected: str) -> list[str]:
+    """Return a column of texts, all of which fit a pattern."""
     texts, codes = columns.texts(name)
+    wrong = np.array([pattern.fullmatch(text) is None for text in texts], np.bool_)[codes]
+    columns.refuse(expected, "picture", name, wrong, "")
     return [texts[code] for code in codes.tolist()]
 
 
-def _notes(columns: Columns) -> tuple[str, ...]:
-    told: Any = None
+def _notes(columns: StoredColumns) -> tuple[str, ...]:
+    notes: Any = None
     with suppress(KeyError, ValueError, RecursionError):
-        told = json.loads((columns.table.schema.metadata or {})[NOTES.encode()])
-    if not isinstance(told, list) or not all(isinstance(note, str) for note in told):
+        notes = json.loads((columns.table.schema.metadata or {})[NOTES.encode()])
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         columns.refuse("a list of notes in the metadata", "missing-key", "")
-    return tuple(told)
+    return tuple(notes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cohort as columns of parquet that keep every bit: a row per image, and a row per object.
+"""Turn a cohort into columns of parquet that keep every bit: a row per image, a row per object.
 
 `calipers.saving` writes them, `calipers.readers.stored_cohort` reads them back.
 """
@@ -21,10 +21,8 @@ KINDS = ("reference", "prediction")
 CORNERS = {2: ("x0", "y0", "x1", "y1"), 3: ("x0", "y0", "z0", "x1", "y1", "z1")}
 SIDES = ("width", "height", "depth")
 SPACINGS = ("spacing_x", "spacing_y", "spacing_z")
-GROUP, FACT = (
-    "group_",
-    "fact_",
-)  # before the names that users gave, so that none can be taken for one of ours
+# Prefixes of the users' column names, so that none can be taken for one of ours.
+GROUP, FACT = "group_", "fact_"
 FACTS = "calipers.facts"  # key of the metadata: which table has which facts, and of which kind
 TEXT = "text"
 CHUNK = 1 << 30  # bytes of text in a column: arrow counts them with 31 bits
@@ -33,57 +31,68 @@ CHUNK = 1 << 30  # bytes of text in a column: arrow counts them with 31 bits
 def image_columns(cohort: Cohort) -> dict[str, Any]:
     """Return one row per image: id, size, spacing and groups; unknown lengths are null."""
     images, d = cohort.images, cohort.dimensions
-    return {
-        "image": coded(images.ids, np.arange(len(images))),
-        **{name: masked(images.size[:, k]) for k, name in enumerate(SIDES[:d])},
-        **{name: masked(images.spacing[:, k]) for k, name in enumerate(SPACINGS[:d])},
-        **{GROUP + name: kept(column)[0] for name, column in images.groups.items()},
-    }
+    columns = {"image": text_column_of(images.ids, np.arange(len(images)))}
+    for k in range(d):
+        columns[SIDES[k]] = with_nulls(images.size[:, k])
+    for k in range(d):
+        columns[SPACINGS[k]] = with_nulls(images.spacing[:, k])
+    for name, column in images.groups.items():
+        columns[GROUP + name], _ = as_arrow(column)
+    return columns
 
 
 def object_columns(cohort: Cohort, table: References | Predictions) -> dict[str, Any]:
-    """Return what makes the objects of one table: image, class, score, corners, areas, flags and
-    places.
-    """
-    nothing = np.ma.MaskedArray(np.zeros(len(table), np.bool_), mask=True)
-    said = isinstance(table, Predictions)
+    """Return the columns that both kinds of objects have; null where they do not apply."""
+    ignore: Any = np.ma.MaskedArray(np.zeros(len(table), np.bool_), mask=True)
+    crowd, score = ignore, np.full(len(table), np.nan)
+    if isinstance(table, Predictions):
+        score = table.score
+    else:
+        ignore, crowd = table.ignore, table.crowd
+    corners = {}
+    for k, name in enumerate(CORNERS[table.dimensions]):
+        corners[name] = with_nulls(table.boxes[:, k])
     return {
-        "image": coded(cohort.images.ids, table.image),
-        "class": coded(cohort.classes, table.label),
-        "score": masked(
-            table.score if isinstance(table, Predictions) else np.full(len(table), np.nan)
-        ),
-        **{name: masked(table.boxes[:, k]) for k, name in enumerate(CORNERS[table.dimensions])},
-        "area": masked(table.area),
-        "extent": masked(table.extent),
-        "ignore": nothing if said else table.ignore,  # type: ignore[union-attr]
-        "crowd": nothing if said else table.crowd,  # type: ignore[union-attr]
-        "place": masked(table.place),
+        "image": text_column_of(cohort.images.ids, table.image),
+        "class": text_column_of(cohort.classes, table.label),
+        "score": with_nulls(score),
+        **corners,
+        "area": with_nulls(table.area),
+        "extent": with_nulls(table.extent),
+        "ignore": ignore,
+        "crowd": crowd,
+        "place": with_nulls(table.place),
     }
 
 
 def fact_columns(tables: Sequence[Objects]) -> dict[str, list[Any]]:
-    """Return the facts of several tables as columns with an entry for each table; null where a
-    table has no such fact.
+    """Return the facts of several tables as columns with an entry for each table.
 
-    A fact that is of different kinds in two tables is written as text; `facts_of` keeps what it
-    was.
+    The entry is null where a table has no such fact. A fact of different kinds in two tables is
+    written as text; `facts_of` keeps the kinds.
     """
     import pyarrow as pa
 
+    names: dict[str, None] = {}
+    for table in tables:
+        names.update(dict.fromkeys(table.facts))
     columns: dict[str, list[Any]] = {}
-    for name in dict.fromkeys(name for table in tables for name in table.facts):
-        found = [kept(table.facts[name])[0] if name in table.facts else None for table in tables]
-        kinds = {column.type for column in found if column is not None}
+    for name in names:
+        arrays = {}
+        for k, table in enumerate(tables):
+            if name in table.facts:
+                arrays[k], _ = as_arrow(table.facts[name])
+        kinds = {array.type for array in arrays.values()}
         kind = kinds.pop() if len(kinds) == 1 else pa.string()
-        columns[FACT + name] = [
-            pa.nulls(len(table), kind)
-            if column is None
-            else column
-            if column.type == kind
-            else as_text(column)
-            for table, column in zip(tables, found)
-        ]
+        parts = []
+        for k, table in enumerate(tables):
+            if k not in arrays:
+                parts.append(pa.nulls(len(table), kind))
+            elif arrays[k].type == kind:
+                parts.append(arrays[k])
+            else:
+                parts.append(as_text(arrays[k]))
+        columns[FACT + name] = parts
     return columns
 
 
@@ -91,14 +100,14 @@ def facts_of(cohort: Cohort) -> dict[str, str]:
     """Return the metadata that says which table has which facts, and of which kind they were."""
 
     def kinds(table: Objects) -> dict[str, str]:
-        return {name: kept(column)[1] for name, column in table.facts.items()}
+        return {name: as_arrow(column)[1] for name, column in table.facts.items()}
 
     models = {name: kinds(predictions) for name, predictions in cohort.models.items()}
     return {FACTS: json.dumps({"references": kinds(cohort.references), "models": models})}
 
 
-def kept(column: Column) -> tuple[Any, str]:
-    """Return a column that a user gave as an arrow array that keeps its values, and its kind.
+def as_arrow(column: Column) -> tuple[Any, str]:
+    """Return a column of the user as an arrow array that keeps its values, and its kind.
 
     Flags and numbers stay what they are; everything else becomes text, an empty one for None.
     """
@@ -110,64 +119,60 @@ def kept(column: Column) -> tuple[Any, str]:
     if kind in "biuf":
         column = column.astype(column.dtype.newbyteorder("="))
         return pa.array(column), column.dtype.name
-    return coded(
-        ["" if value is None else str(value) for value in column.tolist()], np.arange(len(column))
-    ), TEXT
+    texts = []
+    for value in column.tolist():
+        texts.append("" if value is None else str(value))
+    return text_column_of(texts, np.arange(len(texts))), TEXT
 
 
 def as_text(column: Any) -> Any:
     """Return an arrow column as text from which Python reads the same values."""
-    return coded([str(value) for value in column.to_pylist()], np.arange(len(column)))
+    return text_column_of([str(value) for value in column.to_pylist()], np.arange(len(column)))
 
 
-def coded(names: Sequence[str], codes: NDArray[np.integer]) -> Any:
+def text_column_of(names: Sequence[str], codes: NDArray[np.integer]) -> Any:
     """Return the names of codes as a column of text, in chunks that arrow can hold."""
     import pyarrow as pa
 
     longest = max((len(name.encode("utf-8")) for name in names), default=0)
     step = max(1, CHUNK // max(1, longest))
-    known = (
-        pa.array(names, pa.string())
-        if len(names) * longest < CHUNK
-        else pa.array(names, pa.large_string())
-    )
-    parts = [
-        known.take(pa.array(codes[k : k + step])).cast(pa.string())
-        for k in range(0, len(codes), step)
-    ]
+    is_small = len(names) * longest < CHUNK
+    dictionary = pa.array(names, pa.string() if is_small else pa.large_string())
+    parts = []
+    for start in range(0, len(codes), step):
+        chunk = pa.array(codes[start : start + step])
+        parts.append(dictionary.take(chunk).cast(pa.string()))
     return pa.chunked_array(parts, pa.string())
 
 
-def constant(name: str, n: int) -> Any:
+def constant_column(name: str, n: int) -> Any:
     """Return a column that says the same in every row."""
-    return coded([name], np.zeros(n, np.int64))
+    return text_column_of([name], np.zeros(n, np.int64))
 
 
-def joined(parts: Sequence[Any]) -> Any:
-    """Return columns one below the other: arrow arrays, or arrays of numbers with some of them
-    masked.
-    """
+def stack_columns(parts: Sequence[Any]) -> Any:
+    """Return columns one below the other: arrow arrays, or NumPy arrays that may be masked."""
     import pyarrow as pa
 
     chunks: list[Any] = []
     for part in parts:
         column = part if isinstance(part, pa.Array | pa.ChunkedArray) else pa.array(part)
-        chunks += column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    return pa.chunked_array(chunks, chunks[0].type) if chunks else pa.chunked_array([], pa.string())
+        if isinstance(column, pa.ChunkedArray):
+            chunks += column.chunks
+        else:
+            chunks.append(column)
+    kind = chunks[0].type if chunks else pa.string()
+    return pa.chunked_array(chunks, kind)
 
 
-def masked(values: NDArray[Any]) -> Any:
-    """Return the numbers with missing ones (NaN, or -1 for rows) masked: null in parquet, whatever
-    the others are.
-    """
+def with_nulls(values: NDArray[Any]) -> Any:
+    """Return numbers with missing ones (NaN, or -1 for rows) masked: they become null."""
     missing = np.isnan(values) if values.dtype.kind == "f" else values < 0
     return np.ma.MaskedArray(values, mask=missing)
 
 
 def kinds_of(metadata: Mapping[bytes, bytes] | None) -> Any:
-    """Return the facts that the metadata of a file tells of; None if it is not as `facts_of` writes
-    it.
-    """
+    """Return the kinds of facts in the metadata of a file; None if `facts_of` did not write it."""
     try:
         return json.loads((metadata or {})[FACTS.encode()])
     except (KeyError, ValueError, RecursionError):

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Columns of a table by what the user says, or by the names that are known; and what is said of
-missing ones.
-"""
+"""Find a column of a table by the user's choice or by known names, or raise for a missing one."""
 
 from __future__ import annotations
 
@@ -17,11 +15,11 @@ def column_of(table: Table, aliases: Sequence[str]) -> str | None:
     return next((lower[alias] for alias in aliases if alias in lower), None)
 
 
-def chosen_or_known(
-    table: Table, what: str, chosen: str | None, aliases: Sequence[str]
-) -> str | None:
+def find_column(table: Table, what: str, choice: str | None, aliases: Sequence[str]) -> str | None:
     """Return the column that the user chose, which has to exist, else the one with a known name."""
-    return existing_column(table, what, chosen) if chosen is not None else column_of(table, aliases)
+    if choice is not None:
+        return existing_column(table, what, choice)
+    return column_of(table, aliases)
 
 
 def existing_column(table: Table, what: str, name: str) -> str:
@@ -31,10 +29,10 @@ def existing_column(table: Table, what: str, name: str) -> str:
     raise missing_column(table, f"the column {name!r} ({what})", did_you_mean(name, table.names))
 
 
-def missing_column(table: Table, wanted: str, hint: str = "") -> InputError:
+def missing_column(table: Table, expected: str, hint: str = "") -> InputError:
     """Return the error of a table without a column, which shows those that it has."""
     return InputError(
-        wanted,
+        expected,
         rule="missing-column",
         file=table.file,
         location="1",

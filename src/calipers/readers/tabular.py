@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table as text or parquet delivers it, and its cells as numbers, flags and texts. Nothing is
-guessed.
-"""
+"""A table of text or parquet, and its cells as numbers, flags and texts. Nothing is guessed."""
 
 from __future__ import annotations
 
@@ -48,12 +46,14 @@ class Table:
         return len(self.lines)
 
     def rows(self, rows: I64) -> Table:
-        """Return the table with only these rows; the problems stay with the first part only."""
+        """Return the table with only these rows; all problems and notes stay."""
         columns: dict[str, Cells] = {}
+        row_list = rows.tolist()
         for name, cells in self.columns.items():
-            columns[name] = (
-                [cells[row] for row in rows.tolist()] if isinstance(cells, list) else cells[rows]
-            )
+            if isinstance(cells, list):
+                columns[name] = [cells[row] for row in row_list]
+            else:
+                columns[name] = cells[rows]
         return replace(self, columns=columns, lines=self.lines[rows])
 
     def locate(self, line: int, column: str) -> str:
@@ -82,36 +82,43 @@ def texts(table: Table, name: str) -> list[str]:
     if isinstance(cells, list):
         return cells
     if cells.dtype.kind == "f":
-        return ["" if cell != cell else _plain(cell) for cell in cells.tolist()]
-    return [str(cell) for cell in cells.tolist()]
+        return list(map(_plain, cells.tolist()))
+    return list(map(str, cells.tolist()))
 
 
 def empty(cells: Cells) -> Flags:
-    """Return which cells hold nothing."""
+    """Return which cells are empty or blank."""
     if isinstance(cells, list):
         return np.array([not cell or cell.isspace() for cell in cells], np.bool_)
-    return np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(len(cells), np.bool_)
+    if cells.dtype.kind == "f":
+        return np.isnan(cells)
+    return np.zeros(len(cells), np.bool_)
 
 
-def numbers(table: Table, name: str, wanted: Flags | None = None) -> tuple[F64, dict[int, Problem]]:
-    """Return a column as numbers, NaN where a cell is empty or not ``wanted``, and the cells that
-    are none.
+def numbers(table: Table, name: str, mask: Flags | None = None) -> tuple[F64, dict[int, Problem]]:
+    """Return a column as numbers, and the cells that are none.
+
+    Cells that are empty or outside ``mask`` become NaN.
     """
     cells = table.columns[name]
     if not isinstance(cells, list):
         return cells.astype(np.float64), {}
-    rows = np.flatnonzero(~empty(cells) if wanted is None else ~empty(cells) & wanted)
+    has_text = ~empty(cells)
+    if mask is not None:
+        has_text &= mask
+    rows = np.flatnonzero(has_text)
     values = np.full(len(cells), np.nan)
-    chosen = [cells[row] for row in rows.tolist()]
-    joined = "".join(chosen)
-    if joined.isascii() and "_" not in joined:
+    texts_of_rows = [cells[row] for row in rows.tolist()]
+    joint_text = "".join(texts_of_rows)
+    # Python's float also accepts digits of other scripts and underscores; we do not.
+    if joint_text.isascii() and "_" not in joint_text:
         try:
-            values[rows] = list(map(float, chosen))
+            values[rows] = list(map(float, texts_of_rows))
             return values, {}
         except ValueError:
             pass
     problems = {}
-    for row, cell in zip(rows.tolist(), chosen):
+    for row, cell in zip(rows.tolist(), texts_of_rows):
         if PLAIN_NUMBER.match(cell) or WORD_NUMBER.match(cell):
             values[row] = float(cell)
         else:
@@ -123,17 +130,14 @@ def flags(table: Table, name: str, rule: str) -> tuple[Flags, dict[int, Problem]
     """Return a column of 0/1 or true/false; an empty cell is 0."""
     cells = table.columns[name]
     if isinstance(cells, list):
-        found = [FLAG_WORDS.get(cell.strip().lower(), -1) for cell in cells]
+        values = np.array([FLAG_WORDS.get(cell.strip().lower(), -1) for cell in cells], np.int8)
     else:
-        found = [
-            int(cell) if cell in (0, 1) else (0 if cell != cell else -1) for cell in cells.tolist()
-        ]
-    problems = {
-        row: table.problem(row, name, rule, "0 or 1", cells[row])
-        for row, flag in enumerate(found)
-        if flag < 0
-    }
-    return np.array(found, np.int8) == 1, problems
+        values = np.where(cells == 1, 1, -1)
+        values[empty(cells) | (cells == 0)] = 0
+    problems = {}
+    for row in np.flatnonzero(values < 0).tolist():
+        problems[row] = table.problem(row, name, rule, "0 or 1", cells[row])
+    return values == 1, problems
 
 
 def codes(cells: Sequence[str]) -> tuple[I64, list[str]]:
@@ -146,7 +150,13 @@ def codes(cells: Sequence[str]) -> tuple[I64, list[str]]:
 
 
 def _plain(number: float) -> str:
-    return str(int(number)) if number.is_integer() and abs(number) < 1 << 53 else repr(number)
+    """Return a number as text: NaN is an empty cell, 3.0 is 3."""
+    if number != number:
+        return ""
+    # Beyond 2^53 a float need not be the number that was written.
+    if number.is_integer() and abs(number) < 1 << 53:
+        return str(int(number))
+    return repr(number)
 
 
 def _number_hint(cell: str) -> str:

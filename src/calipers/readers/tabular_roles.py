@@ -23,18 +23,18 @@ from calipers.readers.layout import (
     SIZES,
     SPACINGS,
     Layout,
-    asked_of,
+    columns_for_role,
     find_layout,
 )
 from calipers.readers.parts import (
     GROUP_UNIT,
     ImageList,
     Key,
-    Known,
     ObjectPart,
     Options,
     Problem,
     ReferenceFile,
+    ReferenceIndex,
     text_column,
 )
 from calipers.readers.tabular import Table, codes, empty, flags, numbers, texts
@@ -63,49 +63,56 @@ class _Rows:
 
 
 def references_from(table: Table, options: Options) -> ReferenceFile:
-    """Read a table as references; images in order of first appearance, classes declared or
-    alphabetical.
+    """Read a table as references.
+
+    Images come in order of first appearance; classes as declared, then in alphabetical order.
     """
-    options = replace(options, columns=asked_of(table.names, options.columns, ONLY_PREDICTIONS))
+    names = columns_for_role(table.names, options.columns, ONLY_PREDICTIONS)
+    options = replace(options, columns=names)
     rows = _rows(table, options)
-    if "score" in rows.layout.found and not empty(table.columns[rows.layout.found["score"]]).all():
+    columns = rows.layout.columns
+    if "score" in columns and not empty(table.columns[columns["score"]]).all():
         raise InputError(
             "references, which have no scores",
             rule="wrong-role",
             file=table.file,
-            field=rows.layout.found["score"],
+            field=columns["score"],
             value=list(table.names),
             hint="are references and predictions swapped?",
         )
-    listed = np.flatnonzero(
-        ~rows.is_class & np.array([bool(name) for name in rows.image], np.bool_)
-    )
-    image, ids = codes([rows.image[row] for row in listed.tolist()])
+    has_image = np.array([bool(name) for name in rows.image], np.bool_)
+    image_rows = np.flatnonzero(~rows.is_class & has_image)
+    image, ids = codes([rows.image[row] for row in image_rows.tolist()])
     if not ids:
         raise InputError(
             "at least one image", rule="no-images", file=table.file, value="only a header"
         )
     classes = _classes(rows)
-    images, facts = _image_columns(table, rows.layout, listed, image, ids)
+    images, facts = _image_columns(table, rows.layout, image_rows, image, ids)
     place_of: dict[Key, int] = {name: k for k, name in enumerate(ids)}
     label_of: dict[Key, int] = {name: k for k, name in enumerate(classes)}
-    flagged = _details(table, rows)
-    kept = np.flatnonzero(rows.sound)
-    part = _part(table, rows, kept, place_of, label_of)
-    details: dict[str, Any] = {name: column[kept] for name, column in flagged.items()}
-    facts = {name: column[kept] for name, column in facts.items()}
-    notes = [*part.notes, *images.notes]
-    part = replace(part, delivery=replace(part.delivery, facts=facts, **details), notes=notes)
+    details: dict[str, Any] = _details(table, rows)  # may find more rows that are not sound
+    sound_rows = np.flatnonzero(rows.sound)
+    part = _part(table, rows, sound_rows, place_of, label_of)
+    for name, column in details.items():
+        details[name] = column[sound_rows]
+    facts = {name: column[sound_rows] for name, column in facts.items()}
+    delivery = replace(part.delivery, facts=facts, **details)
+    part = replace(part, delivery=delivery, notes=[*part.notes, *images.notes])
     return ReferenceFile(images, classes, None, part, table.format)
 
 
-def predictions_from(table: Table, known: Known, options: Options) -> dict[str, ObjectPart]:
+def predictions_from(
+    table: Table, index: ReferenceIndex, options: Options
+) -> dict[str, ObjectPart]:
     """Read a table as predictions: one part per value of its model column, or one part named
     ``""``.
     """
-    options = replace(options, columns=asked_of(table.names, options.columns, ONLY_REFERENCES))
+    options = replace(
+        options, columns=columns_for_role(table.names, options.columns, ONLY_REFERENCES)
+    )
     layout = find_layout(table.names, options.columns, options.box_format, table.file)
-    if "score" not in layout.found:
+    if "score" not in layout.columns:
         raise InputError(
             "a column 'score'",
             rule="score-missing",
@@ -114,46 +121,48 @@ def predictions_from(table: Table, known: Known, options: Options) -> dict[str, 
             value=list(table.names),
             hint="if it has another name: columns={'score': ...} (--columns score=NAME)",
         )
-    if layout.dimensions != known.dimensions:
+    if layout.dimensions != index.dimensions:
         raise InputError(
-            f"{known.dimensions}D boxes, as in the references",
+            f"{index.dimensions}D boxes, as in the references",
             rule="box-shape",
             file=table.file,
             value=layout.box,
         )
-    if "model" not in layout.found or not len(table):
-        return {"": _one_model(table, known, options)}
-    model, names = codes(texts(table, layout.found["model"]))
+    if "model" not in layout.columns or not len(table):
+        return {"": _one_model(table, index, options)}
+    model, names = codes(texts(table, layout.columns["model"]))
     parts = {}
     for k, name in enumerate(names):
         share = table.rows(np.flatnonzero(model == k))
         # Rows that do not fit the header belong to no known model: the first one accounts for them.
-        parts[name] = _one_model(share if k == 0 else replace(share, problems=[]), known, options)
+        parts[name] = _one_model(share if k == 0 else replace(share, problems=[]), index, options)
     return parts
 
 
-def _one_model(table: Table, known: Known, options: Options) -> ObjectPart:
+def _one_model(table: Table, index: ReferenceIndex, options: Options) -> ObjectPart:
     rows = _rows(table, options)
-    column = rows.layout.found["score"]
-    score, bad = numbers(table, column, rows.is_object)
-    missing = np.flatnonzero(rows.is_object & empty(table.columns[column]))
+    columns = rows.layout.columns
+    score, bad = numbers(table, columns["score"], rows.is_object)
+    missing = np.flatnonzero(rows.is_object & empty(table.columns[columns["score"]]))
     for row in missing.tolist():
-        bad[row] = table.problem(row, column, "score-missing", "a score")
+        bad[row] = table.problem(row, columns["score"], "score-missing", "a score")
     _mark(rows, bad)
-    kept = np.flatnonzero(rows.sound)
-    by_name = rows.layout.found["image"].lower() in ("file_name", "filename") and bool(
-        known.file_names
-    )
-    labels: dict[Key, int] = {name: k for k, name in enumerate(known.classes)}
-    part = _part(table, rows, kept, known.file_names if by_name else known.images, labels)
-    facts = {name: text_column(_taken(table, name, kept)) for name in rows.layout.others}
-    facts = {name: column for name, column in facts.items() if len(column)}
-    return replace(part, delivery=replace(part.delivery, score=score[kept], facts=facts))
+    sound_rows = np.flatnonzero(rows.sound)
+    images = index.images
+    if index.file_names and columns["image"].lower() in ("file_name", "filename"):
+        images = index.file_names
+    labels: dict[Key, int] = {name: k for k, name in enumerate(index.classes)}
+    part = _part(table, rows, sound_rows, images, labels)
+    facts = {}
+    if len(sound_rows):
+        for name in rows.layout.others:
+            facts[name] = text_column(_cells_of(table, name, sound_rows))
+    return replace(part, delivery=replace(part.delivery, score=score[sound_rows], facts=facts))
 
 
 def _rows(table: Table, options: Options) -> _Rows:
     layout = find_layout(table.names, options.columns, options.box_format, table.file)
-    image, label = texts(table, layout.found["image"]), texts(table, layout.found["class"])
+    image, label = texts(table, layout.columns["image"]), texts(table, layout.columns["class"])
     vacant = np.stack([empty(table.columns[name]) for name in layout.box]).reshape(
         len(layout.box), len(table)
     )
@@ -167,9 +176,9 @@ def _rows(table: Table, options: Options) -> _Rows:
         problems.setdefault(row, []).append(table.problem(row, column, rule, expected, None, hint))
 
     for row in np.flatnonzero(no_image & is_object).tolist():
-        note(row, layout.found["image"], "missing-id", "an image")
+        note(row, layout.columns["image"], "missing-id", "an image")
     for row in np.flatnonzero(no_class & is_object).tolist():
-        note(row, layout.found["class"], "class-missing", "a class")
+        note(row, layout.columns["class"], "class-missing", "a class")
     for row in np.flatnonzero(vacant.any(axis=0) & is_object).tolist():
         column = layout.box[int(vacant[:, row].argmax())]
         hint = "an image without objects is a row with neither class nor box" if no_box[row] else ""
@@ -185,72 +194,75 @@ def _rows(table: Table, options: Options) -> _Rows:
 
 
 def _part(
-    table: Table, rows: _Rows, kept: I64, images: Mapping[Key, int], labels: Mapping[Key, int]
+    table: Table,
+    rows: _Rows,
+    sound_rows: I64,
+    images: Mapping[Key, int],
+    labels: Mapping[Key, int],
 ) -> ObjectPart:
-    chosen = kept.tolist()
-    image = np.array([images.get(rows.image[row], -1) for row in chosen], np.int64)
-    label = np.array([labels.get(rows.label[row], -1) for row in chosen], np.int64)
-    names = {"bbox": rows.layout.box[0], **rows.layout.found}
-    delivery = Delivery(image, label, rows.boxes[kept], rows.layout.box_format, table.lines[kept])
+    """Return the objects of the sound rows, and all problems of the table."""
+    image_names = [rows.image[row] for row in sound_rows.tolist()]
+    label_names = [rows.label[row] for row in sound_rows.tolist()]
+    image = np.array([images.get(name, -1) for name in image_names], np.int64)
+    label = np.array([labels.get(name, -1) for name in label_names], np.int64)
+    boxes, lines = rows.boxes[sound_rows], table.lines[sound_rows]
+    delivery = Delivery(image, label, boxes, rows.layout.box_format, lines)
+    names = {"bbox": rows.layout.box[0], **rows.layout.columns}
     source = Source(
         table.file, lambda line, field: table.locate(line, names.get(field, field)), table.text
     )
-    problems = [
-        *table.problems,
-        *(problem for row in sorted(rows.problems) for problem in rows.problems[row]),
-    ]
+    problems = list(table.problems)
+    for row in sorted(rows.problems):
+        problems += rows.problems[row]
     findings = [
-        *_unknown(image, [rows.image[row] for row in chosen], "image", "unknown-image", images),
-        *_unknown(label, [rows.label[row] for row in chosen], "class", "unknown-category", labels),
+        *_unknown(image, image_names, "image", "unknown-image", images),
+        *_unknown(label, label_names, "class", "unknown-category", labels),
     ]
-    dropped = len(table.problems) + len(rows.problems)
-    return ObjectPart(delivery, source, findings, problems, list(table.notes), dropped)
+    n_dropped = len(table.problems) + len(rows.problems)
+    return ObjectPart(delivery, source, findings, problems, list(table.notes), n_dropped)
 
 
 def _unknown(
-    code: I64, names: list[str], field: str, rule: str, known: Mapping[Key, int]
+    code: I64, names: list[str], field: str, rule: str, index: Mapping[Key, int]
 ) -> list[Finding]:
+    """Return the rows whose image or class is not among the references."""
     bad = np.flatnonzero(code < 0)
     if not len(bad):
         return []
     values = [names[row] for row in bad.tolist()]
-    hint = did_you_mean(values[0], list(map(str, known))[:MANY_NAMES])
+    hint = did_you_mean(values[0], list(map(str, index))[:MANY_NAMES])
     if len(hint) > LONG_HINT:
-        hint = f"{len(known)} are known, none of them is like it"
-    thing = "an image" if field == "image" else "a class"
-    return [Finding(rule, field, f"{thing} of the references", bad, values, hint)]
+        hint = f"none of the {len(index)} known names is similar"
+    noun = "an image" if field == "image" else "a class"
+    return [Finding(rule, field, f"{noun} of the references", bad, values, hint)]
 
 
 def _classes(rows: _Rows) -> tuple[str, ...]:
     declared = [name for name, is_class in zip(rows.label, rows.is_class.tolist()) if is_class]
-    used = {rows.label[row] for row in np.flatnonzero(rows.sound).tolist()}
-    return tuple(dict.fromkeys([*declared, *sorted(used)]))
+    names = {rows.label[row] for row in np.flatnonzero(rows.sound).tolist()}
+    return tuple(dict.fromkeys([*declared, *sorted(names)]))
 
 
-def _taken(table: Table, name: str, rows: I64) -> list[object]:
+def _cells_of(table: Table, name: str, rows: I64) -> list[Any]:
     cells = table.columns[name]
-    return (
-        [cells[row] for row in rows.tolist()]
-        if isinstance(cells, list)
-        else list(cells[rows].tolist())
-    )
+    if isinstance(cells, list):
+        return [cells[row] for row in rows.tolist()]
+    return list(cells[rows].tolist())
 
 
 def _details(table: Table, rows: _Rows) -> dict[str, Column]:
     """Return area and flags of references; rows in which one is broken are no longer sound."""
-    found = rows.layout.found
+    columns = rows.layout.columns
     details: dict[str, Column] = {}
     bad: dict[int, Problem] = {}
-    if "area" in found:
-        details["area"], bad = numbers(table, found["area"], rows.is_object)
+    if "area" in columns:
+        details["area"], bad = numbers(table, columns["area"], rows.is_object)
     for name in ("ignore", "crowd"):
-        if name in found:
-            details[name], wrong = flags(table, found[name], f"{name}-flag")
-            bad |= {
-                row: problem
-                for row, problem in wrong.items()
-                if rows.is_object[row] and row not in bad
-            }
+        if name in columns:
+            details[name], wrong = flags(table, columns[name], f"{name}-flag")
+            for row, problem in wrong.items():
+                if rows.is_object[row]:
+                    bad.setdefault(row, problem)
     _mark(rows, bad)
     return details
 
@@ -267,66 +279,60 @@ def _refuse(table: Table, bad: Mapping[int, Problem]) -> None:
 
 
 def _image_columns(
-    table: Table, layout: Layout, listed: I64, image: I64, ids: list[str]
+    table: Table, layout: Layout, image_rows: I64, image: I64, ids: list[str]
 ) -> tuple[ImageList, dict[str, Column]]:
-    """Return the images with every column that is constant on them, and the other columns as object
-    facts.
-    """
+    """Return the images with every column that is constant on them, and the others as facts."""
     first = np.full(len(ids), len(table), np.int64)
-    np.minimum.at(first, image, listed)
+    np.minimum.at(first, image, image_rows)
     groups: dict[str, Column] = {}
     facts: dict[str, Column] = {}
-    carried = {name: layout.found[name] for name in IMAGE_LEVEL if name in layout.found}
-    for name, column in {**carried, **{other: other for other in layout.others}}.items():
+    columns = {name: layout.columns[name] for name in IMAGE_LEVEL if name in layout.columns}
+    columns.update(zip(layout.others, layout.others))
+    notes: tuple[str, ...] = ()
+    for name, column in columns.items():
         cells = table.columns[column]
-        whole = text_column(cells) if isinstance(cells, list) else cells
-        if bool((whole[listed] == whole[first[image]]).all()):
-            groups[GROUP_UNIT if name == UNIT else name] = whole[first]
+        values = text_column(cells) if isinstance(cells, list) else cells
+        if not bool((values[image_rows] == values[first[image]]).all()):
+            facts[name] = values
+        elif name == UNIT:
+            groups[GROUP_UNIT] = values[first]
         else:
-            facts[name] = whole
-    size = _measures(table, layout, SIZES[: layout.dimensions], listed, image, first)
-    spacing = _measures(table, layout, SPACINGS[: layout.dimensions], listed, image, first)
-    notes = (
-        (f"column {UNIT!r} is read as {GROUP_UNIT!r}",)
-        if GROUP_UNIT in groups and UNIT in layout.others
-        else ()
-    )
+            groups[name] = values[first]
+    if GROUP_UNIT in groups and UNIT in layout.others:
+        notes = (f"column {UNIT!r} is read as {GROUP_UNIT!r}",)
+    size = _measures(table, layout, SIZES[: layout.dimensions], image_rows, image, first)
+    spacing = _measures(table, layout, SPACINGS[: layout.dimensions], image_rows, image, first)
     return ImageList(ids, size, spacing, groups, notes), facts
 
 
 def _measures(
-    table: Table, layout: Layout, names: tuple[str, ...], listed: I64, image: I64, first: I64
+    table: Table, layout: Layout, names: tuple[str, ...], image_rows: I64, image: I64, first: I64
 ) -> F64:
     """Return sizes or spacings of images; they must be the same on every row of an image."""
-    found = np.full((len(first), len(names)), np.nan)
+    measures = np.full((len(first), len(names)), np.nan)
     for k, name in enumerate(names):
-        column = layout.found.get(name, layout.found.get("spacing") if "spacing" in name else None)
+        column = layout.columns.get(name)
+        if column is None and "spacing" in name:
+            column = layout.columns.get("spacing")
         if column is None:
             continue
         values, bad = numbers(table, column)
         _refuse(table, bad)
-        differs = np.flatnonzero(~_same(values[listed], values[first[image]]))
-        wrong = np.flatnonzero(
-            ~(np.isnan(values[first]) | ((values[first] > 0) & np.isfinite(values[first])))
-        )
+        lengths = values[first]
+        differs = np.flatnonzero(~_same(values[image_rows], values[first[image]]))
+        wrong = np.flatnonzero(~(np.isnan(lengths) | ((lengths > 0) & np.isfinite(lengths))))
         if len(differs):
-            row = int(listed[differs[0]])
+            row = int(image_rows[differs[0]])
+            expected = "one value per image"
             _refuse(
-                table,
-                {
-                    row: table.problem(
-                        row, column, "size-conflict", "one value per image", values[row]
-                    )
-                },
+                table, {row: table.problem(row, column, "size-conflict", expected, values[row])}
             )
         if len(wrong):
             row = int(first[wrong[0]])
-            _refuse(
-                table,
-                {row: table.problem(row, column, "image-size", "a size above zero", values[row])},
-            )
-        found[:, k] = values[first]
-    return found
+            expected = "a size above zero"
+            _refuse(table, {row: table.problem(row, column, "image-size", expected, values[row])})
+        measures[:, k] = lengths
+    return measures
 
 
 def _same(first: F64, second: F64) -> Flags:

@@ -64,46 +64,47 @@ def write(
     would be read without complaint.
     """
     target = Path(fspath(path))
-    chosen = written_format(target, format)
+    file_format = written_format(target, format)
     if box_format is not None and box_format not in BOX_FORMATS:
         raise UsageError(f"no box format {box_format!r}; {did_you_mean(box_format, BOX_FORMATS)}")
     table = cohort.references if what == "references" else cohort.predictions(what)
-    if chosen == "coco":
+    if file_format == "coco":
         from calipers.readers.writing_coco import document
 
         write_atomically(target, document(cohort, table, box_format or "xywh"))
         return
     columns = _columns(cohort, table, box_format or "xyxy")
-    if chosen == "parquet":
+    if file_format == "parquet":
         from calipers.readers.columnar import write_table
 
         write_table(target, columns)
         return
-    write_atomically(target, delimited(columns, "\t" if chosen == "tsv" else ","))
+    write_atomically(target, delimited(columns, "\t" if file_format == "tsv" else ","))
 
 
 def written_format(target: Path, format: str | None) -> str:
     """Return the format that was named, else that of the suffix."""
-    chosen = format or SUFFIXES.get(target.suffix.lower(), "")
-    if chosen not in SUFFIXES.values():
+    file_format = format or SUFFIXES.get(target.suffix.lower(), "")
+    if file_format not in SUFFIXES.values():
         raise UsageError(
-            f"no format {chosen or target.suffix!r}; {did_you_mean(chosen, list(SUFFIXES.values()))}"
+            f"no format {file_format or target.suffix!r}; "
+            + did_you_mean(file_format, list(SUFFIXES.values()))
         )
-    return chosen
+    return file_format
 
 
 def left_out(table: Objects, format: str) -> list[str]:
     """Say which shapes of a table a format cannot hold."""
     n = len(table)
-    found = []
+    notes = []
     if table.masks is not None and n and (format != "coco" or table.masks.dimensions != 2):
-        found.append(
+        notes.append(
             f"masks of {n} objects are not written: {format} holds "
             + MASKLESS.get(format, "boxes only")
         )
     if table.points is not None and n:
-        found.append(f"points of {n} objects are not written: {format} holds no points")
-    return found
+        notes.append(f"points of {n} objects are not written: {format} holds no points")
+    return notes
 
 
 def delivered_boxes(cohort: Cohort, table: Objects, box_format: str) -> F64:
@@ -129,24 +130,23 @@ def image_keys(ids: Sequence[str]) -> list[int] | list[str]:
 
 
 def _columns(cohort: Cohort, table: Objects, box_format: str) -> dict[str, list[Any]]:
-    """Return one row per object, one per image without objects, one per class that no object has."""
+    """Return one row per object, one per image without objects, one per class without objects."""
     layout = box_format.split("-")[0]
     names = next(
         box for kind, box in BOX_LAYOUTS if kind == layout and len(box) == 2 * table.dimensions
     )
     boxes = delivered_boxes(cohort, table, box_format)
     owner = table.image.tolist()
-    silent = (
-        np.flatnonzero(np.diff(table.offsets) == 0).tolist()
-        if isinstance(table, References)
-        else []
-    )
+    if isinstance(table, References):
+        owner += np.flatnonzero(np.diff(table.offsets) == 0).tolist()
     undeclared = _undeclared(cohort, table)
-    pad = [None] * len(silent)
+    pad = [None] * (len(owner) - len(table))
     tail = [None] * len(undeclared)
+    images = [cohort.images.ids[k] for k in owner]
+    classes = [cohort.classes[k] for k in table.label.tolist()]
     columns: dict[str, list[Any]] = {
-        "image": [cohort.images.ids[k] for k in [*owner, *silent]] + [""] * len(tail),
-        "class": [cohort.classes[k] for k in table.label.tolist()] + [""] * len(pad) + undeclared,
+        "image": images + [""] * len(tail),
+        "class": classes + [""] * len(pad) + undeclared,
     }
     for k, name in enumerate(names):
         columns[name] = [*boxes[:, k].tolist(), *pad, *tail]
@@ -155,70 +155,66 @@ def _columns(cohort: Cohort, table: Objects, box_format: str) -> dict[str, list[
         columns[name] = [*column.tolist(), *pad, *tail]
     if isinstance(table, References):
         of_images = _image_columns(cohort)
-        for name, column in [
-            *of_images.items(),
-            *_free_names(cohort.images.groups, columns, of_images),
-        ]:
-            columns[name] = [*column[[*owner, *silent]].tolist(), *tail]
-    return _in_image_order(columns, [*owner, *silent], len(tail))
+        groups = _free_names(cohort.images.groups, columns, of_images)
+        for name, column in [*of_images.items(), *groups]:
+            columns[name] = [*column[owner].tolist(), *tail]
+    return _in_image_order(columns, owner, len(tail))
 
 
 def _undeclared(cohort: Cohort, table: Objects) -> list[str]:
     """Return all classes if the objects alone would not give the same list in the same order."""
-    used = [cohort.classes[k] for k in np.unique(table.label).tolist()]
-    plain = tuple(sorted(used)) == cohort.classes
-    return [] if plain or not isinstance(table, References) else list(cohort.classes)
+    names = [cohort.classes[k] for k in np.unique(table.label).tolist()]
+    if not isinstance(table, References) or tuple(sorted(names)) == cohort.classes:
+        return []
+    return list(cohort.classes)
 
 
 def _object_columns(table: Objects) -> dict[str, NDArray[Any]]:
-    found: dict[str, NDArray[Any]] = {}
+    columns: dict[str, NDArray[Any]] = {}
     if isinstance(table, Predictions):
-        found["score"] = table.score
+        columns["score"] = table.score
     if isinstance(table, References):
-        found["area"] = table.area
+        columns["area"] = table.area
         if table.ignore.any():
-            found["ignore"] = table.ignore.astype(np.int8)
+            columns["ignore"] = table.ignore.astype(np.int8)
         if table.crowd.any():
-            found["crowd"] = table.crowd.astype(np.int8)
-    return found
+            columns["crowd"] = table.crowd.astype(np.int8)
+    return columns
 
 
 def _image_columns(cohort: Cohort) -> dict[str, NDArray[Any]]:
     images = cohort.images
-    found: dict[str, NDArray[Any]] = {}
+    columns: dict[str, NDArray[Any]] = {}
     for names, values in ((SIZES, images.size), (SPACINGS, images.spacing)):
         for name, column in zip(names, values.T):
             if np.isfinite(column).any():
-                found[name] = column
-    return found
+                columns[name] = column
+    return columns
 
 
 def _free_names(
-    columns: Mapping[str, Column], *taken: Mapping[str, Any]
+    columns: Mapping[str, Column], *others: Mapping[str, Any]
 ) -> list[tuple[str, Column]]:
-    """Return columns under names that are not mistaken: ``score`` of an image becomes
-    ``group_score``.
+    """Return columns under names that no reader mistakes: a group ``score`` is ``group_score``.
 
-    A reader takes the first of several names for a thing, so ``file_name`` beside ``image`` stays
+    A reader takes the first of several names for a column, so ``file_name`` beside ``image`` stays
     what it is.
     """
-    written = {name for names in taken for name in names}
-    ours = {name for name in IMAGE_LEVEL if name in columns and name not in written}
-    mistaken = {
-        alias
-        for thing, aliases in ALIASES.items()
-        if thing not in written | ours
-        for alias in aliases
-    }
-    reserved = BOX_NAMES | mistaken | {name.lower() for name in written | ours}
-    found = []
+    names_in_file = set().union(*others)
+    ours = {name for name in IMAGE_LEVEL if name in columns and name not in names_in_file}
+    reserved = set(BOX_NAMES)
+    for meaning, aliases in ALIASES.items():
+        if meaning not in names_in_file | ours:
+            reserved.update(aliases)
+    reserved.update(name.lower() for name in names_in_file | ours)
+    renamed_columns = []
     for name, column in columns.items():
         word = name
         while word.lower() in reserved and word not in ours:
             word = f"group_{word}"
         reserved.add(word.lower())
-        found.append((word, np.asarray(column)))
-    return found
+        renamed_columns.append((word, np.asarray(column)))
+    return renamed_columns
 
 
 def _in_image_order(
@@ -226,4 +222,6 @@ def _in_image_order(
 ) -> dict[str, list[Any]]:
     order = np.argsort(np.array(owner, np.int64), kind="stable").tolist()
     order += range(len(owner), len(owner) + n_tail)
-    return {name: [column[k] for k in order] for name, column in columns.items()}
+    for name, column in columns.items():
+        columns[name] = [column[k] for k in order]
+    return columns

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""COCO documents of references and predictions."""
+"""Write references or predictions as a COCO document; `calipers.readers.writing` calls it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ SIDES = ("width", "height", "depth")
 def document(cohort: Cohort, table: Objects, box_format: str) -> bytes:
     """Return a COCO document; categories are numbered from 1 in the order of the classes."""
     keys = image_keys(cohort.images.ids)
-    found: dict[str, Any] = {"info": {"description": f"written by Calipers, bbox as {box_format}"}}
+    contents: dict[str, Any] = {
+        "info": {"description": f"written by Calipers, bbox as {box_format}"}
+    }
     if isinstance(table, References):
-        found["images"] = _images(cohort, keys)
+        contents["images"] = _images(cohort, keys)
     boxes = delivered_boxes(cohort, table, box_format).tolist()
     owner, label = table.image.tolist(), table.label.tolist()
     records: list[dict[str, Any]] = [
@@ -37,9 +39,9 @@ def document(cohort: Cohort, table: Objects, box_format: str) -> bytes:
             record[name] = value
     for row in _boxes_of_masks(table).tolist():
         del records[row]["bbox"]
-    found["annotations"] = records
-    found["categories"] = [{"id": k + 1, "name": name} for k, name in enumerate(cohort.classes)]
-    return msgspec.json.encode(found)
+    contents["annotations"] = records
+    contents["categories"] = [{"id": k + 1, "name": name} for k, name in enumerate(cohort.classes)]
+    return msgspec.json.encode(contents)
 
 
 def _details(table: Objects) -> Mapping[str, list[Any]]:
@@ -54,7 +56,7 @@ def _details(table: Objects) -> Mapping[str, list[Any]]:
 
 
 def _segmentations(table: Objects) -> Mapping[str, list[Any]]:
-    """Return the masks as compressed run lengths; COCO has none of volumes."""
+    """Return the masks as compressed run lengths; COCO has no masks of volumes."""
     masks = table.masks
     if masks is None or masks.dimensions != 2:
         return {}
@@ -62,13 +64,14 @@ def _segmentations(table: Objects) -> Mapping[str, list[Any]]:
     offsets, characters = coco_rle.encode_text(*counts)
     text, ends = characters.tobytes().decode("ascii"), offsets.tolist()
     sizes = masks.size[:, ::-1].tolist()
-    found = [{"size": size, "counts": text[a:b]} for size, a, b in zip(sizes, ends, ends[1:])]
-    return {"segmentation": found}
+    run_lengths = [{"size": size, "counts": text[a:b]} for size, a, b in zip(sizes, ends, ends[1:])]
+    return {"segmentation": run_lengths}
 
 
 def _boxes_of_masks(table: Objects) -> I64:
-    """Return the predictions whose box and area are those of their mask: written without box they
-    are read the same.
+    """Return the predictions whose box and area are those of their mask.
+
+    Written without a box they are read back the same.
     """
     masks = table.masks
     if not isinstance(table, Predictions) or masks is None or masks.dimensions != 2:

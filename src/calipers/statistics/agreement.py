@@ -14,7 +14,7 @@ import numpy as np
 
 from calipers.errors import UsageError
 from calipers.kernels.resampling import check_seed
-from calipers.readers.rating_columns import Choices
+from calipers.readers.rating_columns import RatingChoices
 from calipers.readers.ratings import read_ratings
 from calipers.results import Row
 from calipers.statistics.agreement_result import Agreement, in_words
@@ -111,7 +111,7 @@ def agreement(
     useful it ...'
     """
     _check(level, replicates, seed)
-    choices = Choices(
+    choices = RatingChoices(
         rating=rating,
         criteria=_several(criteria),
         distances=_several(distances) or (),

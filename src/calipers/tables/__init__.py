@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data of an evaluation as frozen structs of arrays: images, references, predictions, the
-cohort.
+"""The data of an evaluation as frozen structs of arrays: images, references, predictions, cohort.
+
+Readers build them, the engine and the metrics read them, nobody changes them.
 """
 
 from calipers.tables.boxes import BOX_FORMATS, BoxFormat, to_corners

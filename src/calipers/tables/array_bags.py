@@ -33,7 +33,8 @@ class ArrayBags:
     Examples
     --------
     >>> import numpy as np
-    >>> bags = ArrayBags.of({"a": [[0.1, 0.9], [0.2, 0.8, 0.7]], "b": [[0.3, 0.6], [0.1, 0.9, 0.2]]}, labels=[0, 1])
+    >>> maps = {"a": [[0.1, 0.9], [0.2, 0.8, 0.7]], "b": [[0.3, 0.6], [0.1, 0.9, 0.2]]}
+    >>> bags = ArrayBags.of(maps, labels=[0, 1])
     >>> len(bags), bags.models, bags[1].values.shape, bags.positive.tolist()
     (2, ('a', 'b'), (2, 3), [False, True])
     """
@@ -78,30 +79,29 @@ class ArrayBags:
         bag_scores
             (models, bags): what each model says of the whole bag.
         """
-        names, found, own_ids = _gathered(maps)
-        names = check_models(names, models, found)
-        bag_ids = checked_ids(ids if ids is not None else own_ids, len(found))
-        for bag_id, values in zip(bag_ids, found):
+        names, arrays, own_ids = _gather(maps)
+        names = check_models(names, models, arrays)
+        bag_ids = checked_ids(ids if ids is not None else own_ids, len(arrays))
+        for bag_id, values in zip(bag_ids, arrays):
             check_bag(values, bag_id, names)
-        flat, said = (
-            checked_instances(instances, bag_ids, [values.shape[1:] for values in found]),
-            [],
-        )
+        shapes = [values.shape[1:] for values in arrays]
+        flat = checked_instances(instances, bag_ids, shapes)
+        notes = []
         positive = checked_flags(labels, bag_ids, flat)
         if positive is None and flat and all(marked is not None for marked in flat):
             positive = np.array([bool(marked is not None and marked.any()) for marked in flat])
-            said.append(
+            notes.append(
                 "no bag labels were given: a bag counts as positive if one of its instances is"
             )
         return cls(
             models=names,
             ids=bag_ids,
-            maps=found,
-            groups=checked_groups(groups, len(found)),
+            maps=arrays,
+            groups=checked_groups(groups, len(arrays)),
             positive=positive,
             bag_scores=checked_scores(bag_scores, names, bag_ids),
             instances=flat,
-            notes=tuple(said),
+            notes=tuple(notes),
         )
 
     def __len__(self) -> int:
@@ -120,15 +120,18 @@ class ArrayBags:
         )
 
 
-def _gathered(maps: Any) -> tuple[tuple[str, ...] | None, Maps, tuple[str, ...] | None]:
-    """Return the names of the models if known, one array per bag, and the ids of the bags if known."""
+def _gather(maps: Any) -> tuple[tuple[str, ...] | None, Maps, tuple[str, ...] | None]:
+    """Return the names of the models or None, one array per bag, and the bag ids or None."""
     if isinstance(maps, Mapping):
         return _by_model(maps)
     if isinstance(maps, list | tuple):
         return None, tuple(numbers(bag, f"maps[{i}]") for i, bag in enumerate(maps)), None
     array = numbers(maps, "maps")
     if array.ndim < 3:
-        hint = "give an array (models, bags, instances), or a list with one (models, instances) array per bag"
+        hint = (
+            "give an array (models, bags, instances), "
+            "or a list with one (models, instances) array per bag"
+        )
         raise refuse(
             "three or more axes: models, bags, instances",
             "shape-mismatch",
@@ -140,34 +143,35 @@ def _gathered(maps: Any) -> tuple[tuple[str, ...] | None, Maps, tuple[str, ...] 
 
 
 def _by_model(maps: Mapping[Any, Any]) -> tuple[tuple[str, ...], Maps, tuple[str, ...] | None]:
-    """Return the bags of ``{"model": maps}``, paired by their ids if all models have some, else by
-    their place.
+    """Return the bags of ``{"model": maps}``.
+
+    Bags are paired by their ids if all models have some, else by their place.
     """
     names = tuple(str(name) for name in maps)
-    own: list[tuple[str, ...]] = []
+    ids_of_models: list[tuple[str, ...]] = []
     columns: list[list[NDArray[Any]]] = []
-    for name, given in zip(names, maps.values()):
-        if isinstance(given, Mapping):
-            own.append(tuple(str(key) for key in given))
-            given = list(given.values())
-        columns.append(
-            [numbers(one, f"model {name!r}, bag {i}") for i, one in enumerate(_listed(given, name))]
-        )
-    if own and len(own) < len(names):
+    for name, model_maps in zip(names, maps.values()):
+        if isinstance(model_maps, Mapping):
+            ids_of_models.append(tuple(str(key) for key in model_maps))
+            model_maps = list(model_maps.values())
+        bags = enumerate(_bag_list(model_maps, name))
+        columns.append([numbers(bag, f"model {name!r}, bag {i}") for i, bag in bags])
+    if ids_of_models and len(ids_of_models) < len(names):
         raise refuse(
             "bag ids for all models or for none", "bags-differ", f"models {', '.join(names)}", None
         )
-    for name, keys in zip(names[1:], own[1:]):
-        _same_ids(names[0], own[0], name, keys)
+    ids = ids_of_models[0] if ids_of_models else None
+    for name, keys in zip(names[1:], ids_of_models[1:]):
+        _same_ids(names[0], ids_of_models[0], name, keys)
     for name, column in zip(names[1:], columns[1:]):
-        _same_bags(names[0], columns[0], name, column, own[0] if own else None)
-    return names, tuple(np.stack(bag) for bag in zip(*columns)), own[0] if own else None
+        _same_bags(names[0], columns[0], name, column, ids)
+    return names, tuple(np.stack(bag) for bag in zip(*columns)), ids
 
 
-def _listed(given: Any, name: str) -> Any:
-    if isinstance(given, list | tuple):
-        return given
-    array = numbers(given, f"model {name!r}")
+def _bag_list(model_maps: Any, name: str) -> Any:
+    if isinstance(model_maps, list | tuple):
+        return model_maps
+    array = numbers(model_maps, f"model {name!r}")
     if array.ndim < 2:
         raise refuse(
             "two or more axes: bags, instances", "shape-mismatch", f"model {name!r}", array.shape
@@ -176,30 +180,22 @@ def _listed(given: Any, name: str) -> Any:
 
 
 def _same_ids(first: str, expected: tuple[str, ...], name: str, keys: tuple[str, ...]) -> None:
-    """Raise where two models have other bags, or the same in another order."""
+    """Raise if two models have different bags, or the same bags in another order."""
     if keys == expected:
         return
     here, there = set(expected), set(keys)
     missing = [key for key in expected if key not in there]
     extra = [key for key in keys if key not in here]
     if missing or extra:
-        told = f"no bag {missing[0]!r}" if missing else f"a bag {extra[0]!r} that {first!r} has not"
-        raise refuse(
-            f"the bags of {first!r}",
-            "bags-differ",
-            f"model {name!r}",
-            told,
-            "give every model the same bags",
-        )
+        difference = f"no bag {missing[0]!r}"
+        if not missing:
+            difference = f"a bag {extra[0]!r} that {first!r} does not have"
+        hint = "give every model the same bags"
+        raise refuse(f"the bags of {first!r}", "bags-differ", f"model {name!r}", difference, hint)
     at = next(i for i, (a, b) in enumerate(zip(expected, keys)) if a != b)
+    place = f"model {name!r}, bag {at}"
     hint = "give the bags of all models in one order"
-    raise refuse(
-        f"bag {expected[at]!r} as in {first!r}",
-        "bags-differ",
-        f"model {name!r}, bag {at}",
-        keys[at],
-        hint,
-    )
+    raise refuse(f"bag {expected[at]!r} as in {first!r}", "bags-differ", place, keys[at], hint)
 
 
 def _same_bags(
@@ -209,15 +205,15 @@ def _same_bags(
     column: list[NDArray[Any]],
     ids: tuple[str, ...] | None,
 ) -> None:
-    """Raise where two models have other numbers of bags, or maps of other shapes."""
+    """Raise if two models have different numbers of bags, or maps of different shapes."""
     if len(column) != len(expected):
-        told = f"{len(expected)} bags as {first!r} has"
+        hint = "give every model the same bags in one order"
         raise refuse(
-            told,
+            f"{len(expected)} bags as {first!r} has",
             "bags-differ",
             f"model {name!r}",
             len(column),
-            "give every model the same bags in one order",
+            hint,
         )
     for i, (a, b) in enumerate(zip(expected, column)):
         if a.shape != b.shape:

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Masks and points that come as arrays, one entry of a record per object: checked, and turned into
-columns.
-"""
+"""Check the masks and points of `Cohort.from_arrays` and turn them into columns."""
 
 from __future__ import annotations
 
@@ -49,55 +47,58 @@ def masks_of(records: Sequence[Record], where: str, dimensions: int) -> list[Mas
     """Return the masks of every record; None if no record has the key."""
     if all(record.get("masks") is None for record in records):
         return None
-    nothing = no_masks(dimensions)
-    return [
-        _masks(record["masks"], f"{where}[{k}]", dimensions) if has(record, "masks") else nothing
-        for k, record in enumerate(records)
-    ]
+    masks = []
+    for k, record in enumerate(records):
+        if has(record, "masks"):
+            masks.append(_masks(record["masks"], f"{where}[{k}]", dimensions))
+        else:
+            masks.append(no_masks(dimensions))
+    return masks
 
 
-def _masks(given: Any, where: str, dimensions: int) -> Masks:
-    masks = (
-        given if isinstance(given, Masks) else Masks.from_dense(_stack(given, where, dimensions))
-    )
+def _masks(value: Any, where: str, dimensions: int) -> Masks:
+    masks = value
+    if not isinstance(masks, Masks):
+        masks = Masks.from_dense(_stack(value, where, dimensions))
     if masks.dimensions != dimensions:
-        said, field = f"{masks.dimensions}D masks", "masks"
         raise InputError(
-            f"{dimensions}D masks", rule="mask-shape", location=where, field=field, value=said
+            f"{dimensions}D masks",
+            rule="mask-shape",
+            location=where,
+            field="masks",
+            value=f"{masks.dimensions}D masks",
         )
     empty = np.flatnonzero(masks.voxels == 0)
     if len(empty):
-        place, hint = (
-            f"{where}['masks'][{int(empty[0])}]",
-            "remove the object, or give it its pixels",
-        )
         raise InputError(
             "a mask with at least one pixel",
             rule="empty-mask",
-            location=place,
+            location=f"{where}['masks'][{int(empty[0])}]",
             field="masks",
-            hint=hint,
+            hint="remove the object, or give it its pixels",
         )
     return masks
 
 
-def _stack(given: Any, where: str, dimensions: int) -> NDArray[Any]:
+def _stack(value: Any, where: str, dimensions: int) -> NDArray[Any]:
     """Return the (n, [d, ]h, w) array of 0 and 1."""
-    wanted = f"masks of shape (n, {'depth, ' if dimensions == 3 else ''}height, width)"
+    expected = "masks of shape (n, height, width)"
+    if dimensions == 3:
+        expected = "masks of shape (n, depth, height, width)"
     try:
-        array = np.asarray(given)
+        array = np.asarray(value)
     except ValueError:
-        said = f"{count(given)} arrays of different shapes"
+        message = f"{count(value)} arrays of different shapes"
         raise InputError(
-            wanted, rule="mask-shape", location=where, field="masks", value=said
+            expected, rule="mask-shape", location=where, field="masks", value=message
         ) from None
     if not (np.issubdtype(array.dtype, np.number) or array.dtype == np.bool_):
         raise InputError(
-            "arrays of 0 and 1", rule="type", location=where, field="masks", value=given
+            "arrays of 0 and 1", rule="type", location=where, field="masks", value=value
         )
     if array.ndim != dimensions + 1:
         raise InputError(
-            wanted, rule="mask-shape", location=where, field="masks", value=array.shape
+            expected, rule="mask-shape", location=where, field="masks", value=array.shape
         )
     _check_values(array, where)
     return array
@@ -110,33 +111,34 @@ def _check_values(array: NDArray[Any], where: str) -> None:
     if odd.any():
         k = int(np.argwhere(odd)[0, 0])
         values = np.unique(array[k])
-        said = ", ".join(str(value) for value in values[:SHOWN].tolist()) + (
-            ", ..." if len(values) > SHOWN else ""
-        )
+        message = ", ".join(map(str, values[:SHOWN].tolist()))
+        if len(values) > SHOWN:
+            message += ", ..."
         raise InputError(
             "a mask of 0 and 1",
             rule="mask-values",
             location=f"{where}['masks'][{k}]",
             field="masks",
-            value=f"values {said}",
-            hint="say which values are the object, such as array > 0; Masks.from_labels splits a label map",
+            value=f"values {message}",
+            hint="say which values are the object, such as array > 0; "
+            "Masks.from_labels splits a label map",
         )
 
 
-def points_of(given: Any, n: int, where: str, dimensions: int) -> F64:
+def points_of(value: Any, n: int, where: str, dimensions: int) -> F64:
     """Return the (n, d) points of a record."""
     try:
-        points = np.asarray(given, np.float64)
+        points = np.asarray(value, np.float64)
     except (TypeError, ValueError):
         raise InputError(
-            "numbers", rule="type", location=where, field="points", value=given
+            "numbers", rule="type", location=where, field="points", value=value
         ) from None
     if points.size == 0 and n == 0:
         return np.zeros((0, dimensions))
     if points.shape != (n, dimensions):
-        wanted = f"points of shape ({n}, {dimensions}), one per object"
+        expected = f"points of shape ({n}, {dimensions}), one per object"
         raise InputError(
-            wanted, rule="point-shape", location=where, field="points", value=points.shape
+            expected, rule="point-shape", location=where, field="points", value=points.shape
         )
     odd = np.flatnonzero(~np.isfinite(points).all(axis=1))
     if len(odd):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Cohort.from_arrays`: lists with one mapping per image, from memory."""
+"""`Cohort.from_arrays`: build a checked cohort from lists with one mapping per image."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ RESERVED = {
     *PER_OBJECT["predictions"],
     *PER_IMAGE,
 }  # never group columns
+OPTIONAL = ("ignore", "crowd", "area")
 Records = Sequence[Mapping[str, Any]]
 
 
@@ -62,12 +63,12 @@ def cohort_from_arrays(
     for name, records in _models(predictions).items():
         index = _pair(records, ids, name)
         where = f"predictions[{name!r}]"
-        found = _delivery(records, index, "predictions", where, len(classes), form)
-        _learn_sizes(images, found)
-        findings = examine(found, images.size, "predictions", score_scale=score_scale)
-        settle(found, findings, _source(where))
-        models[name] = as_predictions(found, images.size)
-        files.append(_intake("predictions", f"predictions of {name}", records, len(found)))
+        delivered = _delivery(records, index, "predictions", where, len(classes), form)
+        _learn_sizes(images, delivered)
+        findings = examine(delivered, images.size, "predictions", score_scale=score_scale)
+        settle(delivered, findings, _source(where))
+        models[name] = as_predictions(delivered, images.size)
+        files.append(_intake("predictions", f"predictions of {name}", records, len(delivered)))
     return Cohort(
         images, classes, as_references(delivery, images.size), models, Intake(tuple(files))
     )
@@ -111,20 +112,22 @@ def _check_records(records: object, where: str) -> None:
 def _models(predictions: Records | Mapping[str, Records] | None) -> Mapping[str, Records]:
     if predictions is None:
         return {}
-    return predictions if isinstance(predictions, Mapping) else {"model": predictions}
+    if isinstance(predictions, Mapping):
+        return predictions
+    return {"model": predictions}
 
 
 def _ids(records: Records, where: str) -> list[str]:
-    given = ["image_id" in record for record in records]
-    if any(given) and not all(given):
-        k = given.index(False)
+    has_id = ["image_id" in record for record in records]
+    if any(has_id) and not all(has_id):
+        k = has_id.index(False)
         raise InputError(
             "image_id in every record or in none", rule="missing-id", location=f"{where}[{k}]"
         )
     ids = [str(record.get("image_id", k)) for k, record in enumerate(records)]
-    seen: set[str] = set()
+    earlier_ids: set[str] = set()
     for k, name in enumerate(ids):
-        if name in seen:
+        if name in earlier_ids:
             raise InputError(
                 "image ids that differ",
                 rule="dup-image",
@@ -132,7 +135,7 @@ def _ids(records: Records, where: str) -> list[str]:
                 field="image_id",
                 value=name,
             )
-        seen.add(name)
+        earlier_ids.add(name)
     return ids
 
 
@@ -150,9 +153,9 @@ def _pair(records: Records, ids: Sequence[str], model: str) -> Sequence[int]:
                 hint="give every record an image_id if the lists do not have the same length",
             )
         return range(len(ids))
-    known = {name: k for k, name in enumerate(ids)}
+    index = {name: k for k, name in enumerate(ids)}
     for k, name in enumerate(names):
-        if name not in known:
+        if name not in index:
             hint = "every predicted image must be in the references, if need be with no boxes"
             raise InputError(
                 "an image of the references",
@@ -161,59 +164,74 @@ def _pair(records: Records, ids: Sequence[str], model: str) -> Sequence[int]:
                 value=name,
                 hint=hint,
             )
-    return [known[name] for name in names]
+    return [index[name] for name in names]
 
 
 def _dimensions(references: Records, predictions: Records | Mapping[str, Records] | None) -> int:
-    """Return 3 if the first box that is not missing has six numbers, or the first mask three axes,
-    else 2.
+    """Return 2 or 3, as the first image with boxes or masks says; 2 if there are none.
+
+    Boxes of six numbers and masks of three axes are 3D.
     """
     for records in [references, *_models(predictions).values()]:
         for record in records:
-            said = None if has(record, "boxes") else dimensions_of(record)
-            if said is not None:
-                return said
-            try:
-                boxes = np.asarray(record.get("boxes", ()))
-            except ValueError:  # rows of different length: `_boxes` will say where
-                return 2
-            if boxes.ndim == 2 and len(boxes):
-                return boxes.shape[1] // 2 if boxes.shape[1] in (4, 6) else 2
+            dimensions = _record_dimensions(record)
+            if dimensions is not None:
+                return dimensions
     return 2
+
+
+def _record_dimensions(record: Mapping[str, Any]) -> int | None:
+    """Return 2 or 3, as the boxes of a record say, else its masks; None if it has neither."""
+    if not has(record, "boxes"):
+        from_masks = dimensions_of(record)
+        if from_masks is not None:
+            return from_masks
+    try:
+        boxes = np.asarray(record.get("boxes", ()))
+    except ValueError:  # rows of different length: `_boxes` will say where
+        return 2
+    if boxes.ndim != 2 or not len(boxes):
+        return None
+    return 3 if boxes.shape[1] == 6 else 2
 
 
 def _images(records: Records, ids: Sequence[str], dimensions: int) -> Images:
     sides = ("width", "height", "depth")[:dimensions]
-    size, spacing = (np.full((len(ids), dimensions), np.nan) for _ in range(2))
+    size = np.full((len(ids), dimensions), np.nan)
+    spacing = np.full((len(ids), dimensions), np.nan)
+    names: dict[str, None] = {}  # of groups, in the order in which they occur
     for k, record in enumerate(records):
         size[k] = [_lengths(record.get(side, np.nan), side, (), k) for side in sides]
         if "spacing" in record:
             spacing[k] = _lengths(record["spacing"], "spacing", (dimensions,), k)
-    names = dict.fromkeys(name for record in records for name in record if name not in RESERVED)
+        names.update(dict.fromkeys(name for name in record if name not in RESERVED))
     groups = {name: _group(records, name) for name in names}
-    return Images(tuple(ids), size.reshape(len(ids), dimensions), spacing, groups)
+    return Images(tuple(ids), size, spacing, groups)
 
 
 def _learn_sizes(images: Images, delivery: Delivery) -> None:
     """Fill in image sizes that nobody declared: the first mask of an image knows its own."""
     if delivery.masks is not None and len(delivery):
         image, first = np.unique(delivery.image, return_index=True)
-        known = ~np.isnan(images.size[image])
-        images.size[image] = np.where(known, images.size[image], delivery.masks.size[first])
+        is_known = ~np.isnan(images.size[image])
+        images.size[image] = np.where(is_known, images.size[image], delivery.masks.size[first])
 
 
-def _lengths(given: Any, name: str, shape: tuple[int, ...], k: int) -> NDArray[np.float64]:
+def _lengths(value: Any, name: str, shape: tuple[int, ...], k: int) -> NDArray[np.float64]:
     """Return lengths above zero, or NaN for unknown ones."""
-    wanted = f"{shape[0]} numbers above zero" if shape else "a number above zero"
+    expected = f"{shape[0]} numbers above zero" if shape else "a number above zero"
     try:
-        value = np.asarray(given, np.float64)
+        lengths = np.asarray(value, np.float64)
     except (TypeError, ValueError):
-        value = np.zeros(())
-    if value.shape != shape or not (np.isnan(value) | ((value > 0) & np.isfinite(value))).all():
+        lengths = np.zeros(())
+    if (
+        lengths.shape != shape
+        or not (np.isnan(lengths) | ((lengths > 0) & np.isfinite(lengths))).all()
+    ):
         raise InputError(
-            wanted, rule="image-size", location=f"references[{k}]", field=name, value=given
+            expected, rule="image-size", location=f"references[{k}]", field=name, value=value
         )
-    return value
+    return lengths
 
 
 def _group(records: Records, name: str) -> NDArray[Any]:
@@ -254,59 +272,81 @@ def _delivery(
     n_classes: int,
     form: tuple[str, int],
 ) -> Delivery:
+    """Return the objects of all records as columns; ``index`` is the image of every record."""
     box_format, dimensions = form
-    columns: dict[str, list[NDArray[Any]]] = {
-        name: [] for name in ("boxes", "points", *PER_OBJECT[role])
-    }
-    optional = ("ignore", "crowd", "area")
-    used = {name for name in optional if any(name in record for record in records)}
     masks = masks_of(records, where, dimensions)
-    made = masks is not None and not any(has(record, "boxes") for record in records)
-    pointed = any(has(record, "points") for record in records)
+    # Boxes may be left out if there are masks: then they are the boxes around the masks.
+    from_masks = masks is not None and not any(has(record, "boxes") for record in records)
+    if from_masks:
+        box_format = "xyxy"
+    names = _column_names(records, role)
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
     counts = []
     for k, record in enumerate(records):
         place = f"{where}[{k}]"
         if masks is not None:
-            _check_masks(record, masks[k], place, made=made)
-        boxes = (
-            masks[k].boxes() if masks is not None and made else _boxes(record, place, dimensions)
-        )
-        counts.append(len(boxes))
-        columns["boxes"].append(boxes)
-        if pointed:
-            columns["points"].append(
-                points_of(record.get("points", ()), len(boxes), place, dimensions)
-            )
-        for name in PER_OBJECT[role]:
-            if name not in optional or name in used:
-                default = np.nan if name == "area" else False
-                value = record.get(name, [default] * len(boxes) if name in optional else None)
-                columns[name].append(_column(value, name, len(boxes), place))
-    joined = {name: np.concatenate(parts) for name, parts in columns.items() if parts}
-    image = np.repeat(np.fromiter(index, np.int64, len(counts)), counts)
-    label = joined.get("labels", np.zeros(0))
+            _check_masks(record, masks[k], place, from_masks=from_masks)
+        if masks is not None and from_masks:
+            boxes = masks[k].boxes()
+        else:
+            boxes = _boxes(record, place, dimensions)
+        n = len(boxes)
+        counts.append(n)
+        for name in names:
+            if name == "boxes":
+                columns[name].append(boxes)
+            elif name == "points":
+                columns[name].append(points_of(record.get(name, ()), n, place, dimensions))
+            else:
+                value = record.get(name, _default(name, n))
+                columns[name].append(_column(value, name, n, place))
+    stacked = {name: np.concatenate(parts) for name, parts in columns.items() if parts}
+    label = stacked.get("labels", np.zeros(0))
     _check_labels(label, counts, where, n_classes)
     number = np.repeat(np.arange(len(counts)), counts)
     return Delivery(
-        image=image,
+        image=np.repeat(np.fromiter(index, np.int64, len(counts)), counts),
         label=label.astype(np.int64),
-        boxes=joined.get("boxes", np.zeros((0, 2 * dimensions))),
-        box_format="xyxy" if made else box_format,
+        boxes=stacked.get("boxes", np.zeros((0, 2 * dimensions))),
+        box_format=box_format,
+        # The record in the upper 32 bits, the object in the lower ones: `_source` takes them apart.
         place=(number << 32) | ragged.positions(np.array(counts, np.int64)),
-        score=joined["scores"].astype(np.float64) if "scores" in joined else None,
-        area=joined["area"].astype(np.float64) if "area" in joined else None,
-        ignore=joined["ignore"].astype(np.bool_) if "ignore" in joined else None,
-        crowd=joined["crowd"].astype(np.bool_) if "crowd" in joined else None,
+        score=_typed(stacked.get("scores"), np.float64),
+        area=_typed(stacked.get("area"), np.float64),
+        ignore=_typed(stacked.get("ignore"), np.bool_),
+        crowd=_typed(stacked.get("crowd"), np.bool_),
         masks=None if masks is None else Masks.concat(masks),
-        points=joined.get("points"),
+        points=stacked.get("points"),
     )
 
 
-def _check_masks(record: Mapping[str, Any], masks: Masks, where: str, *, made: bool) -> None:
+def _column_names(records: Records, role: Role) -> list[str]:
+    """Return the columns of a delivery; optional ones only if a record has them."""
+    names = ["boxes"]
+    if any(has(record, "points") for record in records):
+        names.append("points")
+    for name in PER_OBJECT[role]:
+        if name not in OPTIONAL or any(name in record for record in records):
+            names.append(name)
+    return names
+
+
+def _default(name: str, n: int) -> list[float] | None:
+    """Return the n entries of a record that lacks an optional column; None if it must not."""
+    if name not in OPTIONAL:
+        return None
+    return [np.nan if name == "area" else False] * n
+
+
+def _typed(column: NDArray[Any] | None, dtype: type[np.generic]) -> NDArray[Any] | None:
+    return None if column is None else column.astype(dtype)
+
+
+def _check_masks(record: Mapping[str, Any], masks: Masks, where: str, *, from_masks: bool) -> None:
     """Every image with objects has masks if one has, one for each of them; likewise boxes."""
-    said = {key for key in ("labels", "boxes", "masks") if has(record, key)}
-    for key in ("masks",) if made else ("masks", "boxes"):
-        if said and key not in said:
+    keys = {key for key in ("labels", "boxes", "masks") if has(record, key)}
+    for key in ("masks",) if from_masks else ("masks", "boxes"):
+        if keys and key not in keys:
             hint = f"{key} are for all images that have objects, or for none"
             raise InputError(
                 f"the key {key!r}, as other images have",
@@ -314,10 +354,10 @@ def _check_masks(record: Mapping[str, Any], masks: Masks, where: str, *, made: b
                 location=where,
                 hint=hint,
             )
-    counted = "labels" if made else "boxes"
-    n = count(record.get(counted))
+    key_of_count = "labels" if from_masks else "boxes"
+    n = count(record.get(key_of_count))
     if n != len(masks):
-        expected = f"{n} masks, one for each of the {counted}"
+        expected = f"{n} masks, one for each of the {key_of_count}"
         raise InputError(expected, rule="length", location=where, field="masks", value=len(masks))
 
 
@@ -343,12 +383,12 @@ def _boxes(record: Mapping[str, Any], where: str, dimensions: int) -> NDArray[np
     return boxes
 
 
-def _column(given: Any, name: str, n: int, where: str) -> NDArray[Any]:
-    if given is None:
+def _column(value: Any, name: str, n: int, where: str) -> NDArray[Any]:
+    if value is None:
         if n == 0:
             return np.zeros(0)
         raise InputError(f"the key {name!r}", rule="missing-key", location=where)
-    column = np.asarray(given)
+    column = np.asarray(value)
     if column.shape != (n,) and not (column.size == 0 and n == 0):
         raise InputError(
             f"{n} entries, one per box",
@@ -358,9 +398,9 @@ def _column(given: Any, name: str, n: int, where: str) -> NDArray[Any]:
             value=column.shape,
         )
     if n and not (np.issubdtype(column.dtype, np.number) or column.dtype == np.bool_):
-        raise InputError("numbers", rule="type", location=where, field=name, value=given)
+        raise InputError("numbers", rule="type", location=where, field=name, value=value)
     if name in ("ignore", "crowd") and not np.isin(column, (0, 1)).all():
-        raise InputError("0 or 1", rule=f"{name}-flag", location=where, field=name, value=given)
+        raise InputError("0 or 1", rule=f"{name}-flag", location=where, field=name, value=value)
     return column.reshape(n)
 
 
@@ -383,13 +423,15 @@ def _intake(role: Role, title: str, records: Records, n: int) -> FileIntake:
 
 
 def _notes(records: Records, role: Role) -> Iterator[str]:
-    """Say which keys were given and not used; further keys of references are group columns."""
-    used = {*SHAPES, *PER_OBJECT[role], *(PER_IMAGE if role == "references" else ("image_id",))}
-    given = Counter(
-        name for record in records for name, value in record.items() if value is not None
-    )
-    for name, n in given.items():
-        if name not in used and (role == "predictions" or name in RESERVED):
+    """Name the keys that are not used; further keys of references are group columns."""
+    keys_in_use = {*SHAPES, *PER_OBJECT[role], "image_id"}
+    if role == "references":
+        keys_in_use.update(PER_IMAGE)
+    n_images: Counter[str] = Counter()
+    for record in records:
+        n_images.update(name for name, value in record.items() if value is not None)
+    for name, n in n_images.items():
+        if name not in keys_in_use and (role == "predictions" or name in RESERVED):
             yield f"{name} given for {n} images; not used for {role}"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What bags must be: checks that name the model, the bag and the place of the first difference."""
+"""Checks of bags in memory; errors name the model, the bag and the place of the first fault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calipers.errors import InputError, UsageError
 from calipers.tables.bags import F64, Column, Flags
 
 FEWEST_MODELS = 2
-ANOTHER = "stability compares models that were trained alike: give the maps of another one"
+ANOTHER = "stability compares models that were trained alike: give the maps of a second model"
 PROBABILITIES = "give probabilities, such as the sigmoid of logits, or binary maps"
 
 
@@ -23,52 +23,58 @@ def refuse(expected: str, rule: str, location: str, value: object, hint: str = "
     return InputError(expected, rule=rule, location=location, value=value, hint=hint)
 
 
-def numbers(given: Any, where: str) -> NDArray[Any]:
-    """Return an array of real numbers or flags; whole numbers and flags stay what they are."""
-    array = entries(given, where)
-    if not (array.dtype == np.bool_ or np.issubdtype(array.dtype, np.number)) or np.iscomplexobj(
-        array
-    ):
-        raise refuse("numbers", "type", where, array.dtype.name if array.dtype != object else given)
+def numbers(values: Any, where: str) -> NDArray[Any]:
+    """Return an array of real numbers or flags; whole numbers and flags keep their type."""
+    array = entries(values, where)
+    is_number = array.dtype == np.bool_ or np.issubdtype(array.dtype, np.number)
+    if not is_number or np.iscomplexobj(array):
+        raise refuse(
+            "numbers", "type", where, values if array.dtype == object else array.dtype.name
+        )
     return array
 
 
-def entries(given: Any, where: str) -> NDArray[Any]:
+def entries(values: Any, where: str) -> NDArray[Any]:
     """Return an array of anything; entries that are marked as unknown (masked) are refused, not
     read as numbers.
     """
-    if np.ma.is_masked(given):
+    if np.ma.is_masked(values):
         hint = "fill them, or leave these images out"
         raise refuse("values for all entries", "type", where, "an array with masked entries", hint)
     try:
-        return np.asarray(given)
+        return np.asarray(values)
     except ValueError:
         raise refuse("an array", "shape-mismatch", where, "rows of different lengths") from None
 
 
 def check_models(
-    own: tuple[str, ...] | None, given: Sequence[str] | None, maps: Sequence[NDArray[Any]]
+    names_of_maps: tuple[str, ...] | None,
+    names_of_user: Sequence[str] | None,
+    maps: Sequence[NDArray[Any]],
 ) -> tuple[str, ...]:
-    """Return the names of the models, after a look at how many maps every bag has."""
-    given = None if given is None else several("models", given)
-    if own is not None and given is not None and tuple(given) != own:
-        raise refuse(f"the models of the maps, {', '.join(own)}", "bags-differ", "models", given)
-    if own is not None and len(own) < FEWEST_MODELS:
-        raise refuse("two or more models", "one-model", "maps", len(own), ANOTHER)
+    """Return the names of the models, after checking that every bag has a map of each."""
+    names = names_of_maps
+    if names_of_user is not None:
+        names_of_user = several("models", names_of_user)
+        if names is None:
+            names = tuple(str(name) for name in names_of_user)
+        elif tuple(names_of_user) != names:
+            expected = f"the models of the maps, {', '.join(names)}"
+            raise refuse(expected, "bags-differ", "models", names_of_user)
+    if names_of_maps is not None and len(names_of_maps) < FEWEST_MODELS:
+        raise refuse("two or more models", "one-model", "maps", len(names_of_maps), ANOTHER)
     if len(maps) == 0:
         raise refuse("at least one bag", "no-bags", "maps", None)
+    number = len(maps[0])
     for i, values in enumerate(maps):
         if values.ndim < 2:
             raise refuse("an array (models, instances)", "shape-mismatch", f"bag {i}", values.shape)
-        if len(values) != len(maps[0]):
-            raise refuse(
-                f"{len(maps[0])} models as in bag 0", "bags-differ", f"bag {i}", len(values)
-            )
-    number = len(maps[0])
+        if len(values) != number:
+            raise refuse(f"{number} models as in bag 0", "bags-differ", f"bag {i}", len(values))
     if number < FEWEST_MODELS:
         raise refuse("two or more models", "one-model", "maps", number, ANOTHER)
-    names = own or (tuple(str(name) for name in given) if given is not None else None)
-    names = names or tuple(f"model {k + 1}" for k in range(number))
+    if not names:
+        names = tuple(f"model {k + 1}" for k in range(number))
     if len(names) != number or len(set(names)) != number:
         raise refuse(f"{number} different names of models", "bags-differ", "models", list(names))
     return names
@@ -100,28 +106,28 @@ def check_bag(values: NDArray[Any], bag_id: str, models: tuple[str, ...]) -> Non
     raise refuse("values in [0, 1]", "score-range", where, value, PROBABILITIES)
 
 
-def checked_ids(given: Sequence[Any] | None, n_bags: int) -> tuple[str, ...]:
+def checked_ids(ids_of_user: Sequence[Any] | None, n_bags: int) -> tuple[str, ...]:
     """Return one id per bag: as given, else its number."""
-    if given is None:
+    if ids_of_user is None:
         return tuple(str(i) for i in range(n_bags))
-    ids = tuple(str(entry) for entry in several("ids", given))
+    ids = tuple(str(entry) for entry in several("ids", ids_of_user))
     if len(ids) != n_bags:
         raise refuse(f"{n_bags} ids, one per bag", "bags-differ", "ids", len(ids))
-    seen: set[str] = set()
+    earlier_ids: set[str] = set()
     for i, entry in enumerate(ids):
-        if entry in seen:
+        if entry in earlier_ids:
             raise refuse("every id once", "bags-differ", f"ids[{i}]", entry)
-        seen.add(entry)
+        earlier_ids.add(entry)
     return ids
 
 
 def checked_flags(
-    given: Any, ids: tuple[str, ...], instances: tuple[Flags | None, ...]
+    values: Any, ids: tuple[str, ...], instances: tuple[Flags | None, ...]
 ) -> Flags | None:
     """Return which bags are positive; None if nobody said."""
-    if given is None:
+    if values is None:
         return None
-    labels = numbers(given, "labels")
+    labels = numbers(values, "labels")
     if labels.shape != (len(ids),):
         raise refuse(f"{len(ids)} labels, one per bag", "labels-differ", "labels", labels.shape)
     odd = (labels != 0) & (labels != 1)
@@ -134,36 +140,38 @@ def checked_flags(
     for i, marked in enumerate(instances):
         if marked is not None and marked.any() and not positive[i]:
             hint = "a bag with a positive instance is positive"
-            told = f"{int(marked.sum())} positive instances in a bag that is labelled 0"
+            message = f"{int(marked.sum())} positive instances in a bag that is labelled 0"
             raise refuse(
-                "labels that fit the instances", "labels-differ", f"bag {ids[i]!r}", told, hint
+                "labels that fit the instances", "labels-differ", f"bag {ids[i]!r}", message, hint
             )
     return positive
 
 
 def checked_instances(
-    given: Any, ids: tuple[str, ...], shapes: Sequence[tuple[int, ...]]
+    entries_of_bags: Any, ids: tuple[str, ...], shapes: Sequence[tuple[int, ...]]
 ) -> tuple[Flags | None, ...]:
-    """Return the flat reference of every bag, None where there is none; nothing if no bag has one."""
-    if given is None:
+    """Return the flat reference or None of every bag; an empty tuple if no bag has one."""
+    if entries_of_bags is None:
         return ()
-    if isinstance(given, Mapping):
-        known = set(ids)
-        unknown = [key for key in given if str(key) not in known]
+    if isinstance(entries_of_bags, Mapping):
+        bag_ids = set(ids)
+        unknown = [key for key in entries_of_bags if str(key) not in bag_ids]
         if unknown:
             raise refuse("ids of bags", "labels-differ", "instances", unknown[0])
-        by_id = {str(key): value for key, value in given.items()}
-        given = [by_id.get(entry) for entry in ids]
-    given = several("instances", given)
-    if len(given) != len(ids):
-        raise refuse(f"{len(ids)} entries, one per bag", "labels-differ", "instances", len(given))
-    return tuple(_reference(one, ids[i], shapes[i]) for i, one in enumerate(given))
+        by_id = {str(key): value for key, value in entries_of_bags.items()}
+        entries_of_bags = [by_id.get(entry) for entry in ids]
+    entries_of_bags = several("instances", entries_of_bags)
+    if len(entries_of_bags) != len(ids):
+        raise refuse(
+            f"{len(ids)} entries, one per bag", "labels-differ", "instances", len(entries_of_bags)
+        )
+    return tuple(_reference(entry, ids[i], shapes[i]) for i, entry in enumerate(entries_of_bags))
 
 
-def _reference(given: Any, bag_id: str, shape: tuple[int, ...]) -> Flags | None:
-    if given is None:
+def _reference(values: Any, bag_id: str, shape: tuple[int, ...]) -> Flags | None:
+    if values is None:
         return None
-    array = numbers(given, f"instances of bag {bag_id!r}")
+    array = numbers(values, f"instances of bag {bag_id!r}")
     if array.shape != shape:
         raise refuse(
             f"the shape {shape} of its maps",
@@ -181,11 +189,11 @@ def _reference(given: Any, bag_id: str, shape: tuple[int, ...]) -> Flags | None:
     return np.asarray(array, np.bool_).reshape(-1)
 
 
-def checked_scores(given: Any, models: tuple[str, ...], ids: tuple[str, ...]) -> F64 | None:
+def checked_scores(values: Any, models: tuple[str, ...], ids: tuple[str, ...]) -> F64 | None:
     """Return (n_models, n_bags) finite scores; None if nobody gave any."""
-    if given is None:
+    if values is None:
         return None
-    scores = numbers(given, "bag_scores")
+    scores = numbers(values, "bag_scores")
     if scores.shape != (len(models), len(ids)):
         raise refuse(
             f"an array {(len(models), len(ids))} (models, bags)",
@@ -201,18 +209,18 @@ def checked_scores(given: Any, models: tuple[str, ...], ids: tuple[str, ...]) ->
     return scores.astype(np.float64)
 
 
-def checked_groups(given: Mapping[str, Any] | None, n_bags: int) -> dict[str, Column]:
+def checked_groups(groups: Mapping[str, Any] | None, n_bags: int) -> dict[str, Column]:
     """Return the columns of the bags."""
-    if given is not None and not isinstance(given, Mapping):
+    if groups is not None and not isinstance(groups, Mapping):
         raise UsageError(
-            f"groups takes columns by name, such as {{'patient': [...]}}, not {shown(given)}"
+            f"groups takes columns by name, such as {{'patient': [...]}}, not {shown(groups)}"
         )
-    found = {}
-    for name, column in (given or {}).items():
+    columns = {}
+    for name, column in (groups or {}).items():
         array = entries(column, f"groups[{name!r}]")
         if array.shape != (n_bags,):
             raise refuse(
                 f"{n_bags} entries, one per bag", "labels-differ", f"groups[{name!r}]", array.shape
             )
-        found[str(name)] = array
-    return found
+        columns[str(name)] = array
+    return columns

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags: images on which several models, trained alike, each give a map of scores to the same
-instances.
+"""Bags: images on which several models, trained alike, score the same instances.
+
+`calipers.stability` evaluates them; they come from arrays or from files.
 """
 
 from __future__ import annotations
@@ -29,9 +30,7 @@ class Bag:
 
 
 class Bags(Protocol):
-    """A source of bags that is gone through one by one, so that folders of volumes need not fit
-    into memory.
-    """
+    """A source of bags, read one at a time: a folder of volumes need not fit into memory."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -50,17 +49,17 @@ class Bags(Protocol):
 
     @property
     def positive(self) -> Flags | None:
-        """(n_bags,) which bags have something to find; None: nobody said."""
+        """(n_bags,) which bags have something to find; None if there are no labels."""
         ...
 
     @property
     def bag_scores(self) -> F64 | None:
-        """(n_models, n_bags) what every model says of the whole bag; None: nobody said."""
+        """(n_models, n_bags) the score of every model for the whole bag; None if not given."""
         ...
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was understood of the input and what was left out, in words."""
+        """How the input was interpreted and what was left out, in words."""
         ...
 
     def __len__(self) -> int:

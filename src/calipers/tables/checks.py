@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules that objects must keep, each with a stable name. One function a rule, vectorised, no
-I/O.
+"""The rules that objects must keep, each with a stable name.
+
+`examine` takes a `Delivery` and returns `Finding`s. One vectorised function per rule, no I/O.
 """
 
 from __future__ import annotations
@@ -21,10 +22,8 @@ Flags = NDArray[np.bool_]
 Role = Literal["references", "predictions"]
 
 OUTSIDE_TOLERANCE = 1.0  # pixels; annotation tools round
-LARGEST = {
-    2: 1e150,
-    3: 1e100,
-}  # coordinates up to which the box around any two boxes has a finite area (volume)
+# Coordinates up to which the box around any two boxes has a finite area (volume).
+LARGEST = {2: 1e150, 3: 1e100}
 SIDES = " (two formats, such as xywh,xyxy, are for references and predictions)"
 SUSPECT_SHARE = 0.2
 
@@ -65,7 +64,7 @@ def outside_image(corners: F64, per_box: F64) -> Flags:
     return np.asarray((beyond & np.isfinite(per_box)).any(axis=1))
 
 
-def _found(
+def _finding(
     delivery: Delivery,
     bad: Flags,
     rule: str,
@@ -83,7 +82,7 @@ def _found(
 
 def _non_finite(delivery: Delivery) -> Iterable[Finding]:
     bad = np.asarray(~np.isfinite(delivery.boxes).all(axis=1))
-    return _found(
+    return _finding(
         delivery,
         bad,
         "non-finite",
@@ -98,11 +97,11 @@ def _scores(delivery: Delivery, score_scale: str) -> Iterator[Finding]:
         return
     score = delivery.score
     finite = np.isfinite(score)
-    yield from _found(delivery, ~finite, "non-finite", "score", "a finite score", values=score)
+    yield from _finding(delivery, ~finite, "non-finite", "score", "a finite score", values=score)
     if score_scale == "unit":
         out = finite & ((score < 0) | (score > 1))
         hint = "scores that are not probabilities: pass --score-scale raw (score_scale='raw')"
-        yield from _found(
+        yield from _finding(
             delivery, out, "score-range", "score", "a score in [0, 1]", values=score, hint=hint
         )
 
@@ -112,7 +111,7 @@ def _areas(delivery: Delivery) -> Iterable[Finding]:
     if delivery.area is None:
         return []
     bad = (delivery.area < 0) | np.isinf(delivery.area)
-    return _found(
+    return _finding(
         delivery,
         bad,
         "area-range",
@@ -126,7 +125,7 @@ def _unsized(delivery: Delivery, per_box: F64) -> Iterable[Finding]:
     if not delivery.box_format.endswith("-normalised"):
         return []
     bad = np.asarray(np.isnan(per_box).any(axis=1))
-    return _found(
+    return _finding(
         delivery, bad, "size-unknown", "bbox", "an image size, because the boxes are normalised"
     )
 
@@ -137,13 +136,16 @@ def _mask_sizes(delivery: Delivery, per_box: F64) -> Iterator[Finding]:
     size = delivery.masks.size
     rows = np.flatnonzero(((size != per_box) & np.isfinite(per_box)).any(axis=1))
     if len(rows):
-        said = [
+        sizes_of_masks = [
             f"{_by(size[row])} in an image of {_by(per_box[row])}"
             for row in rows[: InputProblems.SHOWN]
         ]
-        hint = "masks must come on the grid of their image: check that axes are [z, ]y, x, resize them yourself if need be"
+        hint = (
+            "masks must have the grid of their image: "
+            "check that the axes are [z, ]y, x, or resize the masks"
+        )
         expected = "a mask of the size of its image (width x height[ x depth])"
-        yield Finding("mask-size", "masks", expected, rows, said, hint)
+        yield Finding("mask-size", "masks", expected, rows, sizes_of_masks, hint)
 
 
 def _by(size: NDArray[Any]) -> str:
@@ -151,19 +153,20 @@ def _by(size: NDArray[Any]) -> str:
 
 
 def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[Finding]:
-    """Corners that were delivered as sides, or fractions that were delivered as pixels: never
-    guess, ask.
-    """
-    known = sound & np.isfinite(per_box).all(axis=1)
-    boxes, size = delivery.boxes[known], per_box[known]
+    """Find corners delivered as sides and fractions delivered as pixels; the user decides."""
+    has_size = sound & np.isfinite(per_box).all(axis=1)
+    boxes, size = delivery.boxes[has_size], per_box[has_size]
     if not len(boxes) or delivery.box_format.endswith("-normalised"):
         return
-    rows = np.flatnonzero(known)[:1]
+    rows = np.flatnonzero(has_size)[:1]
     if len(boxes) >= 3 and (boxes >= 0).all() and (boxes <= 1).all() and (size > 2).all():
-        said = f"{len(boxes)} of {len(boxes)} boxes lie within 0..1"
-        hint = f"if the boxes are fractions of the image pass --box-format {delivery.box_format}-normalised{SIDES}"
+        message = f"{len(boxes)} of {len(boxes)} boxes lie within 0..1"
+        hint = (
+            "if the boxes are fractions of the image pass "
+            f"--box-format {delivery.box_format}-normalised{SIDES}"
+        )
         yield Finding(
-            "box-format-suspect", "bbox", "boxes in pixels", rows, [said], hint, whole_file=True
+            "box-format-suspect", "bbox", "boxes in pixels", rows, [message], hint, whole_file=True
         )
         return
     if delivery.box_format != "xywh":
@@ -172,13 +175,15 @@ def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[
     as_sides = ((first + second) > size + OUTSIDE_TOLERANCE).any(axis=1)
     as_corners = (second > size + OUTSIDE_TOLERANCE).any(axis=1) | (second <= first).any(axis=1)
     if as_sides.mean() > SUSPECT_SHARE and not as_corners.any():
-        said = f"{int(as_sides.sum())} of {len(boxes)} boxes leave the image as xywh, none as xyxy"
+        message = (
+            f"{int(as_sides.sum())} of {len(boxes)} boxes leave the image as xywh, none as xyxy"
+        )
         hint = (
-            f"if the boxes are corners pass --box-format xyxy{SIDES}, or name table columns x0 y0 x1 y1; "
-            "if they really are xywh pass --box-format xywh"
+            f"if the boxes are corners pass --box-format xyxy{SIDES}, "
+            "or name table columns x0 y0 x1 y1; if they really are xywh pass --box-format xywh"
         )
         yield Finding(
-            "box-format-suspect", "bbox", "boxes as xywh", rows, [said], hint, whole_file=True
+            "box-format-suspect", "bbox", "boxes as xywh", rows, [message], hint, whole_file=True
         )
 
 
@@ -186,11 +191,11 @@ def _sides(delivery: Delivery, corners: F64, extent: F64, sized: Flags) -> Itera
     low, high = np.split(corners, 2, axis=1)
     negative = sized & (high < low).any(axis=1)
     hint = "check the box format (--box-format); the second corner must not lie before the first"
-    yield from _found(
+    yield from _finding(
         delivery, negative, "neg-size", "bbox", "sides that are not negative", hint=hint
     )
     empty = sized & ~negative & ((high <= low).any(axis=1) | ~(extent > 0))
-    yield from _found(
+    yield from _finding(
         delivery,
         empty,
         "zero-area",
@@ -200,12 +205,12 @@ def _sides(delivery: Delivery, corners: F64, extent: F64, sized: Flags) -> Itera
     )
     largest = LARGEST[low.shape[1]]
     huge = sized & ~negative & (np.abs(corners) > largest).any(axis=1)
-    yield from _found(delivery, huge, "non-finite", "bbox", f"coordinates of at most {largest:g}")
+    yield from _finding(delivery, huge, "non-finite", "bbox", f"coordinates of at most {largest:g}")
 
 
 def _outside(delivery: Delivery, corners: F64, per_box: F64, sized: Flags) -> Iterable[Finding]:
     bad = sized & outside_image(corners, per_box)
     hint = "check width and height of the image and the box format"
-    return _found(
+    return _finding(
         delivery, bad, "outside", "bbox", "a reference inside its image (1 px tolerance)", hint=hint
     )

@@ -19,7 +19,8 @@ from calipers.tables.objects import Column, Predictions, References
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
-UNIT = "image"  # `Cohort.group` knows it in every cohort, so no column may have the name
+# `Cohort.group` accepts this name in every cohort, so no column may have it.
+UNIT = "image"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,9 @@ class Images:
 
     def take(self, images: I64) -> Images:
         """Return the images ``images``, in that order."""
-        return Images(
-            ids=tuple(self.ids[i] for i in images.tolist()),
-            size=self.size[images],
-            spacing=self.spacing[images],
-            groups={name: column[images] for name, column in self.groups.items()},
-        )
+        groups = {name: column[images] for name, column in self.groups.items()}
+        ids = tuple(self.ids[i] for i in images.tolist())
+        return Images(ids, self.size[images], self.spacing[images], groups)
 
     def span(self, start: int, stop: int) -> Images:
         """Return the images ``start:stop`` without copying the columns."""
@@ -52,7 +50,7 @@ class Images:
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """Everything an evaluation needs, validated once when it was read.
+    """Everything an evaluation needs; the readers have validated it.
 
     Build one with `calipers.read` or `Cohort.from_arrays`. The display order of models is their
     insertion order.
@@ -63,9 +61,8 @@ class Cohort:
     references: References
     models: Mapping[str, Predictions]
     intake: Intake
-    maps: Mapping[str, Maps] = field(
-        default_factory=dict
-    )  # model -> what is left of its maps, where there were any
+    # model -> evidence from its score maps; empty for a cohort of boxes
+    maps: Mapping[str, Maps] = field(default_factory=dict)
 
     @property
     def n_images(self) -> int:
@@ -78,9 +75,7 @@ class Cohort:
         return self.references.dimensions
 
     def predictions(self, model: str) -> Predictions:
-        """Return the predictions of one model; an unknown name is an error that names the nearest
-        one.
-        """
+        """Return the predictions of one model; an unknown name is an error."""
         if word("the model", model) not in self.models:
             raise UsageError(
                 f"no model {model!r} in this cohort; {did_you_mean(model, self.models)}"
@@ -88,9 +83,7 @@ class Cohort:
         return self.models[model]
 
     def model_named(self, model: str | None) -> str:
-        """Return the name of a model of this cohort; None is the only one, and an error if there
-        are several.
-        """
+        """Return the name of a model of this cohort; None stands for the only model."""
         if not self.models:
             raise InputError(
                 "at least one model",
@@ -115,28 +108,31 @@ class Cohort:
         return self.images.groups[name]
 
     def take(self, images: NDArray[Any]) -> Cohort:
-        """Return the cohort of the images ``images`` (indices, or one flag per image), in that
-        order.
+        """Return the cohort of the images ``images``, in that order.
+
+        Images are chosen by index or by one flag per image.
         """
-        chosen = _chosen(np.asarray(images), self.n_images)
+        rows = _image_indices(np.asarray(images), self.n_images)
+        models = {name: predictions.take(rows) for name, predictions in self.models.items()}
+        maps = {name: evidence.take(rows) for name, evidence in self.maps.items()}
         return replace(
             self,
-            images=self.images.take(chosen),
-            references=self.references.take(chosen),
-            models={name: predictions.take(chosen) for name, predictions in self.models.items()},
-            maps={name: maps.take(chosen) for name, maps in self.maps.items()},
+            images=self.images.take(rows),
+            references=self.references.take(rows),
+            models=models,
+            maps=maps,
         )
 
     def span(self, start: int, stop: int) -> Cohort:
-        """Return the cohort of the images ``start:stop``: a block of work, nothing is copied."""
+        """Return the cohort of the images ``start:stop`` without copying: one block of work."""
+        models = {name: table.span(start, stop) for name, table in self.models.items()}
+        maps = {name: evidence.span(start, stop) for name, evidence in self.maps.items()}
         return replace(
             self,
             images=self.images.span(start, stop),
             references=self.references.span(start, stop),
-            models={
-                name: predictions.span(start, stop) for name, predictions in self.models.items()
-            },
-            maps={name: maps.span(start, stop) for name, maps in self.maps.items()},
+            models=models,
+            maps=maps,
         )
 
     def with_predictions(self, model: str, predictions: Predictions) -> Cohort:
@@ -154,58 +150,35 @@ class Cohort:
                 raise UsageError(f"no group may be called {UNIT!r}: that is the image itself")
             if len(column) != self.n_images:
                 raise UsageError(
-                    f"group {name!r} has {len(column)} entries, the cohort has {self.n_images} images"
+                    f"group {name!r} has {len(column)} entries, "
+                    f"the cohort has {self.n_images} images"
                 )
         columns = {name: np.asarray(column) for name, column in groups.items()}
         return replace(self, images=replace(self.images, groups={**self.images.groups, **columns}))
 
     @classmethod
     def concat(cls, parts: Sequence[Cohort]) -> Cohort:
-        """Return the cohort of all images of several cohorts with the same classes and models."""
+        """Return the cohort of all images of several cohorts with the same classes and models.
+
+        Group columns and maps that some of the cohorts lack are left out.
+        """
         first = parts[0]
         for part in parts[1:]:
-            if part.classes != first.classes:
-                raise UsageError(
-                    f"cohorts differ in their classes: {first.classes} and {part.classes}"
-                )
-            if list(part.models) != list(first.models):
-                raise UsageError(
-                    f"cohorts differ in their models: {list(first.models)} and {list(part.models)}"
-                )
-            if part.dimensions != first.dimensions:
-                raise UsageError("2D and 3D cohorts cannot be joined")
-        ids = tuple(image for part in parts for image in part.images.ids)
-        if len(set(ids)) < len(ids):
-            twice = Counter(ids).most_common(1)[0][0]
-            raise UsageError(f"image {twice!r} is in more than one cohort")
-        shared = [
-            name
-            for name in first.images.groups
-            if all(name in part.images.groups for part in parts)
-        ]
-        images = Images(
-            ids=ids,
-            size=np.concatenate([part.images.size for part in parts]),
-            spacing=np.concatenate([part.images.spacing for part in parts]),
-            groups={
-                name: np.concatenate([part.images.groups[name] for part in parts])
-                for name in shared
-            },
-        )
+            _check_same_kind(first, part)
+        models = {}
+        for name in first.models:
+            models[name] = Predictions.concat([part.models[name] for part in parts])
+        maps = {}
+        for name in first.maps:
+            if all(name in part.maps for part in parts):
+                maps[name] = Maps.concat([part.maps[name] for part in parts])
         return cls(
-            images=images,
+            images=_concat_images([part.images for part in parts]),
             classes=first.classes,
             references=References.concat([part.references for part in parts]),
-            models={
-                name: Predictions.concat([part.models[name] for part in parts])
-                for name in first.models
-            },
-            intake=first.intake.merged([part.intake for part in parts[1:]]),
-            maps={
-                name: Maps.concat([part.maps[name] for part in parts])
-                for name in first.maps
-                if all(name in part.maps for part in parts)
-            },
+            models=models,
+            intake=first.intake.merge([part.intake for part in parts[1:]]),
+            maps=maps,
         )
 
     @classmethod
@@ -259,7 +232,39 @@ class Cohort:
         return cohort_from_arrays(references, predictions, tuple(classes), box_format, score_scale)
 
 
-def _chosen(images: NDArray[Any], n: int) -> I64:
+def _check_same_kind(first: Cohort, other: Cohort) -> None:
+    """Raise unless two cohorts have the same classes, models and dimensions."""
+    if other.classes != first.classes:
+        raise UsageError(f"cohorts differ in their classes: {first.classes} and {other.classes}")
+    if list(other.models) != list(first.models):
+        raise UsageError(
+            f"cohorts differ in their models: {list(first.models)} and {list(other.models)}"
+        )
+    if other.dimensions != first.dimensions:
+        raise UsageError("2D and 3D cohorts cannot be joined")
+
+
+def _concat_images(parts: Sequence[Images]) -> Images:
+    """Return the images of several cohorts, with the group columns that all of them have."""
+    ids: list[str] = []
+    for part in parts:
+        ids += part.ids
+    if len(set(ids)) < len(ids):
+        repeated = Counter(ids).most_common(1)[0][0]
+        raise UsageError(f"image {repeated!r} is in more than one cohort")
+    groups = {}
+    for name in parts[0].groups:
+        if all(name in part.groups for part in parts):
+            groups[name] = np.concatenate([part.groups[name] for part in parts])
+    return Images(
+        ids=tuple(ids),
+        size=np.concatenate([part.size for part in parts]),
+        spacing=np.concatenate([part.spacing for part in parts]),
+        groups=groups,
+    )
+
+
+def _image_indices(images: NDArray[Any], n: int) -> I64:
     """Return the indices behind flags or indices; negative ones count from the end."""
     if images.dtype == np.bool_:
         if images.shape != (n,):
@@ -267,9 +272,9 @@ def _chosen(images: NDArray[Any], n: int) -> I64:
         return np.flatnonzero(images)
     if images.size and not np.issubdtype(images.dtype, np.integer):
         raise UsageError(f"images are chosen by whole numbers or flags, not by {images.dtype}")
-    chosen = images.astype(np.int64)
-    if ((chosen < -n) | (chosen >= n)).any():
+    indices = images.astype(np.int64)
+    if ((indices < -n) | (indices >= n)).any():
         raise UsageError(
             f"the cohort has {n} images, numbered from 0; one beyond that was asked for"
         )
-    return np.where(chosen < 0, chosen + n, chosen)
+    return np.where(indices < 0, indices + n, indices)

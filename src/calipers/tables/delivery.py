@@ -27,7 +27,7 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 BLOCK = 1 << 20
-MOST_OBJECTS = (1 << 31) - 1  # pairs and partners name their rows by 32 bits
+MOST_OBJECTS = (1 << 31) - 1  # the kernels store rows of pairs and partners in 32 bits
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,13 @@ class Delivery:
 
     def rows(self, rows: I64 | Flags) -> Delivery:
         """Return the delivery with only these records."""
-        columns = {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.name not in ("box_format", "facts")
-        }
-        kept = {name: column[rows] for name, column in columns.items() if column is not None}
-        return replace(
-            self, **kept, facts={name: column[rows] for name, column in self.facts.items()}
-        )
+        selection: dict[str, Any] = {}
+        for column in fields(self):
+            values = getattr(self, column.name)
+            if column.name not in ("box_format", "facts") and values is not None:
+                selection[column.name] = values[rows]
+        facts = {name: column[rows] for name, column in self.facts.items()}
+        return replace(self, **selection, facts=facts)
 
 
 @dataclass(frozen=True)
@@ -73,12 +71,12 @@ class Finding:
     rows: I64
     values: Sequence[object] | NDArray[np.generic]
     hint: str = ""
-    whole_file: bool = False  # never lenient: the file as a whole cannot be trusted
+    whole_file: bool = False  # the file as a whole cannot be trusted, so lenient reading fails too
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a delivery came from, for messages: the file, where record r is, and its original text."""
+    """The origin of a delivery, for messages: file, location and original text of a record."""
 
     file: str
     locate: Callable[[int, str], str]  # (place, field) -> location
@@ -112,51 +110,63 @@ def settle(
 def _as_errors(
     delivery: Delivery, findings: Sequence[Finding], source: Source
 ) -> tuple[list[InputError], int]:
+    """Return the first errors of every finding, and how many records are broken in all."""
     errors = []
+    total = 0
     for finding in findings:
+        total += 1 if finding.whole_file else len(finding.rows)
         for row, value in zip(finding.rows[: InputProblems.SHOWN].tolist(), finding.values):
-            value = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-            place = int(delivery.place[row])
+            if isinstance(value, np.ndarray | np.generic):
+                value = value.tolist()
+            location = ""
+            if not finding.whole_file:
+                location = source.locate(int(delivery.place[row]), finding.field)
             errors.append(
                 InputError(
                     finding.expected,
                     rule=finding.rule,
                     file=source.file,
-                    location="" if finding.whole_file else source.locate(place, finding.field),
+                    location=location,
                     field=finding.field,
                     value=value,
                     hint=finding.hint,
                 )
             )
-    total = sum(1 if finding.whole_file else len(finding.rows) for finding in findings)
     return errors, total
 
 
 def as_references(delivery: Delivery, sizes: F64) -> References:
-    """Build the references of ``len(sizes)`` images from a settled delivery; input order is kept
-    inside an image.
+    """Build the references of ``len(sizes)`` images from a settled delivery.
+
+    Objects of an image keep the order of the input.
     """
-    order, shared = _arranged(delivery, sizes)
-    n = len(delivery)
-    crowd = np.zeros(n, np.bool_) if delivery.crowd is None else delivery.crowd[order]
-    ignore = np.zeros(n, np.bool_) if delivery.ignore is None else delivery.ignore[order]
+    order, shared = _in_image_order(delivery, sizes)
+    crowd = ignore = np.zeros(len(delivery), np.bool_)
+    if delivery.crowd is not None:
+        crowd = delivery.crowd[order]
+    if delivery.ignore is not None:
+        ignore = delivery.ignore[order]
     return References(
         **shared,
         area=_areas(delivery, order, shared),
-        ignore=ignore | crowd,
+        ignore=ignore | crowd,  # a crowd is never counted
         crowd=crowd,
     )
 
 
 def as_predictions(delivery: Delivery, sizes: F64) -> Predictions:
-    """Build the predictions of ``len(sizes)`` images from a settled delivery; input order is kept
-    inside an image.
+    """Build the predictions of ``len(sizes)`` images from a settled delivery.
+
+    Objects of an image keep the order of the input. Without scores all scores are 1.
     """
-    order, shared = _arranged(delivery, sizes)
+    order, shared = _in_image_order(delivery, sizes)
+    score = np.ones(len(delivery))
+    if delivery.score is not None:
+        score = delivery.score[order]
     return Predictions(
         **shared,
         area=_areas(delivery, order, shared),
-        score=np.ones(len(delivery)) if delivery.score is None else delivery.score[order],
+        score=score,
         scored=delivery.score is not None,
     )
 
@@ -170,40 +180,38 @@ def _areas(delivery: Delivery, order: I64, shared: Mapping[str, Any]) -> F64:
     return np.where(np.isnan(area), own, area)
 
 
-def _arranged(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:
-    """Return the order of the objects by image, and what references and predictions have alike in
-    that order.
-    """
+def _in_image_order(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:
+    """Return the order of the objects by image, and the columns of all objects in that order."""
     if len(delivery) > MOST_OBJECTS:
         raise InputError(f"at most {MOST_OBJECTS} objects", rule="too-large", value=len(delivery))
     order = np.argsort(delivery.image, kind="stable")
-    offsets = ragged.from_owner(delivery.image, len(sizes))
     corners, extent = np.empty(delivery.boxes.shape), np.empty(len(order))
-    for start in range(
-        0, len(order), BLOCK
-    ):  # millions of boxes: the copies of one block are enough
+    # There may be millions of boxes: a block at a time keeps the copies small.
+    for start in range(0, len(order), BLOCK):
         block = slice(start, start + BLOCK)
         rows = order[block]
         corners[block], extent[block] = to_corners(
             delivery.boxes[rows], delivery.box_format, sizes[delivery.image[rows]]
         )
-    shared = {
-        "offsets": offsets,
+    shared: dict[str, Any] = {
+        "offsets": ragged.from_owner(delivery.image, len(sizes)),
         "boxes": corners,
         "extent": extent,
         "label": delivery.label[order].astype(np.int32),
         "place": delivery.place[order],
         "facts": {name: column[order] for name, column in delivery.facts.items()},
-        "masks": None if delivery.masks is None else delivery.masks[order],
-        "points": None if delivery.points is None else delivery.points[order],
+        "masks": None,
+        "points": None,
     }
+    if delivery.masks is not None:
+        shared["masks"] = delivery.masks[order]
+    if delivery.points is not None:
+        shared["points"] = delivery.points[order]
     return order, shared
 
 
 def _own_area(shared: Mapping[str, Any]) -> F64:
-    """Return what size cuts see of objects that declare no area: the pixels of their masks, else
-    their boxes.
-    """
+    """Return the areas of objects that declare none: pixels of the masks, else box areas."""
     masks: Masks | None = shared["masks"]
     extent: F64 = shared["extent"]
     return extent if masks is None else masks.voxels.astype(np.float64)

@@ -29,13 +29,13 @@ class Instances:
         return len(self.masks)
 
 
-def instances_of(values: NDArray[Any], called: NDArray[np.bool_], connectivity: str) -> Instances:
-    """Return the connected components of the voxels that are called, as `measured`."""
-    return measured(values, Masks.from_components(called, connectivity))
+def instances_of(values: NDArray[Any], positive: NDArray[np.bool_], connectivity: str) -> Instances:
+    """Return the connected components of the positive voxels, measured on the map."""
+    return measured(values, Masks.from_components(positive, connectivity))
 
 
 def measured(values: NDArray[Any], masks: Masks) -> Instances:
-    """Return the objects of one map, of which the masks are known; no mask gives empty columns.
+    """Return the objects of one map whose masks are known; no mask gives empty columns.
 
     The centroid is ``sum(v c) / sum(v)`` over the values v and centres c of the voxels of an
     object; where a value is negative or their sum is 0, it is the mean of the centres.
@@ -55,8 +55,8 @@ def _extremes(flat: NDArray[Any], masks: Masks) -> tuple[F64, NDArray[np.bool_]]
     negative = np.zeros(len(masks), np.bool_)
     if not len(masks):
         return np.zeros(0), negative
-    taken = flat[ragged.spans(masks.start, masks.length)]
+    scores = flat[ragged.spans(masks.start, masks.length)]
     starts = ragged.from_counts(masks.length)[masks.offsets[:-1]]
-    if taken.min() < 0:
-        negative = np.minimum.reduceat(taken, starts) < 0
-    return np.maximum.reduceat(taken, starts).astype(np.float64), negative
+    if scores.min() < 0:
+        negative = np.minimum.reduceat(scores, starts) < 0
+    return np.maximum.reduceat(scores, starts).astype(np.float64), negative

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was read: per file the records read, used and quarantined, hashes and notes."""
+"""The account of the inputs: per file the records read, used and set aside, hashes and notes."""
 
 from __future__ import annotations
 
@@ -62,19 +62,22 @@ class Intake:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Everything a reader wanted to say, in file order."""
+        """The notes of the readers, in file order."""
         return tuple(note for file in self.files for note in file.notes)
 
     @property
     def quarantined(self) -> int:
         """How many records were set aside, over all files."""
-        return sum(sum(file.quarantined.values()) for file in self.files)
+        total = 0
+        for file in self.files:
+            total += sum(file.quarantined.values())
+        return total
 
-    def merged(self, others: Sequence[Intake]) -> Intake:
+    def merge(self, others: Sequence[Intake]) -> Intake:
         """Return the account of this cohort and others together."""
-        files = [*self.files, *(file for other in others for file in other.files)]
-        quarantine = [
-            *self.quarantine,
-            *(record for other in others for record in other.quarantine),
-        ]
+        files = list(self.files)
+        quarantine = list(self.quarantine)
+        for other in others:
+            files += other.files
+            quarantine += other.quarantine
         return Intake(tuple(files), tuple(quarantine))

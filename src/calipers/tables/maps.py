@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is left of the maps of one model: per image sums of scores, and how many voxels have which
-score.
+"""The evidence of metrics on score maps, for one model: per-image sums and score histograms.
 
-Small, and the evidence of every metric on maps: a hundred volumes of 256^3 voxels leave less than
-100 MB.
+`calipers.engine` computes it from the maps, the metrics on maps need nothing else, and a saved
+evaluation stores it. It is small: a hundred volumes of 256^3 voxels give less than 100 MB.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ COUNTED = ("positives", "negatives", "overlap")
 
 @dataclass(frozen=True, slots=True)
 class Histograms:
-    """How many voxels of every image have which score, in its references and outside of them;
-    sparse.
+    """Sparse histograms of the scores of every image, inside and outside its references.
 
     Bins are those of `calipers.kernels.voxels.bins_of`, shifted right by ``shift``. Where
-    ``lowest`` equals ``highest`` all voxels of a bin have one score, so that nothing is lost;
-    elsewhere the order inside of a bin is unknown, and every value that rests on it has a bound.
+    ``lowest`` equals ``highest``, all voxels of a bin have the same score and nothing is lost.
+    Elsewhere the order of the scores inside a bin is unknown, and every value that depends on it
+    comes with a bound.
     """
 
     offsets: I64  # (n_images + 1,) entries of each image
@@ -56,10 +55,9 @@ class Histograms:
         """Return the histograms of all images, as fine as the coarsest part."""
         shift = max(part.shift for part in parts)
         parts = [part.coarsened(shift) for part in parts]
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("bin", *COUNTED)
-        }
+        columns: dict[str, Any] = {}
+        for name in ("bin", *COUNTED):
+            columns[name] = np.concatenate([getattr(part, name) for part in parts])
         return cls(
             offsets=ragged.concat_offsets([part.offsets for part in parts]),
             lowest=np.minimum.reduce([part.lowest for part in parts]),
@@ -78,7 +76,9 @@ class Histograms:
         first[1:] = (coarse[1:] != coarse[:-1]) | (image[1:] != image[:-1])
         starts = np.flatnonzero(first)
         counts = np.bincount(image[starts], minlength=len(self.offsets) - 1)
-        columns: dict[str, Any] = {name: _added(getattr(self, name), starts) for name in COUNTED}
+        columns: dict[str, Any] = {
+            name: _group_sums(getattr(self, name), starts) for name in COUNTED
+        }
         return Histograms(
             offsets=ragged.from_counts(counts),
             bin=coarse[starts],
@@ -89,8 +89,24 @@ class Histograms:
         )
 
 
-def _added(column: NDArray[Any], starts: I64) -> NDArray[Any]:
-    return np.add.reduceat(column, starts) if len(starts) else column[:0]
+def _group_sums(column: NDArray[Any], starts: I64) -> NDArray[Any]:
+    # reduceat has no result for an empty list of groups.
+    if not len(starts):
+        return column[:0]
+    return np.add.reduceat(column, starts)
+
+
+def _are_neighbours(parts: Sequence[Maps]) -> bool:
+    """Tell whether parts follow each other in one list of images with one set of exact values."""
+    first = parts[0]
+    _, number = first._place
+    following = first._place[0]
+    for part in parts:
+        start, total = part._place
+        if start != following or total != number or part.exact is not first.exact:
+            return False
+        following = start + part.n_images
+    return True
 
 
 @dataclass(frozen=True)
@@ -113,30 +129,35 @@ class Maps:
 
     @property
     def exact_values(self) -> Mapping[str, float]:
-        """The exact values, if these are all the images that they were made of."""
-        return self.exact if self.exact and self._place == (0, self.n_images) else {}
+        """The exact values, if these are all the images that they were computed from."""
+        if self.exact and self._place == (0, self.n_images):
+            return self.exact
+        return {}
 
     @property
     def _place(self) -> tuple[int, int]:
         return self.part or (0, self.n_images)
 
     def take(self, images: I64) -> Maps:
-        """Return the evidence of some images; what was exact holds for all of them in their order
-        only.
+        """Return the evidence of some images.
+
+        The exact values are those of all images together, so a selection of images loses them.
         """
-        whole = len(images) == self.n_images and bool((images == np.arange(self.n_images)).all())
-        return Maps(
-            {key: sums[images] for key, sums in self.sums.items()},
-            self.references[images],
-            self.predictions[images],
-            self.histograms.take(images),
-            self.exact if whole else None,
-            self.part if whole else None,
+        subset = Maps(
+            sums={key: sums[images] for key, sums in self.sums.items()},
+            references=self.references[images],
+            predictions=self.predictions[images],
+            histograms=self.histograms.take(images),
         )
+        if len(images) == self.n_images and bool((images == np.arange(self.n_images)).all()):
+            return replace(subset, exact=self.exact, part=self.part)
+        return subset
 
     def span(self, start: int, stop: int) -> Maps:
-        """Return the evidence of the images ``start:stop``; `concat` of neighbours knows what was
-        exact for all.
+        """Return the evidence of the images ``start:stop``.
+
+        It remembers its place among all images, so that `concat` of neighbours restores the exact
+        values.
         """
         first, number = self._place
         return replace(
@@ -149,16 +170,15 @@ class Maps:
         if len(parts) == 1:
             return parts[0]
         first = parts[0]
-        ends = [part._place[0] + part.n_images for part in parts]
-        follow = [part._place[0] for part in parts[1:]] == ends[:-1]
-        same = follow and all(
-            part.exact is first.exact and part._place[1] == first._place[1] for part in parts
+        sums = {}
+        for key in first.sums:
+            sums[key] = np.concatenate([part.sums[key] for part in parts])
+        joint = cls(
+            sums=sums,
+            references=np.concatenate([part.references for part in parts]),
+            predictions=np.concatenate([part.predictions for part in parts]),
+            histograms=Histograms.concat([part.histograms for part in parts]),
         )
-        return cls(
-            {key: np.concatenate([part.sums[key] for part in parts]) for key in parts[0].sums},
-            np.concatenate([part.references for part in parts]),
-            np.concatenate([part.predictions for part in parts]),
-            Histograms.concat([part.histograms for part in parts]),
-            first.exact if same else None,
-            first.part if same else None,
-        )
+        if _are_neighbours(parts):
+            return replace(joint, exact=first.exact, part=first.part)
+        return joint

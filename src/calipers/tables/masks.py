@@ -24,14 +24,15 @@ F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Array = NDArray[Any]
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 AT_ONCE = 1 << 18  # runs
 
 
 @dataclass(frozen=True, eq=False)
 class Masks:
-    """The masks of n objects; runs ``offsets[k]:offsets[k+1]`` belong to object k. Every mask has a
-    voxel.
+    """The masks of n objects; the runs ``offsets[k]:offsets[k+1]`` belong to object k.
+
+    Every mask has at least one voxel.
 
     Examples
     --------
@@ -60,9 +61,11 @@ class Masks:
                 return Masks(
                     offsets, self.start[begin:end], self.length[begin:end], self.size[first:last]
                 )
-        chosen = np.arange(len(self))[rows]
-        taken, offsets = ragged.take_rows(self.offsets, chosen)
-        return Masks(offsets, self.start[taken], self.length[taken], self.size[chosen])
+        objects = np.arange(len(self))[rows]
+        runs_of_objects, offsets = ragged.take_rows(self.offsets, objects)
+        return Masks(
+            offsets, self.start[runs_of_objects], self.length[runs_of_objects], self.size[objects]
+        )
 
     @property
     def dimensions(self) -> int:
@@ -90,8 +93,9 @@ class Masks:
         return runs.centroids(self.start, self.length, self.offsets, self.size)
 
     def hulls(self) -> Masks:
-        """Return the convex hulls: the voxels whose centres lie in the closed hull of the centres
-        of an object.
+        """Return the convex hull of every object.
+
+        These are the voxels whose centres lie in the closed hull of the voxel centres.
 
         An object whose centres lie on one line (in 3D: in one plane) is its own hull.
         """
@@ -103,11 +107,10 @@ class Masks:
         return self._of(hulls.hulls(self.start, self.length, self.offsets, self.size))
 
     def boundaries(self, depth: int | I64) -> Masks:
-        """Return the voxels of every object at most ``depth`` steps (one number, or one per object)
-        from its outside.
+        """Return the voxels of every object that are at most ``depth`` steps from its outside.
 
-        That is the mask without its erosion, ``depth`` times with full connectivity; beyond the
-        image is outside.
+        That is the mask without its erosion, repeated ``depth`` times with full connectivity;
+        everything beyond the image is outside. ``depth`` is one number, or one per object.
         """
         depths = np.broadcast_to(np.asarray(depth, np.int64), len(self))
         return self._once(
@@ -116,15 +119,15 @@ class Masks:
         )
 
     def _boundaries(self, depths: I64) -> Masks:
-        found: list[tuple[I64, I64, I64]] = [(np.zeros(0, np.int64),) * 3]
+        boundaries: list[tuple[I64, I64, I64]] = [(np.zeros(0, np.int64),) * 3]
         for depth in np.unique(depths).tolist():
             rows = np.flatnonzero(depths == depth)
             part = self[rows]
             start, length, owner = run_algebra.boundaries(
                 part.start, part.length, part.owner, part.size[part.owner], depth
             )
-            found.append((start, length, rows[owner]))
-        start, length, owner = (np.concatenate(parts) for parts in zip(*found))
+            boundaries.append((start, length, rows[owner]))
+        start, length, owner = (np.concatenate(parts) for parts in zip(*boundaries))
         order = np.argsort(owner, kind="stable")
         return self._of((start[order], length[order], owner[order]))
 
@@ -135,21 +138,22 @@ class Masks:
         return runs.contains(self.start, self.length, self.offsets, self.size, (rows, points))
 
     def in_boxes(self, rows: I64, boxes: F64) -> F64:
-        """Return the area (volume) that the object ``rows[k]`` shares with the box ``boxes[:, k]``,
-        (2 d, k); exact.
+        """Return the exact area (volume) that object ``rows[k]`` shares with box ``boxes[:, k]``.
+
+        ``boxes`` has the shape (2 d, k).
         """
         common = np.zeros(len(rows))
+        # Some runs at a time, so that the copies of runs and boxes stay small.
         total = np.cumsum(np.diff(self.offsets)[rows])
-        cuts = np.searchsorted(
-            total, np.arange(AT_ONCE, total[-1] if len(total) else 0, AT_ONCE)
-        ).tolist()
+        n_runs = total[-1] if len(total) else 0
+        cuts = np.searchsorted(total, np.arange(AT_ONCE, n_runs, AT_ONCE)).tolist()
         for low, high in zip([0, *cuts], [*cuts, len(rows)]):
             these = rows[low:high]
-            taken, offsets = ragged.take_rows(self.offsets, these)
+            runs_of_objects, offsets = ragged.take_rows(self.offsets, these)
             pair = ragged.owners(offsets)
             shared = runs.in_box(
-                self.start[taken],
-                self.length[taken],
+                self.start[runs_of_objects],
+                self.length[runs_of_objects],
                 self.size[these][pair],
                 boxes[:, low:high][:, pair],
             )
@@ -165,10 +169,9 @@ class Masks:
 
     @classmethod
     def from_dense(cls, arrays: Array | Sequence[Array]) -> Masks:
-        """Return the masks of arrays ``[z, ]y, x``, one per object; what is not zero belongs to the
-        object.
+        """Return the masks of arrays ``[z, ]y, x``, one per object; non-zero voxels belong to it.
 
-        One array ``(n, [d, ]h, w)`` is read in one go.
+        One array ``(n, [d, ]h, w)`` is converted in one pass.
         """
         if not isinstance(arrays, np.ndarray):
             return cls.concat([cls.from_dense(np.asarray(array)[None]) for array in arrays])
@@ -181,27 +184,24 @@ class Masks:
 
     @classmethod
     def from_labels(cls, labels: Array) -> Masks:
-        """Return one mask for every value of a label map but 0, in ascending order of the values."""
+        """Return one mask for every value of a label map but 0, in ascending order."""
         start, length, value = runs.of_labels(labels)
         owner, n = runs.numbered(value)
-        return cls._owned(start, length, owner, (labels.shape, n))
+        return cls._from_owner(start, length, owner, (labels.shape, n))
 
     @classmethod
     def from_components(cls, array: Array, connectivity: str = "full") -> Masks:
-        """Return one mask for every connected component of the voxels that are not zero, in order
-        of first voxels.
+        """Return one mask per connected component of the non-zero voxels, by first voxel.
 
         Connectivity is "full" (8 neighbours in 2D, 26 in 3D), "edges" (8, 18) or "faces" (4, 6).
         """
         start, length = runs.find(array)
         owner = components.components(start, length, np.array(array.shape[::-1]), connectivity)
-        return cls._owned(start, length, owner, (array.shape, int(owner.max(initial=-1)) + 1))
+        return cls._from_owner(start, length, owner, (array.shape, int(owner.max(initial=-1)) + 1))
 
     @classmethod
     def concat(cls, parts: Sequence[Masks]) -> Masks:
-        """Return the masks of several tables, one below the other; no table at all gives
-        `no_masks`.
-        """
+        """Return the masks of several tables, one below the other; no table gives `no_masks`."""
         if not parts:
             return no_masks()
         return cls(
@@ -212,41 +212,35 @@ class Masks:
         )
 
     @classmethod
-    def _owned(
+    def _from_owner(
         cls, start: I64, length: I64, owner: I64, frame: tuple[tuple[int, ...], int]
     ) -> Masks:
-        """Return the masks of runs of one image in any order of their owners; frame is (shape,
-        objects).
-        """
+        """Return the masks of runs of one image, in any order; frame is (shape, objects)."""
         shape, n = frame
         size = np.tile(np.array(shape[::-1], np.int64), (n, 1))
         return cls(*runs.grouped(start, length, owner, n), size)
 
-    def _of(self, owned: tuple[I64, I64, I64]) -> Masks:
+    def _of(self, runs_and_owner: tuple[I64, I64, I64]) -> Masks:
         """Return other masks of the same objects: (start, length, owner), sorted by owner."""
-        start, length, owner = owned
+        start, length, owner = runs_and_owner
         return Masks(ragged.from_owner(owner, len(self)), start, length, self.size)
 
     def _parts(self) -> Iterator[tuple[slice, Masks]]:
-        """Yield the objects some at a time, so that what is made on the way stays small; at least
-        one part.
-        """
+        """Yield the objects in blocks, at least one, so that intermediate arrays stay small."""
         cuts = np.searchsorted(self.offsets, np.arange(AT_ONCE, len(self.start), AT_ONCE)).tolist()
         for first, last in zip([0, *cuts], [*cuts, len(self)]):
             yield slice(first, last), self[first:last]
 
     @cached_property
-    def _known(self) -> dict[tuple[str | bytes, ...], Any]:
+    def _cache(self) -> dict[tuple[str | bytes, ...], Any]:
         return {}
 
-    def _once(self, key: tuple[str | bytes, ...], make: Callable[[], Made]) -> Made:
-        """Return what was made before, or make it: all models and metrics of a cohort share its
-        references.
-        """
-        if key not in self._known:
-            self._known[key] = make()
-        made: Made = self._known[key]
-        return made
+    def _once(self, key: tuple[str | bytes, ...], make: Callable[[], Result]) -> Result:
+        """Return a cached result, or compute it: all models and metrics share the references."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        result: Result = self._cache[key]
+        return result
 
 
 def no_masks(dimensions: int = 2) -> Masks:

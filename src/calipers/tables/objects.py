@@ -23,7 +23,7 @@ SHAPES = ("masks", "points")  # columns that a table may lack
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Objects on images; row ``offsets[i]:offsets[i+1]`` belong to image i."""
+    """Objects on images; the rows ``offsets[i]:offsets[i+1]`` belong to image i."""
 
     offsets: I64  # (n_images + 1,)
     boxes: F64  # (n, 4) x0 y0 x1 y1 | (n, 6) x0 y0 z0 x1 y1 z1
@@ -31,12 +31,10 @@ class Objects:
     label: I32  # (n,) index into Cohort.classes
     place: I64  # (n,) row in the input, for messages and the explorer
     facts: Mapping[str, Column]  # object-level columns: type, rating, reader
-    masks: Masks | None = field(
-        default=None, kw_only=True
-    )  # of all objects, or of none: then boxes are the shapes
-    points: F64 | None = field(
-        default=None, kw_only=True
-    )  # (n, 2|3) where an object is; None = centres of the boxes
+    # of all objects or of none; without masks the boxes are the shapes
+    masks: Masks | None = field(default=None, kw_only=True)
+    # (n, 2|3) where an object is; None = centres of the boxes
+    points: F64 | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.label)
@@ -67,41 +65,42 @@ class Objects:
         return self.rows(slice(first, last), self.offsets[start : stop + 1] - first)
 
     def rows(self, rows: I64 | slice, offsets: I64) -> Self:
-        """Return the table with these rows; every column is treated alike."""
+        """Return the table with these rows of every column."""
         columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in self._columns()}
-        shapes: dict[str, Any] = {
-            name: given[rows] for name in SHAPES if (given := getattr(self, name)) is not None
-        }
+        for name in SHAPES:
+            shape = getattr(self, name)
+            if shape is not None:
+                columns[name] = shape[rows]
         facts = {name: column[rows] for name, column in self.facts.items()}
-        return replace(self, offsets=offsets, facts=facts, **shapes, **columns)
+        return replace(self, offsets=offsets, facts=facts, **columns)
 
-    def keep(self, kept: Flags) -> Self:
+    def keep(self, mask: Flags) -> Self:
         """Return the objects for which ``kept`` is true; the images stay."""
-        counts = np.bincount(self.image[kept], minlength=self.n_images)
-        return self.rows(np.flatnonzero(kept), ragged.from_counts(counts))
+        counts = np.bincount(self.image[mask], minlength=self.n_images)
+        return self.rows(np.flatnonzero(mask), ragged.from_counts(counts))
 
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
-        """Return the tables of several sets of images, one below the other."""
-        columns: dict[str, Any] = {
-            n: np.concatenate([getattr(part, n) for part in parts]) for n in parts[0]._columns()
-        }
-        columns["masks"] = _joined(
-            [part.masks if len(part) else no_masks(part.dimensions) for part in parts]
-        )
-        columns["points"] = _joined(
-            [part.points if len(part) else np.zeros((0, part.dimensions)) for part in parts]
-        )
-        shared = [name for name in parts[0].facts if all(name in part.facts for part in parts)]
-        facts = {name: np.concatenate([part.facts[name] for part in parts]) for name in shared}
+        """Return the tables of several sets of images, one below the other.
+
+        Facts that some of the tables lack are left out.
+        """
+        columns: dict[str, Any] = {}
+        for name in parts[0]._columns():
+            columns[name] = np.concatenate([getattr(part, name) for part in parts])
+        columns["masks"] = _concat_masks(parts)
+        columns["points"] = _concat_points(parts)
+        facts = {}
+        for name in parts[0].facts:
+            if all(name in part.facts for part in parts):
+                facts[name] = np.concatenate([part.facts[name] for part in parts])
         offsets = ragged.concat_offsets([part.offsets for part in parts])
         return replace(parts[0], offsets=offsets, facts=facts, **columns)
 
     @classmethod
     def _columns(cls) -> tuple[str, ...]:
-        return tuple(
-            f.name for f in fields(cls) if f.name not in ("offsets", "facts", "scored", *SHAPES)
-        )
+        others = ("offsets", "facts", "scored", *SHAPES)
+        return tuple(column.name for column in fields(cls) if column.name not in others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +123,27 @@ class Predictions(Objects):
     scored: bool  # whether the input had scores; else all are 1
 
 
-def _joined(parts: Sequence[Any]) -> Any:
-    """Return the shapes of several tables, or None if one of them has none."""
-    if any(part is None for part in parts):
-        return None
-    return Masks.concat(parts) if isinstance(parts[0], Masks) else np.concatenate(parts)
+def _concat_masks(parts: Sequence[Objects]) -> Masks | None:
+    """Return the masks of all tables, or None if the objects of one of them have none."""
+    masks = []
+    for part in parts:
+        # A table without objects has masks as well as it has none.
+        own = part.masks if len(part) else no_masks(part.dimensions)
+        if own is None:
+            return None
+        masks.append(own)
+    return Masks.concat(masks)
+
+
+def _concat_points(parts: Sequence[Objects]) -> F64 | None:
+    """Return the points of all tables, or None if the objects of one of them have none."""
+    points = []
+    for part in parts:
+        own = part.points if len(part) else np.zeros((0, part.dimensions))
+        if own is None:
+            return None
+        points.append(own)
+    return np.concatenate(points)
 
 
 def empty_predictions(n_images: int, dimensions: int = 2) -> Predictions:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ratings of predictions by people, beside what localization criteria say of the same predictions."""
+"""Ratings of predictions by people, beside the localization criteria of these predictions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCALES: tuple[Scale, ...] = ("nominal", "ordinal", "interval")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NameCodes:
     """A column of names as numbers."""
 
     code: I64  # (n,)
@@ -32,22 +32,20 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Ratings:
-    """A row per rating: which item, who said what, and the criteria of the item; checked when it
-    was read.
-    """
+    """One row per rating: the item, the rater, the category, and the criteria of the item."""
 
     name: str
     code: I64  # (n,) category of each rating
     categories: tuple[str, ...]  # in the order of the scale, if it has one
     values: F64  # (q,) the categories as numbers, else their ranks
     scale: Scale
-    useful: Flags | None  # (n,) None if nobody said which categories count as useful
+    useful: Flags | None  # (n,) None if it is unknown which categories count as useful
     criteria: Mapping[str, F64]  # (n,) each
     distances: frozenset[str]  # criteria that are better when small
-    item: Named
-    rater: Named | None
-    image: Named | None
-    unit: str  # what the result speaks for
+    item: NameCodes
+    rater: NameCodes | None
+    image: NameCodes | None
+    unit: str  # what is resampled, such as the patient
     units: I64 | None  # (n,) None: every row is a unit
     intake: FileIntake
     understood: tuple[str, ...]  # how the table was read, in words
@@ -61,8 +59,7 @@ class Ratings:
         return len(self.item) < len(self)
 
     def yes_no(self, criterion: str) -> bool:
-        """Whether a criterion only says 0 or 1."""
-        return (
-            bool(np.isin(self.criteria[criterion], (0.0, 1.0)).all())
-            and criterion not in self.distances
-        )
+        """Return whether a criterion takes only the values 0 and 1, and is no distance."""
+        if criterion in self.distances:
+            return False
+        return bool(np.isin(self.criteria[criterion], (0.0, 1.0)).all())

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples: an image or volume with its reference labels and the maps of one or more models, all of
-one shape.
-"""
+"""Samples: an image or volume with its reference labels and the maps of the models, one shape."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample in memory. Arrays are ``[z, ]y, x`` in C order: what a reader transposed, nobody
-    transposes again.
-    """
+    """One sample in memory. Readers deliver arrays as ``[z, ]y, x`` in C order."""
 
     name: str
     labels: Array  # 0 = background; what other values mean is for the evaluation to say

@@ -16,7 +16,7 @@ from pathlib import Path
 from calipers.errors import InputError, UsageError
 from calipers.readers.delimited import decode, read_table
 from calipers.readers.listing import list_files
-from calipers.readers.source import Opened, open_source, require_file
+from calipers.readers.source import InputFile, open_source, require_file
 from calipers.readers.tabular import texts
 from calipers.readers.volumes.opening import EXTENSIONS, PICKLES, stem_of
 
@@ -197,7 +197,7 @@ def _as_it_is(name: str) -> str | None:
     return name
 
 
-def _plain_lines(opened: Opened) -> list[str]:
+def _plain_lines(opened: InputFile) -> list[str]:
     return [
         line.strip()
         for line in decode(opened).splitlines()
