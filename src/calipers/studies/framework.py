@@ -38,18 +38,18 @@ class Claim:
     name: str
     text: str
     where: str
-    held: bool | None  # None: in part
+    outcome: bool | None  # None: in part
     evidence: str  # the numbers, in words
     note: str = ""  # why, and what a reader should make of it
     # False if the run had nothing to judge it by; `evidence` says what is missing
-    tested: bool = True
+    is_tested: bool = True
 
     @property
     def verdict(self) -> str:
         """One of `VERDICTS`."""
-        if not self.tested:
+        if not self.is_tested:
             return VERDICTS[3]
-        return VERDICTS[1] if self.held is None else VERDICTS[0 if self.held else 2]
+        return VERDICTS[1] if self.outcome is None else VERDICTS[0 if self.outcome else 2]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the claim for JSON."""
@@ -169,8 +169,8 @@ class StudyResult:
     def summary(self) -> str:
         """Return the counts as a sentence: 12 of 15 claims held, 2 held in part, 1 did not hold."""
         counts = self.counts()
-        tested = len(self.claims) - counts[VERDICTS[3]]
-        said = [f"{counts['held']} of {tested} claims held"]
+        is_tested = len(self.claims) - counts[VERDICTS[3]]
+        said = [f"{counts['held']} of {is_tested} claims held"]
         said += [f"{counts[verdict]} {verdict}" for verdict in VERDICTS[1:3] if counts[verdict]]
         last = counts[VERDICTS[3]]
         return ", ".join(said) + (f"; {last} could not be tested" if last else "") + "."
@@ -231,11 +231,17 @@ class Study:
         return next(statement for statement in self.statements if statement.name == name)
 
     def claim(
-        self, name: str, held: bool | None, evidence: str, note: str = "", *, tested: bool = True
+        self,
+        name: str,
+        outcome: bool | None,
+        evidence: str,
+        note: str = "",
+        *,
+        is_tested: bool = True,
     ) -> Claim:
         """Judge a statement."""
         said = self.statement(name)
-        return Claim(said.name, said.text, said.where, held, evidence, note, tested)
+        return Claim(said.name, said.text, said.where, outcome, evidence, note, is_tested)
 
     def check(self, options: StudyOptions) -> None:
         """Raise for options that this study cannot follow."""

@@ -10,37 +10,37 @@ from typing import Generic, TypeVar
 
 from calipers.studies.framework import Claim, Statement
 
-Found = TypeVar("Found")
+Run = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ClaimJudgement:
     """Whether a statement held (None: in part), by which numbers, and what to make of it."""
 
-    held: bool | None
+    outcome: bool | None
     evidence: str
     note: str = ""
-    tested: bool = True
+    is_tested: bool = True
 
 
 @dataclass
-class Claims(Generic[Found]):
+class Claims(Generic[Run]):
     """Statements with the functions that judge them, in the order of the paper."""
 
-    entries: list[tuple[Statement, Callable[[Found], Judgement]]] = field(default_factory=list)
+    entries: list[tuple[Statement, Callable[[Run], ClaimJudgement]]] = field(default_factory=list)
 
     def says(
         self, name: str, text: str, where: str
-    ) -> Callable[[Callable[[Found], Judgement]], Callable[[Found], Judgement]]:
+    ) -> Callable[[Callable[[Run], ClaimJudgement]], Callable[[Run], ClaimJudgement]]:
         """Put a statement before the function that judges it."""
 
-        def kept(judge: Callable[[Found], Judgement]) -> Callable[[Found], Judgement]:
+        def kept(judge: Callable[[Run], ClaimJudgement]) -> Callable[[Run], ClaimJudgement]:
             self.entries.append((Statement(name, text, where), judge))
             return judge
 
         return kept
 
-    def judged(self, found: Found) -> tuple[Claim, ...]:
+    def judge_all(self, found: Run) -> tuple[Claim, ...]:
         """Return the claims."""
         claims = []
         for said, judge in self.entries:
@@ -50,20 +50,20 @@ class Claims(Generic[Found]):
                     said.name,
                     said.text,
                     said.where,
-                    verdict.held,
+                    verdict.outcome,
                     verdict.evidence,
                     verdict.note,
-                    verdict.tested,
+                    verdict.is_tested,
                 )
             )
         return tuple(claims)
 
 
-def share(flags: Sequence[bool]) -> bool | None:
+def joint_verdict(flags: Sequence[bool]) -> bool | None:
     """Return True if all hold, False if none does, None (in part) otherwise."""
     return all(flags) if all(flags) or not any(flags) else None
 
 
-def told(value: float) -> str:
+def number_text(value: float) -> str:
     """Return a number with three digits behind the point; "undefined" for NaN."""
     return "undefined" if math.isnan(value) else f"{value:.3f}"

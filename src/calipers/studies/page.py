@@ -24,7 +24,10 @@ PANEL_WIDTHS = {
 NARROW = 290
 MOST_ROWS = 250  # of a table on the page; the files have all
 MARKS = dict(zip(VERDICTS, ("held", "in-part", "not", "untested")))
-QUICK = "This is a quick run on coarse grids and little data: it shows how the study works, and is not for citing."
+QUICK = (
+    "This is a quick run on coarse grids and little data: it shows how the study works, and is "
+    "not for citing."
+)
 
 
 def study_page(result: StudyResult, command: Sequence[str] = ()) -> str:
@@ -60,7 +63,8 @@ def _claims(result: StudyResult) -> str:
     )
     table = (
         '<table class="claims"><caption>Every claim of the experiments, in the order of the paper, judged by the '
-        f"numbers of this run</caption><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table>"
+        "numbers of this "
+        f"run</caption><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table>"
     )
     said = [paragraph(QUICK, "note")] if result.quick else []
     said += [paragraph(warning, "note") for warning in result.warnings]
@@ -106,7 +110,10 @@ def _panel(name: str, panel: Figure, width: int, *, alone: bool) -> str:
     inner = f'<div class="shot">{drawn}</div>' if isinstance(panel, Overlay) else drawn
     below = paragraph(panel.note, "note") if panel.note.strip() else ""
     mark = "" if alone else f' id="{name}"'  # then it is that of the figure
-    return f'<figure class="plot"{mark}><figcaption>{text(panel.title)}</figcaption>\n{inner}\n{below}</figure>'
+    return (
+        "<figure "
+        f'class="plot"{mark}><figcaption>{text(panel.title)}</figcaption>\n{inner}\n{below}</figure>'
+    )
 
 
 def _table(table: StudyTable) -> str:

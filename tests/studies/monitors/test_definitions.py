@@ -37,8 +37,12 @@ def test_all_counts_are_tried_once() -> None:
 def test_the_printed_score_is_lost_where_nothing_is_hit_and_nowhere_else() -> None:
     for c in all_counts():
         lost = bool(c.predictions and c.references and not c.hits)
-        assert math.isnan(c.printed) == lost
-        assert c.ours == 0.0 if lost else c.ours == pytest.approx(c.printed, abs=1e-15)
+        assert math.isnan(c.printed_score) == lost
+        assert (
+            c.defined_score == 0.0
+            if lost
+            else c.defined_score == pytest.approx(c.printed_score, abs=1e-15)
+        )
 
 
 def test_a_runway_that_is_hit_scores_2_of_predictions_plus_1() -> None:

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.studies.anomaly.patches import at_all_voxels, learned_patches
+from calipers.studies.anomaly.patches import at_all_voxels, learn_patches
 from calipers.synthetic.anatomy import stream
 
 F32 = NDArray[np.float32]
@@ -48,7 +48,7 @@ class Algorithm:
         return not self.package or find_spec(self.package) is not None
 
 
-def calibrated(score: Score, normal: Sequence[F32]) -> Score:
+def calibrate(score: Score, normal: Sequence[F32]) -> Score:
     """Return scores in [0, 1] by the rule ``calibrated odds``: odds are a power of the raw score.
 
     0.5 is what one in 1000 voxels of normal volumes reaches, 0.01 what one in 100 reaches. The
@@ -59,11 +59,11 @@ def calibrated(score: Score, normal: Sequence[F32]) -> Score:
     usual, rare = (max(float(value), FLOOR) for value in np.quantile(raw, (USUAL, RARE)))
     power = np.log(USUAL / (1.0 - USUAL)) / max(np.log(rare / usual), 0.05)
 
-    def scored(volume: F32) -> F32:
+    def calibrated_score(volume: F32) -> F32:
         odds = np.power(np.maximum(score(volume).astype(np.float64), 0.0) / rare, power)
         return np.asarray(1.0 - 1.0 / (1.0 + odds), np.float32)
 
-    return scored
+    return calibrated_score
 
 
 def intensity(volumes: Sequence[F32], seed: int) -> Score:
@@ -131,8 +131,8 @@ def slice_components(volumes: Sequence[F32], seed: int) -> Score:
 
     def residual(volume: F32) -> F32:
         flat = volume.reshape(len(volume), -1) - mean
-        left = flat - (flat @ axes.T) @ axes
-        return np.abs(_smooth(left.reshape(volume.shape)))
+        residual_rows = flat - (flat @ axes.T) @ axes
+        return np.abs(_smooth(residual_rows.reshape(volume.shape)))
 
     return residual
 
@@ -141,13 +141,13 @@ def nearest_patches(volumes: Sequence[F32], seed: int) -> Score:
     """Remember patches with their places; a score is the distance from the nearest remembered ones."""
     from scipy.spatial import cKDTree
 
-    patches, rows = learned_patches(volumes, place=PLACE)
-    chosen = stream(seed, "nearest").choice(len(rows), min(LEARNED, len(rows)), replace=False)
-    tree = cKDTree(rows[chosen])
+    patches, rows = learn_patches(volumes, place=PLACE)
+    selection = stream(seed, "nearest").choice(len(rows), min(LEARNED, len(rows)), replace=False)
+    tree = cKDTree(rows[selection])
 
     def distance(volume: F32) -> F32:
-        found, _ = tree.query(patches.of(volume), k=NEIGHBOURS, workers=1)
-        return at_all_voxels(np.asarray(found).mean(axis=1), volume.shape)
+        distances, _ = tree.query(patches.of(volume), k=NEIGHBOURS, workers=1)
+        return at_all_voxels(np.asarray(distances).mean(axis=1), volume.shape)
 
     return distance
 
@@ -174,23 +174,23 @@ def forest(volumes: Sequence[F32], seed: int) -> Score:
     """Isolate patches by random cuts, without their places; patches that are isolated early are
     unusual.
     """
-    from calipers.studies.anomaly.forest import fitted_forest
+    from calipers.studies.anomaly.forest import fit_forest
 
-    patches, rows = learned_patches(volumes)
-    chosen = stream(seed, "forest").choice(len(rows), min(LEARNED, len(rows)), replace=False)
-    unusual = fitted_forest(rows[chosen], seed)
+    patches, rows = learn_patches(volumes)
+    selection = stream(seed, "forest").choice(len(rows), min(LEARNED, len(rows)), replace=False)
+    unusual = fit_forest(rows[selection], seed)
 
-    def scored(volume: F32) -> F32:
+    def calibrated_score(volume: F32) -> F32:
         return at_all_voxels(unusual(patches.of(volume)), volume.shape)
 
-    return scored
+    return calibrated_score
 
 
 def autoencoder(volumes: Sequence[F32], seed: int) -> Score:
     """Train a small convolutional autoencoder on slices; a score is what it does not reproduce."""
-    from calipers.studies.anomaly.autoencoder import fitted_autoencoder
+    from calipers.studies.anomaly.autoencoder import fit_autoencoder
 
-    reproduce = fitted_autoencoder(np.concatenate(list(volumes)), seed)
+    reproduce = fit_autoencoder(np.concatenate(list(volumes)), seed)
     return lambda volume: np.abs(_smooth(volume - reproduce(volume)))
 
 
@@ -240,8 +240,8 @@ def _scale(bands: Sequence[F32]) -> F32:
 def _principal(rows: F32, n: int) -> F32:
     """Return (n, features) the leading principal axes of centred rows."""
     if rows.shape[0] < rows.shape[1]:
-        _, left = np.linalg.eigh(rows @ rows.T)
-        axes = left[:, ::-1][:, :n].T @ rows
+        _, residual_rows = np.linalg.eigh(rows @ rows.T)
+        axes = residual_rows[:, ::-1][:, :n].T @ rows
         return np.asarray(
             axes / np.maximum(np.linalg.norm(axes, axis=1, keepdims=True), FLOOR), np.float32
         )

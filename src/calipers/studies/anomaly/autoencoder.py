@@ -15,7 +15,7 @@ EPOCHS, BATCH, RATE = 12, 32, 2e-3
 CHANNELS, CODE = (8, 16, 32), 48  # of the layers, and numbers that a slice is squeezed into
 
 
-def fitted_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
+def fit_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
     """Train on slices (n, height, width) whose sides are multiples of 8, and return what reproduces
     slices.
     """
@@ -36,10 +36,12 @@ def fitted_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
                 schedule.step()
     net.eval()
 
-    def reproduce(given: F32) -> F32:
+    def reproduce(volume: F32) -> F32:
         with _alone(seed), torch.no_grad():
-            found: F32 = net(torch.from_numpy(np.ascontiguousarray(given))[:, None])[:, 0].numpy()
-        return found
+            reproduction: F32 = net(torch.from_numpy(np.ascontiguousarray(volume))[:, None])[
+                :, 0
+            ].numpy()
+        return reproduction
 
     return reproduce
 

@@ -13,9 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.studies.anomaly.algorithms import ALGORITHMS, Score, calibrated
-from calipers.studies.anomaly.measures import METRICS, measured
-from calipers.studies.anomaly.volumes import FULL, QUICK, Numbers, Volume, normal, test_volumes
+from calipers.studies.anomaly.algorithms import ALGORITHMS, Score, calibrate
+from calipers.studies.anomaly.measures import METRICS, metric_values
+from calipers.studies.anomaly.volumes import (
+    FULL,
+    QUICK,
+    VolumeCounts,
+    ChestVolume,
+    normal,
+    test_volumes,
+)
 from calipers.studies.framework import Progress
 from calipers.tables.samples import Sample
 
@@ -29,7 +36,7 @@ THRESHOLD = 0.5
 
 
 @dataclass(frozen=True)
-class Shown:
+class ExampleSlice:
     """One slice of a test volume, for a picture."""
 
     title: str
@@ -48,8 +55,8 @@ class Benchmark:
     unseen: Mapping[
         str, float
     ]  # algorithm -> share of its false voxels in slices without an object; NaN without any
-    shown: Shown
-    numbers: Numbers
+    shown: ExampleSlice
+    numbers: VolumeCounts
     slices: int
     slices_seen: int
 
@@ -76,7 +83,7 @@ def benchmark(
     maps: dict[str, list[F32]] = {}
     for k, algorithm in enumerate(ready):
         progress(f"training {algorithm.name}", 2 * k, total)
-        scores[algorithm.name] = calibrated(algorithm.fit(training, seed), usual)
+        scores[algorithm.name] = calibrate(algorithm.fit(training, seed), usual)
         progress(f"running {algorithm.name}", 2 * k + 1, total)
         maps[algorithm.name] = [scores[algorithm.name](volume.image) for volume in volumes]
     cases = [
@@ -86,7 +93,7 @@ def benchmark(
     views = {}
     for k, view in enumerate(VIEWS):
         progress(f"evaluating {view}", 2 * len(ready) + k, total)
-        views[view] = measured(samples_of(cases, view), METRICS)
+        views[view] = metric_values(samples_of(cases, view), METRICS)
     progress("benchmark", total, total)
     return Benchmark(
         algorithms=tuple(maps),
@@ -108,12 +115,12 @@ def _skipped() -> tuple[str, ...]:
     )
 
 
-def has_object(volume: Volume) -> NDArray[np.bool_]:
+def has_object(volume: ChestVolume) -> NDArray[np.bool_]:
     """Return which slices hold a part of a sphere."""
     return np.asarray((volume.labels > 0).any(axis=(1, 2)))
 
 
-def samples_of(cases: Sequence[tuple[Volume, Maps]], view: str) -> Iterator[Sample]:
+def samples_of(cases: Sequence[tuple[ChestVolume, Maps]], view: str) -> Iterator[Sample]:
     """Yield what is evaluated: volumes, or slices as pictures of their own."""
     for volume, maps in cases:
         labels = (volume.labels > 0).astype(np.uint8)
@@ -129,7 +136,7 @@ def samples_of(cases: Sequence[tuple[Volume, Maps]], view: str) -> Iterator[Samp
             )
 
 
-def _unseen(volumes: Sequence[Volume], maps: Sequence[F32]) -> float:
+def _unseen(volumes: Sequence[ChestVolume], maps: Sequence[F32]) -> float:
     """Return the share of the voxels that are called falsely which lies in slices without an
     object.
     """
@@ -141,14 +148,14 @@ def _unseen(volumes: Sequence[Volume], maps: Sequence[F32]) -> float:
     return hidden / total if total else float("nan")
 
 
-def _shown(cases: Sequence[tuple[Volume, Maps]]) -> Shown:
+def _shown(cases: Sequence[tuple[ChestVolume, Maps]]) -> ExampleSlice:
     """Return the slice of the first case that cuts most spheres, most voxels of them if there are
     several.
     """
     volume, maps = cases[0]
     areas = np.stack([(volume.labels == number).sum(axis=(1, 2)) for number in range(1, 6)])
     z = int(((areas > 0).sum(axis=0) * volume.labels[0].size + areas.sum(axis=0)).argmax())
-    return Shown(
+    return ExampleSlice(
         f"slice {z}",
         volume.image[z],
         volume.labels[z],

@@ -27,13 +27,13 @@ from calipers.studies.anomaly.layouts import (
     SETTINGS,
     Flags,
     Setting,
-    drawn,
+    disc_mask,
     empty,
-    peeled,
-    placed,
+    peel_disc,
+    place_discs,
     sample,
 )
-from calipers.studies.anomaly.measures import LENIENT, METRICS, PRINTED, lines, measured
+from calipers.studies.anomaly.measures import LENIENT, METRICS, PRINTED, lines, metric_values
 from calipers.studies.framework import Progress
 from calipers.synthetic.discs import Disc
 from calipers.tables.samples import Sample
@@ -93,7 +93,7 @@ class Response:
 
 
 @dataclass(frozen=True)
-class Controlled:
+class ControlledExperiments:
     """All controlled experiments."""
 
     responses: Mapping[tuple[str, str], Response]  # (experiment, 2D or 3D)
@@ -117,8 +117,8 @@ def layout_seed(seed: int, experiment: str, k: int) -> int:
 
 
 def controlled(
-    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, done, total: None
-) -> Controlled:
+    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, k_job, total: None
+) -> ControlledExperiments:
     """Run all controlled experiments.
 
     Examples
@@ -134,19 +134,21 @@ def controlled(
     ]
     jobs += [("c", SETTINGS[0], crowd) for crowd in CROWDS]
     responses, crowds = {}, {}
-    for done, (name, setting, crowd) in enumerate(jobs):
-        progress(f"controlled experiment ({name[0]}), {setting.name}", done, len(jobs) + 1)
+    for k_job, (name, setting, crowd) in enumerate(jobs):
+        progress(f"controlled experiment ({name[0]}), {setting.name}", k_job, len(jobs) + 1)
         xs = grid(name, quick=quick)
         if crowd:
-            crowds[crowd] = respond(name, setting, n, xs, seed, objects=crowd, names=CROWD_METRICS)
+            crowds[crowd] = measure_response(
+                name, setting, n, xs, seed, objects=crowd, names=CROWD_METRICS
+            )
         else:
-            responses[name, setting.name] = respond(name, setting, n, xs, seed)
+            responses[name, setting.name] = measure_response(name, setting, n, xs, seed)
     probes = {setting.name: probe(setting, n, seed) for setting in SETTINGS}
     progress("controlled experiments", len(jobs) + 1, len(jobs) + 1)
-    return Controlled(responses, crowds, probes, n)
+    return ControlledExperiments(responses, crowds, probes, n)
 
 
-def respond(
+def measure_response(
     experiment: str,
     setting: Setting,
     n: int,
@@ -160,12 +162,12 @@ def respond(
     models = [f"{x:g}" for x in xs]
     if experiment in ("d-new", "e"):
         table = {
-            model: measured(_with_added(experiment, setting, n, int(x), seed), names)["found"]
+            model: metric_values(_with_added(experiment, setting, n, int(x), seed), names)["found"]
             for model, x in zip(models, xs)
         }
     else:
         make = _MAKERS[experiment]
-        table = measured(
+        table = metric_values(
             (make(setting, xs, layout_seed(seed, experiment, k), objects, k) for k in range(n)),
             names,
         )
@@ -175,43 +177,43 @@ def respond(
 def _shrinking(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
     """(a): small objects are gained, and rims of large ones are lost."""
     shape = setting.shape
-    discs = placed(shape, [setting.large] * LARGE + [setting.small] * SMALL, seed)
+    discs = place_discs(shape, [setting.large] * LARGE + [setting.small] * SMALL, seed)
     large, small = discs[:LARGE], discs[LARGE:]
-    found = {}
+    masks = {}
     for x in xs:
-        gained = drawn(small[: int(x)], shape)
+        gained = disc_mask(small[: int(x)], shape)
         share, rest = divmod(int(gained.sum()), LARGE)
         for j, one in enumerate(large):
-            gained = gained | peeled(one, shape, share + (j < rest))
-        found[f"{x:g}"] = gained
-    return sample(f"S{k:03d}", drawn(discs, shape), found)
+            gained = gained | peel_disc(one, shape, share + (j < rest))
+        masks[f"{x:g}"] = gained
+    return sample(f"S{k:03d}", disc_mask(discs, shape), masks)
 
 
 def _resized(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
     """(b): objects are found with another radius."""
     free = (TOUCHING - 1.0) * setting.equal + APART
-    discs = placed(setting.shape, [setting.equal] * objects, seed, free)
-    found = {
-        f"{x:g}": drawn([replace(one, radius=x * one.radius) for one in discs], setting.shape)
+    discs = place_discs(setting.shape, [setting.equal] * objects, seed, free)
+    masks = {
+        f"{x:g}": disc_mask([replace(one, radius=x * one.radius) for one in discs], setting.shape)
         for x in xs
     }
-    return sample(f"S{k:03d}", drawn(discs, setting.shape), found)
+    return sample(f"S{k:03d}", disc_mask(discs, setting.shape), masks)
 
 
 def _with_false(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
     """(c): false objects are found too."""
-    discs = placed(setting.shape, [setting.equal] * (objects + int(max(xs))), seed)
-    found = {f"{x:g}": drawn(discs[: objects + int(x)], setting.shape) for x in xs}
-    return sample(f"S{k:03d}", drawn(discs[:objects], setting.shape), found)
+    discs = place_discs(setting.shape, [setting.equal] * (objects + int(max(xs))), seed)
+    masks = {f"{x:g}": disc_mask(discs[: objects + int(x)], setting.shape) for x in xs}
+    return sample(f"S{k:03d}", disc_mask(discs[:objects], setting.shape), masks)
 
 
 def _with_missed(
     setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int
 ) -> Sample:
     """(d): objects are missed."""
-    discs = placed(setting.shape, [setting.equal] * objects, seed)
-    found = {f"{x:g}": drawn(discs[: objects - int(x)], setting.shape) for x in xs}
-    return sample(f"S{k:03d}", drawn(discs, setting.shape), found)
+    discs = place_discs(setting.shape, [setting.equal] * objects, seed)
+    masks = {f"{x:g}": disc_mask(discs[: objects - int(x)], setting.shape) for x in xs}
+    return sample(f"S{k:03d}", disc_mask(discs, setting.shape), masks)
 
 
 _Maker = Callable[[Setting, tuple[float, ...], int, int, int], Sample]
@@ -242,10 +244,12 @@ def _with_added(
         if k >= n and experiment == "e":
             yield empty(f"S{k:03d}", setting.shape, ["found"])
             continue
-        discs = placed(setting.shape, [setting.equal] * OBJECTS, layout_seed(seed, experiment, k))
+        discs = place_discs(
+            setting.shape, [setting.equal] * OBJECTS, layout_seed(seed, experiment, k)
+        )
         seen = discs[: OBJECTS - missed] if k < n else ()
         yield sample(
-            f"S{k:03d}", drawn(discs, setting.shape), {"found": drawn(seen, setting.shape)}
+            f"S{k:03d}", disc_mask(discs, setting.shape), {"found": disc_mask(seen, setting.shape)}
         )
 
 
@@ -258,19 +262,19 @@ def probe(setting: Setting, n: int, seed: int = 0) -> dict[str, dict[str, float]
     def made() -> Iterator[Sample]:
         for k in range(n):
             radii = [setting.large] * LARGE + [setting.small] * SMALL
-            discs = placed(setting.shape, radii, layout_seed(seed, "a", k))
+            discs = place_discs(setting.shape, radii, layout_seed(seed, "a", k))
             parts: dict[str, tuple[Disc, ...]] = {
                 "all": discs,
                 "large": discs[:LARGE],
                 "small": discs[LARGE:],
             }
-            found: dict[str, Flags] = {
-                model: drawn(part, setting.shape) for model, part in parts.items()
+            masks: dict[str, Flags] = {
+                model: disc_mask(part, setting.shape) for model, part in parts.items()
             }
-            yield sample(f"S{k:03d}", drawn(discs, setting.shape), found)
+            yield sample(f"S{k:03d}", disc_mask(discs, setting.shape), masks)
 
-    found = measured(made(), names)
-    found["empty"] = measured((empty(f"S{k}", setting.shape, ["empty"]) for k in range(2)), names)[
-        "empty"
-    ]
-    return found
+    masks = metric_values(made(), names)
+    masks["empty"] = metric_values(
+        (empty(f"S{k}", setting.shape, ["empty"]) for k in range(2)), names
+    )["empty"]
+    return masks

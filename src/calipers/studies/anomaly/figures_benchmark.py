@@ -9,20 +9,20 @@ import numpy as np
 
 from calipers.plots.figures import Axis, Bars, HeatMap
 from calipers.studies.anomaly.benchmark import SEEN, SLICES, VIEWS, VOLUMES
-from calipers.studies.anomaly.found import Found
+from calipers.studies.anomaly.found import AnomalyRun
 from calipers.studies.anomaly.measures import METRICS
 from calipers.studies.anomaly.pictured import picture
-from calipers.studies.anomaly.ranking import agreement, between
+from calipers.studies.anomaly.ranking import agreement, tau_between
 from calipers.studies.framework import StudyFigure
 
 
-def benchmark_figures(found: Found) -> tuple[StudyFigure, ...]:
+def benchmark_figures(found: AnomalyRun) -> tuple[StudyFigure, ...]:
     """Return all figures of the benchmark; the last one only where people ranked the algorithms."""
     figures = [_maps(found), _values(found), _between(found), _seen(found)]
     return (*figures, _people(found)) if found.ranking is not None else tuple(figures)
 
 
-def _maps(found: Found) -> StudyFigure:
+def _maps(found: AnomalyRun) -> StudyFigure:
     """Return one slice as every algorithm sees it."""
     bench, shown = found.benchmark, found.benchmark.shown
     panels = tuple(
@@ -30,21 +30,24 @@ def _maps(found: Found) -> StudyFigure:
         for name in bench.algorithms
     )
     caption = (
-        f"One test volume, {shown.title}. White: spheres of which something is called; dotted yellow: missed; dashed "
-        "orange: false; green: the map. Maps are brought to [0, 1] alike: a score of 0.5 is what one in 1000 voxels of "
-        "normal volumes reaches."
+        f"One test volume, {shown.title}. White: spheres of which something is called; dotted "
+        "yellow: missed; dashed orange: false; green: the map. Maps are brought to [0, 1] alike: "
+        "a score of 0.5 is what one in 1000 voxels of normal volumes reaches."
     )
     return StudyFigure(
         "figure-9", "Algorithms fail in different ways", caption, panels, rows=(len(panels),)
     )
 
 
-def _called(found: Found, name: str) -> str:
+def _called(found: AnomalyRun, name: str) -> str:
     values = found.benchmark.views[VOLUMES][name]
-    return f"softIoU {values['softIoU']:.2f}, F1@0.5 {values['F1@0.5']:.2f}, AP/dataset {values['AP/dataset']:.2f}"
+    return (
+        f"softIoU {values['softIoU']:.2f}, F1@0.5 {values['F1@0.5']:.2f}, AP/dataset "
+        f"{values['AP/dataset']:.2f}"
+    )
 
 
-def _values(found: Found) -> StudyFigure:
+def _values(found: AnomalyRun) -> StudyFigure:
     """Return metric by algorithm."""
     bench = found.benchmark
     panels = []
@@ -58,16 +61,17 @@ def _values(found: Found) -> StudyFigure:
     title = title if len(winners) > 1 else f"{winners[0]} wins by every metric"
     n = bench.numbers
     caption = (
-        f"{n.test} test volumes of which every second one has one large and four small spheres; on the right, each of "
-        f"their {bench.slices_seen} slices that hold a part of a sphere is a sample of its own."
+        f"{n.test} test volumes of which every second one has one large and four small spheres; "
+        f"on the right, each of their {bench.slices_seen} slices that hold a part of a sphere is "
+        "a sample of its own."
     )
     return StudyFigure("figure-10", title, caption, tuple(panels), rows=(2,))
 
 
-def _between(found: Found) -> StudyFigure:
+def _between(found: AnomalyRun) -> StudyFigure:
     """Return tau-b between all metrics."""
     columns = {name: found.benchmark.column(VOLUMES, name) for name in METRICS}
-    tau = between(columns)
+    tau = tau_between(columns)
     r, c = np.unravel_index(int(np.nanargmin(tau)), tau.shape)
     panel = HeatMap(
         "Tau-b of the orders of the algorithms",
@@ -79,11 +83,14 @@ def _between(found: Found) -> StudyFigure:
         1.0,
     )
     title = f"Orders differ most between {METRICS[r]} and {METRICS[c]}: tau-b {tau[r, c]:.2f}"
-    caption = f"Kendall's tau-b over {len(found.benchmark.algorithms)} algorithms, whole volumes; 1 = the same order."
+    caption = (
+        f"Kendall's tau-b over {len(found.benchmark.algorithms)} algorithms, whole volumes; 1 = "
+        "the same order."
+    )
     return StudyFigure("figure-11", title, caption, (panel,), rows=(1,))
 
 
-def _seen(found: Found) -> StudyFigure:
+def _seen(found: AnomalyRun) -> StudyFigure:
     """Return how far the order changes when only slices with an object are judged."""
     bench = found.benchmark
     taus = []
@@ -105,15 +112,18 @@ def _seen(found: Found) -> StudyFigure:
         ("share",),
         np.array([[bench.unseen[name] for name in bench.algorithms]]),
     )
-    title = f"Leaving out slices without an object changes the order by {len(changed)} of {len(METRICS)} metrics"
+    title = (
+        f"Leaving out slices without an object changes the order by {len(changed)} of "
+        f"{len(METRICS)} metrics"
+    )
     caption = (
-        "The raters of the paper saw slices with an object only. On the right, how much of what is called falsely "
-        "(score 0.5 or more) they would not have seen here."
+        "The raters of the paper saw slices with an object only. On the right, how much of what "
+        "is called falsely (score 0.5 or more) they would not have seen here."
     )
     return StudyFigure("figure-12", title, caption, (orders, hidden), rows=(2,))
 
 
-def _people(found: Found) -> StudyFigure:
+def _people(found: AnomalyRun) -> StudyFigure:
     """Return how well metrics agree with the ranking that was given."""
     assert found.ranking is not None
     tables = {view: found.agreements(view) for view in VIEWS}
@@ -128,6 +138,9 @@ def _people(found: Found) -> StudyFigure:
         )
     tau = {name: one.tau for name, one in tables[SEEN].items() if not np.isnan(one.tau)}
     best = max(tau, key=tau.__getitem__)
-    title = f"On slices with an object {best} agrees best with the ranking by people: tau-b {tau[best]:.2f}"
+    title = (
+        f"On slices with an object {best} agrees best with the ranking by people: tau-b "
+        f"{tau[best]:.2f}"
+    )
     caption = f"The ranking is that of {found.ranking.file}, {len(found.ranking.ranks)} algorithms."
     return StudyFigure("figure-13", title, caption, tuple(panels), rows=(2,))

@@ -17,13 +17,20 @@ from calipers.studies.anomaly.controlled import (
     Response,
     example,
 )
-from calipers.studies.anomaly.found import EXACT, MOVES, WANTED, Found, rewarded, scorecard
+from calipers.studies.anomaly.found import (
+    EXACT,
+    MOVES,
+    DESIRED_CHANGES,
+    AnomalyRun,
+    count_desired_changes,
+    scorecard,
+)
 from calipers.studies.anomaly.layouts import SETTINGS
 from calipers.studies.anomaly.measures import ALPHA, FAMILIES, METRICS
 from calipers.studies.anomaly.pictured import picture
 from calipers.studies.framework import StudyFigure
 
-SHOWN = {
+EXAMPLES = {
     "a": (3.0, "(a) Three small objects found, large ones shrunk"),
     "b": (1.4, "(b) Found too large"),
     "c": (3.0, "(c) Three false objects"),
@@ -33,7 +40,7 @@ SHOWN = {
 MOST = 0.5  # a change at which colours end
 
 
-def controlled_figures(found: Found) -> tuple[StudyFigure, ...]:
+def controlled_figures(found: AnomalyRun) -> tuple[StudyFigure, ...]:
     """Return all figures of the controlled experiments."""
     return (
         looks(found),
@@ -44,16 +51,16 @@ def controlled_figures(found: Found) -> tuple[StudyFigure, ...]:
             ("a",),
             f"(a) The soft IoU sees small objects ({_ends(found, 'a', 'softIoU')}), AP does not "
             f"({_ends(found, 'a', 'AP/dataset')})",
-            "Two large and four small objects. Small ones are found one after the other; the large ones lose "
-            "exactly as many of their outermost voxels as the small ones have.",
+            "Two large and four small objects. Small ones are found one after the other; the "
+            "large ones lose exactly as many of their outermost voxels as the small ones have.",
         ),
         _experiment(
             found,
             "figure-4",
             ("b",),
             "(b) Nearly all metrics have their peak at the true size; F1 has plateaus",
-            "Four equal objects, found with another radius. Up to "
-            f"{TOUCHING:g} of the true radius no two of them touch; beyond, some grow together and count as one.",
+            f"Four equal objects, found with another radius. Up to {TOUCHING:g} of the true "
+            "radius no two of them touch; beyond, some grow together and count as one.",
         ),
         _experiment(
             found,
@@ -61,45 +68,48 @@ def controlled_figures(found: Found) -> tuple[StudyFigure, ...]:
             ("c",),
             f"(c) False objects cost the soft IoU most: {_ends(found, 'c', 'softIoU')}, against AP "
             f"{_ends(found, 'c', 'AP/dataset')}",
-            "Four equal objects are found, and false ones of the same size. Dice at 5 % false voxels ends where "
-            "more than 5 % of the background are called: then no threshold is left, and nothing counts as called.",
+            "Four equal objects are found, and false ones of the same size. Dice at 5 % false "
+            "voxels ends where more than 5 % of the background are called: then no threshold is "
+            "left, and nothing counts as called.",
         ),
         _crowds(found),
         _experiment(
             found,
             "figure-7",
             ("d", "d-new"),
-            f"(d) Missed objects cost AP by samples as much as AP of the data set: {_ends(found, 'd', 'AP/sample')}",
-            "First two rows: of four equal objects some are missed in every sample. Last two rows: all objects of the "
-            f"{found.controlled.samples} samples are found, and samples are added in which all are missed.",
+            "(d) Missed objects cost AP by samples as much as AP of the data set: "
+            f"{_ends(found, 'd', 'AP/sample')}",
+            "First two rows: of four equal objects some are missed in every sample. Last two "
+            f"rows: all objects of the {found.controlled.samples} samples are found, and samples "
+            "are added in which all are missed.",
         ),
         _experiment(
             found,
             "figure-8",
             ("e",),
-            f"(e) Normal samples raise the soft IoU ({_ends(found, 'e', 'softIoU')}) and F1 by samples "
-            f"({_ends(found, 'e', 'F1@0.5')}), nothing else",
-            "One of four objects is missed in every sample, nothing is called falsely; samples without objects are "
-            "added.",
+            f"(e) Normal samples raise the soft IoU ({_ends(found, 'e', 'softIoU')}) and F1 by "
+            f"samples ({_ends(found, 'e', 'F1@0.5')}), nothing else",
+            "One of four objects is missed in every sample, nothing is called falsely; samples "
+            "without objects are added.",
         ),
     )
 
 
-def looks(found: Found) -> StudyFigure:
+def looks(found: AnomalyRun) -> StudyFigure:
     """Return one sample of every experiment."""
     panels = []
-    for name, (strength, title) in SHOWN.items():
+    for name, (strength, title) in EXAMPLES.items():
         sample = example(name, SETTINGS[0], strength, found.seed)
         panels.append(picture(title, sample.labels, sample.maps[f"{strength:g}"]))
     caption = (
-        "One 2D sample of each experiment. White: references of which something was found; dotted yellow: missed ones; "
-        "dashed orange: false ones; green: what was called. All objects are discs (spheres in 3D) whose centres are "
-        "centres of voxels."
+        "One 2D sample of each experiment. White: references of which something was found; dotted "
+        "yellow: missed ones; dashed orange: false ones; green: what was called. All objects are "
+        "discs (spheres in 3D) whose centres are centres of voxels."
     )
     return StudyFigure("figure-1", "Five errors, one at a time", caption, tuple(panels), rows=(5,))
 
 
-def score_figure(found: Found) -> StudyFigure:
+def score_figure(found: AnomalyRun) -> StudyFigure:
     """Return how far every metric moves as wanted under every error."""
     panels = []
     for setting in SETTINGS:
@@ -107,7 +117,7 @@ def score_figure(found: Found) -> StudyFigure:
         panels.append(
             HeatMap(
                 f"{setting.name}: {setting.object}s",
-                Axis("experiment", names=tuple(f"({name})" for name in WANTED)),
+                Axis("experiment", names=tuple(f"({name})" for name in DESIRED_CHANGES)),
                 Axis("metric", names=METRICS),
                 values,
                 "change as wanted",
@@ -116,16 +126,19 @@ def score_figure(found: Found) -> StudyFigure:
                 words=tuple(tuple(map(_signed, row)) for row in values.tolist()),
             )
         )
-    best = max(rewarded(found, name) for name in METRICS)
-    names = [name for name in METRICS if rewarded(found, name) == best]
-    caption = "; ".join(f"({name}) {words}" for name, words in WANTED.items())
-    caption = f"How far a metric moves the way one wants. {caption}. Changes within {MOVES:g} of 0 are blindness."
-    title = f"{' and '.join(names)} answer {best} of {len(WANTED)} errors as one wants"
+    best = max(count_desired_changes(found, name) for name in METRICS)
+    names = [name for name in METRICS if count_desired_changes(found, name) == best]
+    caption = "; ".join(f"({name}) {words}" for name, words in DESIRED_CHANGES.items())
+    caption = (
+        f"How far a metric moves the way one wants. {caption}. Changes within {MOVES:g} of 0 are "
+        "blindness."
+    )
+    title = f"{' and '.join(names)} answer {best} of {len(DESIRED_CHANGES)} errors as one wants"
     return StudyFigure("figure-2", title, caption, tuple(panels), rows=(2,))
 
 
 def _experiment(
-    found: Found, name: str, experiments: tuple[str, ...], title: str, caption: str
+    found: AnomalyRun, name: str, experiments: tuple[str, ...], title: str, caption: str
 ) -> StudyFigure:
     """Return three families of metrics, in 2D and in 3D."""
     panels = [
@@ -134,7 +147,10 @@ def _experiment(
         for setting in SETTINGS
         for family, names in FAMILIES.items()
     ]
-    samples = f"{found.controlled.samples} samples; maps of 0 and 1; a value is that of all samples, no mean of runs."
+    samples = (
+        f"{found.controlled.samples} samples; maps of 0 and 1; a value is that of all samples, no "
+        "mean of runs."
+    )
     return StudyFigure(
         name, title, f"{caption} {samples}", tuple(panels), rows=(3,) * (len(panels) // 3)
     )
@@ -148,7 +164,7 @@ def _panel(response: Response, family: str, names: tuple[str, ...]) -> Curves:
     return Curves(title, Axis(AXES[response.experiment]), Axis("value", 0.0, 1.0), lines)
 
 
-def _crowds(found: Found) -> StudyFigure:
+def _crowds(found: AnomalyRun) -> StudyFigure:
     """Return experiment (c) for several numbers of true objects."""
     panels = []
     for n in CROWDS:
@@ -160,8 +176,9 @@ def _crowds(found: Found) -> StudyFigure:
         title = f"{n} true object{'s' if n > 1 else ''} per sample"
         panels.append(Curves(title, Axis(AXES["c"]), Axis("value", 0.0, 1.0), lines))
     caption = (
-        "Experiment (c) in 2D with other numbers of true objects. softIoU = 1 / (1 + a k) does not know how many "
-        f"there are; AP = n / (n + k) does. softIoU has a = 0.5, softIoU/lenient a = {ALPHA:g}."
+        "Experiment (c) in 2D with other numbers of true objects. softIoU = 1 / (1 + a k) does "
+        "not know how many there are; AP = n / (n + k) does. softIoU has a = 0.5, softIoU/lenient "
+        f"a = {ALPHA:g}."
     )
     title = (
         "Whether the soft IoU or AP forgives false objects depends on how many true ones there are"
@@ -176,7 +193,7 @@ def _signed(value: float) -> str:
     return (f"{value:+.2f}" if abs(value) >= 0.005 else f"{value:+.3f}").replace("-", MINUS)
 
 
-def _ends(found: Found, experiment: str, metric: str) -> str:
+def _ends(found: AnomalyRun, experiment: str, metric: str) -> str:
     values = found.controlled.responses[experiment, "2D"].values[metric]
     return (
         f"{values[0]:.2f} to {values[-1]:.2f}"

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.studies.anomaly.benchmark import Benchmark
-from calipers.studies.anomaly.controlled import Controlled, Response
+from calipers.studies.anomaly.controlled import ControlledExperiments, Response
 from calipers.studies.anomaly.measures import METRICS
-from calipers.studies.anomaly.ranking import Agreement, Ranking, agreement
+from calipers.studies.anomaly.ranking import OrderAgreement, HumanRanking, agreement
 
 F64 = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ EXACT = 1e-6  # a change below this is rounding
 AS_MANY = 4.0  # false objects at which (c) is compared: as many as there are true ones
 HALF = 2.0  # objects missed at which (d) is compared: half of them
 SIZES = (0.8, 1.2)  # factors of the radius at which (b) is compared with the true size
-WANTED = {
+DESIRED_CHANGES = {
     "a": "rise as small objects are found",
     "b": "lost at 0.8 and 1.2 of the radius, mean",
     "c": "lost with as many false objects as true ones",
@@ -33,12 +33,12 @@ WANTED = {
 
 
 @dataclass(frozen=True)
-class Found:
+class AnomalyRun:
     """What a run found."""
 
-    controlled: Controlled
+    controlled: ControlledExperiments
     benchmark: Benchmark
-    ranking: Ranking | None
+    ranking: HumanRanking | None
     seed: int
 
     def ends(self, experiment: str, metrics: Sequence[str]) -> str:
@@ -56,7 +56,7 @@ class Found:
             [[one.change(name) for name in metrics] for one in self.controlled.of(experiment)]
         )
 
-    def agreements(self, view: str) -> dict[str, Agreement]:
+    def agreements(self, view: str) -> dict[str, OrderAgreement]:
         """Return how well every metric agrees with the ranking by people."""
         if self.ranking is None:
             return {}
@@ -68,7 +68,7 @@ class Found:
         }
 
 
-def wanted(response: Response, metric: str) -> float:
+def desired_change(response: Response, metric: str) -> float:
     """Return how far a metric moves the way one wants it to under one kind of error; see `WANTED`."""
     if response.experiment == "b":
         away = [response.at(metric, size) for size in SIZES]
@@ -80,14 +80,16 @@ def wanted(response: Response, metric: str) -> float:
     return response.change(metric)
 
 
-def scorecard(found: Found, dimensions: str) -> F64:
+def scorecard(run: AnomalyRun, dimensions: str) -> F64:
     """Return (metrics, 5): `wanted` of every metric in the experiments (a) to (e), in 2D or 3D."""
-    responses = [found.controlled.responses[name, dimensions] for name in WANTED]
-    return np.array([[wanted(response, metric) for response in responses] for metric in METRICS])
+    responses = [run.controlled.responses[name, dimensions] for name in DESIRED_CHANGES]
+    return np.array(
+        [[desired_change(response, metric) for response in responses] for metric in METRICS]
+    )
 
 
-def rewarded(found: Found, metric: str) -> int:
+def count_desired_changes(run: AnomalyRun, metric: str) -> int:
     """Return in how many of the five experiments a metric moves as wanted, in 2D and in 3D."""
     row = METRICS.index(metric)
-    both = [scorecard(found, name)[row] > MOVES for name in ("2D", "3D")]
+    both = [scorecard(run, name)[row] > MOVES for name in ("2D", "3D")]
     return int((both[0] & both[1]).sum())

@@ -16,7 +16,7 @@ ALIKE = (
 )  # F1 of objects, and of voxels where all objects have as many
 
 
-def expected(
+def closed_form(
     experiment: str, metric: str, x: float, *, objects: int = 4, samples: int = 50
 ) -> float | None:
     """Return the value of a metric at a strength, None where there is no simple form.

@@ -47,25 +47,25 @@ SETTINGS = (
 )
 
 
-def placed(
+def place_discs(
     shape: Sequence[int], radii: Sequence[float], seed: int, free: float = APART
 ) -> tuple[Disc, ...]:
     """Return discs at random places, inside the grid, at least twice ``free`` - 1.8 voxels apart."""
-    found = scatter(len(radii), shape, [radius + free for radius in radii], seed, gap=0.0)
+    mask = scatter(len(radii), shape, [radius + free for radius in radii], seed, gap=0.0)
     return tuple(
-        Disc(tuple(np.floor(one.centre) + 0.5), radius) for one, radius in zip(found, radii)
+        Disc(tuple(np.floor(one.centre) + 0.5), radius) for one, radius in zip(mask, radii)
     )
 
 
-def drawn(discs: Sequence[Disc], shape: Sequence[int]) -> Flags:
+def disc_mask(discs: Sequence[Disc], shape: Sequence[int]) -> Flags:
     """Return where any of the discs is."""
-    found = np.zeros(tuple(shape), np.bool_)
+    mask = np.zeros(tuple(shape), np.bool_)
     for one in discs:
-        found |= one.mask(shape)
-    return found
+        mask |= one.mask(shape)
+    return mask
 
 
-def peeled(one: Disc, shape: Sequence[int], n: int) -> Flags:
+def peel_disc(one: Disc, shape: Sequence[int], n: int) -> Flags:
     """Return a disc without its ``n`` outermost voxels; of voxels at one distance the later ones go
     first.
     """
@@ -73,14 +73,14 @@ def peeled(one: Disc, shape: Sequence[int], n: int) -> Flags:
     index = np.argwhere(mask)
     away = ((index[:, ::-1] + 0.5 - np.array(one.centre)) ** 2).sum(axis=1)
     kept = index[np.argsort(away, kind="stable")[: len(index) - n]]
-    found = np.zeros_like(mask)
-    found[tuple(kept.T)] = True
-    return found
+    mask = np.zeros_like(mask)
+    mask[tuple(kept.T)] = True
+    return mask
 
 
-def sample(name: str, references: Flags, found: Mapping[str, Flags]) -> Sample:
+def sample(name: str, references: Flags, mask: Mapping[str, Flags]) -> Sample:
     """Return a sample whose maps are 1 where something was found and 0 elsewhere."""
-    maps = {model: flags.astype(np.float32) for model, flags in found.items()}
+    maps = {model: flags.astype(np.float32) for model, flags in mask.items()}
     return Sample(name, references.astype(np.uint8), maps)
 
 

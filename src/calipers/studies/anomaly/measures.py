@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.engine.blocks import Progress as Counted
+from calipers.engine.blocks import Progress as CountProgress
 from calipers.evaluate_maps import evaluate_maps
 from calipers.protocol import Protocol
 from calipers.tables.samples import Sample
@@ -74,17 +74,17 @@ def _kind(name: str) -> str:
     return _KINDS[name]
 
 
-def measured(
+def metric_values(
     samples: Iterable[Sample],
     names: Iterable[str] = METRICS,
     *,
     jobs: int = 1,
-    progress: Counted | None = None,
+    progress: CountProgress | None = None,
 ) -> dict[str, dict[str, float]]:
     """Return metric by model; NaN where a metric has no value."""
-    found = evaluate_maps(samples, protocol(names), ci=False, jobs=jobs, progress=progress)
+    evaluation = evaluate_maps(samples, protocol(names), ci=False, jobs=jobs, progress=progress)
     table: dict[str, dict[str, float]] = {}
-    for row in found.rows:
+    for row in evaluation.rows:
         if row.label is None:
             table.setdefault(row.model, {})[row.metric] = float(row.estimate.value)
     return table

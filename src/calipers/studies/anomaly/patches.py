@@ -32,7 +32,7 @@ class Patches:
 
     def of(self, volume: F32) -> F32:
         """Return a row per patch, patches in the order of the voxels of a grid of stride `STRIDE`."""
-        rows = _cut(volume)
+        rows = _cut_patches(volume)
         looks = (rows - self.mean) @ self.axes.T
         if not self.place:
             return np.asarray(looks, np.float32)
@@ -41,15 +41,15 @@ class Patches:
         )
 
 
-def learned_patches(volumes: Sequence[F32], place: float = 0.0) -> tuple[Patches, F32]:
+def learn_patches(volumes: Sequence[F32], place: float = 0.0) -> tuple[Patches, F32]:
     """Return what is to be learned of normal volumes, and the rows of their patches."""
-    rows = np.concatenate([_cut(volume) for volume in volumes])
+    rows = np.concatenate([_cut_patches(volume) for volume in volumes])
     some = rows[:: max(1, len(rows) // LEARNED)]
     mean = some.mean(axis=0)
     centred = some - mean
     _, vectors = np.linalg.eigh(centred.T @ centred)
-    found = Patches(mean, np.asarray(vectors[:, ::-1][:, :COMPONENTS].T, np.float32), place)
-    return found, np.concatenate([found.of(volume) for volume in volumes])
+    patches = Patches(mean, np.asarray(vectors[:, ::-1][:, :COMPONENTS].T, np.float32), place)
+    return patches, np.concatenate([patches.of(volume) for volume in volumes])
 
 
 def places(shape: tuple[int, ...]) -> F32:
@@ -67,7 +67,7 @@ def at_all_voxels(values: NDArray[np.floating], shape: tuple[int, ...]) -> F32:
     return np.asarray(ndimage.map_coordinates(coarse, at, order=1, mode="nearest"), np.float32)
 
 
-def _cut(volume: F32) -> F32:
+def _cut_patches(volume: F32) -> F32:
     """Return (patches, SIDE^3)."""
     half = SIDE // 2
     windows = np.lib.stride_tricks.sliding_window_view(

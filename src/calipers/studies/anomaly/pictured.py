@@ -31,9 +31,11 @@ def picture(
     A reference is found if any of its voxels has a score of at least 0.5; a component of such
     voxels that touches no reference is a false alarm.
     """
-    called, there = scores >= THRESHOLD, labels > 0
-    marks = [_mark("reference" if (called & one).any() else "missed", one) for one in _parts(there)]
-    marks += [_mark("false alarm", one) for one in _parts(called) if not (one & there).any()]
+    positive, there = scores >= THRESHOLD, labels > 0
+    marks = [
+        _mark("reference" if (positive & one).any() else "missed", one) for one in _parts(there)
+    ]
+    marks += [_mark("false alarm", one) for one in _parts(positive) if not (one & there).any()]
     height, width = labels.shape
     background = np.zeros(labels.shape) if image is None else image
     return Overlay(
@@ -49,8 +51,8 @@ def picture(
 def _parts(mask: Flags) -> list[Flags]:
     from scipy import ndimage
 
-    found, n = ndimage.label(mask, np.ones((3, 3)))
-    return [np.asarray(found == number) for number in range(1, n + 1)]
+    components, n = ndimage.label(mask, np.ones((3, 3)))
+    return [np.asarray(components == number) for number in range(1, n + 1)]
 
 
 def _mark(fate: str, mask: Flags) -> BoxMark:

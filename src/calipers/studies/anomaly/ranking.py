@@ -27,7 +27,7 @@ FEWEST = 3  # algorithms: with two a correlation is 1 or -1
 
 
 @dataclass(frozen=True)
-class Ranking:
+class HumanRanking:
     """Ranks of algorithms, 1 for the best; equal ranks are allowed."""
 
     file: str  # its name, without folders
@@ -36,7 +36,7 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class OrderAgreement:
     """How well the order of two rankings agrees; NaN where one of them ties everything."""
 
     tau: float  # Kendall's tau-b
@@ -44,7 +44,7 @@ class Agreement:
     n: int
 
 
-def read_ranking(path: str | PathLike[str], known: Sequence[str]) -> Ranking:
+def read_ranking(path: str | PathLike[str], known: Sequence[str]) -> HumanRanking:
     """Read a table with the columns ``algorithm`` and ``rank``; every algorithm is one of those
     that ran.
 
@@ -71,7 +71,7 @@ def read_ranking(path: str | PathLike[str], known: Sequence[str]) -> Ranking:
             value=len(names),
         )
     entry = {"file": opened.file, "bytes": opened.size, "sha256": opened.sha256}
-    return Ranking(Path(table.file).name, dict(zip(names, ranks.tolist())), entry)
+    return HumanRanking(Path(table.file).name, dict(zip(names, ranks.tolist())), entry)
 
 
 def _ranks(table: Table) -> F64:
@@ -109,7 +109,7 @@ def _check_names(table: Table, names: Sequence[str], known: Sequence[str]) -> No
             )
 
 
-def agreement(ranks: Sequence[float], values: Sequence[float]) -> Agreement:
+def agreement(ranks: Sequence[float], values: Sequence[float]) -> OrderAgreement:
     """Return how well a metric, larger is better, orders as ranks do, smaller is better.
 
     Examples
@@ -120,8 +120,10 @@ def agreement(ranks: Sequence[float], values: Sequence[float]) -> Agreement:
     """
     one, other = np.asarray(ranks, np.float64), -np.asarray(values, np.float64)
     if np.isnan(other).any():
-        return Agreement(float("nan"), float("nan"), len(one))
-    return Agreement(float(kendall_tau_b(one, other[None])[0]), _spearman(one, other), len(one))
+        return OrderAgreement(float("nan"), float("nan"), len(one))
+    return OrderAgreement(
+        float(kendall_tau_b(one, other[None])[0]), _spearman(one, other), len(one)
+    )
 
 
 def _spearman(one: F64, other: F64) -> float:
@@ -132,7 +134,7 @@ def _spearman(one: F64, other: F64) -> float:
     return float((x * y).sum() / norm) if norm > 0 else float("nan")
 
 
-def between(columns: Mapping[str, Sequence[float]]) -> F64:
+def tau_between(columns: Mapping[str, Sequence[float]]) -> F64:
     """Return (m, m) tau-b between the orders that all metrics give."""
     table = np.array(list(columns.values()), np.float64)
     return np.stack([kendall_tau_b(row, table) for row in table])

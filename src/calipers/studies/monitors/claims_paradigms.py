@@ -9,21 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.monitors.labellings import OMS, OOD
-from calipers.studies.judging import Claims, Judgement, share
-from calipers.studies.monitors.found import Found, stated
+from calipers.studies.judging import Claims, ClaimJudgement, joint_verdict
+from calipers.studies.monitors.run import MonitorsRun, estimate_text
 from calipers.studies.monitors.trial_claims import MADE_ONLY, Finding, in_each_trial, not_judged
 from calipers.studies.monitors.trials import IDEAL, RAISED_CUT, TAU, USUAL, Trial, auroc
 
 F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-PARADIGMS = Claims[Found]()
+PARADIGMS = Claims[MonitorsRun]()
 OOD_SECTION = "The OOD paradigm"
 SURE = 0.95  # share of replicates from which on a difference is called certain
 GOOD = 0.05  # a detector is called good where it fails on fewer images
 
 
-@PARADIGMS.says(
+@PARADIGMS.statement(
     "ood-needs-no-model",
     "OOD labels depend on the data only, those of OMS on the model too.",
     OOD_SECTION,
@@ -37,13 +37,13 @@ def _(trial: Trial) -> Finding:
     areas = auroc(trial.alarm(name)[None], np.stack([trial.unsafe, other, trial.ood]))[0]
     flags = [moved > 0]
     return flags, (
-        f"{trial.title}: with a score cut of {RAISED_CUT:g} as another model, {moved} of {len(other)} OMS labels "
-        f"and no OOD label change; {name} has an OMS AUROC of {areas[0]:.3f} and {areas[1]:.3f}, its OOD AUROC "
-        f"stays {areas[2]:.3f}."
+        f"{trial.title}: with a score cut of {RAISED_CUT:g} as another model, {moved} of "
+        f"{len(other)} OMS labels and no OOD label change; {name} has an OMS AUROC of "
+        f"{areas[0]:.3f} and {areas[1]:.3f}, its OOD AUROC stays {areas[2]:.3f}."
     )
 
 
-@PARADIGMS.says(
+@PARADIGMS.statement(
     "good-in-worse-out-of-distribution",
     "A network must be good on images like its training data, and worse on others.",
     OOD_SECTION,
@@ -57,14 +57,16 @@ def _(trial: Trial) -> Finding:
     low, high = trial.harm
     flags = [usual.high < GOOD, low > 0.0]
     return flags, (
-        f"{trial.title}: unsafe are {stated(usual)} of the ID images and {1.0 - safe.value:.3f} "
-        f"[{1.0 - safe.high:.3f}, {1.0 - safe.low:.3f}] of the OOD images, a difference of {low:.3f} to {high:.3f}."
+        f"{trial.title}: unsafe are {estimate_text(usual)} of the ID images and "
+        f"{1.0 - safe.value:.3f} [{1.0 - safe.high:.3f}, {1.0 - safe.low:.3f}] of the OOD images, "
+        f"a difference of {low:.3f} to {high:.3f}."
     )
 
 
-@PARADIGMS.says(
+@PARADIGMS.statement(
     "ood-is-a-proxy",
-    "OOD is only a proxy: the images that are out of distribution are not those on which the model fails.",
+    "OOD is only a proxy: the images that are out of distribution are not those on which the "
+    "model fails.",
     OOD_SECTION,
 )
 @in_each_trial()
@@ -74,9 +76,9 @@ def _(trial: Trial) -> Finding:
     agree, safe, inside = (tables.share(name) for name in ("labels-agree", "OOD-safe", "unsafe-ID"))
     flags = [agree.high < 1.0]
     return flags, (
-        f"{trial.title} (n = {int(tables.labels.sum())}): both labels agree on {stated(agree)} of the images; "
-        f"{stated(safe)} of the OOD images are safe, {stated(inside)} of the unsafe ones are in distribution."
-        f"{_harmless(trial)}"
+        f"{trial.title} (n = {int(tables.labels.sum())}): both labels agree on "
+        f"{estimate_text(agree)} of the images; {estimate_text(safe)} of the OOD images are safe, "
+        f"{estimate_text(inside)} of the unsafe ones are in distribution.{_harmless(trial)}"
     )
 
 
@@ -94,7 +96,7 @@ def _harmless(trial: Trial) -> str:
     return f" Shares of unsafe images by shift: {told}."
 
 
-@PARADIGMS.says(
+@PARADIGMS.statement(
     "ideal-monitors-differ",
     "The ideal monitor of OOD is another one than the ideal monitor of OMS.",
     "The OMS paradigm; the OOD paradigm",
@@ -107,13 +109,14 @@ def _(trial: Trial) -> Finding:
     left, cost = get("RH", IDEAL[OOD]), get("AC", IDEAL[OOD])
     flags = [own == [1.0, 1.0] and all(e.high < 1.0 for e in cross)]
     return flags, (
-        f"{trial.title}: AUROC 1 for the own labels; the ideal OOD monitor has {stated(cross[0])} under OMS, the "
-        f"ideal OMS monitor {stated(cross[1])} under OOD. Rejecting all OOD images leaves a residual hazard of "
-        f"{stated(left)} and costs {stated(cost)} of the images, on which the model is right."
+        f"{trial.title}: AUROC 1 for the own labels; the ideal OOD monitor has "
+        f"{estimate_text(cross[0])} under OMS, the ideal OMS monitor {estimate_text(cross[1])} "
+        f"under OOD. Rejecting all OOD images leaves a residual hazard of {estimate_text(left)} "
+        f"and costs {estimate_text(cost)} of the images, on which the model is right."
     )
 
 
-@PARADIGMS.says(
+@PARADIGMS.statement(
     "ood-gives-a-biased-indication",
     "Performance under OOD labels may be a biased indication of the real performance of a monitor.",
     OOD_SECTION,
@@ -130,13 +133,14 @@ def _(trial: Trial) -> Finding:
     most, least = (pick(gaps, key=lambda name: gaps[name].estimate.value) for pick in (max, min))
     flags = [bool(up or down)]
     return flags, (
-        f"{trial.title}: OOD flatters {len(up)} and slights {len(down)} of {len(gaps)} monitors (interval of the "
-        f"paired difference of AUROC without 0), from {stated(gaps[most].estimate)} for {most} to "
-        f"{stated(gaps[least].estimate)} for {least}."
+        f"{trial.title}: OOD flatters {len(up)} and slights {len(down)} of {len(gaps)} monitors "
+        "(interval of the paired difference of AUROC without 0), from "
+        f"{estimate_text(gaps[most].estimate)} for {most} to "
+        f"{estimate_text(gaps[least].estimate)} for {least}."
     )
 
 
-@PARADIGMS.says(
+@PARADIGMS.statement(
     "ood-ranking-misleads",
     "Who is the best monitor depends on the paradigm: choosing by OOD can mislead.",
     OOD_SECTION,
@@ -144,25 +148,28 @@ def _(trial: Trial) -> Finding:
 @in_each_trial(f"Holds if the winner differs in at least {100 * SURE:g} % of the replicates.")
 def _(trial: Trial) -> Finding:
     by_ood, by_oms = trial.order(OOD)[0], trial.order(OMS)[0]
-    ranked = trial.ranked
-    flags = [by_ood != by_oms and ranked.winner_differs >= SURE]
+    rank_agreement = trial.rank_agreement
+    flags = [by_ood != by_oms and rank_agreement.winner_differs >= SURE]
     get = trial.evaluation.get
     return flags, (
         f"{trial.title}, {len(trial.contenders)} monitors: the best by OOD is {by_ood} (AUROC "
-        f"{stated(get('AUROC', by_ood, OOD))}), under OMS it has {stated(get('AUROC', by_ood, OMS))}; the best by "
-        f"OMS is {by_oms} ({stated(get('AUROC', by_oms, OMS))}). The winner differs in "
-        f"{100 * ranked.winner_differs:.1f} % of {ranked.replicates} replicates; tau-b of the two orders "
-        f"{ranked.kendall:.2f} [{ranked.low:.2f}, {ranked.high:.2f}]."
+        f"{estimate_text(get('AUROC', by_ood, OOD))}), under OMS it has "
+        f"{estimate_text(get('AUROC', by_ood, OMS))}; the best by OMS is {by_oms} "
+        f"({estimate_text(get('AUROC', by_oms, OMS))}). The winner differs in "
+        f"{100 * rank_agreement.winner_differs:.1f} % of {rank_agreement.replicates} replicates; "
+        f"tau-b of the two orders {rank_agreement.kendall:.2f} [{rank_agreement.low:.2f}, "
+        f"{rank_agreement.high:.2f}]."
     )
 
 
-@PARADIGMS.says(
+@PARADIGMS.statement(
     "ood-is-ambiguous-for-detection",
-    "What is out of distribution is ambiguous in detection: the picture may be, or the objects on it.",
+    "What is out of distribution is ambiguous in detection: the picture may be, or the objects on "
+    "it.",
     "Generalizing OOD to object detection",
 )
-def _(found: Found) -> Judgement:
-    made = [trial for trial in found.both if trial.planted is not None]
+def _(run: MonitorsRun) -> ClaimJudgement:
+    made = [trial for trial in run.comparable_trials if trial.planted is not None]
     if not made:
         return not_judged("Needs data whose shifts are known.")
     said, flags = [], []
@@ -179,13 +186,14 @@ def _(found: Found) -> Judgement:
             f"{name} {a:.3f} and {b:.3f}" for name, (a, b) in zip(names, areas.tolist())
         )
         said.append(
-            f"{trial.title}: {int(foreign.sum())} pictures are changed as a whole, {int(strange.sum())} only have a "
-            f"strange object; AUROC of the one and of the other against usual images: {told}."
+            f"{trial.title}: {int(foreign.sum())} pictures are changed as a whole, "
+            f"{int(strange.sum())} only have a strange object; AUROC of the one and of the other "
+            f"against usual images: {told}."
         )
     told = (
         "Holds if another of these monitors is best for strange objects than for changed pictures."
     )
-    return Judgement(share(flags), " ".join(said), f"{told} {MADE_ONLY}")
+    return ClaimJudgement(joint_verdict(flags), " ".join(said), f"{told} {MADE_ONLY}")
 
 
 def _against_usual(trial: Trial, names: Sequence[str], kinds: Sequence[Flags]) -> F64:
@@ -194,5 +202,5 @@ def _against_usual(trial: Trial, names: Sequence[str], kinds: Sequence[Flags]) -
     """
     usual = trial.kinds == USUAL
     alarms = np.stack([trial.alarm(name) for name in names])
-    found = [auroc(alarms[:, usual | kind], kind[usual | kind][None])[:, 0] for kind in kinds]
-    return np.stack(found, axis=1)
+    run = [auroc(alarms[:, usual | kind], kind[usual | kind][None])[:, 0] for kind in kinds]
+    return np.stack(run, axis=1)

@@ -47,16 +47,16 @@ class Crowds:
 def crowds(n: int, seed: int) -> Crowds:
     """Return the counts on ``n`` images with two close references each, of parallel runways say."""
     random = stream(seed, "close references")
-    records, found = [], []
+    records, predictions = [], []
     for k in range(n):
         real, said = _pair(random)
         records.append(
             {"image_id": str(k), "boxes": real, "labels": [0, 0], "width": 200, "height": 200}
         )
         labels, scores = np.zeros(len(said), np.int64), np.linspace(0.9, 0.5, len(said))
-        found.append({"image_id": str(k), "boxes": said, "labels": labels, "scores": scores})
+        predictions.append({"image_id": str(k), "boxes": said, "labels": labels, "scores": scores})
     scope = scope_scores(
-        Cohort.from_arrays(records, {"made": found}, classes=("runway",)), FOREGROUND
+        Cohort.from_arrays(records, {"made": predictions}, classes=("runway",)), FOREGROUND
     )
     one_to_one = np.rint(scope.score * (scope.n_references + scope.n_predictions) / 2.0).astype(
         np.int64
@@ -64,7 +64,7 @@ def crowds(n: int, seed: int) -> Crowds:
     literal = np.array(
         [
             literal_hits(np.asarray(r["boxes"]), np.asarray(f["boxes"]))
-            for r, f in zip(records, found)
+            for r, f in zip(records, predictions)
         ],
         np.int64,
     ).reshape(-1, 3)

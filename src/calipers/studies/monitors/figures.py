@@ -12,7 +12,7 @@ from calipers.monitors.labellings import OMS, OOD
 from calipers.plots.figures import Axis, Bars, Curves, Dots, HeatMap, Line, Scatter
 from calipers.studies.framework import StudyFigure
 from calipers.studies.monitors.definitions import MEANS, NUMBERS_OF_CLASSES
-from calipers.studies.monitors.found import Found
+from calipers.studies.monitors.run import MonitorsRun
 from calipers.studies.monitors.trials import IDEAL, TAU, USUAL, Trial
 
 F64 = NDArray[np.float64]
@@ -28,58 +28,63 @@ MOST_CURVES = 4
 POINTS = 60  # of a drawn curve
 
 
-def figures(found: Found) -> list[StudyFigure]:
+def figures(run: MonitorsRun) -> list[StudyFigure]:
     """Return those figures for which there are data, in the order of the paper."""
-    made = [classes_figure(found), labels_figure(found)]
-    if found.both:
-        made.append(areas_figure(found))
-        made.append(rejected_figure(found))
-    if found.mixed:
-        made.append(risk_figure(found))
+    made = [classes_figure(run), labels_figure(run)]
+    if run.comparable_trials:
+        made.append(areas_figure(run))
+        made.append(rejected_figure(run))
+    if run.mixed:
+        made.append(risk_figure(run))
     return made
 
 
-def classes_figure(found: Found) -> StudyFigure:
+def classes_figure(run: MonitorsRun) -> StudyFigure:
     """Return s of an image whose only object is missed, over the number of classes."""
     x = np.array(NUMBERS_OF_CLASSES, np.float64)
     lines = [
-        Line(mean, x, found.definitions.missed[mean], slot=slot, marks=tuple(range(len(x))))
+        Line(mean, x, run.definitions.missed[mean], slot=slot, marks=tuple(range(len(x))))
         for slot, mean in enumerate(MEANS)
     ]
     dense = np.geomspace(1.0, x[-1], 100)
     lines.append(Line("1 - 1/C", dense, 1.0 - 1.0 / dense, slot=GREY))
-    hidden = float(found.definitions.missed["declared"][-1])
+    hidden = float(run.definitions.missed["declared"][-1])
     axis = Axis("declared classes C", log=True, ticks=(1.0, 2.0, 4.0, 8.0, 20.0, 80.0))
     panel = Curves("Only object missed", axis, Axis("score s of the image", 0.0, 1.0), tuple(lines))
     return StudyFigure(
         "figure-1",
-        f"An image on which everything is missed scores {hidden:.2f} if there are {NUMBERS_OF_CLASSES[-1]} classes",
-        "The image has one object, and the model predicts nothing. F1 is averaged over all declared classes, over "
-        "those present as references or predictions, or counts are pooled (micro). Absent classes score 1.",
+        f"An image on which everything is missed scores {hidden:.2f} if there are "
+        f"{NUMBERS_OF_CLASSES[-1]} classes",
+        "The image has one object, and the model predicts nothing. F1 is averaged over all "
+        "declared classes, over those present as references or predictions, or counts are pooled "
+        "(micro). Absent classes score 1.",
         (panel,),
     )
 
 
-def labels_figure(found: Found) -> StudyFigure:
+def labels_figure(run: MonitorsRun) -> StudyFigure:
     """Return safe and unsafe images per kind."""
-    panels = tuple(_labels(trial) for trial in found.trials)
-    made = any(trial.planted is not None for trial in found.trials)
+    panels = tuple(_labels(trial) for trial in run.trials)
+    made = any(trial.planted is not None for trial in run.trials)
     known = f"The kind {USUAL!r} is in distribution, the others are shifts. " if made else ""
-    if found.both:
-        one = found.both[0]
+    if run.comparable_trials:
+        one = run.comparable_trials[0]
         assert one.evaluation.disagreement is not None
         safe, inside = (
             one.evaluation.disagreement.share(name).value for name in ("OOD-safe", "unsafe-ID")
         )
-        title = f"{one.title}: {safe:.0%} of the OOD images are safe, {inside:.0%} of the unsafe ones are no OOD images"
+        title = (
+            f"{one.title}: {safe:.0%} of the OOD images are safe, {inside:.0%} of the unsafe ones "
+            "are no OOD images"
+        )
     else:
         title = "Safe and unsafe images"
     return StudyFigure(
         "figure-2",
         title,
-        f"Images for testing by kind; unsafe: s below tau = {TAU:g}, with F1 at an IoU of 0.5 averaged over the "
-        f"classes present. {known}"
-        + " ".join(f"{trial.title}: n = {len(trial.kinds)}." for trial in found.trials),
+        f"Images for testing by kind; unsafe: s below tau = {TAU:g}, with F1 at an IoU of 0.5 "
+        f"averaged over the classes present. {known}"
+        + " ".join(f"{trial.title}: n = {len(trial.kinds)}." for trial in run.trials),
         panels,
     )
 
@@ -106,9 +111,9 @@ def _labels(trial: Trial) -> Bars:
     )
 
 
-def areas_figure(found: Found) -> StudyFigure:
+def areas_figure(run: MonitorsRun) -> StudyFigure:
     """Return AUROC under OMS labels against that under OOD labels."""
-    one = found.both[0]
+    one = run.comparable_trials[0]
     by_ood, by_oms = one.order(OOD)[0], one.order(OMS)[0]
     differ = (
         f"by OOD {by_ood} is best, by OMS {by_oms}"
@@ -119,18 +124,18 @@ def areas_figure(found: Found) -> StudyFigure:
     return StudyFigure(
         "figure-3",
         f"{one.title}: {differ}",
-        "AUROC of every monitor for finding OOD images and for finding unsafe ones, with 95 % intervals "
-        f"({replicates} replicates; {_units(found)}). On the line both are equal. Grey: ideal monitors, which know "
-        "their labels.",
-        tuple(_areas(trial) for trial in found.both),
+        "AUROC of every monitor for finding OOD images and for finding unsafe ones, with 95 % "
+        f"intervals ({replicates} replicates; {_units(run)}). On the line both are equal. Grey: "
+        "ideal monitors, which know their labels.",
+        tuple(_areas(trial) for trial in run.comparable_trials),
     )
 
 
-def _units(found: Found) -> str:
+def _units(run: MonitorsRun) -> str:
     return "; ".join(
-        f"{trial.name}: {trial.evaluation.n_images} images, {trial.evaluation.basis.units.number} units of resampling "
-        f"({trial.evaluation.basis.units.name})"
-        for trial in found.both
+        f"{trial.name}: {trial.evaluation.n_images} images, {trial.evaluation.basis.units.number} "
+        f"units of resampling ({trial.evaluation.basis.units.name})"
+        for trial in run.comparable_trials
     )
 
 
@@ -152,10 +157,10 @@ def _areas(trial: Trial) -> Scatter:
     return Scatter(trial.title, *axes, groups, diagonal=True)
 
 
-def rejected_figure(found: Found) -> StudyFigure:
+def rejected_figure(run: MonitorsRun) -> StudyFigure:
     """Return which share of every kind of image a monitor rejects at its threshold."""
     panels = []
-    for trial in found.both:
+    for trial in run.comparable_trials:
         tables = trial.evaluation.disagreement
         assert tables is not None
         names = tuple(name for name in trial.evaluation.monitors if name in tables.alarms)
@@ -166,38 +171,41 @@ def rejected_figure(found: Found) -> StudyFigure:
         columns = tuple(f"{words} ({int(n[int(o), int(u)])})" for words, o, u in CELLS)
         axes = Axis("kind (images)", names=columns), Axis("monitor", names=names)
         panels.append(HeatMap(trial.title, *axes, values, "share rejected"))
-    one = found.both[0]
+    one = run.comparable_trials[0]
     assert one.evaluation.disagreement is not None
     best = one.order(OOD)[0]
     share = one.evaluation.disagreement.rejected(best, ood=False, unsafe=True).value
     return StudyFigure(
         "figure-4",
-        f"{one.title}: {best}, best by OOD labels, rejects {share:.0%} of the unsafe images in distribution",
-        "Share of the images of every kind that a monitor rejects at its threshold, which rejects at most 5 % of the "
-        "safe images of the tuning split; the ideal monitors give alarms, not scores. A good monitor rejects the "
-        "second and the fourth column and nothing else.",
+        f"{one.title}: {best}, best by OOD labels, rejects {share:.0%} of the unsafe images in "
+        "distribution",
+        "Share of the images of every kind that a monitor rejects at its threshold, which rejects "
+        "at most 5 % of the safe images of the tuning split; the ideal monitors give alarms, not "
+        "scores. A good monitor rejects the second and the fourth column and nothing else.",
         tuple(panels),
         rows=(2,),
     )
 
 
-def risk_figure(found: Found) -> StudyFigure:
+def risk_figure(run: MonitorsRun) -> StudyFigure:
     """Return risk against coverage."""
-    one = found.mixed[0]
+    one = run.mixed[0]
     best = min(one.contenders, key=lambda name: one.evaluation.get("AURC", name, OMS).value)
     value = one.evaluation.get("AURC", best, OMS).value
     return StudyFigure(
         "figure-5",
-        f"{one.title}: {best} has the least risk on average, {value:.3f} against {float(one.unsafe.mean()):.3f}",
-        "Images are accepted from the lowest alarm on; risk is the share of accepted images that are unsafe "
-        f"(tau = {TAU:g}). Shown are the best monitor under OMS labels, the best under OOD labels, and others.",
-        tuple(_risk(trial) for trial in found.mixed),
+        f"{one.title}: {best} has the least risk on average, {value:.3f} against "
+        f"{float(one.unsafe.mean()):.3f}",
+        "Images are accepted from the lowest alarm on; risk is the share of accepted images that "
+        f"are unsafe (tau = {TAU:g}). Shown are the best monitor under OMS labels, the best under "
+        "OOD labels, and others.",
+        tuple(_risk(trial) for trial in run.mixed),
     )
 
 
-def shown(trial: Trial) -> tuple[str, ...]:
+def featured_monitors(trial: Trial) -> tuple[str, ...]:
     """Return the few monitors that figures with curves show: the best ones, then made ones."""
-    best = [trial.order(OMS)[0], *([trial.order(OOD)[0]] if trial.judged else [])]
+    best = [trial.order(OMS)[0], *([trial.order(OOD)[0]] if trial.is_comparable else [])]
     rest = [
         name
         for name in ("shift-detector", "failure-predictor", "random")
@@ -209,7 +217,7 @@ def shown(trial: Trial) -> tuple[str, ...]:
 
 def _risk(trial: Trial) -> Curves:
     lines = []
-    for slot, name in enumerate(shown(trial)):
+    for slot, name in enumerate(featured_monitors(trial)):
         curve = trial.evaluation.curves(name, OMS)
         kept = np.unique(np.linspace(0, len(curve.coverage) - 1, POINTS).round().astype(np.int64))
         lines.append(Line(name, curve.coverage[kept], curve.risk[kept], slot=slot))

@@ -15,7 +15,7 @@ EXACT = 1e-12
 
 
 @dataclass(frozen=True)
-class Found:
+class MonitorsRun:
     """Everything that a claim may look at."""
 
     definitions: Definitions
@@ -25,9 +25,9 @@ class Found:
     shares: tuple[ShareSweep, ...]  # () with given data: their shifts cannot be chosen
 
     @property
-    def both(self) -> tuple[Trial, ...]:
+    def comparable_trials(self) -> tuple[Trial, ...]:
         """The trials in which both paradigms can be judged."""
-        return tuple(trial for trial in self.trials if trial.judged)
+        return tuple(trial for trial in self.trials if trial.is_comparable)
 
     @property
     def mixed(self) -> tuple[Trial, ...]:
@@ -35,7 +35,7 @@ class Found:
         return tuple(trial for trial in self.trials if trial.mixed)
 
 
-def stated(estimate: Estimate) -> str:
+def estimate_text(estimate: Estimate) -> str:
     """Return "0.633 [0.570, 0.691]"; without an interval the value alone."""
     if estimate.value != estimate.value:
         return "undefined"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.readers import read
 from calipers.studies.framework import StudyOptions
-from calipers.studies.monitors.trials import Trial, baselines, parted, trial
+from calipers.studies.monitors.trials import Trial, baselines, split_images, trial
 from calipers.synthetic.anatomy import stream
 from calipers.tables import Cohort
 
@@ -30,7 +30,7 @@ COLUMN = "ood"
 
 
 @dataclass(frozen=True)
-class Given:
+class TrialSet:
     """The trials of all models, and where their data come from."""
 
     trials: tuple[Trial, ...]
@@ -39,7 +39,7 @@ class Given:
     inputs: tuple[Mapping[str, Any], ...]
 
 
-def given_trials(options: StudyOptions, replicates: int) -> Given:
+def read_trials(options: StudyOptions, replicates: int) -> TrialSet:
     """Read the data and return a trial per model."""
     assert options.data is not None
     if not options.predictions:
@@ -53,7 +53,7 @@ def given_trials(options: StudyOptions, replicates: int) -> Given:
         )
     ood = ood_labels(cohort, options.ood)
     cluster = unit_of(cohort)
-    fit, tuning = parted(cohort, ood, cluster, stream(options.seed, "monitors splits"))
+    fit, tuning = split_images(cohort, ood, cluster, stream(options.seed, "monitors splits"))
     if not fit.any() or not tuning.any() or (fit | tuning).all():
         raise InputError(
             "images to fit on, to tune on and to test",
@@ -77,7 +77,7 @@ def given_trials(options: StudyOptions, replicates: int) -> Given:
     inputs = tuple(
         {"file": f.file, "bytes": f.bytes, "sha256": f.sha256} for f in cohort.intake.files
     )
-    return Given(
+    return TrialSet(
         tuple(trials), _source(options, cohort, ood, cluster), _warnings(ood, pictures), inputs
     )
 
@@ -104,7 +104,8 @@ def ood_labels(cohort: Cohort, said: str | None) -> Flags | None:
         absent = [value for value in wanted if value not in column]
         if absent:
             raise UsageError(
-                f"--ood: no image has {name} = {absent[0]!r}; {did_you_mean(absent[0], sorted({*column}))}"
+                f"--ood: no image has {name} = {absent[0]!r}; "
+                f"{did_you_mean(absent[0], sorted({*column}))}"
             )
         return np.isin(column, wanted)
     lower = np.char.lower(column)
@@ -151,8 +152,8 @@ def _source(options: StudyOptions, cohort: Cohort, ood: Flags | None, cluster: s
     )
     names = ", ".join(cohort.models)
     return (
-        f"{cohort.n_images} images of {Path(str(options.data)).name}, predictions of {names}, {labels}; intervals "
-        f"resample by {cluster}."
+        f"{cohort.n_images} images of {Path(str(options.data)).name}, predictions of {names}, "
+        f"{labels}; intervals resample by {cluster}."
     )
 
 
@@ -160,10 +161,12 @@ def _warnings(ood: Flags | None, pictures: Path | None) -> tuple[str, ...]:
     said = []
     if ood is None:
         said.append(
-            "no OOD labels: say which images are out of distribution, --ood COLUMN or --ood airport=LFPO,KSEA"
+            "no OOD labels: say which images are out of distribution, --ood COLUMN or --ood "
+            "airport=LFPO,KSEA"
         )
     if pictures is None:
         said.append(
-            f"no pictures beside the list, or more than {MOST_PICTURES}: monitors that look at them are left out"
+            f"no pictures beside the list, or more than {MOST_PICTURES}: monitors that look at "
+            "them are left out"
         )
     return tuple(said)

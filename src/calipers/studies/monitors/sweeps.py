@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from calipers.monitors.scope import scope_scores
 from calipers.monitors.scope_result import Scope
 from calipers.statistics.weights import Units
-from calipers.studies.monitors.trials import TAU, Trial, auroc, drawn_auroc
+from calipers.studies.monitors.trials import TAU, Trial, auroc, bootstrap_auroc
 from calipers.synthetic.runways import SHIFTS, runway_cohort
 from calipers.synthetic.shifts import SEES_FAILURE, SEES_SHIFT
 
@@ -112,7 +112,7 @@ def share_sweep(far: float, pool: int, seed: int) -> ShareSweep:
     kinds = [np.flatnonzero(np.isin(shift, names)) for names in (("none",), HARMLESS, HARMFUL)]
     tables = [_at(share, kinds, pool, alarms, np.stack([unsafe, ood]), seed) for share in GRID]
     drawn = np.stack([table for _, table in tables], axis=-1)  # (2, 2, B, S)
-    value = np.stack([found for found, _ in tables], axis=-1)  # (2, 2, S)
+    value = np.stack([run for run, _ in tables], axis=-1)  # (2, 2, S)
     low, high = np.nanquantile(drawn, (0.025, 0.975), axis=2)
     ends = np.nanquantile(drawn[0, 0] - drawn[1, 0], (0.025, 0.975), axis=0)
     names = ("oms", "ood")
@@ -124,7 +124,7 @@ def share_sweep(far: float, pool: int, seed: int) -> ShareSweep:
         low={name: low[:, k] for k, name in enumerate(names)},
         high={name: high[:, k] for k, name in enumerate(names)},
         difference=np.stack([value[0, 0] - value[1, 0], *ends]),
-        theory=expected(far, np.array(GRID)),
+        theory=closed_form(far, np.array(GRID)),
     )
 
 
@@ -143,10 +143,10 @@ def _at(
     chosen = np.concatenate([kinds[0][:pool], kinds[1][:harmless], kinds[2][: pool - harmless]])
     units = Units.of("image", None, len(chosen))
     given = alarms[:, chosen], labels[:, chosen]
-    return auroc(*given), drawn_auroc(*given, units, REPLICATES, seed)
+    return auroc(*given), bootstrap_auroc(*given, units, REPLICATES, seed)
 
 
-def expected(far: float, shares: F64) -> dict[str, F64]:
+def closed_form(far: float, shares: F64) -> dict[str, F64]:
     """Return the closed form: paradigm -> (2, S) AUROC of PAIR.
 
     A monitor whose own two groups lie d standard deviations apart has an AUROC of A = Phi(d / sqrt
@@ -219,12 +219,12 @@ def _tau_curves(trial: Trial, classes: str, scope: Scope, replicates: int) -> Ta
     different, back = np.unique(labels, axis=0, return_inverse=True)
     alarms = np.stack([trial.alarm(name) for name in trial.contenders])
     basis = trial.evaluation.basis
-    drawn = drawn_auroc(alarms, different, basis.units, replicates, basis.certainty.seed)
+    drawn = bootstrap_auroc(alarms, different, basis.units, replicates, basis.certainty.seed)
     back = back.reshape(-1)
     value = auroc(alarms, different)
     blank = np.isnan(value)
     ends = np.full((2, *value.shape), np.nan)
     for m, k in np.argwhere(~blank).tolist():
         ends[:, m, k] = np.nanquantile(drawn[m, k], (0.025, 0.975))
-    found = (value[:, back], ends[0][:, back], ends[1][:, back])
-    return TauCurves(trial.name, classes, taus, scope.prevalence(taus), trial.contenders, *found)
+    run = (value[:, back], ends[0][:, back], ends[1][:, back])
+    return TauCurves(trial.name, classes, taus, scope.prevalence(taus), trial.contenders, *run)

@@ -15,7 +15,7 @@ from calipers.plots.figures import Cell, Table
 from calipers.results import Estimate
 from calipers.studies.framework import StudyTable
 from calipers.studies.monitors.definitions import MEANS, NUMBERS_OF_CLASSES
-from calipers.studies.monitors.found import Found
+from calipers.studies.monitors.run import MonitorsRun
 from calipers.studies.monitors.trials import Trial
 
 SHOWN_COUNTS = 2  # predictions and references of the table
@@ -23,28 +23,28 @@ FREE = ("AUROC", "AUPR", "FPR95", "AURC", "E-AURC")
 DECIDED = ("SG", "RH", "AC", "coverage", "sensitivity", "FPR", "MCC")
 
 
-def tables(found: Found) -> list[StudyTable]:
+def tables(run: MonitorsRun) -> list[StudyTable]:
     """Return all tables for which there are data."""
-    made = [counts_table(found), classes_table(found)]
-    for k, trial in enumerate(found.trials, start=1):
+    made = [counts_table(run), classes_table(run)]
+    for k, trial in enumerate(run.trials, start=1):
         if trial.mixed:
             made += [areas_table(trial, f"table-3-{k}"), threshold_table(trial, f"table-4-{k}")]
-    made.append(tau_table(found))
-    if found.shares:
-        made.append(flips_table(found))
+    made.append(tau_table(run))
+    if run.shares:
+        made.append(flips_table(run))
     return made
 
 
-def counts_table(found: Found) -> StudyTable:
+def counts_table(run: MonitorsRun) -> StudyTable:
     """Return the printed score beside ours for small counts."""
     rows = tuple(
         (
             c.predictions,
             c.references,
             c.hits,
-            *map(_known, (c.precision, c.recall, c.printed, c.ours)),
+            *map(_known, (c.precision, c.recall, c.printed_score, c.defined_score)),
         )
-        for c in found.definitions.counts
+        for c in run.definitions.counts
         if max(c.predictions, c.references) <= SHOWN_COUNTS
     )
     columns = (
@@ -60,9 +60,9 @@ def counts_table(found: Found) -> StudyTable:
     return StudyTable("table-1", "Where the printed score has no value", Table(columns, rows), note)
 
 
-def classes_table(found: Found) -> StudyTable:
+def classes_table(run: MonitorsRun) -> StudyTable:
     """Return what the mean over classes hides."""
-    d = found.definitions
+    d = run.definitions
     rows = []
     for k, c in enumerate(NUMBERS_OF_CLASSES):
         measured = [float(d.missed[mean][k]) for mean in MEANS]
@@ -73,7 +73,10 @@ def classes_table(found: Found) -> StudyTable:
         *(f"missed, {mean}" for mean in MEANS),
         "wrong class, declared",
     )
-    note = "Score s of an image with one object that is missed, or found with a wrong class. tau must be above it."
+    note = (
+        "Score s of an image with one object that is missed, or found with a wrong class. tau "
+        "must be above it."
+    )
     return StudyTable(
         "table-2", "What the mean over classes hides", Table(columns, tuple(rows)), note
     )
@@ -81,7 +84,7 @@ def classes_table(found: Found) -> StudyTable:
 
 def areas_table(trial: Trial, name: str) -> StudyTable:
     """Return all monitors under both paradigms, with intervals."""
-    paradigms = (OMS, OOD) if trial.judged else (OMS,)
+    paradigms = (OMS, OOD) if trial.is_comparable else (OMS,)
     get = trial.evaluation.get
     rows = [
         (monitor, metric, *_cells([get(metric, monitor, paradigm) for paradigm in paradigms]))
@@ -93,8 +96,9 @@ def areas_table(trial: Trial, name: str) -> StudyTable:
     ]
     units = trial.evaluation.basis.units
     note = (
-        f"{trial.evaluation.n_images} images for testing, {int(trial.unsafe.sum())} of them unsafe; 95 % intervals "
-        f"over {units.number} units ({units.name}). For AUPR positives are the images on which an alarm is wanted."
+        f"{trial.evaluation.n_images} images for testing, {int(trial.unsafe.sum())} of them "
+        f"unsafe; 95 % intervals over {units.number} units ({units.name}). For AUPR positives are "
+        "the images on which an alarm is wanted."
     )
     table = Table(("monitor", "quantity", *columns), tuple(rows))
     return StudyTable(name, f"{trial.title}: monitors under both paradigms", table, note)
@@ -111,20 +115,21 @@ def threshold_table(trial: Trial, name: str) -> StudyTable:
     ]
     chosen = max((t.n_tuning for t in evaluation.thresholds.values() if t is not None), default=0)
     note = (
-        "SG: share of all images that are unsafe and rejected; RH: unsafe and accepted; AC: safe and rejected. SG + RH "
-        f"is the hazard without a monitor. Thresholds reject at most 5 % of the safe ones among {chosen} tuning "
-        "images; the ideal monitors, which say yes or no, need none."
+        "SG: share of all images that are unsafe and rejected; RH: unsafe and accepted; AC: safe "
+        "and rejected. SG + RH is the hazard without a monitor. Thresholds reject at most 5 % of "
+        f"the safe ones among {chosen} tuning images; the ideal monitors, which say yes or no, "
+        "need none."
     )
     title = f"{trial.title}: alarms at a threshold of the tuning split"
     columns = ("monitor", "quantity", "value", "low", "high", "images", "rejected")
     return StudyTable(name, title, Table(columns, tuple(rows)), note)
 
 
-def tau_table(found: Found) -> StudyTable:
+def tau_table(run: MonitorsRun) -> StudyTable:
     """Return the prevalence where it changes, and who is best there."""
     rows: list[tuple[Cell, ...]] = []
-    for curve in found.taus:
-        n = next(len(trial.kinds) for trial in found.trials if trial.name == curve.trial)
+    for curve in run.taus:
+        n = next(len(trial.kinds) for trial in run.trials if trial.name == curve.trial)
         changes = np.flatnonzero(np.diff(curve.prevalence, prepend=-1.0))
         for k in changes.tolist():
             values = curve.values[:, k]
@@ -146,7 +151,7 @@ def tau_table(found: Found) -> StudyTable:
     )
 
 
-def flips_table(found: Found) -> StudyTable:
+def flips_table(run: MonitorsRun) -> StudyTable:
     """Return where the order of two monitors turns."""
     rows = tuple(
         (
@@ -156,7 +161,7 @@ def flips_table(found: Found) -> StudyTable:
             *map(_known, s.flip_bounds),
             s.n_images,
         )
-        for s in found.shares
+        for s in run.shares
     )
     columns = (
         "share of far runways",
@@ -166,7 +171,10 @@ def flips_table(found: Found) -> StudyTable:
         "to",
         "images per share",
     )
-    note = "Share of harmless shifts at which the monitor that sees failures overtakes the one that sees shifts, by OMS."
+    note = (
+        "Share of harmless shifts at which the monitor that sees failures overtakes the one that "
+        "sees shifts, by OMS."
+    )
     return StudyTable(
         "table-6", "Where the order of two monitors turns", Table(columns, rows), note
     )

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from calipers.studies.judging import Judgement, share
-from calipers.studies.monitors.found import Found
+from calipers.studies.judging import ClaimJudgement, joint_verdict
+from calipers.studies.monitors.run import MonitorsRun
 from calipers.studies.monitors.trials import Trial
 
 Finding = tuple[Sequence[bool], str]  # what has to hold, and the numbers in words
@@ -19,9 +19,9 @@ NOT_JUDGED = (
 MADE_ONLY = "Made data: that it can happen, not how often it does."
 
 
-def not_judged(words: str = NOT_JUDGED) -> Judgement:
+def not_judged(words: str = NOT_JUDGED) -> ClaimJudgement:
     """Return that the run has nothing to judge a claim by."""
-    return Judgement(None, words, tested=False)
+    return ClaimJudgement(None, words, is_tested=False)
 
 
 def note_of(trials: Iterable[Trial]) -> str:
@@ -31,7 +31,7 @@ def note_of(trials: Iterable[Trial]) -> str:
 
 def in_each_trial(
     rule: str = "", *, noted: bool = True
-) -> Callable[[Callable[[Trial], Finding]], Callable[[Found], Judgement]]:
+) -> Callable[[Callable[[Trial], Finding]], Callable[[MonitorsRun], ClaimJudgement]]:
     """Judge a claim by all trials in which both paradigms can be judged; without any it is not
     judged.
 
@@ -43,14 +43,16 @@ def in_each_trial(
         Whether results on made data are marked as such.
     """
 
-    def judged_by(look: Callable[[Trial], Finding]) -> Callable[[Found], Judgement]:
-        def judge(found: Found) -> Judgement:
-            if not found.both:
+    def judged_by(look: Callable[[Trial], Finding]) -> Callable[[MonitorsRun], ClaimJudgement]:
+        def judge(run: MonitorsRun) -> ClaimJudgement:
+            if not run.comparable_trials:
                 return not_judged()
-            findings = [look(trial) for trial in found.both]
-            note = f"{rule} {note_of(found.both) if noted else ''}".strip()
-            return Judgement(
-                share([flag for flags, _ in findings for flag in flags]), _joined(findings), note
+            findings = [look(trial) for trial in run.comparable_trials]
+            note = f"{rule} {note_of(run.comparable_trials) if noted else ''}".strip()
+            return ClaimJudgement(
+                joint_verdict([flag for flags, _ in findings for flag in flags]),
+                _joined(findings),
+                note,
             )
 
         return judge

@@ -62,8 +62,8 @@ class Trial:
     @property
     def ood(self) -> Flags | None:
         """(n,) OOD labels, if there are any."""
-        found = headline(self.evaluation.basis.labels, OOD)
-        return None if found is None else found.wanted
+        run = headline(self.evaluation.basis.labels, OOD)
+        return None if run is None else run.wanted
 
     @property
     def contenders(self) -> tuple[str, ...]:
@@ -71,14 +71,16 @@ class Trial:
         return tuple(name for name in self.evaluation.monitors if name not in IDEAL.values())
 
     @property
-    def mixed(self) -> bool:
+    def is_mixed(self) -> bool:
         """Whether there are safe and unsafe images."""
         return bool(self.unsafe.any() and not self.unsafe.all())
 
     @property
-    def judged(self) -> bool:
+    def is_comparable(self) -> bool:
         """Whether both paradigms have images of both kinds."""
-        return bool(self.mixed and self.ood is not None and self.ood.any() and not self.ood.all())
+        return bool(
+            self.is_mixed and self.ood is not None and self.ood.any() and not self.ood.all()
+        )
 
     def alarm(self, monitor: str) -> F64:
         """Return (n,) alarm scores, high where a monitor alarms."""
@@ -110,14 +112,14 @@ class Trial:
         return float(low), float(high)
 
     @cached_property
-    def ranked(self) -> Ranked:
+    def rank_agreement(self) -> RankAgreement:
         """How the orders of the contenders under both paradigms relate; only if both are known."""
         assert self.ood is not None
-        return ranked(self, np.stack([self.unsafe, self.ood]))
+        return rank_agreement(self, np.stack([self.unsafe, self.ood]))
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankAgreement:
     """Two orders by AUROC, under the same bootstrap weights."""
 
     kendall: float  # tau-b between them
@@ -127,12 +129,14 @@ class Ranked:
     replicates: int  # that are defined
 
 
-def ranked(trial: Trial, labels: Flags) -> Ranked:
+def rank_agreement(trial: Trial, labels: Flags) -> RankAgreement:
     """Return how the orders under two labellings (2, n) relate."""
     certainty = trial.evaluation.basis.certainty
     units = trial.evaluation.basis.units
     alarms = np.stack([trial.alarm(name) for name in trial.contenders])
-    table = drawn_auroc(alarms, labels, units, certainty.replicates, certainty.seed)  # (M, 2, B)
+    table = bootstrap_auroc(
+        alarms, labels, units, certainty.replicates, certainty.seed
+    )  # (M, 2, B)
     value = auroc(alarms, labels)
     known = table[:, :, ~np.isnan(table).any(axis=(0, 1))]
     best = known == known.max(axis=0)
@@ -142,7 +146,7 @@ def ranked(trial: Trial, labels: Flags) -> Ranked:
     ]
     low, high = np.nanquantile(taus, (0.025, 0.975)) if taus else (np.nan, np.nan)
     tau = float(kendall_tau_b(value[:, 0], value[None, :, 1])[0])
-    return Ranked(tau, float(low), float(high), float(differs.mean()), known.shape[2])
+    return RankAgreement(tau, float(low), float(high), float(differs.mean()), known.shape[2])
 
 
 def auroc(alarms: F64, labels: Flags) -> F64:
@@ -153,7 +157,7 @@ def auroc(alarms: F64, labels: Flags) -> F64:
     return np.stack([Standing.of(Cuts.of(alarm), ones).auroc(labels)[:, 0] for alarm in alarms])
 
 
-def drawn_auroc(alarms: F64, labels: Flags, units: Units, replicates: int, seed: int) -> F64:
+def bootstrap_auroc(alarms: F64, labels: Flags, units: Units, replicates: int, seed: int) -> F64:
     """Return (M, L, B): the same under bootstrap weights of the units, which all monitors and
     labellings share.
     """
@@ -165,7 +169,7 @@ def drawn_auroc(alarms: F64, labels: Flags, units: Units, replicates: int, seed:
     return np.concatenate(blocks, axis=2)
 
 
-def made_trial(name: str, made: ShiftedCohort, replicates: int, seed: int) -> Trial:
+def simulate_trial(name: str, made: ShiftedCohort, replicates: int, seed: int) -> Trial:
     """Return the trial of a made cohort: its three monitors, all baselines, and the two ideal ones."""
     fit = made.split("fit")
     alarms = dict(made.alarms) | baselines(made.cohort, "detector", fit, made.pictures)
@@ -235,7 +239,7 @@ def trial(
     )
 
 
-def parted(
+def split_images(
     cohort: Cohort, ood: Flags | None, cluster: str, random: np.random.Generator
 ) -> tuple[Flags, Flags]:
     """Return images to fit on (3 of 10 that are not OOD) and to tune on (a quarter of the others),

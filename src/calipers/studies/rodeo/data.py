@@ -28,7 +28,7 @@ REPEATED = 0.175  # chance that an image is a further one of the patient before
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class BoxStatistics:
     """How the boxes of a class look, in fractions of the image: what ChestX-ray8 has, rounded."""
 
     name: str
@@ -43,14 +43,26 @@ class Finding:
 
 
 FINDINGS = (
-    Finding("Atelectasis", 0.183, (0.20, 0.08), (0.57, 0.12), (-1.71, 0.55), (-2.12, 0.51), 0.33),
-    Finding("Cardiomegaly", 0.148, (0.08, 0.04), (0.57, 0.06), (-0.76, 0.11), (-1.00, 0.15), 0.48),
-    Finding("Effusion", 0.155, (0.27, 0.08), (0.56, 0.12), (-1.66, 0.54), (-1.40, 0.72), 0.24),
-    Finding("Infiltration", 0.125, (0.16, 0.08), (0.53, 0.12), (-1.39, 0.49), (-1.34, 0.47), 0.55),
-    Finding("Mass", 0.086, (0.19, 0.08), (0.45, 0.12), (-2.00, 0.58), (-1.88, 0.60), 0.84),
-    Finding("Nodule", 0.080, (0.24, 0.08), (0.48, 0.15), (-2.70, 0.31), (-2.73, 0.33), 0.86),
-    Finding("Pneumonia", 0.122, (0.17, 0.07), (0.56, 0.10), (-1.42, 0.44), (-1.32, 0.46), 0.63),
-    Finding("Pneumothorax", 0.101, (0.21, 0.07), (0.32, 0.19), (-1.76, 0.52), (-1.67, 0.74), 0.46),
+    BoxStatistics(
+        "Atelectasis", 0.183, (0.20, 0.08), (0.57, 0.12), (-1.71, 0.55), (-2.12, 0.51), 0.33
+    ),
+    BoxStatistics(
+        "Cardiomegaly", 0.148, (0.08, 0.04), (0.57, 0.06), (-0.76, 0.11), (-1.00, 0.15), 0.48
+    ),
+    BoxStatistics(
+        "Effusion", 0.155, (0.27, 0.08), (0.56, 0.12), (-1.66, 0.54), (-1.40, 0.72), 0.24
+    ),
+    BoxStatistics(
+        "Infiltration", 0.125, (0.16, 0.08), (0.53, 0.12), (-1.39, 0.49), (-1.34, 0.47), 0.55
+    ),
+    BoxStatistics("Mass", 0.086, (0.19, 0.08), (0.45, 0.12), (-2.00, 0.58), (-1.88, 0.60), 0.84),
+    BoxStatistics("Nodule", 0.080, (0.24, 0.08), (0.48, 0.15), (-2.70, 0.31), (-2.73, 0.33), 0.86),
+    BoxStatistics(
+        "Pneumonia", 0.122, (0.17, 0.07), (0.56, 0.10), (-1.42, 0.44), (-1.32, 0.46), 0.63
+    ),
+    BoxStatistics(
+        "Pneumothorax", 0.101, (0.21, 0.07), (0.32, 0.19), (-1.76, 0.52), (-1.67, 0.74), 0.46
+    ),
 )
 
 
@@ -69,7 +81,7 @@ def study_data(options: StudyOptions) -> StudyData:
     if options.data is None:
         if options.predictions:
             raise UsageError("--predictions belong to a data set: give its boxes with --data")
-        made = made_cohort(QUICK_IMAGES if options.quick else IMAGES, options.seed)
+        made = simulate_cohort(QUICK_IMAGES if options.quick else IMAGES, options.seed)
         return _halved(
             made, "Boxes made by Calipers with the statistics of ChestX-ray8", options.seed
         )
@@ -97,12 +109,13 @@ def _check(cohort: Cohort, file: str) -> None:
         )
 
 
-def _halved(cohort: Cohort, said: str, seed: int) -> StudyData:
+def _halved(cohort: Cohort, value_text: str, seed: int) -> StudyData:
     half = cohort.take(test_half(cohort, seed))
     unit = "patient" if "patient" in cohort.images.groups else "image"
     source = (
-        f"{said}: {cohort.n_images} images, {len(cohort.references)} boxes, {len(cohort.classes)} classes; the oracles "
-        f"ran on the test half, {half.n_images} images with {len(half.references)} boxes, drawn by {unit}."
+        f"{value_text}: {cohort.n_images} images, {len(cohort.references)} boxes, "
+        f"{len(cohort.classes)} classes; the oracles ran on the test half, {half.n_images} images "
+        f"with {len(half.references)} boxes, drawn by {unit}."
     )
     return StudyData(half, source, cohort.n_images)
 
@@ -128,14 +141,14 @@ def test_half(cohort: Cohort, seed: int) -> I64:
 test_half.__test__ = False  # type: ignore[attr-defined]  # a half for testing, not a test
 
 
-def made_cohort(n_images: int, seed: int) -> Cohort:
+def simulate_cohort(n_images: int, seed: int) -> Cohort:
     """Return images with one box per finding, whose places, sides, classes and patients are like
     those of ChestX-ray8.
 
     Examples
     --------
-    >>> from calipers.studies.rodeo.data import made_cohort
-    >>> cohort = made_cohort(100, seed=0)
+    >>> from calipers.studies.rodeo.data import simulate_cohort
+    >>> cohort = simulate_cohort(100, seed=0)
     >>> cohort.n_images, len(cohort.classes)
     (100, 8)
     """
@@ -157,7 +170,7 @@ def made_cohort(n_images: int, seed: int) -> Cohort:
     return Cohort.from_arrays(records, classes=[finding.name for finding in FINDINGS])
 
 
-def _box(finding: Finding, random: Generator) -> F64:
+def _box(finding: BoxStatistics, random: Generator) -> F64:
     """Return a box inside the image, x0 y0 x1 y1 in pixels."""
     first, other = random.standard_normal(2)
     r = finding.correlation

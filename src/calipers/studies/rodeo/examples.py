@@ -42,7 +42,7 @@ def examples() -> dict[str, Example]:
     """Return the four pairs with their values; every pair is a data set of one image with eight
     classes.
     """
-    found = {}
+    examples_by_name = {}
     for name, (box, label) in PAIRS.items():
         reference = {"boxes": [REFERENCE], "labels": [RIGHT], "width": SIDE, "height": SIDE}
         cohort = Cohort.from_arrays(
@@ -53,19 +53,20 @@ def examples() -> dict[str, Example]:
         a, b = (np.array(corners)[:, None] for corners in (REFERENCE, box))
         extents = (np.prod(overlap.sides(one), axis=0) for one in (a, b))
         iou = float(overlap.iou(a, b, *extents)[0])
-        found[name] = Example(
+        examples_by_name[name] = Example(
             box, CLASSES[label], iou, {metric: pooled[metric] for metric in METRICS}
         )
-    return found
+    return examples_by_name
 
 
-def figure_1(found: dict[str, Example]) -> StudyFigure:
+def figure_1(examples_by_name: dict[str, Example]) -> StudyFigure:
     """Return the four pairs as overlays, with their values below."""
-    panels = tuple(_panel(name, example) for name, example in found.items())
+    panels = tuple(_panel(name, example) for name, example in examples_by_name.items())
     caption = (
-        "Made by hand, on empty frames: the reference is solid, the prediction dashed. Every pair is evaluated as a "
-        "data set of one image with eight declared classes. Accuracy counts the six or seven classes that are rightly "
-        "absent as true negatives, which is why it is 0.75 or more even for a prediction without any merit."
+        "Made by hand, on empty frames: the reference is solid, the prediction dashed. Every pair "
+        "is evaluated as a data set of one image with eight declared classes. Accuracy counts the "
+        "six or seven classes that are rightly absent as true negatives, which is why it is 0.75 "
+        "or more even for a prediction without any merit."
     )
     title = (
         "A right box with a wrong name gets full marks for place and shape, and nothing in total"

@@ -11,7 +11,7 @@ from calipers.plots.figures import Axis, Contour, Curves, Line
 from calipers.sensitivity import Sweep
 from calipers.studies.framework import StudyFigure
 from calipers.studies.rodeo.geometry import TENTHS
-from calipers.studies.rodeo.judging import Found, half_lost, said
+from calipers.studies.rodeo.judging import RodeoRun, half_lost, value_text
 from calipers.studies.rodeo.sweeps import ACCURACIES, PRECISIONS, RODEO, SCALES, SUMMARIES
 
 AXES = {
@@ -31,9 +31,9 @@ GROUPS = (("Accuracy", ACCURACIES), ("Average precision", PRECISIONS), ("RoDeO",
 NOISE_WORDS = "All boxes also have position noise of 0.5 sides."
 
 
-def maps(found: Found, name: str, title: str, caption: str) -> StudyFigure:
+def maps(run: RodeoRun, name: str, title: str, caption: str) -> StudyFigure:
     """Return all metrics over two corruptions, one panel each, with the same colours."""
-    sweep = found.sweeps[name]
+    sweep = run.sweeps[name]
     first, second = sweep.axes
     xs, ys = (np.array(axis.values, np.float64) for axis in (first, second))
     panels = tuple(
@@ -56,10 +56,10 @@ def maps(found: Found, name: str, title: str, caption: str) -> StudyFigure:
 
 
 def curves(
-    found: Found, name: str, title: str, caption: str, law: Line | None = None
+    run: RodeoRun, name: str, title: str, caption: str, law: Line | None = None
 ) -> StudyFigure:
     """Return all metrics over one corruption: accuracy, AP and RoDeO, with bands."""
-    sweep = found.sweeps[name]
+    sweep = run.sweeps[name]
     panels = []
     for heading, metrics in GROUPS:
         lines = lines_of(sweep, metrics)
@@ -75,11 +75,11 @@ def lines_of(sweep: Sweep, metrics: Sequence[str], names: Sequence[str] = ()) ->
     absent.
     """
     x = np.array(sweep.axes[-1].values, np.float64)
-    found = []
+    run = []
     for slot, metric in enumerate(metrics):
         value, low, high = (table if table.ndim == 1 else table[0] for table in sweep.line(metric))
-        found.append(Line(names[slot] if names else metric, x, value, low, high, slot))
-    return tuple(found)
+        run.append(Line(names[slot] if names else metric, x, value, low, high, slot))
+    return tuple(run)
 
 
 def _made(sweep: Sweep) -> str:
@@ -89,93 +89,97 @@ def _made(sweep: Sweep) -> str:
     )
 
 
-def sweep_figures(found: Found) -> dict[str, StudyFigure]:
+def sweep_figures(run: RodeoRun) -> dict[str, StudyFigure]:
     """Return the figures that show sweeps, by name."""
-    made = (*_two_corruptions(found), *_one_corruption(found), side_figure(found))
+    made = (*_two_corruptions(run), *_one_corruption(run), side_figure(run))
     return {figure.name: figure for figure in made}
 
 
-def _two_corruptions(found: Found) -> Iterator[StudyFigure]:
+def _two_corruptions(run: RodeoRun) -> Iterator[StudyFigure]:
     """Yield figures 3, 7, 8 and 9."""
 
     def low(figure: str, metric: str) -> str:
-        return f"{found.grid(figure, metric).min():.2f}"
+        return f"{run.grid(figure, metric).min():.2f}"
 
-    half = [said(half_lost(*found.curve("figure-3", name))) for name in ("AP@0.5", "RoDeO")]
-    top = [f"{found.grid('figure-7', name).max():.2f}" for name in ("RoDeO", "accuracy@0.1")]
+    half = [value_text(half_lost(*run.curve("figure-3", name))) for name in ("AP@0.5", "RoDeO")]
+    top = [f"{run.grid('figure-7', name).max():.2f}" for name in ("RoDeO", "accuracy@0.1")]
     yield maps(
-        found,
+        run,
         "figure-3",
-        f"Half of AP@0.5 is lost at a position noise of {half[0]} sides, half of RoDeO at {half[1]}",
+        f"Half of AP@0.5 is lost at a position noise of {half[0]} sides, half of RoDeO at "
+        f"{half[1]}",
         "Every box is moved, and its sides change on their own.",
     )
     yield maps(
-        found,
+        run,
         "figure-7",
         f"Boxes at random places reach a RoDeO of {top[0]} and an accuracy at IoU 0.1 of {top[1]}",
-        "An oracle knows which classes an image has; one square box per class lies anywhere in the image. Classes are "
-        "perfect on the lower edge.",
+        "An oracle knows which classes an image has; one square box per class lies anywhere in "
+        "the image. Classes are perfect on the lower edge.",
     )
     yield maps(
-        found,
+        run,
         "figure-8",
-        f"However boxes are moved, RoDeO/shape is at least {low('figure-8', 'RoDeO/shape')}; AP@0.5 falls to "
-        f"{low('figure-8', 'AP@0.5')}",
+        f"However boxes are moved, RoDeO/shape is at least {low('figure-8', 'RoDeO/shape')}; "
+        f"AP@0.5 falls to {low('figure-8', 'AP@0.5')}",
         "Every box is moved by the bias into a random direction, then by the noise.",
     )
     yield maps(
-        found,
+        run,
         "figure-9",
-        f"Size and aspect noise take AP@0.1 to {low('figure-9', 'AP@0.1')}, AP@0.5 to {low('figure-9', 'AP@0.5')} and "
-        f"RoDeO to {low('figure-9', 'RoDeO')}",
+        f"Size and aspect noise take AP@0.1 to {low('figure-9', 'AP@0.1')}, AP@0.5 to "
+        f"{low('figure-9', 'AP@0.5')} and RoDeO to {low('figure-9', 'RoDeO')}",
         "Both sides of a box share one factor; the aspect changes at equal area.",
     )
 
 
-def _one_corruption(found: Found) -> Iterator[StudyFigure]:
+def _one_corruption(run: RodeoRun) -> Iterator[StudyFigure]:
     """Yield figures 4, 5, 10 and 11."""
 
     def ends(figure: str, metric: str) -> str:
-        values = found.curve(figure, metric)[1]
+        values = run.curve(figure, metric)[1]
         return f"from {values[0]:.2f} to {values[-1]:.2f}"
 
-    copies = np.array(found.sweeps["figure-5"].axes[0].values, np.float64)
+    copies = np.array(run.sweeps["figure-5"].axes[0].values, np.float64)
     yield curves(
-        found,
+        run,
         "figure-4",
         f"As boxes go missing, accuracy at IoU 0.5 goes {ends('figure-4', 'accuracy@0.5')}",
         f"All boxes of a class in an image are dropped with this probability. {NOISE_WORDS}",
     )
     yield curves(
-        found,
+        run,
         "figure-5",
-        f"Copies of boxes take AP@0.5 {ends('figure-5', 'AP@0.5')} and RoDeO {ends('figure-5', 'RoDeO')}",
-        f"Every box gets a geometric number of copies. {NOISE_WORDS} The grey line is the law of RoDeO/shape and "
-        "RoDeO/cls: a hyperbola, not an exponential.",
+        f"Copies of boxes take AP@0.5 {ends('figure-5', 'AP@0.5')} and RoDeO "
+        f"{ends('figure-5', 'RoDeO')}",
+        f"Every box gets a geometric number of copies. {NOISE_WORDS} The grey line is the law of "
+        "RoDeO/shape and RoDeO/cls: a hyperbola, not an exponential.",
         Line("1 / (1 + mean copies)", copies, 1.0 / (1.0 + copies), slot=6),
     )
     yield curves(
-        found,
+        run,
         "figure-10",
-        f"A box for every absent class takes accuracy at IoU 0.5 {ends('figure-10', 'accuracy@0.5')}",
-        f"Every absent class gets one box, a quarter of the image wide, with this probability. {NOISE_WORDS}",
+        "A box for every absent class takes accuracy at IoU 0.5 "
+        f"{ends('figure-10', 'accuracy@0.5')}",
+        "Every absent class gets one box, a quarter of the image wide, with this probability. "
+        f"{NOISE_WORDS}",
     )
     yield curves(
-        found,
+        run,
         "figure-11",
         f"Confused classes take RoDeO/cls {ends('figure-11', 'RoDeO/cls')} and RoDeO/loc "
         f"{ends('figure-11', 'RoDeO/loc')}",
-        "Every declared class is selected with this probability, and the selected ones of an image are permuted. "
-        f"{NOISE_WORDS}",
+        "Every declared class is selected with this probability, and the selected ones of an "
+        f"image are permuted. {NOISE_WORDS}",
     )
 
 
-def side_figure(found: Found) -> StudyFigure:
+def side_figure(run: RodeoRun) -> StudyFigure:
     """Return what other summaries and other scales of loc would say."""
-    position = found.sweeps["figure-8"]
+    position = run.sweeps["figure-8"]
     names = [metric.partition("/")[2] for metric in SUMMARIES]
     across = lines_of(position, SUMMARIES, names)
-    confusion = lines_of(found.sweeps["figure-11"], SUMMARIES, names)
+    confusion = lines_of(run.sweeps["figure-11"], SUMMARIES, names)
     scaled = lines_of(
         position, list(SCALES.values()), [f"0.5 at distance {scale:g}" for scale in SCALES]
     )
@@ -192,11 +196,12 @@ def side_figure(found: Found) -> StudyFigure:
             scaled,
         ),
     )
-    last = found.curve("figure-11", SUMMARIES[1])[1][-1]
+    last = run.curve("figure-11", SUMMARIES[1])[1][-1]
     title = f"With the arithmetic mean, a model with random classes would still score {last:.2f}"
     caption = (
-        "Not a figure of the paper, which names the arithmetic mean and the minimum as alternatives to the harmonic "
-        "mean and fixes the distance at which RoDeO/loc is one half. Under position noise the expected RoDeO/loc is "
-        f"1 / (1 + 2 ln 2 σ² / scale²). {_made(position)}"
+        "Not a figure of the paper, which names the arithmetic mean and the minimum as "
+        "alternatives to the harmonic mean and fixes the distance at which RoDeO/loc is one half. "
+        "Under position noise the expected RoDeO/loc is 1 / (1 + 2 ln 2 σ² / scale²). "
+        f"{_made(position)}"
     )
     return StudyFigure("figure-side", title, caption, panels)

@@ -72,10 +72,14 @@ def figure_2() -> StudyFigure:
         Contour(name, x, y, at, at, v, "value", levels.get(name, TENTHS), 0.0, 1.0, square=True)
         for name, v in metrics.items()
     )
-    title = "Overlap ends one side away, and sooner on the diagonal; RoDeO/loc is the same in all directions"
+    title = (
+        "Overlap ends one side away, and sooner on the diagonal; RoDeO/loc is the same in all "
+        "directions"
+    )
     caption = (
-        "One reference and one prediction of its size and class, on a grid of 61 by 61 offsets, computed exactly. "
-        "AP of a single pair is all or nothing; its mean over IoU thresholds 0.1 to 0.7 has seven steps."
+        "One reference and one prediction of its size and class, on a grid of 61 by 61 offsets, "
+        "computed exactly. AP of a single pair is all or nothing; its mean over IoU thresholds "
+        "0.1 to 0.7 has seven steps."
     )
     return StudyFigure("figure-2", title, caption, panels, rows=(4,))
 
@@ -113,11 +117,15 @@ def figure_6() -> StudyFigure:
             tuple(relative),
         ),
     )
-    title = "Centred IoU depends on the ratio of the sides; the Hausdorff similarity on their difference in the image"
+    title = (
+        "Centred IoU depends on the ratio of the sides; the Hausdorff similarity on their "
+        "difference in the image"
+    )
     caption = (
-        f"A square reference with a side of {USUAL:g} of the image, except in the last panel, which adds one of "
-        f"{SMALL:g}; both boxes on one centre; Hausdorff distances in fractions of the image. Computed exactly. The "
-        "last panel is not in the paper: with centred IoU, both references share one curve."
+        f"A square reference with a side of {USUAL:g} of the image, except in the last panel, "
+        f"which adds one of {SMALL:g}; both boxes on one centre; Hausdorff distances in fractions "
+        "of the image. Computed exactly. The last panel is not in the paper: with centred IoU, "
+        "both references share one curve."
     )
     return StudyFigure("figure-6", title, caption, panels)
 

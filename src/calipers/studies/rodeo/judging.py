@@ -23,7 +23,7 @@ TURN = 0.01  # a rise of a mean of runs below this is called noise
 
 
 @dataclass(frozen=True)
-class Found:
+class RodeoRun:
     """Everything that a claim may look at."""
 
     sweeps: Mapping[str, Sweep]
@@ -35,11 +35,11 @@ class Found:
         """Return the strengths of a corruption and a metric there; the other corruption, if any, is
         absent.
         """
-        found = self.sweeps[figure]
-        value = found.line(metric)[0]
+        run = self.sweeps[figure]
+        value = run.line(metric)[0]
         if value.ndim == 2:
             value = value[:, 0] if along == 0 else value[0]
-        return np.array(found.axes[along].values, np.float64), value
+        return np.array(run.axes[along].values, np.float64), value
 
     def grid(self, figure: str, metric: str) -> F64:
         """Return a metric at all points."""
@@ -53,9 +53,9 @@ class Found:
 
     def error(self, figure: str, metric: str) -> F64:
         """Return the standard error of the mean over runs."""
-        found = self.sweeps[figure]
-        value, _, high = found.line(metric)
-        return np.asarray((high - value) / np.sqrt(found.runs))
+        run = self.sweeps[figure]
+        value, _, high = run.line(metric)
+        return np.asarray((high - value) / np.sqrt(run.runs))
 
 
 def steepest(values: F64) -> float:
@@ -108,7 +108,7 @@ def hyperbolic(x: F64, rate: float) -> F64:
     return np.asarray(1.0 / (1.0 + rate * x))
 
 
-def said(value: float) -> str:
+def value_text(value: float) -> str:
     """Return a number with three digits behind the point, or "never" for NaN; small ones in
     scientific form.
     """
@@ -119,6 +119,6 @@ def said(value: float) -> str:
     return f"{value:.3f}" if abs(value) >= 0.0005 else f"{value:.1e}"
 
 
-def listed(names: Sequence[str], values: Sequence[float]) -> str:
+def values_text(names: Sequence[str], values: Sequence[float]) -> str:
     """Return "AP@0.1 = 0.522, AP@0.3 = 0.151"."""
-    return ", ".join(f"{name} = {said(value)}" for name, value in zip(names, values))
+    return ", ".join(f"{name} = {value_text(value)}" for name, value in zip(names, values))

@@ -13,23 +13,24 @@ from calipers.studies.rodeo.data import StudyData, study_data
 from calipers.studies.rodeo.examples import examples, figure_1
 from calipers.studies.rodeo.figures import sweep_figures
 from calipers.studies.rodeo.geometry import figure_2, figure_6
-from calipers.studies.rodeo.judging import INVARIANT, TURN, Found
+from calipers.studies.rodeo.judging import INVARIANT, TURN, RodeoRun
 from calipers.studies.rodeo.sweeps import EXPERIMENTS, protocol, run_all
-from calipers.studies.rodeo.tables import given_table, printed_table, theory_table
+from calipers.studies.rodeo.tables import model_table, printed_table, theory_table
 
 RUNS, QUICK_RUNS = 5, 2
 TITLE = "What metrics see: accuracy, average precision and RoDeO under errors made on purpose"
 CITATION = (
-    "Meissen F, Müller P, Kaissis G, Rueckert D. Robust detection outcome: a metric for pathology detection in medical "
-    "images. MIDL 2023."
+    "Meissen F, Müller P, Kaissis G, Rueckert D. Robust detection outcome: a metric for pathology "
+    "detection in medical images. MIDL 2023."
 )
 REFERENCES = (
-    "Wang X, et al. ChestX-ray8: hospital-scale chest X-ray database and benchmarks on weakly-supervised "
-    "classification and localization of common thorax diseases. CVPR 2017, 2097-2106.",
+    "Wang X, et al. ChestX-ray8: hospital-scale chest X-ray database and benchmarks on "
+    "weakly-supervised classification and localization of common thorax diseases. CVPR 2017, "
+    "2097-2106.",
     "Lin TY, et al. Microsoft COCO: common objects in context. ECCV 2014, 740-755.",
 )
 # In the order of the paper.
-CLAIMS = Claims[Found](
+CLAIMS = Claims[RodeoRun](
     [
         *claims_place.OPENING.entries,
         *claims_place.NOISE.entries,
@@ -50,13 +51,13 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
     sweeps = run_all(
         data.cohort, runs=runs, seed=options.seed, quick=options.quick, progress=progress
     )
-    found = Found(sweeps, examples(), data.cohort, options.seed)
-    figures = sweep_figures(found)
+    run = RodeoRun(sweeps, examples(), data.cohort, options.seed)
+    figures = sweep_figures(run)
     figures |= {
-        figure.name: figure for figure in (figure_1(dict(found.examples)), figure_2(), figure_6())
+        figure.name: figure for figure in (figure_1(dict(run.examples)), figure_2(), figure_6())
     }
     given = [
-        given_table(data.cohort, f"table-1-{k}", model)
+        model_table(data.cohort, f"table-1-{k}", model)
         for k, model in enumerate(data.cohort.models, start=1)
     ]
     return StudyResult(
@@ -66,22 +67,22 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         source=data.source,
         seed=options.seed,
         quick=options.quick,
-        settings=_settings(found, runs, data),
-        claims=CLAIMS.judged(found),
+        settings=_settings(run, runs, data),
+        claims=CLAIMS.judge_all(run),
         figures=tuple(
             figures[name] for name in (*(f"figure-{k}" for k in range(1, 12)), "figure-side")
         ),
-        tables=(*given, theory_table(found), printed_table()),
+        tables=(*given, theory_table(run), printed_table()),
         methods=METHODS,
         references=REFERENCES,
         inputs=data.inputs,
     )
 
 
-def _settings(found: Found, runs: int, data: StudyData) -> Mapping[str, Any]:
+def _settings(run: RodeoRun, runs: int, data: StudyData) -> Mapping[str, Any]:
     grids: dict[str, Any] = {}
     for experiment in EXPERIMENTS:
-        for axis in found.sweeps[experiment.name].axes:
+        for axis in run.sweeps[experiment.name].axes:
             grids[f"{experiment.name}: {axis.name}"] = list(axis.values)
         if experiment.always:
             grids[f"{experiment.name}: always"] = list(experiment.always)
@@ -99,21 +100,24 @@ def _settings(found: Found, runs: int, data: StudyData) -> Mapping[str, Any]:
 
 
 METHODS = (
-    "Oracle models know the references and corrupt them by a known amount (appendix A of the paper); their boxes all "
-    "have score 1. Every point is the mean of several runs with other random numbers; the same numbers are used at "
-    "every strength of a corruption, so that curves are smooth. A position bias is multiplied by the size of the box: "
-    "the division that the paper prints contradicts its own figure.",
-    "Average precision: 101 recalls, classes averaged, assignment in order of scores. Since all scores are equal they "
-    "are one operating point, which is what appendix E of the paper defines; AP in order takes them in input order "
-    "instead, as COCO's code does, and is stated where it matters. Accuracy: true positives, false alarms, misses, and "
-    "as true negatives the images that neither have nor predict a class; mean over classes; assignment by overlap. "
-    "RoDeO: the weight of the class in the pairing is the MCC of class presence over the data set, as in the code of "
-    "its authors; no epsilon.",
-    f"Verdicts follow rules that are the same for every data set: a score is invariant if its range is below "
-    f"{INVARIANT:g}, it declines if it ends lower by more than that and no mean of the runs rises by more than "
-    f"{TURN:g} from one grid point to the next; a claim about several metrics or thresholds holds in part if some of "
-    "them do. Claims that the definitions decide are checked exactly. The rules were not registered beforehand: they "
-    "were written, and some were made stricter, with results on ChestX-ray8 in view. Where a verdict hangs on such a "
+    "Oracle models know the references and corrupt them by a known amount (appendix A of the "
+    "paper); their boxes all have score 1. Every point is the mean of several runs with other "
+    "random numbers; the same numbers are used at every strength of a corruption, so that curves "
+    "are smooth. A position bias is multiplied by the size of the box: the division that the "
+    "paper prints contradicts its own figure.",
+    "Average precision: 101 recalls, classes averaged, assignment in order of scores. Since all "
+    "scores are equal they are one operating point, which is what appendix E of the paper "
+    "defines; AP in order takes them in input order instead, as COCO's code does, and is stated "
+    "where it matters. Accuracy: true positives, false alarms, misses, and as true negatives the "
+    "images that neither have nor predict a class; mean over classes; assignment by overlap. "
+    "RoDeO: the weight of the class in the pairing is the MCC of class presence over the data "
+    "set, as in the code of its authors; no epsilon.",
+    "Verdicts follow rules that are the same for every data set: a score is invariant if its "
+    f"range is below {INVARIANT:g}, it declines if it ends lower by more than that and no mean of "
+    f"the runs rises by more than {TURN:g} from one grid point to the next; a claim about several "
+    "metrics or thresholds holds in part if some of them do. Claims that the definitions decide "
+    "are checked exactly. The rules were not registered beforehand: they were written, and some "
+    "were made stricter, with results on ChestX-ray8 in view. Where a verdict hangs on such a "
     "rule, the numbers beside it are what counts.",
 )
 STUDY = Study(

@@ -152,14 +152,14 @@ def run_all(
         name: runs * int(np.prod([len(values) for values in grid.values()]))
         for name, grid in grids.items()
     }
-    total, before, found = sum(sizes.values()), 0, {}
+    total, before, sweeps = sum(sizes.values()), 0, {}
     for experiment in EXPERIMENTS:
         what = experiment.name.replace("-", " ")
 
         def count(done: int, of: int, what: str = what, before: int = before) -> None:
             progress(what, before + done, total)
 
-        found[experiment.name] = sweep(
+        sweeps[experiment.name] = sweep(
             cohort,
             names,
             grids[experiment.name],
@@ -170,4 +170,4 @@ def run_all(
             progress=count,
         )
         before += sizes[experiment.name]
-    return found
+    return sweeps

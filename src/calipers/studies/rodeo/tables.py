@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from calipers.evaluate import evaluate
 from calipers.plots.figures import Cell, Table
 from calipers.studies.framework import StudyTable
-from calipers.studies.rodeo.judging import Found
+from calipers.studies.rodeo.judging import RodeoRun
 from calipers.studies.rodeo.printed import PRINTED, harmonic
 from calipers.studies.rodeo.sweeps import MEAN_AP, protocol
 from calipers.tables import Cohort
@@ -50,11 +50,11 @@ LAWS: tuple[tuple[str, str, int, str, Callable[[F64], F64]], ...] = (
 )
 
 
-def theory_table(found: Found) -> StudyTable:
+def theory_table(run: RodeoRun) -> StudyTable:
     """Return closed forms beside what the oracles gave."""
     rows: list[tuple[Cell, ...]] = []
     for figure, metric, along, corruption, law in LAWS:
-        x, values = found.curve(figure, metric, along)
+        x, values = run.curve(figure, metric, along)
         expected = law(x)
         for k in _few(len(x)):
             told = (
@@ -66,8 +66,8 @@ def theory_table(found: Found) -> StudyTable:
             rows.append((metric, corruption, *told))
     columns = ("metric", "corruption", "strength", "theory", "measured", "difference")
     note = (
-        "The forms hold in expectation and for images with one box; where an image has several, the pairing may "
-        "exchange them, which favours RoDeO/loc."
+        "The forms hold in expectation and for images with one box; where an image has several, "
+        "the pairing may exchange them, which favours RoDeO/loc."
     )
     return StudyTable(
         "table-theory", "Closed forms and what the oracles gave", Table(columns, tuple(rows)), note
@@ -83,15 +83,16 @@ def printed_table() -> StudyTable:
     rows = tuple((name, *row, harmonic(*row[:3])) for name, row in PRINTED.items())
     columns = ("class", *COLUMNS, "harmonic mean of the parts")
     note = (
-        "Printed by the paper for a trained CheXNet, in percent; the last column is computed here from the printed "
-        "parts. The total of RoDeO is pooled over all boxes, those of accuracy and mAP are class means."
+        "Printed by the paper for a trained CheXNet, in percent; the last column is computed here "
+        "from the printed parts. The total of RoDeO is pooled over all boxes, those of accuracy "
+        "and mAP are class means."
     )
     return StudyTable(
         "table-1-printed", "Table 1 as printed, and its harmonic means", Table(columns, rows), note
     )
 
 
-def given_table(cohort: Cohort, name: str, model: str) -> StudyTable:
+def model_table(cohort: Cohort, name: str, model: str) -> StudyTable:
     """Return table 1 for the predictions of one model, on the same images as the oracles."""
     evaluation = evaluate(
         replace(cohort, models={model: cohort.models[model]}), protocol(), ci=False
@@ -104,8 +105,8 @@ def given_table(cohort: Cohort, name: str, model: str) -> StudyTable:
         cells = [value[metric, label] for metric in COLUMNS]
         rows.append((label or "Total", *(None if math.isnan(v) else 100.0 * v for v in cells)))
     note = (
-        f"In percent, on the {cohort.n_images} images of the test half; equal scores are one operating point. "
-        "Intervals: calipers evaluate --preset rodeo."
+        f"In percent, on the {cohort.n_images} images of the test half; equal scores are one "
+        "operating point. Intervals: calipers evaluate --preset rodeo."
     )
     return StudyTable(
         name, f"As table 1, for {model}", Table(("class", *COLUMNS), tuple(rows)), note

@@ -46,7 +46,7 @@ def tables_of(n: int) -> F64:
     return np.column_stack([kept, n - kept.sum(axis=1)]).astype(np.float64)
 
 
-def scored(tables: F64, name: str) -> F64:
+def score_values(tables: F64, name: str) -> F64:
     """Return (T,): a score of every table."""
     return np.atleast_1d(np.asarray(agreement_scores(*tables.T)[name], np.float64))
 
@@ -60,7 +60,7 @@ class Extreme:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MoveEffect:
     """What a move does to a score over all tables in which it can be made and the score is defined
     before and after.
     """
@@ -101,29 +101,29 @@ class Counting:
 
     def value(self, name: str) -> F64:
         """Return a score of all tables."""
-        return scored(self.tables, name)
+        return score_values(self.tables, name)
 
     def extreme(self, name: str, n: int, *, low: bool) -> Extreme:
         """Return the lowest or the highest value among tables of ``n`` instances."""
-        values = scored(self.by_size[n], name)
+        values = score_values(self.by_size[n], name)
         if np.isnan(values).all():
             return Extreme(float("nan"), np.empty((0, 4)))
         end = float(np.nanmin(values) if low else np.nanmax(values))
         with np.errstate(invalid="ignore"):
             return Extreme(end, self.by_size[n][np.abs(values - end) < ROUNDING])
 
-    def moved(self, name: str, move: str) -> Moved:
+    def move_effect(self, name: str, move: str) -> MoveEffect:
         """Return what a move does to a score."""
         step = np.array(MOVES[move], np.float64)
         before = self.tables[(self.tables + step >= 0).all(axis=1)]
-        change = scored(before + step, name) - scored(before, name)
+        change = score_values(before + step, name) - score_values(before, name)
         known = ~np.isnan(change)
         before, change = before[known], change[known]
         worst = int(np.argmin(change)) if len(change) else 0
         rises, falls = int((change > ROUNDING).sum()), int((change < -ROUNDING).sum())
         n00, n01, n10, n11 = (int(count) for count in before[worst])
         stays = len(change) - rises - falls
-        return Moved(
+        return MoveEffect(
             len(change), rises, stays, falls, max(0.0, -float(change[worst])), (n00, n01, n10, n11)
         )
 
@@ -132,7 +132,7 @@ def lines(name: str = "APJ") -> dict[str, F64]:
     """Return the lines of figure 9: a score after 0, 1, ..., 10 steps."""
     steps = STEP * np.arange(STEPS + 1, dtype=np.float64)[:, None]
     return {
-        line: scored(START + steps * np.array(change, np.float64), name)
+        line: score_values(START + steps * np.array(change, np.float64), name)
         for line, change in LINES.items()
     }
 

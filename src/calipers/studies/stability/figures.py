@@ -10,7 +10,7 @@ from calipers.plots.figures import Axis, Bars, Curves, Dots, Figure, HeatMap, Li
 from calipers.stability import StabilityResult
 from calipers.studies.framework import StudyFigure
 from calipers.studies.stability.counting import MOVES, SCORES, STEP, STEPS, lines
-from calipers.studies.stability.found import Found, related
+from calipers.studies.stability.run import StabilityRun, column_correlation
 from calipers.studies.stability.pictures import figure_5
 from calipers.studies.stability.printed import TABLE_VII
 from calipers.synthetic.bags import FAMILIES
@@ -37,27 +37,27 @@ SHORT = (
 )  # as MOVES
 
 
-def study_figures(found: Found) -> tuple[StudyFigure, ...]:
+def study_figures(run: StabilityRun) -> tuple[StudyFigure, ...]:
     """Return all figures, in the order of the paper."""
     return (
-        _limits(found),
-        _ties(found),
-        _scores(found),
-        _thresholds(found),
-        figure_5(found),
-        *_against_dice(found),
-        _families(found),
-        _against_auc(found),
+        _limits(run),
+        _ties(run),
+        _scores(run),
+        _thresholds(run),
+        figure_5(run),
+        *_against_dice(run),
+        _families(run),
+        _against_auc(run),
         _figure_9(),
     )
 
 
-def _limits(found: Found) -> StudyFigure:
+def _limits(run: StabilityRun) -> StudyFigure:
     """Return the lowest values over N, and how often moves lower a score."""
-    sizes = np.array(found.counting.sizes[1:], np.float64)
+    sizes = np.array(run.counting.sizes[1:], np.float64)
     curves = []
     for slot, name in enumerate(("PO", "HAPJ", "APJ", "AJ")):
-        low = np.array([found.counting.extreme(name, int(n), low=True).value for n in sizes])
+        low = np.array([run.counting.extreme(name, int(n), low=True).value for n in sizes])
         curves.append(Line(name, sizes, low, slot=slot))
     lowest = Curves(
         "The lowest value over all tables of N instances",
@@ -65,8 +65,8 @@ def _limits(found: Found) -> StudyFigure:
         Axis("lowest value", -1.05, 0.05),
         tuple(curves),
     )
-    moved = [[found.counting.moved(name, move) for name in SCORES] for move in MOVES]
-    falls = np.array([[one.falls / one.n for one in row] for row in moved])
+    move_effect = [[run.counting.move_effect(name, move) for name in SCORES] for move in MOVES]
+    falls = np.array([[one.falls / one.n for one in row] for row in move_effect])
     names = Axis("move", names=SHORT)
     monotone = HeatMap(
         "Share of tables in which the score falls",
@@ -78,9 +78,10 @@ def _limits(found: Found) -> StudyFigure:
         0.5,
     )
     caption = (
-        f"All {len(found.counting.tables)} tables of 1 to {found.counting.most} instances. Left: APO is not shown, its "
-        "lowest value is 1 - N. APJ and AJ take their minima at every even N. Right: only one move lowers scores: an "
-        "instance that neither called is now called by both, while N stays."
+        f"All {len(run.counting.tables)} tables of 1 to {run.counting.most} instances. Left: APO "
+        "is not shown, its lowest value is 1 - N. APJ and AJ take their minima at every even N. "
+        "Right: only one move lowers scores: an instance that neither called is now called by "
+        "both, while N stays."
     )
     return StudyFigure(
         "figure-limits",
@@ -91,8 +92,8 @@ def _limits(found: Found) -> StudyFigure:
     )
 
 
-def _ties(found: Found) -> StudyFigure:
-    one = found.ties
+def _ties(run: StabilityRun) -> StudyFigure:
+    one = run.ties
     variants = {
         "Spearman, formula of table I": one.formula,
         "Spearman": one.spearman,
@@ -109,25 +110,28 @@ def _ties(found: Found) -> StudyFigure:
         heights,
     )
     caption = (
-        f"Two made maps of 256 instances, a spot on a noisy ground; with ties: everything below 0.5 is 0, which is "
-        f"{one.zeros:.0%} of the instances in both maps."
+        "Two made maps of 256 instances, a spot on a noisy ground; with ties: everything below "
+        f"0.5 is 0, which is {one.zeros:.0%} of the instances in both maps."
     )
     taus = one.tau_a["with ties"], one.tau_b["with ties"]
     title = f"With ties tau-a is {taus[0]:.2f} and tau-b {taus[1]:.2f}: the variant must be named"
     return StudyFigure("figure-ties", title, caption, (panel,), rows=(1,))
 
 
-def _scores(found: Found) -> StudyFigure:
+def _scores(run: StabilityRun) -> StudyFigure:
     """Return the correlations between scores over all bags of all cells."""
     columns = {
-        name: np.concatenate([cell.per_bag(name) for cell in found.cells.values()])
+        name: np.concatenate([cell.per_bag(name) for cell in run.cells.values()])
         for name in COMPARED
     }
     n = len(columns["APJ"])
     panels = []
     for method in ("pearson", "spearman"):
         table = np.array(
-            [[related(columns[a], columns[b], method) for b in COMPARED] for a in COMPARED]
+            [
+                [column_correlation(columns[a], columns[b], method) for b in COMPARED]
+                for a in COMPARED
+            ]
         )
         axis = Axis("score", names=COMPARED)
         panels.append(
@@ -136,43 +140,47 @@ def _scores(found: Found) -> StudyFigure:
             )
         )
     both = (
-        related(columns["APJ"], columns["AJ"], "spearman"),
-        related(columns["Kendall-b"], columns["Spearman"], "spearman"),
+        column_correlation(columns["APJ"], columns["AJ"], "spearman"),
+        column_correlation(columns["Kendall-b"], columns["Spearman"], "spearman"),
     )
     caption = (
-        f"{n} positive bags of {found.made}, each the mean over pairs of models, threshold 0.5. The paper states 0.98 "
-        "for APJ with AJ and 0.99 for Kendall's tau with Spearman (section IV-F). The first is an identity: APJ = AJ / "
-        "(2 - AJ)."
+        f"{n} positive bags of {run.cells_text}, each the mean over pairs of models, threshold "
+        "0.5. The paper states 0.98 for APJ with AJ and 0.99 for Kendall's tau with Spearman "
+        "(section IV-F). The first is an identity: APJ = AJ / (2 - AJ)."
     )
     title = f"APJ and AJ rank bags alike ({both[0]:.3f}), as tau-b and Spearman do ({both[1]:.3f})"
     return StudyFigure("figure-scores", title, caption, tuple(panels), rows=(2,))
 
 
 def _sweep(name: str, result: StabilityResult, slot: int) -> Line:
-    at, found = result.sweep("APJ")
+    at, run = result.sweep("APJ")
     value, low, high = (
-        np.array([getattr(one, part) for one in found]) for part in ("value", "low", "high")
+        np.array([getattr(one, part) for one in run]) for part in ("value", "low", "high")
     )
     return Line(name, at, value, low, high, slot)
 
 
-def _thresholds(found: Found) -> StudyFigure:
-    first = tuple(_sweep(name, found.families[name], slot) for slot, name in enumerate(FAMILIES))
+def _thresholds(run: StabilityRun) -> StudyFigure:
+    first = tuple(_sweep(name, run.families[name], slot) for slot, name in enumerate(FAMILIES))
     panels: list[Figure] = [
         Curves("Families that differ in place only", Axis("threshold"), Axis("APJ"), first)
     ]
-    for data in dict.fromkeys(key[0] for key in found.cells):
-        cells = [(key[1], cell) for key, cell in found.cells.items() if key[0] == data]
+    for data in dict.fromkeys(key[0] for key in run.cells):
+        cells = [(key[1], cell) for key, cell in run.cells.items() if key[0] == data]
         made = tuple(_sweep(name, cell, slot) for slot, (name, cell) in enumerate(cells))
         panels.append(
-            Curves(data if found.given else f"Like {data}", Axis("threshold"), Axis("APJ"), made)
+            Curves(data if run.has_maps else f"Like {data}", Axis("threshold"), Axis("APJ"), made)
         )
     caption = (
-        f"Mean APJ over positive bags, bands are 95 % intervals by resampling bags; {found.made}. The paper reports a "
-        "steady decrease and prints no numbers (section IV-G)."
+        "Mean APJ over positive bags, bands are 95 % intervals by resampling bags; "
+        f"{run.cells_text}. The paper reports a steady decrease and prints no numbers (section "
+        "IV-G)."
     )
-    title = "Stability falls with the threshold where the ground is dark, and peaks in between where it is not"
-    title = "Stability over thresholds" if found.given else title
+    title = (
+        "Stability falls with the threshold where the ground is dark, and peaks in between where "
+        "it is not"
+    )
+    title = "Stability over thresholds" if run.has_maps else title
     return StudyFigure(
         "figure-threshold",
         title,
@@ -182,23 +190,25 @@ def _thresholds(found: Found) -> StudyFigure:
     )
 
 
-def _against_dice(found: Found) -> list[StudyFigure]:
+def _against_dice(run: StabilityRun) -> list[StudyFigure]:
     """Return figures 6 and 7: stability against DICE, bag by bag, of data sets with annotated bags."""
-    from calipers.studies.stability.claims_maps import annotated
+    from calipers.studies.stability.claims_maps import annotated_cells
 
     figures = []
-    for k, (data, cell) in enumerate(annotated(found).items()):
+    for k, (data, cell) in enumerate(annotated_cells(run).items()):
         panels = tuple(_dice_panel(cell, name) for name in STABILITIES)
         r = [
-            related(cell.per_bag(name)[cell.localized.places], cell.localized.per_bag("DICE")[0])
+            column_correlation(
+                cell.per_bag(name)[cell.localized.places], cell.localized.per_bag("DICE")[0]
+            )
             for name in STABILITIES
         ]
         caption = (
             f"{len(cell.localized.places)} annotated positive bags of "
-            f"{data if found.given else f'the simulated family like {data}, NOR'}; bars are standard deviations of "
-            "DICE over models. Bags without a score are left out."
+            f"{data if run.has_maps else f'the simulated family like {data}, NOR'}; bars are "
+            "standard deviations of DICE over models. Bags without a score are left out."
         )
-        name = data if found.given else f"Like {data}"
+        name = data if run.has_maps else f"Like {data}"
         title = f"{name}: correlation with DICE is {r[0]:.2f} for APJ and {r[1]:.2f} for Spearman"
         figures.append(
             StudyFigure(
@@ -221,11 +231,11 @@ def _bars(name: str, x: F64, y: F64, sd: F64, slot: int) -> Dots:
     )
 
 
-def _families(found: Found) -> StudyFigure:
+def _families(run: StabilityRun) -> StudyFigure:
     """Return the three families that differ in place only."""
     dots = []
     for slot, name in enumerate(FAMILIES):
-        cell = found.families[name]
+        cell = run.families[name]
         stable, (mean, sd) = (
             cell.per_bag("APJ")[cell.localized.places],
             cell.localized.per_bag("DICE"),
@@ -233,11 +243,11 @@ def _families(found: Found) -> StudyFigure:
         known = ~np.isnan(stable)
         dots.append(_bars(name, stable[known], mean[known], sd[known], slot))
     panel = Scatter("DICE against APJ", Axis("APJ"), Axis("DICE", 0.0, 1.0), tuple(dots))
-    area = [found.families[name].localized.mean("AUC") for name in FAMILIES]
+    area = [run.families[name].localized.mean("AUC") for name in FAMILIES]
     caption = (
-        f"Three simulated families on the same {len(dots[0].x)} positive bags with the same scores of whole bags (AUC "
-        f"{area[0]:.2f}): all models mark the lesion, all mark the same other place, or each marks its own. Bars: "
-        "standard deviation of DICE over models."
+        f"Three simulated families on the same {len(dots[0].x)} positive bags with the same "
+        f"scores of whole bags (AUC {area[0]:.2f}): all models mark the lesion, all mark the same "
+        "other place, or each marks its own. Bars: standard deviation of DICE over models."
     )
     return StudyFigure(
         "figure-families",
@@ -248,33 +258,33 @@ def _families(found: Found) -> StudyFigure:
     )
 
 
-def _against_auc(found: Found) -> StudyFigure:
+def _against_auc(run: StabilityRun) -> StudyFigure:
     """Return figure 8: stability against bag AUC, from this run and as printed."""
-    panels = [_auc_panel(found, name) for name in STABILITIES]
-    if not found.given:
+    panels = [_auc_panel(run, name) for name in STABILITIES]
+    if not run.has_maps:
         panels += [_printed_panel(name) for name in STABILITIES]
     said = (
         "Given maps"
-        if found.given
+        if run.has_maps
         else "Simulated families (above) and table VII as printed (below)"
     )
     caption = (
-        f"{said}, a point per pooling operator. Bars: standard deviations, of stability over bags, of AUC "
-        f"over {'models' if found.given else 'models (above) and folds (below)'}."
+        f"{said}, a point per pooling operator. Bars: standard deviations, of stability over "
+        f"bags, of AUC over {'models' if run.has_maps else 'models (above) and folds (below)'}."
     )
     title = (
         "Bag AUC is high everywhere, stability is not"
-        if not found.given
+        if not run.has_maps
         else "Stability against bag AUC"
     )
     return StudyFigure("figure-8", title, caption, tuple(panels), rows=(2,) * (len(panels) // 2))
 
 
-def _auc_panel(found: Found, name: str) -> Scatter:
+def _auc_panel(run: StabilityRun, name: str) -> Scatter:
     dots = []
-    for slot, data in enumerate(dict.fromkeys(key[0] for key in found.cells)):
+    for slot, data in enumerate(dict.fromkeys(key[0] for key in run.cells)):
         cells = {
-            key[1]: c for key, c in found.cells.items() if key[0] == data and c.localized.has("AUC")
+            key[1]: c for key, c in run.cells.items() if key[0] == data and c.localized.has("AUC")
         }
         stable = np.array([(c[name].value, c.sd(name)) for c in cells.values()]).reshape(-1, 2).T
         area = (
@@ -284,7 +294,7 @@ def _auc_panel(found: Found, name: str) -> Scatter:
         )
         dots.append(_crosses(data, stable, area, tuple(cells), slot))
     return Scatter(
-        f"{name}, {'given' if found.given else 'simulated'}",
+        f"{name}, {'given' if run.has_maps else 'simulated'}",
         Axis(name),
         Axis("bag AUC"),
         tuple(dots),
@@ -307,17 +317,18 @@ def _crosses(name: str, x: F64, y: F64, names: tuple[str, ...], slot: int) -> Do
 
 
 def _figure_9() -> StudyFigure:
-    moved = STEP * np.arange(STEPS + 1, dtype=np.float64)
+    move_effect = STEP * np.arange(STEPS + 1, dtype=np.float64)
     panels = []
     for name in ("APJ", "AJ"):
         curves = tuple(
-            Line(MEANING[line], moved, values, slot=SLOTS[line])
+            Line(MEANING[line], move_effect, values, slot=SLOTS[line])
             for line, values in lines(name).items()
         )
         panels.append(Curves(name, Axis("instances moved"), Axis(name, -0.55, 0.55), curves))
     caption = (
-        "Start: 50 instances of each kind. Steps of 5 instances, N = 200 throughout. Solid: positive agreement grows; "
-        "dotted: it is fixed. The paper shows APJ; AJ behaves alike, being an increasing function of it."
+        "Start: 50 instances of each kind. Steps of 5 instances, N = 200 throughout. Solid: "
+        "positive agreement grows; dotted: it is fixed. The paper shows APJ; AJ behaves alike, "
+        "being an increasing function of it."
     )
     return StudyFigure(
         "figure-9",

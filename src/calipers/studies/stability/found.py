@@ -16,9 +16,16 @@ from calipers.studies.framework import Progress, StudyOptions
 from calipers.studies.stability import families
 from calipers.studies.stability.counting import MOST, QUICK_MOST, Counting
 from calipers.studies.stability.families import Fold
-from calipers.studies.stability.given import GivenMaps, given_maps
+from calipers.studies.stability.has_maps import NetworkMaps, read_maps
 from calipers.studies.stability.printed import TABLE_VII
-from calipers.studies.stability.ties import Shifted, SoftMaximum, Ties, shifted, soft_maximum, ties
+from calipers.studies.stability.ties import (
+    RankShifts,
+    SoftMaximum,
+    Ties,
+    rank_shifts,
+    soft_maximum,
+    ties,
+)
 from calipers.synthetic.bags import FAMILIES, demo_bags
 from calipers.tables.bags import Bags
 
@@ -44,12 +51,12 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Found:
+class StabilityRun:
     """What a run found."""
 
     counting: Counting
     ties: Ties
-    shifted: Shifted
+    rank_shifts: RankShifts
     soft: tuple[SoftMaximum, ...]
     families: Mapping[
         str, StabilityResult
@@ -57,32 +64,32 @@ class Found:
     cells: Mapping[Key, StabilityResult]  # made families like those of the paper, or given maps
     bags: Mapping[Key, Bags]  # of the cells
     folds: Mapping[Key, tuple[Fold, ...]]  # of made families
-    maps: GivenMaps | None
+    maps: NetworkMaps | None
 
     @property
-    def given(self) -> bool:
+    def has_maps(self) -> bool:
         """Whether the cells are maps that were given, not made ones."""
         return self.maps is not None
 
     @property
-    def made(self) -> str:
+    def cells_text(self) -> str:
         """What the cells are, in words."""
-        return "the given maps" if self.given else "the simulated families"
+        return "the given maps" if self.has_maps else "the simulated families"
 
     @cached_property
     def networks(self) -> dict[Key, Network]:
         """Trained networks: those of the given maps, else what the paper prints of its own."""
-        if self.given:
-            return {key: _network(found) for key, found in self.cells.items()}
+        if self.has_maps:
+            return {key: _network(run) for key, run in self.cells.items()}
         return {
             key: Network(row.apj[0], row.spearman[0], row.auc[0], row.dice[0])
             for key, row in TABLE_VII.items()
         }
 
     @property
-    def told(self) -> str:
+    def number_text(self) -> str:
         """Where `networks` come from, in words."""
-        return "In the given maps" if self.given else "In the printed table VII"
+        return "In the given maps" if self.has_maps else "In the printed table VII"
 
     @property
     def data_sets(self) -> tuple[str, ...]:
@@ -97,18 +104,17 @@ class Found:
         return {key: value for key, value in rows.items() if not np.isnan(value)}
 
 
-def _network(found: StabilityResult) -> Network:
+def _network(run: StabilityResult) -> Network:
     auc, dice = (
-        found.localized.mean(name) if found.localized.has(name) else np.nan
-        for name in ("AUC", "DICE")
+        run.localized.mean(name) if run.localized.has(name) else np.nan for name in ("AUC", "DICE")
     )
-    return Network(found["APJ"].value, found["Spearman"].value, auc, dice)
+    return Network(run["APJ"].value, run["Spearman"].value, auc, dice)
 
 
-def run_all(options: StudyOptions, progress: Progress) -> Found:
+def run_all(options: StudyOptions, progress: Progress) -> StabilityRun:
     """Run everything: scores, families, and the cells of table VII."""
     n, replicates = (QUICK_BAGS, QUICK_REPLICATES) if options.quick else (BAGS, REPLICATES)
-    maps = None if options.data is None else given_maps(options.data)
+    maps = None if options.data is None else read_maps(options.data)
     keys = list(maps.bags) if maps is not None else families.cells()
     total, seed = len(FAMILIES) + 2 + len(keys), options.seed
     kinds: dict[str, StabilityResult] = {}
@@ -119,13 +125,13 @@ def run_all(options: StudyOptions, progress: Progress) -> Found:
     cells: dict[Key, StabilityResult] = {}
     for k, key in enumerate(keys, start=len(kinds)):
         progress(", ".join(key), k, total)
-        sources[key] = maps.bags[key] if maps is not None else families.made_bags(*key, n, seed)
+        sources[key] = maps.bags[key] if maps is not None else families.simulate_bags(*key, n, seed)
         cells[key] = stability(sources[key], replicates=replicates, seed=seed)
     progress("scores", total, total)
-    return Found(
+    return StabilityRun(
         Counting(QUICK_MOST if options.quick else MOST),
         ties(seed),
-        shifted(),
+        rank_shifts(),
         tuple(soft_maximum(r, seed) for r in HARDNESS),
         kinds,
         cells,
@@ -138,17 +144,17 @@ def run_all(options: StudyOptions, progress: Progress) -> Found:
 def _family(name: str, n: int, seed: int) -> Bags:
     """Return n positive bags, and as many negative ones where the family has them."""
     if name == SCATTERED:
-        return families.scattered(n, seed)
+        return families.scattered_bags(n, seed)
     if name == IDENTICAL:
-        return families.identical(families.made_bags(*families.cells()[0], n, seed))
+        return families.identical_bags(families.simulate_bags(*families.cells()[0], n, seed))
     return demo_bags(name, 2 * n, seed=seed)
 
 
-def related(one: F64, other: F64, method: str = "pearson") -> float:
+def column_correlation(one: F64, other: F64, method: str = "pearson") -> float:
     """Return the correlation of two columns over what both have."""
     return correlation(np.asarray(one, np.float64), np.asarray(other, np.float64), method)
 
 
-def listed(values: Mapping[str, float], digits: int = 2) -> str:
+def values_text(values: Mapping[str, float], digits: int = 2) -> str:
     """Return "X-Ray 0.42, MURA 0.29"."""
     return ", ".join(f"{name} {value:.{digits}f}" for name, value in values.items())

@@ -18,11 +18,14 @@ from calipers.stability.instances import instance_labels
 
 FILES = (".npz", ".npy")  # a model in one file
 NOT_MODELS = ("masks",)
-LAYOUT = "give FOLDER/DATA SET/OPERATOR/MODEL, each model a folder of maps or an .npz, beside labels.csv or masks"
+LAYOUT = (
+    "give FOLDER/DATA SET/OPERATOR/MODEL, each model a folder of maps or an .npz, beside "
+    "labels.csv or masks"
+)
 
 
 @dataclass(frozen=True)
-class GivenMaps:
+class NetworkMaps:
     """What a folder holds: bags by data set and operator, and what was read."""
 
     bags: Mapping[tuple[str, str], FileBags]
@@ -30,7 +33,7 @@ class GivenMaps:
     notes: tuple[str, ...]
 
 
-def given_maps(folder: str | Path) -> GivenMaps:
+def read_maps(folder: str | Path) -> NetworkMaps:
     """Open the maps of a folder; headers are checked now, values are read when they are used.
 
     Notes
@@ -54,24 +57,26 @@ def given_maps(folder: str | Path) -> GivenMaps:
                 )
             beside = _beside(operator, data)
             named = {path.stem: path for path in models}
-            found = read_bags(named, beside.get("labels"), scores=beside.get("scores"))
+            bags_found = read_bags(named, beside.get("labels"), scores=beside.get("scores"))
             bags[data.name, operator.name] = (
-                found.with_instances(instance_labels) if found.boxes else found
+                bags_found.with_instances(instance_labels) if bags_found.boxes else bags_found
             )
             inputs += [_entry(path) for path in (*models, *beside.values())]
-            notes += [f"{data.name}, {operator.name}: {note}" for note in found.notes]
+            notes += [f"{data.name}, {operator.name}: {note}" for note in bags_found.notes]
     if not bags:
         raise InputError(
             "maps of data sets and operators", rule="no-bags", file=str(root), hint=LAYOUT
         )
-    return GivenMaps(
+    return NetworkMaps(
         bags, tuple({str(entry["file"]): entry for entry in inputs}.values()), tuple(notes)
     )
 
 
 def _folders(place: Path) -> list[Path]:
-    found = (path for path in place.iterdir() if path.is_dir() and not path.name.startswith("."))
-    return sorted(path for path in found if path.name not in NOT_MODELS)
+    bags_found = (
+        path for path in place.iterdir() if path.is_dir() and not path.name.startswith(".")
+    )
+    return sorted(path for path in bags_found if path.name not in NOT_MODELS)
 
 
 def _models(operator: Path) -> list[Path]:
@@ -87,14 +92,14 @@ def _beside(operator: Path, data: Path) -> dict[str, Path]:
     """Return what `read_bags` takes as labels and scores: of the operator, else labels of the data
     set.
     """
-    found = {}
+    bags_found = {}
     places = (operator / "labels.csv", operator / "masks", data / "labels.csv", data / "masks")
     labels = next((path for path in places if path.exists()), None)
     if labels is not None:
-        found["labels"] = labels
+        bags_found["labels"] = labels
     if (operator / "scores.csv").is_file():
-        found["scores"] = operator / "scores.csv"
-    return found
+        bags_found["scores"] = operator / "scores.csv"
+    return bags_found
 
 
 def _entry(path: Path) -> dict[str, Any]:

@@ -9,21 +9,22 @@ from calipers.plots.figures import Axis, Bars, Figure
 from calipers.stability import StabilityResult
 from calipers.studies.anomaly.pictured import picture
 from calipers.studies.framework import StudyFigure
-from calipers.studies.stability.found import Found, Key
+from calipers.studies.stability.run import StabilityRun, Key
 
 
-def figure_5(found: Found) -> StudyFigure:
+def figure_5(run: StabilityRun) -> StudyFigure:
     """Return the most stable and a middling bag of the first operator of every data set."""
     panels: list[Figure] = []
-    for data in dict.fromkeys(key[0] for key in found.cells):
-        key = next(key for key in found.cells if key[0] == data)
-        for words, place in _chosen(found.cells[key]).items():
-            panels += _shown(found, key, words, place)
+    for data in dict.fromkeys(key[0] for key in run.cells):
+        key = next(key for key in run.cells if key[0] == data)
+        for words, place in _chosen(run.cells[key]).items():
+            panels += _shown(run, key, words, place)
     caption = (
-        f"Bags of {found.made}, the first pooling operator of each data set. Pictures (maps of two axes): colour is "
-        "the share of models that call an instance; white outlines are references that most models hit somewhere, "
-        "dotted yellow ones are missed, dashed orange are places that most call without a reason. Bars: instances by "
-        "the number of models that call them; perfectly stable models would have only the first and the last."
+        f"Bags of {run.cells_text}, the first pooling operator of each data set. Pictures (maps "
+        "of two axes): colour is the share of models that call an instance; white outlines are "
+        "references that most models hit somewhere, dotted yellow ones are missed, dashed orange "
+        "are places that most call without a reason. Bars: instances by the number of models that "
+        "call them; perfectly stable models would have only the first and the last."
     )
     title = "Stable bags have instances that none or all models call"
     return StudyFigure("figure-5", title, caption, tuple(panels), rows=(4,) * -(-len(panels) // 4))
@@ -37,13 +38,16 @@ def _chosen(cell: StabilityResult) -> dict[str, int]:
     return {"most stable": int(order[-1]), "middle": int(order[len(order) // 2])}
 
 
-def _shown(found: Found, key: Key, words: str, place: int) -> list[Figure]:
-    cell, source = found.cells[key], found.bags[key]
+def _shown(run: StabilityRun, key: Key, words: str, place: int) -> list[Figure]:
+    cell, source = run.cells[key], run.bags[key]
     name = cell.plan.ids[place]
     bag = source[source.ids.index(name)]
     counts = (bag.values >= cell.threshold).sum(axis=0)
     k = len(cell.models)
-    said = f"APJ {cell.per_bag('APJ')[place]:.2f}, Spearman {cell.per_bag('Spearman')[place]:.2f}{_dice(cell, name)}"
+    said = (
+        f"APJ {cell.per_bag('APJ')[place]:.2f}, Spearman "
+        f"{cell.per_bag('Spearman')[place]:.2f}{_dice(cell, name)}"
+    )
     title = f"{key[0]}, {words}"
     panels: list[Figure] = []
     if len(bag.shape) == 2:

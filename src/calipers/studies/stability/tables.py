@@ -14,7 +14,7 @@ from calipers.statistics.contingency import agreement_scores
 from calipers.studies.framework import StudyTable
 from calipers.studies.stability.counting import LINES, MOVES, SCORES, last_step
 from calipers.studies.stability.families import SPLIT
-from calipers.studies.stability.found import Found, Key
+from calipers.studies.stability.run import StabilityRun, Key
 from calipers.studies.stability.printed import (
     BINARY,
     LAST_STEPS,
@@ -29,8 +29,8 @@ from calipers.studies.stability.printed import (
 )
 
 SIMULATED = (
-    "Ours are simulated families, whose recipes were chosen with the printed table in view: that the shape is alike is "
-    "no evidence about networks. Printed: Romanova et al."
+    "Ours are simulated families, whose recipes were chosen with the printed table in view: that "
+    "the shape is alike is no evidence about networks. Printed: Romanova et al."
 )
 GIVEN = "Ours are computed from the given maps. Printed: Romanova et al."
 LIMITS = {
@@ -43,28 +43,28 @@ LIMITS = {
 }
 
 
-def study_tables(found: Found) -> tuple[StudyTable, ...]:
+def study_tables(run: StabilityRun) -> tuple[StudyTable, ...]:
     """Return all tables, in the order of the paper."""
     return (
-        _limits(found),
-        _moves(found),
+        _limits(run),
+        _moves(run),
         _binary(),
-        _performance(found),
-        _annotated(found),
-        _operators(found),
-        _split(found),
+        _performance(run),
+        _annotated(run),
+        _operators(run),
+        _split(run),
         _last_steps(),
-        _misprints(found),
+        _misprints(run),
     )
 
 
-def _limits(found: Found) -> StudyTable:
+def _limits(run: StabilityRun) -> StudyTable:
     """Return the extremes of every score over all tables of the largest N."""
     rows: list[tuple[Cell, ...]] = []
-    n = found.counting.most
+    n = run.counting.most
     for name in SCORES:
-        low, high = (found.counting.extreme(name, n, low=way) for way in (True, False))
-        missing = int(np.isnan(found.counting.value(name)).sum())
+        low, high = (run.counting.extreme(name, n, low=way) for way in (True, False))
+        missing = int(np.isnan(run.counting.value(name)).sum())
         where = [
             _said(end.tables[0])
             + (f" and {len(end.tables) - 1} more" if len(end.tables) > 1 else "")
@@ -81,8 +81,9 @@ def _limits(found: Found) -> StudyTable:
         "tables undefined",
     )
     note = (
-        f"All tables of N = {n} instances; undefined: of the {len(found.counting.tables)} tables of 1 to {n} "
-        "instances. The lowest values of APJ and AJ are those of every even N, those of APO fall with N."
+        f"All tables of N = {n} instances; undefined: of the {len(run.counting.tables)} tables of "
+        f"1 to {n} instances. The lowest values of APJ and AJ are those of every even N, those of "
+        "APO fall with N."
     )
     return StudyTable(
         "table-1", "Limits of the scores, by counting", Table(columns, tuple(rows)), note
@@ -93,11 +94,11 @@ def _said(counts: Sequence[float]) -> str:
     return f"({', '.join(str(int(count)) for count in counts)})"
 
 
-def _moves(found: Found) -> StudyTable:
+def _moves(run: StabilityRun) -> StudyTable:
     rows: list[tuple[Cell, ...]] = []
     for move in MOVES:
         for name in SCORES:
-            one = found.counting.moved(name, move)
+            one = run.counting.move_effect(name, move)
             rows.append(
                 (
                     move,
@@ -121,8 +122,9 @@ def _moves(found: Found) -> StudyTable:
         "from",
     )
     note = (
-        "Every table of the same sizes in which the move can be made and the score is defined before and after. The "
-        "first two add an instance, so N grows; the others keep N. From: (n00, n01, n10, n11)."
+        "Every table of the same sizes in which the move can be made and the score is defined "
+        "before and after. The first two add an instance, so N grows; the others keep N. From: "
+        "(n00, n01, n10, n11)."
     )
     return StudyTable(
         "table-1-moves", "Where scores are monotone", Table(columns, tuple(rows)), note
@@ -144,9 +146,9 @@ def _binary() -> StudyTable:
         *("PAR", "NAR", "PABAK", "AC1"),
     )
     note = (
-        "Scores agree to the two digits printed. Misprints: a row total of IIIb, 55 for 45, and equation 20, which "
-        "leaves n00 out of the total agreement. IIa and IIb share n11 but not the total agreement; PABAK and AC1 "
-        "follow the latter."
+        "Scores agree to the two digits printed. Misprints: a row total of IIIb, 55 for 45, and "
+        "equation 20, which leaves n00 out of the total agreement. IIa and IIb share n11 but not "
+        "the total agreement; PABAK and AC1 follow the latter."
     )
     return StudyTable("table-2-3", "Tables II and III", Table(columns, tuple(rows)), note)
 
@@ -174,18 +176,18 @@ def _last_steps() -> StudyTable:
     )
 
 
-def _performance(found: Found) -> StudyTable:
+def _performance(run: StabilityRun) -> StudyTable:
     """Return table V: bag AUC, DICE and accuracy of the first operator of every data set."""
     rows: list[tuple[Cell, ...]] = []
-    for data in dict.fromkeys(key[0] for key in found.cells):
-        key = next(key for key in found.cells if key[0] == data)
+    for data in dict.fromkeys(key[0] for key in run.cells):
+        key = next(key for key in run.cells if key[0] == data)
         cells: list[Cell] = [data, key[1]]
         printed = TABLE_V.get(data) if key[1] == NOR else None
         for k, name in enumerate(("AUC", "DICE", "accuracy")):
             known = (
-                _folds(found, key, name.lower())
-                if key in found.folds
-                else _models(found.cells[key], name)
+                _folds(run, key, name.lower())
+                if key in run.folds
+                else _models(run.cells[key], name)
             )
             cells += [*known, *(map(_cell, printed[k]) if printed is not None else (None, None))]
         rows.append(tuple(cells))
@@ -195,16 +197,16 @@ def _performance(found: Found) -> StudyTable:
         "operator",
         *(f"{m}{what}" for m in measures for what in ("", " SD", ", printed", " SD, printed")),
     )
-    over = "models" if found.given else "five folds"
+    over = "models" if run.has_maps else "five folds"
     note = (
-        f"Mean and standard deviation (ddof 0) over {over}. Accuracy: Jaccard index of at least 0.1 against the "
-        f"reference. {GIVEN if found.given else SIMULATED}"
+        f"Mean and standard deviation (ddof 0) over {over}. Accuracy: Jaccard index of at least "
+        f"0.1 against the reference. {GIVEN if run.has_maps else SIMULATED}"
     )
     return StudyTable("table-5", "Table V: performance", Table(columns, tuple(rows)), note)
 
 
-def _folds(found: Found, key: Key, name: str) -> tuple[Cell, Cell]:
-    values = [getattr(fold, name) for fold in found.folds[key]]
+def _folds(run: StabilityRun, key: Key, name: str) -> tuple[Cell, Cell]:
+    values = [getattr(fold, name) for fold in run.folds[key]]
     return float(np.mean(values)), float(np.std(values))
 
 
@@ -218,12 +220,12 @@ def _cell(value: float) -> Cell:
     return None if math.isnan(value) else value
 
 
-def _annotated(found: Found) -> StudyTable:
+def _annotated(run: StabilityRun) -> StudyTable:
     """Return table VI: stability and DICE on annotated bags."""
     rows: list[tuple[Cell, ...]] = []
-    for data in dict.fromkeys(key[0] for key in found.cells):
-        key = next(key for key in found.cells if key[0] == data)
-        cell = found.cells[key]
+    for data in dict.fromkeys(key[0] for key in run.cells):
+        key = next(key for key in run.cells if key[0] == data)
+        cell = run.cells[key]
         places, printed = cell.localized.places, TABLE_VI.get(data) if key[1] == NOR else None
         if not len(places):
             continue
@@ -241,8 +243,9 @@ def _annotated(found: Found) -> StudyTable:
         f"{m}{what}" for m in measures for what in ("", " SD", ", printed", " SD, printed")
     )
     note = (
-        "Mean and standard deviation (ddof 0) over annotated positive bags; DICE of a bag is the mean over models. "
-        f"{GIVEN if found.given else SIMULATED} MURA has no annotations there; the simulated family has."
+        "Mean and standard deviation (ddof 0) over annotated positive bags; DICE of a bag is the "
+        f"mean over models. {GIVEN if run.has_maps else SIMULATED} MURA has no annotations there; "
+        "the simulated family has."
     )
     return StudyTable(
         "table-6",
@@ -252,10 +255,10 @@ def _annotated(found: Found) -> StudyTable:
     )
 
 
-def _operators(found: Found) -> StudyTable:
+def _operators(run: StabilityRun) -> StudyTable:
     """Return the first half of table VII: stability of every cell."""
     rows: list[tuple[Cell, ...]] = []
-    for key, cell in found.cells.items():
+    for key, cell in run.cells.items():
         printed = TABLE_VII.get(key)
         cells: list[Cell] = [*key, cell.n_used, cell.undefined("APJ").pairs]
         for name in ("APJ", "Spearman"):
@@ -275,24 +278,24 @@ def _operators(found: Found) -> StudyTable:
             f"{name} SD, printed",
         )
     note = (
-        "Mean over positive bags, 95 % interval by resampling bags, standard deviation over bags (ddof 0). "
-        f"{GIVEN if found.given else SIMULATED}"
+        "Mean over positive bags, 95 % interval by resampling bags, standard deviation over bags "
+        f"(ddof 0). {GIVEN if run.has_maps else SIMULATED}"
     )
     return StudyTable(
         "table-7", "Table VII: stability by pooling operator", Table(columns, tuple(rows)), note
     )
 
 
-def _split(found: Found) -> StudyTable:
+def _split(run: StabilityRun) -> StudyTable:
     """Return the second half of table VII: performance, with the columns of the one split."""
     rows: list[tuple[Cell, ...]] = []
-    for key, cell in found.cells.items():
+    for key, cell in run.cells.items():
         printed = TABLE_VII.get(key)
         cells: list[Cell] = [*key]
         for name in ("AUC", "DICE"):
             low = name.lower()
-            if key in found.folds:
-                cells += [*_folds(found, key, low), getattr(found.folds[key][SPLIT], low)]
+            if key in run.folds:
+                cells += [*_folds(run, key, low), getattr(run.folds[key][SPLIT], low)]
             else:
                 cells += [*_models(cell, name), None]
             cells += [_cell(value) for value in getattr(printed, low, (NAN, NAN))]
@@ -304,20 +307,20 @@ def _split(found: Found) -> StudyTable:
         columns += (f"split {name}, printed",)
     over = (
         "the given models, without a split"
-        if found.given
+        if run.has_maps
         else f"five folds; split: fold {SPLIT + 1}"
     )
     note = (
-        f"Mean and standard deviation (ddof 0) over {over}, on whose test bags the stability was measured. "
-        f"{GIVEN if found.given else SIMULATED}"
+        f"Mean and standard deviation (ddof 0) over {over}, on whose test bags the stability was "
+        f"measured. {GIVEN if run.has_maps else SIMULATED}"
     )
     title = "Table VII: performance by pooling operator"
     return StudyTable("table-7-performance", title, Table(columns, tuple(rows)), note)
 
 
-def _misprints(found: Found) -> StudyTable:
+def _misprints(run: StabilityRun) -> StudyTable:
     """Return what cannot be as it is printed."""
-    one, split = found.ties, TABLE_VII[PASCAL, LSE_SMALL]
+    one, split = run.ties, TABLE_VII[PASCAL, LSE_SMALL]
     rows: tuple[tuple[Cell, ...], ...] = (
         ("table IIIb", "row total 55", "45", "its cells are 5 and 40, and rows add up to 100"),
         (
@@ -332,12 +335,13 @@ def _misprints(found: Found) -> StudyTable:
                 "1 - 6 sum d^2 / (N (N^2 - 1)) and a root",
                 "the correlation of midranks",
             ),
-            f"wrong with ties: {one.formula['with ties']:.3f} against {one.spearman['with ties']:.3f} on a map of "
-            "zeros and a spot",
+            f"wrong with ties: {one.formula['with ties']:.3f} against "
+            f"{one.spearman['with ties']:.3f} on a map of zeros and a spot",
         ),
         (
             *("table I, Kendall", "over all pairs", "tau-b, or say tau-a"),
-            f"ties: tau-a {one.tau_a['with ties']:.3f}, tau-b {one.tau_b['with ties']:.3f} on the same map",
+            f"ties: tau-a {one.tau_a['with ties']:.3f}, tau-b {one.tau_b['with ties']:.3f} on the "
+            "same map",
         ),
         (
             "equation 23",
@@ -357,7 +361,8 @@ def _misprints(found: Found) -> StudyTable:
                 f"split DICE {split.split_dice:.2f}",
                 "perhaps 0.23",
             ),
-            f"the folds have {split.dice[0]:.2f} ± {split.dice[1]:.2f}, and all other splits lie within 0.04 of theirs",
+            f"the folds have {split.dice[0]:.2f} ± {split.dice[1]:.2f}, and all other splits lie "
+            "within 0.04 of theirs",
         ),
         (
             *(

@@ -63,7 +63,7 @@ def printed_spearman(values: F64) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Shifted:
+class RankShifts:
     """What rank correlations make of ranks that were moved, and of a model that says half of what
     the other says.
     """
@@ -75,7 +75,7 @@ class Shifted:
     halved: tuple[float, float]  # the second map is half of the first
 
 
-def shifted(n: int = 256) -> Shifted:
+def rank_shifts(n: int = 256) -> RankShifts:
     """Return few large and many small exchanges with the same sum of rank differences, and a halved
     map.
 
@@ -91,7 +91,7 @@ def shifted(n: int = 256) -> Shifted:
         pair = np.stack([ranks, other]) / n
         return float(pairwise.spearman(pair)[0]), float(pairwise.kendall(pair)[0][0])
 
-    return Shifted(both(large), both(small), both(ranks / 2))
+    return RankShifts(both(large), both(small), both(ranks / 2))
 
 
 @dataclass(frozen=True, slots=True)
