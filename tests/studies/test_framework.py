@@ -18,7 +18,7 @@ from studies.study_cases import small_result
 
 
 @pytest.mark.parametrize(
-    ("held", "tested", "verdict"),
+    ("outcome", "is_tested", "verdict"),
     [
         (True, True, "held"),
         (None, True, "held in part"),

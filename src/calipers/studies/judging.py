@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How claims are judged: a statement beside the function that looks at the numbers."""
+"""Claims of a paper: each statement stands next to the function that judges it.
+
+A claims module of a study creates a `Claims` and decorates one function per statement with
+`Claims.statement`. The function receives the numbers of a run and returns a `ClaimJudgement`; the
+study calls `Claims.judge_all` to get all verdicts.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +15,12 @@ from typing import Generic, TypeVar
 
 from calipers.studies.framework import Claim, Statement
 
-Run = TypeVar("Found")
+Run = TypeVar("Run")  # the class with the numbers of a run; each study has its own
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimJudgement:
-    """Whether a statement held (None: in part), by which numbers, and what to make of it."""
+    """Whether a statement held (None: in part), the numbers, and how to read them."""
 
     outcome: bool | None
     evidence: str
@@ -29,41 +34,43 @@ class Claims(Generic[Run]):
 
     entries: list[tuple[Statement, Callable[[Run], ClaimJudgement]]] = field(default_factory=list)
 
-    def says(
+    def statement(
         self, name: str, text: str, where: str
     ) -> Callable[[Callable[[Run], ClaimJudgement]], Callable[[Run], ClaimJudgement]]:
-        """Put a statement before the function that judges it."""
+        """Register the decorated function as the judge of a statement."""
 
-        def kept(judge: Callable[[Run], ClaimJudgement]) -> Callable[[Run], ClaimJudgement]:
+        def register(judge: Callable[[Run], ClaimJudgement]) -> Callable[[Run], ClaimJudgement]:
             self.entries.append((Statement(name, text, where), judge))
             return judge
 
-        return kept
+        return register
 
-    def judge_all(self, found: Run) -> tuple[Claim, ...]:
-        """Return the claims."""
+    def judge_all(self, run: Run) -> tuple[Claim, ...]:
+        """Judge every statement by the numbers of a run."""
         claims = []
-        for said, judge in self.entries:
-            verdict = judge(found)
+        for statement, judge in self.entries:
+            judgement = judge(run)
             claims.append(
                 Claim(
-                    said.name,
-                    said.text,
-                    said.where,
-                    verdict.outcome,
-                    verdict.evidence,
-                    verdict.note,
-                    verdict.is_tested,
+                    statement.name,
+                    statement.text,
+                    statement.where,
+                    judgement.outcome,
+                    judgement.evidence,
+                    judgement.note,
+                    judgement.is_tested,
                 )
             )
         return tuple(claims)
 
 
 def joint_verdict(flags: Sequence[bool]) -> bool | None:
-    """Return True if all hold, False if none does, None (in part) otherwise."""
-    return all(flags) if all(flags) or not any(flags) else None
+    """Return True if all flags are true, False if none is, and None (in part) otherwise."""
+    if all(flags):
+        return True
+    return None if any(flags) else False
 
 
 def number_text(value: float) -> str:
-    """Return a number with three digits behind the point; "undefined" for NaN."""
+    """Return a number with three decimals, or "undefined" for NaN."""
     return "undefined" if math.isnan(value) else f"{value:.3f}"

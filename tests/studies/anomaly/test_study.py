@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from studies.judge_all import verdict_by_numbers
 
 from calipers.errors import UsageError
 from calipers.plots.figures import HeatMap
@@ -20,7 +21,6 @@ from calipers.studies.anomaly.measures import F1S, METRICS
 from calipers.studies.anomaly.ranking import HumanRanking
 from calipers.studies.page import study_page
 from calipers.studies.writing import write_study
-from studies.judge_all import verdict_by_numbers
 
 # What a full run gives too; those that a quick run has too little data for are in DATA.
 VERDICTS = {

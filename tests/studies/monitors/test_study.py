@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from studies.is_comparable import verdict_by_numbers
 
 from calipers.errors import InputError, UsageError
 from calipers.monitors.labellings import OMS, OOD
@@ -18,11 +19,10 @@ from calipers.studies.monitors import study
 from calipers.studies.monitors.found import MonitorsRun
 from calipers.studies.monitors.given import ood_labels, unit_of
 from calipers.studies.monitors.sweeps import share_sweep, tau_curves
-from calipers.studies.monitors.trials import IDEAL, simulate_trial, rank_agreement
+from calipers.studies.monitors.trials import IDEAL, rank_agreement, simulate_trial
 from calipers.studies.page import study_page
 from calipers.studies.writing import write_study
 from calipers.synthetic.runways import runway_cohort, write_runways
-from studies.is_comparable import verdict_by_numbers
 
 # What a quick run and a full one agree on.
 VERDICTS = {

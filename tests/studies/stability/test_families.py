@@ -15,8 +15,8 @@ from calipers.studies.stability.families import (
     cells,
     folds,
     identical_bags,
-    simulate_bags,
     scattered_bags,
+    simulate_bags,
 )
 from calipers.studies.stability.printed import MAX, NOR, OPERATORS, PASCAL, TABLE_VII, XRAY
 

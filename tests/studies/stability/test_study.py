@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from studies.judge_all import verdict_by_numbers
 
 from calipers.errors import InputError, UsageError
 from calipers.plots.svg import svg
@@ -19,12 +20,11 @@ from calipers.studies.framework import StudyOptions
 from calipers.studies.page import study_page
 from calipers.studies.stability import claims_networks, study
 from calipers.studies.stability.figures import SLOTS
-from calipers.studies.stability.found import StabilityRun, Network, run_all
+from calipers.studies.stability.found import Network, StabilityRun, run_all
 from calipers.studies.stability.given import read_maps
 from calipers.studies.stability.printed import MAX, NOR, XRAY
 from calipers.studies.writing import write_study
 from calipers.synthetic.bags import demo_bags, write_bags
-from studies.judge_all import verdict_by_numbers
 
 # What a full run gives too. Those at the end are judged on simulated families, the two last need
 # maps of networks.

@@ -18,8 +18,8 @@ from calipers.studies.anomaly.measures import METRICS, metric_values
 from calipers.studies.anomaly.volumes import (
     FULL,
     QUICK,
-    VolumeCounts,
     ChestVolume,
+    VolumeCounts,
     normal,
     test_volumes,
 )

@@ -6,10 +6,10 @@ from __future__ import annotations
 import numpy as np
 
 from calipers.studies.anomaly.benchmark import SEEN, SLICES, VOLUMES
-from calipers.studies.anomaly.found import MOVES, DESIRED_CHANGES, AnomalyRun, count_desired_changes
+from calipers.studies.anomaly.found import DESIRED_CHANGES, MOVES, AnomalyRun, count_desired_changes
 from calipers.studies.anomaly.measures import F1S, METRICS, SOFT
 from calipers.studies.anomaly.ranking import agreement, tau_between
-from calipers.studies.judging import Claims, ClaimJudgement, joint_verdict, number_text
+from calipers.studies.judging import ClaimJudgement, Claims, joint_verdict, number_text
 
 CLAIMS: Claims[AnomalyRun] = Claims()
 CLOSE = 0.6  # tau-b from which on two orders are called close

@@ -17,7 +17,7 @@ from calipers.studies.anomaly.measures import (
     RANKING,
     SOFT,
 )
-from calipers.studies.judging import Claims, ClaimJudgement, joint_verdict, number_text
+from calipers.studies.judging import ClaimJudgement, Claims, joint_verdict, number_text
 
 CLAIMS: Claims[AnomalyRun] = Claims()
 STEADY = 0.1  # a range up to this is called nearly constant

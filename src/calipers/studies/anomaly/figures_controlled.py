@@ -18,9 +18,9 @@ from calipers.studies.anomaly.controlled import (
     example,
 )
 from calipers.studies.anomaly.found import (
+    DESIRED_CHANGES,
     EXACT,
     MOVES,
-    DESIRED_CHANGES,
     AnomalyRun,
     count_desired_changes,
     scorecard,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from calipers.studies.anomaly.benchmark import Benchmark
 from calipers.studies.anomaly.controlled import ControlledExperiments, Response
 from calipers.studies.anomaly.measures import METRICS
-from calipers.studies.anomaly.ranking import OrderAgreement, HumanRanking, agreement
+from calipers.studies.anomaly.ranking import HumanRanking, OrderAgreement, agreement
 
 F64 = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from calipers.studies.anomaly.benchmark import benchmark
 from calipers.studies.anomaly.controlled import AXES, CROWDS, controlled, grid
 from calipers.studies.anomaly.figures_benchmark import benchmark_figures
 from calipers.studies.anomaly.figures_controlled import controlled_figures
-from calipers.studies.anomaly.run import EXACT, MOVES, AnomalyRun
+from calipers.studies.anomaly.found import EXACT, MOVES, AnomalyRun
 from calipers.studies.anomaly.layouts import SETTINGS
 from calipers.studies.anomaly.measures import ALPHA, METRICS, protocol
 from calipers.studies.anomaly.ranking import read_ranking

@@ -9,7 +9,7 @@ from calipers.plots.figures import Cell, Table
 from calipers.studies.anomaly.algorithms import ALGORITHMS
 from calipers.studies.anomaly.benchmark import SEEN, SLICES, VIEWS
 from calipers.studies.anomaly.controlled import CROWD_METRICS, CROWDS, Response
-from calipers.studies.anomaly.run import AnomalyRun
+from calipers.studies.anomaly.found import AnomalyRun
 from calipers.studies.anomaly.laws import closed_form
 from calipers.studies.anomaly.measures import METRICS
 from calipers.studies.anomaly.ranking import agreement

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from calipers.studies.judging import Claims, ClaimJudgement, joint_verdict
+from calipers.studies.judging import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.monitors.definitions import MOST, NUMBERS_OF_CLASSES
 from calipers.studies.monitors.found import EXACT, MonitorsRun
 from calipers.studies.monitors.trials import TAU

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.monitors.labellings import OMS, OOD
-from calipers.studies.judging import Claims, ClaimJudgement, joint_verdict
-from calipers.studies.monitors.run import MonitorsRun, estimate_text
+from calipers.studies.judging import ClaimJudgement, Claims, joint_verdict
+from calipers.studies.monitors.found import MonitorsRun, estimate_text
 from calipers.studies.monitors.trial_claims import MADE_ONLY, Finding, in_each_trial, not_judged
 from calipers.studies.monitors.trials import IDEAL, RAISED_CUT, TAU, USUAL, Trial, auroc
 

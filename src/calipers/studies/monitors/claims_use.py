@@ -9,8 +9,8 @@ import numpy as np
 
 from calipers.monitors.labellings import OMS, OOD
 from calipers.statistics.ranks import kendall_tau_b
-from calipers.studies.judging import Claims, ClaimJudgement, joint_verdict
-from calipers.studies.monitors.run import MonitorsRun, estimate_text
+from calipers.studies.judging import ClaimJudgement, Claims, joint_verdict
+from calipers.studies.monitors.found import MonitorsRun, estimate_text
 from calipers.studies.monitors.sweeps import PAIR
 from calipers.studies.monitors.trial_claims import Finding, in_each_trial, not_judged, note_of
 from calipers.studies.monitors.trials import IDEAL, Trial

@@ -12,7 +12,7 @@ from calipers.monitors.labellings import OMS, OOD
 from calipers.plots.figures import Axis, Bars, Curves, Dots, HeatMap, Line, Scatter
 from calipers.studies.framework import StudyFigure
 from calipers.studies.monitors.definitions import MEANS, NUMBERS_OF_CLASSES
-from calipers.studies.monitors.run import MonitorsRun
+from calipers.studies.monitors.found import MonitorsRun
 from calipers.studies.monitors.trials import IDEAL, TAU, USUAL, Trial
 
 F64 = NDArray[np.float64]

@@ -10,7 +10,7 @@ import numpy as np
 from calipers.plots.figures import Axis, Curves, Line
 from calipers.studies.framework import StudyFigure
 from calipers.studies.monitors.figures import GREY, featured_monitors
-from calipers.studies.monitors.run import MonitorsRun
+from calipers.studies.monitors.found import MonitorsRun
 from calipers.studies.monitors.sweeps import PAIR, REPLICATES, ShareSweep, TauCurves
 
 TAU_AXIS = Axis("tau", 0.0, 1.0)

@@ -32,7 +32,7 @@ class MonitorsRun:
     @property
     def mixed(self) -> tuple[Trial, ...]:
         """The trials with safe and unsafe images."""
-        return tuple(trial for trial in self.trials if trial.mixed)
+        return tuple(trial for trial in self.trials if trial.is_mixed)
 
 
 def estimate_text(estimate: Estimate) -> str:

@@ -14,7 +14,7 @@ from calipers.studies.monitors.crowds import crowds
 from calipers.studies.monitors.definitions import MOST, NUMBERS_OF_CLASSES, definitions
 from calipers.studies.monitors.figures import figures
 from calipers.studies.monitors.figures_sweeps import sweep_figures
-from calipers.studies.monitors.run import MonitorsRun
+from calipers.studies.monitors.found import MonitorsRun
 from calipers.studies.monitors.given import TrialSet, read_trials
 from calipers.studies.monitors.sweeps import REPLICATES, share_sweeps, tau_curves
 from calipers.studies.monitors.tables import tables
@@ -68,7 +68,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
     progress("harmless shifts", 4, STEPS)
     shares = share_sweeps(options.seed, quick=options.quick) if options.data is None else ()
     run = MonitorsRun(definitions(), crowds(CROWDED, options.seed), given.trials, taus, shares)
-    claims = CLAIMS.is_comparable(run)
+    claims = CLAIMS.judge_all(run)
     result = StudyResult(
         study=STUDY.name,
         title=TITLE,

@@ -15,7 +15,7 @@ from calipers.plots.figures import Cell, Table
 from calipers.results import Estimate
 from calipers.studies.framework import StudyTable
 from calipers.studies.monitors.definitions import MEANS, NUMBERS_OF_CLASSES
-from calipers.studies.monitors.run import MonitorsRun
+from calipers.studies.monitors.found import MonitorsRun
 from calipers.studies.monitors.trials import Trial
 
 SHOWN_COUNTS = 2  # predictions and references of the table
@@ -27,7 +27,7 @@ def tables(run: MonitorsRun) -> list[StudyTable]:
     """Return all tables for which there are data."""
     made = [counts_table(run), classes_table(run)]
     for k, trial in enumerate(run.trials, start=1):
-        if trial.mixed:
+        if trial.is_mixed:
             made += [areas_table(trial, f"table-3-{k}"), threshold_table(trial, f"table-4-{k}")]
     made.append(tau_table(run))
     if run.shares:

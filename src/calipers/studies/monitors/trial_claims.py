@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from calipers.studies.judging import ClaimJudgement, joint_verdict
-from calipers.studies.monitors.run import MonitorsRun
+from calipers.studies.monitors.found import MonitorsRun
 from calipers.studies.monitors.trials import Trial
 
 Finding = tuple[Sequence[bool], str]  # what has to hold, and the numbers in words

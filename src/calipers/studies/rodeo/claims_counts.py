@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from calipers.oracles import corrupt
-from calipers.studies.judging import Claims, ClaimJudgement, joint_verdict
+from calipers.studies.judging import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.rodeo.judging import (
     INVARIANT,
     TURN,
@@ -15,10 +15,10 @@ from calipers.studies.rodeo.judging import (
     exponential,
     falls,
     hyperbolic,
-    values_text,
     misfit,
-    value_text,
     spread,
+    value_text,
+    values_text,
 )
 from calipers.studies.rodeo.sweeps import ACCURACIES, FALSE_ALARMS, IN_ORDER, PRECISIONS, RODEO
 

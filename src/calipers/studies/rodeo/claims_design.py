@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from calipers.studies.judging import Claims, ClaimJudgement, joint_verdict
+from calipers.studies.judging import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.rodeo.geometry import SMALL, USUAL, shape_similarities
-from calipers.studies.rodeo.judging import RodeoRun, values_text, value_text
+from calipers.studies.rodeo.judging import RodeoRun, value_text, values_text
 from calipers.studies.rodeo.printed import PRINTED, harmonic, off_by_rounding
 from calipers.studies.rodeo.sweeps import RODEO
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from calipers.studies.judging import Claims, ClaimJudgement, joint_verdict
+from calipers.studies.judging import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.rodeo.geometry import ap_at, iou_at, loc_at, map_at
 from calipers.studies.rodeo.judging import (
     INVARIANT,
     RodeoRun,
     falls,
     half_lost,
-    values_text,
-    value_text,
     spread,
     steepest,
+    value_text,
+    values_text,
 )
 from calipers.studies.rodeo.sweeps import ACCURACIES, MEAN_AP, PRECISIONS
 

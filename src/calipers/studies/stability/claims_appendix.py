@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from calipers.statistics.contingency import agreement_scores
-from calipers.studies.judging import Claims, ClaimJudgement, joint_verdict
+from calipers.studies.judging import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.stability.counting import (
     ADDED,
     ADDED_NEGATIVE,
@@ -15,7 +15,7 @@ from calipers.studies.stability.counting import (
     lines,
     score_values,
 )
-from calipers.studies.stability.run import StabilityRun
+from calipers.studies.stability.found import StabilityRun
 from calipers.studies.stability.printed import LAST_STEPS
 
 CLAIMS = Claims[StabilityRun]()

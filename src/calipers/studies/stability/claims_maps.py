@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from calipers.stability import StabilityResult
 from calipers.stability.pairs import bag_means, pair_scores
-from calipers.studies.judging import Claims, ClaimJudgement, joint_verdict, number_text
-from calipers.studies.stability.run import (
+from calipers.studies.judging import ClaimJudgement, Claims, joint_verdict, number_text
+from calipers.studies.stability.found import (
     IDENTICAL,
     SCATTERED,
     StabilityRun,
-    values_text,
     column_correlation,
+    values_text,
 )
 from calipers.studies.stability.printed import (
     DESCRIBED_BAGS,

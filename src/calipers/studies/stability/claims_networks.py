@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from calipers.studies.judging import Claims, ClaimJudgement, joint_verdict, number_text
-from calipers.studies.stability.run import StabilityRun, Key, values_text, column_correlation
+from calipers.studies.judging import ClaimJudgement, Claims, joint_verdict, number_text
+from calipers.studies.stability.found import Key, StabilityRun, column_correlation, values_text
 from calipers.studies.stability.printed import (
     DESCRIBED_BAGS,
     LSE_ONE,

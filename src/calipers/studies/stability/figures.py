@@ -10,7 +10,7 @@ from calipers.plots.figures import Axis, Bars, Curves, Dots, Figure, HeatMap, Li
 from calipers.stability import StabilityResult
 from calipers.studies.framework import StudyFigure
 from calipers.studies.stability.counting import MOVES, SCORES, STEP, STEPS, lines
-from calipers.studies.stability.run import StabilityRun, column_correlation
+from calipers.studies.stability.found import StabilityRun, column_correlation
 from calipers.studies.stability.pictures import figure_5
 from calipers.studies.stability.printed import TABLE_VII
 from calipers.synthetic.bags import FAMILIES

@@ -16,7 +16,7 @@ from calipers.studies.framework import Progress, StudyOptions
 from calipers.studies.stability import families
 from calipers.studies.stability.counting import MOST, QUICK_MOST, Counting
 from calipers.studies.stability.families import Fold
-from calipers.studies.stability.has_maps import NetworkMaps, read_maps
+from calipers.studies.stability.given import NetworkMaps, read_maps
 from calipers.studies.stability.printed import TABLE_VII
 from calipers.studies.stability.ties import (
     RankShifts,

@@ -9,7 +9,7 @@ from calipers.plots.figures import Axis, Bars, Figure
 from calipers.stability import StabilityResult
 from calipers.studies.anomaly.pictured import picture
 from calipers.studies.framework import StudyFigure
-from calipers.studies.stability.run import StabilityRun, Key
+from calipers.studies.stability.found import Key, StabilityRun
 
 
 def figure_5(run: StabilityRun) -> StudyFigure:

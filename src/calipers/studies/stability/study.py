@@ -19,7 +19,7 @@ from calipers.studies.stability import (
     families,
 )
 from calipers.studies.stability.figures import study_figures
-from calipers.studies.stability.run import QUICK_REPLICATES, REPLICATES, StabilityRun, run_all
+from calipers.studies.stability.found import QUICK_REPLICATES, REPLICATES, StabilityRun, run_all
 from calipers.studies.stability.tables import study_tables
 from calipers.synthetic.bags import FAMILIES
 

@@ -14,7 +14,7 @@ from calipers.statistics.contingency import agreement_scores
 from calipers.studies.framework import StudyTable
 from calipers.studies.stability.counting import LINES, MOVES, SCORES, last_step
 from calipers.studies.stability.families import SPLIT
-from calipers.studies.stability.run import StabilityRun, Key
+from calipers.studies.stability.found import Key, StabilityRun
 from calipers.studies.stability.printed import (
     BINARY,
     LAST_STEPS,
