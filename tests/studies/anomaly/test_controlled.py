@@ -16,9 +16,9 @@ from calipers.studies.anomaly.controlled import (
     TOUCHING,
     ControlledExperiments,
     Response,
-    controlled,
     example,
     grid,
+    run_controlled,
 )
 from calipers.studies.anomaly.found import AnomalyRun, count_desired_changes, desired_change
 from calipers.studies.anomaly.laws import closed_form
@@ -35,7 +35,9 @@ PROGRESS: list[tuple[int, int]] = []
 
 @pytest.fixture(scope="module")
 def run() -> ControlledExperiments:
-    return controlled(quick=True, progress=lambda what, done, total: PROGRESS.append((done, total)))
+    return run_controlled(
+        quick=True, progress=lambda what, done, total: PROGRESS.append((done, total))
+    )
 
 
 def response(run: ControlledExperiments, experiment: str, dimensions: str) -> Response:

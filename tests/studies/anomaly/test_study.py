@@ -8,19 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies.judge_all import verdict_by_numbers
 
 from calipers.errors import UsageError
 from calipers.plots.figures import HeatMap
 from calipers.studies import STUDIES, StudyResult, load_study, run_study
 from calipers.studies.anomaly import claims_benchmark, claims_controlled, study
-from calipers.studies.anomaly.benchmark import SEEN, VIEWS, Benchmark, benchmark
-from calipers.studies.anomaly.controlled import controlled
+from calipers.studies.anomaly.benchmark import SEEN, VIEWS, Benchmark, run_benchmark
+from calipers.studies.anomaly.controlled import run_controlled
 from calipers.studies.anomaly.found import AnomalyRun
 from calipers.studies.anomaly.measures import F1S, METRICS
 from calipers.studies.anomaly.ranking import HumanRanking
 from calipers.studies.page import study_page
 from calipers.studies.writing import write_study
+from studies.judged import verdict_by_numbers
 
 # What a full run gives too; those that a quick run has too little data for are in DATA.
 VERDICTS = {
@@ -59,7 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The parts are run once, and the study is put together from them, with a ranking that softIoU
     would give.
     """
-    parts = controlled(quick=True), benchmark(quick=True)
+    parts = run_controlled(quick=True), run_benchmark(quick=True)
     order = np.argsort([-value for value in parts[1].column(SEEN, "softIoU")])
     names = [parts[1].algorithms[k] for k in order]
     file = tmp_path_factory.mktemp("ranking") / "people.csv"
@@ -69,10 +69,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     seen: list[tuple[int, int]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            study, "controlled", lambda seed, *, quick, progress: progress("a", 1, 1) or parts[0]
+            study,
+            "run_controlled",
+            lambda seed, *, quick, progress: progress("a", 1, 1) or parts[0],
         )
         patch.setattr(
-            study, "benchmark", lambda seed, *, quick, progress: progress("b", 1, 1) or parts[1]
+            study, "run_benchmark", lambda seed, *, quick, progress: progress("b", 1, 1) or parts[1]
         )
         count = lambda what, done, total: seen.append((done, total))  # noqa: E731
         result = run_study("anomaly", ranking=file, quick=True, progress=count)

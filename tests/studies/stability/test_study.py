@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies.judge_all import verdict_by_numbers
 
 from calipers.errors import InputError, UsageError
 from calipers.plots.svg import svg
@@ -25,6 +24,7 @@ from calipers.studies.stability.given import read_maps
 from calipers.studies.stability.printed import MAX, NOR, XRAY
 from calipers.studies.writing import write_study
 from calipers.synthetic.bags import demo_bags, write_bags
+from studies.judged import verdict_by_numbers
 
 # What a full run gives too. Those at the end are judged on simulated families, the two last need
 # maps of networks.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Algorithms that learn normal volumes and give every voxel of another one a score: how unusual it
-is.
+"""Algorithms that learn from normal volumes and give every voxel of another volume an anomaly score.
 
-Each is small, well known and run for real; they fail in different ways, which is what metrics are
-compared on. Scores are of any scale, 0 or more; `calibrated` brings them to [0, 1].
+Each one is small and well known, and they fail in different ways, which is what the metrics are
+compared on. Raw scores are 0 or more, on any scale; `calibrate` maps them to [0, 1].
+`calipers.studies.anomaly.benchmark` trains and runs them.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ COMPONENTS = 24  # of slices
 NEIGHBOURS, LEARNED = 3, 12_000  # of a patch; patches that are remembered
 PLACE = 6.0  # weight of a patch's place against its look
 USUAL, RARE = 0.99, 0.999  # shares of normal voxels below a score of 0.01 and of 0.5
-FLOOR = 1e-6  # of a scale, so that nothing is divided by 0
+FLOOR = 1e-6  # lower limit of scales, to avoid a division by 0
 
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """How an algorithm is called, what it does, and how it is trained."""
+    """An algorithm: name, description, and the function that trains it."""
 
     name: str
     about: str
     fit: Fit
-    package: str = ""  # that it needs besides NumPy and SciPy
-    extra: str = ""  # of Calipers that installs it
+    package: str = ""  # required package besides NumPy and SciPy
+    extra: str = ""  # extra of Calipers that installs the package
 
     @property
     def available(self) -> bool:
-        """Whether what it needs is installed."""
+        """Whether the required package is installed."""
         return not self.package or find_spec(self.package) is not None
 
 
@@ -88,11 +88,11 @@ def local_contrast(volumes: Sequence[F32], seed: int) -> Score:
 
 
 def pyramid(volumes: Sequence[F32], seed: int) -> Score:
-    """Split volumes into bands of a Gaussian pyramid; a score is the largest size of a band over
-    its usual size.
+    """Split volumes into bands of a Gaussian pyramid; the score is the largest band relative to its
+    usual size.
     """
-    bands = [_bands(volume) for volume in volumes]
-    scales = [_scale([one[k] for one in bands]) for k in range(len(bands[0]))]
+    bands_of_volumes = [_bands(volume) for volume in volumes]
+    scales = [_scale(bands) for bands in zip(*bands_of_volumes)]
 
     def residual(volume: F32) -> F32:
         sizes = [np.abs(_smooth(band)) / scale for band, scale in zip(_bands(volume), scales)]
@@ -138,7 +138,7 @@ def slice_components(volumes: Sequence[F32], seed: int) -> Score:
 
 
 def nearest_patches(volumes: Sequence[F32], seed: int) -> Score:
-    """Remember patches with their places; a score is the distance from the nearest remembered ones."""
+    """Remember patches with their places; the score is the mean distance to the nearest ones."""
     from scipy.spatial import cKDTree
 
     patches, rows = learn_patches(volumes, place=PLACE)
@@ -153,7 +153,7 @@ def nearest_patches(volumes: Sequence[F32], seed: int) -> Score:
 
 
 def mahalanobis(volumes: Sequence[F32], seed: int) -> Score:
-    """Fit a Gaussian of three filter responses at every voxel; a score is the Mahalanobis distance."""
+    """Fit a Gaussian of three filter responses at every voxel; score by Mahalanobis distance."""
     features = np.stack([_responses(volume) for volume in volumes])  # (n, z, y, x, 3)
     mean = features.mean(axis=0)
     centred = features - mean
@@ -240,8 +240,9 @@ def _scale(bands: Sequence[F32]) -> F32:
 def _principal(rows: F32, n: int) -> F32:
     """Return (n, features) the leading principal axes of centred rows."""
     if rows.shape[0] < rows.shape[1]:
-        _, residual_rows = np.linalg.eigh(rows @ rows.T)
-        axes = residual_rows[:, ::-1][:, :n].T @ rows
+        # Fewer rows than features: the small matrix has the same axes at less cost.
+        _, left_vectors = np.linalg.eigh(rows @ rows.T)
+        axes = left_vectors[:, ::-1][:, :n].T @ rows
         return np.asarray(
             axes / np.maximum(np.linalg.norm(axes, axis=1, keepdims=True), FLOOR), np.float32
         )

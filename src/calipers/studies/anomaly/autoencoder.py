@@ -16,8 +16,9 @@ CHANNELS, CODE = (8, 16, 32), 48  # of the layers, and numbers that a slice is s
 
 
 def fit_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
-    """Train on slices (n, height, width) whose sides are multiples of 8, and return what reproduces
-    slices.
+    """Train on slices (n, height, width) whose sides are multiples of 8.
+
+    Returns the function that reproduces slices.
     """
     import torch
     from torch import nn
@@ -38,9 +39,8 @@ def fit_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
 
     def reproduce(volume: F32) -> F32:
         with _alone(seed), torch.no_grad():
-            reproduction: F32 = net(torch.from_numpy(np.ascontiguousarray(volume))[:, None])[
-                :, 0
-            ].numpy()
+            batch = torch.from_numpy(np.ascontiguousarray(volume))[:, None]
+            reproduction: F32 = net(batch)[:, 0].numpy()
         return reproduction
 
     return reproduce
@@ -48,9 +48,7 @@ def fit_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
 
 @contextmanager
 def _alone(seed: int) -> Iterator[None]:
-    """Draw from a seed on one thread, which gives the same bits every time; afterwards PyTorch is
-    as it was.
-    """
+    """Seed PyTorch and use one thread, for bit-identical training; restore both at the end."""
     import torch
 
     state, threads = torch.get_rng_state(), torch.get_num_threads()

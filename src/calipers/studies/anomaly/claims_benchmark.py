@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the paper says of its benchmark and in its discussion, judged."""
+"""Claims of the paper about its benchmark, and of its discussion."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from calipers.studies.anomaly.ranking import agreement, tau_between
 from calipers.studies.judging import ClaimJudgement, Claims, joint_verdict, number_text
 
 CLAIMS: Claims[AnomalyRun] = Claims()
-CLOSE = 0.6  # tau-b from which on two orders are called close
-HIDDEN = 0.2  # share of false voxels that raters did not see, from which on it is called much
+CLOSE = 0.6  # two orders with a tau-b of at least this count as close
+HIDDEN = 0.2  # share of false positive voxels that raters did not see; from here on it is large
 
 
 @CLAIMS.statement(
@@ -21,24 +21,24 @@ HIDDEN = 0.2  # share of false voxels that raters did not see, from which on it 
     "The soft IoU and F1 order algorithms much as people do.",
     "section 3, figure 1 (bottom)",
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
-    if found.ranking is None:
+def _(run: AnomalyRun) -> ClaimJudgement:
+    if run.ranking is None:
         return ClaimJudgement(
             None,
-            "No ranking by people was given, and the paper prints none: give one with --ranking "
-            "FILE (columns algorithm and rank).",
-            "Rank the maps of the algorithms of this benchmark, by slices with an object or by "
-            "whole volumes, then run it again: tau-b and rho of every metric with that ranking "
-            "are shown then.",
+            "No ranking by people was provided, and the paper prints none: pass one with "
+            "--ranking FILE (columns algorithm and rank).",
+            "Rank the maps of the algorithms of this benchmark, by slices with an object or by whole "
+            "volumes, and run the study again. It then shows tau-b and rho of every metric with that "
+            "ranking.",
             is_tested=False,
         )
-    tau = {name: one.tau for name, one in found.agreements(SEEN).items()}
+    tau = {name: one.tau for name, one in run.agreements(SEEN).items()}
     ours = (*SOFT, *F1S)
-    families = [tau[_best(tau, names)] for names in (SOFT, F1S)]
+    families = [tau[_best(tau, SOFT)], tau[_best(tau, F1S)]]
     other = _best(tau, tuple(name for name in METRICS if name not in ours))
     return ClaimJudgement(
         joint_verdict([best >= CLOSE for best in families]),
-        f"Tau-b with {found.ranking.file} over {len(found.ranking.ranks)} algorithms, on slices "
+        f"Tau-b with {run.ranking.file} over {len(run.ranking.ranks)} algorithms, on slices "
         f"with an object: {', '.join(f'{name} {number_text(tau[name])}' for name in ours)}; the "
         f"best of the others is {other}, {number_text(tau[other])}. Close is called what has "
         f"{CLOSE:g} or more.",
@@ -47,7 +47,9 @@ def _(found: AnomalyRun) -> ClaimJudgement:
 
 
 def _best(tau: dict[str, float], names: tuple[str, ...]) -> str:
-    return max(names, key=lambda name: -2.0 if np.isnan(tau[name]) else tau[name])
+    """Return the name with the largest tau-b; NaN counts as less than the lowest possible, -1."""
+    values = np.array([tau[name] for name in names])
+    return names[int(np.where(np.isnan(values), -2.0, values).argmax())]
 
 
 @CLAIMS.statement(
@@ -55,12 +57,12 @@ def _best(tau: dict[str, float], names: tuple[str, ...]) -> str:
     "People who see slices with an object only see less of the false alarms.",
     "section 3, last sentence",
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
-    bench = found.benchmark
+def _(run: AnomalyRun) -> ClaimJudgement:
+    bench = run.benchmark
     shares = {name: value for name, value in bench.unseen.items() if not np.isnan(value)}
     middle = float(np.median(list(shares.values())))
     least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
-    taus = {name: _same_order(found, name) for name in ("softIoU", "F1@0.5", "AP/dataset")}
+    taus = {name: _same_order(run, name) for name in ("softIoU", "F1@0.5", "AP/dataset")}
     return ClaimJudgement(
         middle >= HIDDEN,
         f"{bench.slices - bench.slices_seen} of {bench.slices} slices hold no object. Of the "
@@ -73,10 +75,10 @@ def _(found: AnomalyRun) -> ClaimJudgement:
     )
 
 
-def _same_order(found: AnomalyRun, metric: str) -> float:
+def _same_order(run: AnomalyRun, metric: str) -> float:
     """Return tau-b of the orders of the algorithms on all slices and on those with an object."""
-    one, other = (found.benchmark.column(view, metric) for view in (SLICES, SEEN))
-    return agreement([-value for value in one], other).tau
+    ranks = [-value for value in run.benchmark.column(SLICES, metric)]
+    return agreement(ranks, run.benchmark.column(SEEN, metric)).tau
 
 
 @CLAIMS.statement(
@@ -84,20 +86,20 @@ def _same_order(found: AnomalyRun, metric: str) -> float:
     "Metrics capture different aspects of performance: which one to choose depends on the use.",
     "section 4 and abstract",
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
-    columns = {name: found.benchmark.column(VOLUMES, name) for name in METRICS}
+def _(run: AnomalyRun) -> ClaimJudgement:
+    columns = {name: run.benchmark.column(VOLUMES, name) for name in METRICS}
     tau = tau_between(columns)
     r, c = np.unravel_index(int(np.nanargmin(tau)), tau.shape)
-    winners = {
-        name: found.benchmark.algorithms[int(np.argmax(values))] for name, values in columns.items()
-    }
-    by_winner = {
-        w: [name for name in METRICS if winners[name] == w] for w in dict.fromkeys(winners.values())
-    }
-    said = "; ".join(f"{winner} wins by {', '.join(names)}" for winner, names in by_winner.items())
+    by_winner: dict[str, list[str]] = {}
+    for name, values in columns.items():
+        winner = run.benchmark.algorithms[int(np.argmax(values))]
+        by_winner.setdefault(winner, []).append(name)
+    winners = "; ".join(
+        f"{winner} wins by {', '.join(names)}" for winner, names in by_winner.items()
+    )
     return ClaimJudgement(
         len(by_winner) > 1,
-        f"Whole volumes: {said}. The orders differ most between {METRICS[r]} and {METRICS[c]}, "
+        f"Whole volumes: {winners}. The orders differ most between {METRICS[r]} and {METRICS[c]}, "
         f"tau-b {number_text(tau[r, c])}.",
         "The controlled experiments say why: figure 2 shows which errors a metric is blind to.",
     )
@@ -108,13 +110,13 @@ def _(found: AnomalyRun) -> ClaimJudgement:
     "The soft IoU and metrics based on F1 have favourable properties; the soft IoU shows promise.",
     "section 4 and abstract",
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
-    score = {name: count_desired_changes(found, name) for name in METRICS}
+def _(run: AnomalyRun) -> ClaimJudgement:
+    score = {name: count_desired_changes(run, name) for name in METRICS}
     others = {name: score[name] for name in METRICS if name not in (*SOFT, *F1S)}
     best = max(others.values())
     soft, f1 = min(score[name] for name in SOFT), min(score[name] for name in F1S)
     matched = [name for name, value in others.items() if value >= f1]
-    outcome = (True if f1 > best else None) if soft > best else (None if f1 > best else False)
+    outcome = joint_verdict([soft > best, f1 > best])
     return ClaimJudgement(
         outcome,
         f"Of the {len(DESIRED_CHANGES)} controlled errors, those which a metric answers as one "

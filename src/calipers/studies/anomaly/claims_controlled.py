@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the paper says of its metrics and of the controlled experiments (a) to (e), judged."""
+"""Claims of the paper about its metrics and about the controlled experiments (a) to (e)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from calipers.studies.anomaly.measures import (
 from calipers.studies.judging import ClaimJudgement, Claims, joint_verdict, number_text
 
 CLAIMS: Claims[AnomalyRun] = Claims()
-STEADY = 0.1  # a range up to this is called nearly constant
-STRONG = 0.2  # a loss from this on is called strong
+STEADY = 0.1  # a range up to this counts as nearly constant
+STRONG = 0.2  # a loss of at least this counts as strong
 BOTH = ("2D", "3D")
 DEFINITIONS, EXPERIMENTS = "section 2", "section 3, figure 1 (top)"
 
@@ -31,8 +31,8 @@ DEFINITIONS, EXPERIMENTS = "section 2", "section 3, figure 1 (top)"
     "Dice, AP and AUROC have no value without labelled objects.",
     DEFINITIONS,
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
-    empty = found.controlled.probes["2D"]["empty"]
+def _(run: AnomalyRun) -> ClaimJudgement:
+    empty = run.controlled.probes["2D"]["empty"]
     undefined = [name for name in (*RANKING, *AREAS) if np.isnan(empty[name])]
     others = ", ".join(f"{name} {number_text(empty[name])}" for name in ("softIoU", "F1@0.5"))
     return ClaimJudgement(
@@ -49,18 +49,15 @@ def _(found: AnomalyRun) -> ClaimJudgement:
     "Metrics over the voxels of a whole data set favour large anomalies.",
     DEFINITIONS,
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
+def _(run: AnomalyRun) -> ClaimJudgement:
     flags, parts = [], []
     for name in BOTH:
-        large, small = (found.controlled.probes[name][part] for part in ("large", "small"))
-        flags.append(large["AP/dataset"] > small["AP/dataset"])
-        parts.append(
-            f"{name}: AP {number_text(large['AP/dataset'])} against "
-            f"{number_text(small['AP/dataset'])}"
-        )
-    soft = [
-        number_text(found.controlled.probes["2D"][part]["softIoU"]) for part in ("large", "small")
-    ]
+        probes = run.controlled.probes[name]
+        large, small = probes["large"]["AP/dataset"], probes["small"]["AP/dataset"]
+        flags.append(large > small)
+        parts.append(f"{name}: AP {number_text(large)} against {number_text(small)}")
+    probes = run.controlled.probes["2D"]
+    soft = [number_text(probes[part]["softIoU"]) for part in ("large", "small")]
     return ClaimJudgement(
         joint_verdict(flags),
         f"Two large objects found of six, against four small ones. {'; '.join(parts)}; softIoU "
@@ -75,8 +72,8 @@ def _(found: AnomalyRun) -> ClaimJudgement:
     "The printed formula of the soft IoU measures the overlap of a map with an object.",
     DEFINITIONS,
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
-    perfect = found.controlled.probes["2D"]["all"]
+def _(run: AnomalyRun) -> ClaimJudgement:
+    perfect = run.controlled.probes["2D"]["all"]
     return ClaimJudgement(
         abs(perfect[PRINTED] - 1.0) < EXACT,
         f"A perfect map gets {number_text(perfect[PRINTED])} by the printed formula at a = 0.5, "
@@ -92,13 +89,17 @@ def _(found: AnomalyRun) -> ClaimJudgement:
     "(a) AP and AUROC fall although more objects are found, with as many voxels.",
     EXPERIMENTS,
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
+def _(run: AnomalyRun) -> ClaimJudgement:
     names = [name for name in RANKING if not name.endswith("slice")]
-    changes = found.changes("a", names)
-    outcome = True if (changes < -MOVES).all() else (None if (changes <= MOVES).all() else False)
+    changes = run.changes("a", names)
+    outcome: bool | None = False
+    if (changes < -MOVES).all():
+        outcome = True
+    elif (changes <= MOVES).all():
+        outcome = None
     return ClaimJudgement(
         outcome,
-        f"{found.ends('a', names)}. {found.ends('a', ['AP/slice'])}.",
+        f"{run.ends('a', names)}. {run.ends('a', ['AP/slice'])}.",
         "They do not rise, but do not fall either: here large objects lose exactly as many voxels "
         "as small ones gain, and on maps of 0 and 1 both depend on nothing but these numbers. By "
         "slices of volumes they rise, because slices that hold small spheres only now have "
@@ -111,10 +112,8 @@ def _(found: AnomalyRun) -> ClaimJudgement:
     "(a) The soft IoU rises as intended when more objects are found.",
     EXPERIMENTS,
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
-    return ClaimJudgement(
-        bool((found.changes("a", SOFT) > MOVES).all()), f"{found.ends('a', SOFT)}."
-    )
+def _(run: AnomalyRun) -> ClaimJudgement:
+    return ClaimJudgement(bool((run.changes("a", SOFT) > MOVES).all()), f"{run.ends('a', SOFT)}.")
 
 
 @CLAIMS.statement(
@@ -122,13 +121,13 @@ def _(found: AnomalyRun) -> ClaimJudgement:
     "(a) Metrics on objects are noisy, but remain relatively consistent.",
     EXPERIMENTS,
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
+def _(run: AnomalyRun) -> ClaimJudgement:
     names = (*F1S, INSTANCE)
     return ClaimJudgement(
-        bool((np.abs(found.changes("a", names)) <= STEADY).all()),
-        f"{found.ends('a', names)}.",
+        bool((np.abs(run.changes("a", names)) <= STEADY).all()),
+        f"{run.ends('a', names)}.",
         "They count objects, so they rise with every object that is found, as the soft IoU does, "
-        f"and so does AUPRO ({found.ends('a', ['AUPRO'])}). F1 at IoU 0.5 would fall again only "
+        f"and so does AUPRO ({run.ends('a', ['AUPRO'])}). F1 at IoU 0.5 would fall again only "
         "if the large objects lost more than half of their voxels, which four small ones are not "
         "enough for.",
     )
@@ -137,9 +136,9 @@ def _(found: AnomalyRun) -> ClaimJudgement:
 @CLAIMS.statement(
     "peak-at-true-size", "(b) Most metrics have their peak at the true size.", EXPERIMENTS
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
+def _(run: AnomalyRun) -> ClaimJudgement:
     flags, parts = [], []
-    for response in found.controlled.of("b"):
+    for response in run.controlled.of("b"):
         peaked = [name for name in METRICS if _peaks(response, name)]
         flat = [name for name in METRICS if name not in peaked]
         flags.append(2 * len(peaked) > len(METRICS))
@@ -156,17 +155,20 @@ def _(found: AnomalyRun) -> ClaimJudgement:
     "(b) The peaks of F1 at IoU 0.5 and by centre are less pronounced.",
     EXPERIMENTS,
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
+def _(run: AnomalyRun) -> ClaimJudgement:
     names, flags, parts = ("F1@0.5", "F1@centre"), [], []
-    for response in found.controlled.of("b"):
+    for response in run.controlled.of("b"):
         usual = float(np.median([_plateau(response, name) for name in METRICS if name not in F1S]))
-        wide = [_plateau(response, name) for name in names]
-        flags += [one > usual for one in wide]
-        said = ", ".join(f"{name} at {one}" for name, one in zip(names, wide))
+        words = []
+        for name in names:
+            width = _plateau(response, name)
+            flags.append(width > usual)
+            words.append(f"{name} at {width}")
         parts.append(
-            f"{response.setting.name}: {said}, median of the metrics other than F1 {usual:g}"
+            f"{response.setting.name}: {', '.join(words)}, median of the metrics other than F1 "
+            f"{usual:g}"
         )
-    n = len(found.controlled.of("b")[0].x)
+    n = len(run.controlled.of("b")[0].x)
     return ClaimJudgement(
         joint_verdict(flags),
         f"Of {n} radii, those within {MOVES:g} of the maximum. {'; '.join(parts)}.",
@@ -178,9 +180,9 @@ def _(found: AnomalyRun) -> ClaimJudgement:
 @CLAIMS.statement(
     "dataset-ap-one-sided", "(b) AP of the data set is nearly constant on one side.", EXPERIMENTS
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
+def _(run: AnomalyRun) -> ClaimJudgement:
     flags, parts = [], []
-    for response in found.controlled.of("b"):
+    for response in run.controlled.of("b"):
         sides = _sides(response, "AP/dataset")
         other = _sides(response, "AUROC/dataset")
         flags.append(min(sides) <= STEADY)
@@ -201,18 +203,16 @@ def _(found: AnomalyRun) -> ClaimJudgement:
 @CLAIMS.statement(
     "f1-001-one-sided", "(b) F1 at IoU 0.01 is nearly constant on one side.", EXPERIMENTS
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
-    sides = [_sides(response, "F1@0.01") for response in found.controlled.of("b")]
-    last = [
-        number_text(float(response.values["F1@0.01"][-1])) for response in found.controlled.of("b")
-    ]
-    said = "; ".join(
-        f"{name}: range {number_text(one[0])} below, {number_text(one[1])} above"
-        for name, one in zip(BOTH, sides)
-    )
+def _(run: AnomalyRun) -> ClaimJudgement:
+    flags, words, last = [], [], []
+    for name, response in zip(BOTH, run.controlled.of("b")):
+        below, above = _sides(response, "F1@0.01")
+        flags.append(min(below, above) <= STEADY)
+        words.append(f"{name}: range {number_text(below)} below, {number_text(above)} above")
+        last.append(number_text(float(response.values["F1@0.01"][-1])))
     return ClaimJudgement(
-        joint_verdict([min(one) <= STEADY for one in sides]),
-        f"{said}, up to {TOUCHING:g} radii, from where on objects may touch; {' and '.join(last)} "
+        joint_verdict(flags),
+        f"{'; '.join(words)}, up to {TOUCHING:g} radii, from where on objects may touch; {' and '.join(last)} "
         "at the last.",
         "It is constant on both sides until objects grow together. Then one predicted object "
         "stands for several, and what falls is the number of objects, not their fit. The same "
@@ -225,16 +225,15 @@ def _(found: AnomalyRun) -> ClaimJudgement:
     "(c) AP, AUROC and F1 by centre react strongly to false detections.",
     EXPERIMENTS,
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
-    names = ("AP/dataset", "AUROC/dataset", "F1@centre")
-    lost = {name: [_lost(one, name, AS_MANY) for one in found.controlled.of("c")] for name in names}
-    said = "; ".join(
-        f"{name} {number_text(two)} (2D), {number_text(three)} (3D)"
-        for name, (two, three) in lost.items()
-    )
+def _(run: AnomalyRun) -> ClaimJudgement:
+    flags, words = [], []
+    for name in ("AP/dataset", "AUROC/dataset", "F1@centre"):
+        two, three = (_lost(response, name, AS_MANY) for response in run.controlled.of("c"))
+        flags.append(min(two, three) >= STRONG)
+        words.append(f"{name} {number_text(two)} (2D), {number_text(three)} (3D)")
     return ClaimJudgement(
-        joint_verdict([min(values) >= STRONG for values in lost.values()]),
-        f"Lost with as many false objects as true ones: {said}.",
+        joint_verdict(flags),
+        f"Lost with as many false objects as true ones: {'; '.join(words)}.",
         "AUROC loses half of the share of the background that is called, which is little where "
         "objects are small.",
     )
@@ -243,19 +242,20 @@ def _(found: AnomalyRun) -> ClaimJudgement:
 @CLAIMS.statement(
     "soft-iou-less-affected", "(c) The soft IoU is less affected by false detections.", EXPERIMENTS
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
+def _(run: AnomalyRun) -> ClaimJudgement:
     names = ("softIoU", "AP/dataset", "F1@centre")
-    at_four = {name: found.controlled.responses["c", "2D"].at(name, AS_MANY) for name in names}
-    alone = {name: found.controlled.crowds[1].at(name, AS_MANY) for name in names}
-    lenient = found.controlled.crowds[4].at(LENIENT, AS_MANY)
-    less = at_four["softIoU"] > max(at_four["AP/dataset"], at_four["F1@centre"])
-    sometimes = alone["softIoU"] > alone["AP/dataset"] or lenient > at_four["AP/dataset"]
-    said, single = (
-        ", ".join(f"{n} {number_text(v)}" for n, v in table.items()) for table in (at_four, alone)
-    )
+    at_four = {name: run.controlled.responses["c", "2D"].at(name, AS_MANY) for name in names}
+    alone = {name: run.controlled.crowds[1].at(name, AS_MANY) for name in names}
+    lenient = run.controlled.crowds[4].at(LENIENT, AS_MANY)
+    outcome: bool | None = False
+    if at_four["softIoU"] > max(at_four["AP/dataset"], at_four["F1@centre"]):
+        outcome = True
+    elif alone["softIoU"] > alone["AP/dataset"] or lenient > at_four["AP/dataset"]:
+        outcome = None
     return ClaimJudgement(
-        True if less else (None if sometimes else False),
-        f"Four false objects beside four true ones: {said}; beside a single true one: {single}. "
+        outcome,
+        f"Four false objects beside four true ones: {_values_text(at_four)}; beside a single true one: "
+        f"{_values_text(alone)}. "
         f"With a = 0.1 instead of 0.5, softIoU {number_text(lenient)} whatever the number of true "
         "ones.",
         "With k false objects of the size of n true ones softIoU = 1 / (1 + a k), which is 1 / (1 "
@@ -271,24 +271,28 @@ def _(found: AnomalyRun) -> ClaimJudgement:
     "objects.",
     EXPERIMENTS,
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
-    named = (*F1S, "softIoU", "AP/dataset", "Dice")
-    others = [name for name in (*RANKING, *AREAS) if name not in named]
-    lost = {
-        name: min(_lost(one, name, HALF) for one in found.controlled.of("d"))
-        for name in (*named, *others)
-    }
-    least, most = min(lost[name] for name in named), max(others, key=lost.__getitem__)
-    outcome = None if least >= STRONG else False
-    outcome = True if outcome is None and lost[most] < least else outcome
+def _(run: AnomalyRun) -> ClaimJudgement:
+    family = (*F1S, "softIoU", "AP/dataset", "Dice")
+    others = [name for name in (*RANKING, *AREAS) if name not in family]
+    lost = {}
+    for name in (*family, *others):
+        lost[name] = min(_lost(response, name, HALF) for response in run.controlled.of("d"))
+    least, most = min(lost[name] for name in family), max(others, key=lost.__getitem__)
+    outcome: bool | None = False
+    if least >= STRONG:
+        outcome = True if lost[most] < least else None
     return ClaimJudgement(
         outcome,
         "Lost with half of the objects missed, the less of 2D and 3D: "
-        f"{', '.join(f'{n} {number_text(lost[n])}' for n in named)}; of the others most by "
+        f"{', '.join(f'{n} {number_text(lost[n])}' for n in family)}; of the others most by "
         f"{most}, {number_text(lost[most])}, least by {_least(lost, others)}.",
         "All of them do lose much, but AP by samples and by slices loses no less than AP of the "
         "data set.",
     )
+
+
+def _values_text(values: dict[str, float]) -> str:
+    return ", ".join(f"{name} {number_text(value)}" for name, value in values.items())
 
 
 def _least(lost: dict[str, float], names: list[str]) -> str:
@@ -301,13 +305,13 @@ def _least(lost: dict[str, float], names: list[str]) -> str:
     "(d) Metrics by samples and by slices do not reflect missed objects.",
     EXPERIMENTS,
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
+def _(run: AnomalyRun) -> ClaimJudgement:
     names = ("AP/sample", "AP/slice", "AUROC/sample", "AUROC/slice")
-    changes = np.concatenate([found.changes(name, names) for name in ("d", "d-new")])
+    changes = np.concatenate([run.changes(name, names) for name in ("d", "d-new")])
     return ClaimJudgement(
         joint_verdict((np.abs(changes) < MOVES).all(axis=0).tolist()),
-        f"Objects missed in every sample: {found.ends('d', names)}. Samples added in which all "
-        f"are missed: {found.ends('d-new', names)}.",
+        f"Objects missed in every sample: {run.ends('d', names)}. Samples added in which all "
+        f"are missed: {run.ends('d-new', names)}.",
         "With m of n objects missed AP of a sample is (n - m) / n plus a small rest, and a sample "
         "in which nothing is found has its share of positive voxels as AP, not no value. In new "
         "samples the claim holds only if those without any call are left out of the mean: the "
@@ -320,12 +324,12 @@ def _(found: AnomalyRun) -> ClaimJudgement:
     "(e) Only F1 and the soft IoU improve with normal samples.",
     EXPERIMENTS,
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
+def _(run: AnomalyRun) -> ClaimJudgement:
     rising, others = (*SOFT, *F1S), [name for name in METRICS if name not in (*SOFT, *F1S)]
-    rise, rest = found.changes("e", rising), found.changes("e", others)
+    rise, rest = run.changes("e", rising), run.changes("e", others)
     return ClaimJudgement(
         bool((rise > MOVES).all() and (rest < EXACT).all()),
-        f"{found.ends('e', ('softIoU', 'F1@0.5'))}; largest rise of any other metric "
+        f"{run.ends('e', ('softIoU', 'F1@0.5'))}; largest rise of any other metric "
         f"{number_text(max(float(rest.max()), 0.0))}.",
         "F1 rises because it is averaged over samples, and a sample without objects and calls "
         "counts 1; F1 of all objects pooled would not move. From a baseline in which nothing is "
@@ -336,10 +340,10 @@ def _(found: AnomalyRun) -> ClaimJudgement:
 @CLAIMS.statement(
     "dataset-ap-falls-with-empty", "(e) AP of the data set falls with normal samples.", EXPERIMENTS
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
+def _(run: AnomalyRun) -> ClaimJudgement:
     return ClaimJudgement(
-        bool((found.changes("e", ["AP/dataset"]) < -EXACT).all()),
-        f"{found.ends('e', ['AP/dataset'])}.",
+        bool((run.changes("e", ["AP/dataset"]) < -EXACT).all()),
+        f"{run.ends('e', ['AP/dataset'])}.",
         "By little: the missed voxels are found only when all voxels are called, at a precision "
         "that is the share of positive voxels, and that share falls. A map with false voxels of "
         "low scores would fall by other amounts.",
@@ -351,9 +355,9 @@ def _(found: AnomalyRun) -> ClaimJudgement:
     "(e) The other metrics do not see normal samples, by design.",
     EXPERIMENTS,
 )
-def _(found: AnomalyRun) -> ClaimJudgement:
+def _(run: AnomalyRun) -> ClaimJudgement:
     others = [name for name in METRICS if name not in (*SOFT, *F1S, "AP/dataset")]
-    most = np.abs(found.changes("e", others)).max()
+    most = np.abs(run.changes("e", others)).max()
     return ClaimJudgement(bool(most < EXACT), f"Largest change of {', '.join(others)}: {most:.1e}.")
 
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the benchmark: what algorithms call, what metrics say of them, and how far metrics
-agree.
-"""
+"""Figures of the benchmark: maps of the algorithms, their values, and how far metrics agree."""
 
 from __future__ import annotations
 
@@ -16,21 +14,23 @@ from calipers.studies.anomaly.ranking import agreement, tau_between
 from calipers.studies.framework import StudyFigure
 
 
-def benchmark_figures(found: AnomalyRun) -> tuple[StudyFigure, ...]:
+def benchmark_figures(run: AnomalyRun) -> tuple[StudyFigure, ...]:
     """Return all figures of the benchmark; the last one only where people ranked the algorithms."""
-    figures = [_maps(found), _values(found), _between(found), _seen(found)]
-    return (*figures, _people(found)) if found.ranking is not None else tuple(figures)
+    figures = [_maps(run), _values(run), _between(run), _slice_choice(run)]
+    return (*figures, _people(run)) if run.ranking is not None else tuple(figures)
 
 
-def _maps(found: AnomalyRun) -> StudyFigure:
+def _maps(run: AnomalyRun) -> StudyFigure:
     """Return one slice as every algorithm sees it."""
-    bench, shown = found.benchmark, found.benchmark.shown
+    bench, example = run.benchmark, run.benchmark.example
     panels = tuple(
-        picture(name, shown.labels, shown.maps[name], shown.image, note=_called(found, name))
+        picture(
+            name, example.labels, example.maps[name], example.image, note=_values_note(run, name)
+        )
         for name in bench.algorithms
     )
     caption = (
-        f"One test volume, {shown.title}. White: spheres of which something is called; dotted "
+        f"One test volume, {example.title}. White: spheres of which something is called; dotted "
         "yellow: missed; dashed orange: false; green: the map. Maps are brought to [0, 1] alike: "
         "a score of 0.5 is what one in 1000 voxels of normal volumes reaches."
     )
@@ -39,26 +39,30 @@ def _maps(found: AnomalyRun) -> StudyFigure:
     )
 
 
-def _called(found: AnomalyRun, name: str) -> str:
-    values = found.benchmark.views[VOLUMES][name]
+def _values_note(run: AnomalyRun, name: str) -> str:
+    values = run.benchmark.views[VOLUMES][name]
     return (
         f"softIoU {values['softIoU']:.2f}, F1@0.5 {values['F1@0.5']:.2f}, AP/dataset "
         f"{values['AP/dataset']:.2f}"
     )
 
 
-def _values(found: AnomalyRun) -> StudyFigure:
+def _values(run: AnomalyRun) -> StudyFigure:
     """Return metric by algorithm."""
-    bench = found.benchmark
+    bench = run.benchmark
     panels = []
     for view in (VOLUMES, SEEN):
         table = np.array([bench.column(view, name) for name in METRICS])
         x, y = Axis("algorithm", names=bench.algorithms), Axis("metric", names=METRICS)
         panels.append(HeatMap(view.capitalize(), x, y, table, "value"))
-    best = {name: bench.algorithms[int(np.argmax(bench.column(VOLUMES, name)))] for name in METRICS}
-    winners = list(dict.fromkeys(best.values()))
-    title = f"{len(winners)} algorithms win by one metric or another: {', '.join(winners)}"
-    title = title if len(winners) > 1 else f"{winners[0]} wins by every metric"
+    winners: list[str] = []
+    for name in METRICS:
+        best = bench.algorithms[int(np.argmax(bench.column(VOLUMES, name)))]
+        if best not in winners:
+            winners.append(best)
+    title = f"{winners[0]} wins by every metric"
+    if len(winners) > 1:
+        title = f"{len(winners)} algorithms win by one metric or another: {', '.join(winners)}"
     n = bench.numbers
     caption = (
         f"{n.test} test volumes of which every second one has one large and four small spheres; "
@@ -68,9 +72,9 @@ def _values(found: AnomalyRun) -> StudyFigure:
     return StudyFigure("figure-10", title, caption, tuple(panels), rows=(2,))
 
 
-def _between(found: AnomalyRun) -> StudyFigure:
+def _between(run: AnomalyRun) -> StudyFigure:
     """Return tau-b between all metrics."""
-    columns = {name: found.benchmark.column(VOLUMES, name) for name in METRICS}
+    columns = {name: run.benchmark.column(VOLUMES, name) for name in METRICS}
     tau = tau_between(columns)
     r, c = np.unravel_index(int(np.nanargmin(tau)), tau.shape)
     panel = HeatMap(
@@ -84,19 +88,19 @@ def _between(found: AnomalyRun) -> StudyFigure:
     )
     title = f"Orders differ most between {METRICS[r]} and {METRICS[c]}: tau-b {tau[r, c]:.2f}"
     caption = (
-        f"Kendall's tau-b over {len(found.benchmark.algorithms)} algorithms, whole volumes; 1 = "
+        f"Kendall's tau-b over {len(run.benchmark.algorithms)} algorithms, whole volumes; 1 = "
         "the same order."
     )
     return StudyFigure("figure-11", title, caption, (panel,), rows=(1,))
 
 
-def _seen(found: AnomalyRun) -> StudyFigure:
+def _slice_choice(run: AnomalyRun) -> StudyFigure:
     """Return how far the order changes when only slices with an object are judged."""
-    bench = found.benchmark
+    bench = run.benchmark
     taus = []
     for metric in METRICS:
-        one, other = (bench.column(view, metric) for view in (SLICES, SEEN))
-        taus.append(agreement([-value for value in one], other).tau)
+        ranks = [-value for value in bench.column(SLICES, metric)]
+        taus.append(agreement(ranks, bench.column(SEEN, metric)).tau)
     changed = [name for name, tau in zip(METRICS, taus) if tau < 1.0 - 1e-9]
     orders = Bars(
         "Order on all slices against that on slices with an object",
@@ -123,15 +127,16 @@ def _seen(found: AnomalyRun) -> StudyFigure:
     return StudyFigure("figure-12", title, caption, (orders, hidden), rows=(2,))
 
 
-def _people(found: AnomalyRun) -> StudyFigure:
+def _people(run: AnomalyRun) -> StudyFigure:
     """Return how well metrics agree with the ranking that was given."""
-    assert found.ranking is not None
-    tables = {view: found.agreements(view) for view in VIEWS}
+    assert run.ranking is not None
+    tables = {view: run.agreements(view) for view in VIEWS}
     panels = []
     for words, part in (("Kendall's tau-b", "tau"), ("Spearman's rho", "rho")):
-        heights = np.array(
-            [[getattr(tables[view][name], part) for name in METRICS] for view in VIEWS]
-        )
+        heights = np.empty((len(VIEWS), len(METRICS)))
+        for row, view in enumerate(VIEWS):
+            for column, name in enumerate(METRICS):
+                heights[row, column] = getattr(tables[view][name], part)
         low = min(0.0, float(np.nanmin(heights)))
         panels.append(
             Bars(words, Axis("metric", names=METRICS), Axis(words, low, 1.0), VIEWS, heights)
@@ -142,5 +147,5 @@ def _people(found: AnomalyRun) -> StudyFigure:
         f"On slices with an object {best} agrees best with the ranking by people: tau-b "
         f"{tau[best]:.2f}"
     )
-    caption = f"The ranking is that of {found.ranking.file}, {len(found.ranking.ranks)} algorithms."
+    caption = f"The ranking is that of {run.ranking.file}, {len(run.ranking.ranks)} algorithms."
     return StudyFigure("figure-13", title, caption, tuple(panels), rows=(2,))

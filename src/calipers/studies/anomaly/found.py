@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that claims, figures and tables look at, and how far each metric moves the way one
-wants it to.
+"""The numbers of a run, and how far each metric moves in the direction one would want.
+
+`study.run` creates the `AnomalyRun`; claims, figures and tables read it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ DESIRED_CHANGES = {
 
 @dataclass(frozen=True)
 class AnomalyRun:
-    """What a run found."""
+    """The numbers of a run."""
 
     controlled: ControlledExperiments
     benchmark: Benchmark
@@ -46,15 +47,17 @@ class AnomalyRun:
         parts = []
         for metric in metrics:
             both = [response.values[metric] for response in self.controlled.of(experiment)]
-            said = [f"{v[0]:.3f} to {v[-1]:.3f} ({d})" for v, d in zip(both, ("2D", "3D"))]
-            parts.append(f"{metric} {', '.join(said)}")
+            words = [f"{v[0]:.3f} to {v[-1]:.3f} ({d})" for v, d in zip(both, ("2D", "3D"))]
+            parts.append(f"{metric} {', '.join(words)}")
         return "; ".join(parts)
 
     def changes(self, experiment: str, metrics: Sequence[str]) -> F64:
         """Return (2, metrics): last minus first value, in 2D and in 3D."""
-        return np.array(
-            [[one.change(name) for name in metrics] for one in self.controlled.of(experiment)]
-        )
+        responses = self.controlled.of(experiment)
+        changes = np.empty((len(responses), len(metrics)))
+        for row, response in enumerate(responses):
+            changes[row] = [response.change(name) for name in metrics]
+        return changes
 
     def agreements(self, view: str) -> dict[str, OrderAgreement]:
         """Return how well every metric agrees with the ranking by people."""
@@ -69,23 +72,23 @@ class AnomalyRun:
 
 
 def desired_change(response: Response, metric: str) -> float:
-    """Return how far a metric moves the way one wants it to under one kind of error; see `WANTED`."""
+    """Return how far a metric moves as one would want under one error; see `DESIRED_CHANGES`."""
     if response.experiment == "b":
-        away = [response.at(metric, size) for size in SIZES]
-        return response.at(metric, 1.0) - float(np.mean(away))
+        off_size = [response.at(metric, size) for size in SIZES]
+        return response.at(metric, 1.0) - float(np.mean(off_size))
     if response.experiment in ("c", "d"):
-        return float(response.values[metric][0]) - response.at(
-            metric, {"c": AS_MANY, "d": HALF}[response.experiment]
-        )
+        strength = AS_MANY if response.experiment == "c" else HALF
+        return float(response.values[metric][0]) - response.at(metric, strength)
     return response.change(metric)
 
 
 def scorecard(run: AnomalyRun, dimensions: str) -> F64:
-    """Return (metrics, 5): `wanted` of every metric in the experiments (a) to (e), in 2D or 3D."""
+    """Return (metrics, 5): `desired_change` in the experiments (a) to (e), in 2D or 3D."""
     responses = [run.controlled.responses[name, dimensions] for name in DESIRED_CHANGES]
-    return np.array(
-        [[desired_change(response, metric) for response in responses] for metric in METRICS]
-    )
+    table = np.empty((len(METRICS), len(responses)))
+    for row, metric in enumerate(METRICS):
+        table[row] = [desired_change(response, metric) for response in responses]
+    return table
 
 
 def count_desired_changes(run: AnomalyRun, metric: str) -> int:

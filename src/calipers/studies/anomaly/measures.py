@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics that the study compares, by family, and the values that one evaluation leaves."""
+"""The metrics that the study compares, by family, and their values on samples."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,9 +62,8 @@ slices = "z"
 
 def protocol(names: Iterable[str] = METRICS) -> Protocol:
     """Return the protocol with these metrics."""
-    return Protocol.from_toml(
-        _HEAD + "\n".join(f'[[metric]]\nname = "{name}"\n{_kind(name)}' for name in names)
-    )
+    blocks = [f'[[metric]]\nname = "{name}"\n{_kind(name)}' for name in names]
+    return Protocol.from_toml(_HEAD + "\n".join(blocks))
 
 
 def _kind(name: str) -> str:
@@ -91,8 +90,10 @@ def metric_values(
 
 
 def lines(
-    table: Mapping[str, Mapping[str, float]], models: Iterable[str], names: Iterable[str]
+    table: Mapping[str, Mapping[str, float]], models: Sequence[str], names: Iterable[str]
 ) -> dict[str, F64]:
-    """Return the values of every metric over models in a given order."""
-    order = list(models)
-    return {name: np.array([table[model][name] for model in order]) for name in names}
+    """Return the values of every metric over models, in the order of ``models``."""
+    curves = {}
+    for name in names:
+        curves[name] = np.array([table[model][name] for model in models])
+    return curves

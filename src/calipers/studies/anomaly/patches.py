@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches of volumes as rows of numbers: their look in a few principal components, and where they
-lie.
-"""
+"""Patches of volumes as rows of numbers: appearance in a few principal components, and position."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ LEARNED = 20_000  # patches from which components are learned
 
 @dataclass(frozen=True)
 class Patches:
-    """What was learned about the look of patches."""
+    """The principal components of patches, learned from normal volumes."""
 
     mean: F32  # (SIDE^3,)
     axes: F32  # (components, SIDE^3)
@@ -31,7 +29,7 @@ class Patches:
     place: float
 
     def of(self, volume: F32) -> F32:
-        """Return a row per patch, patches in the order of the voxels of a grid of stride `STRIDE`."""
+        """Return one row per patch, in the order of the voxels of a grid with stride `STRIDE`."""
         rows = _cut_patches(volume)
         looks = (rows - self.mean) @ self.axes.T
         if not self.place:
@@ -42,7 +40,7 @@ class Patches:
 
 
 def learn_patches(volumes: Sequence[F32], place: float = 0.0) -> tuple[Patches, F32]:
-    """Return what is to be learned of normal volumes, and the rows of their patches."""
+    """Learn the components of patches from normal volumes; return them and the patch rows."""
     rows = np.concatenate([_cut_patches(volume) for volume in volumes])
     some = rows[:: max(1, len(rows) // LEARNED)]
     mean = some.mean(axis=0)

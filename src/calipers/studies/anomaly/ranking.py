@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ranking of algorithms by people, read from a file, and how well metrics agree with it and with
-each other.
-"""
+"""A ranking of algorithms by people, read from a file, and the agreement of orders."""
 
 from __future__ import annotations
 
@@ -44,11 +42,10 @@ class OrderAgreement:
     n: int
 
 
-def read_ranking(path: str | PathLike[str], known: Sequence[str]) -> HumanRanking:
-    """Read a table with the columns ``algorithm`` and ``rank``; every algorithm is one of those
-    that ran.
+def read_ranking(path: str | PathLike[str], algorithms: Sequence[str]) -> HumanRanking:
+    """Read a table with the columns ``algorithm`` and ``rank``.
 
-    Not every one that ran has to be ranked, but at least three.
+    ``algorithms`` are those that ran. At least three of them must be ranked, and no other one.
     """
     opened = open_source(fspath(path))
     table = read_table(opened)
@@ -62,7 +59,7 @@ def read_ranking(path: str | PathLike[str], known: Sequence[str]) -> HumanRankin
                 value=list(table.names),
             )
     names, ranks = texts(table, "algorithm"), _ranks(table)
-    _check_names(table, names, known)
+    _check_names(table, names, algorithms)
     if len(names) < FEWEST:
         raise InputError(
             f"ranks of at least {FEWEST} algorithms",
@@ -91,17 +88,17 @@ def _ranks(table: Table) -> F64:
     return values
 
 
-def _check_names(table: Table, names: Sequence[str], known: Sequence[str]) -> None:
+def _check_names(table: Table, names: Sequence[str], algorithms: Sequence[str]) -> None:
     for row, name in enumerate(names):
         at = table.locate(int(table.lines[row]), "algorithm")
-        if name not in known:
+        if name not in algorithms:
             raise InputError(
                 "an algorithm that ran",
                 rule="choice",
                 file=table.file,
                 location=at,
                 value=name,
-                hint=did_you_mean(name, known),
+                hint=did_you_mean(name, algorithms),
             )
         if name in names[:row]:
             raise InputError(
@@ -129,6 +126,7 @@ def agreement(ranks: Sequence[float], values: Sequence[float]) -> OrderAgreement
 def _spearman(one: F64, other: F64) -> float:
     from scipy.stats import rankdata
 
+    # Ranks minus their mean, which is (n + 1) / 2 with or without ties.
     x, y = (rankdata(values) - (len(values) + 1) / 2 for values in (one, other))
     norm = float(np.sqrt((x**2).sum() * (y**2).sum()))
     return float((x * y).sum() / norm) if norm > 0 else float("nan")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The study: controlled experiments, benchmark, figures, tables and claims put together."""
+"""Runs the study: controlled experiments, benchmark, figures, tables and claims."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from calipers.studies.anomaly import claims_benchmark, claims_controlled
 from calipers.studies.anomaly.algorithms import ALGORITHMS, RARE, USUAL
-from calipers.studies.anomaly.benchmark import benchmark
-from calipers.studies.anomaly.controlled import AXES, CROWDS, controlled, grid
+from calipers.studies.anomaly.benchmark import run_benchmark
+from calipers.studies.anomaly.controlled import AXES, CROWDS, grid, run_controlled
 from calipers.studies.anomaly.figures_benchmark import benchmark_figures
 from calipers.studies.anomaly.figures_controlled import controlled_figures
 from calipers.studies.anomaly.found import EXACT, MOVES, AnomalyRun
@@ -19,6 +19,7 @@ from calipers.studies.anomaly.ranking import read_ranking
 from calipers.studies.anomaly.tables import study_tables
 from calipers.studies.anomaly.volumes import CONTRAST, RADII, SIDE
 from calipers.studies.framework import Progress, Study, StudyOptions, StudyResult
+from calipers.studies.judging import Claims
 
 TITLE = "What metrics of anomaly maps see: controlled errors, and a benchmark"
 CITATION = (
@@ -36,7 +37,9 @@ REFERENCES = (
     "anomaly detection and localization. ICPR workshops 2021.",
     "Roth K, et al. Towards total recall in industrial anomaly detection. CVPR 2022.",
 )
-CONTROLLED = 0.4  # the share of the time that the controlled experiments take, about
+# In the order of the paper.
+CLAIMS = Claims[AnomalyRun]([*claims_controlled.CLAIMS.entries, *claims_benchmark.CLAIMS.entries])
+CONTROLLED = 0.4  # approximate share of the running time that the controlled experiments take
 STEPS = 1000
 
 
@@ -44,23 +47,27 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
     """Run all experiments and judge all claims."""
     runnable = [algorithm.name for algorithm in ALGORITHMS if algorithm.available]
     ranking = read_ranking(options.ranking, runnable) if options.ranking is not None else None
-    first = controlled(options.seed, quick=options.quick, progress=_part(progress, 0.0, CONTROLLED))
-    second = benchmark(options.seed, quick=options.quick, progress=_part(progress, CONTROLLED, 1.0))
-    run = AnomalyRun(first, second, ranking, options.seed)
+    controlled = run_controlled(
+        options.seed, quick=options.quick, progress=_part(progress, 0.0, CONTROLLED)
+    )
+    benchmark = run_benchmark(
+        options.seed, quick=options.quick, progress=_part(progress, CONTROLLED, 1.0)
+    )
+    numbers = AnomalyRun(controlled, benchmark, ranking, options.seed)
     return StudyResult(
         study=STUDY.name,
         title=TITLE,
         citation=CITATION,
-        source=_source(run),
+        source=_source(numbers),
         seed=options.seed,
         quick=options.quick,
-        settings=_settings(run, quick=options.quick),
-        claims=(*claims_controlled.CLAIMS.judge_all(run), *claims_benchmark.CLAIMS.judge_all(run)),
-        figures=(*controlled_figures(run), *benchmark_figures(run)),
-        tables=study_tables(run),
+        settings=_settings(numbers, quick=options.quick),
+        claims=CLAIMS.judge_all(numbers),
+        figures=(*controlled_figures(numbers), *benchmark_figures(numbers)),
+        tables=study_tables(numbers),
         methods=METHODS,
         references=REFERENCES,
-        warnings=second.skipped,
+        warnings=benchmark.skipped,
         inputs=() if ranking is None else (ranking.entry,),
     )
 
@@ -68,8 +75,8 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
 def _part(progress: Progress, low: float, high: float) -> Progress:
     """Return a progress that counts a part of the whole."""
 
-    def count(what: str, done: int, total: int) -> None:
-        progress(what, round(STEPS * (low + (high - low) * done / total)), STEPS)
+    def count(what: str, finished: int, total: int) -> None:
+        progress(what, round(STEPS * (low + (high - low) * finished / total)), STEPS)
 
     return count
 
@@ -86,15 +93,10 @@ def _source(run: AnomalyRun) -> str:
 
 def _settings(run: AnomalyRun, *, quick: bool) -> Mapping[str, Any]:
     n = run.benchmark.numbers
-    sizes = {
-        f"{one.name}: grid, radii large, small, equal": [
-            *one.shape,
-            one.large,
-            one.small,
-            one.equal,
-        ]
-        for one in SETTINGS
-    }
+    sizes = {}
+    for one in SETTINGS:
+        key = f"{one.name}: grid, radii large, small, equal"
+        sizes[key] = [*one.shape, one.large, one.small, one.equal]
     return {
         "samples per experiment": run.controlled.samples,
         **sizes,
@@ -145,11 +147,7 @@ STUDY = Study(
     name="anomaly",
     title=TITLE,
     citation=CITATION,
-    statements=tuple(
-        statement
-        for claims in (claims_controlled.CLAIMS, claims_benchmark.CLAIMS)
-        for statement, _ in claims.entries
-    ),
+    statements=tuple(statement for statement, _ in CLAIMS.entries),
     run=run,
     takes=frozenset({"ranking"}),
 )

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the study: metric by algorithm, agreement with people, and closed forms beside what was
-measured.
-"""
+"""Tables of the study: metric by algorithm, agreement of orders, and closed forms."""
 
 from __future__ import annotations
 
@@ -23,52 +21,48 @@ def study_tables(run: AnomalyRun) -> tuple[StudyTable, ...]:
 
 def _values(run: AnomalyRun) -> StudyTable:
     bench = run.benchmark
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (name, view, *(bench.views[view][name][metric] for metric in METRICS))
-        for view in VIEWS
-        for name in bench.algorithms
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for view in VIEWS:
+        for name in bench.algorithms:
+            values = [bench.views[view][name][metric] for metric in METRICS]
+            rows.append((name, view, *values))
     note = "As volumes; every slice as a sample; only slices that hold a part of an object."
-    return StudyTable(
-        "table-1", "Metric by algorithm", Table(("algorithm", "seen as", *METRICS), rows), note
-    )
+    table = Table(("algorithm", "seen as", *METRICS), tuple(rows))
+    return StudyTable("table-1", "Metric by algorithm", table, note)
 
 
 def _orders(run: AnomalyRun) -> StudyTable:
     """Return rank correlations per metric."""
     bench, rows = run.benchmark, []
+    ranked_views = VIEWS if run.ranking is not None else ()
     people = {view: run.agreements(view) for view in VIEWS}
     for metric in METRICS:
-        one, other = (bench.column(view, metric) for view in (SLICES, SEEN))
-        same = agreement([-value for value in one], other)
+        ranks = [-value for value in bench.column(SLICES, metric)]
+        same = agreement(ranks, bench.column(SEEN, metric))
         cells: list[Cell] = [metric, same.tau, same.rho]
-        for view in VIEWS if run.ranking is not None else ():
+        for view in ranked_views:
             cells += [people[view][metric].tau, people[view][metric].rho]
         rows.append(tuple(cells))
     columns = ["metric", "all slices against slices with an object: tau-b", "rho"]
-    for view in VIEWS if run.ranking is not None else ():
+    for view in ranked_views:
         columns += [f"people against {view}: tau-b", f"people against {view}: rho"]
     note = "Kendall's tau-b and Spearman's rho of the orders of the algorithms."
     if run.ranking is None:
-        note += " No ranking by people was given (--ranking FILE), and the paper prints none."
+        note += " No ranking by people was provided (--ranking FILE), and the paper prints none."
     return StudyTable("table-2", "Agreement of orders", Table(tuple(columns), tuple(rows)), note)
 
 
 def _algorithms(run: AnomalyRun) -> StudyTable:
-    rows = tuple(
-        (
-            one.name,
-            one.about,
-            "yes"
-            if one.name in run.benchmark.algorithms
-            else f"no: needs {one.package} (extra {one.extra})",
-        )
-        for one in ALGORITHMS
-    )
+    rows = []
+    for algorithm in ALGORITHMS:
+        status = "yes"
+        if algorithm.name not in run.benchmark.algorithms:
+            status = f"no: needs {algorithm.package} (extra {algorithm.extra})"
+        rows.append((algorithm.name, algorithm.about, status))
     return StudyTable(
         "table-3",
         "Algorithms of the benchmark",
-        Table(("algorithm", "score of a voxel", "ran"), rows),
+        Table(("algorithm", "score of a voxel", "ran"), tuple(rows)),
     )
 
 
@@ -96,9 +90,9 @@ def _theory(run: AnomalyRun) -> StudyTable:
 def _compared(
     response: Response, words: str, metric: str, objects: int, samples: int
 ) -> list[tuple[Cell, ...]]:
-    run: list[tuple[Cell, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
     for x, value in zip(response.x.tolist(), response.values[metric].tolist()):
         law = closed_form(response.experiment, metric, x, objects=objects, samples=samples)
         if law is not None:
-            run.append((words, metric, x, law, value, value - law))
-    return run
+            rows.append((words, metric, x, law, value, value - law))
+    return rows

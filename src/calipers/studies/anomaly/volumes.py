@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes for the benchmark: chests that differ a little from each other, half of them with
-inserted spheres.
-"""
+"""Volumes of the benchmark: chests that differ a little from each other, half of them with spheres."""
 
 from __future__ import annotations
 
@@ -22,10 +20,8 @@ Labels = NDArray[np.uint8]
 SIDE = 48  # voxels along every axis
 RADII = (6.5, 3.0, 3.0, 3.0, 3.0)  # one large, four small, in voxels
 APART = 2.5  # voxels between the rims of two spheres: they stay objects of their own
-CONTRAST = (
-    0.18,
-    0.45,
-)  # how far the grey value of a sphere is from what was there, of a range of 1
+# Range of the difference between the grey value of a sphere and what was there (full range: 1).
+CONTRAST = (0.18, 0.45)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +60,7 @@ def test_volumes(seed: int, n: int) -> Iterator[ChestVolume]:
         yield ChestVolume(name, image, labels)
 
 
-test_volumes.__test__ = False  # type: ignore[attr-defined]  # volumes for testing, not a test
+test_volumes.__test__ = False  # type: ignore[attr-defined]  # pytest would collect it by its name
 
 
 def _chest(seed: int, name: str) -> F32:

@@ -22,9 +22,9 @@ SCORING = "Defining the scoring function"
     "threshold is needed.",
     "Generalizing OMS to object detection",
 )
-def _(found: MonitorsRun) -> ClaimJudgement:
+def _(run: MonitorsRun) -> ClaimJudgement:
     hits = equal = 0
-    for trial in found.trials:
+    for trial in run.trials:
         real, said = trial.cohort.references, trial.cohort.predictions(trial.scope.model)
         exact = {(int(i), *box) for i, box in zip(real.image.tolist(), real.boxes.tolist())}
         equal += sum(
@@ -43,8 +43,8 @@ def _(found: MonitorsRun) -> ClaimJudgement:
     "The scope of a detector generalises that of a classifier, f(x) = truth.",
     "Generalizing OMS to object detection",
 )
-def _(found: MonitorsRun) -> ClaimJudgement:
-    confused = found.definitions.confused
+def _(run: MonitorsRun) -> ClaimJudgement:
+    confused = run.definitions.confused
     several = np.array(NUMBERS_OF_CLASSES) > 1
     zero = {mean: bool((values[several] == 0.0).all()) for mean, values in confused.items()}
     worst = confused["declared"][several]
@@ -63,8 +63,8 @@ def _(found: MonitorsRun) -> ClaimJudgement:
     "are pairs.",
     "The label assignment step",
 )
-def _(found: MonitorsRun) -> ClaimJudgement:
-    c = found.crowds
+def _(run: MonitorsRun) -> ClaimJudgement:
+    c = run.crowds
     pairs = c.twice == 0
     return ClaimJudgement(
         joint_verdict([pairs, True]),
@@ -85,8 +85,8 @@ def _(found: MonitorsRun) -> ClaimJudgement:
     "references.",
     SCORING,
 )
-def _(found: MonitorsRun) -> ClaimJudgement:
-    counts = found.definitions.counts
+def _(run: MonitorsRun) -> ClaimJudgement:
+    counts = run.definitions.counts
     right = all(
         math.isnan(c.precision) == (c.predictions == 0)
         and math.isnan(c.recall) == (c.references == 0)
@@ -109,8 +109,8 @@ def _(found: MonitorsRun) -> ClaimJudgement:
     "every image.",
     SCORING,
 )
-def _(found: MonitorsRun) -> ClaimJudgement:
-    counts = found.definitions.counts
+def _(run: MonitorsRun) -> ClaimJudgement:
+    counts = run.definitions.counts
     lost = [c for c in counts if math.isnan(c.printed_score)]
     off = max(
         (abs(c.printed_score - c.defined_score) for c in counts if not math.isnan(c.printed_score)),
@@ -135,14 +135,14 @@ def _(found: MonitorsRun) -> ClaimJudgement:
     "tau.",
     SCORING,
 )
-def _(found: MonitorsRun) -> ClaimJudgement:
-    missed, present = (found.definitions.missed[mean] for mean in ("declared", "present"))
+def _(run: MonitorsRun) -> ClaimJudgement:
+    missed, present = (run.definitions.missed[mean] for mean in ("declared", "present"))
     law = 1.0 - 1.0 / np.array(NUMBERS_OF_CLASSES)
     told = ", ".join(
         f"{s:.3f} (C = {c})" for c, s in zip(NUMBERS_OF_CLASSES, missed.tolist()) if c > 1
     )
     said = []
-    for trial in found.trials:
+    for trial in run.trials:
         if trial.scope.n_classes > 1 and trial.planted is not None and trial.planted.any():
             hidden = int((~trial.declared.unsafe(TAU) & trial.planted).sum())
             safe = int((~trial.unsafe & trial.planted).sum())
@@ -167,12 +167,10 @@ def _(found: MonitorsRun) -> ClaimJudgement:
     "predictions.",
     "Specific use case: LARD",
 )
-def _(found: MonitorsRun) -> ClaimJudgement:
-    lost = [
-        c for c in found.definitions.counts if c.references == 1 and math.isnan(c.printed_score)
-    ]
+def _(run: MonitorsRun) -> ClaimJudgement:
+    lost = [c for c in run.definitions.counts if c.references == 1 and math.isnan(c.printed_score)]
     seen = []
-    for trial in found.trials:
+    for trial in run.trials:
         scope = trial.scope
         alone = scope.n_references == 1
         if scope.n_classes == 1 and alone.any():
@@ -193,8 +191,8 @@ def _(found: MonitorsRun) -> ClaimJudgement:
     "if the runway is hit.",
     "Specific use case: LARD",
 )
-def _(found: MonitorsRun) -> ClaimJudgement:
-    cases = found.definitions.one_runway
+def _(run: MonitorsRun) -> ClaimJudgement:
+    cases = run.definitions.one_runway
     off = max(abs(s - (2.0 / (n + 1) if hit else 0.0)) for n, hit, s in cases)
     third = next(s for n, hit, s in cases if hit and n == 2)
     return ClaimJudgement(

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about too few and too many boxes and about classes: figures 4, 5, 7, 10 and 11."""
+"""Claims about missing boxes, extra boxes and wrong classes: figures 4, 5, 7, 10 and 11.
+
+`calipers.studies.rodeo.study` joins them with the other claims, in the order of the paper.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ from calipers.studies.rodeo.judging import (
 from calipers.studies.rodeo.sweeps import ACCURACIES, FALSE_ALARMS, IN_ORDER, PRECISIONS, RODEO
 
 MAIN, RANDOM, APPENDIX = Claims[RodeoRun](), Claims[RodeoRun](), Claims[RodeoRun]()
-SMALL = 0.1  # an increase below this is called small
-SIGNIFICANT = 2.0  # standard errors
-TINY = 1e-6  # stands for a first value of 0
+SMALL = 0.1  # an increase below this counts as small
+SIGNIFICANT = 2.0  # standard errors; about 95 % confidence
+TINY = 1e-6  # replaces a first value of 0 in a division
 
 
 @MAIN.statement(
@@ -65,7 +68,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "section 5, figure 4",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    before, after = (_true_negatives(run, p) for p in (0.0, 1.0))
+    before, after = _true_negatives(run, 0.0), _true_negatives(run, 1.0)
     alarms = run.curve("figure-4", FALSE_ALARMS)[1]
     return ClaimJudgement(
         after > before,
@@ -79,14 +82,14 @@ def _(run: RodeoRun) -> ClaimJudgement:
 
 
 def _true_negatives(run: RodeoRun, p: float) -> int:
-    """Return the (image, class) cells that have neither a reference nor a prediction."""
+    """Return the number of (image, class) cells without a reference and without a prediction."""
     cohort = corrupt(
         run.cohort, "class-underprediction", p=p, seed=run.seed, name="dropped for a claim"
     )
-    taken = np.zeros((cohort.n_images, len(cohort.classes)), np.bool_)
+    occupied = np.zeros((cohort.n_images, len(cohort.classes)), np.bool_)
     for table in (cohort.references, cohort.predictions("dropped for a claim")):
-        taken[table.image, table.label] = True
-    return int((~taken).sum())
+        occupied[table.image, table.label] = True
+    return int((~occupied).sum())
 
 
 @MAIN.statement(

@@ -24,15 +24,15 @@ FROM_PRINT = "Judged by the numbers printed in the paper: its trained model is n
     "section 3, table 1",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    wrong = {name: row for name, row in PRINTED.items() if not off_by_rounding(row)}
-    words = [
-        f"{name} is printed as {row[3]:g} and comes to {harmonic(*row[:3]):.1f}"
-        for name, row in wrong.items()
-    ]
+    wrong, words = 0, []
+    for name, row in PRINTED.items():
+        if not off_by_rounding(row):
+            wrong += 1
+            words.append(f"{name} is printed as {row[3]:g} and comes to {harmonic(*row[:3]):.1f}")
+    flags = [True] * (len(PRINTED) - wrong) + [False] * wrong
     return ClaimJudgement(
-        not wrong if not wrong or len(wrong) == len(PRINTED) else None,
-        f"{len(PRINTED) - len(wrong)} of {len(PRINTED)} rows agree within rounding; "
-        f"{'; '.join(words)}.",
+        joint_verdict(flags),
+        f"{len(PRINTED) - wrong} of {len(PRINTED)} rows agree within rounding; {'; '.join(words)}.",
         "A misprint. " + FROM_PRINT,
     )
 
@@ -101,7 +101,10 @@ def _(run: RodeoRun) -> ClaimJudgement:
     size = shape_similarities(USUAL, larger, larger)[1]
     ratio = np.linspace(1.0, 8.0, 71)
     aspect = shape_similarities(USUAL, USUAL * np.sqrt(ratio), USUAL / np.sqrt(ratio))[1]
-    bent = [float(np.abs(v - np.linspace(v[0], v[-1], len(v))).max()) for v in (size, aspect)]
+    bent = []
+    for values in (size, aspect):
+        line = np.linspace(values[0], values[-1], len(values))
+        bent.append(float(np.abs(values - line).max()))
     least = float(shape_similarities(1e-9, np.ones(1), np.ones(1))[1][0])
     return ClaimJudgement(
         joint_verdict([bent[0] < 1e-9, bent[1] < 1e-9]),
@@ -139,15 +142,17 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "appendix C, figure 6",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    both = [
-        shape_similarities(side, np.array([2 * side]), np.array([2 * side]))
-        for side in (SMALL, USUAL)
-    ]
-    centred, hausdorff = ([float(pair[k][0]) for pair in both] for k in (0, 1))
+    centred, hausdorff = [], []
+    for side in (SMALL, USUAL):
+        double = np.array([2 * side])
+        pair = shape_similarities(side, double, double)
+        centred.append(float(pair[0][0]))
+        hausdorff.append(float(pair[1][0]))
     random = np.random.default_rng(0).uniform(1e-3, 1.0, (3, 10_000))
-    values = np.concatenate(
-        [shape_similarities(float(r), random[1], random[2])[0] for r in random[0, :20]]
-    )
+    blocks = []
+    for side in random[0, :20]:
+        blocks.append(shape_similarities(float(side), random[1], random[2])[0])
+    values = np.concatenate(blocks)
     return ClaimJudgement(
         bool(abs(centred[0] - centred[1]) < 1e-12 and values.min() >= 0 and values.max() <= 1),
         f"A box twice as wide and high as a reference of {SMALL:g} and of {USUAL:g} of the image: "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about place and shape: figures 1, 2, 3, 8 and 9."""
+"""Claims about the position and the shape of boxes: figures 1, 2, 3, 8 and 9."""
 
 from __future__ import annotations
 
@@ -34,9 +34,8 @@ def _(run: RodeoRun) -> ClaimJudgement:
     values = run.examples["Right box, wrong class"].values
     parts = values["RoDeO/loc"] > 0.99 and values["RoDeO/shape"] > 0.99
     credited = values["RoDeO"] > 0
-    swapped, total, loc = (
-        run.curve("figure-11", name)[1][-1] for name in ("AP@0.1", "RoDeO", "RoDeO/loc")
-    )
+    names = ("AP@0.1", "RoDeO", "RoDeO/loc")
+    swapped, total, loc = (run.curve("figure-11", name)[1][-1] for name in names)
     return ClaimJudgement(
         joint_verdict([values["AP@0.5"] == 0 and parts, credited]),
         f"On one such box: AP@0.5 {value_text(values['AP@0.5'])}, RoDeO/loc "
@@ -154,14 +153,14 @@ def _(run: RodeoRun) -> ClaimJudgement:
 )
 def _(run: RodeoRun) -> ClaimJudgement:
     names = (*PRECISIONS, "RoDeO")
-    falls_of = [
-        [steepest(run.curve("figure-3", name, along)[1]) for name in names] for along in (0, 1)
-    ]
-    smooth = [row[3] < min(row[:3]) for row in falls_of]
+    steps = []
+    for along in (0, 1):
+        steps.append([steepest(run.curve("figure-3", name, along)[1]) for name in names])
+    smooth = [row[3] < min(row[:3]) for row in steps]
     return ClaimJudgement(
         joint_verdict(smooth),
         "The largest fall from one grid point to the next: along position "
-        f"{values_text(names, falls_of[0])}; along shape {values_text(names, falls_of[1])}.",
+        f"{values_text(names, steps[0])}; along shape {values_text(names, steps[1])}.",
     )
 
 
@@ -190,14 +189,15 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "appendix D, figure 8",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    lost = [
-        [half_lost(*run.curve("figure-8", name, along)) for name in PRECISIONS] for along in (0, 1)
-    ]
+    lost = []
+    for along in (0, 1):
+        curves = [run.curve("figure-8", name, along) for name in PRECISIONS]
+        lost.append([half_lost(*curve) for curve in curves])
     bias = run.near("figure-8", LENGTH)[1]
-    under_bias, under_noise = (
-        float(np.interp(at, *run.curve("figure-8", MEAN_AP, along)))
-        for along, at in ((0, bias), (1, bias / 2**0.5))
-    )
+    # Noise acts on two axes: with sigma = bias / sqrt 2 on each, its root mean square length is the
+    # length of the bias.
+    under_bias = float(np.interp(bias, *run.curve("figure-8", MEAN_AP, 0)))
+    under_noise = float(np.interp(bias / 2**0.5, *run.curve("figure-8", MEAN_AP, 1)))
     cliffs = [steepest(run.curve("figure-8", name, 0)[1]) for name in PRECISIONS]
     return ClaimJudgement(
         joint_verdict([max(*lost[0], *lost[1]) < 1.0, under_bias < under_noise - CLEAR]),
@@ -257,12 +257,12 @@ def _(run: RodeoRun) -> ClaimJudgement:
 def _(run: RodeoRun) -> ClaimJudgement:
     floor = [float(run.grid("figure-8", name).min()) for name in ACCURACIES]
     least = [float(run.grid("figure-9", name).min()) for name in ACCURACIES]
-    used = [(1.0 - low) / (1.0 - base) for low, base in zip(least, floor)]
+    losses = [(1.0 - low) / (1.0 - base) for low, base in zip(least, floor)]
     return ClaimJudgement(
-        joint_verdict([part < 0.33 for part in used]),
+        joint_verdict([loss < 0.33 for loss in losses]),
         f"The lowest values on the grid: {values_text(ACCURACIES, least)}. Of what accuracy could "
         f"lose at all (down to {value_text(min(floor))}, every box wrong) that is "
-        + ", ".join(f"{part:.0%}" for part in used)
+        + ", ".join(f"{loss:.0%}" for loss in losses)
         + ".",
         "It looks invariant because its scale is short. At IoU 0.5 most of that scale is used.",
     )

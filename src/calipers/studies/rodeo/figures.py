@@ -35,24 +35,14 @@ def maps(run: RodeoRun, name: str, title: str, caption: str) -> StudyFigure:
     """Return all metrics over two corruptions, one panel each, with the same colours."""
     sweep = run.sweeps[name]
     first, second = sweep.axes
-    xs, ys = (np.array(axis.values, np.float64) for axis in (first, second))
-    panels = tuple(
-        Contour(
-            metric,
-            Axis(AXES[first.name]),
-            Axis(AXES[second.name]),
-            xs,
-            ys,
-            sweep.line(metric)[0].T,
-            "value",
-            TENTHS,
-            0.0,
-            1.0,
-        )
-        for _, metrics in GROUPS
-        for metric in metrics
-    )
-    return StudyFigure(name, title, f"{caption} {_made(sweep)}", panels, rows=(3, 3, 4))
+    x, y = Axis(AXES[first.name]), Axis(AXES[second.name])
+    xs, ys = np.array(first.values, np.float64), np.array(second.values, np.float64)
+    panels = []
+    for _, metrics in GROUPS:
+        for metric in metrics:
+            values = sweep.line(metric)[0].T
+            panels.append(Contour(metric, x, y, xs, ys, values, "value", TENTHS, 0.0, 1.0))
+    return StudyFigure(name, title, f"{caption} {_runs_text(sweep)}", tuple(panels), rows=(3, 3, 4))
 
 
 def curves(
@@ -67,32 +57,37 @@ def curves(
             lines = (*lines, law)
         x = Axis(AXES[sweep.axes[0].name])
         panels.append(Curves(heading, x, Axis("value", 0.0, 1.0), lines))
-    return StudyFigure(name, title, f"{caption} {_made(sweep)}", tuple(panels))
+    return StudyFigure(name, title, f"{caption} {_runs_text(sweep)}", tuple(panels))
 
 
 def lines_of(sweep: Sweep, metrics: Sequence[str], names: Sequence[str] = ()) -> tuple[Line, ...]:
-    """Return a line with its band per metric, along the last corruption; the other one, if any, is
-    absent.
+    """Return a line with its band for each metric, along the last corruption.
+
+    With two corruptions, the first one is absent (strength 0).
     """
     x = np.array(sweep.axes[-1].values, np.float64)
-    run = []
+    lines = []
     for slot, metric in enumerate(metrics):
-        value, low, high = (table if table.ndim == 1 else table[0] for table in sweep.line(metric))
-        run.append(Line(names[slot] if names else metric, x, value, low, high, slot))
-    return tuple(run)
+        tables = sweep.line(metric)
+        if tables[0].ndim > 1:
+            tables = tuple(table[0] for table in tables)
+        name = names[slot] if names else metric
+        lines.append(Line(name, x, *tables, slot))
+    return tuple(lines)
 
 
-def _made(sweep: Sweep) -> str:
-    shown = "Mean" if len(sweep.axes) == 2 else "Mean and, as band, standard deviation (n - 1)"
+def _runs_text(sweep: Sweep) -> str:
+    statistic = "Mean" if len(sweep.axes) == 2 else "Mean and standard deviation (band, n - 1)"
     return (
-        f"{shown} of {sweep.runs} runs on {sweep.n_images} images with {sweep.n_references} boxes."
+        f"{statistic} of {sweep.runs} runs on {sweep.n_images} images with "
+        f"{sweep.n_references} boxes."
     )
 
 
 def sweep_figures(run: RodeoRun) -> dict[str, StudyFigure]:
     """Return the figures that show sweeps, by name."""
-    made = (*_two_corruptions(run), *_one_corruption(run), side_figure(run))
-    return {figure.name: figure for figure in made}
+    figures = (*_two_corruptions(run), *_one_corruption(run), side_figure(run))
+    return {figure.name: figure for figure in figures}
 
 
 def _two_corruptions(run: RodeoRun) -> Iterator[StudyFigure]:
@@ -202,6 +197,6 @@ def side_figure(run: RodeoRun) -> StudyFigure:
         "Not a figure of the paper, which names the arithmetic mean and the minimum as "
         "alternatives to the harmonic mean and fixes the distance at which RoDeO/loc is one half. "
         "Under position noise the expected RoDeO/loc is 1 / (1 + 2 ln 2 σ² / scale²). "
-        f"{_made(position)}"
+        f"{_runs_text(position)}"
     )
     return StudyFigure("figure-side", title, caption, panels)

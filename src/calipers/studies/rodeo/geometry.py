@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures 2 and 6: what similarities of two boxes look like, without any data."""
+"""Figures 2 and 6: similarities of two boxes, computed exactly and without data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SMALL, USUAL = 0.1, 0.25  # sides of references, in fractions of the image
 
 
 def iou_at(dx: F64, dy: F64) -> F64:
-    """Return the IoU of two equal squares whose centres are so many sides apart."""
+    """Return the IoU of two equal squares whose centres are (dx, dy) sides apart."""
     across, down = np.broadcast_arrays(np.asarray(dx, np.float64), np.asarray(dy, np.float64))
     x, y = across.ravel(), down.ravel()
     ones = np.ones_like(x)
@@ -33,9 +33,8 @@ def ap_at(dx: F64, dy: F64, threshold: float) -> F64:
 
 def map_at(dx: F64, dy: F64) -> F64:
     """Return the mean AP of one pair over the thresholds 0.1 to 0.7."""
-    return np.asarray(
-        np.mean([ap_at(dx, dy, float(threshold)) for threshold in THRESHOLDS], axis=0)
-    )
+    values = [ap_at(dx, dy, float(threshold)) for threshold in THRESHOLDS]
+    return np.asarray(np.mean(values, axis=0))
 
 
 def loc_at(dx: F64, dy: F64) -> F64:
@@ -64,10 +63,8 @@ def figure_2() -> StudyFigure:
         "RoDeO/loc": loc_at(dx, dy),
     }
     x, y = Axis("offset in x (sides)"), Axis("offset in y (sides)")
-    levels = {
-        "AP@0.5": (0.5,),
-        "mAP@0.1:0.7": (0.2, 0.5, 0.8),
-    }  # between steps, which have sevenths
+    # mAP over seven thresholds moves in steps of 1/7, so its contour levels lie between the steps.
+    levels = {"AP@0.5": (0.5,), "mAP@0.1:0.7": (0.2, 0.5, 0.8)}
     panels = tuple(
         Contour(name, x, y, at, at, v, "value", levels.get(name, TENTHS), 0.0, 1.0, square=True)
         for name, v in metrics.items()
@@ -87,19 +84,15 @@ def figure_2() -> StudyFigure:
 def figure_6() -> StudyFigure:
     """Return centred IoU and Hausdorff similarity over size and over aspect."""
     sides = np.round(np.arange(0.02, 1.0001, 0.01), 10)
-    size = [Line(name, sides, y, slot=k) for k, (name, y) in enumerate(_named(USUAL, sides, sides))]
+    size = _similarity_lines(sides, shape_similarities(USUAL, sides, sides))
     aspect = np.geomspace(1 / 8, 8, 97)
-    ratio = [
-        Line(name, aspect, y, slot=k)
-        for k, (name, y) in enumerate(
-            _named(USUAL, USUAL * np.sqrt(aspect), USUAL / np.sqrt(aspect))
-        )
-    ]
+    same_area = shape_similarities(USUAL, USUAL * np.sqrt(aspect), USUAL / np.sqrt(aspect))
+    ratio = _similarity_lines(aspect, same_area)
     factor = np.geomspace(0.25, 4.0, 97)
     relative = []
-    for k, reference in enumerate((SMALL, USUAL)):
-        for j, (name, y) in enumerate(_named(reference, reference * factor, reference * factor)):
-            relative.append(Line(f"{name}, side {reference:g}", factor, y, slot=2 * k + j))
+    for k, side in enumerate((SMALL, USUAL)):
+        values = shape_similarities(side, side * factor, side * factor)
+        relative += _similarity_lines(factor, values, f", side {side:g}", 2 * k)
     similarity = Axis("similarity", 0.0, 1.0)
     octaves = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
     panels = (
@@ -130,6 +123,12 @@ def figure_6() -> StudyFigure:
     return StudyFigure("figure-6", title, caption, panels)
 
 
-def _named(reference: float, width: F64, height: F64) -> list[tuple[str, F64]]:
-    centred, hausdorff = shape_similarities(reference, width, height)
-    return [("centred IoU", centred), ("Hausdorff", hausdorff)]
+def _similarity_lines(
+    x: F64, values: tuple[F64, F64], suffix: str = "", first_slot: int = 0
+) -> list[Line]:
+    """Return the lines of centred IoU and Hausdorff similarity, as `shape_similarities` gives them."""
+    centred, hausdorff = values
+    return [
+        Line(f"centred IoU{suffix}", x, centred, slot=first_slot),
+        Line(f"Hausdorff{suffix}", x, hausdorff, slot=first_slot + 1),
+    ]

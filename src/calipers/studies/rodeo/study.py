@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The study: data, sweeps, figures, tables and claims put together."""
+"""Runs the study: data, sweeps, figures, tables and claims."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from calipers.studies.framework import Progress, Study, StudyOptions, StudyResult
+from calipers.studies.framework import (
+    Progress,
+    Study,
+    StudyFigure,
+    StudyOptions,
+    StudyResult,
+)
 from calipers.studies.judging import Claims
 from calipers.studies.rodeo import claims_counts, claims_design, claims_place
 from calipers.studies.rodeo.data import StudyData, study_data
@@ -51,15 +57,10 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
     sweeps = run_all(
         data.cohort, runs=runs, seed=options.seed, quick=options.quick, progress=progress
     )
-    run = RodeoRun(sweeps, examples(), data.cohort, options.seed)
-    figures = sweep_figures(run)
-    figures |= {
-        figure.name: figure for figure in (figure_1(dict(run.examples)), figure_2(), figure_6())
-    }
-    given = [
-        model_table(data.cohort, f"table-1-{k}", model)
-        for k, model in enumerate(data.cohort.models, start=1)
-    ]
+    numbers = RodeoRun(sweeps, examples(), data.cohort, options.seed)
+    model_tables = []
+    for k, model in enumerate(data.cohort.models, start=1):
+        model_tables.append(model_table(data.cohort, f"table-1-{k}", model))
     return StudyResult(
         study=STUDY.name,
         title=TITLE,
@@ -67,16 +68,23 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         source=data.source,
         seed=options.seed,
         quick=options.quick,
-        settings=_settings(run, runs, data),
-        claims=CLAIMS.judge_all(run),
-        figures=tuple(
-            figures[name] for name in (*(f"figure-{k}" for k in range(1, 12)), "figure-side")
-        ),
-        tables=(*given, theory_table(run), printed_table()),
+        settings=_settings(numbers, runs, data),
+        claims=CLAIMS.judge_all(numbers),
+        figures=_figures(numbers),
+        tables=(*model_tables, theory_table(numbers), printed_table()),
         methods=METHODS,
         references=REFERENCES,
         inputs=data.inputs,
     )
+
+
+def _figures(run: RodeoRun) -> tuple[StudyFigure, ...]:
+    """Return figures 1 to 11 in the order of the paper, then the side figure."""
+    figures = sweep_figures(run)
+    for figure in (figure_1(dict(run.examples)), figure_2(), figure_6()):
+        figures[figure.name] = figure
+    names = [f"figure-{k}" for k in range(1, 12)]
+    return tuple(figures[name] for name in (*names, "figure-side"))
 
 
 def _settings(run: RodeoRun, runs: int, data: StudyData) -> Mapping[str, Any]:
