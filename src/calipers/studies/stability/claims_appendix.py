@@ -30,11 +30,11 @@ LARGE = 10_000  # instances
 )
 def _(run: StabilityRun) -> ClaimJudgement:
     low = float(agreement_scores(n00=0, n01=LARGE / 2, n10=LARGE / 2, n11=0)["APJ"])
-    kept = float(agreement_scores(n00=LARGE - 2, n01=1, n10=1, n11=0)["APJ"])
+    two_calls = float(agreement_scores(n00=LARGE - 2, n01=1, n10=1, n11=0)["APJ"])
     return ClaimJudgement(
         abs(low) < 0.01,
         f"With {LARGE} instances, half called by one model and half by the other, APJ is "
-        f"{low:.4f}. It is {kept:.5f} if only two are called, one by each.",
+        f"{low:.4f}. It is {two_calls:.5f} if only two are called, one by each.",
         "True for a fixed number of calls, which is what the limit in the proof holds; not for a "
         "fixed share of calls.",
     )
@@ -54,21 +54,20 @@ def _(run: StabilityRun) -> ClaimJudgement:
     up = np.array([0.0, 0.0, 0.0, STEP])
     numeric = (score_values(tables + up, "APJ") - score_values(tables - up, "APJ")) / (2 * STEP)
     off = float(np.abs(numeric - exact).max())
-    move_effect = [
-        run.counting.move_effect(*one)
-        for one in (("APJ", ADDED), ("AJ", ADDED), ("AJ", ADDED_NEGATIVE))
-    ]
+    effects = []
+    for score, move in (("APJ", ADDED), ("AJ", ADDED), ("AJ", ADDED_NEGATIVE)):
+        effects.append(run.counting.move_effect(score, move))
     flags = [
         off < 1e-6,
-        *(one.falls == 0 for one in move_effect),
-        *(one.stays == 0 for one in move_effect),
+        *(one.falls == 0 for one in effects),
+        *(one.stays == 0 for one in effects),
     ]
     return ClaimJudgement(
         joint_verdict(flags),
         f"On {len(tables)} tables without an empty cell the formula agrees with numerical "
         f"derivatives within {off:.0e}. With one instance more that both call, APJ rises in "
-        f"{move_effect[0].rises} of {move_effect[0].n} tables and stays in "
-        f"{move_effect[0].stays}; AJ alike.",
+        f"{effects[0].rises} of {effects[0].n} tables and stays in "
+        f"{effects[0].stays}; AJ alike.",
         "Never negative, but 0 where nothing is disputed, or where one model calls everything.",
     )
 

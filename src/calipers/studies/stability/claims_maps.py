@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about maps, bag by bag: which scores say the same, thresholds, stability against
-localization.
+"""Claims about maps, bag by bag: interchangeable scores, thresholds, stability against localization.
 
-They are judged on families without networks, or on given maps. Where the families were made to show
-something, they cannot be evidence for it: such a claim is not tested unless maps are given.
+They are judged on simulated families, or on maps of networks if the user passes a folder. A family
+that was designed to show something is no evidence for it: such a claim is not tested without maps.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,10 +35,10 @@ from calipers.synthetic.bags import FAMILIES
 F64 = NDArray[np.float64]
 
 CHOICE, BAGS, DISCUSSION = Claims[StabilityRun](), Claims[StabilityRun](), Claims[StabilityRun]()
-SAME = 0.95  # a correlation from here on is called interchangeable
-JUMP = 0.1  # a change of a score from one threshold to the next above this is called a jump
-MOVES = 0.02  # a change below this is called none
-LINEAR = 0.5  # a correlation from here on is called linear
+SAME = 0.95  # a correlation from here on counts as interchangeable
+JUMP = 0.1  # a change of a score from one threshold to the next above this counts as a jump
+MOVES = 0.02  # a change below this counts as none
+LINEAR = 0.5  # a correlation from here on counts as linear
 GOOD_DICE, LOW_STABILITY = 0.7, 0.4  # as the bag of figure 5b
 STABLE, WRONG = 0.6, 0.2  # APJ from here on is stable, DICE up to here is wrong
 ANNOTATED = 5  # bags, to say something about them
@@ -91,13 +92,13 @@ def _between(run: StabilityRun, one: str, other: str) -> tuple[list[float], int,
     """Return Pearson's and Spearman's correlation of two scores over all bags of all cells, n, and
     words.
     """
-    first, second = (
-        np.concatenate([cell.per_bag(name) for cell in run.cells.values()]) for name in (one, other)
-    )
+    first = np.concatenate([cell.per_bag(one) for cell in run.cells.values()])
+    second = np.concatenate([cell.per_bag(other) for cell in run.cells.values()])
     n = int((~np.isnan(first) & ~np.isnan(second)).sum())
     values = [column_correlation(first, second, method) for method in ("pearson", "spearman")]
-    printed = next(value for pair, value in INTERCHANGEABLE.items() if set(pair) == {one, other})
-    return values, n, f"Pearson {values[0]:.3f}, Spearman {values[1]:.3f} (printed {printed:.2f})"
+    in_paper = next(value for pair, value in INTERCHANGEABLE.items() if set(pair) == {one, other})
+    words = f"Pearson {values[0]:.3f}, Spearman {values[1]:.3f} (printed {in_paper:.2f})"
+    return values, n, words
 
 
 @CHOICE.statement(
@@ -108,10 +109,14 @@ def _between(run: StabilityRun, one: str, other: str) -> tuple[list[float], int,
 )
 def _(run: StabilityRun) -> ClaimJudgement:
     lower, steady, falls = [], [], []
-    families = () if run.has_maps else tuple(run.families[name] for name in FAMILIES)
-    for cell in (*run.cells.values(), *families):
-        values = np.array([estimate.value for estimate in cell.sweep("APJ")[1]])
-        values = values[~np.isnan(values)]  # at some thresholds all maps may call everything alike
+    results, words = list(run.cells.values()), "pairs of data set and operator"
+    if not run.has_maps:
+        results += [run.families[name] for name in FAMILIES]
+        words = "simulated families"
+    for result in results:
+        values = np.array([estimate.value for estimate in result.sweep("APJ")[1]])
+        # At some thresholds all maps call everything alike, and the score is undefined.
+        values = values[~np.isnan(values)]
         if len(values) < 2:
             continue
         lower.append(bool(values[-1] < values[0] - MOVES))
@@ -119,7 +124,6 @@ def _(run: StabilityRun) -> ClaimJudgement:
         steady.append(bool(np.abs(np.diff(values)).max() <= JUMP))
     if not lower:
         return _undefined(run)
-    words = "given pairs of data set and operator" if run.has_maps else "simulated families"
     return ClaimJudgement(
         joint_verdict([all(flags) for flags in zip(lower, falls, steady)]),
         f"Of {len(lower)} {words}, APJ at 0.9 is lower than at 0.1 in {sum(lower)}; it never "
@@ -157,23 +161,24 @@ def _(run: StabilityRun) -> ClaimJudgement:
     good, low = 0, 0
     for cell in run.cells.values():
         stable, dice = _stable_and_dice(cell)
-        chosen = dice >= GOOD_DICE
-        good += int(chosen.sum())
-        low += int((chosen & (stable < LOW_STABILITY)).sum())
+        localized = dice >= GOOD_DICE
+        good += int(localized.sum())
+        low += int((localized & (stable < LOW_STABILITY)).sum())
     scattered_bags = run.families[SCATTERED]
-    apj, _, printed = DESCRIBED_BAGS["figure 5b (X-Ray)"]
-    jaccard = printed / (2 - printed)
+    apj, _, bag_dice = DESCRIBED_BAGS["figure 5b (X-Ray)"]
+    jaccard = bag_dice / (2 - bag_dice)
     own = scattered_bags.localized.mean("DICE"), scattered_bags["APJ"].value
+    outcome = bool(own[0] >= GOOD_DICE - MOVES and own[1] < LOW_STABILITY)
+    if run.has_maps and good:
+        outcome = low > 0
     return ClaimJudgement(
-        low > 0
-        if run.has_maps and good
-        else bool(own[0] >= GOOD_DICE - MOVES and own[1] < LOW_STABILITY),
+        outcome,
         "A family whose models mark the right place, each with errors of its own: DICE "
         f"{own[0]:.2f}, APJ {own[1]:.2f} (n = {scattered_bags.n_used} bags; printed for one bag: "
-        f"{printed:.2f} and {apj:.2f}). Bags of {run.cells_text} with a mean DICE of "
+        f"{bag_dice:.2f} and {apj:.2f}). Bags of {run.cells_text} with a mean DICE of "
         f"{GOOD_DICE:g} or more: {good}, of which APJ is below {LOW_STABILITY:g} in {low}.",
         "Only a weak bound ties the two: the mean PJ of pairs is at least 2 J - 1 with J the mean "
-        f"Jaccard index against the reference. DICE {printed:.2f} is J = {jaccard:.2f}, so PJ may "
+        f"Jaccard index against the reference. DICE {bag_dice:.2f} is J = {jaccard:.2f}, so PJ may "
         f"be as low as {2 * jaccard - 1:.2f}.",
     )
 
@@ -205,12 +210,14 @@ def _(run: StabilityRun) -> ClaimJudgement:
     for data, cell in annotated_cells(run).items():
         for score in ("APJ", "Spearman"):
             values[f"{data} {score}"] = column_correlation(*_stable_and_dice(cell, score))
-    said = f"Pearson's correlation with DICE over bags of {run.cells_text}: {values_text(values)}."
+    sentence = (
+        f"Pearson's correlation with DICE over bags of {run.cells_text}: {values_text(values)}."
+    )
     if not run.has_maps:
-        return _untested(said, "figures 6 and 7 print no numbers")
+        return _untested(sentence, "figures 6 and 7 print no numbers")
     if not values:
         return _untested("", "no data set has enough annotated bags")
-    return ClaimJudgement(joint_verdict([value >= LINEAR for value in values.values()]), said)
+    return ClaimJudgement(joint_verdict([value >= LINEAR for value in values.values()]), sentence)
 
 
 @BAGS.statement(
@@ -225,24 +232,24 @@ def _(run: StabilityRun) -> ClaimJudgement:
         values[data] = column_correlation(
             _stable_and_dice(cell)[0], cell.localized.per_bag("DICE")[1]
         )
-    said = (
+    sentence = (
         "Pearson's correlation of APJ with the standard deviation of DICE over bags of "
         f"{run.cells_text}: {values_text(values)}."
     )
     if not run.has_maps:
-        return _untested(said, "figure 6 prints no numbers")
+        return _untested(sentence, "figure 6 prints no numbers")
     if not values:
         return _untested("", "no data set has enough annotated bags")
-    return ClaimJudgement(joint_verdict([value <= -LINEAR for value in values.values()]), said)
+    return ClaimJudgement(joint_verdict([value <= -LINEAR for value in values.values()]), sentence)
 
 
-def _untested(said: str, why: str) -> ClaimJudgement:
+def _untested(sentence: str, why: str) -> ClaimJudgement:
     """Return that something needs maps of networks."""
     note = (
         "Families are made to have such clusters, so they are no evidence; give maps of networks "
         "with --data FOLDER."
     )
-    return ClaimJudgement(None, f"Not tested: {why}. {said}".strip(), note, is_tested=False)
+    return ClaimJudgement(None, f"Not tested: {why}. {sentence}".strip(), note, is_tested=False)
 
 
 @BAGS.statement(
@@ -253,24 +260,24 @@ def _untested(said: str, why: str) -> ClaimJudgement:
 )
 def _(run: StabilityRun) -> ClaimJudgement:
     wrong = run.families["stable-wrong"]
-    stable, dice = (
-        np.concatenate(part)
-        for part in zip(*(_stable_and_dice(cell) for cell in run.cells.values()))
-    )
+    pairs = [_stable_and_dice(cell) for cell in run.cells.values()]
+    stable = np.concatenate([pair[0] for pair in pairs])
+    dice = np.concatenate([pair[1] for pair in pairs])
     n = int(((stable >= STABLE) & (dice <= WRONG)).sum())
     family = f"APJ {wrong['APJ'].value:.2f} and DICE {wrong.localized.mean('DICE'):.3f}"
     if run.has_maps and not len(dice):
         return ClaimJudgement(
             True, f"The family stable-wrong has {family}; the given maps have no annotated bags."
         )
-    exists = bool(wrong["APJ"].value >= STABLE and wrong.localized.mean("DICE") <= WRONG)
+    outcome = bool(wrong["APJ"].value >= STABLE and wrong.localized.mean("DICE") <= WRONG)
+    note = "This shows that it is possible; only networks can show how often it happens."
+    if run.has_maps:
+        outcome, note = n > 0, ""
     return ClaimJudgement(
-        n > 0 if run.has_maps else exists,
+        outcome,
         f"The family stable-wrong has {family}. Of {len(dice)} annotated bags of "
         f"{run.cells_text}, {n} have APJ of {STABLE:g} or more and DICE of {WRONG:g} or less.",
-        ""
-        if run.has_maps
-        else "That it is possible is shown; how often it happens only networks can show.",
+        note,
     )
 
 
@@ -281,47 +288,46 @@ def _(run: StabilityRun) -> ClaimJudgement:
     "section V-C, table VI",
 )
 def _(run: StabilityRun) -> ClaimJudgement:
-    six = (
-        TABLE_VI
-        if not run.has_maps
-        else {data: _summary(cell) for data, cell in annotated_cells(run).items()}
-    )
-    if XRAY not in six or PASCAL not in six:
+    summaries: Mapping[str, Summary] = TABLE_VI
+    if run.has_maps:
+        summaries = {data: _summary(cell) for data, cell in annotated_cells(run).items()}
+    if XRAY not in summaries or PASCAL not in summaries:
         return ClaimJudgement(
             None,
             f"Not tested: the given maps have no annotated {XRAY} and {PASCAL}.",
             is_tested=False,
         )
-    x, y = six[XRAY], six[PASCAL]
+    x, y = summaries[XRAY], summaries[PASCAL]
     flags, words = [], []
     for k, name in enumerate(("APJ", "Spearman", "DICE")):
-        error = float(np.hypot(x.scores[k][1] / np.sqrt(x.bags), y.scores[k][1] / np.sqrt(y.bags)))
-        gap = y.scores[k][0] - x.scores[k][0]
-        words.append(
-            f"{name} {x.scores[k][0]:.2f} and {y.scores[k][0]:.2f} ({gap / error:+.1f} standard "
-            "errors)"
-        )
+        (x_mean, x_sd), (y_mean, y_sd) = x.scores[k], y.scores[k]
+        error = float(np.hypot(x_sd / np.sqrt(x.bags), y_sd / np.sqrt(y.bags)))
+        gap = y_mean - x_mean
+        words.append(f"{name} {x_mean:.2f} and {y_mean:.2f} ({gap / error:+.1f} standard errors)")
+        # Pascal VOC is claimed to be the more stable, X-Ray the better localized.
         flags.append((gap if name != "DICE" else -gap) > 2 * error)
+    source, note = "In the given maps", ""
+    if not run.has_maps:
+        source = "As printed"
+        note = (
+            "By Spearman far more, by APJ a little. Tables V and VII state different AUC and DICE for "
+            "what seem the same X-Ray models (0.90 and 0.72, 0.88 and 0.75)."
+        )
     return ClaimJudgement(
         joint_verdict(flags),
-        f"{'In the given maps' if run.has_maps else 'As printed'}, for {x.bags} and {y.bags} "
-        f"bags: {', '.join(words)}.",
-        ""
-        if run.has_maps
-        else "By Spearman far more, by APJ a little. Tables V and VII state different AUC and "
-        "DICE for what seem the same X-Ray models (0.90 and 0.72, 0.88 and 0.75).",
+        f"{source}, for {x.bags} and {y.bags} bags: {', '.join(words)}.",
+        note,
     )
 
 
 def _summary(cell: StabilityResult) -> Summary:
-    """Return mean and standard deviation of APJ, Spearman and DICE over annotated bags, and their
-    number.
-    """
-    (apj, dice), (rank, _) = _stable_and_dice(cell), _stable_and_dice(cell, "Spearman")
-    means = tuple(
-        (float(np.nanmean(column)), float(np.nanstd(column))) for column in (apj, rank, dice)
-    )
-    return Summary(means, len(dice))
+    """Return mean and standard deviation of APJ, Spearman and DICE over annotated bags, and n."""
+    apj, dice = _stable_and_dice(cell)
+    rank, _ = _stable_and_dice(cell, "Spearman")
+    means = []
+    for column in (apj, rank, dice):
+        means.append((float(np.nanmean(column)), float(np.nanstd(column))))
+    return Summary(tuple(means), len(dice))
 
 
 @DISCUSSION.statement(
@@ -356,9 +362,10 @@ def _(run: StabilityRun) -> ClaimJudgement:
             here = cell.evidence.at(cell.threshold)
             pairs = bag_means(pair_scores(cell.evidence, "PJ", here))[places]
             least = 2 * cell.localized.values["Jaccard"].mean(axis=1) - 1
-            known = ~np.isnan(pairs)
-            short += int((pairs[known] < least[known] - 1e-12).sum())
-            n += int(known.sum())
+            defined = ~np.isnan(pairs)
+            # The tolerance covers rounding only.
+            short += int((pairs[defined] < least[defined] - 1e-12).sum())
+            n += int(defined.sum())
     unstable = run.families["unstable"]
     return ClaimJudgement(
         short == 0,
@@ -377,22 +384,22 @@ def _(run: StabilityRun) -> ClaimJudgement:
     "section VI-A",
 )
 def _(run: StabilityRun) -> ClaimJudgement:
-    values = {
-        ", ".join(key): column_correlation(c.per_bag("APJ"), c.per_bag("Spearman"))
-        for key, c in run.cells.items()
-    }
-    known = {name: value for name, value in values.items() if not np.isnan(value)}
-    if len(known) < 2:
+    values = {}
+    for key, cell in run.cells.items():
+        value = column_correlation(cell.per_bag("APJ"), cell.per_bag("Spearman"))
+        if not np.isnan(value):
+            values[", ".join(key)] = value
+    if len(values) < 2:
         return ClaimJudgement(
             None,
             f"Not tested: {run.cells_text} have fewer than two cells with both scores.",
             is_tested=False,
         )
-    low, high = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
+    low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
     return ClaimJudgement(
-        bool(known[high] - known[low] > 0.2),
-        f"Pearson's correlation over bags, {run.cells_text}: from {number_text(known[low])} "
-        f"({low}) to {number_text(known[high])} ({high}).",
+        bool(values[high] - values[low] > 0.2),
+        f"Pearson's correlation over bags, {run.cells_text}: from {number_text(values[low])} "
+        f"({low}) to {number_text(values[high])} ({high}).",
         "" if run.has_maps else "The paper prints none of its own.",
     )
 

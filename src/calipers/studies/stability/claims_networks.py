@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims about trained networks, data sets and pooling operators.
 
-They are judged by the numbers that the paper prints, or by given maps; never by families that were
-made to be like them.
+They are judged by the numbers that the paper prints, or by maps of networks that the user passes;
+never by simulated families, which were designed to resemble the printed numbers.
 """
 
 from __future__ import annotations
@@ -29,22 +29,25 @@ BAG_LEVEL, OPERATORS, ALWAYS = (
     Claims[StabilityRun](),
     Claims[StabilityRun](),
 )
+SCORES = (("apj", "APJ"), ("spearman", "Spearman"))  # column and name of the stability scores
 DECENT = 0.8  # AUC
-HIGH = 0.7  # a stability score from here on is called high
-LINEAR = 0.5  # a correlation from here on is called linear
-NONE = 0.3  # a correlation up to here is called none
-INVARIANT = 0.05  # a range up to here is called invariant
+HIGH = 0.7  # a stability score from here on counts as high
+LINEAR = 0.5  # a correlation from here on counts as linear
+NONE = 0.3  # a correlation up to here counts as none
+INVARIANT = 0.05  # a range up to here counts as invariant
 SIMILAR = 0.05  # scores of two operators within this are similar
 
 
 def _missing(run: StabilityRun, *operators: str) -> ClaimJudgement | None:
-    """Return that operators are not there in any data set; None if they are."""
-    known = {operator for _, operator in run.networks}
-    left = [name for name in operators if name not in known]
-    if not left:
+    """Return that a claim is not tested if operators are missing in all data sets, else None."""
+    available = {operator for _, operator in run.networks}
+    absent = [name for name in operators if name not in available]
+    if not absent:
         return None
     return ClaimJudgement(
-        None, f"Not tested: the given maps have no operator {' and '.join(left)}.", is_tested=False
+        None,
+        f"Not tested: the given maps have no operator {' and '.join(absent)}.",
+        is_tested=False,
     )
 
 
@@ -70,7 +73,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     area = run.families["unstable"].localized.mean("AUC")
     return ClaimJudgement(
         joint_verdict(flags),
-        f"{run.number_text}: AUC from {min(auc.values()):.2f} to {max(auc.values()):.2f}; APJ at "
+        f"{run.networks_text}: AUC from {min(auc.values()):.2f} to {max(auc.values()):.2f}; APJ at "
         f"most {max(apj.values()):.2f}; Spearman is {HIGH:g} or more in {high} of {len(rank)} "
         f"rows (highest {max(rank.values()):.2f}).",
         f"AUC cannot tell: three families with the same bag scores (AUC {area:.2f}) have APJ "
@@ -85,19 +88,19 @@ def _(run: StabilityRun) -> ClaimJudgement:
 )
 def _(run: StabilityRun) -> ClaimJudgement:
     values, within = {}, {}
-    for name, words in (("apj", "APJ"), ("spearman", "Spearman")):
-        values[words] = _across(run, name, "auc")
+    for name, score in SCORES:
+        values[score] = _across(run, name, "auc")
         for data in run.data_sets:
             one = _across(run, name, "auc", data)
             if not np.isnan(one):
-                within[f"{data} {words}"] = one
+                within[f"{data} {score}"] = one
     if np.isnan(list(values.values())).any():
         return ClaimJudgement(
             None, "Not tested: fewer than three networks have an AUC.", is_tested=False
         )
     return ClaimJudgement(
         joint_verdict([value >= LINEAR for value in values.values()]),
-        f"{run.number_text}, Pearson's correlation with AUC over {len(run.column('auc'))} rows: "
+        f"{run.networks_text}, Pearson's correlation with AUC over {len(run.column('auc'))} rows: "
         f"{values_text(values)}. Within data sets: "
         f"{values_text(within) if within else 'too few rows'}.",
         "Rows of one data set are not independent. Where AUC is the same throughout there is no "
@@ -129,14 +132,14 @@ def _(run: StabilityRun) -> ClaimJudgement:
             return ClaimJudgement(
                 None, f"Not tested: the given maps have no {data}, {operator}.", is_tested=False
             )
-        for name, said in (("apj", "APJ"), ("spearman", "Spearman")):
+        for name, score in SCORES:
             column = run.column(name, data)
             best = max(column.values())
             flags.append(column[data, operator] == best)
-            words.append(f"{data} by {said}: {_names(column, best)} ({best:.2f})")
+            words.append(f"{data} by {score}: {_names(column, best)} ({best:.2f})")
     return ClaimJudgement(
         joint_verdict(flags),
-        f"{run.number_text}, the highest: {'; '.join(words)}.",
+        f"{run.networks_text}, the highest: {'; '.join(words)}.",
         "Standard deviations over bags are 0.1 to 0.3, so many of these orders are within noise.",
     )
 
@@ -162,7 +165,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     words = ", ".join(f"{data} {rank}" for data, rank in ranks.items())
     return ClaimJudgement(
         joint_verdict([rank <= 2 for rank in ranks.values()]),
-        f"{run.number_text}, its rank by APJ: {words}.",
+        f"{run.networks_text}, its rank by APJ: {words}.",
     )
 
 
@@ -182,7 +185,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
             others = min((value for key, value in column.items() if key[1] != MAX), default=np.nan)
             flags.append(column[data, MAX] < others)
             words.append(f"{data} {column[data, MAX]:.2f} (lowest other {number_text(others)})")
-    return ClaimJudgement(joint_verdict(flags), f"{run.number_text}: {', '.join(words)}.")
+    return ClaimJudgement(joint_verdict(flags), f"{run.networks_text}: {', '.join(words)}.")
 
 
 @OPERATORS.statement(
@@ -205,21 +208,20 @@ def _(run: StabilityRun) -> ClaimJudgement:
         return lack
     flags, words = [], []
     for data in run.data_sets:
-        for name, said in (("apj", "APJ"), ("spearman", "Spearman")):
+        for name, score in SCORES:
             column = run.column(name, data)
             if all((data, operator) in column for operator in (LSE_ONE, MAX, MEAN)):
-                gaps = [
-                    abs(column[data, LSE_ONE] - column[data, operator]) for operator in (MAX, MEAN)
-                ]
-                flags.append(gaps[0] > gaps[1])
-                words.append(f"{data} {said} {gaps[0]:.2f} and {gaps[1]:.2f}")
+                from_max = abs(column[data, LSE_ONE] - column[data, MAX])
+                from_mean = abs(column[data, LSE_ONE] - column[data, MEAN])
+                flags.append(from_max > from_mean)
+                words.append(f"{data} {score} {from_max:.2f} and {from_mean:.2f}")
     if not flags:
         return ClaimJudgement(
             None, "Not tested: no data set has all three operators.", is_tested=False
         )
     return ClaimJudgement(
         joint_verdict(flags),
-        f"{run.number_text}, distance from Max and from Mean: {', '.join(words)}.",
+        f"{run.networks_text}, distance from Max and from Mean: {', '.join(words)}.",
         "As it must be: on probabilities LSE with r = 1 is nearly the mean.",
     )
 
@@ -228,18 +230,18 @@ def _compared(run: StabilityRun, one: str, other: str, *, alike: bool) -> ClaimJ
     """Return whether two operators have similar scores in all data sets."""
     flags, words = [], []
     for data in run.data_sets:
-        for name, said in (("apj", "APJ"), ("spearman", "Spearman")):
+        for name, score in SCORES:
             column = run.column(name, data)
             if (data, one) in column and (data, other) in column:
                 gap = abs(column[data, one] - column[data, other])
                 flags.append((gap <= SIMILAR) == alike)
-                words.append(f"{data} {said} {gap:.2f}")
+                words.append(f"{data} {score} {gap:.2f}")
     if not flags:
         return ClaimJudgement(
             None, f"Not tested: no data set has both {one} and {other}.", is_tested=False
         )
     return ClaimJudgement(
-        joint_verdict(flags), f"{run.number_text}, they differ by: {', '.join(words)}."
+        joint_verdict(flags), f"{run.networks_text}, they differ by: {', '.join(words)}."
     )
 
 
@@ -249,27 +251,30 @@ def _compared(run: StabilityRun, one: str, other: str, *, alike: bool) -> ClaimJ
     "section V-E, table VII",
 )
 def _(run: StabilityRun) -> ClaimJudgement:
-    auc, dice = (
-        {data: _range(run, name, data) for data in run.data_sets} for name in ("auc", "dice")
-    )
-    auc, dice = ({k: v for k, v in one.items() if not np.isnan(v)} for one in (auc, dice))
+    auc, dice = _ranges(run, "auc"), _ranges(run, "dice")
     if not auc or not dice:
         return ClaimJudgement(
-            None, "Not tested: AUC or DICE of several operators are missing.", is_tested=False
+            None,
+            "Not tested: AUC or DICE of several operators are missing.",
+            is_tested=False,
         )
-    flags = [value <= INVARIANT for value in auc.values()] + [
-        value > INVARIANT for value in dice.values()
-    ]
+    flags = [value <= INVARIANT for value in auc.values()]
+    flags += [value > INVARIANT for value in dice.values()]
     return ClaimJudgement(
         joint_verdict(flags),
-        f"{run.number_text}, ranges over operators: AUC {values_text(auc)}; DICE "
+        f"{run.networks_text}, ranges over operators: AUC {values_text(auc)}; DICE "
         f"{values_text(dice)}.",
     )
 
 
-def _range(run: StabilityRun, name: str, data: str) -> float:
-    values = list(run.column(name, data).values())
-    return max(values) - min(values) if len(values) > 1 else float("nan")
+def _ranges(run: StabilityRun, name: str) -> dict[str, float]:
+    """Return the range over operators of every data set that has two operators or more."""
+    ranges = {}
+    for data in run.data_sets:
+        values = list(run.column(name, data).values())
+        if len(values) > 1:
+            ranges[data] = max(values) - min(values)
+    return ranges
 
 
 @OPERATORS.statement(
@@ -280,17 +285,17 @@ def _range(run: StabilityRun, name: str, data: str) -> float:
 def _(run: StabilityRun) -> ClaimJudgement:
     values = {}
     for data in run.data_sets:
-        for name, said in (("apj", "APJ"), ("spearman", "Spearman")):
+        for name, score in SCORES:
             value = _across(run, name, "dice", data)
             if not np.isnan(value):
-                values[f"{data} {said}"] = value
+                values[f"{data} {score}"] = value
     if not values:
         return ClaimJudgement(
             None, "Not tested: fewer than three operators have DICE.", is_tested=False
         )
     return ClaimJudgement(
         joint_verdict([abs(value) <= NONE for value in values.values()]),
-        f"{run.number_text}, Pearson's correlation with DICE over operators: "
+        f"{run.networks_text}, Pearson's correlation with DICE over operators: "
         f"{values_text(values)}.",
         ""
         if run.has_maps
@@ -305,16 +310,21 @@ def _(run: StabilityRun) -> ClaimJudgement:
     "section VI-A, table VII",
 )
 def _(run: StabilityRun) -> ClaimJudgement:
-    ranges = {data: (_range(run, "auc", data), _range(run, "apj", data)) for data in run.data_sets}
-    known = {data: pair for data, pair in ranges.items() if not np.isnan(pair).any()}
-    if not known:
+    auc, apj = _ranges(run, "auc"), _ranges(run, "apj")
+    flags, words = [], []
+    for data in run.data_sets:
+        if data in auc and data in apj:
+            flags.append(apj[data] > 2 * auc[data])
+            words.append(f"{data} AUC {auc[data]:.2f}, APJ {apj[data]:.2f}")
+    if not flags:
         return ClaimJudgement(
-            None, "Not tested: no data set has several operators with an AUC.", is_tested=False
+            None,
+            "Not tested: no data set has several operators with an AUC.",
+            is_tested=False,
         )
-    words = [f"{data} AUC {auc:.2f}, APJ {apj:.2f}" for data, (auc, apj) in known.items()]
     return ClaimJudgement(
-        joint_verdict([apj > 2 * auc for auc, apj in known.values()]),
-        f"{run.number_text}, ranges over operators: {'; '.join(words)}.",
+        joint_verdict(flags),
+        f"{run.networks_text}, ranges over operators: {'; '.join(words)}.",
     )
 
 
@@ -324,35 +334,39 @@ def _(run: StabilityRun) -> ClaimJudgement:
     "section VI-A",
 )
 def _(run: StabilityRun) -> ClaimJudgement:
-    both = [key for key in run.column("apj") if key in run.column("spearman")]
-    if not both:
+    rows = [key for key in run.column("apj") if key in run.column("spearman")]
+    if not rows:
         return ClaimJudgement(
             None, f"Not tested: no row of {run.cells_text} has both scores.", is_tested=False
         )
-    below = [key for key in both if run.networks[key].spearman <= run.networks[key].apj]
-    total = sum(len(cell.per_bag("APJ")) for cell in run.cells.values())
-    bags = sum(
-        int((cell.per_bag("Spearman") <= cell.per_bag("APJ")).sum()) for cell in run.cells.values()
-    )
-    words = "; ".join(
-        f"{', '.join(key)} {run.networks[key].spearman:.2f} against {run.networks[key].apj:.2f}"
-        for key in below
-    )
-    said = (
-        f"{run.number_text} it is lower in {len(below)} of {len(both)} "
-        f"rows{f' ({words})' if below else ''}."
-    )
+    below, words = 0, []
+    for key in rows:
+        network = run.networks[key]
+        if network.spearman <= network.apj:
+            below += 1
+            words.append(f"{', '.join(key)} {network.spearman:.2f} against {network.apj:.2f}")
+    bags = total = 0
+    for cell in run.cells.values():
+        apj = cell.per_bag("APJ")
+        total += len(apj)
+        bags += int((cell.per_bag("Spearman") <= apj).sum())
+    examples = f" ({'; '.join(words)})" if words else ""
+    evidence = f"{run.networks_text} it is lower in {below} of {len(rows)} rows{examples}."
     if not run.has_maps:
-        six = TABLE_VI[XRAY]
-        told_bags = [name for name, (apj, rank, _) in DESCRIBED_BAGS.items() if rank <= apj]
-        said += f" Table VI, X-Ray: {six.scores[1][0]:.2f} against {six.scores[0][0]:.2f}."
-        said += f" Bags told of: {', '.join(told_bags)}."
-    note = (
-        "Where models agree on what they call and on nothing else, ranks of the background are "
-        "noise, and Spearman is the lower one."
-    )
+        summary = TABLE_VI[XRAY]
+        names = [name for name, (apj, rank, _) in DESCRIBED_BAGS.items() if rank <= apj]
+        evidence += (
+            f" Table VI, X-Ray: {summary.scores[1][0]:.2f} against {summary.scores[0][0]:.2f}."
+            f" Bags that the text describes: {', '.join(names)}."
+        )
+    note = ""
+    if below or bags:
+        note = (
+            "Where models agree on what they call and on nothing else, the ranks of the background are "
+            "noise, and Spearman is the lower one."
+        )
     return ClaimJudgement(
         not below and not bags,
-        f"{said} In {run.cells_text} it is lower on {bags} of {total} bags.",
-        note if below or bags else "",
+        f"{evidence} In {run.cells_text} it is lower on {bags} of {total} bags.",
+        note,
     )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about the scores themselves, decided by counting all tables and by made maps: sections II
-and III.
+"""Claims about the scores themselves, decided by counting all tables and by simulated maps.
+
+These are the claims of sections II and III of the paper.
 """
 
 from __future__ import annotations
@@ -94,15 +95,15 @@ def _(run: StabilityRun) -> ClaimJudgement:
     tables, value = run.counting.tables, run.counting.value("HAPJ")
     n00, n01, n10, n11 = tables.T
     few = 2 * n11 + n01 + n10 <= tables.sum(axis=1)
-    known = ~np.isnan(value)
-    same = np.abs(value - run.counting.value("PJ"))[few & known].max() < ROUNDING
-    inside = bool(((value[known] >= -ROUNDING) & (value[known] <= 1 + ROUNDING)).all())
+    defined = ~np.isnan(value)
+    same = np.abs(value - run.counting.value("PJ"))[few & defined].max() < ROUNDING
+    inside = bool(((value[defined] >= -ROUNDING) & (value[defined] <= 1 + ROUNDING)).all())
     agreed = (n01 + n10 == 0) & (n11 > 0) & (n00 > 0)
     more = int((agreed & (n11 > n00)).sum())
     return ClaimJudgement(
         bool(inside and same and (value[agreed] == 1).all()),
-        f"In all {int(known.sum())} tables where it is defined it lies in [0, 1], and it equals "
-        f"PJ in the {int((few & known).sum())} with no more calls than instances.",
+        f"In all {int(defined.sum())} tables where it is defined it lies in [0, 1], and it equals "
+        f"PJ in the {int((few & defined).sum())} with no more calls than instances.",
         f"The condition n11 <= n00 is not needed: it is 1 in {more} tables with n11 > n00 too. "
         "The text has the sign of the least overlap turned round: it is n*1 + n1* - N.",
     )
@@ -183,15 +184,15 @@ def _(run: StabilityRun) -> ClaimJudgement:
     observed = (n11 + n00) / n
     chance = ((n11 + n10) * (n11 + n01) + (n00 + n01) * (n00 + n10)) / n**2
     aj, apj = run.counting.value("AJ"), run.counting.value("APJ")
-    known = ~np.isnan(aj)
-    kappa = (observed[known] - chance[known]) / (1 - chance[known])
+    defined = ~np.isnan(aj)
+    kappa = (observed[defined] - chance[defined]) / (1 - chance[defined])
     off = (
-        float(np.abs(kappa - aj[known]).max()),
-        float(np.abs(apj[known] - aj[known] / (2 - aj[known])).max()),
+        float(np.abs(kappa - aj[defined]).max()),
+        float(np.abs(apj[defined] - aj[defined] / (2 - aj[defined])).max()),
     )
     return ClaimJudgement(
         bool(max(off) < 1e-9),
-        f"Over {int(known.sum())} tables AJ differs from kappa by at most {off[0]:.0e}, and APJ "
+        f"Over {int(defined.sum())} tables AJ differs from kappa by at most {off[0]:.0e}, and APJ "
         f"from AJ / (2 - AJ) by at most {off[1]:.0e}.",
         "More than a resemblance: APJ is an increasing function of kappa, so the two rank single "
         "pairs alike, always.",
@@ -207,16 +208,13 @@ def _(run: StabilityRun) -> ClaimJudgement:
 def _(run: StabilityRun) -> ClaimJudgement:
     flags, words = [], []
     for move in (ADDED, JOINED, TURNED):
-        move_effect = [run.counting.move_effect(name, move) for name in ("APJ", "HAPJ", "AJ")]
-        flags += [one.monotone for one in move_effect]
-        falls = (
-            "none of the three falls"
-            if not any(one.falls for one in move_effect)
-            else f"APJ falls {move_effect[0].falls} times"
-        )
-        words.append(
-            f"{move}: {falls} in {move_effect[0].n} tables, APJ rises in {move_effect[0].rises}"
-        )
+        effects = [run.counting.move_effect(name, move) for name in ("APJ", "HAPJ", "AJ")]
+        flags += [effect.monotone for effect in effects]
+        apj = effects[0]
+        falls = f"APJ falls {apj.falls} times"
+        if all(effect.monotone for effect in effects):
+            falls = "none of the three falls"
+        words.append(f"{move}: {falls} in {apj.n} tables, APJ rises in {apj.rises}")
     flags.append(run.counting.move_effect("AJ", ADDED_NEGATIVE).monotone)
     worst = run.counting.move_effect("APJ", TURNED)
     return ClaimJudgement(
@@ -343,9 +341,9 @@ def _(run: StabilityRun) -> ClaimJudgement:
 )
 def _(run: StabilityRun) -> ClaimJudgement:
     off, words = [], []
-    for name, (counts, *printed) in BINARY.items():
+    for name, (counts, *paper) in BINARY.items():
         ours = [agreement_scores(*counts)[score] for score in ("AJ", "APJ")]
-        off += [abs(a - b) for a, b in zip(ours, printed)]
+        off += [abs(a - b) for a, b in zip(ours, paper)]
         words.append(f"{name} {ours[0]:.4f} and {ours[1]:.4f}")
     return ClaimJudgement(max(off) <= DIGITS + ROUNDING, "; ".join(words) + ".")
 
@@ -357,11 +355,11 @@ def _(run: StabilityRun) -> ClaimJudgement:
 )
 def _(run: StabilityRun) -> ClaimJudgement:
     (n00, n01, n10, n11), _, _ = BINARY["IIIb"]
-    printed = ROW_TOTALS["IIIb"]
+    totals = ROW_TOTALS["IIIb"]
     return ClaimJudgement(
-        printed == (n00 + n01, n10 + n11),
-        f"Its cells add up to {n00 + n01} and {n10 + n11}; the printed totals, {printed[0]} and "
-        f"{printed[1]}, add up to {sum(printed)} of 100.",
+        totals == (n00 + n01, n10 + n11),
+        f"Its cells add up to {n00 + n01} and {n10 + n11}; the printed totals, {totals[0]} and "
+        f"{totals[1]}, add up to {sum(totals)} of 100.",
         "A misprint: 55 should be 45. The scores belong to the cells.",
     )
 
@@ -373,12 +371,11 @@ def _(run: StabilityRun) -> ClaimJudgement:
 )
 def _(run: StabilityRun) -> ClaimJudgement:
     tables = np.array([[80 - k, 10, 10, k] for k in range(40, 81)], np.float64)
-    falls = [bool((np.diff(score_values(tables, name)) < 0).all()) for name in ("AJ", "APJ")]
-    ends = [
-        f"{name} from {v[0]:.2f} to {v[-1]:.2f}"
-        for name in ("AJ", "APJ")
-        for v in [score_values(tables, name)]
-    ]
+    falls, ends = [], []
+    for name in ("AJ", "APJ"):
+        values = score_values(tables, name)
+        falls.append(bool((np.diff(values) < 0).all()))
+        ends.append(f"{name} from {values[0]:.2f} to {values[-1]:.2f}")
     total = [agreement_scores(*BINARY[name][0])["TAR"] for name in ("IIa", "IIb")]
     return ClaimJudgement(
         joint_verdict(falls),

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scores of two binary maps can be: all tables up to N instances, moves between them, and
-appendix C.
+"""All values that scores of two binary maps can take, by counting.
+
+Every 2x2 table (n00, n01, n10, n11) of up to N instances is built, where n10 counts the instances
+that only the first model calls positive. The module also has the moves of one instance between
+cells, and the lines of figure 9 (appendix C).
 """
 
 from __future__ import annotations
@@ -42,8 +45,8 @@ LINES: Mapping[str, tuple[int, int, int, int]] = {
 def tables_of(n: int) -> F64:
     """Return (T, 4): every (n00, n01, n10, n11) with the sum n."""
     grid = np.stack(np.meshgrid(*[np.arange(n + 1)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
-    kept = grid[grid.sum(axis=1) <= n]
-    return np.column_stack([kept, n - kept.sum(axis=1)]).astype(np.float64)
+    cells = grid[grid.sum(axis=1) <= n]
+    return np.column_stack([cells, n - cells.sum(axis=1)]).astype(np.float64)
 
 
 def score_values(tables: F64, name: str) -> F64:
@@ -117,8 +120,8 @@ class Counting:
         step = np.array(MOVES[move], np.float64)
         before = self.tables[(self.tables + step >= 0).all(axis=1)]
         change = score_values(before + step, name) - score_values(before, name)
-        known = ~np.isnan(change)
-        before, change = before[known], change[known]
+        defined = ~np.isnan(change)
+        before, change = before[defined], change[defined]
         worst = int(np.argmin(change)) if len(change) else 0
         rises, falls = int((change > ROUNDING).sum()), int((change < -ROUNDING).sum())
         n00, n01, n10, n11 = (int(count) for count in before[worst])

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Families of models without networks: how repeated trainings may agree and err, data set by data
-set.
+"""Simulated families of models: how repeated trainings may agree and err, for each data set.
 
-A model says of an instance sharpness (size - distance / radius), cut off at the bottom, plus
-texture, through a sigmoid. Its place has an error that all models share and one of its own. The
-recipes are made so that the tables have the shape of the printed ones: what they show is what
-scores make of such maps, not how networks behave.
+The logit of an instance is sharpness (size - distance / radius), cut off at the bottom, plus
+texture; a sigmoid turns it into a probability. The marked place has an error that all models share
+and one of their own. The recipes were chosen so that the tables resemble the printed ones: they
+show what scores make of such maps, not how networks behave.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ F64 = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 SIDE, MODELS, FOLDS = 16, 5, 5
+MODEL_NAMES = [f"run-{k + 1}" for k in range(MODELS)]
 SPLIT = 1  # the fold whose test bags the repeated trainings see: fold 2
 SHARPNESS = 4.0
 SCATTER = 0.3  # share of the lesion that a model misses
@@ -106,7 +106,7 @@ def simulate_bags(data: str, operator: str, n: int, seed: int) -> ArrayBags:
     return ArrayBags.of(
         simulated.maps,
         simulated.labels,
-        models=[f"run-{k + 1}" for k in range(MODELS)],
+        models=MODEL_NAMES,
         instances=simulated.inside,
         bag_scores=simulated.scores,
     )
@@ -125,7 +125,7 @@ def folds(data: str, operator: str, n: int, seed: int) -> tuple[Fold, ...]:
     """Return five models, each on other test bags; those of the split are the ones of the repeated
     trainings.
     """
-    folds_list = []
+    result = []
     for k in range(FOLDS):
         simulated = _simulate(
             data,
@@ -138,10 +138,10 @@ def folds(data: str, operator: str, n: int, seed: int) -> tuple[Fold, ...]:
         positive = simulated.labels == 1
         dice = _dice(simulated.maps[0, positive], simulated.inside[positive])
         accuracy = np.mean(dice / (2 - dice) >= LEAST_JACCARD)
-        folds_list.append(
+        result.append(
             Fold(_auc(simulated.scores[0], positive), float(np.mean(dice)), float(accuracy))
         )
-    return tuple(folds_list)
+    return tuple(result)
 
 
 @dataclass(frozen=True)
@@ -175,8 +175,8 @@ def _simulate(
     empty = recipe.floor + _texture(recipe, models, n, draws)
     maps = _sigmoid(np.concatenate([logits, empty], axis=1))
     labels = np.repeat([1, 0], n)
-    inside_all = np.concatenate([inside, np.zeros((n, SIDE, SIDE), np.bool_)])
-    return SimulatedMaps(maps, labels, inside_all, _bag_scores(recipe, labels, models, draws))
+    every_inside = np.concatenate([inside, np.zeros((n, SIDE, SIDE), np.bool_)])
+    return SimulatedMaps(maps, labels, every_inside, _bag_scores(recipe, labels, models, draws))
 
 
 def _logits(recipe: FamilyRecipe, centre: F64, radius: F64, models: int, draws: Generator) -> F64:
@@ -254,13 +254,10 @@ def scattered_bags(n: int, seed: int) -> ArrayBags:
     inside[:, : inside.shape[1] // 4] = True  # places do not matter to any score
     chance = np.where(inside, 1 - SCATTER, SCATTER / 3)
     maps = np.where(draws.random((MODELS, *inside.shape)) < chance, 0.9, 0.1)
-    return ArrayBags.of(
-        maps, np.ones(n, np.int64), models=[f"run-{k + 1}" for k in range(MODELS)], instances=inside
-    )
+    return ArrayBags.of(maps, np.ones(n, np.int64), models=MODEL_NAMES, instances=inside)
 
 
 def identical_bags(bags: ArrayBags) -> ArrayBags:
     """Return the same bags with one model five times: nothing can be more stable."""
-    return replace(
-        bags, maps=tuple(np.repeat(maps[:1], len(bags.models), axis=0) for maps in bags.maps)
-    )
+    n = len(bags.models)
+    return replace(bags, maps=tuple(np.repeat(maps[:1], n, axis=0) for maps in bags.maps))

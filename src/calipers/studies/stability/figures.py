@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the paper made anew, and a few beside them."""
+"""Figures of the paper, reproduced, and additional ones."""
 
 from __future__ import annotations
 
@@ -28,13 +28,8 @@ MEANING = {
 }
 COMPARED = ("PJ", "HAPJ", "APJ", "AJ", "TAR", "Pearson", "Spearman", "Kendall-b", "Kendall-a")
 STABILITIES = ("APJ", "Spearman")
-SHORT = (
-    "both, added",
-    "neither, added",
-    "one to both",
-    "neither to both",
-    "one to neither",
-)  # as MOVES
+# Short names of MOVES, in the same order.
+SHORT = ("both, added", "neither, added", "one to both", "neither to both", "one to neither")
 
 
 def study_figures(run: StabilityRun) -> tuple[StudyFigure, ...]:
@@ -65,8 +60,11 @@ def _limits(run: StabilityRun) -> StudyFigure:
         Axis("lowest value", -1.05, 0.05),
         tuple(curves),
     )
-    move_effect = [[run.counting.move_effect(name, move) for name in SCORES] for move in MOVES]
-    falls = np.array([[one.falls / one.n for one in row] for row in move_effect])
+    falls = np.empty((len(MOVES), len(SCORES)))
+    for row, move in enumerate(MOVES):
+        for column, name in enumerate(SCORES):
+            effect = run.counting.move_effect(name, move)
+            falls[row, column] = effect.falls / effect.n
     names = Axis("move", names=SHORT)
     monotone = HeatMap(
         "Share of tables in which the score falls",
@@ -101,7 +99,9 @@ def _ties(run: StabilityRun) -> StudyFigure:
         "tau-b": one.tau_b,
     }
     kinds = ("without ties", "with ties")
-    heights = np.array([[values[kind] for values in variants.values()] for kind in kinds])
+    heights = np.empty((len(kinds), len(variants)))
+    for row, kind in enumerate(kinds):
+        heights[row] = [values[kind] for values in variants.values()]
     panel = Bars(
         "One pair of maps, four numbers",
         Axis("variant", names=tuple(variants)),
@@ -120,25 +120,18 @@ def _ties(run: StabilityRun) -> StudyFigure:
 
 def _scores(run: StabilityRun) -> StudyFigure:
     """Return the correlations between scores over all bags of all cells."""
-    columns = {
-        name: np.concatenate([cell.per_bag(name) for cell in run.cells.values()])
-        for name in COMPARED
-    }
+    columns = {}
+    for name in COMPARED:
+        columns[name] = np.concatenate([cell.per_bag(name) for cell in run.cells.values()])
     n = len(columns["APJ"])
+    axis = Axis("score", names=COMPARED)
     panels = []
     for method in ("pearson", "spearman"):
-        table = np.array(
-            [
-                [column_correlation(columns[a], columns[b], method) for b in COMPARED]
-                for a in COMPARED
-            ]
-        )
-        axis = Axis("score", names=COMPARED)
-        panels.append(
-            HeatMap(
-                f"{method.capitalize()} correlation over bags", axis, axis, table, "correlation"
-            )
-        )
+        table = np.empty((len(COMPARED), len(COMPARED)))
+        for row, a in enumerate(COMPARED):
+            table[row] = [column_correlation(columns[a], columns[b], method) for b in COMPARED]
+        title = f"{method.capitalize()} correlation over bags"
+        panels.append(HeatMap(title, axis, axis, table, "correlation"))
     both = (
         column_correlation(columns["APJ"], columns["AJ"], "spearman"),
         column_correlation(columns["Kendall-b"], columns["Spearman"], "spearman"),
@@ -153,24 +146,24 @@ def _scores(run: StabilityRun) -> StudyFigure:
 
 
 def _sweep(name: str, result: StabilityResult, slot: int) -> Line:
-    at, run = result.sweep("APJ")
-    value, low, high = (
-        np.array([getattr(one, part) for one in run]) for part in ("value", "low", "high")
-    )
-    return Line(name, at, value, low, high, slot)
+    thresholds, estimates = result.sweep("APJ")
+    value = np.array([estimate.value for estimate in estimates])
+    low = np.array([estimate.low for estimate in estimates])
+    high = np.array([estimate.high for estimate in estimates])
+    return Line(name, thresholds, value, low, high, slot)
 
 
 def _thresholds(run: StabilityRun) -> StudyFigure:
     first = tuple(_sweep(name, run.families[name], slot) for slot, name in enumerate(FAMILIES))
-    panels: list[Figure] = [
-        Curves("Families that differ in place only", Axis("threshold"), Axis("APJ"), first)
-    ]
+    x, y = Axis("threshold"), Axis("APJ")
+    panels: list[Figure] = [Curves("Families that differ in place only", x, y, first)]
     for data in dict.fromkeys(key[0] for key in run.cells):
-        cells = [(key[1], cell) for key, cell in run.cells.items() if key[0] == data]
-        made = tuple(_sweep(name, cell, slot) for slot, (name, cell) in enumerate(cells))
-        panels.append(
-            Curves(data if run.has_maps else f"Like {data}", Axis("threshold"), Axis("APJ"), made)
-        )
+        sweeps: list[Line] = []
+        for (data_set, operator), cell in run.cells.items():
+            if data_set == data:
+                sweeps.append(_sweep(operator, cell, len(sweeps)))
+        name = data if run.has_maps else f"Like {data}"
+        panels.append(Curves(name, x, y, tuple(sweeps)))
     caption = (
         "Mean APJ over positive bags, bands are 95 % intervals by resampling bags; "
         f"{run.cells_text}. The paper reports a steady decrease and prints no numbers (section "
@@ -191,38 +184,40 @@ def _thresholds(run: StabilityRun) -> StudyFigure:
 
 
 def _against_dice(run: StabilityRun) -> list[StudyFigure]:
-    """Return figures 6 and 7: stability against DICE, bag by bag, of data sets with annotated bags."""
+    """Return figures 6 and 7: stability against DICE, bag by bag, of data sets with annotations."""
     from calipers.studies.stability.claims_maps import annotated_cells
 
     figures = []
     for k, (data, cell) in enumerate(annotated_cells(run).items()):
         panels = tuple(_dice_panel(cell, name) for name in STABILITIES)
-        r = [
-            column_correlation(
-                cell.per_bag(name)[cell.localized.places], cell.localized.per_bag("DICE")[0]
-            )
-            for name in STABILITIES
-        ]
+        dice = cell.localized.per_bag("DICE")[0]
+        r = []
+        for score in STABILITIES:
+            r.append(column_correlation(cell.per_bag(score)[cell.localized.places], dice))
+        name, source = data, data
+        if not run.has_maps:
+            name, source = f"Like {data}", f"the simulated family like {data}, NOR"
         caption = (
-            f"{len(cell.localized.places)} annotated positive bags of "
-            f"{data if run.has_maps else f'the simulated family like {data}, NOR'}; bars are "
-            "standard deviations of DICE over models. Bags without a score are left out."
+            f"{len(cell.localized.places)} annotated positive bags of {source}; bars are standard "
+            "deviations of DICE over models. Bags without a score are left out."
         )
-        name = data if run.has_maps else f"Like {data}"
         title = f"{name}: correlation with DICE is {r[0]:.2f} for APJ and {r[1]:.2f} for Spearman"
-        figures.append(
-            StudyFigure(
-                f"figure-{6 + k}" if k < 2 else f"figure-7-{k}", title, caption, panels, rows=(2,)
-            )
-        )
+        number = f"figure-{6 + k}" if k < 2 else f"figure-7-{k}"
+        figures.append(StudyFigure(number, title, caption, panels, rows=(2,)))
     return figures
 
 
 def _dice_panel(cell: StabilityResult, name: str) -> Scatter:
-    stable, (mean, sd) = cell.per_bag(name)[cell.localized.places], cell.localized.per_bag("DICE")
-    known = ~np.isnan(stable)
-    dots = _bars(name, stable[known], mean[known], sd[known], 0)
+    dots = _dice_dots(cell, name, name, 0)
     return Scatter(name, Axis(name), Axis("DICE", 0.0, 1.0), (dots,))
+
+
+def _dice_dots(cell: StabilityResult, score: str, title: str, slot: int) -> Dots:
+    """Return a score and DICE of the annotated bags that have the score."""
+    stable = cell.per_bag(score)[cell.localized.places]
+    mean, sd = cell.localized.per_bag("DICE")
+    defined = ~np.isnan(stable)
+    return _bars(title, stable[defined], mean[defined], sd[defined], slot)
 
 
 def _bars(name: str, x: F64, y: F64, sd: F64, slot: int) -> Dots:
@@ -235,13 +230,7 @@ def _families(run: StabilityRun) -> StudyFigure:
     """Return the three families that differ in place only."""
     dots = []
     for slot, name in enumerate(FAMILIES):
-        cell = run.families[name]
-        stable, (mean, sd) = (
-            cell.per_bag("APJ")[cell.localized.places],
-            cell.localized.per_bag("DICE"),
-        )
-        known = ~np.isnan(stable)
-        dots.append(_bars(name, stable[known], mean[known], sd[known], slot))
+        dots.append(_dice_dots(run.families[name], "APJ", name, slot))
     panel = Scatter("DICE against APJ", Axis("APJ"), Axis("DICE", 0.0, 1.0), tuple(dots))
     area = [run.families[name].localized.mean("AUC") for name in FAMILIES]
     caption = (
@@ -263,19 +252,14 @@ def _against_auc(run: StabilityRun) -> StudyFigure:
     panels = [_auc_panel(run, name) for name in STABILITIES]
     if not run.has_maps:
         panels += [_printed_panel(name) for name in STABILITIES]
-    said = (
-        "Given maps"
-        if run.has_maps
-        else "Simulated families (above) and table VII as printed (below)"
-    )
+    title = "Bag AUC is high everywhere, stability is not"
+    source = "Simulated families (above) and table VII as printed (below)"
+    over = "models (above) and folds (below)"
+    if run.has_maps:
+        title, source, over = "Stability against bag AUC", "Given maps", "models"
     caption = (
-        f"{said}, a point per pooling operator. Bars: standard deviations, of stability over "
-        f"bags, of AUC over {'models' if run.has_maps else 'models (above) and folds (below)'}."
-    )
-    title = (
-        "Bag AUC is high everywhere, stability is not"
-        if not run.has_maps
-        else "Stability against bag AUC"
+        f"{source}, one point per pooling operator. Bars: standard deviations, of stability over "
+        f"bags, of AUC over {over}."
     )
     return StudyFigure("figure-8", title, caption, tuple(panels), rows=(2,) * (len(panels) // 2))
 
@@ -283,29 +267,27 @@ def _against_auc(run: StabilityRun) -> StudyFigure:
 def _auc_panel(run: StabilityRun, name: str) -> Scatter:
     dots = []
     for slot, data in enumerate(dict.fromkeys(key[0] for key in run.cells)):
-        cells = {
-            key[1]: c for key, c in run.cells.items() if key[0] == data and c.localized.has("AUC")
-        }
-        stable = np.array([(c[name].value, c.sd(name)) for c in cells.values()]).reshape(-1, 2).T
-        area = (
-            np.array([(c.localized.mean("AUC"), c.localized.sd("AUC")) for c in cells.values()])
-            .reshape(-1, 2)
-            .T
-        )
-        dots.append(_crosses(data, stable, area, tuple(cells), slot))
-    return Scatter(
-        f"{name}, {'given' if run.has_maps else 'simulated'}",
-        Axis(name),
-        Axis("bag AUC"),
-        tuple(dots),
-    )
+        operators, stable, area = [], [], []
+        for (data_set, operator), cell in run.cells.items():
+            if data_set == data and cell.localized.has("AUC"):
+                operators.append(operator)
+                stable.append((cell[name].value, cell.sd(name)))
+                area.append((cell.localized.mean("AUC"), cell.localized.sd("AUC")))
+        # Mean and standard deviation in the columns, also for a data set without an AUC.
+        x, y = np.array(stable).reshape(-1, 2).T, np.array(area).reshape(-1, 2).T
+        dots.append(_crosses(data, x, y, tuple(operators), slot))
+    source = "given" if run.has_maps else "simulated"
+    return Scatter(f"{name}, {source}", Axis(name), Axis("bag AUC"), tuple(dots))
 
 
 def _printed_panel(name: str) -> Scatter:
     dots = []
     for slot, data in enumerate(dict.fromkeys(key[0] for key in TABLE_VII)):
-        rows = {key[1]: row for key, row in TABLE_VII.items() if key[0] == data}
-        x = np.array([row.apj if name == "APJ" else row.spearman for row in rows.values()]).T
+        rows = {
+            operator: row for (data_set, operator), row in TABLE_VII.items() if data_set == data
+        }
+        column = "apj" if name == "APJ" else "spearman"
+        x = np.array([getattr(row, column) for row in rows.values()]).T
         y = np.array([row.auc for row in rows.values()]).T
         dots.append(_crosses(data, x, y, tuple(rows), slot))
     return Scatter(f"{name}, printed", Axis(name), Axis("bag AUC"), tuple(dots))
@@ -317,14 +299,14 @@ def _crosses(name: str, x: F64, y: F64, names: tuple[str, ...], slot: int) -> Do
 
 
 def _figure_9() -> StudyFigure:
-    move_effect = STEP * np.arange(STEPS + 1, dtype=np.float64)
+    moved_instances = STEP * np.arange(STEPS + 1, dtype=np.float64)
     panels = []
     for name in ("APJ", "AJ"):
-        curves = tuple(
-            Line(MEANING[line], move_effect, values, slot=SLOTS[line])
-            for line, values in lines(name).items()
-        )
-        panels.append(Curves(name, Axis("instances moved"), Axis(name, -0.55, 0.55), curves))
+        curves = []
+        for line, values in lines(name).items():
+            curves.append(Line(MEANING[line], moved_instances, values, slot=SLOTS[line]))
+        y = Axis(name, -0.55, 0.55)
+        panels.append(Curves(name, Axis("instances moved"), y, tuple(curves)))
     caption = (
         "Start: 50 instances of each kind. Steps of 5 instances, N = 200 throughout. Solid: "
         "positive agreement grows; dotted: it is fixed. The paper shows APJ; AJ behaves alike, "

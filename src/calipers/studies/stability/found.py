@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that claims, figures and tables look at."""
+"""The numbers of a run; claims, figures and tables read them.
+
+`run_all` counts tables, analyses simulated families and, if a folder is passed, maps of networks.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,8 @@ IDENTICAL, SCATTERED = "identical", "scattered"
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What is known of the networks of a data set and operator: printed by the paper, or computed
-    from given maps.
+    """Scores of the networks of one data set and operator, printed by the paper or computed from
+    maps; NaN where a score is missing.
     """
 
     apj: float
@@ -52,43 +55,44 @@ class Network:
 
 @dataclass(frozen=True)
 class StabilityRun:
-    """What a run found."""
+    """The numbers of a run."""
 
     counting: Counting
     ties: Ties
     rank_shifts: RankShifts
     soft: tuple[SoftMaximum, ...]
-    families: Mapping[
-        str, StabilityResult
-    ]  # stable-good, stable-wrong, unstable, identical, scattered
-    cells: Mapping[Key, StabilityResult]  # made families like those of the paper, or given maps
+    # stable-good, stable-wrong, unstable, identical, scattered
+    families: Mapping[str, StabilityResult]
+    cells: Mapping[
+        Key, StabilityResult
+    ]  # simulated families like those of the paper, or given maps
     bags: Mapping[Key, Bags]  # of the cells
-    folds: Mapping[Key, tuple[Fold, ...]]  # of made families
+    folds: Mapping[Key, tuple[Fold, ...]]  # of simulated families
     maps: NetworkMaps | None
 
     @property
     def has_maps(self) -> bool:
-        """Whether the cells are maps that were given, not made ones."""
+        """Whether the cells are maps that the user passed, not simulated ones."""
         return self.maps is not None
 
     @property
     def cells_text(self) -> str:
-        """What the cells are, in words."""
+        """The kind of the cells, for sentences."""
         return "the given maps" if self.has_maps else "the simulated families"
 
     @cached_property
     def networks(self) -> dict[Key, Network]:
-        """Trained networks: those of the given maps, else what the paper prints of its own."""
+        """Trained networks: those of the given maps, or those that the paper prints."""
         if self.has_maps:
-            return {key: _network(run) for key, run in self.cells.items()}
-        return {
-            key: Network(row.apj[0], row.spearman[0], row.auc[0], row.dice[0])
-            for key, row in TABLE_VII.items()
-        }
+            return {key: _network(cell) for key, cell in self.cells.items()}
+        networks = {}
+        for key, row in TABLE_VII.items():
+            networks[key] = Network(row.apj[0], row.spearman[0], row.auc[0], row.dice[0])
+        return networks
 
     @property
-    def number_text(self) -> str:
-        """Where `networks` come from, in words."""
+    def networks_text(self) -> str:
+        """The source of `networks`, for the start of a sentence."""
         return "In the given maps" if self.has_maps else "In the printed table VII"
 
     @property
@@ -97,18 +101,22 @@ class StabilityRun:
         return tuple(dict.fromkeys(data for data, _ in self.networks))
 
     def column(self, name: str, data: str | None = None) -> dict[Key, float]:
-        """Return one number of all networks that have it, of one data set or of all."""
-        rows = {
-            key: getattr(one, name) for key, one in self.networks.items() if data in (None, key[0])
-        }
-        return {key: value for key, value in rows.items() if not np.isnan(value)}
+        """Return one score of all networks that have it, of one data set or of all."""
+        values = {}
+        for key, network in self.networks.items():
+            value = getattr(network, name)
+            if data in (None, key[0]) and not np.isnan(value):
+                values[key] = value
+        return values
 
 
-def _network(run: StabilityResult) -> Network:
-    auc, dice = (
-        run.localized.mean(name) if run.localized.has(name) else np.nan for name in ("AUC", "DICE")
-    )
-    return Network(run["APJ"].value, run["Spearman"].value, auc, dice)
+def _network(cell: StabilityResult) -> Network:
+    auc = dice = np.nan
+    if cell.localized.has("AUC"):
+        auc = cell.localized.mean("AUC")
+    if cell.localized.has("DICE"):
+        dice = cell.localized.mean("DICE")
+    return Network(cell["APJ"].value, cell["Spearman"].value, auc, dice)
 
 
 def run_all(options: StudyOptions, progress: Progress) -> StabilityRun:
@@ -128,16 +136,20 @@ def run_all(options: StudyOptions, progress: Progress) -> StabilityRun:
         sources[key] = maps.bags[key] if maps is not None else families.simulate_bags(*key, n, seed)
         cells[key] = stability(sources[key], replicates=replicates, seed=seed)
     progress("scores", total, total)
+    folds: dict[Key, tuple[Fold, ...]] = {}
+    if maps is None:
+        for key in keys:
+            folds[key] = families.folds(*key, n, seed)
     return StabilityRun(
-        Counting(QUICK_MOST if options.quick else MOST),
-        ties(seed),
-        rank_shifts(),
-        tuple(soft_maximum(r, seed) for r in HARDNESS),
-        kinds,
-        cells,
-        sources,
-        {} if maps is not None else {key: families.folds(*key, n, seed) for key in keys},
-        maps,
+        counting=Counting(QUICK_MOST if options.quick else MOST),
+        ties=ties(seed),
+        rank_shifts=rank_shifts(),
+        soft=tuple(soft_maximum(r, seed) for r in HARDNESS),
+        families=kinds,
+        cells=cells,
+        bags=sources,
+        folds=folds,
+        maps=maps,
     )
 
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The study: scores by counting, families without networks or given maps, figures, tables and
-claims put together.
-"""
+"""Runs the study: counted scores, simulated families or given maps, figures, tables and claims."""
 
 from __future__ import annotations
 
@@ -55,22 +53,26 @@ CLAIMS = Claims[StabilityRun](
 
 def run(options: StudyOptions, progress: Progress) -> StudyResult:
     """Run everything and judge all claims."""
-    run = run_all(options, progress)
+    numbers = run_all(options, progress)
+    warnings: tuple[str, ...] = ()
+    inputs: tuple[Mapping[str, Any], ...] = ()
+    if numbers.maps is not None:
+        warnings, inputs = numbers.maps.notes, numbers.maps.inputs
     return StudyResult(
         study=STUDY.name,
         title=TITLE,
         citation=CITATION,
-        source=_source(run),
+        source=_source(numbers),
         seed=options.seed,
         quick=options.quick,
-        settings=_settings(run, quick=options.quick),
-        claims=CLAIMS.judge_all(run),
-        figures=study_figures(run),
-        tables=study_tables(run),
+        settings=_settings(numbers, quick=options.quick),
+        claims=CLAIMS.judge_all(numbers),
+        figures=study_figures(numbers),
+        tables=study_tables(numbers),
         methods=METHODS,
         references=REFERENCES,
-        warnings=() if run.maps is None else run.maps.notes,
-        inputs=() if run.maps is None else run.maps.inputs,
+        warnings=warnings,
+        inputs=inputs,
     )
 
 
@@ -90,12 +92,13 @@ def _source(run: StabilityRun) -> str:
 
 
 def _settings(run: StabilityRun, *, quick: bool) -> Mapping[str, Any]:
-    made: dict[str, Any] = {}
+    recipes: dict[str, Any] = {}
     if not run.has_maps:
         fields = ("size", "wrong", "own", "floor", "shared", "noise", "auc", "hard")
-        made["recipe"] = list(fields)
+        recipes["recipe"] = list(fields)
         for key in run.cells:
-            made[", ".join(key)] = [getattr(families.recipe_of(*key), name) for name in fields]
+            recipe = families.recipe_of(*key)
+            recipes[", ".join(key)] = [getattr(recipe, name) for name in fields]
     return {
         "largest N of the tables counted": run.counting.most,
         "tables counted": len(run.counting.tables),
@@ -105,7 +108,7 @@ def _settings(run: StabilityRun, *, quick: bool) -> Mapping[str, Any]:
         "thresholds of the sweep": list(SWEEP),
         "replicates": QUICK_REPLICATES if quick else REPLICATES,
         "log-sum-exp: r": [one.r for one in run.soft],
-        **made,
+        **recipes,
     }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the paper made anew, with what it prints beside ours."""
+"""Tables of the paper, reproduced, with the printed numbers next to ours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from calipers.plots.figures import Cell, Table
 from calipers.stability import StabilityResult
 from calipers.statistics.contingency import agreement_scores
 from calipers.studies.framework import StudyTable
-from calipers.studies.stability.counting import LINES, MOVES, SCORES, last_step
+from calipers.studies.stability.counting import LINES, MOVES, SCORES, Extreme, last_step
 from calipers.studies.stability.families import SPLIT
 from calipers.studies.stability.found import Key, StabilityRun
 from calipers.studies.stability.printed import (
@@ -33,6 +33,7 @@ SIMULATED = (
     "the shape is alike is no evidence about networks. Printed: Romanova et al."
 )
 GIVEN = "Ours are computed from the given maps. Printed: Romanova et al."
+MEASURES = ("AUC", "DICE", "accuracy")  # of table V
 LIMITS = {
     "PJ": "-",
     "PO": "[0, 1]",
@@ -63,14 +64,11 @@ def _limits(run: StabilityRun) -> StudyTable:
     rows: list[tuple[Cell, ...]] = []
     n = run.counting.most
     for name in SCORES:
-        low, high = (run.counting.extreme(name, n, low=way) for way in (True, False))
+        low = run.counting.extreme(name, n, low=True)
+        high = run.counting.extreme(name, n, low=False)
         missing = int(np.isnan(run.counting.value(name)).sum())
-        where = [
-            _said(end.tables[0])
-            + (f" and {len(end.tables) - 1} more" if len(end.tables) > 1 else "")
-            for end in (low, high)
-        ]
-        rows.append((name, LIMITS[name], low.value, where[0], high.value, where[1], missing))
+        ends = (low.value, _places_text(low), high.value, _places_text(high))
+        rows.append((name, LIMITS[name], *ends, missing))
     columns = (
         "score",
         "limits in the paper",
@@ -90,7 +88,13 @@ def _limits(run: StabilityRun) -> StudyTable:
     )
 
 
-def _said(counts: Sequence[float]) -> str:
+def _places_text(extreme: Extreme) -> str:
+    """Return the first table that has an extreme value, and how many others have it."""
+    first, n = _counts_text(extreme.tables[0]), len(extreme.tables)
+    return f"{first} and {n - 1} more" if n > 1 else first
+
+
+def _counts_text(counts: Sequence[float]) -> str:
     return f"({', '.join(str(int(count)) for count in counts)})"
 
 
@@ -108,7 +112,7 @@ def _moves(run: StabilityRun) -> StudyTable:
                     one.stays,
                     one.falls,
                     one.worst,
-                    _said(one.example) if one.falls else "",
+                    _counts_text(one.example) if one.falls else "",
                 )
             )
     columns = (
@@ -139,7 +143,7 @@ def _binary() -> StudyTable:
         totals = " / ".join(map(str, ROW_TOTALS[name])), f"{n00 + n01} / {n10 + n11}"
         scores = (aj, ours["AJ"], apj, ours["APJ"], ours["positive_share"], ours["TAR"])
         more = tuple(ours[score] for score in ("PAR", "NAR", "PABAK", "AC1"))
-        rows.append((name, _said(counts), *totals, *scores, *more))
+        rows.append((name, _counts_text(counts), *totals, *scores, *more))
     columns = (
         *("table", "(n00, n01, n10, n11)", "row totals, printed", "row totals"),
         *("AJ, printed", "AJ", "APJ, printed", "APJ", "TAR as printed (eq. 20)", "TAR"),
@@ -158,9 +162,9 @@ def _last_steps() -> StudyTable:
     for line in LINES:
         counts = last_step(line)
         ours = agreement_scores(*counts)
-        printed = _said(LAST_STEPS[line]) if line in LAST_STEPS else "-"
+        paper = _counts_text(LAST_STEPS[line]) if line in LAST_STEPS else "-"
         rows.append(
-            (line, printed, _said(counts), ours["APJ"], ours["AJ"], ours["PAR"], ours["TAR"])
+            (line, paper, _counts_text(counts), ours["APJ"], ours["AJ"], ours["PAR"], ours["TAR"])
         )
     columns = (
         "line of figure 9",
@@ -182,27 +186,29 @@ def _performance(run: StabilityRun) -> StudyTable:
     for data in dict.fromkeys(key[0] for key in run.cells):
         key = next(key for key in run.cells if key[0] == data)
         cells: list[Cell] = [data, key[1]]
-        printed = TABLE_V.get(data) if key[1] == NOR else None
-        for k, name in enumerate(("AUC", "DICE", "accuracy")):
-            known = (
-                _folds(run, key, name.lower())
-                if key in run.folds
-                else _models(run.cells[key], name)
-            )
-            cells += [*known, *(map(_cell, printed[k]) if printed is not None else (None, None))]
+        paper = TABLE_V.get(data) if key[1] == NOR else None
+        for k, name in enumerate(MEASURES):
+            if key in run.folds:
+                cells += _folds(run, key, name.lower())
+            else:
+                cells += _models(run.cells[key], name)
+            cells += map(_cell, paper[k] if paper is not None else (NAN, NAN))
         rows.append(tuple(cells))
-    measures = ("AUC", "DICE", "accuracy")
-    columns = (
-        "data set",
-        "operator",
-        *(f"{m}{what}" for m in measures for what in ("", " SD", ", printed", " SD, printed")),
-    )
+    columns = ("data set", "operator", *_with_sd(MEASURES))
     over = "models" if run.has_maps else "five folds"
     note = (
         f"Mean and standard deviation (ddof 0) over {over}. Accuracy: Jaccard index of at least "
         f"0.1 against the reference. {GIVEN if run.has_maps else SIMULATED}"
     )
     return StudyTable("table-5", "Table V: performance", Table(columns, tuple(rows)), note)
+
+
+def _with_sd(measures: Sequence[str]) -> tuple[str, ...]:
+    """Return the headings of mean and standard deviation, ours and printed, of measures."""
+    headings: list[str] = []
+    for name in measures:
+        headings += [name, f"{name} SD", f"{name}, printed", f"{name} SD, printed"]
+    return tuple(headings)
 
 
 def _folds(run: StabilityRun, key: Key, name: str) -> tuple[Cell, Cell]:
@@ -226,22 +232,19 @@ def _annotated(run: StabilityRun) -> StudyTable:
     for data in dict.fromkeys(key[0] for key in run.cells):
         key = next(key for key in run.cells if key[0] == data)
         cell = run.cells[key]
-        places, printed = cell.localized.places, TABLE_VI.get(data) if key[1] == NOR else None
+        places = cell.localized.places
+        paper = TABLE_VI.get(data) if key[1] == NOR else None
         if not len(places):
             continue
-        cells: list[Cell] = [data, key[1], len(places), printed.bags if printed else None]
-        columns = [cell.per_bag(name)[places] for name in ("APJ", "Spearman")] + [
-            cell.localized.per_bag("DICE")[0]
-        ]
-        for k, values in enumerate(columns):
+        cells: list[Cell] = [data, key[1], len(places), paper.bags if paper else None]
+        values_of = [cell.per_bag(name)[places] for name in ("APJ", "Spearman")]
+        values_of.append(cell.localized.per_bag("DICE")[0])
+        for k, values in enumerate(values_of):
             cells += [float(np.nanmean(values)), float(np.nanstd(values))]
-            cells += list(map(_cell, printed.scores[k])) if printed is not None else [None, None]
+            cells += map(_cell, paper.scores[k] if paper is not None else (NAN, NAN))
         rows.append(tuple(cells))
-    measures = ("APJ", "Spearman", "DICE")
     headings: tuple[str, ...] = ("data set", "operator", "bags", "bags, printed")
-    headings += tuple(
-        f"{m}{what}" for m in measures for what in ("", " SD", ", printed", " SD, printed")
-    )
+    headings += _with_sd(("APJ", "Spearman", "DICE"))
     note = (
         "Mean and standard deviation (ddof 0) over annotated positive bags; DICE of a bag is the "
         f"mean over models. {GIVEN if run.has_maps else SIMULATED} MURA has no annotations there; "
@@ -259,13 +262,12 @@ def _operators(run: StabilityRun) -> StudyTable:
     """Return the first half of table VII: stability of every cell."""
     rows: list[tuple[Cell, ...]] = []
     for key, cell in run.cells.items():
-        printed = TABLE_VII.get(key)
+        paper = TABLE_VII.get(key)
         cells: list[Cell] = [*key, cell.n_used, cell.undefined("APJ").pairs]
         for name in ("APJ", "Spearman"):
-            one, said = cell[name], getattr(printed, name.lower(), (NAN, NAN))
-            cells += [
-                _cell(value) for value in (one.value, one.low, one.high, cell.sd(name), *said)
-            ]
+            estimate = cell[name]
+            ours = (estimate.value, estimate.low, estimate.high, cell.sd(name))
+            cells += map(_cell, (*ours, *getattr(paper, name.lower(), (NAN, NAN))))
         rows.append(tuple(cells))
     columns: tuple[str, ...] = ("data set", "operator", "positive bags", "APJ pairs undefined")
     for name in ("APJ", "Spearman"):
@@ -290,7 +292,7 @@ def _split(run: StabilityRun) -> StudyTable:
     """Return the second half of table VII: performance, with the columns of the one split."""
     rows: list[tuple[Cell, ...]] = []
     for key, cell in run.cells.items():
-        printed = TABLE_VII.get(key)
+        paper = TABLE_VII.get(key)
         cells: list[Cell] = [*key]
         for name in ("AUC", "DICE"):
             low = name.lower()
@@ -298,8 +300,8 @@ def _split(run: StabilityRun) -> StudyTable:
                 cells += [*_folds(run, key, low), getattr(run.folds[key][SPLIT], low)]
             else:
                 cells += [*_models(cell, name), None]
-            cells += [_cell(value) for value in getattr(printed, low, (NAN, NAN))]
-            cells.append(_cell(getattr(printed, f"split_{low}", NAN)))
+            cells += [_cell(value) for value in getattr(paper, low, (NAN, NAN))]
+            cells.append(_cell(getattr(paper, f"split_{low}", NAN)))
         rows.append(tuple(cells))
     columns: tuple[str, ...] = ("data set", "operator")
     for name in ("AUC", "DICE"):

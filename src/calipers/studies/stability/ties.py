@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Correlations of maps that are zero almost everywhere: which variant is meant makes more
-difference than the model.
+"""Rank correlations of maps that are zero almost everywhere.
+
+The choice of the variant (tau-a or tau-b, with or without midranks) then matters more than the
+model does.
 """
 
 from __future__ import annotations
@@ -84,8 +86,8 @@ def rank_shifts(n: int = 256) -> RankShifts:
     """
     ranks = np.arange(n, dtype=np.float64)
     small = ranks.reshape(-1, 2, 8)[:, ::-1].ravel()
-    large, chosen = ranks.copy(), np.arange(0, n // 2, 16)
-    large[chosen], large[chosen + n // 2] = chosen + n // 2, chosen
+    large, cells = ranks.copy(), np.arange(0, n // 2, 16)
+    large[cells], large[cells + n // 2] = cells + n // 2, cells
 
     def both(other: F64) -> tuple[float, float]:
         pair = np.stack([ranks, other]) / n
