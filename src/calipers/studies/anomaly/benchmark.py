@@ -67,7 +67,7 @@ class Benchmark:
 
 
 def run_benchmark(
-    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, done, total: None
+    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, finished, total: None
 ) -> Benchmark:
     """Train all algorithms, run them, and evaluate their maps."""
     counts = QUICK if quick else FULL

@@ -114,7 +114,7 @@ def layout_seed(seed: int, experiment: str, k: int) -> int:
 
 
 def run_controlled(
-    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, done, total: None
+    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, finished, total: None
 ) -> ControlledExperiments:
     """Run all controlled experiments.
 

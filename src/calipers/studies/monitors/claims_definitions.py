@@ -23,18 +23,20 @@ SCORING = "Defining the scoring function"
     "Generalizing OMS to object detection",
 )
 def _(run: MonitorsRun) -> ClaimJudgement:
-    hits = equal = 0
+    n = equal = 0
     for trial in run.trials:
-        real, said = trial.cohort.references, trial.cohort.predictions(trial.scope.model)
-        exact = {(int(i), *box) for i, box in zip(real.image.tolist(), real.boxes.tolist())}
-        equal += sum(
-            (int(i), *box) in exact for i, box in zip(said.image.tolist(), said.boxes.tolist())
-        )
-        hits += len(said)
-    if not hits:
+        references = trial.cohort.references
+        predictions = trial.cohort.predictions(trial.scope.model)
+        reference_boxes = set()
+        for image, box in zip(references.image.tolist(), references.boxes.tolist()):
+            reference_boxes.add((image, *box))
+        for image, box in zip(predictions.image.tolist(), predictions.boxes.tolist()):
+            equal += (image, *box) in reference_boxes
+        n += len(predictions)
+    if not n:
         return ClaimJudgement(None, "There are no predictions.", is_tested=False)
     return ClaimJudgement(
-        equal < 0.01 * hits, f"{equal} of {hits} predicted boxes equal a reference box."
+        equal < 0.01 * n, f"{equal} of {n} predicted boxes equal a reference box."
     )
 
 
@@ -87,15 +89,13 @@ def _(run: MonitorsRun) -> ClaimJudgement:
 )
 def _(run: MonitorsRun) -> ClaimJudgement:
     counts = run.definitions.counts
-    right = all(
-        math.isnan(c.precision) == (c.predictions == 0)
-        and math.isnan(c.recall) == (c.references == 0)
-        for c in counts
-    )
-    no_p, no_r = (
-        sum(math.isnan(v) for v in vs)
-        for vs in ([c.precision for c in counts], [c.recall for c in counts])
-    )
+    no_p = no_r = 0
+    right = True
+    for c in counts:
+        undefined = math.isnan(c.precision), math.isnan(c.recall)
+        no_p += undefined[0]
+        no_r += undefined[1]
+        right = right and undefined == (c.predictions == 0, c.references == 0)
     return ClaimJudgement(
         right,
         f"Of the {len(counts)} possible counts with up to {MOST} predictions and references, "
@@ -136,26 +136,26 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     SCORING,
 )
 def _(run: MonitorsRun) -> ClaimJudgement:
-    missed, present = (run.definitions.missed[mean] for mean in ("declared", "present"))
+    missed, present = run.definitions.missed["declared"], run.definitions.missed["present"]
     law = 1.0 - 1.0 / np.array(NUMBERS_OF_CLASSES)
-    told = ", ".join(
-        f"{s:.3f} (C = {c})" for c, s in zip(NUMBERS_OF_CLASSES, missed.tolist()) if c > 1
-    )
-    said = []
+    words = []
+    for c, s in zip(NUMBERS_OF_CLASSES, missed.tolist()):
+        if c > 1:
+            words.append(f"{s:.3f} (C = {c})")
+    sentences = ""
     for trial in run.trials:
         if trial.scope.n_classes > 1 and trial.planted is not None and trial.planted.any():
             hidden = int((~trial.declared.unsafe(TAU) & trial.planted).sum())
             safe = int((~trial.unsafe & trial.planted).sum())
-            n = int(trial.planted.sum())
-            said.append(
-                f" Of {n} failures of {trial.name}, {hidden} are safe at tau = {TAU:g}; over "
-                f"present: {safe}."
+            sentences += (
+                f" Of {int(trial.planted.sum())} failures of {trial.name}, {hidden} are safe at "
+                f"tau = {TAU:g}; over present: {safe}."
             )
     return ClaimJudgement(
         joint_verdict([bool(s < TAU) for s in missed]),
-        f"An image whose only object is missed scores 1 - 1/C: {told} (largest difference from "
+        f"An image whose only object is missed scores 1 - 1/C: {', '.join(words)} (largest difference from "
         f"the closed form {np.abs(missed - law).max():.0e}). No tau up to that rejects it; the "
-        f"mean over present classes is {present.max():g}.{''.join(said)}",
+        f"mean over present classes is {present.max():g}.{sentences}",
         "Classes that are absent and not predicted score 1 each. It holds with one class. "
         "Calipers warns if tau is not above 1 - 1/C.",
     )
@@ -169,14 +169,14 @@ def _(run: MonitorsRun) -> ClaimJudgement:
 )
 def _(run: MonitorsRun) -> ClaimJudgement:
     lost = [c for c in run.definitions.counts if c.references == 1 and math.isnan(c.printed_score)]
-    seen = []
+    words = []
     for trial in run.trials:
         scope = trial.scope
         alone = scope.n_references == 1
         if scope.n_classes == 1 and alone.any():
             bad = int((alone & (scope.n_predictions > 0) & (scope.score == 0.0)).sum())
-            seen.append(f"{bad} of {int(alone.sum())} images of {trial.name}")
-    also = f" So on {', '.join(seen)}." if seen else ""
+            words.append(f"{bad} of {int(alone.sum())} images of {trial.name}")
+    also = f" So on {', '.join(words)}." if words else ""
     return ClaimJudgement(
         not lost,
         f"Predictions that all miss the runway give 0 / 0 too, for each of 1 to {len(lost)} "
@@ -193,7 +193,10 @@ def _(run: MonitorsRun) -> ClaimJudgement:
 )
 def _(run: MonitorsRun) -> ClaimJudgement:
     cases = run.definitions.one_runway
-    off = max(abs(s - (2.0 / (n + 1) if hit else 0.0)) for n, hit, s in cases)
+    off = 0.0
+    for n, hit, score in cases:
+        law = 2.0 / (n + 1) if hit else 0.0
+        off = max(off, abs(score - law))
     third = next(s for n, hit, s in cases if hit and n == 2)
     return ClaimJudgement(
         off < EXACT,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about the two paradigms: do labels, ideal monitors and rankings agree?"""
+"""Claims about the two paradigms: whether labels, ideal monitors and rankings agree."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ Flags = NDArray[np.bool_]
 
 PARADIGMS = Claims[MonitorsRun]()
 OOD_SECTION = "The OOD paradigm"
-SURE = 0.95  # share of replicates from which on a difference is called certain
-GOOD = 0.05  # a detector is called good where it fails on fewer images
+SURE = 0.95  # a difference in at least this share of the replicates counts as certain
+GOOD = 0.05  # a detector that fails on a smaller share of the images counts as good
+PICTURE_MONITORS = ("image-mahalanobis", "image-knn", "count")
 
 
 @PARADIGMS.statement(
@@ -83,17 +84,14 @@ def _(trial: Trial) -> Finding:
 
 
 def _harmless(trial: Trial) -> str:
-    """Return which shifts harm no more than none, where shifts are known."""
+    """Return the share of unsafe images by shift, if the shifts are known."""
     if trial.planted is None:
         return ""
-    rate = {
-        kind: float(trial.unsafe[trial.kinds == kind].mean())
-        for kind in np.unique(trial.kinds).tolist()
-    }
-    told = ", ".join(
-        f"{kind} {value:.2f}" for kind, value in sorted(rate.items(), key=lambda item: item[1])
-    )
-    return f" Shares of unsafe images by shift: {told}."
+    rates = {}
+    for kind in np.unique(trial.kinds).tolist():
+        rates[kind] = float(trial.unsafe[trial.kinds == kind].mean())
+    words = [f"{kind} {rates[kind]:.2f}" for kind in sorted(rates, key=rates.__getitem__)]
+    return f" Shares of unsafe images by shift: {', '.join(words)}."
 
 
 @PARADIGMS.statement(
@@ -106,12 +104,12 @@ def _(trial: Trial) -> Finding:
     get = trial.evaluation.get
     own = [get("AUROC", IDEAL[p], p).value for p in (OMS, OOD)]
     cross = [get("AUROC", IDEAL[OOD], OMS), get("AUROC", IDEAL[OMS], OOD)]
-    left, cost = get("RH", IDEAL[OOD]), get("AC", IDEAL[OOD])
+    hazard, cost = get("RH", IDEAL[OOD]), get("AC", IDEAL[OOD])
     flags = [own == [1.0, 1.0] and all(e.high < 1.0 for e in cross)]
     return flags, (
         f"{trial.title}: AUROC 1 for the own labels; the ideal OOD monitor has "
         f"{estimate_text(cross[0])} under OMS, the ideal OMS monitor {estimate_text(cross[1])} "
-        f"under OOD. Rejecting all OOD images leaves a residual hazard of {estimate_text(left)} "
+        f"under OOD. Rejecting all OOD images leaves a residual hazard of {estimate_text(hazard)} "
         f"and costs {estimate_text(cost)} of the images, on which the model is right."
     )
 
@@ -123,20 +121,20 @@ def _(trial: Trial) -> Finding:
 )
 @in_each_trial()
 def _(trial: Trial) -> Finding:
-    gaps = {
-        name: gap
-        for name, gap in trial.evaluation.paradigm_gaps.items()
-        if name in trial.contenders
-    }
-    up = [name for name, gap in gaps.items() if gap.estimate.low > 0]
-    down = [name for name, gap in gaps.items() if gap.estimate.high < 0]
-    most, least = (pick(gaps, key=lambda name: gaps[name].estimate.value) for pick in (max, min))
+    gaps = {}
+    for name, gap in trial.evaluation.paradigm_gaps.items():
+        if name in trial.contenders:
+            gaps[name] = gap.estimate
+    up = [name for name, gap in gaps.items() if gap.low > 0]
+    down = [name for name, gap in gaps.items() if gap.high < 0]
+    most = max(gaps, key=lambda name: gaps[name].value)
+    least = min(gaps, key=lambda name: gaps[name].value)
     flags = [bool(up or down)]
     return flags, (
         f"{trial.title}: OOD flatters {len(up)} and slights {len(down)} of {len(gaps)} monitors "
         "(interval of the paired difference of AUROC without 0), from "
-        f"{estimate_text(gaps[most].estimate)} for {most} to "
-        f"{estimate_text(gaps[least].estimate)} for {least}."
+        f"{estimate_text(gaps[most])} for {most} to "
+        f"{estimate_text(gaps[least])} for {least}."
     )
 
 
@@ -169,38 +167,36 @@ def _(trial: Trial) -> Finding:
     "Generalizing OOD to object detection",
 )
 def _(run: MonitorsRun) -> ClaimJudgement:
-    made = [trial for trial in run.comparable_trials if trial.planted is not None]
-    if not made:
+    trials = [trial for trial in run.comparable_trials if trial.planted is not None]
+    if not trials:
         return not_judged("Needs data whose shifts are known.")
-    said, flags = [], []
-    for trial in made:
+    sentences, flags = [], []
+    for trial in trials:
         strange = np.isin(trial.kinds, ("taxiway", "new-class"))
         foreign = (trial.kinds != USUAL) & ~strange
-        names = [
-            name for name in ("image-mahalanobis", "image-knn", "count") if name in trial.contenders
-        ]
+        names = [name for name in PICTURE_MONITORS if name in trial.contenders]
         areas = _against_usual(trial, names, (foreign, strange))
-        turned = bool(areas[:, 0].argmax() != areas[:, 1].argmax())
-        flags.append(turned)
-        told = ", ".join(
-            f"{name} {a:.3f} and {b:.3f}" for name, (a, b) in zip(names, areas.tolist())
-        )
-        said.append(
+        flags.append(bool(areas[:, 0].argmax() != areas[:, 1].argmax()))
+        words = [f"{name} {a:.3f} and {b:.3f}" for name, (a, b) in zip(names, areas.tolist())]
+        sentences.append(
             f"{trial.title}: {int(foreign.sum())} pictures are changed as a whole, "
             f"{int(strange.sum())} only have a strange object; AUROC of the one and of the other "
-            f"against usual images: {told}."
+            f"against usual images: {', '.join(words)}."
         )
-    told = (
-        "Holds if another of these monitors is best for strange objects than for changed pictures."
+    rule = (
+        "Holds if the best of these monitors differs between strange objects and changed pictures."
     )
-    return ClaimJudgement(joint_verdict(flags), " ".join(said), f"{told} {MADE_ONLY}")
+    return ClaimJudgement(joint_verdict(flags), " ".join(sentences), f"{rule} {MADE_ONLY}")
 
 
 def _against_usual(trial: Trial, names: Sequence[str], kinds: Sequence[Flags]) -> F64:
-    """Return (monitors, kinds): the AUROC of images of one kind against usual images, other kinds
-    left out.
+    """Return (monitors, kinds): AUROC of the images of one kind against usual images, without the
+    other kinds.
     """
     usual = trial.kinds == USUAL
     alarms = np.stack([trial.alarm(name) for name in names])
-    run = [auroc(alarms[:, usual | kind], kind[usual | kind][None])[:, 0] for kind in kinds]
-    return np.stack(run, axis=1)
+    columns = []
+    for kind in kinds:
+        subset = usual | kind
+        columns.append(auroc(alarms[:, subset], kind[subset][None])[:, 0])
+    return np.stack(columns, axis=1)

@@ -26,18 +26,18 @@ BLIND = "random"  # a made monitor that knows nothing, and must not lower the ri
     WHERE,
 )
 def _(run: MonitorsRun) -> ClaimJudgement:
-    said, flags = [], []
+    sentences, flags = [], []
     for curve in run.taus:
         distinct = len(np.unique(curve.prevalence))
         flags.append(distinct > 1)
-        said.append(
+        sentences.append(
             f"{curve.trial.capitalize()}, mean over {curve.classes} classes: "
             f"{curve.prevalence[0]:.3f} of the images are unsafe at tau = {curve.taus[0]:.2f} and "
             f"{curve.prevalence[-1]:.3f} at tau = 1, {distinct} different values."
         )
     return ClaimJudgement(
         joint_verdict(flags),
-        " ".join(said),
+        " ".join(sentences),
         "tau has no default in Calipers; the prevalence is always stated.",
     )
 
@@ -51,22 +51,20 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     curves = [curve for curve in run.taus if curve.defined.sum() > 1 and len(curve.monitors) > 1]
     if not curves:
         return not_judged("Needs two monitors, and two values of tau with safe and unsafe images.")
-    said, flags = [], []
+    sentences, flags = [], []
     for curve in curves:
         values = np.unique(curve.values[:, curve.defined], axis=1)
         lowest = min(float(np.nanmin(kendall_tau_b(column, values.T))) for column in values.T)
         winners = curve.winners
         flags.append(lowest < 1.0)
-        best = (
-            f"{winners[0]} is always best"
-            if len(winners) == 1
-            else f"the best are {', '.join(winners)}"
-        )
-        said.append(
+        best = f"{winners[0]} is always best"
+        if len(winners) > 1:
+            best = f"the best are {', '.join(winners)}"
+        sentences.append(
             f"{curve.trial.capitalize()}, mean over {curve.classes} classes: tau-b between orders "
             f"of {len(curve.monitors)} monitors is as low as {lowest:.2f}; {best}."
         )
-    return ClaimJudgement(joint_verdict(flags), " ".join(said), note_of(run.trials))
+    return ClaimJudgement(joint_verdict(flags), " ".join(sentences), note_of(run.trials))
 
 
 @USE.statement(
@@ -77,12 +75,12 @@ def _(run: MonitorsRun) -> ClaimJudgement:
 def _(run: MonitorsRun) -> ClaimJudgement:
     if not run.shares:
         return not_judged("Needs shifts that can be chosen: only with data that Calipers makes.")
-    said, flags = [], []
+    sentences, flags = [], []
     for sweep in run.shares:
         low, high = sweep.flip_bounds
         closed_form = sweep.expected_flip
         flags += [sweep.turns, low <= closed_form <= high]
-        said.append(
+        sentences.append(
             f"With {100 * sweep.far:g} % far runways {PAIR[1]} overtakes {PAIR[0]} under OMS at a "
             f"share of {_share(sweep.measured_flip)} harmless shifts (closed form "
             f"{_share(closed_form)}; from {low:.2f} to {high:.2f} the interval of the difference "
@@ -91,7 +89,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     ood = min(float((s.values["ood"][0] - s.values["ood"][1]).min()) for s in run.shares)
     return ClaimJudgement(
         joint_verdict(flags),
-        f"{' '.join(said)} Under OOD labels {PAIR[0]} is better at every share, by at least "
+        f"{' '.join(sentences)} Under OOD labels {PAIR[0]} is better at every share, by at least "
         f"{ood:.3f} in AUROC (n = {run.shares[0].n_images} per share).",
         "Holds if the order is certain, and the opposite, without and with nothing but harmless "
         "shifts, and the closed form lies where it is not certain.",
@@ -116,7 +114,7 @@ def _(trial: Trial) -> Finding:
     get = trial.evaluation.get
     ideal = get("RH", IDEAL[OMS]).value, get("AC", IDEAL[OMS]).value
     hazard = get("SG", by_oms).value + get("RH", by_oms).value
-    left = [
+    rows = [
         f"{name}: SG {get('SG', name).value:.3f}, RH {estimate_text(get('RH', name))}, AC "
         f"{get('AC', name).value:.3f}"
         for name in dict.fromkeys((by_ood, by_oms))
@@ -129,7 +127,7 @@ def _(trial: Trial) -> Finding:
         flags = [gap.estimate.low > 0]
         words = f" Difference of RH {estimate_text(gap.estimate)}."
     return flags, (
-        f"{trial.title}: hazard without a monitor {hazard:.3f}. {'; '.join(left)}.{words} The "
+        f"{trial.title}: hazard without a monitor {hazard:.3f}. {'; '.join(rows)}.{words} The "
         f"ideal OMS monitor leaves {ideal[0]:g} at a cost of {ideal[1]:g}."
     )
 
@@ -140,10 +138,10 @@ def _(trial: Trial) -> Finding:
     "Quick reminder",
 )
 def _(run: MonitorsRun) -> ClaimJudgement:
-    if not run.mixed:
+    if not run.mixed_trials:
         return not_judged("Needs safe and unsafe images.")
-    said, flags = [], []
-    for trial in run.mixed:
+    sentences, flags = [], []
+    for trial in run.mixed_trials:
         base = float(trial.unsafe.mean())
         get = trial.evaluation.get
         area = {name: get("AURC", name, OMS) for name in trial.contenders if name != BLIND}
@@ -157,13 +155,13 @@ def _(run: MonitorsRun) -> ClaimJudgement:
             if BLIND in trial.contenders
             else ""
         )
-        said.append(
+        sentences.append(
             f"{trial.title}: risk {base:.3f} without rejection; AURC lies below it, with its "
             f"interval, for {len(better)} of {len(area)} monitors, lowest for {best} "
             f"({estimate_text(area[best])}){blind}."
         )
     return ClaimJudgement(
         joint_verdict(flags),
-        " ".join(said),
+        " ".join(sentences),
         "A monitor that knows nothing has an AURC of about the base risk.",
     )

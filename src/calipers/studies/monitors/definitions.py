@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The definitions of the paper on counts and on images made by hand: where they have no value, and
-what they hide.
+"""The definitions of the paper on counts and on constructed images.
+
+They show where the printed formulas have no value, and what the mean over classes hides.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ BOX = (10.0, 10.0, 50.0, 40.0)
 
 @dataclass(frozen=True, slots=True)
 class ClassCounts:
-    """One class on one image, and what the formulas make of it; NaN where a formula divides by 0."""
+    """One class on one image, and its scores; NaN where a formula divides by 0."""
 
     predictions: int
     references: int
@@ -43,16 +44,17 @@ class Definitions:
 
     counts: tuple[ClassCounts, ...]  # all that can be, up to MOST of each
     one_runway: tuple[tuple[int, bool, float], ...]  # predictions, hit, measured s
-    missed: dict[
-        str, F64
-    ]  # mean over classes -> s of an image whose only object is missed, by number of classes
-    confused: dict[str, F64]  # the same if it gets a wrong class, from two classes on; NaN for one
+    # kind of mean over classes -> score of an image whose only object is missed, by number of classes
+    missed: dict[str, F64]
+    confused: dict[str, F64]  # the same with a wrong class instead; NaN for one class
 
 
 def definitions() -> Definitions:
     """Return all of them."""
-    missed = {mean: np.array([_missed(c, mean) for c in NUMBERS_OF_CLASSES]) for mean in MEANS}
-    confused = {mean: np.array([_confused(c, mean) for c in NUMBERS_OF_CLASSES]) for mean in MEANS}
+    missed, confused = {}, {}
+    for mean in MEANS:
+        missed[mean] = np.array([_missed(c, mean) for c in NUMBERS_OF_CLASSES])
+        confused[mean] = np.array([_confused(c, mean) for c in NUMBERS_OF_CLASSES])
     return Definitions(all_counts(), one_runway(), missed, confused)
 
 
@@ -61,19 +63,13 @@ def all_counts(most: int = MOST) -> tuple[ClassCounts, ...]:
     counts = []
     for n_predictions, n_references in product(range(most + 1), repeat=2):
         for hits in range(min(n_predictions, n_references) + 1):
-            p, r = (hits / n if n else math.nan for n in (n_predictions, n_references))
+            p = hits / n_predictions if n_predictions else math.nan
+            r = hits / n_references if n_references else math.nan
+            printed_score = _printed_score(n_predictions, n_references, p, r)
             one = np.array([[[hits]], [[n_predictions]], [[n_references]]], np.float64)
-            defined_score = float(mean_f1(one[0], one[1], one[2], "declared")[0])
+            score = float(mean_f1(one[0], one[1], one[2], "declared")[0])
             counts.append(
-                ClassCounts(
-                    n_predictions,
-                    n_references,
-                    hits,
-                    p,
-                    r,
-                    _printed_score(n_predictions, n_references, p, r),
-                    defined_score,
-                )
+                ClassCounts(n_predictions, n_references, hits, p, r, printed_score, score)
             )
     return tuple(counts)
 
@@ -90,24 +86,25 @@ def _printed_score(n_predictions: int, n_references: int, p: float, r: float) ->
 
 
 def one_runway() -> tuple[tuple[int, bool, float], ...]:
-    """Return s of images with one runway and up to eight predictions, of which one hits it or none."""
-    cases = [(n, hit) for n in range(MOST_PREDICTIONS + 1) for hit in (False, True) if n or not hit]
-    records, counts = [], []
+    """Return the scores of images with one runway and up to eight predictions, of which one or none
+    hits the runway.
+    """
+    cases: list[tuple[int, bool]] = [(0, False)]
+    for n in range(1, MOST_PREDICTIONS + 1):
+        cases += [(n, False), (n, True)]
+    records, predictions = [], []
     for k, (n, hit) in enumerate(cases):
-        aside = [[60.0 + 12.0 * j, 60.0, 70.0 + 12.0 * j, 70.0] for j in range(n - hit)]
-        boxes = np.array([*([list(BOX)] if hit else []), *aside]).reshape(-1, 4)
-        records.append(
-            {"image_id": str(k), "boxes": [list(BOX)], "labels": [0], "width": 200, "height": 100}
+        boxes = [list(BOX)] if hit else []
+        for j in range(n - hit):
+            boxes.append([60.0 + 12.0 * j, 60.0, 70.0 + 12.0 * j, 70.0])
+        image = {"image_id": str(k), "width": 200, "height": 100}
+        records.append({**image, "boxes": [list(BOX)], "labels": [0]})
+        labels, scores = np.zeros(n, np.int64), np.linspace(0.9, 0.5, n)
+        corners = np.array(boxes).reshape(-1, 4)
+        predictions.append(
+            {"image_id": str(k), "boxes": corners, "labels": labels, "scores": scores}
         )
-        counts.append(
-            {
-                "image_id": str(k),
-                "boxes": boxes,
-                "labels": np.zeros(n, np.int64),
-                "scores": np.linspace(0.9, 0.5, n),
-            }
-        )
-    scope = scope_scores(Cohort.from_arrays(records, {"made": counts}, classes=("runway",)))
+    scope = scope_scores(Cohort.from_arrays(records, {"made": predictions}, classes=("runway",)))
     return tuple((n, hit, float(s)) for (n, hit), s in zip(cases, scope.score))
 
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of trials: who is unsafe, AUROC under both paradigms, risk and coverage, who rejects
-what.
-"""
+"""Figures of trials: unsafe images, AUROC under both paradigms, risk and coverage, rejections."""
 
 from __future__ import annotations
 
@@ -30,13 +28,13 @@ POINTS = 60  # of a drawn curve
 
 def figures(run: MonitorsRun) -> list[StudyFigure]:
     """Return those figures for which there are data, in the order of the paper."""
-    made = [classes_figure(run), labels_figure(run)]
+    result = [classes_figure(run), labels_figure(run)]
     if run.comparable_trials:
-        made.append(areas_figure(run))
-        made.append(rejected_figure(run))
-    if run.mixed:
-        made.append(risk_figure(run))
-    return made
+        result.append(areas_figure(run))
+        result.append(rejected_figure(run))
+    if run.mixed_trials:
+        result.append(risk_figure(run))
+    return result
 
 
 def classes_figure(run: MonitorsRun) -> StudyFigure:
@@ -65,8 +63,9 @@ def classes_figure(run: MonitorsRun) -> StudyFigure:
 def labels_figure(run: MonitorsRun) -> StudyFigure:
     """Return safe and unsafe images per kind."""
     panels = tuple(_labels(trial) for trial in run.trials)
-    made = any(trial.planted is not None for trial in run.trials)
-    known = f"The kind {USUAL!r} is in distribution, the others are shifts. " if made else ""
+    kinds_note = ""
+    if any(trial.planted is not None for trial in run.trials):
+        kinds_note = f"The kind {USUAL!r} is in distribution, the others are shifts. "
     if run.comparable_trials:
         one = run.comparable_trials[0]
         assert one.evaluation.disagreement is not None
@@ -83,7 +82,7 @@ def labels_figure(run: MonitorsRun) -> StudyFigure:
         "figure-2",
         title,
         f"Images for testing by kind; unsafe: s below tau = {TAU:g}, with F1 at an IoU of 0.5 "
-        f"averaged over the classes present. {known}"
+        f"averaged over the classes present. {kinds_note}"
         + " ".join(f"{trial.title}: n = {len(trial.kinds)}." for trial in run.trials),
         panels,
     )
@@ -94,19 +93,17 @@ def _labels(trial: Trial) -> Bars:
     rate = {kind: float(trial.unsafe[trial.kinds == kind].mean()) for kind in kinds}
     first = (USUAL, "ID")
     kinds.sort(key=lambda kind: (kind not in first, rate[kind], kind))
-    counts = np.array(
-        [
-            [((trial.kinds == kind) & (trial.unsafe == wanted)).sum() for kind in kinds]
-            for wanted in (False, True)
-        ]
-    )
+    counts = np.empty((2, len(kinds)))
+    for column, kind in enumerate(kinds):
+        unsafe = trial.unsafe[trial.kinds == kind]
+        counts[:, column] = (~unsafe).sum(), unsafe.sum()
     y = Axis("images", 0.0)
     return Bars(
         trial.title,
         Axis("kind", names=tuple(kinds)),
         y,
         ("safe", "unsafe"),
-        counts.astype(float),
+        counts,
         stacked=True,
     )
 
@@ -115,11 +112,9 @@ def areas_figure(run: MonitorsRun) -> StudyFigure:
     """Return AUROC under OMS labels against that under OOD labels."""
     one = run.comparable_trials[0]
     by_ood, by_oms = one.order(OOD)[0], one.order(OMS)[0]
-    differ = (
-        f"by OOD {by_ood} is best, by OMS {by_oms}"
-        if by_ood != by_oms
-        else f"{by_ood} is best by both labels"
-    )
+    differ = f"by OOD {by_ood} is best, by OMS {by_oms}"
+    if by_ood == by_oms:
+        differ = f"{by_ood} is best by both labels"
     replicates = one.evaluation.basis.certainty.replicates
     return StudyFigure(
         "figure-3",
@@ -132,29 +127,33 @@ def areas_figure(run: MonitorsRun) -> StudyFigure:
 
 
 def _units(run: MonitorsRun) -> str:
-    return "; ".join(
-        f"{trial.name}: {trial.evaluation.n_images} images, {trial.evaluation.basis.units.number} "
-        f"units of resampling ({trial.evaluation.basis.units.name})"
-        for trial in run.comparable_trials
-    )
+    parts = []
+    for trial in run.comparable_trials:
+        units = trial.evaluation.basis.units
+        parts.append(
+            f"{trial.name}: {trial.evaluation.n_images} images, resampled by {units.name} "
+            f"(n = {units.number})"
+        )
+    return "; ".join(parts)
 
 
 def _areas(trial: Trial) -> Scatter:
     def dots(names: tuple[str, ...], title: str, slot: int) -> Dots:
-        x, y = (
-            np.array(
-                [
-                    [getattr(trial.evaluation.get("AUROC", n, p), end) for n in names]
-                    for end in ("value", "low", "high")
-                ]
-            )
-            for p in (OOD, OMS)
-        )
+        x, y = _ends(trial, names, OOD), _ends(trial, names, OMS)
         return Dots(title, x[0], y[0], x[1], x[2], y[1], y[2], names=names, slot=slot)
 
     axes = (Axis("AUROC for OOD images", 0.3, 1.0), Axis("AUROC for unsafe images", 0.3, 1.0))
     groups = (dots(trial.contenders, "monitors", 0), dots(tuple(IDEAL.values()), "ideal", GREY))
     return Scatter(trial.title, *axes, groups, diagonal=True)
+
+
+def _ends(trial: Trial, names: tuple[str, ...], paradigm: str) -> F64:
+    """Return (3, monitors): AUROC and the ends of its interval."""
+    columns = []
+    for name in names:
+        estimate = trial.evaluation.get("AUROC", name, paradigm)
+        columns.append((estimate.value, estimate.low, estimate.high))
+    return np.array(columns).T
 
 
 def rejected_figure(run: MonitorsRun) -> StudyFigure:
@@ -164,9 +163,9 @@ def rejected_figure(run: MonitorsRun) -> StudyFigure:
         tables = trial.evaluation.disagreement
         assert tables is not None
         names = tuple(name for name in trial.evaluation.monitors if name in tables.alarms)
-        values = np.array(
-            [[tables.rejected(name, ood=o, unsafe=u).value for _, o, u in CELLS] for name in names]
-        )
+        values = np.empty((len(names), len(CELLS)))
+        for row, name in enumerate(names):
+            values[row] = [tables.rejected(name, ood=o, unsafe=u).value for _, o, u in CELLS]
         n = tables.labels
         columns = tuple(f"{words} ({int(n[int(o), int(u)])})" for words, o, u in CELLS)
         axes = Axis("kind (images)", names=columns), Axis("monitor", names=names)
@@ -189,7 +188,7 @@ def rejected_figure(run: MonitorsRun) -> StudyFigure:
 
 def risk_figure(run: MonitorsRun) -> StudyFigure:
     """Return risk against coverage."""
-    one = run.mixed[0]
+    one = run.mixed_trials[0]
     best = min(one.contenders, key=lambda name: one.evaluation.get("AURC", name, OMS).value)
     value = one.evaluation.get("AURC", best, OMS).value
     return StudyFigure(
@@ -199,28 +198,26 @@ def risk_figure(run: MonitorsRun) -> StudyFigure:
         "Images are accepted from the lowest alarm on; risk is the share of accepted images that "
         f"are unsafe (tau = {TAU:g}). Shown are the best monitor under OMS labels, the best under "
         "OOD labels, and others.",
-        tuple(_risk(trial) for trial in run.mixed),
+        tuple(_risk(trial) for trial in run.mixed_trials),
     )
 
 
 def featured_monitors(trial: Trial) -> tuple[str, ...]:
-    """Return the few monitors that figures with curves show: the best ones, then made ones."""
-    best = [trial.order(OMS)[0], *([trial.order(OOD)[0]] if trial.is_comparable else [])]
-    rest = [
-        name
-        for name in ("shift-detector", "failure-predictor", "random")
-        if name in trial.contenders
-    ]
-    others = [name for name in trial.contenders if name not in rest]
-    return tuple(dict.fromkeys([*best, *rest, *others]))[:MOST_CURVES]
+    """Return the few monitors that figures with curves show: the best ones, then simulated ones."""
+    names = [trial.order(OMS)[0]]
+    if trial.is_comparable:
+        names.append(trial.order(OOD)[0])
+    simulated = ("shift-detector", "failure-predictor", "random")
+    names += [name for name in simulated if name in trial.contenders]
+    return tuple(dict.fromkeys([*names, *trial.contenders]))[:MOST_CURVES]
 
 
 def _risk(trial: Trial) -> Curves:
     lines = []
     for slot, name in enumerate(featured_monitors(trial)):
         curve = trial.evaluation.curves(name, OMS)
-        kept = np.unique(np.linspace(0, len(curve.coverage) - 1, POINTS).round().astype(np.int64))
-        lines.append(Line(name, curve.coverage[kept], curve.risk[kept], slot=slot))
+        points = np.unique(np.linspace(0, len(curve.coverage) - 1, POINTS).round().astype(np.int64))
+        lines.append(Line(name, curve.coverage[points], curve.risk[points], slot=slot))
     base = float(trial.unsafe.mean())
     x = np.linspace(0.02, 1.0, POINTS)
     lines.append(Line("ideal", x, np.maximum(x - (1.0 - base), 0.0) / x, slot=GREY))

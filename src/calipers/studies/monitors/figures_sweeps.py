@@ -18,15 +18,15 @@ TAU_AXIS = Axis("tau", 0.0, 1.0)
 
 def sweep_figures(run: MonitorsRun) -> list[StudyFigure]:
     """Return the figures over tau, and over the share of harmless shifts if there are any."""
-    made = [tau_figure(run)]
+    figures = [tau_figure(run)]
     if run.shares:
-        made.append(share_figure(run))
-    return made
+        figures.append(share_figure(run))
+    return figures
 
 
 def tau_figure(run: MonitorsRun) -> StudyFigure:
     """Return AUROC and prevalence over tau."""
-    names = {trial.name: featured_monitors(trial) for trial in run.mixed}
+    names = {trial.name: featured_monitors(trial) for trial in run.mixed_trials}
     panels = [_areas(curve, names[curve.trial]) for curve in run.taus if curve.trial in names]
     lines = tuple(
         Line(f"{curve.trial}, {curve.classes}", curve.taus, curve.prevalence, slot=slot)
@@ -52,9 +52,10 @@ def _areas(curve: TauCurves, names: tuple[str, ...]) -> Curves:
     lines = []
     for slot, name in enumerate(names):
         k = curve.monitors.index(name)
-        kept = curve.defined
-        value, low, high = (values[k, kept] for values in (curve.values, curve.low, curve.high))
-        lines.append(Line(name, curve.taus[kept], value, low, high, slot=slot))
+        defined = curve.defined
+        tables = (curve.values, curve.low, curve.high)
+        value, low, high = (table[k, defined] for table in tables)
+        lines.append(Line(name, curve.taus[defined], value, low, high, slot=slot))
     title = f"{curve.trial.capitalize()}, {curve.classes} classes"
     return Curves(title, TAU_AXIS, Axis("AUROC for unsafe images", 0.3, 1.0), tuple(lines))
 
@@ -64,6 +65,9 @@ def share_figure(run: MonitorsRun) -> StudyFigure:
     first = run.shares[0]
     turns = [sweep.measured_flip for sweep in run.shares if not math.isnan(sweep.measured_flip)]
     words = f"at a share of {min(turns):.2f} to {max(turns):.2f}" if turns else "nowhere"
+    panels = []
+    for sweep in run.shares:
+        panels += [_share(sweep, "oms"), _share(sweep, "ood")]
     return StudyFigure(
         "figure-7",
         f"Harmless shifts turn the order of two monitors {words}, and OOD labels do not notice",
@@ -72,33 +76,21 @@ def share_figure(run: MonitorsRun) -> StudyFigure:
         "sees shifts only (3 standard deviations), weak-failure-predictor sees failures only "
         f"(0.6). Far runways fail in distribution too. Bands: 95 % of {REPLICATES} bootstrap "
         "replicates; grey: the closed forms of both, in this order.",
-        tuple(
-            panel for sweep in run.shares for panel in (_share(sweep, "oms"), _share(sweep, "ood"))
-        ),
+        tuple(panels),
         rows=(2,) * len(run.shares),
     )
 
 
 def _share(sweep: ShareSweep, paradigm: str) -> Curves:
-    lines = [
-        Line(
-            name,
-            sweep.shares,
-            sweep.values[paradigm][k],
-            sweep.low[paradigm][k],
-            sweep.high[paradigm][k],
-            slot=k,
-            marks=tuple(range(len(sweep.shares))),
-        )
-        for k, name in enumerate(PAIR)
-    ]
-    theory = sweep.theory[paradigm]
-    lines += [
-        Line(f"closed form, {k + 1}", sweep.shares, theory[k], slot=GREY)
-        for k, name in enumerate(PAIR)
-    ]
+    lines = []
+    values, low, high = (table[paradigm] for table in (sweep.values, sweep.low, sweep.high))
+    marks = tuple(range(len(sweep.shares)))
+    for k, name in enumerate(PAIR):
+        lines.append(Line(name, sweep.shares, values[k], low[k], high[k], slot=k, marks=marks))
+    for k, theory in enumerate(sweep.theory[paradigm]):
+        lines.append(Line(f"closed form, {k + 1}", sweep.shares, theory, slot=GREY))
     labels = "unsafe images (OMS)" if paradigm == "oms" else "OOD images"
     title = f"{100 * sweep.far:g} % far runways: {labels}"
     x = Axis("share of harmless shifts", 0.0, 1.0)
-    low = float(np.floor(10 * min(line.y.min() for line in lines)) / 10)
-    return Curves(title, x, Axis(f"AUROC for {labels}", min(low, 0.4), 1.0), tuple(lines))
+    lowest = float(np.floor(10 * min(line.y.min() for line in lines)) / 10)
+    return Curves(title, x, Axis(f"AUROC for {labels}", min(lowest, 0.4), 1.0), tuple(lines))

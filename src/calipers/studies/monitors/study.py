@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The study: definitions, trials, sweeps, figures, tables and claims put together."""
+"""Runs the study: definitions, trials, sweeps, figures, tables and claims."""
 
 from __future__ import annotations
 
@@ -60,30 +60,31 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
     if options.data is None and (options.predictions or options.ood):
         raise UsageError("--predictions and --ood belong to a data set: give it with --data")
     replicates = QUICK_BOOTSTRAP if options.quick else BOOTSTRAP
-    given = _trials(options, replicates, progress)
+    trial_set = _trials(options, replicates, progress)
     progress("tau", 3, STEPS)
-    taus = tuple(
-        curve for trial in given.trials for curve in tau_curves(trial, min(replicates, REPLICATES))
-    )
+    taus = []
+    for trial in trial_set.trials:
+        taus += tau_curves(trial, min(replicates, REPLICATES))
     progress("harmless shifts", 4, STEPS)
     shares = share_sweeps(options.seed, quick=options.quick) if options.data is None else ()
-    run = MonitorsRun(definitions(), crowds(CROWDED, options.seed), given.trials, taus, shares)
-    claims = CLAIMS.judge_all(run)
+    numbers = MonitorsRun(
+        definitions(), crowds(CROWDED, options.seed), trial_set.trials, tuple(taus), shares
+    )
     result = StudyResult(
         study=STUDY.name,
         title=TITLE,
         citation=CITATION,
-        source=given.source,
+        source=trial_set.source,
         seed=options.seed,
         quick=options.quick,
-        settings=_settings(run, replicates),
-        claims=claims,
-        figures=(*figures(run), *sweep_figures(run)),
-        tables=tuple(tables(run)),
+        settings=_settings(numbers, replicates),
+        claims=CLAIMS.judge_all(numbers),
+        figures=(*figures(numbers), *sweep_figures(numbers)),
+        tables=tuple(tables(numbers)),
         methods=METHODS,
         references=REFERENCES,
-        warnings=given.warnings,
-        inputs=given.inputs,
+        warnings=trial_set.warnings,
+        inputs=trial_set.inputs,
     )
     progress("claims", 5, STEPS)
     return result
@@ -108,14 +109,11 @@ def _trials(options: StudyOptions, replicates: int, progress: Progress) -> Trial
 
 
 def _settings(run: MonitorsRun, replicates: int) -> Mapping[str, Any]:
-    per_trial = {
-        f"{trial.name}: images for testing, unsafe, OOD": [
-            trial.evaluation.n_images,
-            int(trial.unsafe.sum()),
-            None if trial.ood is None else int(trial.ood.sum()),
-        ]
-        for trial in run.trials
-    }
+    per_trial: dict[str, Any] = {}
+    for trial in run.trials:
+        n_ood = None if trial.ood is None else int(trial.ood.sum())
+        counts = [trial.evaluation.n_images, int(trial.unsafe.sum()), n_ood]
+        per_trial[f"{trial.name}: images for testing, unsafe, OOD"] = counts
     return {
         "tau": TAU,
         "IoU of a hit": 0.5,

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to the order of monitors as the share of harmless shifts grows, and as tau does."""
+"""The order of monitors as the share of harmless shifts grows, and as tau grows.
+
+Closed forms are given next to the values that the simulation measures.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +69,11 @@ class ShareSweep:
         """From where to where the interval of the difference has 0; 0 and 1 if it does at the ends."""
         _, low, high = self.difference
         first, last = self.flip(low), self.flip(high)
-        return 0.0 if math.isnan(first) else first, 1.0 if math.isnan(last) else last
+        if math.isnan(first):
+            first = 0.0
+        if math.isnan(last):
+            last = 1.0
+        return first, last
 
     @property
     def turns(self) -> bool:
@@ -83,10 +90,8 @@ class ShareSweep:
 
 def share_sweeps(seed: int, *, quick: bool) -> tuple[ShareSweep, ...]:
     """Return the sweep for several shares of far runways."""
-    return tuple(
-        share_sweep(far, QUICK_POOL if quick else POOL, seed)
-        for far in (QUICK_FAR_SHARES if quick else FAR_SHARES)
-    )
+    far_shares, pool = (QUICK_FAR_SHARES, QUICK_POOL) if quick else (FAR_SHARES, POOL)
+    return tuple(share_sweep(far, pool, seed) for far in far_shares)
 
 
 def share_sweep(far: float, pool: int, seed: int) -> ShareSweep:
@@ -96,25 +101,28 @@ def share_sweep(far: float, pool: int, seed: int) -> ShareSweep:
     """
     weights = {shift.name: shift.share for shift in SHIFTS if shift.name in HARMFUL}
     total = sum(weights.values())
-    shares = {
-        "none": 1.0,
-        HARMLESS[0]: 1.0,
-        **{name: share / total for name, share in weights.items()},
-    }
-    made = runway_cohort(3 * pool, seed, shares=shares, far=far)
-    shift = np.asarray(made.columns["shift"], np.str_)
-    unsafe = scope_scores(made.cohort).unsafe(TAU)
-    ood = np.asarray(made.columns["ood"], np.bool_)
-    noise = made.alarms["failure-predictor"] - SEES_FAILURE * np.asarray(
-        made.columns["fails"], np.float64
-    )
-    alarms = np.stack([made.alarms[PAIR[0]], noise + WEAK * unsafe])
+    shares = {"none": 1.0, HARMLESS[0]: 1.0}
+    for name, weight in weights.items():
+        shares[name] = weight / total
+    simulated = runway_cohort(3 * pool, seed, shares=shares, far=far)
+    shift = np.asarray(simulated.columns["shift"], np.str_)
+    unsafe = scope_scores(simulated.cohort).unsafe(TAU)
+    ood = np.asarray(simulated.columns["ood"], np.bool_)
+    # The failure predictor is noise plus a step on failures. The weak one has the same noise and a
+    # smaller step.
+    fails = np.asarray(simulated.columns["fails"], np.float64)
+    noise = simulated.alarms["failure-predictor"] - SEES_FAILURE * fails
+    alarms = np.stack([simulated.alarms[PAIR[0]], noise + WEAK * unsafe])
     kinds = [np.flatnonzero(np.isin(shift, names)) for names in (("none",), HARMLESS, HARMFUL)]
-    tables = [_at(share, kinds, pool, alarms, np.stack([unsafe, ood]), seed) for share in GRID]
-    drawn = np.stack([table for _, table in tables], axis=-1)  # (2, 2, B, S)
-    value = np.stack([run for run, _ in tables], axis=-1)  # (2, 2, S)
-    low, high = np.nanquantile(drawn, (0.025, 0.975), axis=2)
-    ends = np.nanquantile(drawn[0, 0] - drawn[1, 0], (0.025, 0.975), axis=0)
+    values, replicates = [], []
+    for share in GRID:
+        at_share = _at(share, kinds, pool, alarms, np.stack([unsafe, ood]), seed)
+        values.append(at_share[0])
+        replicates.append(at_share[1])
+    value = np.stack(values, axis=-1)  # (2, 2, S)
+    sample = np.stack(replicates, axis=-1)  # (2, 2, B, S)
+    low, high = np.nanquantile(sample, (0.025, 0.975), axis=2)
+    ends = np.nanquantile(sample[0, 0] - sample[1, 0], (0.025, 0.975), axis=0)
     names = ("oms", "ood")
     return ShareSweep(
         far=far,
@@ -140,10 +148,10 @@ def _at(
     (2, 2, B).
     """
     harmless = round(share * pool)
-    chosen = np.concatenate([kinds[0][:pool], kinds[1][:harmless], kinds[2][: pool - harmless]])
-    units = Units.of("image", None, len(chosen))
-    given = alarms[:, chosen], labels[:, chosen]
-    return auroc(*given), bootstrap_auroc(*given, units, REPLICATES, seed)
+    images = np.concatenate([kinds[0][:pool], kinds[1][:harmless], kinds[2][: pool - harmless]])
+    units = Units.of("image", None, len(images))
+    subset = alarms[:, images], labels[:, images]
+    return auroc(*subset), bootstrap_auroc(*subset, units, REPLICATES, seed)
 
 
 def closed_form(far: float, shares: F64) -> dict[str, F64]:
@@ -219,12 +227,14 @@ def _tau_curves(trial: Trial, classes: str, scope: Scope, replicates: int) -> Ta
     different, back = np.unique(labels, axis=0, return_inverse=True)
     alarms = np.stack([trial.alarm(name) for name in trial.contenders])
     basis = trial.evaluation.basis
-    drawn = bootstrap_auroc(alarms, different, basis.units, replicates, basis.certainty.seed)
+    replicate_values = bootstrap_auroc(
+        alarms, different, basis.units, replicates, basis.certainty.seed
+    )
     back = back.reshape(-1)
     value = auroc(alarms, different)
     blank = np.isnan(value)
     ends = np.full((2, *value.shape), np.nan)
     for m, k in np.argwhere(~blank).tolist():
-        ends[:, m, k] = np.nanquantile(drawn[m, k], (0.025, 0.975))
-    run = (value[:, back], ends[0][:, back], ends[1][:, back])
-    return TauCurves(trial.name, classes, taus, scope.prevalence(taus), trial.contenders, *run)
+        ends[:, m, k] = np.nanquantile(replicate_values[m, k], (0.025, 0.975))
+    curves = (value[:, back], ends[0][:, back], ends[1][:, back])
+    return TauCurves(trial.name, classes, taus, scope.prevalence(taus), trial.contenders, *curves)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the study: ill-defined scores, classes, monitors under both paradigms, at thresholds,
-and over tau.
-"""
+"""Tables of the study: ill-defined scores, classes, monitors under both paradigms, thresholds, tau."""
 
 from __future__ import annotations
 
@@ -25,14 +23,14 @@ DECIDED = ("SG", "RH", "AC", "coverage", "sensitivity", "FPR", "MCC")
 
 def tables(run: MonitorsRun) -> list[StudyTable]:
     """Return all tables for which there are data."""
-    made = [counts_table(run), classes_table(run)]
+    result = [counts_table(run), classes_table(run)]
     for k, trial in enumerate(run.trials, start=1):
         if trial.is_mixed:
-            made += [areas_table(trial, f"table-3-{k}"), threshold_table(trial, f"table-4-{k}")]
-    made.append(tau_table(run))
+            result += [areas_table(trial, f"table-3-{k}"), threshold_table(trial, f"table-4-{k}")]
+    result.append(tau_table(run))
     if run.shares:
-        made.append(flips_table(run))
-    return made
+        result.append(flips_table(run))
+    return result
 
 
 def counts_table(run: MonitorsRun) -> StudyTable:
@@ -42,7 +40,7 @@ def counts_table(run: MonitorsRun) -> StudyTable:
             c.predictions,
             c.references,
             c.hits,
-            *map(_known, (c.precision, c.recall, c.printed_score, c.defined_score)),
+            *map(_cell, (c.precision, c.recall, c.printed_score, c.defined_score)),
         )
         for c in run.definitions.counts
         if max(c.predictions, c.references) <= SHOWN_COUNTS
@@ -65,8 +63,8 @@ def classes_table(run: MonitorsRun) -> StudyTable:
     d = run.definitions
     rows = []
     for k, c in enumerate(NUMBERS_OF_CLASSES):
-        measured = [float(d.missed[mean][k]) for mean in MEANS]
-        rows.append((c, 1.0 - 1.0 / c, *measured, _known(float(d.confused["declared"][k]))))
+        scores = [float(d.missed[mean][k]) for mean in MEANS]
+        rows.append((c, 1.0 - 1.0 / c, *scores, _cell(float(d.confused["declared"][k]))))
     columns = (
         "classes C",
         "1 - 1/C",
@@ -86,14 +84,15 @@ def areas_table(trial: Trial, name: str) -> StudyTable:
     """Return all monitors under both paradigms, with intervals."""
     paradigms = (OMS, OOD) if trial.is_comparable else (OMS,)
     get = trial.evaluation.get
-    rows = [
-        (monitor, metric, *_cells([get(metric, monitor, paradigm) for paradigm in paradigms]))
-        for monitor in trial.evaluation.monitors
-        for metric in FREE
-    ]
-    columns = [
-        f"{paradigm.upper()}{end}" for paradigm in paradigms for end in ("", " low", " high")
-    ]
+    rows = []
+    for monitor in trial.evaluation.monitors:
+        for metric in FREE:
+            estimates = [get(metric, monitor, paradigm) for paradigm in paradigms]
+            rows.append((monitor, metric, *_cells(estimates)))
+    columns = []
+    for paradigm in paradigms:
+        head = paradigm.upper()
+        columns += [head, f"{head} low", f"{head} high"]
     units = trial.evaluation.basis.units
     note = (
         f"{trial.evaluation.n_images} images for testing, {int(trial.unsafe.sum())} of them "
@@ -107,17 +106,20 @@ def areas_table(trial: Trial, name: str) -> StudyTable:
 def threshold_table(trial: Trial, name: str) -> StudyTable:
     """Return what the monitors do at thresholds of the tuning split, under OMS labels."""
     evaluation = trial.evaluation
-    rows = [
-        (monitor, metric, *_cells([e]), e.n_images, e.n_predictions)
-        for monitor in evaluation.monitors
-        for metric in DECIDED
-        for e in [evaluation.get(metric, monitor, OMS)]
-    ]
-    chosen = max((t.n_tuning for t in evaluation.thresholds.values() if t is not None), default=0)
+    rows = []
+    for monitor in evaluation.monitors:
+        for metric in DECIDED:
+            estimate = evaluation.get(metric, monitor, OMS)
+            cells = _cells([estimate])
+            rows.append((monitor, metric, *cells, estimate.n_images, estimate.n_predictions))
+    n_tuning = 0
+    for threshold in evaluation.thresholds.values():
+        if threshold is not None:
+            n_tuning = max(n_tuning, threshold.n_tuning)
     note = (
         "SG: share of all images that are unsafe and rejected; RH: unsafe and accepted; AC: safe "
         "and rejected. SG + RH is the hazard without a monitor. Thresholds reject at most 5 % of "
-        f"the safe ones among {chosen} tuning images; the ideal monitors, which say yes or no, "
+        f"the safe ones among {n_tuning} tuning images; the ideal monitors, which say yes or no, "
         "need none."
     )
     title = f"{trial.title}: alarms at a threshold of the tuning split"
@@ -134,8 +136,8 @@ def tau_table(run: MonitorsRun) -> StudyTable:
         for k in changes.tolist():
             values = curve.values[:, k]
             best = None if np.isnan(values).any() else curve.monitors[int(values.argmax())]
-            told = (round(float(curve.taus[k]), 4), float(curve.prevalence[k]), n)
-            rows.append((curve.trial, curve.classes, *told, best, _known(float(values.max()))))
+            numbers = (round(float(curve.taus[k]), 4), float(curve.prevalence[k]), n)
+            rows.append((curve.trial, curve.classes, *numbers, best, _cell(float(values.max()))))
     columns = (
         "data",
         "mean over classes",
@@ -156,9 +158,9 @@ def flips_table(run: MonitorsRun) -> StudyTable:
     rows = tuple(
         (
             s.far,
-            _known(s.expected_flip),
-            _known(s.measured_flip),
-            *map(_known, s.flip_bounds),
+            _cell(s.expected_flip),
+            _cell(s.measured_flip),
+            *map(_cell, s.flip_bounds),
             s.n_images,
         )
         for s in run.shares
@@ -180,9 +182,9 @@ def flips_table(run: MonitorsRun) -> StudyTable:
     )
 
 
-def _known(value: float) -> float | None:
+def _cell(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
 def _cells(estimates: Sequence[Estimate]) -> list[float | None]:
-    return [_known(value) for e in estimates for value in (e.value, e.low, e.high)]
+    return [_cell(value) for e in estimates for value in (e.value, e.low, e.high)]

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims that are judged trial by trial: what holds in each of them, and what a reader should make
-of it.
-"""
+"""Claims that are judged trial by trial, and the verdict over all trials."""
 
 from __future__ import annotations
 
@@ -26,7 +24,8 @@ def not_judged(words: str = NOT_JUDGED) -> ClaimJudgement:
 
 def note_of(trials: Iterable[Trial]) -> str:
     """Return what a reader should make of results on made data."""
-    return MADE_ONLY if any(trial.planted is not None for trial in trials) else ""
+    simulated = any(trial.planted is not None for trial in trials)
+    return MADE_ONLY if simulated else ""
 
 
 def in_each_trial(
@@ -43,7 +42,7 @@ def in_each_trial(
         Whether results on made data are marked as such.
     """
 
-    def judged_by(look: Callable[[Trial], Finding]) -> Callable[[MonitorsRun], ClaimJudgement]:
+    def judge_trials(look: Callable[[Trial], Finding]) -> Callable[[MonitorsRun], ClaimJudgement]:
         def judge(run: MonitorsRun) -> ClaimJudgement:
             if not run.comparable_trials:
                 return not_judged()
@@ -57,7 +56,7 @@ def in_each_trial(
 
         return judge
 
-    return judged_by
+    return judge_trials
 
 
 def _joined(findings: Iterable[Finding]) -> str:

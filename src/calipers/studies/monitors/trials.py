@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One detector on one set of images, with monitors that are judged under both paradigms."""
+"""One detector on one set of images, with monitors that are evaluated under both paradigms."""
 
 from __future__ import annotations
 
@@ -40,13 +40,11 @@ class Trial:
     title: str  # "Runways"
     evaluation: MonitorEvaluation
     cohort: Cohort  # the images for testing
-    declared: (
-        Scope  # s as the mean over all declared classes; of the evaluation: over those present
-    )
+    # s as the mean over all declared classes; the evaluation has the mean over those present
+    declared: Scope
     raised: Scope  # s of the same detector with a higher score cut
-    kinds: NDArray[
-        np.str_
-    ]  # (n,) what every image is: its shift; ID or OOD where no shift is known
+    # (n,) the shift of every image; "ID" or "OOD" where no shift is known
+    kinds: NDArray[np.str_]
     planted: Flags | None  # (n,) on which images the detector was made to fail; None for given data
 
     @property
@@ -62,8 +60,8 @@ class Trial:
     @property
     def ood(self) -> Flags | None:
         """(n,) OOD labels, if there are any."""
-        run = headline(self.evaluation.basis.labels, OOD)
-        return None if run is None else run.wanted
+        labels = headline(self.evaluation.basis.labels, OOD)
+        return None if labels is None else labels.wanted
 
     @property
     def contenders(self) -> tuple[str, ...]:
@@ -105,10 +103,10 @@ class Trial:
         ).astype(np.float64)
         blocks = bootstrap(basis.units, basis.certainty.replicates, basis.certainty.seed)
         sums = np.concatenate([weights @ marks.T for weights in blocks])
-        known = sums[(sums[:, 1] > 0) & (sums[:, 3] > 0)]
-        low, high = np.quantile(
-            known[:, 0] / known[:, 1] - known[:, 2] / known[:, 3], (0.025, 0.975)
-        )
+        # A replicate without any OOD image, or without any ID image, has no difference.
+        sums = sums[(sums[:, 1] > 0) & (sums[:, 3] > 0)]
+        differences = sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]
+        low, high = np.quantile(differences, (0.025, 0.975))
         return float(low), float(high)
 
     @cached_property
@@ -138,15 +136,15 @@ def rank_agreement(trial: Trial, labels: Flags) -> RankAgreement:
         alarms, labels, units, certainty.replicates, certainty.seed
     )  # (M, 2, B)
     value = auroc(alarms, labels)
-    known = table[:, :, ~np.isnan(table).any(axis=(0, 1))]
-    best = known == known.max(axis=0)
+    table = table[:, :, ~np.isnan(table).any(axis=(0, 1))]
+    best = table == table.max(axis=0)
     differs = ~(best[:, 0] & best[:, 1]).any(axis=0)
-    taus = [
-        float(kendall_tau_b(known[:, 0, b], known[None, :, 1, b])[0]) for b in range(known.shape[2])
-    ]
+    taus = []
+    for b in range(table.shape[2]):
+        taus.append(float(kendall_tau_b(table[:, 0, b], table[None, :, 1, b])[0]))
     low, high = np.nanquantile(taus, (0.025, 0.975)) if taus else (np.nan, np.nan)
     tau = float(kendall_tau_b(value[:, 0], value[None, :, 1])[0])
-    return RankAgreement(tau, float(low), float(high), float(differs.mean()), known.shape[2])
+    return RankAgreement(tau, float(low), float(high), float(differs.mean()), table.shape[2])
 
 
 def auroc(alarms: F64, labels: Flags) -> F64:
@@ -161,24 +159,30 @@ def bootstrap_auroc(alarms: F64, labels: Flags, units: Units, replicates: int, s
     """Return (M, L, B): the same under bootstrap weights of the units, which all monitors and
     labellings share.
     """
-    cuts = [Cuts.of(alarm) for alarm in alarms]
-    blocks = [
-        np.stack([Standing.of(cut, weights).auroc(labels) for cut in cuts])
-        for weights in bootstrap(units, replicates, seed)
-    ]
+    all_cuts = [Cuts.of(alarm) for alarm in alarms]
+    blocks = []
+    for weights in bootstrap(units, replicates, seed):
+        blocks.append(np.stack([Standing.of(cuts, weights).auroc(labels) for cuts in all_cuts]))
     return np.concatenate(blocks, axis=2)
 
 
-def simulate_trial(name: str, made: ShiftedCohort, replicates: int, seed: int) -> Trial:
-    """Return the trial of a made cohort: its three monitors, all baselines, and the two ideal ones."""
-    fit = made.split("fit")
-    alarms = dict(made.alarms) | baselines(made.cohort, "detector", fit, made.pictures)
-    ood = np.asarray(made.columns["ood"], np.bool_)
-    splits = (fit, made.split("tuning"))
-    kinds = np.asarray(made.columns["shift"], np.str_)
-    planted = np.asarray(made.columns["fails"], np.bool_)
+def simulate_trial(name: str, simulated: ShiftedCohort, replicates: int, seed: int) -> Trial:
+    """Return the trial of a simulated cohort: three simulated monitors, baselines, ideal ones."""
+    fit = simulated.split("fit")
+    alarms = dict(simulated.alarms) | baselines(
+        simulated.cohort, "detector", fit, simulated.pictures
+    )
+    ood = np.asarray(simulated.columns["ood"], np.bool_)
+    splits = (fit, simulated.split("tuning"))
+    kinds = np.asarray(simulated.columns["shift"], np.str_)
+    planted = np.asarray(simulated.columns["fails"], np.bool_)
     return trial(
-        name, (made.cohort, "detector"), alarms, splits, (ood, kinds, planted), (replicates, seed)
+        name,
+        (simulated.cohort, "detector"),
+        alarms,
+        splits,
+        (ood, kinds, planted),
+        (replicates, seed),
     )
 
 
@@ -194,8 +198,8 @@ def trial(
     detector: tuple[Cohort, str],
     alarms: Mapping[str, F64],
     splits: tuple[Flags, Flags],
-    known: tuple[Flags | None, NDArray[np.str_], Flags | None],
-    drawn: tuple[int, int],
+    labels: tuple[Flags | None, NDArray[np.str_], Flags | None],
+    resampling: tuple[int, int],
     cluster: str | Sequence[str] = "auto",
 ) -> Trial:
     """Return the trial of a detector (cohort, model) and monitors.
@@ -205,26 +209,26 @@ def trial(
     splits
         Images that monitors were fitted on, which are left out, and images that thresholds are
         chosen on.
-    known
+    labels
         OOD labels, kinds of images, and planted failures.
-    drawn
+    resampling
         Replicates and seed.
     """
-    (cohort, model), (fit, tuning), (ood, kinds, planted) = detector, splits, known
+    (cohort, model), (fit, tuning), (ood, kinds, planted) = detector, splits, labels
     scope = scope_scores(cohort, model=model, classes="present")
     alarms = {**alarms, IDEAL[OMS]: scope.unsafe(TAU).astype(np.float64)}
     if ood is not None:
         alarms[IDEAL[OOD]] = ood.astype(np.float64)
-    kept = ~fit
+    evaluated = ~fit
     evaluation = evaluate_monitor(
-        {key: values[kept] for key, values in alarms.items()},
-        scope.take(kept),
+        {key: values[evaluated] for key, values in alarms.items()},
+        scope.take(evaluated),
         TAU,
-        None if ood is None else ood[kept],
-        tuning=tuning[kept],
+        None if ood is None else ood[evaluated],
+        tuning=tuning[evaluated],
         cluster=cluster,
-        replicates=drawn[0],
-        seed=drawn[1],
+        replicates=resampling[0],
+        seed=resampling[1],
     )
     test = np.flatnonzero(~fit & ~tuning)
     return Trial(
