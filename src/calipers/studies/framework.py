@@ -275,5 +275,6 @@ class Study:
         # A standard deviation, drawn as a band, needs two runs.
         if options.runs is not None and options.runs < 2:
             raise UsageError(
-                f"runs must be at least 2, so that a standard deviation exists, not {options.runs!r}"
+                "runs must be at least 2, so that a standard deviation exists, not "
+                f"{options.runs!r}"
             )

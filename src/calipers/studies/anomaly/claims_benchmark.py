@@ -27,9 +27,9 @@ def _(run: AnomalyRun) -> ClaimJudgement:
             None,
             "No ranking by people was provided, and the paper prints none: pass one with "
             "--ranking FILE (columns algorithm and rank).",
-            "Rank the maps of the algorithms of this benchmark, by slices with an object or by whole "
-            "volumes, and run the study again. It then shows tau-b and rho of every metric with that "
-            "ranking.",
+            "Rank the maps of the algorithms of this benchmark, by slices with an object or by "
+            "whole volumes, and run the study again. It then shows tau-b and rho of every metric "
+            "with that ranking.",
             is_tested=False,
         )
     tau = {name: one.tau for name, one in run.agreements(SEEN).items()}

@@ -212,8 +212,8 @@ def _(run: AnomalyRun) -> ClaimJudgement:
         last.append(number_text(float(response.values["F1@0.01"][-1])))
     return ClaimJudgement(
         joint_verdict(flags),
-        f"{'; '.join(words)}, up to {TOUCHING:g} radii, from where on objects may touch; {' and '.join(last)} "
-        "at the last.",
+        f"{'; '.join(words)}, up to {TOUCHING:g} radii, from where on objects may touch; "
+        f"{' and '.join(last)} at the last.",
         "It is constant on both sides until objects grow together. Then one predicted object "
         "stands for several, and what falls is the number of objects, not their fit. The same "
         "holds for F1 by centre.",
@@ -254,10 +254,9 @@ def _(run: AnomalyRun) -> ClaimJudgement:
         outcome = None
     return ClaimJudgement(
         outcome,
-        f"Four false objects beside four true ones: {_values_text(at_four)}; beside a single true one: "
-        f"{_values_text(alone)}. "
-        f"With a = 0.1 instead of 0.5, softIoU {number_text(lenient)} whatever the number of true "
-        "ones.",
+        f"Four false objects beside four true ones: {_values_text(at_four)}; beside a single true "
+        f"one: {_values_text(alone)}. With a = 0.1 instead of 0.5, softIoU {number_text(lenient)} "
+        "whatever the number of true ones.",
         "With k false objects of the size of n true ones softIoU = 1 / (1 + a k), which is 1 / (1 "
         "+ k / 2) at a = 0.5, and AP = n / (n + k): every object pays for all false ones. So the "
         "soft IoU is the less affected one only with few objects per sample (fewer than 1 / a, "

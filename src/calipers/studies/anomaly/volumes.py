@@ -79,9 +79,9 @@ def with_spheres(image: F32, random: Generator) -> tuple[F32, Labels]:
     """
     from scipy import ndimage
 
-    slices = [
-        ndimage.binary_fill_holes(ndimage.binary_opening(one > 0.2, iterations=2)) for one in image
-    ]
+    slices = []
+    for one in image:
+        slices.append(ndimage.binary_fill_holes(ndimage.binary_opening(one > 0.2, iterations=2)))
     room = ndimage.distance_transform_edt(np.pad(np.stack(slices), 1))[1:-1, 1:-1, 1:-1]
     image_with_spheres, labels = image.copy(), np.zeros(image.shape, np.uint8)
     away = np.full(image.shape, np.inf)  # from the rims of the spheres that are there

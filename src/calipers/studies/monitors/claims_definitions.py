@@ -153,9 +153,9 @@ def _(run: MonitorsRun) -> ClaimJudgement:
             )
     return ClaimJudgement(
         joint_verdict([bool(s < TAU) for s in missed]),
-        f"An image whose only object is missed scores 1 - 1/C: {', '.join(words)} (largest difference from "
-        f"the closed form {np.abs(missed - law).max():.0e}). No tau up to that rejects it; the "
-        f"mean over present classes is {present.max():g}.{sentences}",
+        f"An image whose only object is missed scores 1 - 1/C: {', '.join(words)} (largest "
+        f"difference from the closed form {np.abs(missed - law).max():.0e}). No tau up to that "
+        f"rejects it; the mean over present classes is {present.max():g}.{sentences}",
         "Classes that are absent and not predicted score 1 each. It holds with one class. "
         "Calipers warns if tau is not above 1 - 1/C.",
     )

@@ -114,11 +114,12 @@ def _(trial: Trial) -> Finding:
     get = trial.evaluation.get
     ideal = get("RH", IDEAL[OMS]).value, get("AC", IDEAL[OMS]).value
     hazard = get("SG", by_oms).value + get("RH", by_oms).value
-    rows = [
-        f"{name}: SG {get('SG', name).value:.3f}, RH {estimate_text(get('RH', name))}, AC "
-        f"{get('AC', name).value:.3f}"
-        for name in dict.fromkeys((by_ood, by_oms))
-    ]
+    rows = []
+    for name in dict.fromkeys((by_ood, by_oms)):
+        rows.append(
+            f"{name}: SG {get('SG', name).value:.3f}, RH {estimate_text(get('RH', name))}, AC "
+            f"{get('AC', name).value:.3f}"
+        )
     words = ""
     if by_ood == by_oms:
         flags = [False]

@@ -40,10 +40,11 @@ def figures(run: MonitorsRun) -> list[StudyFigure]:
 def classes_figure(run: MonitorsRun) -> StudyFigure:
     """Return s of an image whose only object is missed, over the number of classes."""
     x = np.array(NUMBERS_OF_CLASSES, np.float64)
-    lines = [
-        Line(mean, x, run.definitions.missed[mean], slot=slot, marks=tuple(range(len(x))))
-        for slot, mean in enumerate(MEANS)
-    ]
+    lines = []
+    for slot, mean in enumerate(MEANS):
+        lines.append(
+            Line(mean, x, run.definitions.missed[mean], slot=slot, marks=tuple(range(len(x))))
+        )
     dense = np.geomspace(1.0, x[-1], 100)
     lines.append(Line("1 - 1/C", dense, 1.0 - 1.0 / dense, slot=GREY))
     hidden = float(run.definitions.missed["declared"][-1])

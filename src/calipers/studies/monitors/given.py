@@ -152,8 +152,8 @@ def _warnings(ood: Flags | None, pictures: Path | None) -> tuple[str, ...]:
     warnings = []
     if ood is None:
         warnings.append(
-            "no OOD labels: mark the images that are out of distribution with --ood COLUMN or --ood "
-            "airport=LFPO,KSEA"
+            "no OOD labels: mark the images that are out of distribution with --ood COLUMN or "
+            "--ood airport=LFPO,KSEA"
         )
     if pictures is None:
         warnings.append(

@@ -310,8 +310,8 @@ def _(run: StabilityRun) -> ClaimJudgement:
     if not run.has_maps:
         source = "As printed"
         note = (
-            "By Spearman far more, by APJ a little. Tables V and VII state different AUC and DICE for "
-            "what seem the same X-Ray models (0.90 and 0.72, 0.88 and 0.75)."
+            "By Spearman far more, by APJ a little. Tables V and VII state different AUC and DICE "
+            "for what seem the same X-Ray models (0.90 and 0.72, 0.88 and 0.75)."
         )
     return ClaimJudgement(
         joint_verdict(flags),

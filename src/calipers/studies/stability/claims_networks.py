@@ -362,8 +362,8 @@ def _(run: StabilityRun) -> ClaimJudgement:
     note = ""
     if below or bags:
         note = (
-            "Where models agree on what they call and on nothing else, the ranks of the background are "
-            "noise, and Spearman is the lower one."
+            "Where models agree on what they call and on nothing else, the ranks of the "
+            "background are noise, and Spearman is the lower one."
         )
     return ClaimJudgement(
         not below and not bags,
