@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from studies.is_comparable import verdict_by_numbers
 
 from calipers.errors import InputError, UsageError
 from calipers.monitors.labellings import OMS, OOD
@@ -23,6 +22,7 @@ from calipers.studies.monitors.trials import IDEAL, rank_agreement, simulate_tri
 from calipers.studies.page import study_page
 from calipers.studies.writing import write_study
 from calipers.synthetic.runways import runway_cohort, write_runways
+from studies.judged import verdict_by_numbers
 
 # What a quick run and a full one agree on.
 VERDICTS = {
@@ -113,7 +113,7 @@ def test_verdicts_follow_the_numbers(run: Run) -> None:
         replace(sweep, difference=np.ones_like(sweep.difference)) for sweep in run.found.shares
     )
     found = replace(run.found, trials=tuple(trials), shares=flat)
-    claims = {claim.name: claim.verdict for claim in study.CLAIMS.is_comparable(found)}
+    claims = {claim.name: claim.verdict for claim in study.CLAIMS.judge_all(found)}
     assert claims["ood-ranking-misleads"] == "did not hold"
     assert claims["ideal-monitors-differ"] == "did not hold"
     assert claims["chosen-by-ood-leaves-hazard"] == "did not hold"

@@ -1,4 +1,4 @@
-"""The cohort of the study: halves without a common patient, made boxes like those of ChestX-ray8."""
+"""The cohort of the study: halves without a common patient, boxes like those of ChestX-ray8."""
 
 from __future__ import annotations
 

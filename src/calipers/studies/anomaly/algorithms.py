@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Algorithms that learn from normal volumes and give every voxel of another volume an anomaly score.
+"""Algorithms that learn from normal volumes and give the voxels of other volumes an anomaly score.
 
 Each one is small and well known, and they fail in different ways, which is what the metrics are
 compared on. Raw scores are 0 or more, on any scale; `calibrate` maps them to [0, 1].

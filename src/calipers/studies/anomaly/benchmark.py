@@ -143,7 +143,7 @@ def _unseen(volumes: Sequence[ChestVolume], maps: Sequence[F32]) -> float:
 
 
 def _example_slice(cases: Sequence[tuple[ChestVolume, Maps]]) -> ExampleSlice:
-    """Return the slice of the first case that cuts most spheres; of several, that with most voxels."""
+    """Return the slice of the first case with most spheres; with most voxels if several tie."""
     volume, maps = cases[0]
     areas = np.stack([(volume.labels == number).sum(axis=(1, 2)) for number in range(1, 6)])
     # The number of spheres counts first: a slice has fewer voxels than the factor.

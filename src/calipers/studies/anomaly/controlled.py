@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controlled experiments (a) to (e): one error at a time, on discs and spheres, with all metrics.
+"""The controlled experiments (a) to (e): one error at a time on discs and spheres, all metrics.
 
 (a) Six objects, two of them large. More and more of the small ones are found, and the large ones
     lose exactly as many of their outermost voxels: the number of positive voxels stays the same.
@@ -265,7 +265,7 @@ def probe(setting: Setting, n: int, seed: int = 0) -> dict[str, dict[str, float]
 
 
 def _probe_samples(setting: Setting, n: int, seed: int) -> Iterator[Sample]:
-    """Yield samples with one model that finds all, one that finds the large, one the small objects."""
+    """Yield samples with three models, which find all, only the large or only the small objects."""
     radii = [setting.large] * LARGE + [setting.small] * SMALL
     for k in range(n):
         discs = place_discs(setting.shape, radii, layout_seed(seed, "a", k))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes of the benchmark: chests that differ a little from each other, half of them with spheres."""
+"""Volumes of the benchmark: chests that differ slightly, half of them with spheres."""
 
 from __future__ import annotations
 

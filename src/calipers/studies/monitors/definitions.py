@@ -44,7 +44,7 @@ class Definitions:
 
     counts: tuple[ClassCounts, ...]  # all that can be, up to MOST of each
     one_runway: tuple[tuple[int, bool, float], ...]  # predictions, hit, measured s
-    # kind of mean over classes -> score of an image whose only object is missed, by number of classes
+    # kind of mean -> score of an image whose only object is missed, by number of classes
     missed: dict[str, F64]
     confused: dict[str, F64]  # the same with a wrong class instead; NaN for one class
 

@@ -66,7 +66,7 @@ class ShareSweep:
 
     @property
     def flip_bounds(self) -> tuple[float, float]:
-        """From where to where the interval of the difference has 0; 0 and 1 if it does at the ends."""
+        """The shares between which the interval of the difference contains 0, at most [0, 1]."""
         _, low, high = self.difference
         first, last = self.flip(low), self.flip(high)
         if math.isnan(first):

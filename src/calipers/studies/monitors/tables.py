@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the study: ill-defined scores, classes, monitors under both paradigms, thresholds, tau."""
+"""Tables of the study: ill-defined scores, classes, monitors under both paradigms, and tau."""
 
 from __future__ import annotations
 

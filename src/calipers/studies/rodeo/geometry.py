@@ -126,7 +126,7 @@ def figure_6() -> StudyFigure:
 def _similarity_lines(
     x: F64, values: tuple[F64, F64], suffix: str = "", first_slot: int = 0
 ) -> list[Line]:
-    """Return the lines of centred IoU and Hausdorff similarity, as `shape_similarities` gives them."""
+    """Return the lines of the two similarities that `shape_similarities` returns."""
     centred, hausdorff = values
     return [
         Line(f"centred IoU{suffix}", x, centred, slot=first_slot),

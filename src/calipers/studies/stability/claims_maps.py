@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about maps, bag by bag: interchangeable scores, thresholds, stability against localization.
+"""Claims about maps, bag by bag: interchangeable scores, thresholds, stability and localization.
 
 They are judged on simulated families, or on maps of networks if the user passes a folder. A family
 that was designed to show something is no evidence for it: such a claim is not tested without maps.
@@ -192,7 +192,7 @@ def _stable_and_dice(cell: StabilityResult, name: str = "APJ") -> tuple[F64, F64
 
 
 def annotated_cells(run: StabilityRun) -> dict[str, StabilityResult]:
-    """Return the first cell of every data set that has annotated bags: NOR, for the made families."""
+    """Return the first cell of every data set that has annotated bags (simulated: NOR)."""
     cells: dict[str, StabilityResult] = {}
     for (data, _), cell in run.cells.items():
         if len(cell.localized.places) >= ANNOTATED and (run.has_maps or data in (XRAY, PASCAL)):

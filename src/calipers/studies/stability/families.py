@@ -222,7 +222,7 @@ def _bag_scores(
 
 
 def _distance(places: F64) -> F64:
-    """Return (n, side, side): how far the middle of every instance is from a place (row, column)."""
+    """Return (n, side, side): distance of every instance's centre from a place (row, column)."""
     at = np.arange(SIDE) + 0.5
     return np.hypot(at[:, None] - places[:, 0, None, None], at - places[:, 1, None, None])
 

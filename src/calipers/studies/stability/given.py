@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads maps of trained networks from a folder: DATA SET / OPERATOR / MODEL, with labels next to them."""
+"""Reads maps of networks from a folder DATA SET / OPERATOR / MODEL, with labels beside them."""
 
 from __future__ import annotations
 
