@@ -38,11 +38,11 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     other = _best(tau, tuple(name for name in METRICS if name not in ours))
     return ClaimJudgement(
         joint_verdict([best >= CLOSE for best in families]),
-        f"Tau-b with {run.ranking.file} over {len(run.ranking.ranks)} algorithms, on slices "
-        f"with an object: {', '.join(f'{name} {number_text(tau[name])}' for name in ours)}; the "
-        f"best of the others is {other}, {number_text(tau[other])}. Close is called what has "
-        f"{CLOSE:g} or more.",
-        "With so few algorithms one exchanged pair changes tau much.",
+        f"Tau-b with {run.ranking.file} over {len(run.ranking.ranks)} algorithms, on slices with "
+        f"an object: {', '.join(f'{name} {number_text(tau[name])}' for name in ours)}; the best "
+        f"of the others is {other}, {number_text(tau[other])}. Orders count as close with a tau-b "
+        f"of {CLOSE:g} or more.",
+        "With so few algorithms, exchanging one pair changes tau considerably.",
     )
 
 
@@ -65,10 +65,10 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     taus = {name: _same_order(run, name) for name in ("softIoU", "F1@0.5", "AP/dataset")}
     return ClaimJudgement(
         middle >= HIDDEN,
-        f"{bench.slices - bench.slices_seen} of {bench.slices} slices hold no object. Of the "
-        f"voxels that are called falsely, {middle:.0%} lie there in the median of the algorithms "
-        f"({least} {shares[least]:.0%}, {most} {shares[most]:.0%}). Tau-b of the orders on all "
-        "slices and on slices with an object: "
+        f"{bench.slices - bench.slices_seen} of {bench.slices} slices contain no object. Of the "
+        f"false positive voxels, {middle:.0%} lie there (median over the algorithms; {least} "
+        f"{shares[least]:.0%}, {most} {shares[most]:.0%}). Tau-b of the orders on all slices and "
+        "on slices with an object: "
         f"{', '.join(f'{name} {number_text(tau)}' for name, tau in taus.items())}.",
         "AP and AUROC by slices do not change at all: slices without an object have no value "
         "there.",
@@ -119,12 +119,12 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     outcome = joint_verdict([soft > best, f1 > best])
     return ClaimJudgement(
         outcome,
-        f"Of the {len(DESIRED_CHANGES)} controlled errors, those which a metric answers as one "
-        f"wants, by more than {MOVES:g} in 2D and in 3D: "
+        f"Of the {len(DESIRED_CHANGES)} controlled errors, those to which a metric reacts as "
+        f"desired, by more than {MOVES:g} in 2D and in 3D: "
         f"{', '.join(f'{name} {score[name]}' for name in (*SOFT, *F1S))}; others at most {best}; "
-        f"no less than the weakest F1 have {', '.join(matched) or 'none'}.",
-        "F1 by centre and at IoU 0.01 do not see the size at all. AUPRO, which the paper does not "
-        "name, answers all but empty samples. The soft IoU has a price: one faint voxel in every "
-        "normal sample takes all that such samples could give, because a sample without objects "
-        "scores 0.00001 / (a sum p + 0.00001).",
+        f"at least as many as the weakest F1: {', '.join(matched) or 'none'}.",
+        "F1 by centre and F1 at IoU 0.01 are blind to size. AUPRO, which the paper does not "
+        "mention, reacts to all errors but empty samples. The soft IoU has a drawback: one faint "
+        "voxel in every normal sample removes everything that such samples could contribute, "
+        "because a sample without objects scores 0.00001 / (a sum p + 0.00001).",
     )

@@ -37,10 +37,10 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     others = ", ".join(f"{name} {number_text(empty[name])}" for name in ("softIoU", "F1@0.5"))
     return ClaimJudgement(
         len(undefined) == len(RANKING) + len(AREAS),
-        f"On samples without objects and without calls {', '.join(undefined)} are undefined; "
-        f"{others}.",
-        "At the level of samples and slices such samples are left out and counted; at that of the "
-        "data set their voxels count as negatives.",
+        f"On samples without objects and without positive voxels {', '.join(undefined)} are "
+        f"undefined; {others}.",
+        "Metrics by sample or by slice skip and count such samples; metrics of the data set count "
+        "their voxels as negatives.",
     )
 
 
@@ -60,10 +60,10 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     soft = [number_text(probes[part]["softIoU"]) for part in ("large", "small")]
     return ClaimJudgement(
         joint_verdict(flags),
-        f"Two large objects found of six, against four small ones. {'; '.join(parts)}; softIoU "
-        f"{' against '.join(soft)}.",
-        "So does AP of every sample, where large and small objects lie in one sample: what "
-        "matters is that voxels are counted, not where they are pooled.",
+        f"Two large objects of six are found, against four small ones. {'; '.join(parts)}; "
+        f"softIoU {' against '.join(soft)}.",
+        "AP per sample does so too if large and small objects lie in one sample: what matters is "
+        "that voxels are counted, not where they are pooled.",
     )
 
 
@@ -102,8 +102,8 @@ def _(run: AnomalyRun) -> ClaimJudgement:
         f"{run.ends('a', names)}. {run.ends('a', ['AP/slice'])}.",
         "They do not rise, but do not fall either: here large objects lose exactly as many voxels "
         "as small ones gain, and on maps of 0 and 1 both depend on nothing but these numbers. By "
-        "slices of volumes they rise, because slices that hold small spheres only now have "
-        "something found.",
+        "slices of volumes they rise, because slices that contain only small spheres now have a "
+        "hit.",
     )
 
 
@@ -127,9 +127,9 @@ def _(run: AnomalyRun) -> ClaimJudgement:
         bool((np.abs(run.changes("a", names)) <= STEADY).all()),
         f"{run.ends('a', names)}.",
         "They count objects, so they rise with every object that is found, as the soft IoU does, "
-        f"and so does AUPRO ({run.ends('a', ['AUPRO'])}). F1 at IoU 0.5 would fall again only "
-        "if the large objects lost more than half of their voxels, which four small ones are not "
-        "enough for.",
+        f"and so does AUPRO ({run.ends('a', ['AUPRO'])}). F1 at IoU 0.5 would fall again only if "
+        "the large objects lost more than half of their voxels, and four small ones are not "
+        "enough for that.",
     )
 
 
@@ -194,9 +194,10 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     return ClaimJudgement(
         joint_verdict(flags),
         f"{'; '.join(parts)}, up to {TOUCHING:g} radii.",
-        "With f the radius found, AP is about f^d below and 1 / f^d above, d being 2 or 3, so it "
-        "falls to both sides. What is nearly constant on one side is AUROC where objects are "
-        "found too large: it loses half of the share of the background that is called.",
+        "With f the ratio of the radii and d = 2 or 3 dimensions, AP is about f^d below and 1 / "
+        "f^d above the true radius, so it falls on both sides. AUROC is nearly constant on one "
+        "side, for objects that are too large: it loses half of the false positive share of the "
+        "background.",
     )
 
 
@@ -234,7 +235,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     return ClaimJudgement(
         joint_verdict(flags),
         f"Lost with as many false objects as true ones: {'; '.join(words)}.",
-        "AUROC loses half of the share of the background that is called, which is little where "
+        "AUROC loses half of the false positive share of the background, which is little if "
         "objects are small.",
     )
 
@@ -331,8 +332,8 @@ def _(run: AnomalyRun) -> ClaimJudgement:
         f"{run.ends('e', ('softIoU', 'F1@0.5'))}; largest rise of any other metric "
         f"{number_text(max(float(rest.max()), 0.0))}.",
         "F1 rises because it is averaged over samples, and a sample without objects and calls "
-        "counts 1; F1 of all objects pooled would not move. From a baseline in which nothing is "
-        "missed there is nothing to improve: here one object of four is.",
+        "counts 1; F1 of all objects pooled would not move. A baseline without misses could not "
+        "improve; here one object of four is missed.",
     )
 
 
@@ -343,9 +344,9 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     return ClaimJudgement(
         bool((run.changes("e", ["AP/dataset"]) < -EXACT).all()),
         f"{run.ends('e', ['AP/dataset'])}.",
-        "By little: the missed voxels are found only when all voxels are called, at a precision "
-        "that is the share of positive voxels, and that share falls. A map with false voxels of "
-        "low scores would fall by other amounts.",
+        "Only slightly: the missed voxels are found only when all voxels are positive, at a "
+        "precision that is the share of positive voxels, and that share falls. A map with false "
+        "voxels of low scores would fall by other amounts.",
     )
 
 

@@ -30,9 +30,9 @@ def _maps(run: AnomalyRun) -> StudyFigure:
         for name in bench.algorithms
     )
     caption = (
-        f"One test volume, {example.title}. White: spheres of which something is called; dotted "
-        "yellow: missed; dashed orange: false; green: the map. Maps are brought to [0, 1] alike: "
-        "a score of 0.5 is what one in 1000 voxels of normal volumes reaches."
+        f"One test volume, {example.title}. White: detected spheres; dotted yellow: missed ones; "
+        "dashed orange: false alarms; green: the map. All maps are calibrated to [0, 1]: one in "
+        "1000 voxels of normal volumes reaches a score of 0.5."
     )
     return StudyFigure(
         "figure-9", "Algorithms fail in different ways", caption, panels, rows=(len(panels),)
@@ -121,8 +121,8 @@ def _slice_choice(run: AnomalyRun) -> StudyFigure:
         f"{len(METRICS)} metrics"
     )
     caption = (
-        "The raters of the paper saw slices with an object only. On the right, how much of what "
-        "is called falsely (score 0.5 or more) they would not have seen here."
+        "The raters of the paper saw only slices with an object. Right: the share of the false "
+        "positive voxels (score 0.5 or more) that they would not have seen here."
     )
     return StudyFigure("figure-12", title, caption, (orders, hidden), rows=(2,))
 

@@ -69,8 +69,8 @@ def controlled_figures(run: AnomalyRun) -> tuple[StudyFigure, ...]:
             f"(c) False objects cost the soft IoU most: {_ends(run, 'c', 'softIoU')}, against AP "
             f"{_ends(run, 'c', 'AP/dataset')}",
             "Four equal objects are found, and false ones of the same size. Dice at 5 % false "
-            "voxels ends where more than 5 % of the background are called: then no threshold is "
-            "left, and nothing counts as called.",
+            "voxels ends where more than 5 % of the background is positive: then no threshold "
+            "qualifies, and nothing counts as positive.",
         ),
         _crowds(run),
         _experiment(
@@ -102,9 +102,9 @@ def looks(run: AnomalyRun) -> StudyFigure:
         sample = example(name, SETTINGS[0], strength, run.seed)
         panels.append(picture(title, sample.labels, sample.maps[f"{strength:g}"]))
     caption = (
-        "One 2D sample of each experiment. White: references of which something was found; dotted "
-        "yellow: missed ones; dashed orange: false ones; green: what was called. All objects are "
-        "discs (spheres in 3D) whose centres are centres of voxels."
+        "One 2D sample of each experiment. White: references that are found; dotted yellow: "
+        "missed ones; dashed orange: false alarms; green: positive voxels. All objects are discs "
+        "(spheres in 3D) whose centres are centres of voxels."
     )
     return StudyFigure("figure-1", "Five errors, one at a time", caption, tuple(panels), rows=(5,))
 
@@ -131,10 +131,10 @@ def score_figure(run: AnomalyRun) -> StudyFigure:
     names = [name for name in METRICS if count_desired_changes(run, name) == best]
     caption = "; ".join(f"({name}) {words}" for name, words in DESIRED_CHANGES.items())
     caption = (
-        f"How far a metric moves the way one wants. {caption}. Changes within {MOVES:g} of 0 are "
-        "blindness."
+        f"How far a metric moves in the desired direction. {caption}. Changes within {MOVES:g} of "
+        "0 count as blindness."
     )
-    title = f"{' and '.join(names)} answer {best} of {len(DESIRED_CHANGES)} errors as one wants"
+    title = f"{' and '.join(names)} answer {best} of {len(DESIRED_CHANGES)} errors as desired"
     return StudyFigure("figure-2", title, caption, tuple(panels), rows=(2,))
 
 

@@ -84,10 +84,10 @@ def _part(progress: Progress, low: float, high: float) -> Progress:
 def _source(run: AnomalyRun) -> str:
     n = run.benchmark.numbers
     return (
-        f"All data are made by Calipers: {run.controlled.samples} samples of discs (2D) and of "
-        f"spheres (3D) per experiment; for the benchmark {n.training} normal volumes to train on, "
-        f"{n.calibration} to calibrate scores on, and {n.test} test volumes, half of them with "
-        "spheres. The paper used brain volumes of Cam-CAN and MOOD."
+        f"All data are simulated by Calipers: {run.controlled.samples} samples of discs (2D) and "
+        f"of spheres (3D) per experiment; for the benchmark {n.training} normal volumes to train "
+        f"on, {n.calibration} to calibrate scores on, and {n.test} test volumes, half of them "
+        "with spheres. The paper used brain volumes of Cam-CAN and MOOD."
     )
 
 

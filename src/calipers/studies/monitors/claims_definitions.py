@@ -70,8 +70,8 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     pairs = c.twice == 0
     return ClaimJudgement(
         joint_verdict([pairs, True]),
-        f"Not where references lie close: on {c.twice} of {c.images} made images with two of "
-        f"them, one prediction is the best of both. The rule then counts {c.hits_by_reference} "
+        f"Not where references lie close: on {c.twice} of {c.images} simulated images with two of "
+        f"them, one prediction is the best for both. The rule then counts {c.hits_by_reference} "
         f"hits by references but {c.hits_by_prediction} by predictions, one-to-one matching "
         f"{c.hits_one_to_one}; on {c.recall_without_cost} images recall is 1 with fewer "
         f"predictions than references. Equal IoUs, which match twice, came up {c.ties} times.",
@@ -200,7 +200,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     third = next(s for n, hit, s in cases if hit and n == 2)
     return ClaimJudgement(
         off < EXACT,
-        f"{len(cases)} made images with up to {max(n for n, _, _ in cases)} predictions: largest "
-        f"difference {off:.0e}. One false alarm beside the hit takes s to {third:.3f}, so that "
-        "tau above 2/3 allows none.",
+        f"{len(cases)} constructed images with up to {max(n for n, _, _ in cases)} predictions: "
+        f"largest difference {off:.0e}. One false alarm beside the hit takes s to {third:.3f}, so "
+        "that tau above 2/3 allows none.",
     )

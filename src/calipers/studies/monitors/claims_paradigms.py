@@ -131,10 +131,9 @@ def _(trial: Trial) -> Finding:
     least = min(gaps, key=lambda name: gaps[name].value)
     flags = [bool(up or down)]
     return flags, (
-        f"{trial.title}: OOD flatters {len(up)} and slights {len(down)} of {len(gaps)} monitors "
-        "(interval of the paired difference of AUROC without 0), from "
-        f"{estimate_text(gaps[most])} for {most} to "
-        f"{estimate_text(gaps[least])} for {least}."
+        f"{trial.title}: OOD overrates {len(up)} and underrates {len(down)} of {len(gaps)} "
+        "monitors (interval of the paired difference of AUROC without 0), from "
+        f"{estimate_text(gaps[most])} for {most} to {estimate_text(gaps[least])} for {least}."
     )
 
 

@@ -38,7 +38,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     return ClaimJudgement(
         joint_verdict(flags),
         " ".join(sentences),
-        "tau has no default in Calipers; the prevalence is always stated.",
+        "tau has no default in Calipers; the prevalence is always reported.",
     )
 
 
@@ -74,7 +74,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
 )
 def _(run: MonitorsRun) -> ClaimJudgement:
     if not run.shares:
-        return not_judged("Needs shifts that can be chosen: only with data that Calipers makes.")
+        return not_judged("Needs shifts that can be varied, which only simulated data have.")
     sentences, flags = [], []
     for sweep in run.shares:
         low, high = sweep.flip_bounds
@@ -84,15 +84,15 @@ def _(run: MonitorsRun) -> ClaimJudgement:
             f"With {100 * sweep.far:g} % far runways {PAIR[1]} overtakes {PAIR[0]} under OMS at a "
             f"share of {_share(sweep.measured_flip)} harmless shifts (closed form "
             f"{_share(closed_form)}; from {low:.2f} to {high:.2f} the interval of the difference "
-            "has 0)."
+            "contains 0)."
         )
     ood = min(float((s.values["ood"][0] - s.values["ood"][1]).min()) for s in run.shares)
     return ClaimJudgement(
         joint_verdict(flags),
         f"{' '.join(sentences)} Under OOD labels {PAIR[0]} is better at every share, by at least "
         f"{ood:.3f} in AUROC (n = {run.shares[0].n_images} per share).",
-        "Holds if the order is certain, and the opposite, without and with nothing but harmless "
-        "shifts, and the closed form lies where it is not certain.",
+        "Holds if the order is certain both without harmless shifts and with harmless shifts "
+        "only, is reversed between the two, and the closed form lies where the order is uncertain.",
     )
 
 
@@ -164,5 +164,5 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     return ClaimJudgement(
         joint_verdict(flags),
         " ".join(sentences),
-        "A monitor that knows nothing has an AURC of about the base risk.",
+        "An uninformative monitor has an AURC close to the base risk.",
     )

@@ -122,7 +122,7 @@ def areas_figure(run: MonitorsRun) -> StudyFigure:
         f"{one.title}: {differ}",
         "AUROC of every monitor for finding OOD images and for finding unsafe ones, with 95 % "
         f"intervals ({replicates} replicates; {_units(run)}). On the line both are equal. Grey: "
-        "ideal monitors, which know their labels.",
+        "ideal monitors, which know the labels.",
         tuple(_areas(trial) for trial in run.comparable_trials),
     )
 

@@ -72,7 +72,7 @@ def share_figure(run: MonitorsRun) -> StudyFigure:
         "figure-7",
         f"Harmless shifts turn the order of two monitors {words}, and OOD labels do not notice",
         f"Half of the {first.n_images} images are OOD; of these, the share on the horizontal axis "
-        "has another sky, which harms nobody, the others have fog, blur or night. shift-detector "
+        "has another sky, which is harmless; the others have fog, blur or night. shift-detector "
         "sees shifts only (3 standard deviations), weak-failure-predictor sees failures only "
         f"(0.6). Far runways fail in distribution too. Bands: 95 % of {REPLICATES} bootstrap "
         "replicates; grey: the closed forms of both, in this order.",

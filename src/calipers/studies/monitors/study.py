@@ -101,9 +101,9 @@ def _trials(options: StudyOptions, replicates: int, progress: Progress) -> Trial
         progress(name, k, STEPS)
         trials.append(simulate_trial(name, maker(n, options.seed), replicates, options.seed))
     source = (
-        f"Made by Calipers: {n} landing approaches with one runway each, and {n} endoscopy frames "
-        "with one to three objects of four classes, with a simulated detector whose failures are "
-        "planted."
+        f"Simulated by Calipers: {n} landing approaches with one runway each, and {n} endoscopy "
+        "frames with one to three objects of four classes, with a simulated detector whose "
+        "failures are planted."
     )
     return TrialSet(tuple(trials), source, (), ())
 

@@ -96,8 +96,8 @@ def areas_table(trial: Trial, name: str) -> StudyTable:
     units = trial.evaluation.basis.units
     note = (
         f"{trial.evaluation.n_images} images for testing, {int(trial.unsafe.sum())} of them "
-        f"unsafe; 95 % intervals over {units.number} units ({units.name}). For AUPR positives are "
-        "the images on which an alarm is wanted."
+        f"unsafe; 95 % intervals over {units.number} units ({units.name}). For AUPR, the "
+        "positives are the images that should raise an alarm."
     )
     table = Table(("monitor", "quantity", *columns), tuple(rows))
     return StudyTable(name, f"{trial.title}: monitors under both paradigms", table, note)

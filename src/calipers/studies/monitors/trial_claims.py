@@ -14,7 +14,7 @@ Finding = tuple[Sequence[bool], str]  # what has to hold, and the numbers in wor
 NOT_JUDGED = (
     "Needs safe and unsafe images, and OOD labels for some images but not for all: --ood COLUMN."
 )
-MADE_ONLY = "Made data: that it can happen, not how often it does."
+MADE_ONLY = "Simulated data: they show that it can happen, not how often."
 
 
 def not_judged(words: str = NOT_JUDGED) -> ClaimJudgement:

@@ -76,8 +76,8 @@ def _(run: RodeoRun) -> ClaimJudgement:
         f"{value_text(alarms[-1])}, but the true negatives (image and class with neither "
         f"reference nor prediction) are {before} with all boxes and {after} with none.",
         "A dropped box belongs to a class that the image has, so its cell is a miss and never a "
-        "true negative. Accuracy rises because a box in the wrong place is two errors, a false "
-        "alarm and a miss, and no box is one.",
+        "true negative. Accuracy rises because a box in the wrong place is two errors (a false "
+        "alarm and a miss), whereas no box is one error.",
     )
 
 
@@ -135,8 +135,8 @@ def _(run: RodeoRun) -> ClaimJudgement:
     return ClaimJudgement(
         bool(falls(shape) and off < min(exact, INVARIANT)),
         f"RoDeO/shape follows 1 / (1 + mean copies) within {value_text(exact)} (root mean "
-        f"square), with nothing to fit; the best exponential, exp(-{rate:.2f} x), is off by "
-        f"{value_text(off)}.",
+        f"square), without a fitted parameter; the best exponential, exp(-{rate:.2f} x), is off "
+        f"by {value_text(off)}.",
         "The decay is hyperbolic. One of 1 + D boxes is paired, so shape and cls are 1 / (1 + "
         "E[D]) whatever the distribution of D is; RoDeO/loc falls more slowly, because the best "
         "placed copy is paired.",
@@ -166,8 +166,9 @@ def _(run: RodeoRun) -> ClaimJudgement:
         joint_verdict(flags),
         "; ".join(words) + ".",
         "Above 0.1 it rises first, because a copy is another chance to pass the threshold; with "
-        "many copies the lost precision wins at middle thresholds. In order: equal scores taken "
-        "in input order, as COCO's code does, not as one operating point.",
+        "many copies the loss of precision dominates at middle thresholds. AP in order breaks "
+        "ties by input order, as pycocotools does, instead of treating them as one operating "
+        "point.",
     )
 
 
@@ -218,7 +219,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
         "The highest RoDeO with a corruption minus that without: missed classes "
         f"{value_text(best[0])}, copies {value_text(best[1])}, added classes "
         f"{value_text(best[2])}.",
-        "For these oracles, which drop and add boxes at random.",
+        "This holds for these oracles, which drop and add boxes at random.",
     )
 
 
@@ -233,7 +234,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     return ClaimJudgement(
         joint_verdict([value < 0.5 for value in top]),
         f"The highest values on the grid: {values_text(names, top)}.",
-        "RoDeO is not that low: here the classes are perfect, and RoDeO/loc of a random place in "
+        "RoDeO is not very low: the classes are perfect here, and RoDeO/loc of a random place in "
         "the image is far from zero.",
     )
 
@@ -251,8 +252,8 @@ def _(run: RodeoRun) -> ClaimJudgement:
         f"Accuracy@0.1 lies between {value_text(none.min())} and {value_text(none.max())} if no "
         f"class is added, and between {value_text(every.min())} and {value_text(every.max())} if "
         "every absent class is.",
-        "High as long as the classes are right. With added classes the true negatives go, and "
-        "accuracy goes with them.",
+        "Accuracy is high as long as the classes are right. Added classes remove the true "
+        "negatives, and accuracy falls with them.",
     )
 
 
@@ -333,8 +334,8 @@ def _(run: RodeoRun) -> ClaimJudgement:
     return ClaimJudgement(
         joint_verdict(flags),
         "; ".join(words) + " (root mean square, first value 1).",
-        "Here nothing is geometric: every absent class is added by a coin toss, so the number of "
-        "extra boxes grows linearly in p, and scores fall like one over the number of boxes.",
+        "Nothing is geometric here: every absent class is added with probability p, so the number "
+        "of extra boxes grows linearly in p, and scores fall like one over the number of boxes.",
     )
 
 
@@ -398,5 +399,5 @@ def _(run: RodeoRun) -> ClaimJudgement:
     return ClaimJudgement(
         joint_verdict([value < INVARIANT for value in ranges]),
         f"RoDeO/loc moves by {value_text(ranges[0])}, RoDeO/shape by {value_text(ranges[1])}.",
-        "Nearly: the class has a say in who is paired with whom, in images with several boxes.",
+        "Nearly: in images with several boxes, the class influences which boxes are paired.",
     )

@@ -15,7 +15,9 @@ from calipers.studies.rodeo.sweeps import RODEO
 
 TABLE, DESIGN = Claims[RodeoRun](), Claims[RodeoRun]()
 PARTS = RODEO[1:]
-FROM_PRINT = "Judged by the numbers printed in the paper: its trained model is no part of this run."
+FROM_PRINT = (
+    "Judged by the numbers printed in the paper; this run does not include its trained model."
+)
 
 
 @TABLE.statement(
@@ -210,5 +212,5 @@ def _(run: RodeoRun) -> ClaimJudgement:
     return ClaimJudgement(
         bool(last[0] > 0 and last[1] > 0),
         f"With no prediction at all: {values_text(PARTS, last)}.",
-        "True of pairs that were matched. Without any, all three are zero, and so is the total.",
+        "True for matched pairs. Without any pair, all three parts and the total are zero.",
     )

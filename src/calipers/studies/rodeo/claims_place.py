@@ -60,7 +60,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     loc = loc_at(np.array([1.0, 2.0]), np.zeros(2))
     return ClaimJudgement(
         bool(max(last.values()) <= 1.0 and loc[0] == 0.5),
-        f"Along an axis nothing is left beyond {last['AP@0.5']:.2f} sides for AP@0.5, "
+        f"Along an axis nothing remains beyond {last['AP@0.5']:.2f} sides for AP@0.5, "
         f"{last['mAP']:.2f} for mAP and {last['IoU']:.2f} for IoU; RoDeO/loc is "
         f"{value_text(loc[0])} at 1 side and {value_text(loc[1])} at 2.",
         "Exact, for boxes of equal size.",
@@ -125,7 +125,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
         joint_verdict([value >= 0.5 for value in values]),
         "At the strongest shape noise (log sides, σ = 1) and no position noise: "
         f"{values_text(PRECISIONS, values)}.",
-        "True of low thresholds only. At IoU 0.5 a shape noise of 1 destroys AP as position noise "
+        "True at low thresholds only. At IoU 0.5 a shape noise of 1 destroys AP as position noise "
         "does.",
     )
 
@@ -141,8 +141,8 @@ def _(run: RodeoRun) -> ClaimJudgement:
     return ClaimJudgement(
         bool(min(least) >= 0.7),
         f"The lowest values on the whole grid: {values_text(ACCURACIES, least)}.",
-        "True negatives hold it up: most images lack most classes, and the oracle never predicts "
-        "an absent one.",
+        "True negatives keep it high: most images lack most classes, and the oracle never "
+        "predicts an absent one.",
     )
 
 
@@ -230,7 +230,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
         f"{value_text(steepest(grid[0]))}. Together they do not: at a bias of {last:g} sides "
         f"RoDeO is {value_text(lowest)} without noise and {value_text(best)} with noise of "
         f"{noise:g} sides.",
-        "Noise on top of a large bias brings some boxes back. That is right of the metric; the "
+        "Noise on top of a large bias brings some boxes back. The metric behaves correctly; the "
         "claim is too general.",
     )
 
@@ -260,11 +260,11 @@ def _(run: RodeoRun) -> ClaimJudgement:
     losses = [(1.0 - low) / (1.0 - base) for low, base in zip(least, floor)]
     return ClaimJudgement(
         joint_verdict([loss < 0.33 for loss in losses]),
-        f"The lowest values on the grid: {values_text(ACCURACIES, least)}. Of what accuracy could "
-        f"lose at all (down to {value_text(min(floor))}, every box wrong) that is "
+        f"The lowest values on the grid: {values_text(ACCURACIES, least)}. As shares of the "
+        f"largest possible loss (down to {value_text(min(floor))}, every box wrong) these are "
         + ", ".join(f"{loss:.0%}" for loss in losses)
         + ".",
-        "It looks invariant because its scale is short. At IoU 0.5 most of that scale is used.",
+        "It looks invariant because its range is small; at IoU 0.5 most of that range is used.",
     )
 
 

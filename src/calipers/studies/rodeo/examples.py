@@ -64,10 +64,10 @@ def figure_1(pairs: dict[str, Example]) -> StudyFigure:
     """Return the four pairs as overlays, with their values below."""
     panels = tuple(_panel(name, example) for name, example in pairs.items())
     caption = (
-        "Made by hand, on empty frames: the reference is solid, the prediction dashed. Every pair "
-        "is evaluated as a data set of one image with eight declared classes. Accuracy counts the "
-        "six or seven classes that are rightly absent as true negatives, which is why it is 0.75 "
-        "or more even for a prediction without any merit."
+        "Constructed by hand on empty frames; the reference is solid, the prediction dashed. "
+        "Every pair is evaluated as a data set of one image with eight declared classes. Accuracy "
+        "counts the six or seven classes that are rightly absent as true negatives, which is why "
+        "it is 0.75 or more even for a useless prediction."
     )
     title = (
         "A right box with a wrong name gets full marks for place and shape, and nothing in total"

@@ -194,7 +194,7 @@ def side_figure(run: RodeoRun) -> StudyFigure:
     last = run.curve("figure-11", SUMMARIES[1])[1][-1]
     title = f"With the arithmetic mean, a model with random classes would still score {last:.2f}"
     caption = (
-        "Not a figure of the paper, which names the arithmetic mean and the minimum as "
+        "This figure is not in the paper, which mentions the arithmetic mean and the minimum as "
         "alternatives to the harmonic mean and fixes the distance at which RoDeO/loc is one half. "
         "Under position noise the expected RoDeO/loc is 1 / (1 + 2 ln 2 σ² / scale²). "
         f"{_runs_text(position)}"

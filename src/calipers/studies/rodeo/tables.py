@@ -60,11 +60,14 @@ def theory_table(run: RodeoRun) -> StudyTable:
             rows.append((metric, corruption, *numbers))
     columns = ("metric", "corruption", "strength", "theory", "measured", "difference")
     note = (
-        "The forms hold in expectation and for images with one box; where an image has several, "
+        "The closed forms hold in expectation for images with one box. If an image has several, "
         "the pairing may exchange them, which favours RoDeO/loc."
     )
     return StudyTable(
-        "table-theory", "Closed forms and what the oracles gave", Table(columns, tuple(rows)), note
+        "table-theory",
+        "Closed forms and values measured with oracles",
+        Table(columns, tuple(rows)),
+        note,
     )
 
 

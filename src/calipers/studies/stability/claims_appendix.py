@@ -35,8 +35,8 @@ def _(run: StabilityRun) -> ClaimJudgement:
         abs(low) < 0.01,
         f"With {LARGE} instances, half called by one model and half by the other, APJ is "
         f"{low:.4f}. It is {two_calls:.5f} if only two are called, one by each.",
-        "True for a fixed number of calls, which is what the limit in the proof holds; not for a "
-        "fixed share of calls.",
+        "True for a fixed number of calls, as the limit in the proof assumes; not for a fixed "
+        "share of calls.",
     )
 
 
@@ -82,8 +82,8 @@ def _(run: StabilityRun) -> ClaimJudgement:
     one = agreement_scores(*[START] * 4)
     return ClaimJudgement(
         one["APJ"] == 0,
-        f"APJ {one['APJ']:.0f}, AJ {one['AJ']:.0f}, PAR {one['PAR']:.1f}: what chance gives for "
-        "two that call half of all.",
+        f"APJ {one['APJ']:.0f}, AJ {one['AJ']:.0f}, PAR {one['PAR']:.1f}: the chance level of two "
+        "models that call half of all instances.",
     )
 
 

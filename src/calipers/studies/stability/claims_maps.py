@@ -77,7 +77,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
         bool(min(values) >= SAME),
         f"Over {n} bags of {run.cells_text}, tau-b: {words}.",
         "In order, not in size: tau-b is lower. The paper does not name the variant; on the "
-        f"zero-heavy made map tau-a is {one.tau_a['with ties']:.2f} where tau-b is "
+        f"simulated map with many zeros tau-a is {one.tau_a['with ties']:.2f} where tau-b is "
         f"{one.tau_b['with ties']:.2f}.",
     )
 
@@ -129,9 +129,10 @@ def _(run: StabilityRun) -> ClaimJudgement:
         f"Of {len(lower)} {words}, APJ at 0.9 is lower than at 0.1 in {sum(lower)}; it never "
         f"rises on the way in {sum(falls)}, and never jumps (by more than {JUMP:g} from one "
         f"threshold to the next) in {sum(steady)}.",
-        "What is marked shrinks as the threshold rises, and small sets disagree more. But where "
-        "the ground is not dark, low thresholds catch its noise, and stability is highest in "
-        "between. Scores without a threshold avoid the choice. The paper prints no numbers here.",
+        "The marked area shrinks as the threshold rises, and small areas agree less. But where "
+        "the background is not dark, low thresholds pick up its noise, and stability is highest "
+        "in between. Scores without a threshold avoid the choice. The paper prints no numbers "
+        "here.",
     )
 
 
@@ -177,9 +178,9 @@ def _(run: StabilityRun) -> ClaimJudgement:
         f"{own[0]:.2f}, APJ {own[1]:.2f} (n = {scattered_bags.n_used} bags; printed for one bag: "
         f"{bag_dice:.2f} and {apj:.2f}). Bags of {run.cells_text} with a mean DICE of "
         f"{GOOD_DICE:g} or more: {good}, of which APJ is below {LOW_STABILITY:g} in {low}.",
-        "Only a weak bound ties the two: the mean PJ of pairs is at least 2 J - 1 with J the mean "
-        f"Jaccard index against the reference. DICE {bag_dice:.2f} is J = {jaccard:.2f}, so PJ may "
-        f"be as low as {2 * jaccard - 1:.2f}.",
+        "Only a weak bound links the two: the mean PJ of pairs is at least 2 J - 1 with J the "
+        f"mean Jaccard index against the reference. DICE {bag_dice:.2f} is J = {jaccard:.2f}, so "
+        f"PJ may be as low as {2 * jaccard - 1:.2f}.",
     )
 
 
@@ -246,8 +247,8 @@ def _(run: StabilityRun) -> ClaimJudgement:
 def _untested(sentence: str, why: str) -> ClaimJudgement:
     """Return that something needs maps of networks."""
     note = (
-        "Families are made to have such clusters, so they are no evidence; give maps of networks "
-        "with --data FOLDER."
+        "The families were designed to have such clusters, so they are no evidence; pass maps of "
+        "networks with --data FOLDER."
     )
     return ClaimJudgement(None, f"Not tested: {why}. {sentence}".strip(), note, is_tested=False)
 
@@ -373,8 +374,8 @@ def _(run: StabilityRun) -> ClaimJudgement:
         "the mean Jaccard index against the reference. The unstable family: APJ "
         f"{unstable['APJ'].value:.2f}, mean DICE {unstable.localized.mean('DICE'):.2f}.",
         "A theorem: 1 - Jaccard is a distance, so two models near the reference are near each "
-        "other. It binds only if J is above a half (DICE above 2/3), and says nothing the other "
-        "way round.",
+        "other. It only restricts PJ if J is above one half (DICE above 2/3), and it says nothing "
+        "about the converse.",
     )
 
 

@@ -76,8 +76,8 @@ def _(run: StabilityRun) -> ClaimJudgement:
         f"{run.networks_text}: AUC from {min(auc.values()):.2f} to {max(auc.values()):.2f}; APJ at "
         f"most {max(apj.values()):.2f}; Spearman is {HIGH:g} or more in {high} of {len(rank)} "
         f"rows (highest {max(rank.values()):.2f}).",
-        f"AUC cannot tell: three families with the same bag scores (AUC {area:.2f}) have APJ "
-        f"{values_text(families)}.",
+        f"AUC cannot distinguish them: three families with the same bag scores (AUC {area:.2f}) "
+        f"have APJ {values_text(families)}.",
     )
 
 
@@ -299,8 +299,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
         f"{values_text(values)}.",
         ""
         if run.has_maps
-        else "Five rows each: the printed numbers rather suggest a relationship, of different "
-        "signs.",
+        else "Five rows each: the printed numbers suggest a relationship, with different signs.",
     )
 
 

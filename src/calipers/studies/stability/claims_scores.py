@@ -39,8 +39,8 @@ def _(run: StabilityRun) -> ClaimJudgement:
     ]
     return ClaimJudgement(
         joint_verdict(flags),
-        "Over 400 made maps of probabilities, the largest distance from the mean and the mean one "
-        f"from the maximum: {'; '.join(words)}.",
+        "Over 400 simulated maps of probabilities, the largest distance from the mean and the "
+        f"mean one from the maximum: {'; '.join(words)}.",
         "On values in [0, 1] LSE lies within r / 8 of the mean, so at r = 1 it is near the mean: "
         "it takes r of 10 and more to come near the maximum. The printed results with r = 1 are "
         "nearer to Mean than to Max, too.",
@@ -146,8 +146,8 @@ def _limits(run: StabilityRun, name: str, lowest: float) -> ClaimJudgement:
         f"{np.nanmax(value):.0f}. The minimum is taken at N = {', '.join(map(str, there))}, "
         f"{'each time' if halves else 'mostly'} at n01 = n10 = N/2; at odd N it is near "
         f"({ends[most].value:.4f} at N = {most}).",
-        "The limits are right. The minimum is not one of small bags: two models that split any "
-        "bag in halves take it.",
+        "The limits are right. The minimum is not specific to small bags: two models that split "
+        "any bag into halves reach it.",
     )
 
 
@@ -221,10 +221,10 @@ def _(run: StabilityRun) -> ClaimJudgement:
         joint_verdict(flags),
         f"{'; '.join(words)}. The largest fall, {worst.worst:.2f}, is from (n00, n01, n10, n11) = "
         f"{worst.example}.",
-        "The proof differentiates with everything else held, so N grows with n11: then it holds. "
-        "It also holds at fixed N when a dispute is settled. Turned from negative to positive "
-        "agreement at fixed N, APJ, HAPJ and AJ fall as often as they rise: exactly if n11 is at "
-        "least n00. Appendix C shows it (green line).",
+        "The proof differentiates with all other cells fixed, so N grows with n11: then the claim "
+        "holds. It also holds at fixed N when a dispute is settled. Turned from negative to "
+        "positive agreement at fixed N, APJ, HAPJ and AJ fall as often as they rise: exactly if "
+        "n11 is at least n00. Appendix C shows it (green line).",
     )
 
 
@@ -247,7 +247,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
         joint_verdict([abs(value) < ROUNDING for value in means.values()]),
         f"In the {len(chance)} tables whose agreement is exactly that of independent calls the "
         f"means are {', '.join(f'{name} {value:.2f}' for name, value in means.items())}.",
-        "PO has none, and HAPJ takes off only the overlap that cannot be avoided.",
+        "PO has no correction, and HAPJ subtracts only the overlap that cannot be avoided.",
     )
 
 
@@ -261,7 +261,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     off = {name: abs(one.formula[name] - one.spearman[name]) for name in one.spearman}
     return ClaimJudgement(
         joint_verdict([value < 1e-9 for value in off.values()]),
-        f"Two made maps without ties: {one.formula['without ties']:.3f} by the formula and "
+        f"Two simulated maps without ties: {one.formula['without ties']:.3f} by the formula and "
         f"{one.spearman['without ties']:.3f}. With everything below 0.5 set to 0 ({one.zeros:.0%} "
         f"of the cells are 0 in both): {one.formula['with ties']:.3f} by the formula, "
         f"{one.spearman['with ties']:.3f} by the correlation of midranks.",
@@ -282,7 +282,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
         large[0] < small[0],
         f"256 ranks, as much displacement in all: few large exchanges {large[0]:.3f}, many small "
         f"ones {small[0]:.3f}. Tau-b: {large[1]:.3f} and {small[1]:.3f}.",
-        "So is tau-b, a little less.",
+        "Tau-b is sensitive in the same way, slightly less so.",
     )
 
 
@@ -296,8 +296,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     return ClaimJudgement(
         run.rank_shifts.halved[0] < 1 - ROUNDING,
         f"A map and half of it: Spearman {run.rank_shifts.halved[0]:.3f}.",
-        "It compares ranks, which do not change. Scores at a threshold are the ones that would "
-        "suffer.",
+        "It compares ranks, which do not change. Scores at a threshold would change.",
     )
 
 
@@ -323,7 +322,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     a, b = run.ties.tau_a, run.ties.tau_b
     return ClaimJudgement(
         None if abs(a["with ties"] - b["with ties"]) > 0.1 else True,
-        f"The two made maps: tau-a {a['without ties']:.3f} and tau-b {b['without ties']:.3f} "
+        f"The two simulated maps: tau-a {a['without ties']:.3f} and tau-b {b['without ties']:.3f} "
         f"without ties; tau-a {a['with ties']:.3f} and tau-b {b['with ties']:.3f} with the faint "
         "cells set to 0.",
         "That is tau-a, which cannot reach 1 with ties; software mostly computes tau-b. On maps "

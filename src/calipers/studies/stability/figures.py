@@ -110,8 +110,8 @@ def _ties(run: StabilityRun) -> StudyFigure:
         heights,
     )
     caption = (
-        "Two made maps of 256 instances, a spot on a noisy ground; with ties: everything below "
-        f"0.5 is 0, which is {one.zeros:.0%} of the instances in both maps."
+        "Two simulated maps of 256 instances, a spot on a noisy background; with ties: everything "
+        f"below 0.5 is 0, which is {one.zeros:.0%} of the instances in both maps."
     )
     taus = one.tau_a["with ties"], one.tau_b["with ties"]
     title = f"With ties tau-a is {taus[0]:.2f} and tau-b {taus[1]:.2f}: the variant must be named"
@@ -170,8 +170,8 @@ def _thresholds(run: StabilityRun) -> StudyFigure:
         "IV-G)."
     )
     title = (
-        "Stability falls with the threshold where the ground is dark, and peaks in between where "
-        "it is not"
+        "Stability falls with the threshold where the background is dark, and peaks in between "
+        "where it is not"
     )
     title = "Stability over thresholds" if run.has_maps else title
     return StudyFigure(

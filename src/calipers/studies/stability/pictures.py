@@ -23,8 +23,8 @@ def figure_5(run: StabilityRun) -> StudyFigure:
         f"Bags of {run.cells_text}, the first pooling operator of each data set. Pictures (maps "
         "of two axes): colour is the share of models that call an instance; white outlines are "
         "references that most models hit somewhere, dotted yellow ones are missed, dashed orange "
-        "are places that most call without a reason. Bars: instances by the number of models that "
-        "call them; perfectly stable models would have only the first and the last."
+        "outlines are false alarms of most models. Bars: instances by the number of models that "
+        "call them; perfectly stable models have only the first and the last bar."
     )
     title = "Stable bags have instances that none or all models call"
     return StudyFigure("figure-5", title, caption, tuple(panels), rows=(4,) * -(-len(panels) // 4))

@@ -29,10 +29,10 @@ from calipers.studies.stability.printed import (
 )
 
 SIMULATED = (
-    "Ours are simulated families, whose recipes were chosen with the printed table in view: that "
-    "the shape is alike is no evidence about networks. Printed: Romanova et al."
+    "Our values come from simulated families, whose recipes were chosen with the printed table in "
+    "view: their similarity is no evidence about networks. Printed: Romanova et al."
 )
-GIVEN = "Ours are computed from the given maps. Printed: Romanova et al."
+GIVEN = "Our values are computed from the given maps. Printed: Romanova et al."
 MEASURES = ("AUC", "DICE", "accuracy")  # of table V
 LIMITS = {
     "PJ": "-",
@@ -247,8 +247,8 @@ def _annotated(run: StabilityRun) -> StudyTable:
     headings += _with_sd(("APJ", "Spearman", "DICE"))
     note = (
         "Mean and standard deviation (ddof 0) over annotated positive bags; DICE of a bag is the "
-        f"mean over models. {GIVEN if run.has_maps else SIMULATED} MURA has no annotations there; "
-        "the simulated family has."
+        f"mean over models. {GIVEN if run.has_maps else SIMULATED} MURA has no annotations in the "
+        "paper; the simulated family has."
     )
     return StudyTable(
         "table-6",
@@ -376,4 +376,4 @@ def _misprints(run: StabilityRun) -> StudyTable:
         ),
     )
     columns = ("where", "printed", "should be", "why")
-    return StudyTable("table-misprints", "What cannot be as it is printed", Table(columns, rows))
+    return StudyTable("table-misprints", "Misprints of the paper", Table(columns, rows))
