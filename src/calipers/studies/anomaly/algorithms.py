@@ -51,9 +51,8 @@ class Algorithm:
 def calibrate(score: Score, normal: Sequence[F32]) -> Score:
     """Return scores in [0, 1] by the rule ``calibrated odds``: odds are a power of the raw score.
 
-    0.5 is what one in 1000 voxels of normal volumes reaches, 0.01 what one in 100 reaches. The
-    volumes are others than those of the training. Larger raw scores stay larger ones: ranks do not
-    change.
+    One in 1000 voxels of normal volumes reaches a score of 0.5, one in 100 a score of 0.01. These
+    volumes are not used for training. The map is increasing, so the ranks of voxels do not change.
     """
     raw = np.concatenate([score(volume).ravel() for volume in normal])
     usual, rare = (max(float(value), FLOOR) for value in np.quantile(raw, (USUAL, RARE)))
@@ -67,16 +66,14 @@ def calibrate(score: Score, normal: Sequence[F32]) -> Score:
 
 
 def intensity(volumes: Sequence[F32], seed: int) -> Score:
-    """Fit the mean and deviation of all grey values; a score is the distance from the mean in
-    deviations.
-    """
+    """Fit mean and standard deviation of all grey values; the score is the absolute z-score."""
     mean, deviation = _moments(volumes)
     return lambda volume: np.abs(_smooth((volume - mean) / deviation))
 
 
 def local_contrast(volumes: Sequence[F32], seed: int) -> Score:
-    """Compare a voxel with its surroundings: Gaussians of 1 and 4 voxels, the difference over the
-    local deviation.
+    """Compare a voxel with its surroundings: difference of Gaussians of 1 and 4 voxels, divided by
+    the local standard deviation.
     """
 
     def contrast(volume: F32) -> F32:
@@ -102,9 +99,7 @@ def pyramid(volumes: Sequence[F32], seed: int) -> Score:
 
 
 def median_residual(volumes: Sequence[F32], seed: int) -> Score:
-    """Compare every slice with its median over 11 x 11 pixels, which spheres smaller than that do
-    not change.
-    """
+    """Subtract from slices their median over 11 x 11 pixels, which small spheres do not change."""
     from scipy import ndimage
 
     def residual(volume: F32) -> F32:
@@ -114,8 +109,8 @@ def median_residual(volumes: Sequence[F32], seed: int) -> Score:
 
 
 def atlas(volumes: Sequence[F32], seed: int) -> Score:
-    """Fit mean and deviation at every voxel, without registration; a score is the distance in
-    deviations.
+    """Fit mean and standard deviation at every voxel, without registration; the score is the
+    absolute z-score.
     """
     smooth = np.stack([_smooth(volume) for volume in volumes])
     mean = smooth.mean(axis=0)
@@ -124,7 +119,7 @@ def atlas(volumes: Sequence[F32], seed: int) -> Score:
 
 
 def slice_components(volumes: Sequence[F32], seed: int) -> Score:
-    """Fit principal components of slices; a score is what they cannot reconstruct."""
+    """Fit principal components of slices; the score is the residual of the reconstruction."""
     rows = np.concatenate([volume.reshape(len(volume), -1) for volume in volumes])
     mean = rows.mean(axis=0)
     axes = _principal(rows - mean, COMPONENTS)
@@ -171,7 +166,7 @@ def mahalanobis(volumes: Sequence[F32], seed: int) -> Score:
 
 
 def forest(volumes: Sequence[F32], seed: int) -> Score:
-    """Isolate patches by random cuts, without their places; patches that are isolated early are
+    """Isolate patches by random cuts, without their places; patches that few cuts isolate are
     unusual.
     """
     from calipers.studies.anomaly.forest import fit_forest
@@ -187,7 +182,7 @@ def forest(volumes: Sequence[F32], seed: int) -> Score:
 
 
 def autoencoder(volumes: Sequence[F32], seed: int) -> Score:
-    """Train a small convolutional autoencoder on slices; a score is what it does not reproduce."""
+    """Train a small convolutional autoencoder on slices; the score is the residual."""
     from calipers.studies.anomaly.autoencoder import fit_autoencoder
 
     reproduce = fit_autoencoder(np.concatenate(list(volumes)), seed)
@@ -226,13 +221,13 @@ def _smooth(volume: F32, deviation: float = SMOOTH) -> F32:
 
 
 def _bands(volume: F32) -> list[F32]:
-    """Return what is lost from one level of a Gaussian pyramid to the next."""
+    """Return the differences between consecutive levels of a Gaussian pyramid."""
     levels = [volume, *(_smooth(volume, width) for width in (1.5, 3.0, 6.0))]
     return [fine - coarse for fine, coarse in pairwise(levels)]
 
 
 def _scale(bands: Sequence[F32]) -> F32:
-    """Return the usual size of a band at every voxel, never below that of a quiet place."""
+    """Return the usual size of a band at every voxel; the constant keeps quiet places above 0."""
     usual = np.sqrt(np.mean([_smooth(band) ** 2 for band in bands], axis=0))
     return np.asarray(_smooth(usual, 2.0) + 0.02, np.float32)
 

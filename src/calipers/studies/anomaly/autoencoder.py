@@ -62,7 +62,7 @@ def _alone(seed: int) -> Iterator[None]:
 
 
 def _network(height: int, width: int):  # type: ignore[no-untyped-def]  # PyTorch is not there when types are checked
-    """Return three steps down to a code, and three up again."""
+    """Return an encoder of three steps, a code, and a decoder of three steps."""
     from torch import nn
 
     down, up = [], []

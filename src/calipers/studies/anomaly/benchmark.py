@@ -62,7 +62,7 @@ class Benchmark:
     def column(
         self, view: str, metric: str, algorithms: Sequence[str] | None = None
     ) -> list[float]:
-        """Return a metric of the algorithms in their order."""
+        """Return the values of a metric, in the order of the algorithms."""
         return [self.views[view][name][metric] for name in algorithms or self.algorithms]
 
 
@@ -116,7 +116,7 @@ def _skipped() -> tuple[str, ...]:
 
 
 def has_object(volume: ChestVolume) -> NDArray[np.bool_]:
-    """Return which slices hold a part of a sphere."""
+    """Return (slices,): whether a slice contains a part of a sphere."""
     return np.asarray((volume.labels > 0).any(axis=(1, 2)))
 
 

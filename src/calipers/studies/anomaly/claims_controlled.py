@@ -369,13 +369,13 @@ def _peaks(response: Response, metric: str) -> bool:
 
 
 def _plateau(response: Response, metric: str) -> int:
-    """Return how many strengths are as good as the best."""
+    """Return the number of strengths whose value is within `MOVES` of the best."""
     values = response.values[metric]
     return int((values >= values.max() - MOVES).sum())
 
 
 def _sides(response: Response, metric: str) -> tuple[float, float]:
-    """Return the range of a metric below and above the true size, as far as no objects touch."""
+    """Return the range of a metric below and above the true size, while no objects touch."""
     x, values = response.x, response.values[metric]
     below, above = values[x <= 1.0], values[(x >= 1.0) & (x <= TOUCHING)]
     return float(np.ptp(below)), float(np.ptp(above))

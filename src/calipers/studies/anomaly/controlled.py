@@ -109,7 +109,7 @@ def grid(experiment: str, *, quick: bool) -> tuple[float, ...]:
 
 
 def layout_seed(seed: int, experiment: str, k: int) -> int:
-    """Return the seed of the places in one sample; other experiments have other places."""
+    """Return the seed of the layout of one sample; every experiment has its own layouts."""
     return (seed * 1_000 + k) * 10 + "abcde".index(experiment[0])
 
 
@@ -176,7 +176,7 @@ def measure_response(
 
 
 def _shrinking(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
-    """(a): small objects are gained, and rims of large ones are lost."""
+    """Return a sample of (a): small objects are found, and large ones lose their rims."""
     shape = setting.shape
     discs = place_discs(shape, [setting.large] * LARGE + [setting.small] * SMALL, seed)
     large, small = discs[:LARGE], discs[LARGE:]
@@ -191,7 +191,7 @@ def _shrinking(setting: Setting, xs: tuple[float, ...], seed: int, objects: int,
 
 
 def _resized(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
-    """(b): objects are found with another radius."""
+    """Return a sample of (b): objects are found with another radius."""
     free = (TOUCHING - 1.0) * setting.equal + APART
     discs = place_discs(setting.shape, [setting.equal] * objects, seed, free)
     masks = {}
@@ -202,7 +202,7 @@ def _resized(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k
 
 
 def _with_false(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
-    """(c): false objects are found too."""
+    """Return a sample of (c): false objects are found in addition."""
     discs = place_discs(setting.shape, [setting.equal] * (objects + int(max(xs))), seed)
     masks = {f"{x:g}": disc_mask(discs[: objects + int(x)], setting.shape) for x in xs}
     return sample(f"S{k:03d}", disc_mask(discs[:objects], setting.shape), masks)
@@ -211,7 +211,7 @@ def _with_false(setting: Setting, xs: tuple[float, ...], seed: int, objects: int
 def _with_missed(
     setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int
 ) -> Sample:
-    """(d): objects are missed."""
+    """Return a sample of (d): objects are missed."""
     discs = place_discs(setting.shape, [setting.equal] * objects, seed)
     masks = {f"{x:g}": disc_mask(discs[: objects - int(x)], setting.shape) for x in xs}
     return sample(f"S{k:03d}", disc_mask(discs, setting.shape), masks)
@@ -227,7 +227,7 @@ _MAKERS: Mapping[str, _Maker] = {
 
 
 def example(experiment: str, setting: Setting, strength: float, seed: int = 0) -> Sample:
-    """Return the first sample of an experiment at one strength; of (e), with that many objects
+    """Return the first sample of an experiment at one strength; for (e), with that many objects
     missed.
     """
     name = "d" if experiment == "e" else experiment

@@ -15,13 +15,13 @@ from calipers.studies.framework import StudyFigure
 
 
 def benchmark_figures(run: AnomalyRun) -> tuple[StudyFigure, ...]:
-    """Return all figures of the benchmark; the last one only where people ranked the algorithms."""
+    """Return all figures of the benchmark; the last one only if there is a ranking by people."""
     figures = [_maps(run), _values(run), _between(run), _slice_choice(run)]
     return (*figures, _people(run)) if run.ranking is not None else tuple(figures)
 
 
 def _maps(run: AnomalyRun) -> StudyFigure:
-    """Return one slice as every algorithm sees it."""
+    """Return one slice with the map of every algorithm."""
     bench, example = run.benchmark, run.benchmark.example
     panels = tuple(
         picture(
@@ -48,7 +48,7 @@ def _values_note(run: AnomalyRun, name: str) -> str:
 
 
 def _values(run: AnomalyRun) -> StudyFigure:
-    """Return metric by algorithm."""
+    """Return the table of metrics by algorithms."""
     bench = run.benchmark
     panels = []
     for view in (VOLUMES, SEEN):
@@ -95,7 +95,7 @@ def _between(run: AnomalyRun) -> StudyFigure:
 
 
 def _slice_choice(run: AnomalyRun) -> StudyFigure:
-    """Return how far the order changes when only slices with an object are judged."""
+    """Return how the order changes if only slices with an object are evaluated."""
     bench = run.benchmark
     taus = []
     for metric in METRICS:
@@ -128,7 +128,7 @@ def _slice_choice(run: AnomalyRun) -> StudyFigure:
 
 
 def _people(run: AnomalyRun) -> StudyFigure:
-    """Return how well metrics agree with the ranking that was given."""
+    """Return the agreement of metrics with the ranking by people."""
     assert run.ranking is not None
     tables = {view: run.agreements(view) for view in VIEWS}
     panels = []

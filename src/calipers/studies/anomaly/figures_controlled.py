@@ -110,7 +110,7 @@ def looks(run: AnomalyRun) -> StudyFigure:
 
 
 def score_figure(run: AnomalyRun) -> StudyFigure:
-    """Return how far every metric moves as wanted under every error."""
+    """Return how far every metric moves in the desired direction under every error."""
     panels = []
     for setting in SETTINGS:
         values = scorecard(run, setting.name)
@@ -188,7 +188,7 @@ def _crowds(run: AnomalyRun) -> StudyFigure:
 
 
 def _signed(value: float) -> str:
-    """Return +0.62, −0.006 or 0: small changes with one digit more, rounding as none."""
+    """Return +0.62, −0.006 or 0: small changes with a third decimal, rounding errors as 0."""
     if abs(value) < EXACT:
         return "0"
     text = f"{value:+.2f}" if abs(value) >= 0.005 else f"{value:+.3f}"

@@ -13,9 +13,7 @@ TREES, DRAWN = 100, 512
 
 
 def fit_forest(rows: F32, seed: int) -> Callable[[F32], NDArray[np.float64]]:
-    """Return what says of rows how unusual they are: 0.5 and less is usual, near 1 is isolated at
-    once.
-    """
+    """Fit a forest to rows; return its score: up to 0.5 is usual, near 1 is isolated at once."""
     from sklearn.ensemble import IsolationForest
 
     model = IsolationForest(

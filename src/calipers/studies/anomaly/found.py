@@ -60,7 +60,7 @@ class AnomalyRun:
         return changes
 
     def agreements(self, view: str) -> dict[str, OrderAgreement]:
-        """Return how well every metric agrees with the ranking by people."""
+        """Return the agreement of every metric with the ranking by people; {} without a ranking."""
         if self.ranking is None:
             return {}
         names = list(self.ranking.ranks)
@@ -92,7 +92,7 @@ def scorecard(run: AnomalyRun, dimensions: str) -> F64:
 
 
 def count_desired_changes(run: AnomalyRun, metric: str) -> int:
-    """Return in how many of the five experiments a metric moves as wanted, in 2D and in 3D."""
+    """Return in how many of the five experiments a metric moves as desired, in 2D and in 3D."""
     row = METRICS.index(metric)
     both = [scorecard(run, name)[row] > MOVES for name in ("2D", "3D")]
     return int((both[0] & both[1]).sum())

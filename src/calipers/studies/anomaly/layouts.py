@@ -37,7 +37,7 @@ class Setting:
 
     @property
     def object(self) -> str:
-        """What an object is called."""
+        """The name of the objects."""
         return "disc" if len(self.shape) == 2 else "sphere"
 
 
@@ -59,7 +59,7 @@ def place_discs(
 
 
 def disc_mask(discs: Sequence[Disc], shape: Sequence[int]) -> Flags:
-    """Return where any of the discs is."""
+    """Return the union of discs as a mask."""
     mask = np.zeros(tuple(shape), np.bool_)
     for one in discs:
         mask |= one.mask(shape)

@@ -80,7 +80,7 @@ def metric_values(
     jobs: int = 1,
     progress: CountProgress | None = None,
 ) -> dict[str, dict[str, float]]:
-    """Return metric by model; NaN where a metric has no value."""
+    """Evaluate samples; return model -> metric -> value, NaN where a metric is undefined."""
     evaluation = evaluate_maps(samples, protocol(names), ci=False, jobs=jobs, progress=progress)
     table: dict[str, dict[str, float]] = {}
     for row in evaluation.rows:

@@ -51,13 +51,13 @@ def learn_patches(volumes: Sequence[F32], place: float = 0.0) -> tuple[Patches, 
 
 
 def places(shape: tuple[int, ...]) -> F32:
-    """Return (n, 3) where patches lie, each axis from -1 to 1."""
+    """Return (n, 3): positions of the patches, each axis from -1 to 1."""
     axes = [np.linspace(-1.0, 1.0, len(range(0, n, STRIDE)), dtype=np.float32) for n in shape]
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(shape))
 
 
 def at_all_voxels(values: NDArray[np.floating], shape: tuple[int, ...]) -> F32:
-    """Return the scores of patches, linearly between their middles."""
+    """Interpolate the scores of patches linearly between their centres."""
     from scipy import ndimage
 
     coarse = np.asarray(values, np.float32).reshape([len(range(0, n, STRIDE)) for n in shape])
@@ -66,7 +66,7 @@ def at_all_voxels(values: NDArray[np.floating], shape: tuple[int, ...]) -> F32:
 
 
 def _cut_patches(volume: F32) -> F32:
-    """Return (patches, SIDE^3)."""
+    """Return (patches, SIDE^3): all patches of a volume, padded at its edges."""
     half = SIDE // 2
     windows = np.lib.stride_tricks.sliding_window_view(
         np.pad(volume, half, mode="edge"), (SIDE,) * volume.ndim

@@ -35,7 +35,7 @@ class HumanRanking:
 
 @dataclass(frozen=True, slots=True)
 class OrderAgreement:
-    """How well the order of two rankings agrees; NaN where one of them ties everything."""
+    """Rank correlation of two orders; NaN if one of them ties everything."""
 
     tau: float  # Kendall's tau-b
     rho: float  # Spearman's rho, equal values share their mean rank
@@ -107,13 +107,13 @@ def _check_names(table: Table, names: Sequence[str], algorithms: Sequence[str]) 
 
 
 def agreement(ranks: Sequence[float], values: Sequence[float]) -> OrderAgreement:
-    """Return how well a metric, larger is better, orders as ranks do, smaller is better.
+    """Return the rank correlation of ranks (small is good) and metric values (large is good).
 
     Examples
     --------
     >>> from calipers.studies.anomaly.ranking import agreement
     >>> agreement([1, 2, 3], [0.9, 0.5, 0.7])
-    Agreement(tau=0.333..., rho=0.5, n=3)
+    OrderAgreement(tau=0.333..., rho=0.5, n=3)
     """
     one, other = np.asarray(ranks, np.float64), -np.asarray(values, np.float64)
     if np.isnan(other).any():
@@ -133,6 +133,6 @@ def _spearman(one: F64, other: F64) -> float:
 
 
 def tau_between(columns: Mapping[str, Sequence[float]]) -> F64:
-    """Return (m, m) tau-b between the orders that all metrics give."""
+    """Return (m, m): tau-b between the orders that the metrics give."""
     table = np.array(list(columns.values()), np.float64)
     return np.stack([kendall_tau_b(row, table) for row in table])

@@ -32,7 +32,7 @@ def _values(run: AnomalyRun) -> StudyTable:
 
 
 def _orders(run: AnomalyRun) -> StudyTable:
-    """Return rank correlations per metric."""
+    """Return the rank correlations of every metric."""
     bench, rows = run.benchmark, []
     ranked_views = VIEWS if run.ranking is not None else ()
     people = {view: run.agreements(view) for view in VIEWS}
@@ -67,7 +67,7 @@ def _algorithms(run: AnomalyRun) -> StudyTable:
 
 
 def _theory(run: AnomalyRun) -> StudyTable:
-    """Return closed forms beside what was measured."""
+    """Return closed forms next to the measured values."""
     rows: list[tuple[Cell, ...]] = []
     for (experiment, dimensions), response in run.controlled.responses.items():
         for metric in METRICS:

@@ -26,7 +26,7 @@ CONTRAST = (0.18, 0.45)
 
 @dataclass(frozen=True, slots=True)
 class VolumeCounts:
-    """How many volumes there are of each kind."""
+    """The number of volumes of each kind."""
 
     training: int  # normal
     calibration: int  # normal: they say which scores are usual
@@ -51,7 +51,7 @@ def normal(seed: int, kind: str, n: int) -> list[F32]:
 
 
 def test_volumes(seed: int, n: int) -> Iterator[ChestVolume]:
-    """Yield volumes of which every second one has one large and four small spheres."""
+    """Yield volumes; every second one has one large and four small spheres."""
     for k in range(n):
         name = f"test-{k}"
         image, labels = _chest(seed, name), np.zeros((SIDE,) * 3, np.uint8)

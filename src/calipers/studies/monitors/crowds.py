@@ -42,7 +42,7 @@ class Crowds:
 
 
 def crowds(n: int, seed: int) -> Crowds:
-    """Return the counts on ``n`` images with two close references each, of parallel runways say."""
+    """Return the counts on ``n`` images with two close references, such as parallel runways."""
     random = stream(seed, "close references")
     records, predictions, hits = [], [], []
     for k in range(n):

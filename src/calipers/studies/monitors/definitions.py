@@ -40,7 +40,7 @@ class ClassCounts:
 
 @dataclass(frozen=True)
 class Definitions:
-    """What follows from the definitions alone."""
+    """Consequences of the definitions alone."""
 
     counts: tuple[ClassCounts, ...]  # all that can be, up to MOST of each
     one_runway: tuple[tuple[int, bool, float], ...]  # predictions, hit, measured s
@@ -50,7 +50,7 @@ class Definitions:
 
 
 def definitions() -> Definitions:
-    """Return all of them."""
+    """Compute all consequences of the definitions."""
     missed, confused = {}, {}
     for mean in MEANS:
         missed[mean] = np.array([_missed(c, mean) for c in NUMBERS_OF_CLASSES])
@@ -75,8 +75,8 @@ def all_counts(most: int = MOST) -> tuple[ClassCounts, ...]:
 
 
 def _printed_score(n_predictions: int, n_references: int, p: float, r: float) -> float:
-    """Return the score by the cases of the paper, taken literally: 2 P R / (P + R) is 0 / 0 if
-    nothing is hit.
+    """Return the score by the printed cases, taken literally: 2 P R / (P + R) is 0 / 0 without
+    hits.
     """
     if n_predictions == 0 and n_references == 0:
         return 1.0

@@ -27,7 +27,7 @@ POINTS = 60  # of a drawn curve
 
 
 def figures(run: MonitorsRun) -> list[StudyFigure]:
-    """Return those figures for which there are data, in the order of the paper."""
+    """Return the figures that the data allow, in the order of the paper."""
     result = [classes_figure(run), labels_figure(run)]
     if run.comparable_trials:
         result.append(areas_figure(run))
@@ -158,7 +158,7 @@ def _ends(trial: Trial, names: tuple[str, ...], paradigm: str) -> F64:
 
 
 def rejected_figure(run: MonitorsRun) -> StudyFigure:
-    """Return which share of every kind of image a monitor rejects at its threshold."""
+    """Return the share of every kind of image that a monitor rejects at its threshold."""
     panels = []
     for trial in run.comparable_trials:
         tables = trial.evaluation.disagreement

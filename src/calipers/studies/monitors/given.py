@@ -29,7 +29,7 @@ COLUMN = "ood"
 
 @dataclass(frozen=True)
 class TrialSet:
-    """The trials of all models, and where their data come from."""
+    """The trials of all models, and the source of their data."""
 
     trials: tuple[Trial, ...]
     source: str

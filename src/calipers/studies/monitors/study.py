@@ -91,7 +91,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
 
 
 def _trials(options: StudyOptions, replicates: int, progress: Progress) -> TrialSet:
-    """Return the trials of given data, or of made runways and endoscopy frames."""
+    """Return the trials of the user's data, or of simulated runways and endoscopy frames."""
     if options.data is not None:
         progress("data", 1, STEPS)
         return read_trials(options, replicates)
@@ -132,30 +132,29 @@ def _settings(run: MonitorsRun, replicates: int) -> Mapping[str, Any]:
 
 METHODS = (
     "Score of an image. Predictions and references of a class are matched one-to-one, the largest "
-    "overlap first, at an IoU of 0.5. F1 = 2 TP / (Nd + Nx) of a class, 1 if it is neither there "
-    "nor predicted; s is the mean over the classes that are there or predicted, and over all "
-    "declared ones where that is said. An image is unsafe, out of the model's scope, if s < tau; "
-    f"tau = {TAU:g} where nothing else is said, and it is swept.",
-    "Made data. Usual images are in distribution. Some shifts are harmless (another sky, another "
-    "lamp), some harm the detector (fog, blur, night), some add a strange object that it takes "
-    "for one of its classes (a taxiway, a new class). Far runways and flat lesions are in "
-    "distribution and hard. shift-detector lies 3 standard deviations higher on OOD images and "
-    "knows nothing else, failure-predictor 2 where the detector fails, random knows nothing. A "
-    "detector that fails finds nothing, or something with a low score, which favours monitors "
-    "that look at scores. The other monitors are the baselines of Calipers: they see the "
-    "predictions, or simple features of the pictures, and are fitted on usual images that are "
-    "left out of everything else.",
+    "overlap first, at an IoU of 0.5. F1 of a class is 2 TP / (Nd + Nx), and 1 if the class is "
+    "neither present nor predicted. The score s is the mean over the classes that are present or "
+    "predicted; where stated, over all declared classes. An image is unsafe, that is out of the "
+    f"model's scope, if s < tau. Unless stated otherwise tau = {TAU:g}; it is also swept.",
+    "Simulated data. Usual images are in distribution. Some shifts are harmless (another sky, "
+    "another lamp), some harm the detector (fog, blur, night), some add a strange object that it "
+    "takes for one of its classes (a taxiway, a new class). Far runways and flat lesions are in "
+    "distribution and hard. shift-detector lies 3 standard deviations higher on OOD images, "
+    "failure-predictor 2 where the detector fails, and random is uninformative. A detector that "
+    "fails finds nothing, or something with a low score, which favours monitors that use scores. "
+    "The other monitors are the baselines of Calipers: they see the predictions, or simple "
+    "features of the pictures, and are fitted on usual images that are used for nothing else.",
     "Given data. 3 of 10 images that are not OOD are for fitting baselines, a quarter of the "
-    "others for choosing thresholds, unit by unit; the rest is for testing. Airports are the "
-    "units from 10 airports on, patients if they are known, else images.",
-    "Numbers. AUROC counts ties half; FPR95 is the smallest attainable; risk and coverage treat "
-    "equal alarms as one step. Intervals resample images, or patients, with the same weights for "
-    "all monitors and both kinds of labels. Thresholds reject at most 5 % of the safe images for "
-    "tuning. What happens on made data shows that it can happen, not how often it does.",
-    "Rules. They were not registered beforehand. After a first run, two were changed: whether "
-    "images out of distribution are worse is judged by the interval of the difference, not by "
-    "intervals that overlap, and where the order of two monitors turns by intervals, not by a "
-    "fixed distance from the closed form; the number of images behind the latter was raised.",
+    "others for choosing thresholds, and the rest for testing; units are never divided. The unit "
+    "is the patient if known, the airport if there are 10 or more, else the image.",
+    "Statistics. AUROC counts ties half; FPR95 is the smallest attainable; risk and coverage "
+    "treat equal alarms as one step. Intervals resample the units, with the same weights for all "
+    "monitors and both kinds of labels. Thresholds reject at most 5 % of the safe tuning images. "
+    "Results on simulated data show that something can happen, not how often it does.",
+    "The rules for verdicts were not registered beforehand. After a first run two were changed: "
+    "whether images out of distribution are worse is judged by the interval of the difference, "
+    "not by overlapping intervals; and where the order of two monitors turns is judged by "
+    "intervals, not by a fixed distance from the closed form, with more images than before.",
 )
 STUDY = Study(
     name="monitors",

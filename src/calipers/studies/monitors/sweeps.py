@@ -49,8 +49,8 @@ class ShareSweep:
     theory: Mapping[str, F64]  # paradigm -> (2, S)
 
     def flip(self, values: F64) -> float:
-        """Return the first share at which a difference changes its sign, between two points; NaN if
-        it never does.
+        """Return the first share at which a difference becomes negative, interpolated linearly; NaN
+        if it never does.
         """
         turns = np.flatnonzero((values[:-1] > 0) & (values[1:] <= 0))
         if not len(turns):
@@ -77,14 +77,14 @@ class ShareSweep:
 
     @property
     def turns(self) -> bool:
-        """Whether the first is surely better without harmless shifts, and surely worse with nothing
-        else.
+        """Whether the first monitor is certainly better without harmless shifts, and certainly
+        worse with harmless shifts only.
         """
         return bool(self.difference[1, 0] > 0 and self.difference[2, -1] < 0)
 
     @property
     def expected_flip(self) -> float:
-        """The same by the closed form."""
+        """Where the second monitor overtakes the first by the closed form."""
         return self.flip(self.theory["oms"][0] - self.theory["oms"][1])
 
 
@@ -95,9 +95,10 @@ def share_sweeps(seed: int, *, quick: bool) -> tuple[ShareSweep, ...]:
 
 
 def share_sweep(far: float, pool: int, seed: int) -> ShareSweep:
-    """Return one sweep: a pool of images of three kinds, of which every share takes the first ones.
+    """Return one sweep over shares of harmless shifts.
 
-    So neighbouring shares have most of their images in common, and the curves are smooth.
+    There is one pool of images of three kinds, and every share takes the first images of each kind.
+    Neighbouring shares have most of their images in common, so that the curves are smooth.
     """
     weights = {shift.name: shift.share for shift in SHIFTS if shift.name in HARMFUL}
     total = sum(weights.values())
@@ -203,8 +204,8 @@ class TauCurves:
 
 
 def tau_grid(scope: Scope) -> F64:
-    """Return values of tau from near 0 to 1: every value that s takes, and one just above, where it
-    is unsafe.
+    """Return values of tau from near 0 to 1: every score that occurs, and a value just above it, at
+    which an image with that score is unsafe.
     """
     values = scope.taus()
     steps = np.concatenate([[BESIDE, 1.0], values, values + BESIDE])

@@ -22,7 +22,7 @@ DECIDED = ("SG", "RH", "AC", "coverage", "sensitivity", "FPR", "MCC")
 
 
 def tables(run: MonitorsRun) -> list[StudyTable]:
-    """Return all tables for which there are data."""
+    """Return the tables that the data allow."""
     result = [counts_table(run), classes_table(run)]
     for k, trial in enumerate(run.trials, start=1):
         if trial.is_mixed:
@@ -34,7 +34,7 @@ def tables(run: MonitorsRun) -> list[StudyTable]:
 
 
 def counts_table(run: MonitorsRun) -> StudyTable:
-    """Return the printed score beside ours for small counts."""
+    """Return the printed score next to 2 TP / (Nd + Nx) for small counts."""
     rows = tuple(
         (
             c.predictions,
@@ -104,7 +104,7 @@ def areas_table(trial: Trial, name: str) -> StudyTable:
 
 
 def threshold_table(trial: Trial, name: str) -> StudyTable:
-    """Return what the monitors do at thresholds of the tuning split, under OMS labels."""
+    """Return the decisions of the monitors at thresholds of the tuning split, under OMS labels."""
     evaluation = trial.evaluation
     rows = []
     for monitor in evaluation.monitors:
@@ -128,7 +128,7 @@ def threshold_table(trial: Trial, name: str) -> StudyTable:
 
 
 def tau_table(run: MonitorsRun) -> StudyTable:
-    """Return the prevalence where it changes, and who is best there."""
+    """Return the prevalence where it changes, and the best monitor there."""
     rows: list[tuple[Cell, ...]] = []
     for curve in run.taus:
         n = next(len(trial.kinds) for trial in run.trials if trial.name == curve.trial)

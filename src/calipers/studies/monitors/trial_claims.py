@@ -18,12 +18,12 @@ MADE_ONLY = "Simulated data: they show that it can happen, not how often."
 
 
 def not_judged(words: str = NOT_JUDGED) -> ClaimJudgement:
-    """Return that the run has nothing to judge a claim by."""
+    """Return the judgement of a claim that the run has no numbers for."""
     return ClaimJudgement(None, words, is_tested=False)
 
 
 def note_of(trials: Iterable[Trial]) -> str:
-    """Return what a reader should make of results on made data."""
+    """Return the note that results on simulated data need."""
     simulated = any(trial.planted is not None for trial in trials)
     return MADE_ONLY if simulated else ""
 

@@ -49,7 +49,7 @@ class Trial:
 
     @property
     def scope(self) -> Scope:
-        """How good the detector is on the images for testing."""
+        """The score of the detector on every image for testing."""
         return self.evaluation.scope
 
     @property
@@ -65,7 +65,7 @@ class Trial:
 
     @property
     def contenders(self) -> tuple[str, ...]:
-        """The monitors that do not know the labels."""
+        """The monitors that do not know the labels, unlike the ideal ones."""
         return tuple(name for name in self.evaluation.monitors if name not in IDEAL.values())
 
     @property
@@ -93,8 +93,8 @@ class Trial:
 
     @cached_property
     def harm(self) -> tuple[float, float]:
-        """95 % interval (percentiles) of the share of unsafe images among OOD images less that
-        among ID images.
+        """95 % confidence interval (bootstrap percentiles) of the difference between the shares of
+        unsafe images among OOD and among ID images.
         """
         assert self.ood is not None
         basis = self.evaluation.basis
@@ -111,7 +111,7 @@ class Trial:
 
     @cached_property
     def rank_agreement(self) -> RankAgreement:
-        """How the orders of the contenders under both paradigms relate; only if both are known."""
+        """Agreement of the orders of the contenders under both paradigms; needs OOD labels."""
         assert self.ood is not None
         return rank_agreement(self, np.stack([self.unsafe, self.ood]))
 
@@ -128,7 +128,7 @@ class RankAgreement:
 
 
 def rank_agreement(trial: Trial, labels: Flags) -> RankAgreement:
-    """Return how the orders under two labellings (2, n) relate."""
+    """Return the agreement of the orders under two labellings (2, n)."""
     certainty = trial.evaluation.basis.certainty
     units = trial.evaluation.basis.units
     alarms = np.stack([trial.alarm(name) for name in trial.contenders])
@@ -156,8 +156,8 @@ def auroc(alarms: F64, labels: Flags) -> F64:
 
 
 def bootstrap_auroc(alarms: F64, labels: Flags, units: Units, replicates: int, seed: int) -> F64:
-    """Return (M, L, B): the same under bootstrap weights of the units, which all monitors and
-    labellings share.
+    """Return (M, L, B): AUROC under bootstrap weights of the units; all monitors and labellings
+    share the weights.
     """
     all_cuts = [Cuts.of(alarm) for alarm in alarms]
     blocks = []
@@ -187,7 +187,7 @@ def simulate_trial(name: str, simulated: ShiftedCohort, replicates: int, seed: i
 
 
 def baselines(cohort: Cohort, model: str, fit: Flags, pictures: object | None) -> dict[str, F64]:
-    """Return the baseline monitors; those that look at pictures only if there are any."""
+    """Return alarms of the baseline monitors; those that need pictures only if there are any."""
     names = [name for name in BASELINES if pictures is not None or not name.startswith("image-")]
     features = None if pictures is None else picture_features(cohort, pictures)  # type: ignore[arg-type]
     return {name: baseline(name, cohort, model, features, fit) for name in names}
@@ -246,8 +246,8 @@ def trial(
 def split_images(
     cohort: Cohort, ood: Flags | None, cluster: str, random: np.random.Generator
 ) -> tuple[Flags, Flags]:
-    """Return images to fit on (3 of 10 that are not OOD) and to tune on (a quarter of the others),
-    unit by unit.
+    """Return images to fit on (3 of 10 that are not OOD) and to tune on (a quarter of the others);
+    a unit is never divided.
     """
     units = units_of(cohort.images.groups, cohort.n_images, cluster)
     chance = random.random((2, units.number))[:, units.whole]

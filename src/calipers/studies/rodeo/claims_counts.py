@@ -273,7 +273,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
 
 
 def usual_side(run: RodeoRun) -> float:
-    """Return the mean root of the area of the boxes, in fractions of the image."""
+    """Return the mean square root of the box areas, in fractions of the image."""
     references = run.cohort.references
     image = np.prod(run.cohort.images.size[references.image], axis=1)
     return float(np.sqrt(references.extent / image).mean())

@@ -170,7 +170,7 @@ def _one_corruption(run: RodeoRun) -> Iterator[StudyFigure]:
 
 
 def side_figure(run: RodeoRun) -> StudyFigure:
-    """Return what other summaries and other scales of loc would say."""
+    """Return RoDeO with other summaries and RoDeO/loc with other scales."""
     position = run.sweeps["figure-8"]
     names = [metric.partition("/")[2] for metric in SUMMARIES]
     across = lines_of(position, SUMMARIES, names)

@@ -245,7 +245,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
 
 
 def _untested(sentence: str, why: str) -> ClaimJudgement:
-    """Return that something needs maps of networks."""
+    """Return the judgement of a claim that needs maps of networks."""
     note = (
         "The families were designed to have such clusters, so they are no evidence; pass maps of "
         "networks with --data FOLDER."

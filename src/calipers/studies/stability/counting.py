@@ -64,8 +64,8 @@ class Extreme:
 
 @dataclass(frozen=True, slots=True)
 class MoveEffect:
-    """What a move does to a score over all tables in which it can be made and the score is defined
-    before and after.
+    """The effect of a move on a score, over all tables in which the move is possible and the score
+    is defined before and after it.
     """
 
     n: int
@@ -77,7 +77,7 @@ class MoveEffect:
 
     @property
     def monotone(self) -> bool:
-        """Whether it never falls."""
+        """Whether the score never falls."""
         return self.falls == 0
 
 
@@ -94,12 +94,12 @@ class Counting:
 
     @cached_property
     def by_size(self) -> dict[int, F64]:
-        """N -> its tables."""
+        """N -> (T, 4): the tables of N instances."""
         return {n: tables_of(n) for n in self.sizes}
 
     @cached_property
     def tables(self) -> F64:
-        """All of them."""
+        """(T, 4): the tables of all sizes."""
         return np.concatenate(list(self.by_size.values()))
 
     def value(self, name: str) -> F64:
@@ -116,7 +116,7 @@ class Counting:
             return Extreme(end, self.by_size[n][np.abs(values - end) < ROUNDING])
 
     def move_effect(self, name: str, move: str) -> MoveEffect:
-        """Return what a move does to a score."""
+        """Return the effect of a move on a score."""
         step = np.array(MOVES[move], np.float64)
         before = self.tables[(self.tables + step >= 0).all(axis=1)]
         change = score_values(before + step, name) - score_values(before, name)

@@ -34,7 +34,7 @@ MIXED = 0.8  # share of the variance of bag scores that trainings have in common
 
 @dataclass(frozen=True, slots=True)
 class FamilyRecipe:
-    """How the models of one family look at positive bags; lengths in radii of the lesion."""
+    """Parameters of the models of one family on positive bags; lengths in radii of the lesion."""
 
     size: float  # of what they mark
     wrong: float  # deviation of the error of place that all share
@@ -48,7 +48,7 @@ class FamilyRecipe:
 
 @dataclass(frozen=True, slots=True)
 class LesionStatistics:
-    """The bags of a data set."""
+    """The lesions in the bags of a data set."""
 
     radius: tuple[float, float]  # of lesions, in instances
     # share of bags of which the upper half is padding, and models mark all below
@@ -87,19 +87,17 @@ RECIPES: Mapping[str, tuple[FamilyRecipe, ...]] = {
 
 
 def cells() -> list[tuple[str, str]]:
-    """Return data set and operator of all families."""
+    """Return the pairs of data set and operator that have a family."""
     return [(data, operator) for data in DATA_SETS for operator in OPERATORS]
 
 
 def recipe_of(data: str, operator: str) -> FamilyRecipe:
-    """Return how the models of a family look at bags."""
+    """Return the recipe of a family."""
     return RECIPES[data][OPERATORS.index(operator)]
 
 
 def simulate_bags(data: str, operator: str, n: int, seed: int) -> ArrayBags:
-    """Return n positive and n negative bags under five trainings; the bags do not depend on the
-    operator.
-    """
+    """Return n positive and n negative bags under five trainings; all operators share the bags."""
     simulated = _simulate(
         data, recipe_of(data, operator), n, MODELS, (seed, data, f"fold {SPLIT}"), operator
     )
@@ -122,8 +120,9 @@ class Fold:
 
 
 def folds(data: str, operator: str, n: int, seed: int) -> tuple[Fold, ...]:
-    """Return five models, each on other test bags; those of the split are the ones of the repeated
-    trainings.
+    """Return five models, each on its own test bags.
+
+    The fold `SPLIT` has the test bags of the repeated trainings.
     """
     result = []
     for k in range(FOLDS):
@@ -146,7 +145,7 @@ def folds(data: str, operator: str, n: int, seed: int) -> tuple[Fold, ...]:
 
 @dataclass(frozen=True)
 class SimulatedMaps:
-    """Maps of one or more models."""
+    """Simulated maps of one or more models."""
 
     maps: F64  # (models, bags, side, side)
     labels: NDArray[np.int64]  # (bags,)
@@ -180,7 +179,7 @@ def _simulate(
 
 
 def _logits(recipe: FamilyRecipe, centre: F64, radius: F64, models: int, draws: Generator) -> F64:
-    """Return (models, n, side, side): what models say of positive bags."""
+    """Return (models, n, side, side): logits of positive bags."""
     n = len(radius)
     hard = np.where(draws.random(n) < recipe.hard, 3.0, 1.0)
     wrong = recipe.wrong * draws.standard_normal((n, 2))
@@ -193,9 +192,7 @@ def _logits(recipe: FamilyRecipe, centre: F64, radius: F64, models: int, draws: 
 
 
 def _padded(recipe: FamilyRecipe, models: int, n: int, draws: Generator) -> F64:
-    """Return what models say of pictures whose upper half is padding: everything below it is
-    marked.
-    """
+    """Return logits of pictures with an upper half of padding: models mark everything below."""
     row = np.arange(SIDE)[:, None] + np.zeros(SIDE)
     edge = SIDE * 0.4 + 0.6 * recipe.size * draws.standard_normal((models, n, 1, 1))
     signal = np.maximum(0.8 * SHARPNESS * (row - edge) / 2, recipe.floor)
@@ -210,9 +207,7 @@ def _texture(recipe: FamilyRecipe, models: int, n: int, draws: Generator) -> F64
 def _bag_scores(
     recipe: FamilyRecipe, labels: NDArray[np.int64], models: int, draws: Generator
 ) -> F64:
-    """Return (models, bags): normal scores whose area under the ROC curve is that of the recipe,
-    whatever maps show.
-    """
+    """Return (models, bags): normal scores with the AUC of the recipe, independent of the maps."""
     from scipy.special import ndtri
 
     between = np.sqrt(2.0) * ndtri(recipe.auc)
@@ -246,8 +241,8 @@ def _sigmoid(logits: F64) -> F64:
 
 
 def scattered_bags(n: int, seed: int) -> ArrayBags:
-    """Return n positive bags in which every model misses some of the lesion and calls as much
-    elsewhere, by itself.
+    """Return n positive bags in which every model independently misses a part of the lesion and
+    calls as much elsewhere.
     """
     draws = stream(seed, "stability", "scattered")
     inside = np.zeros((n, SIDE * SIDE), np.bool_)
@@ -258,6 +253,6 @@ def scattered_bags(n: int, seed: int) -> ArrayBags:
 
 
 def identical_bags(bags: ArrayBags) -> ArrayBags:
-    """Return the same bags with one model five times: nothing can be more stable."""
+    """Return the bags with the first model repeated, which is perfectly stable."""
     n = len(bags.models)
     return replace(bags, maps=tuple(np.repeat(maps[:1], n, axis=0) for maps in bags.maps))

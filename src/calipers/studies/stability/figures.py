@@ -48,7 +48,7 @@ def study_figures(run: StabilityRun) -> tuple[StudyFigure, ...]:
 
 
 def _limits(run: StabilityRun) -> StudyFigure:
-    """Return the lowest values over N, and how often moves lower a score."""
+    """Return the lowest values over N, and the share of tables in which moves lower a score."""
     sizes = np.array(run.counting.sizes[1:], np.float64)
     curves = []
     for slot, name in enumerate(("PO", "HAPJ", "APJ", "AJ")):

@@ -120,7 +120,7 @@ def _network(cell: StabilityResult) -> Network:
 
 
 def run_all(options: StudyOptions, progress: Progress) -> StabilityRun:
-    """Run everything: scores, families, and the cells of table VII."""
+    """Compute all numbers: scores, families, and the cells of table VII."""
     n, replicates = (QUICK_BAGS, QUICK_REPLICATES) if options.quick else (BAGS, REPLICATES)
     maps = None if options.data is None else read_maps(options.data)
     keys = list(maps.bags) if maps is not None else families.cells()
@@ -154,7 +154,7 @@ def run_all(options: StudyOptions, progress: Progress) -> StabilityRun:
 
 
 def _family(name: str, n: int, seed: int) -> Bags:
-    """Return n positive bags, and as many negative ones where the family has them."""
+    """Return n positive bags, and as many negative ones if the family has them."""
     if name == SCATTERED:
         return families.scattered_bags(n, seed)
     if name == IDENTICAL:
@@ -163,7 +163,7 @@ def _family(name: str, n: int, seed: int) -> Bags:
 
 
 def column_correlation(one: F64, other: F64, method: str = "pearson") -> float:
-    """Return the correlation of two columns over what both have."""
+    """Return the correlation of two columns over the rows in which both are defined."""
     return correlation(np.asarray(one, np.float64), np.asarray(other, np.float64), method)
 
 

@@ -24,7 +24,7 @@ LAYOUT = (
 
 @dataclass(frozen=True)
 class NetworkMaps:
-    """What a folder holds: bags by data set and operator, and what was read."""
+    """The contents of a folder: bags by data set and operator, input files, and notes."""
 
     bags: Mapping[tuple[str, str], FileBags]
     inputs: tuple[Mapping[str, Any], ...]
@@ -84,8 +84,8 @@ def _models(operator: Path) -> list[Path]:
 
 
 def _beside(operator: Path, data: Path) -> dict[str, Path]:
-    """Return what `read_bags` takes as labels and scores: of the operator, else labels of the data
-    set.
+    """Return the paths of labels and scores for `read_bags`; labels of the data set are the
+    fallback.
     """
     paths = {}
     places = (operator / "labels.csv", operator / "masks", data / "labels.csv", data / "masks")

@@ -13,7 +13,7 @@ from calipers.studies.stability.found import Key, StabilityRun
 
 
 def figure_5(run: StabilityRun) -> StudyFigure:
-    """Return the most stable and a middling bag of the first operator of every data set."""
+    """Return the most stable and a median bag of the first operator of every data set."""
     panels: list[Figure] = []
     for data in dict.fromkeys(key[0] for key in run.cells):
         key = next(key for key in run.cells if key[0] == data)

@@ -26,9 +26,7 @@ LAST_STEPS = {"green": (0, 50, 50, 100), "black dotted": (50, 0, 100, 50)}
 
 @dataclass(frozen=True, slots=True)
 class PrintedRow:
-    """A row of table VII: means, standard deviations where printed, and the columns of the one
-    split.
-    """
+    """A row of table VII: means, standard deviations where printed, columns of one split."""
 
     apj: tuple[float, float]
     spearman: tuple[float, float]

@@ -289,7 +289,7 @@ def _operators(run: StabilityRun) -> StudyTable:
 
 
 def _split(run: StabilityRun) -> StudyTable:
-    """Return the second half of table VII: performance, with the columns of the one split."""
+    """Return the second half of table VII: performance, with the columns of one split."""
     rows: list[tuple[Cell, ...]] = []
     for key, cell in run.cells.items():
         paper = TABLE_VII.get(key)
@@ -321,7 +321,7 @@ def _split(run: StabilityRun) -> StudyTable:
 
 
 def _misprints(run: StabilityRun) -> StudyTable:
-    """Return what cannot be as it is printed."""
+    """Return the misprints of the paper."""
     one, split = run.ties, TABLE_VII[PASCAL, LSE_SMALL]
     rows: tuple[tuple[Cell, ...], ...] = (
         ("table IIIb", "row total 55", "45", "its cells are 5 and 40, and rows add up to 100"),

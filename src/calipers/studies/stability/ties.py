@@ -37,7 +37,7 @@ class Ties:
 
 
 def ties(seed: int) -> Ties:
-    """Return the variants on two maps: a spot on a background, as it is, and with everything faint
+    """Return the variants for two maps, a spot on a background: unchanged, and with all faint cells
     set to 0.
     """
     random = stream(seed, "ties")
@@ -66,9 +66,7 @@ def printed_spearman(values: F64) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RankShifts:
-    """What rank correlations make of ranks that were moved, and of a model that says half of what
-    the other says.
-    """
+    """Rank correlations under exchanged ranks, and with a map that is half of the other."""
 
     few_large: tuple[
         float, float
@@ -98,8 +96,8 @@ def rank_shifts(n: int = 256) -> RankShifts:
 
 @dataclass(frozen=True, slots=True)
 class SoftMaximum:
-    """How far LSE-r is from the mean and from the maximum: the largest distances over many made
-    maps.
+    """The largest distance of LSE-r from the mean and its mean distance from the maximum, over
+    simulated maps.
     """
 
     r: float
@@ -108,8 +106,8 @@ class SoftMaximum:
 
 
 def soft_maximum(r: float, seed: int, n: int = 400) -> SoftMaximum:
-    """Return the distances of (1/r) log mean exp(r p) over maps with few, some and many high
-    values.
+    """Return the distances of LSE-r, (1/r) log mean exp(r p), over maps with few, some and many
+    high values.
     """
     random = stream(seed, "pooling")
     first, second = random.uniform(0.1, 3.0, (2, n, 1))
