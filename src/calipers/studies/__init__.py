@@ -57,7 +57,7 @@ def run_study(
     runs: int | None = None,
     seed: int = 0,
     quick: bool = False,
-    progress: Progress = lambda what, finished, total: None,
+    progress: Progress = lambda what, step, total: None,
 ) -> StudyResult:
     """Run a published experiment and judge the claims of its paper.
 

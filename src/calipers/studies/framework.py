@@ -256,8 +256,8 @@ class Study:
         is_tested: bool = True,
     ) -> Claim:
         """Return the claim for a statement that has been judged."""
-        stated = self.statement(name)
-        return Claim(stated.name, stated.text, stated.where, outcome, evidence, note, is_tested)
+        source = self.statement(name)
+        return Claim(source.name, source.text, source.where, outcome, evidence, note, is_tested)
 
     def check(self, options: StudyOptions) -> None:
         """Raise an error for options that this study does not accept."""

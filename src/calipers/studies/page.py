@@ -100,18 +100,18 @@ def _row(panels: Sequence[tuple[str, Figure]], figure_name: str) -> str:
     width = PANEL_WIDTHS.get(len(panels), NARROW)
     parts = []
     for name, panel in panels:
-        parts.append(_panel(name, panel, width, alone=name == figure_name))
+        parts.append(_panel(name, panel, width, is_single=name == figure_name))
     inner = "\n".join(parts)
     return f'<div class="panels-{min(len(panels), 4)}">{inner}</div>'
 
 
-def _panel(name: str, panel: Figure, width: int, *, alone: bool) -> str:
+def _panel(name: str, panel: Figure, width: int, *, is_single: bool) -> str:
     inner = svg(panel, width=width, name=name)
     if isinstance(panel, Overlay):
         inner = f'<div class="shot">{inner}</div>'
     note = paragraph(panel.note, "note") if panel.note.strip() else ""
     # A single panel has the name of its figure, whose element already carries that id.
-    mark = "" if alone else f' id="{name}"'
+    mark = "" if is_single else f' id="{name}"'
     caption = f"<figcaption>{text(panel.title)}</figcaption>"
     return f'<figure class="plot"{mark}>{caption}\n{inner}\n{note}</figure>'
 

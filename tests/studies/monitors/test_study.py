@@ -122,8 +122,8 @@ def test_verdicts_follow_the_numbers(run: Run) -> None:
 
 def test_planted_failures_are_the_unsafe_images(run: Run) -> None:
     for trial in run.found.trials:
-        assert trial.planted is not None
-        np.testing.assert_array_equal(trial.unsafe, trial.planted)
+        assert trial.planted_failures is not None
+        np.testing.assert_array_equal(trial.unsafe, trial.planted_failures)
         assert len(trial.kinds) == trial.evaluation.n_images == trial.cohort.n_images
 
 

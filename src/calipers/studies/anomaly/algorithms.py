@@ -159,8 +159,8 @@ def mahalanobis(volumes: Sequence[F32], seed: int) -> Score:
 
     def distance(volume: F32) -> F32:
         away = _responses(volume) - mean
-        squared = np.einsum("zyxi,zyxij,zyxj->zyx", away, inverse, away)
-        return np.asarray(np.sqrt(np.maximum(squared, 0.0)), np.float32)
+        squares = np.einsum("zyxi,zyxij,zyxj->zyx", away, inverse, away)
+        return np.asarray(np.sqrt(np.maximum(squares, 0.0)), np.float32)
 
     return distance
 

@@ -23,7 +23,7 @@ def fit_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
     import torch
     from torch import nn
 
-    with _alone(seed):
+    with _seeded(seed):
         net = _network(slices.shape[1] // 8, slices.shape[2] // 8)
         data = torch.from_numpy(np.ascontiguousarray(slices))[:, None]
         steps = EPOCHS * -(-len(data) // BATCH)
@@ -38,7 +38,7 @@ def fit_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
     net.eval()
 
     def reproduce(volume: F32) -> F32:
-        with _alone(seed), torch.no_grad():
+        with _seeded(seed), torch.no_grad():
             batch = torch.from_numpy(np.ascontiguousarray(volume))[:, None]
             reproduction: F32 = net(batch)[:, 0].numpy()
         return reproduction
@@ -47,7 +47,7 @@ def fit_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
 
 
 @contextmanager
-def _alone(seed: int) -> Iterator[None]:
+def _seeded(seed: int) -> Iterator[None]:
     """Seed PyTorch and use one thread, for bit-identical training; restore both at the end."""
     import torch
 
@@ -65,17 +65,17 @@ def _network(height: int, width: int):  # type: ignore[no-untyped-def]  # PyTorc
     """Return an encoder of three steps, a code, and a decoder of three steps."""
     from torch import nn
 
-    down, up = [], []
+    encoder, decoder = [], []
     sizes = (1, *CHANNELS)
-    for few, many in pairwise(sizes):
-        down += [nn.Conv2d(few, many, 3, stride=2, padding=1), nn.ReLU()]
-    for many, few in zip(sizes[:0:-1], sizes[-2::-1]):
-        up += [nn.Upsample(scale_factor=2), nn.Conv2d(many, few, 3, padding=1), nn.ReLU()]
+    for n_few, n_many in pairwise(sizes):
+        encoder += [nn.Conv2d(n_few, n_many, 3, stride=2, padding=1), nn.ReLU()]
+    for n_many, n_few in zip(sizes[:0:-1], sizes[-2::-1]):
+        decoder += [nn.Upsample(scale_factor=2), nn.Conv2d(n_many, n_few, 3, padding=1), nn.ReLU()]
     last = CHANNELS[-1]
-    squeeze = [nn.Flatten(), nn.Linear(last * height * width, CODE)]
-    widen = [
+    to_code = [nn.Flatten(), nn.Linear(last * height * width, CODE)]
+    from_code = [
         nn.Linear(CODE, last * height * width),
         nn.ReLU(),
         nn.Unflatten(1, (last, height, width)),
     ]
-    return nn.Sequential(*down, *squeeze, *widen, *up[:-1])
+    return nn.Sequential(*encoder, *to_code, *from_code, *decoder[:-1])

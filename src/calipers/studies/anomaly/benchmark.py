@@ -50,10 +50,10 @@ class Benchmark:
     """The values of all algorithms by all metrics."""
 
     algorithms: tuple[str, ...]
-    skipped: tuple[str, ...]  # a line for each algorithm whose package is missing
+    skip_notes: tuple[str, ...]  # a line for each algorithm whose package is missing
     views: Mapping[str, Values]
     # algorithm -> share of its false positive voxels in slices without an object; NaN without any
-    unseen: Mapping[str, float]
+    unseen_share: Mapping[str, float]
     example: ExampleSlice
     numbers: VolumeCounts
     slices: int
@@ -67,7 +67,7 @@ class Benchmark:
 
 
 def run_benchmark(
-    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, finished, total: None
+    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, step, total: None
 ) -> Benchmark:
     """Train all algorithms, run them, and evaluate their maps."""
     counts = QUICK if quick else FULL
@@ -92,9 +92,9 @@ def run_benchmark(
     progress("benchmark", total, total)
     return Benchmark(
         algorithms=tuple(maps),
-        skipped=_skipped(),
+        skip_notes=_skip_notes(),
         views=views,
-        unseen={name: _unseen(volumes, scores) for name, scores in maps.items()},
+        unseen_share={name: _unseen_share(volumes, scores) for name, scores in maps.items()},
         example=_example_slice(cases),
         numbers=counts,
         slices=sum(len(volume.labels) for volume in volumes),
@@ -107,7 +107,7 @@ def _at_index(maps: Mapping[str, Sequence[F32] | F32], k: int) -> dict[str, F32]
     return {name: scores[k] for name, scores in maps.items()}
 
 
-def _skipped() -> tuple[str, ...]:
+def _skip_notes() -> tuple[str, ...]:
     return tuple(
         f"{algorithm.name} was left out: it needs {algorithm.package} (extra {algorithm.extra!r})"
         for algorithm in ALGORITHMS
@@ -132,14 +132,14 @@ def samples_of(cases: Sequence[tuple[ChestVolume, Maps]], view: str) -> Iterator
             yield Sample(f"{volume.name} {z:02d}", labels[z], _at_index(maps, z))
 
 
-def _unseen(volumes: Sequence[ChestVolume], maps: Sequence[F32]) -> float:
+def _unseen_share(volumes: Sequence[ChestVolume], maps: Sequence[F32]) -> float:
     """Return the share of the false positive voxels that lie in slices without an object."""
-    total = hidden = 0
+    total = n_hidden = 0
     for volume, scores in zip(volumes, maps):
         false = ((scores >= THRESHOLD) & (volume.labels == 0)).sum(axis=(1, 2))
         total += int(false.sum())
-        hidden += int(false[~has_object(volume)].sum())
-    return hidden / total if total else float("nan")
+        n_hidden += int(false[~has_object(volume)].sum())
+    return n_hidden / total if total else float("nan")
 
 
 def _example_slice(cases: Sequence[tuple[ChestVolume, Maps]]) -> ExampleSlice:

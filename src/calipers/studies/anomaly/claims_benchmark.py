@@ -59,7 +59,7 @@ def _best(tau: dict[str, float], names: tuple[str, ...]) -> str:
 )
 def _(run: AnomalyRun) -> ClaimJudgement:
     bench = run.benchmark
-    shares = {name: value for name, value in bench.unseen.items() if not np.isnan(value)}
+    shares = {name: value for name, value in bench.unseen_share.items() if not np.isnan(value)}
     middle = float(np.median(list(shares.values())))
     least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
     taus = {name: _same_order(run, name) for name in ("softIoU", "F1@0.5", "AP/dataset")}
@@ -115,14 +115,14 @@ def _(run: AnomalyRun) -> ClaimJudgement:
     others = {name: score[name] for name in METRICS if name not in (*SOFT, *F1S)}
     best = max(others.values())
     soft, f1 = min(score[name] for name in SOFT), min(score[name] for name in F1S)
-    matched = [name for name, value in others.items() if value >= f1]
+    equal_metrics = [name for name, value in others.items() if value >= f1]
     outcome = joint_verdict([soft > best, f1 > best])
     return ClaimJudgement(
         outcome,
         f"Of the {len(DESIRED_CHANGES)} controlled errors, those to which a metric reacts as "
         f"desired, by more than {MOVES:g} in 2D and in 3D: "
         f"{', '.join(f'{name} {score[name]}' for name in (*SOFT, *F1S))}; others at most {best}; "
-        f"at least as many as the weakest F1: {', '.join(matched) or 'none'}.",
+        f"at least as many as the weakest F1: {', '.join(equal_metrics) or 'none'}.",
         "F1 by centre and F1 at IoU 0.01 are blind to size. AUPRO, which the paper does not "
         "mention, reacts to all errors but empty samples. The soft IoU has a drawback: one faint "
         "voxel in every normal sample removes everything that such samples could contribute, "

@@ -33,11 +33,11 @@ DEFINITIONS, EXPERIMENTS = "section 2", "section 3, figure 1 (top)"
 )
 def _(run: AnomalyRun) -> ClaimJudgement:
     empty = run.controlled.probes["2D"]["empty"]
-    undefined = [name for name in (*RANKING, *AREAS) if np.isnan(empty[name])]
+    undefined_names = [name for name in (*RANKING, *AREAS) if np.isnan(empty[name])]
     others = ", ".join(f"{name} {number_text(empty[name])}" for name in ("softIoU", "F1@0.5"))
     return ClaimJudgement(
-        len(undefined) == len(RANKING) + len(AREAS),
-        f"On samples without objects and without positive voxels {', '.join(undefined)} are "
+        len(undefined_names) == len(RANKING) + len(AREAS),
+        f"On samples without objects and without positive voxels {', '.join(undefined_names)} are "
         f"undefined; {others}.",
         "Metrics by sample or by slice skip and count such samples; metrics of the data set count "
         "their voxels as negatives.",
@@ -139,11 +139,12 @@ def _(run: AnomalyRun) -> ClaimJudgement:
 def _(run: AnomalyRun) -> ClaimJudgement:
     flags, parts = [], []
     for response in run.controlled.of("b"):
-        peaked = [name for name in METRICS if _peaks(response, name)]
-        flat = [name for name in METRICS if name not in peaked]
-        flags.append(2 * len(peaked) > len(METRICS))
+        peak_metrics = [name for name in METRICS if _peaks(response, name)]
+        flat = [name for name in METRICS if name not in peak_metrics]
+        flags.append(2 * len(peak_metrics) > len(METRICS))
         parts.append(
-            f"{response.setting.name}: {len(peaked)} of {len(METRICS)}, all but {', '.join(flat)}"
+            f"{response.setting.name}: {len(peak_metrics)} of {len(METRICS)}, all but "
+            f"{', '.join(flat)}"
         )
     return ClaimJudgement(
         joint_verdict(flags), f"The only maximum is at the true radius. {'; '.join(parts)}."
@@ -229,7 +230,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
 def _(run: AnomalyRun) -> ClaimJudgement:
     flags, words = [], []
     for name in ("AP/dataset", "AUROC/dataset", "F1@centre"):
-        two, three = (_lost(response, name, AS_MANY) for response in run.controlled.of("c"))
+        two, three = (_loss(response, name, AS_MANY) for response in run.controlled.of("c"))
         flags.append(min(two, three) >= STRONG)
         words.append(f"{name} {number_text(two)} (2D), {number_text(three)} (3D)")
     return ClaimJudgement(
@@ -246,17 +247,17 @@ def _(run: AnomalyRun) -> ClaimJudgement:
 def _(run: AnomalyRun) -> ClaimJudgement:
     names = ("softIoU", "AP/dataset", "F1@centre")
     at_four = {name: run.controlled.responses["c", "2D"].at(name, AS_MANY) for name in names}
-    alone = {name: run.controlled.crowds[1].at(name, AS_MANY) for name in names}
+    single = {name: run.controlled.crowds[1].at(name, AS_MANY) for name in names}
     lenient = run.controlled.crowds[4].at(LENIENT, AS_MANY)
     outcome: bool | None = False
     if at_four["softIoU"] > max(at_four["AP/dataset"], at_four["F1@centre"]):
         outcome = True
-    elif alone["softIoU"] > alone["AP/dataset"] or lenient > at_four["AP/dataset"]:
+    elif single["softIoU"] > single["AP/dataset"] or lenient > at_four["AP/dataset"]:
         outcome = None
     return ClaimJudgement(
         outcome,
         f"Four false objects beside four true ones: {_values_text(at_four)}; beside a single true "
-        f"one: {_values_text(alone)}. With a = 0.1 instead of 0.5, softIoU {number_text(lenient)} "
+        f"one: {_values_text(single)}. With a = 0.1 instead of 0.5, softIoU {number_text(lenient)} "
         "whatever the number of true ones.",
         "With k false objects of the size of n true ones softIoU = 1 / (1 + a k), which is 1 / (1 "
         "+ k / 2) at a = 0.5, and AP = n / (n + k): every object pays for all false ones. So the "
@@ -274,18 +275,18 @@ def _(run: AnomalyRun) -> ClaimJudgement:
 def _(run: AnomalyRun) -> ClaimJudgement:
     family = (*F1S, "softIoU", "AP/dataset", "Dice")
     others = [name for name in (*RANKING, *AREAS) if name not in family]
-    lost = {}
+    losses = {}
     for name in (*family, *others):
-        lost[name] = min(_lost(response, name, HALF) for response in run.controlled.of("d"))
-    least, most = min(lost[name] for name in family), max(others, key=lost.__getitem__)
+        losses[name] = min(_loss(response, name, HALF) for response in run.controlled.of("d"))
+    least, most = min(losses[name] for name in family), max(others, key=losses.__getitem__)
     outcome: bool | None = False
     if least >= STRONG:
-        outcome = True if lost[most] < least else None
+        outcome = True if losses[most] < least else None
     return ClaimJudgement(
         outcome,
         "Lost with half of the objects missed, the less of 2D and 3D: "
-        f"{', '.join(f'{n} {number_text(lost[n])}' for n in family)}; of the others most by "
-        f"{most}, {number_text(lost[most])}, least by {_least(lost, others)}.",
+        f"{', '.join(f'{n} {number_text(losses[n])}' for n in family)}; of the others most by "
+        f"{most}, {number_text(losses[most])}, least by {_least(losses, others)}.",
         "All of them do lose much, but AP by samples and by slices loses no less than AP of the "
         "data set.",
     )
@@ -295,9 +296,9 @@ def _values_text(values: dict[str, float]) -> str:
     return ", ".join(f"{name} {number_text(value)}" for name, value in values.items())
 
 
-def _least(lost: dict[str, float], names: list[str]) -> str:
-    name = min(names, key=lost.__getitem__)
-    return f"{name}, {number_text(lost[name])}"
+def _least(losses: dict[str, float], names: list[str]) -> str:
+    name = min(names, key=losses.__getitem__)
+    return f"{name}, {number_text(losses[name])}"
 
 
 @CLAIMS.statement(
@@ -381,5 +382,5 @@ def _sides(response: Response, metric: str) -> tuple[float, float]:
     return float(np.ptp(below)), float(np.ptp(above))
 
 
-def _lost(response: Response, metric: str, x: float) -> float:
+def _loss(response: Response, metric: str, x: float) -> float:
     return float(response.values[metric][0]) - response.at(metric, x)

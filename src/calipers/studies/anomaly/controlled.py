@@ -114,7 +114,7 @@ def layout_seed(seed: int, experiment: str, k: int) -> int:
 
 
 def run_controlled(
-    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, finished, total: None
+    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, step, total: None
 ) -> ControlledExperiments:
     """Run all controlled experiments.
 
@@ -163,7 +163,7 @@ def measure_response(
         # Every strength has samples of its own, so each needs an evaluation of its own.
         table = {}
         for model, x in zip(models, xs):
-            samples = _with_added(experiment, setting, n, int(x), seed)
+            samples = _added_samples(experiment, setting, n, int(x), seed)
             table[model] = metric_values(samples, names)[MODEL]
     else:
         # All strengths share their samples: each strength is a model of one evaluation.
@@ -175,40 +175,46 @@ def measure_response(
     return Response(experiment, setting, n, np.array(xs, np.float64), lines(table, models, names))
 
 
-def _shrinking(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
+def _shrunk_sample(
+    setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int
+) -> Sample:
     """Return a sample of (a): small objects are found, and large ones lose their rims."""
     shape = setting.shape
     discs = place_discs(shape, [setting.large] * LARGE + [setting.small] * SMALL, seed)
     large, small = discs[:LARGE], discs[LARGE:]
     masks = {}
     for x in xs:
-        gained = disc_mask(small[: int(x)], shape)
-        share, rest = divmod(int(gained.sum()), LARGE)
+        mask = disc_mask(small[: int(x)], shape)
+        share, rest = divmod(int(mask.sum()), LARGE)
         for j, one in enumerate(large):
-            gained = gained | peel_disc(one, shape, share + (j < rest))
-        masks[f"{x:g}"] = gained
+            mask = mask | peel_disc(one, shape, share + (j < rest))
+        masks[f"{x:g}"] = mask
     return sample(f"S{k:03d}", disc_mask(discs, shape), masks)
 
 
-def _resized(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
+def _resized_sample(
+    setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int
+) -> Sample:
     """Return a sample of (b): objects are found with another radius."""
     free = (TOUCHING - 1.0) * setting.equal + APART
     discs = place_discs(setting.shape, [setting.equal] * objects, seed, free)
     masks = {}
     for x in xs:
-        resized = [replace(one, radius=x * one.radius) for one in discs]
-        masks[f"{x:g}"] = disc_mask(resized, setting.shape)
+        resized_discs = [replace(one, radius=x * one.radius) for one in discs]
+        masks[f"{x:g}"] = disc_mask(resized_discs, setting.shape)
     return sample(f"S{k:03d}", disc_mask(discs, setting.shape), masks)
 
 
-def _with_false(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
+def _false_alarm_sample(
+    setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int
+) -> Sample:
     """Return a sample of (c): false objects are found in addition."""
     discs = place_discs(setting.shape, [setting.equal] * (objects + int(max(xs))), seed)
     masks = {f"{x:g}": disc_mask(discs[: objects + int(x)], setting.shape) for x in xs}
     return sample(f"S{k:03d}", disc_mask(discs[:objects], setting.shape), masks)
 
 
-def _with_missed(
+def _missed_sample(
     setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int
 ) -> Sample:
     """Return a sample of (d): objects are missed."""
@@ -219,10 +225,10 @@ def _with_missed(
 
 _Maker = Callable[[Setting, tuple[float, ...], int, int, int], Sample]
 _MAKERS: Mapping[str, _Maker] = {
-    "a": _shrinking,
-    "b": _resized,
-    "c": _with_false,
-    "d": _with_missed,
+    "a": _shrunk_sample,
+    "b": _resized_sample,
+    "c": _false_alarm_sample,
+    "d": _missed_sample,
 }
 
 
@@ -234,21 +240,21 @@ def example(experiment: str, setting: Setting, strength: float, seed: int = 0) -
     return _MAKERS[name](setting, (strength,), layout_seed(seed, experiment, 0), OBJECTS, 0)
 
 
-def _with_added(
-    experiment: str, setting: Setting, n: int, added: int, seed: int
+def _added_samples(
+    experiment: str, setting: Setting, n: int, n_added: int, seed: int
 ) -> Iterator[Sample]:
     """Yield samples of (d) with added samples in which all objects are missed, or of (e) with
     added empty samples. In (e) one object of every other sample is missed.
     """
-    missed = 1 if experiment == "e" else 0
-    for k in range(n + added):
+    n_missed = 1 if experiment == "e" else 0
+    for k in range(n + n_added):
         if k >= n and experiment == "e":
             yield empty(f"S{k:03d}", setting.shape, [MODEL])
             continue
         discs = place_discs(
             setting.shape, [setting.equal] * OBJECTS, layout_seed(seed, experiment, k)
         )
-        hits = discs[: OBJECTS - missed] if k < n else ()
+        hits = discs[: OBJECTS - n_missed] if k < n else ()
         masks = {MODEL: disc_mask(hits, setting.shape)}
         yield sample(f"S{k:03d}", disc_mask(discs, setting.shape), masks)
 

@@ -101,7 +101,7 @@ def _slice_choice(run: AnomalyRun) -> StudyFigure:
     for metric in METRICS:
         ranks = [-value for value in bench.column(SLICES, metric)]
         taus.append(agreement(ranks, bench.column(SEEN, metric)).tau)
-    changed = [name for name, tau in zip(METRICS, taus) if tau < 1.0 - 1e-9]
+    changed_metrics = [name for name, tau in zip(METRICS, taus) if tau < 1.0 - 1e-9]
     orders = Bars(
         "Order on all slices against that on slices with an object",
         Axis("metric", names=METRICS),
@@ -109,22 +109,22 @@ def _slice_choice(run: AnomalyRun) -> StudyFigure:
         ("tau-b",),
         np.array([taus]),
     )
-    hidden = Bars(
+    hidden_bars = Bars(
         "False voxels in slices without an object",
         Axis("algorithm", names=bench.algorithms),
         Axis("share of all false voxels", 0.0, 1.0),
         ("share",),
-        np.array([[bench.unseen[name] for name in bench.algorithms]]),
+        np.array([[bench.unseen_share[name] for name in bench.algorithms]]),
     )
     title = (
-        f"Leaving out slices without an object changes the order by {len(changed)} of "
+        f"Leaving out slices without an object changes the order by {len(changed_metrics)} of "
         f"{len(METRICS)} metrics"
     )
     caption = (
         "The raters of the paper saw only slices with an object. Right: the share of the false "
         "positive voxels (score 0.5 or more) that they would not have seen here."
     )
-    return StudyFigure("figure-12", title, caption, (orders, hidden), rows=(2,))
+    return StudyFigure("figure-12", title, caption, (orders, hidden_bars), rows=(2,))
 
 
 def _people(run: AnomalyRun) -> StudyFigure:

@@ -114,7 +114,7 @@ def score_figure(run: AnomalyRun) -> StudyFigure:
     panels = []
     for setting in SETTINGS:
         values = scorecard(run, setting.name)
-        words = tuple(tuple(map(_signed, row)) for row in values.tolist())
+        words = tuple(tuple(map(_signed_text, row)) for row in values.tolist())
         panels.append(
             HeatMap(
                 f"{setting.name}: {setting.object}s",
@@ -187,7 +187,7 @@ def _crowds(run: AnomalyRun) -> StudyFigure:
     return StudyFigure("figure-6", title, caption, tuple(panels))
 
 
-def _signed(value: float) -> str:
+def _signed_text(value: float) -> str:
     """Return +0.62, −0.006 or 0: small changes with a third decimal, rounding errors as 0."""
     if abs(value) < EXACT:
         return "0"

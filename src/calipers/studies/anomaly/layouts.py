@@ -51,9 +51,9 @@ def place_discs(
     shape: Sequence[int], radii: Sequence[float], seed: int, free: float = APART
 ) -> tuple[Disc, ...]:
     """Return discs at random places inside the grid, at least ``2 * free - 1.8`` voxels apart."""
-    scattered = scatter(len(radii), shape, [radius + free for radius in radii], seed, gap=0.0)
+    positions = scatter(len(radii), shape, [radius + free for radius in radii], seed, gap=0.0)
     discs = []
-    for one, radius in zip(scattered, radii):
+    for one, radius in zip(positions, radii):
         discs.append(Disc(tuple(np.floor(one.centre) + 0.5), radius))
     return tuple(discs)
 

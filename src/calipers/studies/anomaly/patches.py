@@ -42,9 +42,9 @@ class Patches:
 def learn_patches(volumes: Sequence[F32], place: float = 0.0) -> tuple[Patches, F32]:
     """Learn the components of patches from normal volumes; return them and the patch rows."""
     rows = np.concatenate([_cut_patches(volume) for volume in volumes])
-    some = rows[:: max(1, len(rows) // LEARNED)]
-    mean = some.mean(axis=0)
-    centred = some - mean
+    subset = rows[:: max(1, len(rows) // LEARNED)]
+    mean = subset.mean(axis=0)
+    centred = subset - mean
     _, vectors = np.linalg.eigh(centred.T @ centred)
     patches = Patches(mean, np.asarray(vectors[:, ::-1][:, :COMPONENTS].T, np.float32), place)
     return patches, np.concatenate([patches.of(volume) for volume in volumes])

@@ -43,8 +43,8 @@ def picture(
         title,
         (float(width), float(height)),
         tuple(marks),
-        picture=_encoded(background, scores=False),
-        shade=_encoded(scores, scores=True),
+        picture=_encode(background, scores=False),
+        shade=_encode(scores, scores=True),
         note=note,
     )
 
@@ -67,7 +67,7 @@ def _mark(fate: str, mask: Flags) -> BoxMark:
     return BoxMark(fate, box, "object", outline=tuple(rings))
 
 
-def _encoded(values: Array, *, scores: bool) -> str:
+def _encode(values: Array, *, scores: bool) -> str:
     array = np.round(255.0 * np.clip(values, 0.0, 1.0)).astype(np.uint8)
     array = array.repeat(LARGER, axis=0).repeat(LARGER, axis=1)
     height, width = array.shape

@@ -47,8 +47,8 @@ def read_ranking(path: str | PathLike[str], algorithms: Sequence[str]) -> HumanR
 
     ``algorithms`` are those that ran. At least three of them must be ranked, and no other one.
     """
-    opened = open_source(fspath(path))
-    table = read_table(opened)
+    source = open_source(fspath(path))
+    table = read_table(source)
     raise_problems([problem.as_error(table.file) for problem in table.problems])
     for column in COLUMNS:
         if column not in table.columns:
@@ -67,7 +67,7 @@ def read_ranking(path: str | PathLike[str], algorithms: Sequence[str]) -> HumanR
             file=table.file,
             value=len(names),
         )
-    entry = {"file": opened.file, "bytes": opened.size, "sha256": opened.sha256}
+    entry = {"file": source.file, "bytes": source.size, "sha256": source.sha256}
     return HumanRanking(Path(table.file).name, dict(zip(names, ranks.tolist())), entry)
 
 

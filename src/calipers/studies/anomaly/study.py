@@ -67,7 +67,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         tables=study_tables(numbers),
         methods=METHODS,
         references=REFERENCES,
-        warnings=benchmark.skipped,
+        warnings=benchmark.skip_notes,
         inputs=() if ranking is None else (ranking.entry,),
     )
 
@@ -75,8 +75,8 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
 def _part(progress: Progress, low: float, high: float) -> Progress:
     """Return a progress function that fills the part from ``low`` to ``high`` of the whole."""
 
-    def count(what: str, finished: int, total: int) -> None:
-        progress(what, round(STEPS * (low + (high - low) * finished / total)), STEPS)
+    def count(what: str, step: int, total: int) -> None:
+        progress(what, round(STEPS * (low + (high - low) * step / total)), STEPS)
 
     return count
 

@@ -38,8 +38,8 @@ def _orders(run: AnomalyRun) -> StudyTable:
     people = {view: run.agreements(view) for view in VIEWS}
     for metric in METRICS:
         ranks = [-value for value in bench.column(SLICES, metric)]
-        same = agreement(ranks, bench.column(SEEN, metric))
-        cells: list[Cell] = [metric, same.tau, same.rho]
+        order_agreement = agreement(ranks, bench.column(SEEN, metric))
+        cells: list[Cell] = [metric, order_agreement.tau, order_agreement.rho]
         for view in ranked_views:
             cells += [people[view][metric].tau, people[view][metric].rho]
         rows.append(tuple(cells))
@@ -71,14 +71,14 @@ def _theory(run: AnomalyRun) -> StudyTable:
     rows: list[tuple[Cell, ...]] = []
     for (experiment, dimensions), response in run.controlled.responses.items():
         for metric in METRICS:
-            rows += _compared(
+            rows += _comparison_rows(
                 response, f"({experiment}), {dimensions}", metric, 4, run.controlled.samples
             )
     for n in CROWDS:
         for metric in CROWD_METRICS:
             response = run.controlled.crowds[n]
             words = f"(c), 2D, {n} true object{'s' if n > 1 else ''}"
-            rows += _compared(response, words, metric, n, run.controlled.samples)
+            rows += _comparison_rows(response, words, metric, n, run.controlled.samples)
     note = (
         "Where a closed form for maps of 0 and 1 exists; differences come from e = 0.00001 in the "
         "soft IoU."
@@ -87,7 +87,7 @@ def _theory(run: AnomalyRun) -> StudyTable:
     return StudyTable("table-4", "Closed forms", Table(columns, tuple(rows)), note)
 
 
-def _compared(
+def _comparison_rows(
     response: Response, words: str, metric: str, objects: int, samples: int
 ) -> list[tuple[Cell, ...]]:
     rows: list[tuple[Cell, ...]] = []

@@ -46,10 +46,10 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     "Generalizing OMS to object detection",
 )
 def _(run: MonitorsRun) -> ClaimJudgement:
-    confused = run.definitions.confused
+    confused_scores = run.definitions.confused_scores
     several = np.array(NUMBERS_OF_CLASSES) > 1
-    zero = {mean: bool((values[several] == 0.0).all()) for mean, values in confused.items()}
-    worst = confused["declared"][several]
+    zero = {mean: bool((values[several] == 0.0).all()) for mean, values in confused_scores.items()}
+    worst = confused_scores["declared"][several]
     return ClaimJudgement(
         joint_verdict(list(zero.values())),
         "One object per image, found in its place: s is 1 if its class is right. If it is wrong, "
@@ -136,26 +136,33 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     SCORING,
 )
 def _(run: MonitorsRun) -> ClaimJudgement:
-    missed, present = run.definitions.missed["declared"], run.definitions.missed["present"]
+    missed_scores, present_scores = (
+        run.definitions.missed_scores["declared"],
+        run.definitions.missed_scores["present"],
+    )
     law = 1.0 - 1.0 / np.array(NUMBERS_OF_CLASSES)
     words = []
-    for c, s in zip(NUMBERS_OF_CLASSES, missed.tolist()):
+    for c, s in zip(NUMBERS_OF_CLASSES, missed_scores.tolist()):
         if c > 1:
             words.append(f"{s:.3f} (C = {c})")
     sentences = ""
     for trial in run.trials:
-        if trial.scope.n_classes > 1 and trial.planted is not None and trial.planted.any():
-            hidden = int((~trial.declared.unsafe(TAU) & trial.planted).sum())
-            safe = int((~trial.unsafe & trial.planted).sum())
+        if (
+            trial.scope.n_classes > 1
+            and trial.planted_failures is not None
+            and trial.planted_failures.any()
+        ):
+            hidden = int((~trial.declared_scope.unsafe(TAU) & trial.planted_failures).sum())
+            safe = int((~trial.unsafe & trial.planted_failures).sum())
             sentences += (
-                f" Of {int(trial.planted.sum())} failures of {trial.name}, {hidden} are safe at "
-                f"tau = {TAU:g}; over present: {safe}."
+                f" Of {int(trial.planted_failures.sum())} failures of {trial.name}, {hidden} are "
+                f"safe at tau = {TAU:g}; over present: {safe}."
             )
     return ClaimJudgement(
-        joint_verdict([bool(s < TAU) for s in missed]),
+        joint_verdict([bool(s < TAU) for s in missed_scores]),
         f"An image whose only object is missed scores 1 - 1/C: {', '.join(words)} (largest "
-        f"difference from the closed form {np.abs(missed - law).max():.0e}). No tau up to that "
-        f"rejects it; the mean over present classes is {present.max():g}.{sentences}",
+        f"difference from the closed form {np.abs(missed_scores - law).max():.0e}). No tau up to "
+        f"that rejects it; the mean over present classes is {present_scores.max():g}.{sentences}",
         "Classes that are absent and not predicted score 1 each. It holds with one class. "
         "Calipers warns if tau is not above 1 - 1/C.",
     )
@@ -172,10 +179,10 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     words = []
     for trial in run.trials:
         scope = trial.scope
-        alone = scope.n_references == 1
-        if scope.n_classes == 1 and alone.any():
-            bad = int((alone & (scope.n_predictions > 0) & (scope.score == 0.0)).sum())
-            words.append(f"{bad} of {int(alone.sum())} images of {trial.name}")
+        single_reference = scope.n_references == 1
+        if scope.n_classes == 1 and single_reference.any():
+            bad = int((single_reference & (scope.n_predictions > 0) & (scope.score == 0.0)).sum())
+            words.append(f"{bad} of {int(single_reference.sum())} images of {trial.name}")
     also = f" So on {', '.join(words)}." if words else ""
     return ClaimJudgement(
         not lost,

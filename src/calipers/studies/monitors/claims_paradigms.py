@@ -29,16 +29,16 @@ PICTURE_MONITORS = ("image-mahalanobis", "image-knn", "count")
     "OOD labels depend on the data only, those of OMS on the model too.",
     OOD_SECTION,
 )
-@in_each_trial(noted=False)
+@in_each_trial(with_note=False)
 def _(trial: Trial) -> Finding:
     assert trial.ood is not None
-    other = trial.raised.unsafe(TAU)
-    moved = int((other != trial.unsafe).sum())
+    other = trial.raised_scope.unsafe(TAU)
+    n_changed = int((other != trial.unsafe).sum())
     name = trial.order(OOD)[0]
     areas = auroc(trial.alarm(name)[None], np.stack([trial.unsafe, other, trial.ood]))[0]
-    flags = [moved > 0]
+    flags = [n_changed > 0]
     return flags, (
-        f"{trial.title}: with a score cut of {RAISED_CUT:g} as another model, {moved} of "
+        f"{trial.title}: with a score cut of {RAISED_CUT:g} as another model, {n_changed} of "
         f"{len(other)} OMS labels and no OOD label change; {name} has an OMS AUROC of "
         f"{areas[0]:.3f} and {areas[1]:.3f}, its OOD AUROC stays {areas[2]:.3f}."
     )
@@ -85,7 +85,7 @@ def _(trial: Trial) -> Finding:
 
 def _harmless(trial: Trial) -> str:
     """Return the share of unsafe images by shift, if the shifts are known."""
-    if trial.planted is None:
+    if trial.planted_failures is None:
         return ""
     rates = {}
     for kind in np.unique(trial.kinds).tolist():
@@ -166,7 +166,7 @@ def _(trial: Trial) -> Finding:
     "Generalizing OOD to object detection",
 )
 def _(run: MonitorsRun) -> ClaimJudgement:
-    trials = [trial for trial in run.comparable_trials if trial.planted is not None]
+    trials = [trial for trial in run.comparable_trials if trial.planted_failures is not None]
     if not trials:
         return not_judged("Needs data whose shifts are known.")
     sentences, flags = [], []

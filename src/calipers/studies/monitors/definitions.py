@@ -45,17 +45,17 @@ class Definitions:
     counts: tuple[ClassCounts, ...]  # all that can be, up to MOST of each
     one_runway: tuple[tuple[int, bool, float], ...]  # predictions, hit, measured s
     # kind of mean -> score of an image whose only object is missed, by number of classes
-    missed: dict[str, F64]
-    confused: dict[str, F64]  # the same with a wrong class instead; NaN for one class
+    missed_scores: dict[str, F64]
+    confused_scores: dict[str, F64]  # the same with a wrong class instead; NaN for one class
 
 
 def definitions() -> Definitions:
     """Compute all consequences of the definitions."""
-    missed, confused = {}, {}
+    missed_scores, confused_scores = {}, {}
     for mean in MEANS:
-        missed[mean] = np.array([_missed(c, mean) for c in NUMBERS_OF_CLASSES])
-        confused[mean] = np.array([_confused(c, mean) for c in NUMBERS_OF_CLASSES])
-    return Definitions(all_counts(), one_runway(), missed, confused)
+        missed_scores[mean] = np.array([_score_if_missed(c, mean) for c in NUMBERS_OF_CLASSES])
+        confused_scores[mean] = np.array([_score_if_confused(c, mean) for c in NUMBERS_OF_CLASSES])
+    return Definitions(all_counts(), one_runway(), missed_scores, confused_scores)
 
 
 def all_counts(most: int = MOST) -> tuple[ClassCounts, ...]:
@@ -108,14 +108,14 @@ def one_runway() -> tuple[tuple[int, bool, float], ...]:
     return tuple((n, hit, float(s)) for (n, hit), s in zip(cases, scope.score))
 
 
-def _missed(n_classes: int, mean: str) -> float:
+def _score_if_missed(n_classes: int, mean: str) -> float:
     hits = n_predictions = np.zeros((1, n_classes))
     n_references = np.zeros((1, n_classes))
     n_references[0, 0] = 1.0
     return float(mean_f1(hits, n_predictions, n_references, mean)[0])
 
 
-def _confused(n_classes: int, mean: str) -> float:
+def _score_if_confused(n_classes: int, mean: str) -> float:
     if n_classes == 1:
         return math.nan
     hits, n_predictions, n_references = np.zeros((3, 1, n_classes))

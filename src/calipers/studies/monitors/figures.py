@@ -43,16 +43,18 @@ def classes_figure(run: MonitorsRun) -> StudyFigure:
     lines = []
     for slot, mean in enumerate(MEANS):
         lines.append(
-            Line(mean, x, run.definitions.missed[mean], slot=slot, marks=tuple(range(len(x))))
+            Line(
+                mean, x, run.definitions.missed_scores[mean], slot=slot, marks=tuple(range(len(x)))
+            )
         )
     dense = np.geomspace(1.0, x[-1], 100)
     lines.append(Line("1 - 1/C", dense, 1.0 - 1.0 / dense, slot=GREY))
-    hidden = float(run.definitions.missed["declared"][-1])
+    score = float(run.definitions.missed_scores["declared"][-1])
     axis = Axis("declared classes C", log=True, ticks=(1.0, 2.0, 4.0, 8.0, 20.0, 80.0))
     panel = Curves("Only object missed", axis, Axis("score s of the image", 0.0, 1.0), tuple(lines))
     return StudyFigure(
         "figure-1",
-        f"An image on which everything is missed scores {hidden:.2f} if there are "
+        f"An image on which everything is missed scores {score:.2f} if there are "
         f"{NUMBERS_OF_CLASSES[-1]} classes",
         "The image has one object, and the model predicts nothing. F1 is averaged over all "
         "declared classes, over those present as references or predictions, or counts are pooled "
@@ -65,7 +67,7 @@ def labels_figure(run: MonitorsRun) -> StudyFigure:
     """Return safe and unsafe images per kind."""
     panels = tuple(_labels(trial) for trial in run.trials)
     kinds_note = ""
-    if any(trial.planted is not None for trial in run.trials):
+    if any(trial.planted_failures is not None for trial in run.trials):
         kinds_note = f"The kind {USUAL!r} is in distribution, the others are shifts. "
     if run.comparable_trials:
         one = run.comparable_trials[0]
@@ -208,8 +210,8 @@ def featured_monitors(trial: Trial) -> tuple[str, ...]:
     names = [trial.order(OMS)[0]]
     if trial.is_comparable:
         names.append(trial.order(OOD)[0])
-    simulated = ("shift-detector", "failure-predictor", "random")
-    names += [name for name in simulated if name in trial.contenders]
+    simulated_monitors = ("shift-detector", "failure-predictor", "random")
+    names += [name for name in simulated_monitors if name in trial.contenders]
     return tuple(dict.fromkeys([*names, *trial.contenders]))[:MOST_CURVES]
 
 

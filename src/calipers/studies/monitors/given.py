@@ -92,17 +92,17 @@ def ood_labels(cohort: Cohort, option: str | None) -> Flags | None:
     groups = cohort.images.groups
     if option is None and COLUMN not in groups:
         return None
-    name, listed, values = (option or COLUMN).partition("=")
+    name, separator, values = (option or COLUMN).partition("=")
     if name not in groups:
         raise UsageError(f"--ood: the images have no column {name!r}; {did_you_mean(name, groups)}")
     column = np.array([str(value).strip() for value in groups[name].tolist()])
-    if listed:
+    if separator:
         ood_values = [value.strip() for value in values.split(",")]
-        absent = [value for value in ood_values if value not in column]
-        if absent:
+        missing_values = [value for value in ood_values if value not in column]
+        if missing_values:
             raise UsageError(
-                f"--ood: no image has {name} = {absent[0]!r}; "
-                f"{did_you_mean(absent[0], sorted({*column}))}"
+                f"--ood: no image has {name} = {missing_values[0]!r}; "
+                f"{did_you_mean(missing_values[0], sorted({*column}))}"
             )
         return np.isin(column, ood_values)
     lower = np.char.lower(column)

@@ -105,15 +105,15 @@ def share_sweep(far: float, pool: int, seed: int) -> ShareSweep:
     shares = {"none": 1.0, HARMLESS[0]: 1.0}
     for name, weight in weights.items():
         shares[name] = weight / total
-    simulated = runway_cohort(3 * pool, seed, shares=shares, far=far)
-    shift = np.asarray(simulated.columns["shift"], np.str_)
-    unsafe = scope_scores(simulated.cohort).unsafe(TAU)
-    ood = np.asarray(simulated.columns["ood"], np.bool_)
+    shifted_cohort = runway_cohort(3 * pool, seed, shares=shares, far=far)
+    shift = np.asarray(shifted_cohort.columns["shift"], np.str_)
+    unsafe = scope_scores(shifted_cohort.cohort).unsafe(TAU)
+    ood = np.asarray(shifted_cohort.columns["ood"], np.bool_)
     # The failure predictor is noise plus a step on failures. The weak one has the same noise and a
     # smaller step.
-    fails = np.asarray(simulated.columns["fails"], np.float64)
-    noise = simulated.alarms["failure-predictor"] - SEES_FAILURE * fails
-    alarms = np.stack([simulated.alarms[PAIR[0]], noise + WEAK * unsafe])
+    fails = np.asarray(shifted_cohort.columns["fails"], np.float64)
+    noise = shifted_cohort.alarms["failure-predictor"] - SEES_FAILURE * fails
+    alarms = np.stack([shifted_cohort.alarms[PAIR[0]], noise + WEAK * unsafe])
     kinds = [np.flatnonzero(np.isin(shift, names)) for names in (("none",), HARMLESS, HARMFUL)]
     values, replicates = [], []
     for share in GRID:
@@ -165,14 +165,19 @@ def closed_form(far: float, shares: F64) -> dict[str, F64]:
     fails = {shift.name: (1.0 - far) * shift.fails[0] + far * shift.fails[1] for shift in SHIFTS}
     weights = np.array([shift.share for shift in SHIFTS if shift.name in HARMFUL])
     harmful = float(weights @ np.array([fails[name] for name in HARMFUL]) / weights.sum())
-    usual = fails["none"]
-    shifted = shares * fails[HARMLESS[0]] + (1.0 - shares) * harmful
-    p, q = shifted / (shifted + usual), (1.0 - shifted) / (2.0 - shifted - usual)
+    usual_rate = fails["none"]
+    shifted_rate = shares * fails[HARMLESS[0]] + (1.0 - shares) * harmful
+    p, q = (
+        shifted_rate / (shifted_rate + usual_rate),
+        (1.0 - shifted_rate) / (2.0 - shifted_rate - usual_rate),
+    )
     sees_shift, sees_failure = (0.5 * math.erf(d / 2.0) for d in (SEES_SHIFT, WEAK))
     level = np.ones(len(shares))
     return {
         "oms": np.stack([0.5 + (p - q) * sees_shift, (0.5 + sees_failure) * level]),
-        "ood": np.stack([(0.5 + sees_shift) * level, 0.5 + (shifted - usual) * sees_failure]),
+        "ood": np.stack(
+            [(0.5 + sees_shift) * level, 0.5 + (shifted_rate - usual_rate) * sees_failure]
+        ),
     }
 
 
@@ -218,21 +223,21 @@ def tau_curves(trial: Trial, replicates: int) -> list[TauCurves]:
     """
     scopes = {"present": trial.scope}
     if trial.scope.n_classes > 1:
-        scopes["declared"] = trial.declared
+        scopes["declared"] = trial.declared_scope
     return [_tau_curves(trial, name, scope, replicates) for name, scope in scopes.items()]
 
 
 def _tau_curves(trial: Trial, classes: str, scope: Scope, replicates: int) -> TauCurves:
     taus = tau_grid(scope)
     labels = np.stack([scope.unsafe(tau) for tau in taus.tolist()])
-    different, back = np.unique(labels, axis=0, return_inverse=True)
+    unique_labels, back = np.unique(labels, axis=0, return_inverse=True)
     alarms = np.stack([trial.alarm(name) for name in trial.contenders])
     basis = trial.evaluation.basis
     replicate_values = bootstrap_auroc(
-        alarms, different, basis.units, replicates, basis.certainty.seed
+        alarms, unique_labels, basis.units, replicates, basis.certainty.seed
     )
     back = back.reshape(-1)
-    value = auroc(alarms, different)
+    value = auroc(alarms, unique_labels)
     blank = np.isnan(value)
     ends = np.full((2, *value.shape), np.nan)
     for m, k in np.argwhere(~blank).tolist():

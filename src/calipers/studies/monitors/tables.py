@@ -63,8 +63,8 @@ def classes_table(run: MonitorsRun) -> StudyTable:
     d = run.definitions
     rows = []
     for k, c in enumerate(NUMBERS_OF_CLASSES):
-        scores = [float(d.missed[mean][k]) for mean in MEANS]
-        rows.append((c, 1.0 - 1.0 / c, *scores, _cell(float(d.confused["declared"][k]))))
+        scores = [float(d.missed_scores[mean][k]) for mean in MEANS]
+        rows.append((c, 1.0 - 1.0 / c, *scores, _cell(float(d.confused_scores["declared"][k]))))
     columns = (
         "classes C",
         "1 - 1/C",

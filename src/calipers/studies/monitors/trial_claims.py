@@ -24,12 +24,12 @@ def not_judged(words: str = NOT_JUDGED) -> ClaimJudgement:
 
 def note_of(trials: Iterable[Trial]) -> str:
     """Return the note that results on simulated data need."""
-    simulated = any(trial.planted is not None for trial in trials)
-    return MADE_ONLY if simulated else ""
+    has_simulated = any(trial.planted_failures is not None for trial in trials)
+    return MADE_ONLY if has_simulated else ""
 
 
 def in_each_trial(
-    rule: str = "", *, noted: bool = True
+    rule: str = "", *, with_note: bool = True
 ) -> Callable[[Callable[[Trial], Finding]], Callable[[MonitorsRun], ClaimJudgement]]:
     """Judge a claim by all trials in which both paradigms can be judged; without any it is not
     judged.
@@ -47,10 +47,10 @@ def in_each_trial(
             if not run.comparable_trials:
                 return not_judged()
             findings = [look(trial) for trial in run.comparable_trials]
-            note = f"{rule} {note_of(run.comparable_trials) if noted else ''}".strip()
+            note = f"{rule} {note_of(run.comparable_trials) if with_note else ''}".strip()
             return ClaimJudgement(
                 joint_verdict([flag for flags, _ in findings for flag in flags]),
-                _joined(findings),
+                _join_words(findings),
                 note,
             )
 
@@ -59,5 +59,5 @@ def in_each_trial(
     return judge_trials
 
 
-def _joined(findings: Iterable[Finding]) -> str:
+def _join_words(findings: Iterable[Finding]) -> str:
     return " ".join(words for _, words in findings)

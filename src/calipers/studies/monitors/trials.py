@@ -41,11 +41,13 @@ class Trial:
     evaluation: MonitorEvaluation
     cohort: Cohort  # the images for testing
     # s as the mean over all declared classes; the evaluation has the mean over those present
-    declared: Scope
-    raised: Scope  # s of the same detector with a higher score cut
+    declared_scope: Scope
+    raised_scope: Scope  # s of the same detector with a higher score cut
     # (n,) the shift of every image; "ID" or "OOD" where no shift is known
     kinds: NDArray[np.str_]
-    planted: Flags | None  # (n,) on which images the detector was made to fail; None for given data
+    planted_failures: (
+        Flags | None
+    )  # (n,) on which images the detector was made to fail; None for given data
 
     @property
     def scope(self) -> Scope:
@@ -166,22 +168,20 @@ def bootstrap_auroc(alarms: F64, labels: Flags, units: Units, replicates: int, s
     return np.concatenate(blocks, axis=2)
 
 
-def simulate_trial(name: str, simulated: ShiftedCohort, replicates: int, seed: int) -> Trial:
+def simulate_trial(name: str, data: ShiftedCohort, replicates: int, seed: int) -> Trial:
     """Return the trial of a simulated cohort: three simulated monitors, baselines, ideal ones."""
-    fit = simulated.split("fit")
-    alarms = dict(simulated.alarms) | baselines(
-        simulated.cohort, "detector", fit, simulated.pictures
-    )
-    ood = np.asarray(simulated.columns["ood"], np.bool_)
-    splits = (fit, simulated.split("tuning"))
-    kinds = np.asarray(simulated.columns["shift"], np.str_)
-    planted = np.asarray(simulated.columns["fails"], np.bool_)
+    fit = data.split("fit")
+    alarms = dict(data.alarms) | baselines(data.cohort, "detector", fit, data.pictures)
+    ood = np.asarray(data.columns["ood"], np.bool_)
+    splits = (fit, data.split("tuning"))
+    kinds = np.asarray(data.columns["shift"], np.str_)
+    planted_failures = np.asarray(data.columns["fails"], np.bool_)
     return trial(
         name,
-        (simulated.cohort, "detector"),
+        (data.cohort, "detector"),
         alarms,
         splits,
-        (ood, kinds, planted),
+        (ood, kinds, planted_failures),
         (replicates, seed),
     )
 
@@ -214,18 +214,18 @@ def trial(
     resampling
         Replicates and seed.
     """
-    (cohort, model), (fit, tuning), (ood, kinds, planted) = detector, splits, labels
+    (cohort, model), (fit, tuning), (ood, kinds, planted_failures) = detector, splits, labels
     scope = scope_scores(cohort, model=model, classes="present")
     alarms = {**alarms, IDEAL[OMS]: scope.unsafe(TAU).astype(np.float64)}
     if ood is not None:
         alarms[IDEAL[OOD]] = ood.astype(np.float64)
-    evaluated = ~fit
+    subset = ~fit
     evaluation = evaluate_monitor(
-        {key: values[evaluated] for key, values in alarms.items()},
-        scope.take(evaluated),
+        {key: values[subset] for key, values in alarms.items()},
+        scope.take(subset),
         TAU,
-        None if ood is None else ood[evaluated],
-        tuning=tuning[evaluated],
+        None if ood is None else ood[subset],
+        tuning=tuning[subset],
         cluster=cluster,
         replicates=resampling[0],
         seed=resampling[1],
@@ -239,7 +239,7 @@ def trial(
         scope_scores(cohort, model=model).take(test),
         scope_scores(cohort, model=model, classes="present", score_cut=RAISED_CUT).take(test),
         kinds[test],
-        None if planted is None else planted[test],
+        None if planted_failures is None else planted_failures[test],
     )
 
 

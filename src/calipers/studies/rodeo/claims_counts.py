@@ -324,8 +324,8 @@ def _(run: RodeoRun) -> ClaimJudgement:
     flags, words = [], []
     for name in ("AP@0.1", "RoDeO/shape"):
         x, values = run.curve("figure-10", name)
-        scaled = values / max(float(values[0]), TINY)
-        off, better = best_rate(x, scaled, exponential)[1], best_rate(x, scaled, hyperbolic)[1]
+        relative = values / max(float(values[0]), TINY)
+        off, better = best_rate(x, relative, exponential)[1], best_rate(x, relative, hyperbolic)[1]
         flags.append(falls(values) and off < min(better, INVARIANT))
         words.append(
             f"{name} is off by {value_text(off)} from the best exponential and by "

@@ -103,16 +103,16 @@ def _(run: RodeoRun) -> ClaimJudgement:
     size = shape_similarities(USUAL, larger, larger)[1]
     ratio = np.linspace(1.0, 8.0, 71)
     aspect = shape_similarities(USUAL, USUAL * np.sqrt(ratio), USUAL / np.sqrt(ratio))[1]
-    bent = []
+    deviations = []
     for values in (size, aspect):
         line = np.linspace(values[0], values[-1], len(values))
-        bent.append(float(np.abs(values - line).max()))
+        deviations.append(float(np.abs(values - line).max()))
     least = float(shape_similarities(1e-9, np.ones(1), np.ones(1))[1][0])
     return ClaimJudgement(
-        joint_verdict([bent[0] < 1e-9, bent[1] < 1e-9]),
-        f"Over the side it is a straight line (off by {value_text(bent[0])}); over the aspect at "
-        f"equal area it is not (off by {value_text(bent[1])}). Of boxes within an image it is at "
-        f"least {value_text(least)}; beyond, there is no bound.",
+        joint_verdict([deviations[0] < 1e-9, deviations[1] < 1e-9]),
+        f"Over the side it is a straight line (off by {value_text(deviations[0])}); over the "
+        f"aspect at equal area it is not (off by {value_text(deviations[1])}). Of boxes within an "
+        f"image it is at least {value_text(least)}; beyond, there is no bound.",
     )
 
 
@@ -174,9 +174,9 @@ def _(run: RodeoRun) -> ClaimJudgement:
     mean = 3.0 / (1.0 / parts).sum(axis=1)
     cap = float((mean / parts.min(axis=1)).max())
     better = np.minimum(parts + np.array([0.0, 0.01, 0.0]), 1.0)
-    risen = bool((3.0 / (1.0 / better).sum(axis=1) >= mean).all())
+    rises = bool((3.0 / (1.0 / better).sum(axis=1) >= mean).all())
     return ClaimJudgement(
-        joint_verdict([cap <= 3.0, risen]),
+        joint_verdict([cap <= 3.0, rises]),
         f"Over 100 000 random sub-scores it is at most {cap:.3f} times the worst (the bound is "
         "3), and never fell when one of them grew.",
     )

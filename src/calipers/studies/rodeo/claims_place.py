@@ -33,15 +33,15 @@ CLEAR = 0.05  # a difference that counts
 def _(run: RodeoRun) -> ClaimJudgement:
     values = run.examples["Right box, wrong class"].values
     parts = values["RoDeO/loc"] > 0.99 and values["RoDeO/shape"] > 0.99
-    credited = values["RoDeO"] > 0
+    has_credit = values["RoDeO"] > 0
     names = ("AP@0.1", "RoDeO", "RoDeO/loc")
-    swapped, total, loc = (run.curve("figure-11", name)[1][-1] for name in names)
+    permuted_ap, total, loc = (run.curve("figure-11", name)[1][-1] for name in names)
     return ClaimJudgement(
-        joint_verdict([values["AP@0.5"] == 0 and parts, credited]),
+        joint_verdict([values["AP@0.5"] == 0 and parts, has_credit]),
         f"On one such box: AP@0.5 {value_text(values['AP@0.5'])}, RoDeO/loc "
         f"{value_text(values['RoDeO/loc'])}, RoDeO/shape {value_text(values['RoDeO/shape'])}, but "
         f"RoDeO/cls {value_text(values['RoDeO/cls'])} and RoDeO {value_text(values['RoDeO'])}. On "
-        f"all boxes with all classes permuted: AP@0.1 {value_text(swapped)}, RoDeO/loc "
+        f"all boxes with all classes permuted: AP@0.1 {value_text(permuted_ap)}, RoDeO/loc "
         f"{value_text(loc)}, RoDeO {value_text(total)}.",
         "The sub-scores do, the total does not: a harmonic mean with a zero in it is zero. Read "
         "the sub-scores.",
@@ -274,11 +274,11 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "appendix D, figure 9",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    moved = [spread(run.grid("figure-9", name), axis=1) for name in PRECISIONS]
+    ranges = [spread(run.grid("figure-9", name), axis=1) for name in PRECISIONS]
     return ClaimJudgement(
-        bool(moved[0] < 0.1),
+        bool(ranges[0] < 0.1),
         "At any size noise, aspect noise of up to 1 moves AP by at most "
-        f"{values_text(PRECISIONS, moved)}.",
+        f"{values_text(PRECISIONS, ranges)}.",
     )
 
 

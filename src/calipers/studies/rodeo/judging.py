@@ -85,8 +85,8 @@ def half_lost(x: F64, values: F64) -> float:
     if not len(below) or values[0] <= 0:
         return float("nan")
     k = int(below[0])
-    gone = (values[k - 1] - 0.5 * values[0]) / (values[k - 1] - values[k])
-    return float(x[k - 1] + gone * (x[k] - x[k - 1]))
+    fraction = (values[k - 1] - 0.5 * values[0]) / (values[k - 1] - values[k])
+    return float(x[k - 1] + fraction * (x[k] - x[k - 1]))
 
 
 def misfit(values: F64, model: F64) -> float:

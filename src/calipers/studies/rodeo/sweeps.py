@@ -157,8 +157,8 @@ def run_all(
         what = experiment.name.replace("-", " ")
 
         # The defaults bind the values of this iteration.
-        def count(finished: int, of: int, what: str = what, before: int = before) -> None:
-            progress(what, before + finished, total)
+        def count(step: int, of: int, what: str = what, before: int = before) -> None:
+            progress(what, before + step, total)
 
         sweeps[experiment.name] = sweep(
             cohort,

@@ -52,7 +52,7 @@ ANNOTATED = 5  # bags, to say something about them
 def _(run: StabilityRun) -> ClaimJudgement:
     values, n, words = _between(run, "APJ", "AJ")
     if np.isnan(values).any():
-        return _undefined(run)
+        return _no_scores(run)
     return ClaimJudgement(
         bool(min(values) >= SAME),
         f"Over {n} bags of {run.cells_text}: {words}.",
@@ -71,7 +71,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
 def _(run: StabilityRun) -> ClaimJudgement:
     values, n, words = _between(run, "Kendall-b", "Spearman")
     if np.isnan(values).any():
-        return _undefined(run)
+        return _no_scores(run)
     one = run.ties
     return ClaimJudgement(
         bool(min(values) >= SAME),
@@ -82,7 +82,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-def _undefined(run: StabilityRun) -> ClaimJudgement:
+def _no_scores(run: StabilityRun) -> ClaimJudgement:
     return ClaimJudgement(
         None, f"Not tested: too few bags of {run.cells_text} have a score.", is_tested=False
     )
@@ -123,7 +123,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
         falls.append(bool(np.diff(values).max() <= MOVES))
         steady.append(bool(np.abs(np.diff(values)).max() <= JUMP))
     if not lower:
-        return _undefined(run)
+        return _no_scores(run)
     return ClaimJudgement(
         joint_verdict([all(flags) for flags in zip(lower, falls, steady)]),
         f"Of {len(lower)} {words}, APJ at 0.9 is lower than at 0.1 in {sum(lower)}; it never "
@@ -143,13 +143,15 @@ def _(run: StabilityRun) -> ClaimJudgement:
     "section V-B, figure 5",
 )
 def _(run: StabilityRun) -> ClaimJudgement:
-    same, unstable = run.families[IDENTICAL], run.families["unstable"]
-    some = [result.called().some for result in (same, unstable)]
+    identical, unstable = run.families[IDENTICAL], run.families["unstable"]
+    some_shares = [result.called().some for result in (identical, unstable)]
     return ClaimJudgement(
-        joint_verdict([some[0] == 0, some[1] > 0, abs(same["APJ"].value - 1) < 1e-12]),
-        f"Five times the same model: {some[0]:.1%} of the instances are called by some but not "
-        f"all, APJ {same['APJ'].value:.2f} (n = {same['APJ'].n_images} bags). The unstable "
-        f"family: {some[1]:.1%}, APJ {unstable['APJ'].value:.2f}.",
+        joint_verdict(
+            [some_shares[0] == 0, some_shares[1] > 0, abs(identical["APJ"].value - 1) < 1e-12]
+        ),
+        f"Five times the same model: {some_shares[0]:.1%} of the instances are called by some but "
+        f"not all, APJ {identical['APJ'].value:.2f} (n = {identical['APJ'].n_images} bags). The "
+        f"unstable family: {some_shares[1]:.1%}, APJ {unstable['APJ'].value:.2f}.",
     )
 
 
@@ -215,9 +217,9 @@ def _(run: StabilityRun) -> ClaimJudgement:
         f"Pearson's correlation with DICE over bags of {run.cells_text}: {values_text(values)}."
     )
     if not run.has_maps:
-        return _untested(sentence, "figures 6 and 7 print no numbers")
+        return _needs_maps(sentence, "figures 6 and 7 print no numbers")
     if not values:
-        return _untested("", "no data set has enough annotated bags")
+        return _needs_maps("", "no data set has enough annotated bags")
     return ClaimJudgement(joint_verdict([value >= LINEAR for value in values.values()]), sentence)
 
 
@@ -238,13 +240,13 @@ def _(run: StabilityRun) -> ClaimJudgement:
         f"{run.cells_text}: {values_text(values)}."
     )
     if not run.has_maps:
-        return _untested(sentence, "figure 6 prints no numbers")
+        return _needs_maps(sentence, "figure 6 prints no numbers")
     if not values:
-        return _untested("", "no data set has enough annotated bags")
+        return _needs_maps("", "no data set has enough annotated bags")
     return ClaimJudgement(joint_verdict([value <= -LINEAR for value in values.values()]), sentence)
 
 
-def _untested(sentence: str, why: str) -> ClaimJudgement:
+def _needs_maps(sentence: str, why: str) -> ClaimJudgement:
     """Return the judgement of a claim that needs maps of networks."""
     note = (
         "The families were designed to have such clusters, so they are no evidence; pass maps of "

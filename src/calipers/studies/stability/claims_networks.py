@@ -41,12 +41,12 @@ SIMILAR = 0.05  # scores of two operators within this are similar
 def _missing(run: StabilityRun, *operators: str) -> ClaimJudgement | None:
     """Return that a claim is not tested if operators are missing in all data sets, else None."""
     available = {operator for _, operator in run.networks}
-    absent = [name for name in operators if name not in available]
-    if not absent:
+    missing_names = [name for name in operators if name not in available]
+    if not missing_names:
         return None
     return ClaimJudgement(
         None,
-        f"Not tested: the given maps have no operator {' and '.join(absent)}.",
+        f"Not tested: the given maps have no operator {' and '.join(missing_names)}.",
         is_tested=False,
     )
 
@@ -194,7 +194,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     "section V-E, table VII",
 )
 def _(run: StabilityRun) -> ClaimJudgement:
-    return _missing(run, MEAN, LSE_SMALL) or _compared(run, MEAN, LSE_SMALL, alike=True)
+    return _missing(run, MEAN, LSE_SMALL) or _compare_operators(run, MEAN, LSE_SMALL, alike=True)
 
 
 @OPERATORS.statement(
@@ -226,7 +226,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     )
 
 
-def _compared(run: StabilityRun, one: str, other: str, *, alike: bool) -> ClaimJudgement:
+def _compare_operators(run: StabilityRun, one: str, other: str, *, alike: bool) -> ClaimJudgement:
     """Return whether two operators have similar scores in all data sets."""
     flags, words = [], []
     for data in run.data_sets:

@@ -98,10 +98,10 @@ def _(run: StabilityRun) -> ClaimJudgement:
     defined = ~np.isnan(value)
     same = np.abs(value - run.counting.value("PJ"))[few & defined].max() < ROUNDING
     inside = bool(((value[defined] >= -ROUNDING) & (value[defined] <= 1 + ROUNDING)).all())
-    agreed = (n01 + n10 == 0) & (n11 > 0) & (n00 > 0)
-    more = int((agreed & (n11 > n00)).sum())
+    undisputed = (n01 + n10 == 0) & (n11 > 0) & (n00 > 0)
+    more = int((undisputed & (n11 > n00)).sum())
     return ClaimJudgement(
-        bool(inside and same and (value[agreed] == 1).all()),
+        bool(inside and same and (value[undisputed] == 1).all()),
         f"In all {int(defined.sum())} tables where it is defined it lies in [0, 1], and it equals "
         f"PJ in the {int((few & defined).sum())} with no more calls than instances.",
         f"The condition n11 <= n00 is not needed: it is 1 in {more} tables with n11 > n00 too. "
@@ -137,13 +137,13 @@ def _limits(run: StabilityRun, name: str, lowest: float) -> ClaimJudgement:
         abs(float(np.nanmin(value)) - lowest) < ROUNDING
         and abs(float(np.nanmax(value)) - 1) < ROUNDING
     )
-    there = [n for n, end in ends.items() if abs(end.value - lowest) < ROUNDING]
-    halves = all(ends[n].tables.tolist() == [[0, n / 2, n / 2, 0]] for n in there)
+    sizes = [n for n, end in ends.items() if abs(end.value - lowest) < ROUNDING]
+    halves = all(ends[n].tables.tolist() == [[0, n / 2, n / 2, 0]] for n in sizes)
     most = max(n for n in ends if n % 2)
     return ClaimJudgement(
-        joint_verdict([limits, there == [2]]),
+        joint_verdict([limits, sizes == [2]]),
         f"All tables of up to {run.counting.most} instances: from {np.nanmin(value):.4f} to "
-        f"{np.nanmax(value):.0f}. The minimum is taken at N = {', '.join(map(str, there))}, "
+        f"{np.nanmax(value):.0f}. The minimum is taken at N = {', '.join(map(str, sizes))}, "
         f"{'each time' if halves else 'mostly'} at n01 = n10 = N/2; at odd N it is near "
         f"({ends[most].value:.4f} at N = {most}).",
         "The limits are right. The minimum is not specific to small bags: two models that split "
@@ -181,11 +181,11 @@ def _(run: StabilityRun) -> ClaimJudgement:
 def _(run: StabilityRun) -> ClaimJudgement:
     n00, n01, n10, n11 = run.counting.tables.T
     n = n00 + n01 + n10 + n11
-    observed = (n11 + n00) / n
+    observed_agreement = (n11 + n00) / n
     chance = ((n11 + n10) * (n11 + n01) + (n00 + n01) * (n00 + n10)) / n**2
     aj, apj = run.counting.value("AJ"), run.counting.value("APJ")
     defined = ~np.isnan(aj)
-    kappa = (observed[defined] - chance[defined]) / (1 - chance[defined])
+    kappa = (observed_agreement[defined] - chance[defined]) / (1 - chance[defined])
     off = (
         float(np.abs(kappa - aj[defined]).max()),
         float(np.abs(apj[defined] - aj[defined] / (2 - aj[defined])).max()),

@@ -98,15 +98,15 @@ def recipe_of(data: str, operator: str) -> FamilyRecipe:
 
 def simulate_bags(data: str, operator: str, n: int, seed: int) -> ArrayBags:
     """Return n positive and n negative bags under five trainings; all operators share the bags."""
-    simulated = _simulate(
+    simulated_maps = _simulate(
         data, recipe_of(data, operator), n, MODELS, (seed, data, f"fold {SPLIT}"), operator
     )
     return ArrayBags.of(
-        simulated.maps,
-        simulated.labels,
+        simulated_maps.maps,
+        simulated_maps.labels,
         models=MODEL_NAMES,
-        instances=simulated.inside,
-        bag_scores=simulated.scores,
+        instances=simulated_maps.inside,
+        bag_scores=simulated_maps.scores,
     )
 
 
@@ -126,7 +126,7 @@ def folds(data: str, operator: str, n: int, seed: int) -> tuple[Fold, ...]:
     """
     result = []
     for k in range(FOLDS):
-        simulated = _simulate(
+        simulated_maps = _simulate(
             data,
             recipe_of(data, operator),
             n,
@@ -134,11 +134,11 @@ def folds(data: str, operator: str, n: int, seed: int) -> tuple[Fold, ...]:
             (seed, data, f"fold {k}"),
             f"{operator}, whole fold",
         )
-        positive = simulated.labels == 1
-        dice = _dice(simulated.maps[0, positive], simulated.inside[positive])
+        positive = simulated_maps.labels == 1
+        dice = _dice(simulated_maps.maps[0, positive], simulated_maps.inside[positive])
         accuracy = np.mean(dice / (2 - dice) >= LEAST_JACCARD)
         result.append(
-            Fold(_auc(simulated.scores[0], positive), float(np.mean(dice)), float(accuracy))
+            Fold(_auc(simulated_maps.scores[0], positive), float(np.mean(dice)), float(accuracy))
         )
     return tuple(result)
 
@@ -170,7 +170,7 @@ def _simulate(
     centre[low_quality, 0] = SIDE / 2 + centre[low_quality, 0] / 2  # below the padding
     inside = _distance(centre) <= radius[:, None, None]
     logits = _logits(recipe, centre, radius, models, draws)
-    logits[:, low_quality] = _padded(recipe, models, int(low_quality.sum()), draws)
+    logits[:, low_quality] = _padded_logits(recipe, models, int(low_quality.sum()), draws)
     empty = recipe.floor + _texture(recipe, models, n, draws)
     maps = _sigmoid(np.concatenate([logits, empty], axis=1))
     labels = np.repeat([1, 0], n)
@@ -191,7 +191,7 @@ def _logits(recipe: FamilyRecipe, centre: F64, radius: F64, models: int, draws: 
     return np.asarray(signal + _texture(recipe, models, n, draws))
 
 
-def _padded(recipe: FamilyRecipe, models: int, n: int, draws: Generator) -> F64:
+def _padded_logits(recipe: FamilyRecipe, models: int, n: int, draws: Generator) -> F64:
     """Return logits of pictures with an upper half of padding: models mark everything below."""
     row = np.arange(SIDE)[:, None] + np.zeros(SIDE)
     edge = SIDE * 0.4 + 0.6 * recipe.size * draws.standard_normal((models, n, 1, 1))
@@ -210,10 +210,10 @@ def _bag_scores(
     """Return (models, bags): normal scores with the AUC of the recipe, independent of the maps."""
     from scipy.special import ndtri
 
-    between = np.sqrt(2.0) * ndtri(recipe.auc)
+    separation = np.sqrt(2.0) * ndtri(recipe.auc)
     common = np.sqrt(MIXED) * draws.standard_normal(len(labels))
     own = np.sqrt(1 - MIXED) * draws.standard_normal((models, len(labels)))
-    return _sigmoid(np.asarray(common + own + between * labels))
+    return _sigmoid(np.asarray(common + own + separation * labels))
 
 
 def _distance(places: F64) -> F64:
@@ -225,8 +225,8 @@ def _distance(places: F64) -> F64:
 def _dice(values: F64, inside: Flags) -> F64:
     """Return (n,): the DICE coefficients of (n, side, side) maps."""
     positive = values >= 0.5
-    both = (positive & inside).sum(axis=(1, 2))
-    return np.asarray(2 * both / (positive.sum(axis=(1, 2)) + inside.sum(axis=(1, 2))))
+    overlap = (positive & inside).sum(axis=(1, 2))
+    return np.asarray(2 * overlap / (positive.sum(axis=(1, 2)) + inside.sum(axis=(1, 2))))
 
 
 def _auc(scores: F64, positive: Flags) -> float:
