@@ -56,6 +56,8 @@ def calibrate(score: Score, normal: Sequence[F32]) -> Score:
     """
     raw = np.concatenate([score(volume).ravel() for volume in normal])
     usual, rare = (max(float(value), FLOOR) for value in np.quantile(raw, (USUAL, RARE)))
+    # The odds are (score / rare) ** power: 1 at `rare`, and 1 to 99 at `usual`.
+    # The lower limit keeps the power finite if both quantiles agree.
     power = np.log(USUAL / (1.0 - USUAL)) / max(np.log(rare / usual), 0.05)
 
     def calibrated_score(volume: F32) -> F32:
@@ -152,6 +154,7 @@ def mahalanobis(volumes: Sequence[F32], seed: int) -> Score:
     features = np.stack([_responses(volume) for volume in volumes])  # (n, z, y, x, 3)
     mean = features.mean(axis=0)
     centred = features - mean
+    # Few volumes give a noisy covariance, so it is smoothed over voxels and regularised.
     spread = np.einsum("nzyxi,nzyxj->zyxij", centred, centred) / max(len(volumes) - 1, 1)
     for i, j in np.ndindex(3, 3):
         spread[..., i, j] = _smooth(spread[..., i, j], 1.5)
@@ -222,6 +225,7 @@ def _smooth(volume: F32, deviation: float = SMOOTH) -> F32:
 
 def _bands(volume: F32) -> list[F32]:
     """Return the differences between consecutive levels of a Gaussian pyramid."""
+    # Widths double from level to level, as in a pyramid, but without subsampling.
     levels = [volume, *(_smooth(volume, width) for width in (1.5, 3.0, 6.0))]
     return [fine - coarse for fine, coarse in pairwise(levels)]
 

@@ -51,6 +51,7 @@ def _seeded(seed: int) -> Iterator[None]:
     """Seed PyTorch and use one thread, for bit-identical training; restore both at the end."""
     import torch
 
+    # Several threads would add floating-point numbers in varying order.
     state, threads = torch.get_rng_state(), torch.get_num_threads()
     torch.manual_seed(seed)
     torch.set_num_threads(1)

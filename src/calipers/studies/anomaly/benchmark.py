@@ -127,6 +127,7 @@ def samples_of(cases: Sequence[tuple[ChestVolume, Maps]], view: str) -> Iterator
         if view == VOLUMES:
             yield Sample(volume.name, labels, maps)
             continue
+        # The raters of the paper saw only slices with an object.
         slices = np.flatnonzero(has_object(volume)) if view == SEEN else np.arange(len(labels))
         for z in slices.tolist():
             yield Sample(f"{volume.name} {z:02d}", labels[z], _at_index(maps, z))

@@ -59,6 +59,7 @@ def _best(tau: dict[str, float], names: tuple[str, ...]) -> str:
 )
 def _(run: AnomalyRun) -> ClaimJudgement:
     bench = run.benchmark
+    # An algorithm without false positive voxels has no share.
     shares = {name: value for name, value in bench.unseen_share.items() if not np.isnan(value)}
     middle = float(np.median(list(shares.values())))
     least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)

@@ -308,6 +308,7 @@ def _least(losses: dict[str, float], names: list[str]) -> str:
 )
 def _(run: AnomalyRun) -> ClaimJudgement:
     names = ("AP/sample", "AP/slice", "AUROC/sample", "AUROC/slice")
+    # Both readings of the experiment: missed in every sample, and in new samples.
     changes = np.concatenate([run.changes(name, names) for name in ("d", "d-new")])
     return ClaimJudgement(
         joint_verdict((np.abs(changes) < MOVES).all(axis=0).tolist()),
@@ -365,6 +366,7 @@ def _(run: AnomalyRun) -> ClaimJudgement:
 def _peaks(response: Response, metric: str) -> bool:
     """Return whether the only maximum is at the true size."""
     values = response.values[metric]
+    # A plateau is not a peak: no other strength may be as good.
     best = int(values.argmax())
     return bool(response.x[best] == 1.0 and (values >= values[best] - EXACT).sum() == 1)
 

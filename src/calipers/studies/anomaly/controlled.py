@@ -185,6 +185,8 @@ def _shrunk_sample(
     masks = {}
     for x in xs:
         mask = disc_mask(small[: int(x)], shape)
+        # The large objects lose together exactly what the small ones gain, so that the number of
+        # positive voxels is constant.
         share, rest = divmod(int(mask.sum()), LARGE)
         for j, one in enumerate(large):
             mask = mask | peel_disc(one, shape, share + (j < rest))
@@ -196,6 +198,7 @@ def _resized_sample(
     setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int
 ) -> Sample:
     """Return a sample of (b): objects are found with another radius."""
+    # Room for objects that are found up to TOUCHING times too large.
     free = (TOUCHING - 1.0) * setting.equal + APART
     discs = place_discs(setting.shape, [setting.equal] * objects, seed, free)
     masks = {}
@@ -209,6 +212,7 @@ def _false_alarm_sample(
     setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int
 ) -> Sample:
     """Return a sample of (c): false objects are found in addition."""
+    # All discs are placed at once, so that true objects do not depend on the number of false ones.
     discs = place_discs(setting.shape, [setting.equal] * (objects + int(max(xs))), seed)
     masks = {f"{x:g}": disc_mask(discs[: objects + int(x)], setting.shape) for x in xs}
     return sample(f"S{k:03d}", disc_mask(discs[:objects], setting.shape), masks)

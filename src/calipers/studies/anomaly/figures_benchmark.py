@@ -75,6 +75,7 @@ def _values(run: AnomalyRun) -> StudyFigure:
 def _between(run: AnomalyRun) -> StudyFigure:
     """Return tau-b between all metrics."""
     columns = {name: run.benchmark.column(VOLUMES, name) for name in METRICS}
+    # Over whole volumes, which is what the algorithms were run on.
     tau = tau_between(columns)
     r, c = np.unravel_index(int(np.nanargmin(tau)), tau.shape)
     panel = HeatMap(

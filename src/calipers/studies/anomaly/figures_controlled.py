@@ -127,6 +127,7 @@ def score_figure(run: AnomalyRun) -> StudyFigure:
                 words=words,
             )
         )
+    # Several metrics may share the first place.
     best = max(count_desired_changes(run, name) for name in METRICS)
     names = [name for name in METRICS if count_desired_changes(run, name) == best]
     caption = "; ".join(f"({name}) {words}" for name, words in DESIRED_CHANGES.items())

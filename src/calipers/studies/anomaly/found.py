@@ -93,6 +93,7 @@ def scorecard(run: AnomalyRun, dimensions: str) -> F64:
 
 def count_desired_changes(run: AnomalyRun, metric: str) -> int:
     """Return in how many of the five experiments a metric moves as desired, in 2D and in 3D."""
+    # A reaction counts only if it is there in 2D and in 3D.
     row = METRICS.index(metric)
     both = [scorecard(run, name)[row] > MOVES for name in ("2D", "3D")]
     return int((both[0] & both[1]).sum())

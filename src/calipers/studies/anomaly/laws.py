@@ -35,6 +35,7 @@ def closed_form(
         return _with_missed(metric, x, objects)
     if experiment == "e":
         value = _with_missed(metric, 1.0, objects)
+        # Added samples without objects do not change these.
         if value is None or metric == "Dice" or metric.startswith(("AUROC", "IoU")):
             return value
         return (samples * value + x) / (samples + x)

@@ -67,6 +67,7 @@ def at_all_voxels(values: NDArray[np.floating], shape: tuple[int, ...]) -> F32:
 
 def _cut_patches(volume: F32) -> F32:
     """Return (patches, SIDE^3): all patches of a volume, padded at its edges."""
+    # Edges are repeated, so that every voxel of the grid has a patch.
     half = SIDE // 2
     windows = np.lib.stride_tricks.sliding_window_view(
         np.pad(volume, half, mode="edge"), (SIDE,) * volume.ndim

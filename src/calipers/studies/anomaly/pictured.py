@@ -68,6 +68,7 @@ def _mark(fate: str, mask: Flags) -> BoxMark:
 
 
 def _encode(values: Array, *, scores: bool) -> str:
+    # Scores and grey values are both in [0, 1].
     array = np.round(255.0 * np.clip(values, 0.0, 1.0)).astype(np.uint8)
     array = array.repeat(LARGER, axis=0).repeat(LARGER, axis=1)
     height, width = array.shape

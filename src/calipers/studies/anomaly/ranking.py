@@ -74,6 +74,7 @@ def read_ranking(path: str | PathLike[str], algorithms: Sequence[str]) -> HumanR
 def _ranks(table: Table) -> F64:
     values, problems = numbers(table, "rank")
     raise_problems([problem.as_error(table.file) for problem in problems.values()])
+    # NaN fails the comparison, so empty cells are reported as well.
     for row in np.flatnonzero(~(values >= 1) | ~np.isfinite(values)).tolist():
         at = table.locate(int(table.lines[row]), "rank")
         value = table.columns["rank"][row]

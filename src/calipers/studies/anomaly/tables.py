@@ -37,6 +37,7 @@ def _orders(run: AnomalyRun) -> StudyTable:
     ranked_views = VIEWS if run.ranking is not None else ()
     people = {view: run.agreements(view) for view in VIEWS}
     for metric in METRICS:
+        # `agreement` expects ranks, of which small ones are good.
         ranks = [-value for value in bench.column(SLICES, metric)]
         order_agreement = agreement(ranks, bench.column(SEEN, metric))
         cells: list[Cell] = [metric, order_agreement.tau, order_agreement.rho]

@@ -82,6 +82,7 @@ def with_spheres(image: F32, random: Generator) -> tuple[F32, Labels]:
     slices = []
     for one in image:
         slices.append(ndimage.binary_fill_holes(ndimage.binary_opening(one > 0.2, iterations=2)))
+    # Distance from the outside of the body; the padding counts the border of the volume as outside.
     room = ndimage.distance_transform_edt(np.pad(np.stack(slices), 1))[1:-1, 1:-1, 1:-1]
     image_with_spheres, labels = image.copy(), np.zeros(image.shape, np.uint8)
     away = np.full(image.shape, np.inf)  # from the rims of the spheres that are there
@@ -98,6 +99,7 @@ def with_spheres(image: F32, random: Generator) -> tuple[F32, Labels]:
 def _grey(mean: float, random: Generator) -> np.float32:
     step = random.uniform(*CONTRAST)
     up = random.random() < 0.5
+    # Where the step would leave the range of grey values, it goes the other way.
     if mean + step > 1.0 or (not up and mean - step >= 0.0):
         step = -step
     return np.float32(np.clip(mean + step, 0.0, 1.0))

@@ -47,6 +47,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
 )
 def _(run: MonitorsRun) -> ClaimJudgement:
     confused_scores = run.definitions.confused_scores
+    # With one class there is no wrong class.
     several = np.array(NUMBERS_OF_CLASSES) > 1
     zero = {mean: bool((values[several] == 0.0).all()) for mean, values in confused_scores.items()}
     worst = confused_scores["declared"][several]
@@ -111,6 +112,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
 )
 def _(run: MonitorsRun) -> ClaimJudgement:
     counts = run.definitions.counts
+    # NaN marks 0 / 0 in the printed formula.
     lost = [c for c in counts if math.isnan(c.printed_score)]
     off = max(
         (abs(c.printed_score - c.defined_score) for c in counts if not math.isnan(c.printed_score)),

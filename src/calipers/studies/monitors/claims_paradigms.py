@@ -32,6 +32,7 @@ PICTURE_MONITORS = ("image-mahalanobis", "image-knn", "count")
 @in_each_trial(with_note=False)
 def _(trial: Trial) -> Finding:
     assert trial.ood is not None
+    # A higher score cut stands for another model on the same images.
     other = trial.raised_scope.unsafe(TAU)
     n_changed = int((other != trial.unsafe).sum())
     name = trial.order(OOD)[0]
@@ -54,6 +55,7 @@ def _(trial: Trial) -> Finding:
 )
 def _(trial: Trial) -> Finding:
     assert trial.evaluation.disagreement is not None
+    # The interval of 1 - x is that of x, mirrored.
     usual, safe = (trial.evaluation.disagreement.share(name) for name in ("ID-unsafe", "OOD-safe"))
     low, high = trial.harm
     flags = [usual.high < GOOD, low > 0.0]

@@ -53,6 +53,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
         return not_judged("Needs two monitors, and two values of tau with safe and unsafe images.")
     sentences, flags = [], []
     for curve in curves:
+        # Equal columns of neighbouring tau would only repeat comparisons.
         values = np.unique(curve.values[:, curve.defined], axis=1)
         lowest = min(float(np.nanmin(kendall_tau_b(column, values.T))) for column in values.T)
         winners = curve.winners
@@ -148,6 +149,7 @@ def _(run: MonitorsRun) -> ClaimJudgement:
         area = {name: get("AURC", name, OMS) for name in trial.contenders if name != BLIND}
         better = [name for name, e in area.items() if e.high < base]
         best = min(area, key=lambda name: area[name].value)
+        # The claim holds if all monitors lower the risk, and in part if some do.
         flags.append(len(better) == len(area))
         if better and len(better) < len(area):
             flags.append(True)

@@ -66,6 +66,7 @@ def all_counts(most: int = MOST) -> tuple[ClassCounts, ...]:
             p = hits / n_predictions if n_predictions else math.nan
             r = hits / n_references if n_references else math.nan
             printed_score = _printed_score(n_predictions, n_references, p, r)
+            # One image with one class, as `mean_f1` takes them.
             one = np.array([[[hits]], [[n_predictions]], [[n_references]]], np.float64)
             score = float(mean_f1(one[0], one[1], one[2], "declared")[0])
             counts.append(

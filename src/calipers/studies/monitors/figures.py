@@ -95,6 +95,7 @@ def _labels(trial: Trial) -> Bars:
     kinds = np.unique(trial.kinds).tolist()
     rate = {kind: float(trial.unsafe[trial.kinds == kind].mean()) for kind in kinds}
     first = (USUAL, "ID")
+    # In-distribution images first, then shifts by the share of unsafe images.
     kinds.sort(key=lambda kind: (kind not in first, rate[kind], kind))
     counts = np.empty((2, len(kinds)))
     for column, kind in enumerate(kinds):
@@ -219,6 +220,7 @@ def _risk(trial: Trial) -> Curves:
     lines = []
     for slot, name in enumerate(featured_monitors(trial)):
         curve = trial.evaluation.curves(name, OMS)
+        # A curve has a point per image; a drawing needs far fewer.
         points = np.unique(np.linspace(0, len(curve.coverage) - 1, POINTS).round().astype(np.int64))
         lines.append(Line(name, curve.coverage[points], curve.risk[points], slot=slot))
     base = float(trial.unsafe.mean())

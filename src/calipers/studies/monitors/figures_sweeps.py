@@ -63,6 +63,7 @@ def _areas(curve: TauCurves, names: tuple[str, ...]) -> Curves:
 def share_figure(run: MonitorsRun) -> StudyFigure:
     """Return two monitors over the share of harmless shifts."""
     first = run.shares[0]
+    # NaN: the order never turns.
     turns = [sweep.measured_flip for sweep in run.shares if not math.isnan(sweep.measured_flip)]
     words = f"at a share of {min(turns):.2f} to {max(turns):.2f}" if turns else "nowhere"
     panels = []

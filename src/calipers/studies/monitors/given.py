@@ -50,6 +50,7 @@ def read_trials(options: StudyOptions, replicates: int) -> TrialSet:
     ood = ood_labels(cohort, options.ood)
     cluster = unit_of(cohort)
     fit, tuning = split_images(cohort, ood, cluster, stream(options.seed, "monitors splits"))
+    # Few units can leave a split empty.
     if not fit.any() or not tuning.any() or (fit | tuning).all():
         raise InputError(
             "images to fit on, to tune on and to test",

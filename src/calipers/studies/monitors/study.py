@@ -66,6 +66,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
     for trial in trial_set.trials:
         taus += tau_curves(trial, min(replicates, REPLICATES))
     progress("harmless shifts", 4, STEPS)
+    # The user's data have the shifts they have.
     shares = share_sweeps(options.seed, quick=options.quick) if options.data is None else ()
     numbers = MonitorsRun(
         definitions(), crowds(CROWDED, options.seed), trial_set.trials, tuple(taus), shares

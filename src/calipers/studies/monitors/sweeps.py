@@ -148,6 +148,7 @@ def _at(
     """Return AUROC (2 monitors, 2 labellings) at one share of harmless shifts, and its replicates
     (2, 2, B).
     """
+    # Half of the images are always usual; only the kind of the shifts changes.
     harmless = round(share * pool)
     images = np.concatenate([kinds[0][:pool], kinds[1][:harmless], kinds[2][: pool - harmless]])
     units = Units.of("image", None, len(images))
@@ -230,6 +231,7 @@ def tau_curves(trial: Trial, replicates: int) -> list[TauCurves]:
 def _tau_curves(trial: Trial, classes: str, scope: Scope, replicates: int) -> TauCurves:
     taus = tau_grid(scope)
     labels = np.stack([scope.unsafe(tau) for tau in taus.tolist()])
+    # Most values of tau give the same labels; each labelling is evaluated once.
     unique_labels, back = np.unique(labels, axis=0, return_inverse=True)
     alarms = np.stack([trial.alarm(name) for name in trial.contenders])
     basis = trial.evaluation.basis

@@ -132,6 +132,7 @@ def tau_table(run: MonitorsRun) -> StudyTable:
     rows: list[tuple[Cell, ...]] = []
     for curve in run.taus:
         n = next(len(trial.kinds) for trial in run.trials if trial.name == curve.trial)
+        # The prepended value makes the first tau a change.
         changes = np.flatnonzero(np.diff(curve.prevalence, prepend=-1.0))
         for k in changes.tolist():
             values = curve.values[:, k]

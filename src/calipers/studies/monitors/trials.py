@@ -138,7 +138,9 @@ def rank_agreement(trial: Trial, labels: Flags) -> RankAgreement:
         alarms, labels, units, certainty.replicates, certainty.seed
     )  # (M, 2, B)
     value = auroc(alarms, labels)
+    # Replicates without both kinds of images are undefined and left out for all monitors.
     table = table[:, :, ~np.isnan(table).any(axis=(0, 1))]
+    # Ties for the first place: the winners agree if any monitor wins under both.
     best = table == table.max(axis=0)
     differs = ~(best[:, 0] & best[:, 1]).any(axis=0)
     taus = []
@@ -219,6 +221,7 @@ def trial(
     alarms = {**alarms, IDEAL[OMS]: scope.unsafe(TAU).astype(np.float64)}
     if ood is not None:
         alarms[IDEAL[OOD]] = ood.astype(np.float64)
+    # Images that baselines were fitted on would flatter them.
     subset = ~fit
     evaluation = evaluate_monitor(
         {key: values[subset] for key, values in alarms.items()},

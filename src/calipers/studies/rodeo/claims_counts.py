@@ -54,6 +54,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     for name in ACCURACIES:
         values = run.curve("figure-4", name)[1]
         gains.append(float(values[-1] - values[0]))
+    # "Above all at higher thresholds" is read as: the gain grows with the threshold.
     growing = gains[0] < gains[1] < gains[2]
     return ClaimJudgement(
         bool(gains[2] > 0 and growing),
@@ -130,6 +131,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
 )
 def _(run: RodeoRun) -> ClaimJudgement:
     x, shape = run.curve("figure-5", "RoDeO/shape")
+    # RoDeO/shape does not depend on which copy is paired, so its law is exact.
     rate, off = best_rate(x, shape, exponential)
     exact = misfit(shape, hyperbolic(x, 1.0))
     return ClaimJudgement(
@@ -181,6 +183,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     values, error = run.curve("figure-5", "AP@0.5")[1], run.error("figure-5", "AP@0.5")
     gain, noise = float(values[-1] - values[0]), float(np.hypot(error[0], error[-1]))
     times = f" ({gain / noise:.1f} standard errors of the runs)" if noise > 0 else ""
+    # A first value of 0 would make the ratio infinite.
     ratio = values[-1] / max(float(values[0]), TINY)
     return ClaimJudgement(
         joint_verdict([gain > SIGNIFICANT * noise, 0 < gain < SMALL]),
@@ -246,6 +249,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
 )
 def _(run: RodeoRun) -> ClaimJudgement:
     grid = run.grid("figure-7", "accuracy@0.1")
+    # The second axis of figure 7 is the probability to add a class.
     none, every = grid[:, 0], grid[:, -1]
     return ClaimJudgement(
         joint_verdict([float(none.min()) > 0.6, float(every.max()) > 0.6]),
@@ -324,6 +328,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     flags, words = [], []
     for name in ("AP@0.1", "RoDeO/shape"):
         x, values = run.curve("figure-10", name)
+        # The laws start at 1, the curves do not.
         relative = values / max(float(values[0]), TINY)
         off, better = best_rate(x, relative, exponential)[1], best_rate(x, relative, hyperbolic)[1]
         flags.append(falls(values) and off < min(better, INVARIANT))

@@ -99,6 +99,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "appendix C, figure 6",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
+    # Deviation from a straight line between the ends, over size and over aspect at equal area.
     larger = np.linspace(USUAL, 1.0, 76)
     size = shape_similarities(USUAL, larger, larger)[1]
     ratio = np.linspace(1.0, 8.0, 71)
@@ -192,6 +193,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     names = ("RoDeO/harmonic", "RoDeO/arithmetic", "RoDeO/minimum")
     ends = [float(run.curve("figure-11", name)[1][-1]) for name in names]
     sigma = run.curve("figure-3", "RoDeO/minimum", along=1)[0]
+    # The weakest shape noise: RoDeO/shape is then still above RoDeO/loc, which is the minimum.
     k = int(np.flatnonzero(sigma > 0)[0])
     grid = run.grid("figure-3", "RoDeO/minimum")
     still = float(np.abs(grid[-1, k] - grid[-1, 0]))

@@ -54,6 +54,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "section 3, figure 2",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
+    # Offsets along one axis, in sides of the box.
     at, zero = np.linspace(0.0, 2.0, 2001), np.zeros(2001)
     curves = {"AP@0.5": ap_at(at, zero, 0.5), "mAP": map_at(at, zero), "IoU": iou_at(at, zero)}
     last = {name: float(at[np.flatnonzero(values > 0)[-1]]) for name, values in curves.items()}
@@ -73,6 +74,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "section 3, figure 2",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
+    # By symmetry an eighth of the circle suffices.
     angle = np.linspace(0.0, np.pi / 4, 91)
     dx, dy = CIRCLE * np.cos(angle), CIRCLE * np.sin(angle)
     iou, loc = iou_at(dx, dy), loc_at(dx, dy)
@@ -255,6 +257,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "appendix D, figure 9",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
+    # True negatives keep accuracy above 0. Its floor is the minimum under position errors.
     floor = [float(run.grid("figure-8", name).min()) for name in ACCURACIES]
     least = [float(run.grid("figure-9", name).min()) for name in ACCURACIES]
     losses = [(1.0 - low) / (1.0 - base) for low, base in zip(least, floor)]

@@ -131,6 +131,7 @@ def test_half(cohort: Cohort, seed: int) -> I64:
     of the images.
     """
     groups = cohort.images.groups
+    # Without patients every image is a unit of its own.
     names = groups["patient"] if "patient" in groups else np.arange(cohort.n_images)
     _, owner, sizes = np.unique(names, return_inverse=True, return_counts=True)
     random = Generator(Philox(key=np.array([seed, SPLIT], np.uint64)))
@@ -178,6 +179,7 @@ def _box(finding: BoxStatistics, random: Generator) -> F64:
     """Return a box inside the image, x0 y0 x1 y1 in pixels."""
     first, other = random.standard_normal(2)
     r = finding.correlation
+    # A normal pair with correlation r (Cholesky factor of a 2 x 2 correlation matrix).
     second = r * first + np.sqrt(1.0 - r * r) * other
     sides = np.exp(
         [

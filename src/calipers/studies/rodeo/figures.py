@@ -135,6 +135,7 @@ def _one_corruption(run: RodeoRun) -> Iterator[StudyFigure]:
         values = run.curve(figure, metric)[1]
         return f"from {values[0]:.2f} to {values[-1]:.2f}"
 
+    # The law of RoDeO/shape and RoDeO/cls is drawn in the panel of RoDeO.
     copies = np.array(run.sweeps["figure-5"].axes[0].values, np.float64)
     yield curves(
         run,

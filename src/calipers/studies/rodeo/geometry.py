@@ -20,6 +20,7 @@ def iou_at(dx: F64, dy: F64) -> F64:
     """Return the IoU of two equal squares whose centres are (dx, dy) sides apart."""
     across, down = np.broadcast_arrays(np.asarray(dx, np.float64), np.asarray(dy, np.float64))
     x, y = across.ravel(), down.ravel()
+    # The kernel takes boxes as (4, n): x0, y0, x1, y1.
     ones = np.ones_like(x)
     a = np.stack([0.0 * x, 0.0 * x, ones, ones])
     b = np.stack([x, y, x + 1.0, y + 1.0])

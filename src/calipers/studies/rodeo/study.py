@@ -88,6 +88,7 @@ def _figures(run: RodeoRun) -> tuple[StudyFigure, ...]:
 
 
 def _settings(run: RodeoRun, runs: int, data: StudyData) -> Mapping[str, Any]:
+    # The grids of this run, which are coarser if it is quick.
     grids: dict[str, Any] = {}
     for experiment in EXPERIMENTS:
         for axis in run.sweeps[experiment.name].axes:

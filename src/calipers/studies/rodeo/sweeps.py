@@ -36,6 +36,7 @@ NOISE = "position-noise(sigma=0.5)"
 def steps(last: float, step: float, first: float = 0.0) -> Grid:
     """Return first, first + step, ..., last."""
     n = round((last - first) / step)
+    # Rounded, so that the third step of 0.1 is 0.3 and not 0.30000000000000004.
     return tuple(round(first + k * step, 10) for k in range(n + 1))
 
 

@@ -95,6 +95,7 @@ def _percent(value: float) -> float | None:
 
 def model_table(cohort: Cohort, name: str, model: str) -> StudyTable:
     """Return table 1 for the predictions of one model, on the same images as the oracles."""
+    # Without intervals, which take long; `calipers evaluate` gives them.
     evaluation = evaluate(
         replace(cohort, models={model: cohort.models[model]}), protocol(), ci=False
     )

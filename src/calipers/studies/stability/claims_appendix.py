@@ -47,10 +47,12 @@ def _(run: StabilityRun) -> ClaimJudgement:
     "appendix A",
 )
 def _(run: StabilityRun) -> ClaimJudgement:
+    # Central differences need room on both sides, so no cell may be empty.
     tables = run.counting.tables[(run.counting.tables > 0).all(axis=1)]
     n00, n01, n10, n11 = tables.T
     bottom = n00 * n11 - n01 * n10 + (n10 + n01) * tables.sum(axis=1)
     exact = (n01 + n10) * (n01 + n00) * (n10 + n00) / bottom**2
+    # Central differences by n11, with the other cells fixed, as in the proof.
     up = np.array([0.0, 0.0, 0.0, STEP])
     numeric = (score_values(tables + up, "APJ") - score_values(tables - up, "APJ")) / (2 * STEP)
     off = float(np.abs(numeric - exact).max())

@@ -362,6 +362,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     for cell in (*run.cells.values(), *run.families.values()):
         places = cell.localized.places
         if len(places):
+            # 1 - Jaccard is a metric, so PJ of two models is at least J1 + J2 - 1.
             here = cell.evidence.at(cell.threshold)
             pairs = bag_means(pair_scores(cell.evidence, "PJ", here))[places]
             least = 2 * cell.localized.values["Jaccard"].mean(axis=1) - 1
@@ -416,6 +417,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     from calipers.stability import stability
     from calipers.tables.array_bags import ArrayBags
 
+    # All values are below the threshold of 0.5.
     empty = stability(ArrayBags.of(np.full((5, 4, 16, 16), 0.1)), ci=False)
     missing = empty.undefined("AJ")
     return ClaimJudgement(

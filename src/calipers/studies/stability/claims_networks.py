@@ -111,6 +111,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
 def _across(run: StabilityRun, one: str, other: str, data: str | None = None) -> float:
     """Return Pearson's correlation of two columns over networks; NaN for fewer than three."""
     first, second = run.column(one, data), run.column(other, data)
+    # Two points always lie on a line.
     keys = [key for key in first if key in second]
     if len(keys) < 3:
         return float("nan")
@@ -161,6 +162,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     for data in run.data_sets:
         column = run.column("apj", data)
         if (data, NOR) in column:
+            # Rank 1 is the highest APJ; equal values share the better rank.
             ranks[data] = 1 + sum(value > column[data, NOR] for value in column.values())
     words = ", ".join(f"{data} {rank}" for data, rank in ranks.items())
     return ClaimJudgement(

@@ -31,6 +31,7 @@ DIGITS = 0.005  # half of the last printed digit
     "sections II-B and V-E",
 )
 def _(run: StabilityRun) -> ClaimJudgement:
+    # The paper uses r = 0.1 as a soft mean and r = 1 as a soft maximum.
     by = {one.r: one for one in run.soft}
     flags = [by[0.1].from_mean < by[0.1].from_max, by[1.0].from_max < by[1.0].from_mean]
     words = [
@@ -55,6 +56,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
 )
 def _(run: StabilityRun) -> ClaimJudgement:
     tables, value = run.counting.tables, run.counting.value("PO")
+    # One set of calls is a subset of the other if one kind of dispute does not occur.
     subset = (np.minimum(tables[:, 1], tables[:, 2]) == 0) & (tables[:, 3] > 0)
     one = agreement_scores(n00=0, n01=255, n10=0, n11=1)
     return ClaimJudgement(
@@ -94,6 +96,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
 def _(run: StabilityRun) -> ClaimJudgement:
     tables, value = run.counting.tables, run.counting.value("HAPJ")
     n00, n01, n10, n11 = tables.T
+    # The calls of both models together are no more than the instances.
     few = 2 * n11 + n01 + n10 <= tables.sum(axis=1)
     defined = ~np.isnan(value)
     same = np.abs(value - run.counting.value("PJ"))[few & defined].max() < ROUNDING
@@ -237,6 +240,7 @@ def _(run: StabilityRun) -> ClaimJudgement:
     tables = run.counting.tables
     n00, n01, n10, n11 = tables.T
     n = tables.sum(axis=1)
+    # Independent calls: n11 N = (calls of one) (calls of the other), in whole numbers.
     calls = (n11 + n10) * (n11 + n01)
     chance = tables[(n11 * n == calls) & (calls > 0) & ((n00 + n01) * (n00 + n10) > 0)]
     means = {

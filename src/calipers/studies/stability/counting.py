@@ -44,6 +44,7 @@ LINES: Mapping[str, tuple[int, int, int, int]] = {
 
 def tables_of(n: int) -> F64:
     """Return (T, 4): every (n00, n01, n10, n11) with the sum n."""
+    # n00, n01 and n10 run over all values; n11 is what remains of n.
     grid = np.stack(np.meshgrid(*[np.arange(n + 1)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
     cells = grid[grid.sum(axis=1) <= n]
     return np.column_stack([cells, n - cells.sum(axis=1)]).astype(np.float64)

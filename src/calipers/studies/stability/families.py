@@ -136,6 +136,7 @@ def folds(data: str, operator: str, n: int, seed: int) -> tuple[Fold, ...]:
         )
         positive = simulated_maps.labels == 1
         dice = _dice(simulated_maps.maps[0, positive], simulated_maps.inside[positive])
+        # DICE / (2 - DICE) is the Jaccard index.
         accuracy = np.mean(dice / (2 - dice) >= LEAST_JACCARD)
         result.append(
             Fold(_auc(simulated_maps.scores[0], positive), float(np.mean(dice)), float(accuracy))
@@ -163,6 +164,7 @@ def _simulate(
 ) -> SimulatedMaps:
     """Return n positive bags and n negative ones."""
     images, (seed, *names) = IMAGES[data], stream_names
+    # Lesions have a stream of their own, so that all operators see the same bags.
     lesions, draws = stream(seed, "stability", *names), stream(seed, "stability", *names, operator)
     radius = lesions.uniform(*images.radius, n)
     centre = lesions.uniform(radius[:, None], SIDE - radius[:, None], (n, 2))
@@ -181,6 +183,7 @@ def _simulate(
 def _logits(recipe: FamilyRecipe, centre: F64, radius: F64, models: int, draws: Generator) -> F64:
     """Return (models, n, side, side): logits of positive bags."""
     n = len(radius)
+    # Own errors are larger on hard bags, for all models alike.
     hard = np.where(draws.random(n) < recipe.hard, 3.0, 1.0)
     wrong = recipe.wrong * draws.standard_normal((n, 2))
     own = recipe.own * hard[:, None] * draws.standard_normal((models, n, 2))
@@ -210,6 +213,7 @@ def _bag_scores(
     """Return (models, bags): normal scores with the AUC of the recipe, independent of the maps."""
     from scipy.special import ndtri
 
+    # Two normal distributions of variance 1 that are d apart have an AUC of Phi(d / sqrt 2).
     separation = np.sqrt(2.0) * ndtri(recipe.auc)
     common = np.sqrt(MIXED) * draws.standard_normal(len(labels))
     own = np.sqrt(1 - MIXED) * draws.standard_normal((models, len(labels)))

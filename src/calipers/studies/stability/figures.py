@@ -51,6 +51,7 @@ def _limits(run: StabilityRun) -> StudyFigure:
     """Return the lowest values over N, and the share of tables in which moves lower a score."""
     sizes = np.array(run.counting.sizes[1:], np.float64)
     curves = []
+    # APO is left out: its minimum, 1 - N, would hide the others.
     for slot, name in enumerate(("PO", "HAPJ", "APJ", "AJ")):
         low = np.array([run.counting.extreme(name, int(n), low=True).value for n in sizes])
         curves.append(Line(name, sizes, low, slot=slot))

@@ -123,6 +123,7 @@ def run_all(options: StudyOptions, progress: Progress) -> StabilityRun:
     """Compute all numbers: scores, families, and the cells of table VII."""
     n, replicates = (QUICK_BAGS, QUICK_REPLICATES) if options.quick else (BAGS, REPLICATES)
     maps = None if options.data is None else read_maps(options.data)
+    # Given maps replace the simulated cells, not the families.
     keys = list(maps.bags) if maps is not None else families.cells()
     total, seed = len(FAMILIES) + 2 + len(keys), options.seed
     kinds: dict[str, StabilityResult] = {}

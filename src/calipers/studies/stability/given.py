@@ -88,6 +88,7 @@ def _beside(operator: Path, data: Path) -> dict[str, Path]:
     fallback.
     """
     paths = {}
+    # Labels of the operator come first, those of the data set are the fallback.
     places = (operator / "labels.csv", operator / "masks", data / "labels.csv", data / "masks")
     labels = next((path for path in places if path.exists()), None)
     if labels is not None:

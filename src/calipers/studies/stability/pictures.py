@@ -42,6 +42,7 @@ def _bag_panels(run: StabilityRun, key: Key, words: str, place: int) -> list[Fig
     cell, source = run.cells[key], run.bags[key]
     name = cell.plan.ids[place]
     bag = source[source.ids.index(name)]
+    # How many models call each instance.
     counts = (bag.values >= cell.threshold).sum(axis=0)
     k = len(cell.models)
     note = (

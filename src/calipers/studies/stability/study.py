@@ -94,6 +94,7 @@ def _source(run: StabilityRun) -> str:
 def _settings(run: StabilityRun, *, quick: bool) -> Mapping[str, Any]:
     recipes: dict[str, Any] = {}
     if not run.has_maps:
+        # The recipes are part of the result, because they decide what the families look like.
         fields = ("size", "wrong", "own", "floor", "shared", "noise", "auc", "hard")
         recipes["recipe"] = list(fields)
         for key in run.cells:

@@ -186,6 +186,7 @@ def _performance(run: StabilityRun) -> StudyTable:
     for data in dict.fromkeys(key[0] for key in run.cells):
         key = next(key for key in run.cells if key[0] == data)
         cells: list[Cell] = [data, key[1]]
+        # The paper prints this table for NOR only.
         paper = TABLE_V.get(data) if key[1] == NOR else None
         for k, name in enumerate(MEASURES):
             if key in run.folds:

@@ -43,6 +43,7 @@ def ties(seed: int) -> Ties:
     random = stream(seed, "ties")
     across = np.arange(SIDE) - (SIDE - 1) / 2
     away = np.hypot(across[:, None], across[None]).ravel()
+    # Two models see the same spot, each with noise of its own.
     maps = (1 - SLIGHT) * np.exp(-((away / 4.0) ** 2)) + SLIGHT * random.random((2, SIDE * SIDE))
     kinds = {"without ties": maps, "with ties": np.where(maps >= CUT, maps, 0.0)}
     both = {name: pairwise.kendall(values) for name, values in kinds.items()}
@@ -113,5 +114,6 @@ def soft_maximum(r: float, seed: int, n: int = 400) -> SoftMaximum:
     first, second = random.uniform(0.1, 3.0, (2, n, 1))
     maps = random.beta(first, second, (n, 256))
     soft = np.log(np.exp(r * maps).mean(axis=1)) / r
+    # The same pooling functions as in the stability analysis.
     highest, mean, _, _ = pooled(maps)
     return SoftMaximum(r, float(np.abs(soft - mean).max()), float(np.abs(soft - highest).mean()))
