@@ -21,7 +21,7 @@ def small_result(words: str = "words", **changes) -> StudyResult:
         Claim("one", f"{words} rise", "section 1", True, "0.1 to 0.2"),
         Claim("two", "b", "section 2", None, "some do", words),
         Claim("three", "c", "section 3", False, "they do not"),
-        Claim("four", "d", "table 1", None, "no model was given", tested=False),
+        Claim("four", "d", "table 1", None, "no model was given", is_tested=False),
     )
     given = {
         "study": "made",

@@ -18,7 +18,7 @@ from studies.study_cases import small_result
 
 
 @pytest.mark.parametrize(
-    ("held", "tested", "verdict"),
+    ("outcome", "is_tested", "verdict"),
     [
         (True, True, "held"),
         (None, True, "held in part"),
@@ -27,8 +27,8 @@ from studies.study_cases import small_result
         (True, False, "not tested"),
     ],
 )
-def test_a_claim_has_one_of_four_verdicts(held, tested, verdict) -> None:
-    assert Claim("a", "b", "c", held, "d", tested=tested).verdict == verdict
+def test_a_claim_has_one_of_four_verdicts(outcome, is_tested, verdict) -> None:
+    assert Claim("a", "b", "c", outcome, "d", is_tested=is_tested).verdict == verdict
     assert verdict in VERDICTS
 
 

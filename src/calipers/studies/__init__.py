@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Studies: published experiments that run from end to end, and say of every claim whether it held."""
+"""Studies: published experiments, run from end to end, with a verdict on every claim of the paper.
+
+`run_study` is what the command ``calipers study`` and Python users call. A name and options come
+in, a `StudyResult` goes out; `calipers.studies.writing.write_study` writes it into a folder.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,8 @@ from calipers.studies.framework import Progress, Study, StudyOptions, StudyResul
 
 __all__ = ["STUDIES", "StudyResult", "load_study", "run_study"]
 
-# name -> (where it is, what it asks in one line); a study is imported when it is run.
+# name -> (module and variable, the question in one line). A study is imported only when it is run,
+# because some need optional packages.
 STUDIES: Mapping[str, tuple[str, str]] = {
     "rodeo": (
         "calipers.studies.rodeo:STUDY",
@@ -52,7 +57,7 @@ def run_study(
     runs: int | None = None,
     seed: int = 0,
     quick: bool = False,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = lambda what, step, total: None,
 ) -> StudyResult:
     """Run a published experiment and judge the claims of its paper.
 
@@ -61,23 +66,22 @@ def run_study(
     name
         One of `STUDIES`.
     data
-        A file or folder of the study's own data; data that Calipers makes if left out.
+        File or folder with data for the study; Calipers simulates data if this is left out.
     predictions
-        Files of models for the table of given predictions, by name.
+        Prediction files by model name, for the table of your own models.
     ranking
-        A file in which people rank the algorithms of a benchmark: columns ``algorithm`` and
-        ``rank``.
+        File with a ranking of the algorithms by people: columns ``algorithm`` and ``rank``.
     ood
         Which images of ``data`` are out of distribution: a column of flags, or
         ``column=value,value``.
     runs
-        With other random numbers each; as in the paper if left out.
+        Number of runs, each with its own random numbers; that of the paper if left out.
     seed
-        The same seed gives the same figures, to the last bit.
+        Seed of all random numbers. The same seed gives bit-identical results.
     quick
-        Coarser grids and less data: to try it out, not to cite.
+        Use coarse grids and little data. For trying the study out, not for citing.
     progress
-        Called with (what is being done, units done, units in all).
+        Called with (description of the step, steps finished, steps in total).
     """
     study = load_study(name)
     options = StudyOptions(

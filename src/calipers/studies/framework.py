@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a study is: a published experiment that can be run, and what it leaves behind, as data.
+"""The data structures of a study: the published experiment and the result of running it.
 
-A study names the statements of its paper. A run gives figures, tables and one claim per statement,
-judged by numbers. Where a statement does not hold, the claim says so; the experiment is never bent.
+A `Study` lists the statements of its paper. Running it with `StudyOptions` gives a `StudyResult`:
+figures, tables and one `Claim` per statement, judged by the numbers of the run. If a statement does
+not hold, the claim says so; the experiment is not adapted to make it hold.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from calipers.plots.figures import Cell, Figure, Table
 
 SCHEMA = "calipers.study/1"
 VERDICTS = ("held", "held in part", "did not hold", "not tested")
-Progress = Callable[[str, int, int], None]  # what is being done, units done, units in all
+Progress = Callable[[str, int, int], None]  # description, steps finished, steps in total
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Something that a paper says, in our words."""
+    """A statement of a paper, paraphrased."""
 
     name: str  # short, unique in its study: "accuracy-rises-with-underprediction"
     text: str
@@ -33,23 +34,25 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A statement, judged by the numbers of a run."""
+    """A statement with the verdict on it and the numbers behind that verdict."""
 
     name: str
     text: str
     where: str
-    held: bool | None  # None: in part
+    outcome: bool | None  # whether the statement held; None: in part
     evidence: str  # the numbers, in words
-    note: str = ""  # why, and what a reader should make of it
-    # False if the run had nothing to judge it by; `evidence` says what is missing
-    tested: bool = True
+    note: str = ""  # the reason, and how to read the verdict
+    # False if the run has no numbers to judge the statement by; `evidence` says what is missing
+    is_tested: bool = True
 
     @property
     def verdict(self) -> str:
         """One of `VERDICTS`."""
-        if not self.tested:
+        if not self.is_tested:
             return VERDICTS[3]
-        return VERDICTS[1] if self.held is None else VERDICTS[0 if self.held else 2]
+        if self.outcome is None:
+            return VERDICTS[1]
+        return VERDICTS[0] if self.outcome else VERDICTS[2]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the claim for JSON."""
@@ -65,19 +68,17 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class StudyFigure:
-    """One figure of the paper, made anew: panels side by side, with a finding above and a caption
-    below.
-    """
+    """A reproduced figure of the paper: panels with a finding as title and a caption."""
 
     name: str  # "figure-3": letters, digits and dashes; panels are "figure-3a", "figure-3b", ...
     title: str  # the finding, a short sentence
-    caption: str  # what is shown, how it was made, what n is
+    caption: str  # what is shown, how it was computed, and n
     panels: tuple[Figure, ...]
-    rows: tuple[int, ...] = ()  # panels beside each other, row by row; () = three in a row
+    rows: tuple[int, ...] = ()  # number of panels in each row; () means three per row
 
     @property
     def heading(self) -> str:
-        """The name in words: Figure 3; Side figure, if it has no number."""
+        """The name in words: "Figure 3", or "Side figure" if it has no number."""
         kind, _, rest = self.name.partition("-")
         words = f"{kind} {rest}" if rest[:1].isdigit() else f"{rest.replace('-', ' ')} {kind}"
         return words[:1].upper() + words[1:]
@@ -90,27 +91,33 @@ class StudyFigure:
 
     def layout(self) -> list[list[tuple[str, Figure]]]:
         """Return the panels with their names, row by row."""
-        parts, found = self.parts(), []
-        for n in self.rows or (3,) * -(-len(parts) // 3):
-            found.append(parts[:n])
-            parts = parts[n:]
-        return [*found, parts] if parts else found
+        parts = self.parts()
+        sizes = self.rows or (3,) * -(-len(parts) // 3)
+        rows = []
+        for size in sizes:
+            rows.append(parts[:size])
+            parts = parts[size:]
+        # `rows` of a figure may be too short; the remaining panels form a last row.
+        if parts:
+            rows.append(parts)
+        return rows
 
     def table(self) -> Table:
-        """Return the numbers of all panels: columns of all of them, the panel first."""
+        """Return the numbers of all panels in one table; panels without a column leave it empty."""
         tables = [(name, panel.title, panel.table()) for name, panel in self.parts()]
         columns = tuple(dict.fromkeys(column for _, _, table in tables for column in table.columns))
         rows: list[tuple[Cell, ...]] = []
         for name, title, table in tables:
             for row in table.rows:
-                at = dict(zip(table.columns, row))
-                rows.append((name, title, *(at.get(column) for column in columns)))
+                cells = dict(zip(table.columns, row))
+                rows.append((name, title, *map(cells.get, columns)))
         return Table(("panel", "shows", *columns), tuple(rows))
 
 
 def letters(k: int) -> str:
-    """Return a, b, ..., z, aa, ab, ...: the letter of the panel ``k``."""
-    return (letters(k // 26 - 1) if k >= 26 else "") + chr(ord("a") + k % 26)
+    """Return the letters of panel ``k``: a, b, ..., z, aa, ab, ..."""
+    prefix = letters(k // 26 - 1) if k >= 26 else ""
+    return prefix + chr(ord("a") + k % 26)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,60 +132,73 @@ class StudyTable:
 
 @dataclass(frozen=True, slots=True)
 class StudyOptions:
-    """What a run is asked for."""
+    """The options of a run."""
 
-    data: str | Path | None = None  # None: data that Calipers makes
+    data: str | Path | None = None  # None: simulated data
     predictions: Mapping[str, str] = field(default_factory=dict)  # model -> file
-    ranking: str | Path | None = None  # of algorithms, by people
-    # which images of the data are out of distribution: a column, or column=value,value
+    ranking: str | Path | None = None  # file with a ranking of algorithms by people
+    # which images are out of distribution: a column of flags, or column=value,value
     ood: str | None = None
-    runs: int | None = None  # None: what the paper has
+    runs: int | None = None  # None: the number of the paper
     seed: int = 0
-    quick: bool = False  # coarser grids, less data: to try it out, not to cite
+    quick: bool = False  # coarse grids and little data; not for citing
 
 
 @dataclass(frozen=True)
 class StudyResult:
-    """What a run found."""
+    """The result of running a study."""
 
     study: str
     title: str
     citation: str
-    source: str  # the data, in a sentence
+    source: str  # one sentence about the data
     seed: int
     quick: bool
-    settings: Mapping[str, Any]  # grids, runs, sizes: everything chosen
+    settings: Mapping[str, Any]  # grids, runs, sizes: every choice of the run
     claims: tuple[Claim, ...]
     figures: tuple[StudyFigure, ...]
     tables: tuple[StudyTable, ...] = ()
     methods: tuple[str, ...] = ()  # paragraphs
-    references: tuple[str, ...] = ()  # citations besides the paper
+    references: tuple[str, ...] = ()  # citations in addition to the paper
     warnings: tuple[str, ...] = ()
-    inputs: tuple[Mapping[str, Any], ...] = ()  # files that were read: file, bytes, sha256
+    inputs: tuple[Mapping[str, Any], ...] = ()  # input files: file, bytes, sha256
 
     def claim(self, name: str) -> Claim:
         """Return one claim."""
         return next(claim for claim in self.claims if claim.name == name)
 
     def counts(self) -> dict[str, int]:
-        """Return how many claims have each verdict."""
-        return {
-            verdict: sum(claim.verdict == verdict for claim in self.claims) for verdict in VERDICTS
-        }
+        """Return the number of claims by verdict, with 0 for verdicts that no claim has."""
+        counts = dict.fromkeys(VERDICTS, 0)
+        for claim in self.claims:
+            counts[claim.verdict] += 1
+        return counts
 
     def summary(self) -> str:
         """Return the counts as a sentence: 12 of 15 claims held, 2 held in part, 1 did not hold."""
         counts = self.counts()
-        tested = len(self.claims) - counts[VERDICTS[3]]
-        said = [f"{counts['held']} of {tested} claims held"]
-        said += [f"{counts[verdict]} {verdict}" for verdict in VERDICTS[1:3] if counts[verdict]]
-        last = counts[VERDICTS[3]]
-        return ", ".join(said) + (f"; {last} could not be tested" if last else "") + "."
+        n_untested = counts[VERDICTS[3]]
+        parts = [f"{counts['held']} of {len(self.claims) - n_untested} claims held"]
+        for verdict in VERDICTS[1:3]:
+            if counts[verdict]:
+                parts.append(f"{counts[verdict]} {verdict}")
+        sentence = ", ".join(parts)
+        if n_untested:
+            sentence += f"; {n_untested} could not be tested"
+        return sentence + "."
 
     def as_dict(self) -> dict[str, Any]:
         """Return the document ``calipers.study/1``."""
         from calipers import __version__
 
+        figures = []
+        for figure in self.figures:
+            head = {"name": figure.name, "title": figure.title, "caption": figure.caption}
+            figures.append({**head, **_columns(figure.table())})
+        tables = []
+        for table in self.tables:
+            head = {"name": table.name, "title": table.title, "note": table.note}
+            tables.append({**head, **_columns(table.table)})
         return {
             "schema": SCHEMA,
             "calipers": __version__,
@@ -191,62 +211,70 @@ class StudyResult:
             "settings": dict(self.settings),
             "summary": self.summary(),
             "claims": [claim.as_dict() for claim in self.claims],
-            "figures": [
-                {"name": f.name, "title": f.title, "caption": f.caption, **_columns(f.table())}
-                for f in self.figures
-            ],
-            "tables": [
-                {"name": t.name, "title": t.title, "note": t.note, **_columns(t.table)}
-                for t in self.tables
-            ],
+            "figures": figures,
+            "tables": tables,
             "warnings": list(self.warnings),
             "inputs": [dict(entry) for entry in self.inputs],
         }
 
 
 def _columns(table: Table) -> dict[str, Any]:
-    """Return a table for JSON; what is not finite is null."""
-    rows = [
-        [None if isinstance(c, float) and not math.isfinite(c) else c for c in row]
-        for row in table.rows
-    ]
+    """Return a table for JSON; NaN and infinity become null, which JSON has no numbers for."""
+    rows = [list(map(_json_cell, row)) for row in table.rows]
     return {"columns": list(table.columns), "rows": rows}
+
+
+def _json_cell(cell: Cell) -> Cell:
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return None
+    return cell
 
 
 @dataclass(frozen=True)
 class Study:
-    """A published experiment: where it comes from, what its paper says, and how it is run."""
+    """A published experiment: its paper, the statements of the paper, and how to run it."""
 
     name: str
     title: str
     citation: str
     statements: tuple[Statement, ...]
     run: Callable[[StudyOptions, Progress], StudyResult]
-    takes: frozenset[str] = (
-        frozenset()
-    )  # of "data", "predictions", "ranking", "ood", "runs": what a run can be given
+    # the options that a run accepts: a subset of "data", "predictions", "ranking", "ood", "runs"
+    takes: frozenset[str] = frozenset()
 
     def statement(self, name: str) -> Statement:
         """Return one statement."""
         return next(statement for statement in self.statements if statement.name == name)
 
     def claim(
-        self, name: str, held: bool | None, evidence: str, note: str = "", *, tested: bool = True
+        self,
+        name: str,
+        outcome: bool | None,
+        evidence: str,
+        note: str = "",
+        *,
+        is_tested: bool = True,
     ) -> Claim:
-        """Judge a statement."""
-        said = self.statement(name)
-        return Claim(said.name, said.text, said.where, held, evidence, note, tested)
+        """Return the claim for a statement that has been judged."""
+        source = self.statement(name)
+        return Claim(source.name, source.text, source.where, outcome, evidence, note, is_tested)
 
     def check(self, options: StudyOptions) -> None:
-        """Raise for options that this study cannot follow."""
+        """Raise an error for options that this study does not accept."""
         check_seed(options.seed)
-        given = {"data": options.data is not None, "predictions": bool(options.predictions)}
-        given |= {"ranking": options.ranking is not None, "runs": options.runs is not None}
-        given["ood"] = options.ood is not None
-        for name, was_given in given.items():
-            if was_given and name not in self.takes:
+        is_set = {
+            "data": options.data is not None,
+            "predictions": bool(options.predictions),
+            "ranking": options.ranking is not None,
+            "runs": options.runs is not None,
+            "ood": options.ood is not None,
+        }
+        for name in is_set:
+            if is_set[name] and name not in self.takes:
                 raise UsageError(f"the study {self.name!r} takes no {name}")
+        # A standard deviation, drawn as a band, needs two runs.
         if options.runs is not None and options.runs < 2:
             raise UsageError(
-                f"runs is a number of at least 2, so that there is a band, not {options.runs!r}"
+                "runs must be at least 2, so that a standard deviation exists, not "
+                f"{options.runs!r}"
             )

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How claims are judged: a statement beside the function that looks at the numbers."""
+"""Claims of a paper: each statement stands next to the function that judges it.
+
+A claims module of a study creates a `Claims` and decorates one function per statement with
+`Claims.statement`. The function receives the numbers of a run and returns a `ClaimJudgement`; the
+study calls `Claims.judge_all` to get all verdicts.
+"""
 
 from __future__ import annotations
 
@@ -10,60 +15,62 @@ from typing import Generic, TypeVar
 
 from calipers.studies.framework import Claim, Statement
 
-Found = TypeVar("Found")
+Run = TypeVar("Run")  # the class with the numbers of a run; each study has its own
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """Whether a statement held (None: in part), by which numbers, and what to make of it."""
+class ClaimJudgement:
+    """Whether a statement held (None: in part), the numbers, and how to read them."""
 
-    held: bool | None
+    outcome: bool | None
     evidence: str
     note: str = ""
-    tested: bool = True
+    is_tested: bool = True
 
 
 @dataclass
-class Claims(Generic[Found]):
+class Claims(Generic[Run]):
     """Statements with the functions that judge them, in the order of the paper."""
 
-    entries: list[tuple[Statement, Callable[[Found], Judgement]]] = field(default_factory=list)
+    entries: list[tuple[Statement, Callable[[Run], ClaimJudgement]]] = field(default_factory=list)
 
-    def says(
+    def statement(
         self, name: str, text: str, where: str
-    ) -> Callable[[Callable[[Found], Judgement]], Callable[[Found], Judgement]]:
-        """Put a statement before the function that judges it."""
+    ) -> Callable[[Callable[[Run], ClaimJudgement]], Callable[[Run], ClaimJudgement]]:
+        """Register the decorated function as the judge of a statement."""
 
-        def kept(judge: Callable[[Found], Judgement]) -> Callable[[Found], Judgement]:
+        def register(judge: Callable[[Run], ClaimJudgement]) -> Callable[[Run], ClaimJudgement]:
             self.entries.append((Statement(name, text, where), judge))
             return judge
 
-        return kept
+        return register
 
-    def judged(self, found: Found) -> tuple[Claim, ...]:
-        """Return the claims."""
+    def judge_all(self, run: Run) -> tuple[Claim, ...]:
+        """Judge every statement by the numbers of a run."""
         claims = []
-        for said, judge in self.entries:
-            verdict = judge(found)
+        for statement, judge in self.entries:
+            judgement = judge(run)
             claims.append(
                 Claim(
-                    said.name,
-                    said.text,
-                    said.where,
-                    verdict.held,
-                    verdict.evidence,
-                    verdict.note,
-                    verdict.tested,
+                    statement.name,
+                    statement.text,
+                    statement.where,
+                    judgement.outcome,
+                    judgement.evidence,
+                    judgement.note,
+                    judgement.is_tested,
                 )
             )
         return tuple(claims)
 
 
-def share(flags: Sequence[bool]) -> bool | None:
-    """Return True if all hold, False if none does, None (in part) otherwise."""
-    return all(flags) if all(flags) or not any(flags) else None
+def joint_verdict(flags: Sequence[bool]) -> bool | None:
+    """Return True if all flags are true, False if none is, and None (in part) otherwise."""
+    if all(flags):
+        return True
+    return None if any(flags) else False
 
 
-def told(value: float) -> str:
-    """Return a number with three digits behind the point; "undefined" for NaN."""
+def number_text(value: float) -> str:
+    """Return a number with three decimals, or "undefined" for NaN."""
     return "undefined" if math.isnan(value) else f"{value:.3f}"

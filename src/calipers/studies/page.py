@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of a study: claims first, then figures, tables, methods, and how to get the same numbers
-again.
+"""The HTML page of a study: claims, figures, tables, methods and how to reproduce the numbers.
+
+A `StudyResult` and the command line come in, one self-contained page goes out; called by
+`calipers.studies.writing`.
 """
 
 from __future__ import annotations
@@ -16,23 +18,22 @@ from calipers.report.markup import data_table, details, paragraph, text
 from calipers.results.provenance import environment
 from calipers.studies.framework import VERDICTS, Claim, StudyFigure, StudyResult, StudyTable
 
-PANEL_WIDTHS = {
-    1: 560,
-    2: 480,
-    3: 380,
-}  # by how many stand in a row; text has the same size in all of them
-NARROW = 290
-MOST_ROWS = 250  # of a table on the page; the files have all
+# Width by the number of panels in a row, in pixels; the text size is the same in all of them.
+PANEL_WIDTHS = {1: 560, 2: 480, 3: 380}
+NARROW = 290  # more than three panels in a row
+MOST_ROWS = 250  # of a table on the page; the CSV files have all rows
 MARKS = dict(zip(VERDICTS, ("held", "in-part", "not", "untested")))
-QUICK = "This is a quick run on coarse grids and little data: it shows how the study works, and is not for citing."
+QUICK = (
+    "This is a quick run with coarse grids and little data. It shows how the study works and is "
+    "not for citing."
+)
 
 
 def study_page(result: StudyResult, command: Sequence[str] = ()) -> str:
     """Return the page as HTML; every text is escaped."""
-    figures = "\n".join(_figure(figure) for figure in result.figures)
     parts = [
-        ("figures", "Figures", figures),
-        ("tables", "Tables", "\n".join(_table(table) for table in result.tables)),
+        ("figures", "Figures", "\n".join(map(_figure, result.figures))),
+        ("tables", "Tables", "\n".join(map(_table, result.tables))),
         ("methods", "Methods", _methods(result)),
         ("reproduce", "How to reproduce", _reproduce(result, command)),
     ]
@@ -52,22 +53,22 @@ def _opening(result: StudyResult) -> str:
 
 
 def _claims(result: StudyResult) -> str:
-    """Return what held and what did not, with the numbers."""
+    """Return the section of claims: summary, notes, and one table row per claim."""
+    headings = ("What the paper says", "Verdict", "What the numbers say")
+    head = "".join(f'<th scope="col">{heading}</th>' for heading in headings)
     rows = "\n".join(map(_claim, result.claims))
-    head = "".join(
-        f'<th scope="col">{words}</th>'
-        for words in ("What the paper says", "Verdict", "What the numbers say")
-    )
+    caption = "Every claim of the paper about its experiments, judged by the numbers of this run"
     table = (
-        '<table class="claims"><caption>Every claim of the experiments, in the order of the paper, judged by the '
-        f"numbers of this run</caption><thead><tr>{head}</tr></thead>\n<tbody>{rows}</tbody></table>"
+        f'<table class="claims"><caption>{caption}</caption><thead><tr>{head}</tr></thead>\n'
+        f"<tbody>{rows}</tbody></table>"
     )
-    said = [paragraph(QUICK, "note")] if result.quick else []
-    said += [paragraph(warning, "note") for warning in result.warnings]
+    notes = [paragraph(warning, "note") for warning in result.warnings]
+    if result.quick:
+        notes.insert(0, paragraph(QUICK, "note"))
     heading = '<h2 id="content-title">The claims</h2>'
     return (
         f'<section id="content" aria-labelledby="content-title" tabindex="-1">{heading}'
-        f'<p class="verdict">{text(result.summary())}</p>{"".join(said)}{table}</section>'
+        f'<p class="verdict">{text(result.summary())}</p>{"".join(notes)}{table}</section>'
     )
 
 
@@ -81,80 +82,81 @@ def _claim(claim: Claim) -> str:
 
 
 def _figure(figure: StudyFigure) -> str:
-    """Return one figure: its finding, its panels, its caption, its numbers on demand."""
+    """Return one figure: its finding, panels, caption, and its numbers in a closed table."""
     rows = "\n".join(_row(row, figure.name) for row in figure.layout())
-    name, file = f"{figure.name}-numbers", f"{figure.name}.csv"
+    heading = text(f"{figure.heading}. {figure.title}")
+    title = f"Numbers of {figure.heading}"
     numbers = data_table(
-        figure.table(), name, f"Numbers of {figure.heading}", MOST_ROWS, all_in=file
+        figure.table(), f"{figure.name}-numbers", title, MOST_ROWS, all_in=f"{figure.name}.csv"
     )
     return (
-        f'<div class="study-figure" id="{figure.name}">\n<h3>{text(f"{figure.heading}. {figure.title}")}</h3>\n'
-        f"{rows}\n{paragraph(figure.caption, 'note')}\n"
-        f"{details(f'Numbers of {figure.heading}', numbers)}\n</div>"
+        f'<div class="study-figure" id="{figure.name}">\n<h3>{heading}</h3>\n'
+        f"{rows}\n{paragraph(figure.caption, 'note')}\n{details(title, numbers)}\n</div>"
     )
 
 
-def _row(panels: Sequence[tuple[str, Figure]], whole: str) -> str:
-    """Return panels of the figure ``whole`` beside each other, as far as the window is wide enough."""
+def _row(panels: Sequence[tuple[str, Figure]], figure_name: str) -> str:
+    """Return the panels of one row; a narrow window breaks the row."""
     width = PANEL_WIDTHS.get(len(panels), NARROW)
-    inner = "\n".join(_panel(name, panel, width, alone=name == whole) for name, panel in panels)
+    parts = []
+    for name, panel in panels:
+        parts.append(_panel(name, panel, width, is_single=name == figure_name))
+    inner = "\n".join(parts)
     return f'<div class="panels-{min(len(panels), 4)}">{inner}</div>'
 
 
-def _panel(name: str, panel: Figure, width: int, *, alone: bool) -> str:
-    drawn = svg(panel, width=width, name=name)
-    inner = f'<div class="shot">{drawn}</div>' if isinstance(panel, Overlay) else drawn
-    below = paragraph(panel.note, "note") if panel.note.strip() else ""
-    mark = "" if alone else f' id="{name}"'  # then it is that of the figure
-    return f'<figure class="plot"{mark}><figcaption>{text(panel.title)}</figcaption>\n{inner}\n{below}</figure>'
+def _panel(name: str, panel: Figure, width: int, *, is_single: bool) -> str:
+    inner = svg(panel, width=width, name=name)
+    if isinstance(panel, Overlay):
+        inner = f'<div class="shot">{inner}</div>'
+    note = paragraph(panel.note, "note") if panel.note.strip() else ""
+    # A single panel has the name of its figure, whose element already carries that id.
+    mark = "" if is_single else f' id="{name}"'
+    caption = f"<figcaption>{text(panel.title)}</figcaption>"
+    return f'<figure class="plot"{mark}>{caption}\n{inner}\n{note}</figure>'
 
 
 def _table(table: StudyTable) -> str:
-    shown = data_table(table.table, table.name, table.title, MOST_ROWS, all_in=f"{table.name}.csv")
-    return f"{shown}\n{paragraph(table.note, 'note')}"
+    file = f"{table.name}.csv"
+    markup = data_table(table.table, table.name, table.title, MOST_ROWS, all_in=file)
+    return f"{markup}\n{paragraph(table.note, 'note')}"
 
 
 def _methods(result: StudyResult) -> str:
-    cited = "".join(f"<li>{text(entry)}</li>" for entry in (result.citation, *result.references))
-    settings = Table(
-        ("setting", "value"), tuple((name, _said(value)) for name, value in result.settings.items())
+    paragraphs = list(map(paragraph, result.methods))
+    citations = "".join(
+        f"<li>{text(entry)}</li>" for entry in (result.citation, *result.references)
     )
-    return "\n".join(
-        [
-            *(paragraph(words) for words in result.methods),
-            f'<ol class="citations">{cited}</ol>',
-            details(
-                "Settings", data_table(settings, "table-settings", "Everything that was chosen")
-            ),
-        ]
+    rows = tuple((name, _setting_text(value)) for name, value in result.settings.items())
+    settings = data_table(
+        Table(("setting", "value"), rows), "table-settings", "All settings of the run"
     )
+    markup = [*paragraphs, f'<ol class="citations">{citations}</ol>', details("Settings", settings)]
+    return "\n".join(markup)
 
 
-def _said(value: object) -> str:
+def _setting_text(value: object) -> str:
     if isinstance(value, list | tuple):
-        return ", ".join(map(_said, value))
+        return ", ".join(map(_setting_text, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _reproduce(result: StudyResult, command: Sequence[str]) -> str:
     from calipers import __version__
 
-    facts = {
-        "calipers": __version__,
-        "kernels": "numpy" if native() is None else "native",
-        **{name: str(value) for name, value in environment().items()},
-        "seed": str(result.seed),
-    }
-    parts = [
-        f"<pre>{text(shlex.join(command))}</pre>" if command else "",
-        paragraph("The same seed, data and version give the same numbers, to the last bit."),
-        data_table(Table(("what", "value"), tuple(facts.items())), "table-run", "The run"),
-    ]
+    facts = {"calipers": __version__, "kernels": "numpy" if native() is None else "native"}
+    for name, value in environment().items():
+        facts[name] = str(value)
+    facts["seed"] = str(result.seed)
+    parts = []
+    if command:
+        parts.append(f"<pre>{text(shlex.join(command))}</pre>")
+    parts.append(paragraph("The same seed, data and version give bit-identical numbers."))
+    parts.append(data_table(Table(("what", "value"), tuple(facts.items())), "table-run", "The run"))
     if result.inputs:
-        rows = tuple((str(e["file"]), int(e["bytes"]), str(e["sha256"])) for e in result.inputs)
-        parts.append(
-            data_table(
-                Table(("file", "bytes", "sha256"), rows), "table-inputs", "Files that were read"
-            )
-        )
-    return "\n".join(part for part in parts if part)
+        rows = []
+        for entry in result.inputs:
+            rows.append((str(entry["file"]), int(entry["bytes"]), str(entry["sha256"])))
+        table = Table(("file", "bytes", "sha256"), tuple(rows))
+        parts.append(data_table(table, "table-inputs", "Input files"))
+    return "\n".join(parts)

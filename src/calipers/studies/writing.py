@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The folder of a study: page, document, figures and tables, all of them or none."""
+"""Writes the folder of a study: page, JSON document, figures and tables.
+
+Called by ``calipers study -o DIR``. Files are staged and moved at the end, so that a failure leaves
+no incomplete folder.
+"""
 
 from __future__ import annotations
 
@@ -38,26 +42,24 @@ def write_study(
     Parameters
     ----------
     force
-        Allow a folder that holds something; files of an earlier study in it are replaced or
-        removed, others stay.
+        Allow a folder that is not empty. Files of an earlier study are replaced or removed, other
+        files stay.
     command
-        What was called, for the page and the document.
+        The command line, shown on the page and stored in the document.
     step
-        Called with what is being written; with "" at the end.
+        Called with the name of the file being written, and with "" at the end.
 
     Notes
     -----
     PDF needs matplotlib (extra ``mpl``); without it, and for quick runs, figures are SVG only.
     """
-    folder = check_folder(
-        folder, force=force, inputs=tuple(str(entry["file"]) for entry in result.inputs)
-    )
-    old = (
-        [file.name for file in folder.iterdir() if OURS.fullmatch(file.name)]
-        if folder.is_dir()
-        else []
-    )
-    with staged_folder(folder, owned=old) as stage:
+    inputs = tuple(str(entry["file"]) for entry in result.inputs)
+    folder = check_folder(folder, force=force, inputs=inputs)
+    earlier_files: list[str] = []
+    if folder.is_dir():
+        names = [file.name for file in folder.iterdir()]
+        earlier_files = list(filter(OURS.fullmatch, names))
+    with staged_folder(folder, owned=earlier_files) as stage:
         _write_figures(result, stage, step)
         for table in result.tables:
             write_atomically(stage / f"{table.name}.csv", as_csv(table.table))
@@ -71,15 +73,14 @@ def write_study(
 
 
 def _write_figures(result: StudyResult, stage: Path, step: Step) -> None:
+    # A quick run is not for citing, so it needs no print figures.
     pdf = find_spec("matplotlib") is not None and not result.quick
     for figure in result.figures:
         step(figure.heading.lower())
         write_atomically(stage / f"{figure.name}.csv", as_csv(figure.table()))
         for name, panel in figure.parts():
-            write_atomically(
-                stage / f"{name}.svg",
-                svg(panel, width=SVG_WIDTH, name=name, standalone=True) + "\n",
-            )
+            markup = svg(panel, width=SVG_WIDTH, name=name, standalone=True)
+            write_atomically(stage / f"{name}.svg", markup + "\n")
             if pdf:
                 from calipers.plots.mpl import save
 
@@ -87,13 +88,13 @@ def _write_figures(result: StudyResult, stage: Path, step: Step) -> None:
 
 
 def _document(result: StudyResult, command: Sequence[str], names: Sequence[str]) -> str:
-    made = {
+    record = {
         "command": list(command),
         "environment": environment(),
         "files": list(names),
         "ended": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    return json.dumps(result.as_dict() | made, allow_nan=False) + "\n"
+    return json.dumps(result.as_dict() | record, allow_nan=False) + "\n"
 
 
 def claims_table(result: StudyResult) -> Table:
@@ -105,5 +106,6 @@ def claims_table(result: StudyResult) -> Table:
 
 def as_csv(table: Table) -> str:
     """Return a table as delimited text."""
+    # zip(*rows) gives nothing for a table without rows, whose header must still be written.
     by_column = list(zip(*table.rows)) or [()] * len(table.columns)
     return delimited(dict(zip(table.columns, by_column)))

@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from calipers.studies.anomaly.algorithms import ALGORITHMS, Algorithm, calibrated, intensity
+from calipers.studies.anomaly.algorithms import ALGORITHMS, Algorithm, calibrate, intensity
 from calipers.studies.anomaly.benchmark import SEEN, SLICES, VOLUMES, has_object, samples_of
-from calipers.studies.anomaly.patches import COMPONENTS, STRIDE, at_all_voxels, learned_patches
-from calipers.studies.anomaly.volumes import RADII, SIDE, Volume, normal, test_volumes, with_spheres
+from calipers.studies.anomaly.patches import COMPONENTS, STRIDE, at_all_voxels, learn_patches
+from calipers.studies.anomaly.volumes import (
+    RADII,
+    SIDE,
+    ChestVolume,
+    normal,
+    test_volumes,
+    with_spheres,
+)
 from calipers.synthetic.anatomy import stream
 from calipers.synthetic.discs import disc
 
@@ -30,13 +37,13 @@ def training() -> list[np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def case() -> Volume:
+def case() -> ChestVolume:
     return next(test_volumes(0, 1))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda one: one.name)
 def test_spheres_score_higher_than_what_is_normal(
-    algorithm: Algorithm, training, case: Volume
+    algorithm: Algorithm, training, case: ChestVolume
 ) -> None:
     if not algorithm.available:
         pytest.skip(f"needs {algorithm.package}")
@@ -66,10 +73,10 @@ def test_seven_algorithms_need_nothing_else() -> None:
 
 
 def test_calibrated_scores_are_rare_on_normal_volumes_and_keep_their_order(
-    training, case: Volume
+    training, case: ChestVolume
 ) -> None:
     raw = intensity(training, 0)
-    scored = calibrated(raw, training)
+    scored = calibrate(raw, training)
     usual = np.concatenate([scored(volume).ravel() for volume in training])
     assert (usual >= 0.5).mean() == pytest.approx(0.001, rel=0.05)
     assert (usual >= 0.01).mean() == pytest.approx(0.01, rel=0.05)
@@ -80,8 +87,8 @@ def test_calibrated_scores_are_rare_on_normal_volumes_and_keep_their_order(
 
 def test_scores_that_are_all_alike_stay_finite() -> None:
     flat = [np.zeros((4, 4, 4), np.float32)]
-    assert np.isfinite(calibrated(lambda volume: volume, flat)(flat[0])).all()
-    assert np.isfinite(calibrated(lambda volume: volume + 1, flat)(flat[0])).all()
+    assert np.isfinite(calibrate(lambda volume: volume, flat)(flat[0])).all()
+    assert np.isfinite(calibrate(lambda volume: volume + 1, flat)(flat[0])).all()
 
 
 def test_every_second_test_volume_has_one_large_and_four_small_spheres() -> None:
@@ -115,7 +122,7 @@ def test_volumes_of_one_seed_are_the_same_and_differ_from_each_other() -> None:
 
 def test_patches_have_a_row_per_place_and_scores_go_back_to_voxels() -> None:
     volume = stream(0, "patches").random((8, 9, 10), np.float32)
-    patches, rows = learned_patches([volume], place=2.0)
+    patches, rows = learn_patches([volume], place=2.0)
     n = [len(range(0, side, STRIDE)) for side in volume.shape]
     assert rows.shape == (np.prod(n), COMPONENTS + 3)
     assert (rows == patches.of(volume)).all()
@@ -124,7 +131,7 @@ def test_patches_have_a_row_per_place_and_scores_go_back_to_voxels() -> None:
     assert (back[::STRIDE, ::STRIDE, ::STRIDE].ravel() == np.arange(np.prod(n))).all()
 
 
-def test_views_are_volumes_all_slices_and_slices_with_an_object(case: Volume) -> None:
+def test_views_are_volumes_all_slices_and_slices_with_an_object(case: ChestVolume) -> None:
     maps = {"one": case.image}
     whole, every, some = (
         list(samples_of([(case, maps)], view)) for view in (VOLUMES, SLICES, SEEN)

@@ -14,15 +14,15 @@ from calipers.studies.anomaly.controlled import (
     CROWD_METRICS,
     CROWDS,
     TOUCHING,
-    Controlled,
+    ControlledExperiments,
     Response,
-    controlled,
     example,
     grid,
+    run_controlled,
 )
-from calipers.studies.anomaly.found import Found, rewarded, wanted
-from calipers.studies.anomaly.laws import expected
-from calipers.studies.anomaly.layouts import SETTINGS, drawn, peeled, placed
+from calipers.studies.anomaly.found import AnomalyRun, count_desired_changes, desired_change
+from calipers.studies.anomaly.laws import closed_form
+from calipers.studies.anomaly.layouts import SETTINGS, disc_mask, peel_disc, place_discs
 from calipers.studies.anomaly.measures import F1S, METRICS, PRINTED, RANKING, SOFT, protocol
 from calipers.synthetic.discs import Disc
 
@@ -34,23 +34,25 @@ PROGRESS: list[tuple[int, int]] = []
 
 
 @pytest.fixture(scope="module")
-def run() -> Controlled:
-    return controlled(quick=True, progress=lambda what, done, total: PROGRESS.append((done, total)))
+def run() -> ControlledExperiments:
+    return run_controlled(
+        quick=True, progress=lambda what, done, total: PROGRESS.append((done, total))
+    )
 
 
-def response(run: Controlled, experiment: str, dimensions: str) -> Response:
+def response(run: ControlledExperiments, experiment: str, dimensions: str) -> Response:
     return run.responses[experiment, dimensions]
 
 
 @pytest.mark.parametrize("dimensions", DIMENSIONS)
 @pytest.mark.parametrize("experiment", ["c", "d", "e"])
 def test_values_are_those_of_the_closed_forms(
-    run: Controlled, experiment: str, dimensions: str
+    run: ControlledExperiments, experiment: str, dimensions: str
 ) -> None:
     found, seen = response(run, experiment, dimensions), 0
     for metric in METRICS:
         for x, value in zip(found.x.tolist(), found.values[metric].tolist()):
-            law = expected(experiment, metric, x, samples=run.samples)
+            law = closed_form(experiment, metric, x, samples=run.samples)
             if law is not None:
                 seen += 1
                 assert value == pytest.approx(law, abs=2e-6), (metric, x)
@@ -58,25 +60,29 @@ def test_values_are_those_of_the_closed_forms(
 
 
 @pytest.mark.parametrize("objects", CROWDS)
-def test_false_objects_cost_by_the_number_of_true_ones(run: Controlled, objects: int) -> None:
+def test_false_objects_cost_by_the_number_of_true_ones(
+    run: ControlledExperiments, objects: int
+) -> None:
     found = run.crowds[objects]
     for metric in CROWD_METRICS:
-        laws = [expected("c", metric, x, objects=objects) for x in found.x.tolist()]
+        laws = [closed_form("c", metric, x, objects=objects) for x in found.x.tolist()]
         np.testing.assert_allclose(found.values[metric], laws, atol=2e-6)
 
 
 def test_the_law_of_false_objects_is_that_of_the_specification() -> None:
-    assert expected("c", "softIoU", 3.0) == pytest.approx(1 / (1 + 3 / 2))
-    assert expected("c", "AP/dataset", 3.0) == pytest.approx(4 / 7)
-    assert expected("d", "F1@0.5", 1.0) == pytest.approx(6 / 7)
-    assert expected("e", "softIoU", 50.0) == pytest.approx(0.875)
-    assert expected("e", "AUROC/dataset", 50.0) == pytest.approx(0.875)
-    assert expected("a", "softIoU", 1.0) is None
-    assert expected("d", "Dice", 4.0) is None
+    assert closed_form("c", "softIoU", 3.0) == pytest.approx(1 / (1 + 3 / 2))
+    assert closed_form("c", "AP/dataset", 3.0) == pytest.approx(4 / 7)
+    assert closed_form("d", "F1@0.5", 1.0) == pytest.approx(6 / 7)
+    assert closed_form("e", "softIoU", 50.0) == pytest.approx(0.875)
+    assert closed_form("e", "AUROC/dataset", 50.0) == pytest.approx(0.875)
+    assert closed_form("a", "softIoU", 1.0) is None
+    assert closed_form("d", "Dice", 4.0) is None
 
 
 @pytest.mark.parametrize("dimensions", DIMENSIONS)
-def test_a_soft_iou_rises_and_ap_and_auroc_stay(run: Controlled, dimensions: str) -> None:
+def test_a_soft_iou_rises_and_ap_and_auroc_stay(
+    run: ControlledExperiments, dimensions: str
+) -> None:
     found = response(run, "a", dimensions)
     for metric in (*SOFT, *F1S, "AUPRO", "IoU/instance"):
         assert (np.diff(found.values[metric]) > 0.05).all(), metric
@@ -91,7 +97,7 @@ def test_a_keeps_the_number_of_called_voxels(setting) -> None:
 
 
 @pytest.mark.parametrize("dimensions", DIMENSIONS)
-def test_b_has_its_peak_at_the_true_size(run: Controlled, dimensions: str) -> None:
+def test_b_has_its_peak_at_the_true_size(run: ControlledExperiments, dimensions: str) -> None:
     found = response(run, "b", dimensions)
     at = int(np.flatnonzero(found.x == 1.0)[0])
     for metric in METRICS:
@@ -103,7 +109,7 @@ def test_b_has_its_peak_at_the_true_size(run: Controlled, dimensions: str) -> No
 @pytest.mark.parametrize("metric", ["F1@0.01", "F1@centre"])
 @pytest.mark.parametrize("dimensions", DIMENSIONS)
 def test_b_leaves_f1_flat_until_objects_touch(
-    run: Controlled, dimensions: str, metric: str
+    run: ControlledExperiments, dimensions: str, metric: str
 ) -> None:
     found = response(run, "b", dimensions)
     assert (found.values[metric][found.x <= TOUCHING] == 1.0).all()
@@ -113,7 +119,7 @@ def test_b_leaves_f1_flat_until_objects_touch(
 @pytest.mark.parametrize("experiment", ["d", "d-new"])
 @pytest.mark.parametrize("dimensions", DIMENSIONS)
 def test_d_takes_from_metrics_by_samples_too(
-    run: Controlled, dimensions: str, experiment: str
+    run: ControlledExperiments, dimensions: str, experiment: str
 ) -> None:
     found = response(run, experiment, dimensions)
     for metric in (*SOFT, *F1S, *BY_SAMPLE, "AP/dataset", "Dice"):
@@ -121,7 +127,9 @@ def test_d_takes_from_metrics_by_samples_too(
 
 
 @pytest.mark.parametrize("dimensions", DIMENSIONS)
-def test_e_raises_soft_iou_and_f1_only_and_ap_falls(run: Controlled, dimensions: str) -> None:
+def test_e_raises_soft_iou_and_f1_only_and_ap_falls(
+    run: ControlledExperiments, dimensions: str
+) -> None:
     found = response(run, "e", dimensions)
     for metric in METRICS:
         if metric in (*SOFT, *F1S):
@@ -132,7 +140,7 @@ def test_e_raises_soft_iou_and_f1_only_and_ap_falls(run: Controlled, dimensions:
             assert abs(found.change(metric)) < 1e-9, metric
 
 
-def test_single_cases(run: Controlled) -> None:
+def test_single_cases(run: ControlledExperiments) -> None:
     for name in DIMENSIONS:
         probes = run.probes[name]
         assert probes["all"][PRINTED] == pytest.approx(0.5, abs=1e-6)
@@ -143,16 +151,19 @@ def test_single_cases(run: Controlled) -> None:
         assert probes["empty"]["softIoU"] == probes["empty"]["F1@0.5"] == 1.0
 
 
-def test_what_is_wanted_of_a_metric(run: Controlled) -> None:
-    found = Found(run, None, None, 0)  # type: ignore[arg-type]  # the benchmark plays no part
-    assert [rewarded(found, name) for name in ("softIoU", "F1@centre", "AP/dataset", "AUPRO")] == [
+def test_what_is_wanted_of_a_metric(run: ControlledExperiments) -> None:
+    found = AnomalyRun(run, None, None, 0)  # type: ignore[arg-type]  # the benchmark plays no part
+    assert [
+        count_desired_changes(found, name)
+        for name in ("softIoU", "F1@centre", "AP/dataset", "AUPRO")
+    ] == [
         5,
         4,
         3,
         4,
     ]
-    assert wanted(response(run, "c", "2D"), "AP/dataset") == pytest.approx(0.5, abs=1e-9)
-    assert wanted(response(run, "d", "2D"), "softIoU") == pytest.approx(0.5, abs=1e-5)
+    assert desired_change(response(run, "c", "2D"), "AP/dataset") == pytest.approx(0.5, abs=1e-9)
+    assert desired_change(response(run, "d", "2D"), "softIoU") == pytest.approx(0.5, abs=1e-5)
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_one_does_not() -> None:
@@ -162,7 +173,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_one_does_not() -> None:
     assert (one.labels != other.labels).any()
 
 
-def test_progress_reaches_its_total(run: Controlled) -> None:
+def test_progress_reaches_its_total(run: ControlledExperiments) -> None:
     assert sorted(PROGRESS) == PROGRESS
     assert PROGRESS[-1][0] == PROGRESS[-1][1]
 
@@ -170,8 +181,8 @@ def test_progress_reaches_its_total(run: Controlled) -> None:
 @pytest.mark.parametrize("setting", SETTINGS, ids=DIMENSIONS)
 @pytest.mark.parametrize("seed", range(5))
 def test_placed_objects_do_not_touch_and_are_whole(setting, seed: int) -> None:
-    discs = placed(setting.shape, [setting.large] * 2 + [setting.small] * 4, seed)
-    _, n = ndimage.label(drawn(discs, setting.shape), np.ones((3,) * len(setting.shape)))
+    discs = place_discs(setting.shape, [setting.large] * 2 + [setting.small] * 4, seed)
+    _, n = ndimage.label(disc_mask(discs, setting.shape), np.ones((3,) * len(setting.shape)))
     assert n == 6
     sizes = [int(one.mask(setting.shape).sum()) for one in discs]
     assert len(set(sizes)) == 2
@@ -180,14 +191,14 @@ def test_placed_objects_do_not_touch_and_are_whole(setting, seed: int) -> None:
 def test_peeling_takes_the_outermost_voxels() -> None:
     one = Disc((8.5, 8.5), 5.0)
     whole = one.mask((17, 17))
-    left = peeled(one, (17, 17), 20)
+    left = peel_disc(one, (17, 17), 20)
     assert left.sum() == whole.sum() - 20
     assert not (left & ~whole).any()
     y, x = np.indices(whole.shape) + 0.5
     away = np.hypot(x - 8.5, y - 8.5)
     assert away[left].max() <= away[whole & ~left].min()
-    assert (peeled(one, (17, 17), 0) == whole).all()
-    assert not peeled(one, (17, 17), int(whole.sum())).any()
+    assert (peel_disc(one, (17, 17), 0) == whole).all()
+    assert not peel_disc(one, (17, 17), int(whole.sum())).any()
 
 
 def test_grids_of_quick_runs_are_parts_of_the_full_ones_where_claims_look() -> None:

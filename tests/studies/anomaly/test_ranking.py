@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from calipers.errors import InputError
-from calipers.studies.anomaly.ranking import agreement, between, read_ranking
+from calipers.studies.anomaly.ranking import agreement, read_ranking, tau_between
 
 KNOWN = ("atlas", "pyramid", "intensity", "slice-pca")
 
@@ -73,5 +73,5 @@ def test_an_undefined_value_leaves_no_correlation() -> None:
 
 
 def test_metrics_agree_with_themselves_and_not_with_their_opposites() -> None:
-    tau = between({"one": [0.1, 0.2, 0.3], "other": [0.3, 0.2, 0.1], "mixed": [0.1, 0.3, 0.2]})
+    tau = tau_between({"one": [0.1, 0.2, 0.3], "other": [0.3, 0.2, 0.1], "mixed": [0.1, 0.3, 0.2]})
     np.testing.assert_allclose(tau, [[1, -1, 1 / 3], [-1, 1, -1 / 3], [1 / 3, -1 / 3, 1]])

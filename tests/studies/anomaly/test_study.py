@@ -13,11 +13,11 @@ from calipers.errors import UsageError
 from calipers.plots.figures import HeatMap
 from calipers.studies import STUDIES, StudyResult, load_study, run_study
 from calipers.studies.anomaly import claims_benchmark, claims_controlled, study
-from calipers.studies.anomaly.benchmark import SEEN, VIEWS, Benchmark, benchmark
-from calipers.studies.anomaly.controlled import controlled
-from calipers.studies.anomaly.found import Found
+from calipers.studies.anomaly.benchmark import SEEN, VIEWS, Benchmark, run_benchmark
+from calipers.studies.anomaly.controlled import run_controlled
+from calipers.studies.anomaly.found import AnomalyRun
 from calipers.studies.anomaly.measures import F1S, METRICS
-from calipers.studies.anomaly.ranking import Ranking
+from calipers.studies.anomaly.ranking import HumanRanking
 from calipers.studies.page import study_page
 from calipers.studies.writing import write_study
 from studies.judged import verdict_by_numbers
@@ -50,7 +50,7 @@ VERDICTS = {
 @dataclass
 class Run:
     result: StudyResult
-    found: Found
+    found: AnomalyRun
     progress: list[tuple[int, int]]
 
 
@@ -59,7 +59,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The parts are run once, and the study is put together from them, with a ranking that softIoU
     would give.
     """
-    parts = controlled(quick=True), benchmark(quick=True)
+    parts = run_controlled(quick=True), run_benchmark(quick=True)
     order = np.argsort([-value for value in parts[1].column(SEEN, "softIoU")])
     names = [parts[1].algorithms[k] for k in order]
     file = tmp_path_factory.mktemp("ranking") / "people.csv"
@@ -69,15 +69,19 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     seen: list[tuple[int, int]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            study, "controlled", lambda seed, *, quick, progress: progress("a", 1, 1) or parts[0]
+            study,
+            "run_controlled",
+            lambda seed, *, quick, progress: progress("a", 1, 1) or parts[0],
         )
         patch.setattr(
-            study, "benchmark", lambda seed, *, quick, progress: progress("b", 1, 1) or parts[1]
+            study, "run_benchmark", lambda seed, *, quick, progress: progress("b", 1, 1) or parts[1]
         )
         count = lambda what, done, total: seen.append((done, total))  # noqa: E731
         result = run_study("anomaly", ranking=file, quick=True, progress=count)
-    ranking = Ranking("people.csv", {name: float(k) for k, name in enumerate(names, start=1)}, {})
-    return Run(result, Found(*parts, ranking, 0), seen)
+    ranking = HumanRanking(
+        "people.csv", {name: float(k) for k, name in enumerate(names, start=1)}, {}
+    )
+    return Run(result, AnomalyRun(*parts, ranking, 0), seen)
 
 
 @pytest.mark.parametrize("name", VERDICTS)
@@ -99,11 +103,11 @@ def test_people_are_mirrored_if_they_rank_as_soft_iou_does(run: Run) -> None:
     assert "softIoU 1.000" in claim.evidence
     backwards = {name: 10.0 - rank for name, rank in run.found.ranking.ranks.items()}
     other = replace(run.found, ranking=replace(run.found.ranking, ranks=backwards))
-    assert claims_benchmark.CLAIMS.judged(other)[0].verdict == "did not hold"
+    assert claims_benchmark.CLAIMS.judge_all(other)[0].verdict == "did not hold"
 
 
 def test_without_a_ranking_that_claim_is_not_tested(run: Run) -> None:
-    claim = claims_benchmark.CLAIMS.judged(replace(run.found, ranking=None))[0]
+    claim = claims_benchmark.CLAIMS.judge_all(replace(run.found, ranking=None))[0]
     assert claim.verdict == "not tested"
     assert "--ranking" in claim.evidence
 
@@ -121,7 +125,7 @@ def test_verdicts_follow_the_numbers(run: Run) -> None:
             values = {name: np.ones_like(line) for name, line in values.items()}
         bent[key] = replace(response, values=values)
     found = replace(run.found, controlled=replace(run.found.controlled, responses=bent))
-    claims = {claim.name: claim.verdict for claim in claims_controlled.CLAIMS.judged(found)}
+    claims = {claim.name: claim.verdict for claim in claims_controlled.CLAIMS.judge_all(found)}
     assert claims["soft-iou-rises-in-a"] == "did not hold"
     assert claims["sample-level-blind-to-missed"] == "held"
     assert claims["missed-most-sensitive"] == "did not hold"

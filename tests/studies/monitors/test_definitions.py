@@ -37,8 +37,12 @@ def test_all_counts_are_tried_once() -> None:
 def test_the_printed_score_is_lost_where_nothing_is_hit_and_nowhere_else() -> None:
     for c in all_counts():
         lost = bool(c.predictions and c.references and not c.hits)
-        assert math.isnan(c.printed) == lost
-        assert c.ours == 0.0 if lost else c.ours == pytest.approx(c.printed, abs=1e-15)
+        assert math.isnan(c.printed_score) == lost
+        assert (
+            c.defined_score == 0.0
+            if lost
+            else c.defined_score == pytest.approx(c.printed_score, abs=1e-15)
+        )
 
 
 def test_a_runway_that_is_hit_scores_2_of_predictions_plus_1() -> None:
@@ -51,11 +55,11 @@ def test_a_runway_that_is_hit_scores_2_of_predictions_plus_1() -> None:
 def test_the_mean_over_declared_classes_hides_a_miss_and_a_confusion() -> None:
     found = definitions()
     c = np.array(NUMBERS_OF_CLASSES)
-    np.testing.assert_allclose(found.missed["declared"], 1 - 1 / c)
-    np.testing.assert_allclose(found.confused["declared"][1:], 1 - 2 / c[1:])
+    np.testing.assert_allclose(found.missed_scores["declared"], 1 - 1 / c)
+    np.testing.assert_allclose(found.confused_scores["declared"][1:], 1 - 2 / c[1:])
     for mean in ("present", "micro"):
-        assert (found.missed[mean] == 0.0).all()
-        assert (found.confused[mean][1:] == 0.0).all()
+        assert (found.missed_scores[mean] == 0.0).all()
+        assert (found.confused_scores[mean][1:] == 0.0).all()
 
 
 def test_one_prediction_between_two_references_is_taken_twice_by_the_literal_rule() -> None:

@@ -15,10 +15,10 @@ from calipers.plots.figures import HeatMap, Scatter
 from calipers.readers import read
 from calipers.studies import STUDIES, StudyResult, load_study, run_study
 from calipers.studies.monitors import study
-from calipers.studies.monitors.found import Found
+from calipers.studies.monitors.found import MonitorsRun
 from calipers.studies.monitors.given import ood_labels, unit_of
 from calipers.studies.monitors.sweeps import share_sweep, tau_curves
-from calipers.studies.monitors.trials import IDEAL, made_trial, ranked
+from calipers.studies.monitors.trials import IDEAL, rank_agreement, simulate_trial
 from calipers.studies.page import study_page
 from calipers.studies.writing import write_study
 from calipers.synthetic.runways import runway_cohort, write_runways
@@ -51,13 +51,13 @@ NEEDS_OOD = [name for name in VERDICTS if name.startswith(("ood-", "good-", "ide
 @dataclass
 class Run:
     result: StudyResult
-    found: Found
+    found: MonitorsRun
     progress: list[tuple[int, int]]
 
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    kept: list[Found] = []
+    kept: list[MonitorsRun] = []
     seen: list[tuple[int, int]] = []
     with pytest.MonkeyPatch.context() as patch:
         tables = study.tables
@@ -113,7 +113,7 @@ def test_verdicts_follow_the_numbers(run: Run) -> None:
         replace(sweep, difference=np.ones_like(sweep.difference)) for sweep in run.found.shares
     )
     found = replace(run.found, trials=tuple(trials), shares=flat)
-    claims = {claim.name: claim.verdict for claim in study.CLAIMS.judged(found)}
+    claims = {claim.name: claim.verdict for claim in study.CLAIMS.judge_all(found)}
     assert claims["ood-ranking-misleads"] == "did not hold"
     assert claims["ideal-monitors-differ"] == "did not hold"
     assert claims["chosen-by-ood-leaves-hazard"] == "did not hold"
@@ -122,8 +122,8 @@ def test_verdicts_follow_the_numbers(run: Run) -> None:
 
 def test_planted_failures_are_the_unsafe_images(run: Run) -> None:
     for trial in run.found.trials:
-        assert trial.planted is not None
-        np.testing.assert_array_equal(trial.unsafe, trial.planted)
+        assert trial.planted_failures is not None
+        np.testing.assert_array_equal(trial.unsafe, trial.planted_failures)
         assert len(trial.kinds) == trial.evaluation.n_images == trial.cohort.n_images
 
 
@@ -141,7 +141,7 @@ def test_ideal_monitors_are_perfect_for_their_own_labels_and_in_no_ranking(run: 
 
 def test_equal_labels_have_one_winner_in_every_replicate(run: Run) -> None:
     trial = run.found.trials[0]
-    same = ranked(trial, np.stack([trial.unsafe, trial.unsafe]))
+    same = rank_agreement(trial, np.stack([trial.unsafe, trial.unsafe]))
     assert same.winner_differs == 0.0
     assert same.kendall == same.low == same.high == 1.0
 
@@ -247,7 +247,8 @@ def test_what_cannot_be_run_is_refused(files: Path) -> None:
 
 def test_the_same_seed_gives_the_same_trial() -> None:
     one, other = (
-        made_trial("runways", runway_cohort(80, 2), 100, 2).evaluation.to_json() for _ in range(2)
+        simulate_trial("runways", runway_cohort(80, 2), 100, 2).evaluation.to_json()
+        for _ in range(2)
     )
     assert one == other
     np.testing.assert_array_equal(

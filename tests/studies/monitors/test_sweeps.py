@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calipers.monitors.scope_result import Scope
-from calipers.studies.monitors.sweeps import BESIDE, WEAK, expected, share_sweep, tau_grid
+from calipers.studies.monitors.sweeps import BESIDE, WEAK, closed_form, share_sweep, tau_grid
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +18,7 @@ def sweep():
 
 
 def test_the_closed_form_at_its_ends() -> None:
-    found = expected(0.0, np.array([0.0, 1.0]))
+    found = closed_form(0.0, np.array([0.0, 1.0]))
     weak = 0.5 + 0.5 * erf(WEAK / 2)
     assert found["oms"][1] == pytest.approx([weak, weak])
     assert found["oms"][0, 1] == pytest.approx(

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from calipers.studies import run_study
-from calipers.studies.rodeo.data import made_cohort
+from calipers.studies.rodeo.data import simulate_cohort
 from calipers.studies.rodeo.examples import examples
-from calipers.studies.rodeo.judging import Found
+from calipers.studies.rodeo.judging import RodeoRun
 from calipers.studies.rodeo.study import CLAIMS, STUDY
 from calipers.studies.rodeo.sweeps import run_all
 from cases import DATA
@@ -97,26 +97,28 @@ def test_a_claim(name: str, rodeo) -> None:
 
 
 @pytest.fixture(scope="module")
-def found() -> Found:
+def found() -> RodeoRun:
     """A run on few images, to be bent by hand."""
-    cohort = made_cohort(60, 0)
+    cohort = simulate_cohort(60, 0)
     quiet = run_all(cohort, runs=2, seed=0, quick=True, progress=lambda what, done, total: None)
-    return Found(quiet, examples(), cohort, 0)
+    return RodeoRun(quiet, examples(), cohort, 0)
 
 
-def bent(found: Found, change) -> dict[str, str]:
+def bent(found: RodeoRun, change) -> dict[str, str]:
     """The verdicts if all values of all sweeps were others."""
     sweeps = {
         name: replace(s, value=change(s.value), low=change(s.low), high=change(s.high))
         for name, s in found.sweeps.items()
     }
-    return {claim.name: claim.verdict for claim in CLAIMS.judged(replace(found, sweeps=sweeps))}
+    return {claim.name: claim.verdict for claim in CLAIMS.judge_all(replace(found, sweeps=sweeps))}
 
 
-def test_a_metric_that_never_moves_confirms_only_what_is_said_to_be_invariant(found: Found) -> None:
+def test_a_metric_that_never_moves_confirms_only_what_is_said_to_be_invariant(
+    found: RodeoRun,
+) -> None:
     verdicts = bent(found, lambda values: np.full_like(values, 0.9))
-    held = {name for name, verdict in verdicts.items() if verdict == "held"} - EXACT
-    assert held == {
+    outcome = {name for name, verdict in verdicts.items() if verdict == "held"} - EXACT
+    assert outcome == {
         "accuracy-has-a-high-base",
         "rodeo-separates-place-and-shape",
         "ap-survives-size-errors",
@@ -132,7 +134,7 @@ def test_a_metric_that_never_moves_confirms_only_what_is_said_to_be_invariant(fo
     }
 
 
-def test_curves_upside_down_turn_declines_into_failures(found: Found) -> None:
+def test_curves_upside_down_turn_declines_into_failures(found: RodeoRun) -> None:
     verdicts = bent(found, lambda values: 1.0 - values)
     for name in (
         "ap-falls-with-position",
@@ -152,8 +154,10 @@ def test_curves_upside_down_turn_declines_into_failures(found: Found) -> None:
         assert verdicts[name] == "did not hold", name
 
 
-def test_true_negatives_are_those_of_the_references_alone(found: Found) -> None:
-    claim = next(c for c in CLAIMS.judged(found) if c.name == "false-alarms-become-true-negatives")
+def test_true_negatives_are_those_of_the_references_alone(found: RodeoRun) -> None:
+    claim = next(
+        c for c in CLAIMS.judge_all(found) if c.name == "false-alarms-become-true-negatives"
+    )
     cells = found.cohort.n_images * len(found.cohort.classes) - len(
         found.cohort.references
     )  # one box per class

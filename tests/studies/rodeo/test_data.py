@@ -1,4 +1,4 @@
-"""The cohort of the study: halves without a common patient, made boxes like those of ChestX-ray8."""
+"""The cohort of the study: halves without a common patient, boxes like those of ChestX-ray8."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import calipers as cal
 from calipers.errors import InputError, UsageError
 from calipers.studies.framework import StudyOptions
-from calipers.studies.rodeo.data import FINDINGS, made_cohort, study_data, test_half
+from calipers.studies.rodeo.data import FINDINGS, simulate_cohort, study_data, test_half
 from cases import DATA
 
 CHEST = DATA / "chestxray8" / "BBox_List_2017.csv"
@@ -16,7 +16,7 @@ CHEST = DATA / "chestxray8" / "BBox_List_2017.csv"
 
 @pytest.mark.parametrize("seed", range(5))
 def test_halves_are_equal_and_share_no_patient(seed: int) -> None:
-    cohort = made_cohort(300, seed)
+    cohort = simulate_cohort(300, seed)
     half = test_half(cohort, seed)
     rest = np.setdiff1d(np.arange(300), half)
     patients = cohort.images.groups["patient"]
@@ -32,13 +32,13 @@ def test_without_patients_images_are_drawn() -> None:
 
 
 def test_the_same_seed_makes_the_same_cohort() -> None:
-    one, same, other = made_cohort(50, 1), made_cohort(50, 1), made_cohort(50, 2)
+    one, same, other = simulate_cohort(50, 1), simulate_cohort(50, 1), simulate_cohort(50, 2)
     assert np.array_equal(one.references.boxes, same.references.boxes)
     assert not np.array_equal(one.references.boxes[:20], other.references.boxes[:20])
 
 
 def test_made_boxes_lie_in_the_image_one_per_class() -> None:
-    cohort = made_cohort(500, 0)
+    cohort = simulate_cohort(500, 0)
     boxes = cohort.references.boxes
     assert (boxes >= 0).all()
     assert (boxes <= 1024).all()
@@ -49,7 +49,7 @@ def test_made_boxes_lie_in_the_image_one_per_class() -> None:
 def test_made_boxes_are_like_those_of_chestxray8() -> None:
     if not CHEST.exists():
         pytest.skip("the list of boxes of ChestX-ray8 is not there")
-    real, made = cal.read(CHEST, format="nih"), made_cohort(880, 0)
+    real, made = cal.read(CHEST, format="nih"), simulate_cohort(880, 0)
     assert made.classes == real.classes == tuple(finding.name for finding in FINDINGS)
     assert len(made.references) == pytest.approx(len(real.references), rel=0.03)
     assert len(np.unique(made.images.groups["patient"])) == pytest.approx(726, rel=0.05)

@@ -12,14 +12,14 @@ import pytest
 import calipers as cal
 from calipers.plots.svg import svg
 from calipers.studies import run_study
-from calipers.studies.judging import share
-from calipers.studies.rodeo.data import made_cohort
+from calipers.studies.judging import joint_verdict
+from calipers.studies.rodeo.data import simulate_cohort
 from calipers.studies.rodeo.examples import examples
 from calipers.studies.rodeo.geometry import ap_at, iou_at, loc_at, map_at, shape_similarities
-from calipers.studies.rodeo.judging import best_rate, exponential, half_lost, hyperbolic, said
+from calipers.studies.rodeo.judging import best_rate, exponential, half_lost, hyperbolic, value_text
 from calipers.studies.rodeo.printed import PRINTED, harmonic, off_by_rounding
 from calipers.studies.rodeo.sweeps import EXPERIMENTS, run_all, steps
-from calipers.studies.rodeo.tables import given_table
+from calipers.studies.rodeo.tables import model_table
 
 
 def test_all_eleven_figures_and_the_side_figure_are_there(rodeo) -> None:
@@ -47,7 +47,7 @@ def test_the_same_seed_gives_the_same_document(rodeo) -> None:
 
 def test_progress_counts_to_its_total_once() -> None:
     seen = []
-    cohort = made_cohort(20, 0)
+    cohort = simulate_cohort(20, 0)
     run_all(
         cohort,
         runs=2,
@@ -110,14 +110,14 @@ def test_one_row_of_the_printed_table_is_a_misprint() -> None:
 
 
 def test_given_predictions_get_a_table_per_class() -> None:
-    cohort = cal.corrupt(made_cohort(60, 0), "position-noise", sigma=0.2, name="ours")
-    table = given_table(cohort, "table-1-1", "ours").table
+    cohort = cal.corrupt(simulate_cohort(60, 0), "position-noise", sigma=0.2, name="ours")
+    table = model_table(cohort, "table-1-1", "ours").table
     assert [row[0] for row in table.rows] == [*cohort.classes, "Total"]
     assert table.rows[-1][4] == pytest.approx(100 * cal.rodeo(cohort).total)
 
 
 def test_predictions_are_read_beside_the_data(tmp_path) -> None:
-    cohort = cal.corrupt(made_cohort(60, 0), "position-noise", sigma=0.2, name="ours")
+    cohort = cal.corrupt(simulate_cohort(60, 0), "position-noise", sigma=0.2, name="ours")
     cal.write(cohort, tmp_path / "boxes.json")
     cal.write(cohort, tmp_path / "ours.json", what="ours")
     result = run_study(
@@ -135,12 +135,16 @@ def test_predictions_are_read_beside_the_data(tmp_path) -> None:
 
 def test_rules_of_judging() -> None:
     x = np.linspace(0, 4, 9)
-    assert (share([True, True]), share([False, False]), share([True, False])) == (True, False, None)
+    assert (
+        joint_verdict([True, True]),
+        joint_verdict([False, False]),
+        joint_verdict([True, False]),
+    ) == (True, False, None)
     assert half_lost(x, 1 - x / 4) == pytest.approx(2.0)
     assert np.isnan(half_lost(x, np.ones(9)))
     assert best_rate(x, np.exp(-0.7 * x), exponential)[0] == pytest.approx(0.7, rel=0.01)
     assert best_rate(x, 1 / (1 + 2 * x), hyperbolic)[1] < 0.001
-    assert [said(value) for value in (0.12345, 1e-16, 2e-4, np.nan)] == [
+    assert [value_text(value) for value in (0.12345, 1e-16, 2e-4, np.nan)] == [
         "0.123",
         "0",
         "2.0e-04",

@@ -17,7 +17,7 @@ from calipers.studies.stability.counting import (
     Counting,
     last_step,
     lines,
-    scored,
+    score_values,
     tables_of,
 )
 from calipers.studies.stability.printed import BINARY, LAST_STEPS
@@ -54,7 +54,7 @@ def test_moves_are_counted_as_a_loop_would(counting: Counting) -> None:
             rises += change > 1e-9
             falls += change < -1e-9
             stays += abs(change) <= 1e-9
-        found = counting.moved("APJ", move)
+        found = counting.move_effect("APJ", move)
         assert (found.rises, found.stays, found.falls, found.n) == (
             rises,
             stays,
@@ -69,15 +69,15 @@ def test_only_turning_a_negative_into_a_positive_agreement_can_lower_a_score(
     for name in SCORES:
         for move in MOVES:
             if move != TURNED:
-                assert counting.moved(name, move).monotone, (name, move)
+                assert counting.move_effect(name, move).monotone, (name, move)
     for name in ("APO", "HAPJ", "APJ", "AJ"):
-        one = counting.moved(name, TURNED)
+        one = counting.move_effect(name, TURNED)
         assert not one.monotone
         after = np.array([one.example], np.float64) + MOVES[TURNED]
-        fall = scored(np.array([one.example], np.float64), name) - scored(after, name)
+        fall = score_values(np.array([one.example], np.float64), name) - score_values(after, name)
         np.testing.assert_allclose(fall, [one.worst])
-    assert counting.moved("APJ", ADDED).stays > 0
-    assert counting.moved("PJ", JOINED).stays == 0
+    assert counting.move_effect("APJ", ADDED).stays > 0
+    assert counting.move_effect("PJ", JOINED).stays == 0
 
 
 def test_turning_lowers_exactly_where_something_is_disputed_and_n11_is_at_least_n00(
@@ -87,7 +87,7 @@ def test_turning_lowers_exactly_where_something_is_disputed_and_n11_is_at_least_
     n00, n01, n10, n11 = before.T
     expected = (n01 + n10 > 0) & (n11 >= n00)
     for name in ("HAPJ", "APJ", "AJ"):
-        change = scored(before + np.array(MOVES[TURNED]), name) - scored(before, name)
+        change = score_values(before + np.array(MOVES[TURNED]), name) - score_values(before, name)
         known = ~np.isnan(change)
         np.testing.assert_array_equal((change < -1e-12)[known], expected[known])
 
@@ -120,5 +120,5 @@ def test_the_lines_end_where_they_should() -> None:
 def test_tables_ii_and_iii_agree_to_two_digits(name: str) -> None:
     counts, aj, apj = BINARY[name]
     table = np.array([counts], np.float64)
-    assert round(float(scored(table, "AJ")[0]), 2) == aj
-    assert round(float(scored(table, "APJ")[0]), 2) == apj
+    assert round(float(score_values(table, "AJ")[0]), 2) == aj
+    assert round(float(score_values(table, "APJ")[0]), 2) == apj

@@ -19,8 +19,8 @@ from calipers.studies.framework import StudyOptions
 from calipers.studies.page import study_page
 from calipers.studies.stability import claims_networks, study
 from calipers.studies.stability.figures import SLOTS
-from calipers.studies.stability.found import Found, Network, run_all
-from calipers.studies.stability.given import given_maps
+from calipers.studies.stability.found import Network, StabilityRun, run_all
+from calipers.studies.stability.given import read_maps
 from calipers.studies.stability.printed import MAX, NOR, XRAY
 from calipers.studies.writing import write_study
 from calipers.synthetic.bags import demo_bags, write_bags
@@ -85,12 +85,12 @@ VERDICTS = {
 @dataclass
 class Run:
     result: StudyResult
-    found: Found
+    found: StabilityRun
     progress: list[tuple[int, int]]
 
 
 @pytest.fixture(scope="module")
-def run() -> Run:
+def runs_() -> Run:
     """The parts are run once, and the study is put together from them."""
     seen: list[tuple[int, int]] = []
     options = StudyOptions(quick=True)
@@ -101,33 +101,33 @@ def run() -> Run:
 
 
 @pytest.mark.parametrize("name", VERDICTS)
-def test_a_claim_has_its_verdict(run: Run, name: str) -> None:
-    assert verdict_by_numbers(run.result, name) == VERDICTS[name]
+def test_a_claim_has_its_verdict(runs_: Run, name: str) -> None:
+    assert verdict_by_numbers(runs_.result, name) == VERDICTS[name]
 
 
-def test_every_statement_is_judged_in_the_order_of_the_paper(run: Run) -> None:
+def test_every_statement_is_judged_in_the_order_of_the_paper(runs_: Run) -> None:
     said = [statement.name for statement in load_study("stability").statements]
-    assert [claim.name for claim in run.result.claims] == said
+    assert [claim.name for claim in runs_.result.claims] == said
     assert set(said) == set(VERDICTS)
 
 
-def test_networks_are_those_that_the_paper_prints_and_verdicts_follow_them(run: Run) -> None:
-    assert run.found.networks[XRAY, NOR] == Network(0.42, 0.36, 0.88, 0.75)
-    found = replace(run.found)
+def test_networks_are_those_that_the_paper_prints_and_verdicts_follow_them(runs_: Run) -> None:
+    assert runs_.found.networks[XRAY, NOR] == Network(0.42, 0.36, 0.88, 0.75)
+    found = replace(runs_.found)
     found.__dict__["networks"] = {
-        key: replace(one, spearman=0.9) for key, one in run.found.networks.items()
+        key: replace(one, spearman=0.9) for key, one in runs_.found.networks.items()
     }
-    claims = {claim.name: claim.verdict for claim in claims_networks.OPERATORS.judged(found)}
+    claims = {claim.name: claim.verdict for claim in claims_networks.OPERATORS.judge_all(found)}
     assert claims["max-lowest-spearman"] == "did not hold"
     found.__dict__["networks"] = {
-        key: one for key, one in run.found.networks.items() if key[1] != MAX
+        key: one for key, one in runs_.found.networks.items() if key[1] != MAX
     }
-    claims = {claim.name: claim.verdict for claim in claims_networks.OPERATORS.judged(found)}
+    claims = {claim.name: claim.verdict for claim in claims_networks.OPERATORS.judge_all(found)}
     assert claims["max-lowest-spearman"] == "not tested"
 
 
-def test_figures_and_tables_are_there(run: Run) -> None:
-    names = [figure.name for figure in run.result.figures]
+def test_figures_and_tables_are_there(runs_: Run) -> None:
+    names = [figure.name for figure in runs_.result.figures]
     assert [name for name in names if name[-1].isdigit()] == [f"figure-{k}" for k in range(5, 10)]
     assert {
         "figure-limits",
@@ -136,12 +136,12 @@ def test_figures_and_tables_are_there(run: Run) -> None:
         "figure-threshold",
         "figure-families",
     } <= set(names)
-    for figure in run.result.figures:
+    for figure in runs_.result.figures:
         assert figure.title
         assert figure.caption
         for name, panel in figure.parts():
             assert svg(panel, name=name).startswith("<svg")
-    tables = {table.name: table.table for table in run.result.tables}
+    tables = {table.name: table.table for table in runs_.result.tables}
     assert {
         "table-1",
         "table-2-3",
@@ -166,29 +166,31 @@ def test_figure_9_has_the_strokes_of_the_paper() -> None:
     }
 
 
-def test_printed_numbers_stand_beside_ours(run: Run) -> None:
-    table = next(table for table in run.result.tables if table.name == "table-7").table
+def test_printed_numbers_stand_beside_ours(runs_: Run) -> None:
+    table = next(table for table in runs_.result.tables if table.name == "table-7").table
     row = dict(zip(table.columns, table.rows[0]))
     assert (row["APJ, printed"], row["Spearman, printed"]) == (0.42, 0.36)
     assert row["APJ low"] < row["APJ"] < row["APJ high"]
-    misprints = next(table for table in run.result.tables if table.name == "table-misprints").table
+    misprints = next(
+        table for table in runs_.result.tables if table.name == "table-misprints"
+    ).table
     assert misprints.rows[0][1:3] == ("row total 55", "45")
 
 
-def test_progress_counts_to_the_end(run: Run) -> None:
-    assert run.progress == sorted(run.progress)
-    assert run.progress[-1][0] == run.progress[-1][1]
+def test_progress_counts_to_the_end(runs_: Run) -> None:
+    assert runs_.progress == sorted(runs_.progress)
+    assert runs_.progress[-1][0] == runs_.progress[-1][1]
 
 
-def test_it_says_that_maps_are_simulated(run: Run) -> None:
-    assert "simulated" in run.result.source
-    assert any("no evidence" in words for words in run.result.methods)
+def test_it_says_that_maps_are_simulated(runs_: Run) -> None:
+    assert "simulated" in runs_.result.source
+    assert any("no evidence" in words for words in runs_.result.methods)
 
 
-def test_the_page_says_everything_and_the_folder_is_whole(run: Run, tmp_path: Path) -> None:
-    page = study_page(run.result)
-    assert all(f'id="claim-{claim.name}"' in page for claim in run.result.claims)
-    files = {path.name for path in write_study(run.result, tmp_path / "study")}
+def test_the_page_says_everything_and_the_folder_is_whole(runs_: Run, tmp_path: Path) -> None:
+    page = study_page(runs_.result)
+    assert all(f'id="claim-{claim.name}"' in page for claim in runs_.result.claims)
+    files = {path.name for path in write_study(runs_.result, tmp_path / "study")}
     assert {"study.html", "claims.csv", "figure-9a.svg", "figure-5.csv", "table-2-3.csv"} <= files
     document = json.loads((tmp_path / "study" / "study.json").read_text())
     assert document["study"] == "stability"
@@ -239,7 +241,7 @@ def test_given_maps_take_the_place_of_the_families(maps: Path) -> None:
 
 
 def test_labels_and_masks_beside_models_are_understood(maps: Path) -> None:
-    found = given_maps(maps)
+    found = read_maps(maps)
     assert found.bags[XRAY, NOR].models == ("run-1", "run-2", "run-3")
     assert found.bags[XRAY, NOR][0].instances is not None
     assert found.bags[XRAY, NOR].bag_scores.shape == (3, 12)
@@ -248,9 +250,9 @@ def test_labels_and_masks_beside_models_are_understood(maps: Path) -> None:
 
 def test_a_folder_that_is_not_laid_out_so_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not-a-folder"):
-        given_maps(tmp_path / "nowhere")
+        read_maps(tmp_path / "nowhere")
     with pytest.raises(InputError, match="no-bags"):
-        given_maps(tmp_path)
+        read_maps(tmp_path)
     (tmp_path / "a" / "b" / "only").mkdir(parents=True)
     with pytest.raises(InputError, match="one-model"):
-        given_maps(tmp_path)
+        read_maps(tmp_path)

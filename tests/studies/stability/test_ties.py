@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calipers.studies.stability.ties import printed_spearman, shifted, soft_maximum, ties
+from calipers.studies.stability.ties import printed_spearman, rank_shifts, soft_maximum, ties
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -27,7 +27,7 @@ def test_the_formula_is_that_of_the_table() -> None:
 
 
 def test_exchanges_displace_as_much_in_all() -> None:
-    one = shifted(256)
+    one = rank_shifts(256)
     ranks = np.arange(256.0)
     small = ranks.reshape(-1, 2, 8)[:, ::-1].ravel()
     assert np.abs(small - ranks).sum() == 8 * 256

@@ -15,14 +15,15 @@ EPOCHS, BATCH, RATE = 12, 32, 2e-3
 CHANNELS, CODE = (8, 16, 32), 48  # of the layers, and numbers that a slice is squeezed into
 
 
-def fitted_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
-    """Train on slices (n, height, width) whose sides are multiples of 8, and return what reproduces
-    slices.
+def fit_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
+    """Train on slices (n, height, width) whose sides are multiples of 8.
+
+    Returns the function that reproduces slices.
     """
     import torch
     from torch import nn
 
-    with _alone(seed):
+    with _seeded(seed):
         net = _network(slices.shape[1] // 8, slices.shape[2] // 8)
         data = torch.from_numpy(np.ascontiguousarray(slices))[:, None]
         steps = EPOCHS * -(-len(data) // BATCH)
@@ -36,21 +37,21 @@ def fitted_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
                 schedule.step()
     net.eval()
 
-    def reproduce(given: F32) -> F32:
-        with _alone(seed), torch.no_grad():
-            found: F32 = net(torch.from_numpy(np.ascontiguousarray(given))[:, None])[:, 0].numpy()
-        return found
+    def reproduce(volume: F32) -> F32:
+        with _seeded(seed), torch.no_grad():
+            batch = torch.from_numpy(np.ascontiguousarray(volume))[:, None]
+            reproduction: F32 = net(batch)[:, 0].numpy()
+        return reproduction
 
     return reproduce
 
 
 @contextmanager
-def _alone(seed: int) -> Iterator[None]:
-    """Draw from a seed on one thread, which gives the same bits every time; afterwards PyTorch is
-    as it was.
-    """
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed PyTorch and use one thread, for bit-identical training; restore both at the end."""
     import torch
 
+    # Several threads would add floating-point numbers in varying order.
     state, threads = torch.get_rng_state(), torch.get_num_threads()
     torch.manual_seed(seed)
     torch.set_num_threads(1)
@@ -62,20 +63,20 @@ def _alone(seed: int) -> Iterator[None]:
 
 
 def _network(height: int, width: int):  # type: ignore[no-untyped-def]  # PyTorch is not there when types are checked
-    """Return three steps down to a code, and three up again."""
+    """Return an encoder of three steps, a code, and a decoder of three steps."""
     from torch import nn
 
-    down, up = [], []
+    encoder, decoder = [], []
     sizes = (1, *CHANNELS)
-    for few, many in pairwise(sizes):
-        down += [nn.Conv2d(few, many, 3, stride=2, padding=1), nn.ReLU()]
-    for many, few in zip(sizes[:0:-1], sizes[-2::-1]):
-        up += [nn.Upsample(scale_factor=2), nn.Conv2d(many, few, 3, padding=1), nn.ReLU()]
+    for n_few, n_many in pairwise(sizes):
+        encoder += [nn.Conv2d(n_few, n_many, 3, stride=2, padding=1), nn.ReLU()]
+    for n_many, n_few in zip(sizes[:0:-1], sizes[-2::-1]):
+        decoder += [nn.Upsample(scale_factor=2), nn.Conv2d(n_many, n_few, 3, padding=1), nn.ReLU()]
     last = CHANNELS[-1]
-    squeeze = [nn.Flatten(), nn.Linear(last * height * width, CODE)]
-    widen = [
+    to_code = [nn.Flatten(), nn.Linear(last * height * width, CODE)]
+    from_code = [
         nn.Linear(CODE, last * height * width),
         nn.ReLU(),
         nn.Unflatten(1, (last, height, width)),
     ]
-    return nn.Sequential(*down, *squeeze, *widen, *up[:-1])
+    return nn.Sequential(*encoder, *to_code, *from_code, *decoder[:-1])

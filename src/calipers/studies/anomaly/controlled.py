@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controlled experiments (a) to (e): one error at a time, on discs and spheres, with all
-metrics beside each other.
+"""The controlled experiments (a) to (e): one error at a time on discs and spheres, all metrics.
 
 (a) Six objects, two of them large. More and more of the small ones are found, and the large ones
-lose exactly as many
-    of their outermost voxels: the number of voxels that are called stays the same.
+    lose exactly as many of their outermost voxels: the number of positive voxels stays the same.
 (b) Four equal objects are found with another radius.
-(c) Four equal objects are found, and false ones of their size beside them.
+(c) Four equal objects are found, and false ones of their size in addition.
 (d) Of four equal objects some are missed; or samples are added in which all four are.
-(e) Of four equal objects one is missed, nothing is called falsely, and samples without an object
-are added.
+(e) Of four equal objects one is missed, nothing is found falsely, and samples without an object are
+    added.
 
-What is expected for maps of 0 and 1, with n objects per sample, is in `laws`.
+`calipers.studies.anomaly.laws` has the closed forms for maps of 0 and 1 with n objects per sample.
 """
 
 from __future__ import annotations
@@ -25,17 +23,15 @@ from numpy.typing import NDArray
 from calipers.studies.anomaly.layouts import (
     APART,
     SETTINGS,
-    Flags,
     Setting,
-    drawn,
+    disc_mask,
     empty,
-    peeled,
-    placed,
+    peel_disc,
+    place_discs,
     sample,
 )
-from calipers.studies.anomaly.measures import LENIENT, METRICS, PRINTED, lines, measured
+from calipers.studies.anomaly.measures import LENIENT, METRICS, PRINTED, lines, metric_values
 from calipers.studies.framework import Progress
-from calipers.synthetic.discs import Disc
 from calipers.tables.samples import Sample
 
 F64 = NDArray[np.float64]
@@ -69,7 +65,8 @@ _QUICK: Mapping[str, tuple[float, ...]] = {
     "d-new": (0, 2, 4),
     "e": (0, 2, 4),
 }
-CROWDS = (1, 2, 4)  # objects per sample in the figure beside experiment (c)
+MODEL = "found"  # name of the model where an evaluation has only one
+CROWDS = (1, 2, 4)  # true objects per sample in the figure that accompanies experiment (c)
 CROWD_METRICS = ("softIoU", LENIENT, "AP/dataset", "F1@centre")
 
 
@@ -93,7 +90,7 @@ class Response:
 
 
 @dataclass(frozen=True)
-class Controlled:
+class ControlledExperiments:
     """All controlled experiments."""
 
     responses: Mapping[tuple[str, str], Response]  # (experiment, 2D or 3D)
@@ -112,41 +109,45 @@ def grid(experiment: str, *, quick: bool) -> tuple[float, ...]:
 
 
 def layout_seed(seed: int, experiment: str, k: int) -> int:
-    """Return the seed of the places in one sample; other experiments have other places."""
+    """Return the seed of the layout of one sample; every experiment has its own layouts."""
     return (seed * 1_000 + k) * 10 + "abcde".index(experiment[0])
 
 
-def controlled(
-    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, done, total: None
-) -> Controlled:
+def run_controlled(
+    seed: int = 0, *, quick: bool = False, progress: Progress = lambda what, step, total: None
+) -> ControlledExperiments:
     """Run all controlled experiments.
 
     Examples
     --------
-    >>> from calipers.studies.anomaly.controlled import controlled
-    >>> found = controlled(quick=True).responses["c", "2D"]
-    >>> found.x.tolist(), found.values["softIoU"].round(3).tolist()
+    >>> from calipers.studies.anomaly.controlled import run_controlled
+    >>> response = run_controlled(quick=True).responses["c", "2D"]
+    >>> response.x.tolist(), response.values["softIoU"].round(3).tolist()
     ([0.0, 2.0, 4.0], [1.0, 0.5, 0.333])
     """
     n = QUICK_SAMPLES if quick else SAMPLES
-    jobs: list[tuple[str, Setting, int]] = [
-        (name, setting, 0) for name in AXES for setting in SETTINGS
-    ]
-    jobs += [("c", SETTINGS[0], crowd) for crowd in CROWDS]
+    total = len(AXES) * len(SETTINGS) + len(CROWDS) + 1
+    step = 0
     responses, crowds = {}, {}
-    for done, (name, setting, crowd) in enumerate(jobs):
-        progress(f"controlled experiment ({name[0]}), {setting.name}", done, len(jobs) + 1)
+    for name in AXES:
         xs = grid(name, quick=quick)
-        if crowd:
-            crowds[crowd] = respond(name, setting, n, xs, seed, objects=crowd, names=CROWD_METRICS)
-        else:
-            responses[name, setting.name] = respond(name, setting, n, xs, seed)
+        for setting in SETTINGS:
+            progress(f"controlled experiment ({name[0]}), {setting.name}", step, total)
+            responses[name, setting.name] = measure_response(name, setting, n, xs, seed)
+            step += 1
+    setting, xs = SETTINGS[0], grid("c", quick=quick)
+    for crowd in CROWDS:
+        progress(f"controlled experiment (c), {setting.name}", step, total)
+        crowds[crowd] = measure_response(
+            "c", setting, n, xs, seed, objects=crowd, names=CROWD_METRICS
+        )
+        step += 1
     probes = {setting.name: probe(setting, n, seed) for setting in SETTINGS}
-    progress("controlled experiments", len(jobs) + 1, len(jobs) + 1)
-    return Controlled(responses, crowds, probes, n)
+    progress("controlled experiments", total, total)
+    return ControlledExperiments(responses, crowds, probes, n)
 
 
-def respond(
+def measure_response(
     experiment: str,
     setting: Setting,
     n: int,
@@ -159,118 +160,129 @@ def respond(
     """Return the metrics over the strengths of one experiment."""
     models = [f"{x:g}" for x in xs]
     if experiment in ("d-new", "e"):
-        table = {
-            model: measured(_with_added(experiment, setting, n, int(x), seed), names)["found"]
-            for model, x in zip(models, xs)
-        }
+        # Every strength has samples of its own, so each needs an evaluation of its own.
+        table = {}
+        for model, x in zip(models, xs):
+            samples = _added_samples(experiment, setting, n, int(x), seed)
+            table[model] = metric_values(samples, names)[MODEL]
     else:
+        # All strengths share their samples: each strength is a model of one evaluation.
         make = _MAKERS[experiment]
-        table = measured(
+        table = metric_values(
             (make(setting, xs, layout_seed(seed, experiment, k), objects, k) for k in range(n)),
             names,
         )
     return Response(experiment, setting, n, np.array(xs, np.float64), lines(table, models, names))
 
 
-def _shrinking(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
-    """(a): small objects are gained, and rims of large ones are lost."""
-    shape = setting.shape
-    discs = placed(shape, [setting.large] * LARGE + [setting.small] * SMALL, seed)
-    large, small = discs[:LARGE], discs[LARGE:]
-    found = {}
-    for x in xs:
-        gained = drawn(small[: int(x)], shape)
-        share, rest = divmod(int(gained.sum()), LARGE)
-        for j, one in enumerate(large):
-            gained = gained | peeled(one, shape, share + (j < rest))
-        found[f"{x:g}"] = gained
-    return sample(f"S{k:03d}", drawn(discs, shape), found)
-
-
-def _resized(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
-    """(b): objects are found with another radius."""
-    free = (TOUCHING - 1.0) * setting.equal + APART
-    discs = placed(setting.shape, [setting.equal] * objects, seed, free)
-    found = {
-        f"{x:g}": drawn([replace(one, radius=x * one.radius) for one in discs], setting.shape)
-        for x in xs
-    }
-    return sample(f"S{k:03d}", drawn(discs, setting.shape), found)
-
-
-def _with_false(setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int) -> Sample:
-    """(c): false objects are found too."""
-    discs = placed(setting.shape, [setting.equal] * (objects + int(max(xs))), seed)
-    found = {f"{x:g}": drawn(discs[: objects + int(x)], setting.shape) for x in xs}
-    return sample(f"S{k:03d}", drawn(discs[:objects], setting.shape), found)
-
-
-def _with_missed(
+def _shrunk_sample(
     setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int
 ) -> Sample:
-    """(d): objects are missed."""
-    discs = placed(setting.shape, [setting.equal] * objects, seed)
-    found = {f"{x:g}": drawn(discs[: objects - int(x)], setting.shape) for x in xs}
-    return sample(f"S{k:03d}", drawn(discs, setting.shape), found)
+    """Return a sample of (a): small objects are found, and large ones lose their rims."""
+    shape = setting.shape
+    discs = place_discs(shape, [setting.large] * LARGE + [setting.small] * SMALL, seed)
+    large, small = discs[:LARGE], discs[LARGE:]
+    masks = {}
+    for x in xs:
+        mask = disc_mask(small[: int(x)], shape)
+        # The large objects lose together exactly what the small ones gain, so that the number of
+        # positive voxels is constant.
+        share, rest = divmod(int(mask.sum()), LARGE)
+        for j, one in enumerate(large):
+            mask = mask | peel_disc(one, shape, share + (j < rest))
+        masks[f"{x:g}"] = mask
+    return sample(f"S{k:03d}", disc_mask(discs, shape), masks)
+
+
+def _resized_sample(
+    setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int
+) -> Sample:
+    """Return a sample of (b): objects are found with another radius."""
+    # Room for objects that are found up to TOUCHING times too large.
+    free = (TOUCHING - 1.0) * setting.equal + APART
+    discs = place_discs(setting.shape, [setting.equal] * objects, seed, free)
+    masks = {}
+    for x in xs:
+        resized_discs = [replace(one, radius=x * one.radius) for one in discs]
+        masks[f"{x:g}"] = disc_mask(resized_discs, setting.shape)
+    return sample(f"S{k:03d}", disc_mask(discs, setting.shape), masks)
+
+
+def _false_alarm_sample(
+    setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int
+) -> Sample:
+    """Return a sample of (c): false objects are found in addition."""
+    # All discs are placed at once, so that true objects do not depend on the number of false ones.
+    discs = place_discs(setting.shape, [setting.equal] * (objects + int(max(xs))), seed)
+    masks = {f"{x:g}": disc_mask(discs[: objects + int(x)], setting.shape) for x in xs}
+    return sample(f"S{k:03d}", disc_mask(discs[:objects], setting.shape), masks)
+
+
+def _missed_sample(
+    setting: Setting, xs: tuple[float, ...], seed: int, objects: int, k: int
+) -> Sample:
+    """Return a sample of (d): objects are missed."""
+    discs = place_discs(setting.shape, [setting.equal] * objects, seed)
+    masks = {f"{x:g}": disc_mask(discs[: objects - int(x)], setting.shape) for x in xs}
+    return sample(f"S{k:03d}", disc_mask(discs, setting.shape), masks)
 
 
 _Maker = Callable[[Setting, tuple[float, ...], int, int, int], Sample]
 _MAKERS: Mapping[str, _Maker] = {
-    "a": _shrinking,
-    "b": _resized,
-    "c": _with_false,
-    "d": _with_missed,
+    "a": _shrunk_sample,
+    "b": _resized_sample,
+    "c": _false_alarm_sample,
+    "d": _missed_sample,
 }
 
 
 def example(experiment: str, setting: Setting, strength: float, seed: int = 0) -> Sample:
-    """Return the first sample of an experiment at one strength; of (e), with that many objects
+    """Return the first sample of an experiment at one strength; for (e), with that many objects
     missed.
     """
     name = "d" if experiment == "e" else experiment
     return _MAKERS[name](setting, (strength,), layout_seed(seed, experiment, 0), OBJECTS, 0)
 
 
-def _with_added(
-    experiment: str, setting: Setting, n: int, added: int, seed: int
+def _added_samples(
+    experiment: str, setting: Setting, n: int, n_added: int, seed: int
 ) -> Iterator[Sample]:
-    """(d) in new samples, where all objects are missed, and (e), where there are none; (e) starts
-    with one missed.
+    """Yield samples of (d) with added samples in which all objects are missed, or of (e) with
+    added empty samples. In (e) one object of every other sample is missed.
     """
-    missed = 1 if experiment == "e" else 0
-    for k in range(n + added):
+    n_missed = 1 if experiment == "e" else 0
+    for k in range(n + n_added):
         if k >= n and experiment == "e":
-            yield empty(f"S{k:03d}", setting.shape, ["found"])
+            yield empty(f"S{k:03d}", setting.shape, [MODEL])
             continue
-        discs = placed(setting.shape, [setting.equal] * OBJECTS, layout_seed(seed, experiment, k))
-        seen = discs[: OBJECTS - missed] if k < n else ()
-        yield sample(
-            f"S{k:03d}", drawn(discs, setting.shape), {"found": drawn(seen, setting.shape)}
+        discs = place_discs(
+            setting.shape, [setting.equal] * OBJECTS, layout_seed(seed, experiment, k)
         )
+        hits = discs[: OBJECTS - n_missed] if k < n else ()
+        masks = {MODEL: disc_mask(hits, setting.shape)}
+        yield sample(f"S{k:03d}", disc_mask(discs, setting.shape), masks)
 
 
 def probe(setting: Setting, n: int, seed: int = 0) -> dict[str, dict[str, float]]:
-    """Return what single cases give: everything found, only large or only small objects, and empty
-    samples alone.
+    """Return the metrics in single cases: everything found, only large or only small objects found,
+    and empty samples alone.
     """
     names = (*METRICS, PRINTED)
+    values = metric_values(_probe_samples(setting, n, seed), names)
+    empty_samples = (empty(f"S{k}", setting.shape, ["empty"]) for k in range(2))
+    values |= metric_values(empty_samples, names)
+    return values
 
-    def made() -> Iterator[Sample]:
-        for k in range(n):
-            radii = [setting.large] * LARGE + [setting.small] * SMALL
-            discs = placed(setting.shape, radii, layout_seed(seed, "a", k))
-            parts: dict[str, tuple[Disc, ...]] = {
-                "all": discs,
-                "large": discs[:LARGE],
-                "small": discs[LARGE:],
-            }
-            found: dict[str, Flags] = {
-                model: drawn(part, setting.shape) for model, part in parts.items()
-            }
-            yield sample(f"S{k:03d}", drawn(discs, setting.shape), found)
 
-    found = measured(made(), names)
-    found["empty"] = measured((empty(f"S{k}", setting.shape, ["empty"]) for k in range(2)), names)[
-        "empty"
-    ]
-    return found
+def _probe_samples(setting: Setting, n: int, seed: int) -> Iterator[Sample]:
+    """Yield samples with three models, which find all, only the large or only the small objects."""
+    radii = [setting.large] * LARGE + [setting.small] * SMALL
+    for k in range(n):
+        discs = place_discs(setting.shape, radii, layout_seed(seed, "a", k))
+        every = disc_mask(discs, setting.shape)
+        masks = {
+            "all": every,
+            "large": disc_mask(discs[:LARGE], setting.shape),
+            "small": disc_mask(discs[LARGE:], setting.shape),
+        }
+        yield sample(f"S{k:03d}", every, masks)

@@ -12,13 +12,11 @@ F32 = NDArray[np.float32]
 TREES, DRAWN = 100, 512
 
 
-def fitted_forest(rows: F32, seed: int) -> Callable[[F32], NDArray[np.float64]]:
-    """Return what says of rows how unusual they are: 0.5 and less is usual, near 1 is isolated at
-    once.
-    """
+def fit_forest(rows: F32, seed: int) -> Callable[[F32], NDArray[np.float64]]:
+    """Fit a forest to rows; return its score: up to 0.5 is usual, near 1 is isolated at once."""
     from sklearn.ensemble import IsolationForest
 
-    found = IsolationForest(
+    model = IsolationForest(
         n_estimators=TREES, max_samples=min(DRAWN, len(rows)), random_state=seed % 2**32, n_jobs=1
     ).fit(rows)
-    return lambda given: -np.asarray(found.score_samples(given))
+    return lambda patches: -np.asarray(model.score_samples(patches))

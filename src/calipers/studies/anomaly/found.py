@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that claims, figures and tables look at, and how far each metric moves the way one
-wants it to.
+"""The numbers of a run, and how far each metric moves in the direction one would want.
+
+`study.run` creates the `AnomalyRun`; claims, figures and tables read it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.studies.anomaly.benchmark import Benchmark
-from calipers.studies.anomaly.controlled import Controlled, Response
+from calipers.studies.anomaly.controlled import ControlledExperiments, Response
 from calipers.studies.anomaly.measures import METRICS
-from calipers.studies.anomaly.ranking import Agreement, Ranking, agreement
+from calipers.studies.anomaly.ranking import HumanRanking, OrderAgreement, agreement
 
 F64 = NDArray[np.float64]
 
@@ -23,7 +24,7 @@ EXACT = 1e-6  # a change below this is rounding
 AS_MANY = 4.0  # false objects at which (c) is compared: as many as there are true ones
 HALF = 2.0  # objects missed at which (d) is compared: half of them
 SIZES = (0.8, 1.2)  # factors of the radius at which (b) is compared with the true size
-WANTED = {
+DESIRED_CHANGES = {
     "a": "rise as small objects are found",
     "b": "lost at 0.8 and 1.2 of the radius, mean",
     "c": "lost with as many false objects as true ones",
@@ -33,12 +34,12 @@ WANTED = {
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a run found."""
+class AnomalyRun:
+    """The numbers of a run."""
 
-    controlled: Controlled
+    controlled: ControlledExperiments
     benchmark: Benchmark
-    ranking: Ranking | None
+    ranking: HumanRanking | None
     seed: int
 
     def ends(self, experiment: str, metrics: Sequence[str]) -> str:
@@ -46,18 +47,20 @@ class Found:
         parts = []
         for metric in metrics:
             both = [response.values[metric] for response in self.controlled.of(experiment)]
-            said = [f"{v[0]:.3f} to {v[-1]:.3f} ({d})" for v, d in zip(both, ("2D", "3D"))]
-            parts.append(f"{metric} {', '.join(said)}")
+            words = [f"{v[0]:.3f} to {v[-1]:.3f} ({d})" for v, d in zip(both, ("2D", "3D"))]
+            parts.append(f"{metric} {', '.join(words)}")
         return "; ".join(parts)
 
     def changes(self, experiment: str, metrics: Sequence[str]) -> F64:
         """Return (2, metrics): last minus first value, in 2D and in 3D."""
-        return np.array(
-            [[one.change(name) for name in metrics] for one in self.controlled.of(experiment)]
-        )
+        responses = self.controlled.of(experiment)
+        changes = np.empty((len(responses), len(metrics)))
+        for row, response in enumerate(responses):
+            changes[row] = [response.change(name) for name in metrics]
+        return changes
 
-    def agreements(self, view: str) -> dict[str, Agreement]:
-        """Return how well every metric agrees with the ranking by people."""
+    def agreements(self, view: str) -> dict[str, OrderAgreement]:
+        """Return the agreement of every metric with the ranking by people; {} without a ranking."""
         if self.ranking is None:
             return {}
         names = list(self.ranking.ranks)
@@ -68,26 +71,29 @@ class Found:
         }
 
 
-def wanted(response: Response, metric: str) -> float:
-    """Return how far a metric moves the way one wants it to under one kind of error; see `WANTED`."""
+def desired_change(response: Response, metric: str) -> float:
+    """Return how far a metric moves as one would want under one error; see `DESIRED_CHANGES`."""
     if response.experiment == "b":
-        away = [response.at(metric, size) for size in SIZES]
-        return response.at(metric, 1.0) - float(np.mean(away))
+        off_size = [response.at(metric, size) for size in SIZES]
+        return response.at(metric, 1.0) - float(np.mean(off_size))
     if response.experiment in ("c", "d"):
-        return float(response.values[metric][0]) - response.at(
-            metric, {"c": AS_MANY, "d": HALF}[response.experiment]
-        )
+        strength = AS_MANY if response.experiment == "c" else HALF
+        return float(response.values[metric][0]) - response.at(metric, strength)
     return response.change(metric)
 
 
-def scorecard(found: Found, dimensions: str) -> F64:
-    """Return (metrics, 5): `wanted` of every metric in the experiments (a) to (e), in 2D or 3D."""
-    responses = [found.controlled.responses[name, dimensions] for name in WANTED]
-    return np.array([[wanted(response, metric) for response in responses] for metric in METRICS])
+def scorecard(run: AnomalyRun, dimensions: str) -> F64:
+    """Return (metrics, 5): `desired_change` in the experiments (a) to (e), in 2D or 3D."""
+    responses = [run.controlled.responses[name, dimensions] for name in DESIRED_CHANGES]
+    table = np.empty((len(METRICS), len(responses)))
+    for row, metric in enumerate(METRICS):
+        table[row] = [desired_change(response, metric) for response in responses]
+    return table
 
 
-def rewarded(found: Found, metric: str) -> int:
-    """Return in how many of the five experiments a metric moves as wanted, in 2D and in 3D."""
+def count_desired_changes(run: AnomalyRun, metric: str) -> int:
+    """Return in how many of the five experiments a metric moves as desired, in 2D and in 3D."""
+    # A reaction counts only if it is there in 2D and in 3D.
     row = METRICS.index(metric)
-    both = [scorecard(found, name)[row] > MOVES for name in ("2D", "3D")]
+    both = [scorecard(run, name)[row] > MOVES for name in ("2D", "3D")]
     return int((both[0] & both[1]).sum())

@@ -16,7 +16,7 @@ ALIKE = (
 )  # F1 of objects, and of voxels where all objects have as many
 
 
-def expected(
+def closed_form(
     experiment: str, metric: str, x: float, *, objects: int = 4, samples: int = 50
 ) -> float | None:
     """Return the value of a metric at a strength, None where there is no simple form.
@@ -35,6 +35,7 @@ def expected(
         return _with_missed(metric, x, objects)
     if experiment == "e":
         value = _with_missed(metric, 1.0, objects)
+        # Added samples without objects do not change these.
         if value is None or metric == "Dice" or metric.startswith(("AUROC", "IoU")):
             return value
         return (samples * value + x) / (samples + x)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where discs and spheres lie, and samples made of them: what is there, and what was found.
+"""Positions of discs and spheres, and the samples made of them: references and model maps.
 
-All centres are centres of voxels, so that discs of one radius have the same number of voxels:
+All centres are centres of voxels, so that discs of one radius have the same number of voxels and
 closed forms are exact.
 """
 
@@ -37,7 +37,7 @@ class Setting:
 
     @property
     def object(self) -> str:
-        """What an object is called."""
+        """The name of the objects."""
         return "disc" if len(self.shape) == 2 else "sphere"
 
 
@@ -47,44 +47,45 @@ SETTINGS = (
 )
 
 
-def placed(
+def place_discs(
     shape: Sequence[int], radii: Sequence[float], seed: int, free: float = APART
 ) -> tuple[Disc, ...]:
-    """Return discs at random places, inside the grid, at least twice ``free`` - 1.8 voxels apart."""
-    found = scatter(len(radii), shape, [radius + free for radius in radii], seed, gap=0.0)
-    return tuple(
-        Disc(tuple(np.floor(one.centre) + 0.5), radius) for one, radius in zip(found, radii)
-    )
+    """Return discs at random places inside the grid, at least ``2 * free - 1.8`` voxels apart."""
+    positions = scatter(len(radii), shape, [radius + free for radius in radii], seed, gap=0.0)
+    discs = []
+    for one, radius in zip(positions, radii):
+        discs.append(Disc(tuple(np.floor(one.centre) + 0.5), radius))
+    return tuple(discs)
 
 
-def drawn(discs: Sequence[Disc], shape: Sequence[int]) -> Flags:
-    """Return where any of the discs is."""
-    found = np.zeros(tuple(shape), np.bool_)
+def disc_mask(discs: Sequence[Disc], shape: Sequence[int]) -> Flags:
+    """Return the union of discs as a mask."""
+    mask = np.zeros(tuple(shape), np.bool_)
     for one in discs:
-        found |= one.mask(shape)
-    return found
+        mask |= one.mask(shape)
+    return mask
 
 
-def peeled(one: Disc, shape: Sequence[int], n: int) -> Flags:
-    """Return a disc without its ``n`` outermost voxels; of voxels at one distance the later ones go
-    first.
+def peel_disc(one: Disc, shape: Sequence[int], n: int) -> Flags:
+    """Return a disc without its ``n`` outermost voxels; of voxels at the same distance the later
+    ones are removed first.
     """
     mask = one.mask(shape)
     index = np.argwhere(mask)
-    away = ((index[:, ::-1] + 0.5 - np.array(one.centre)) ** 2).sum(axis=1)
-    kept = index[np.argsort(away, kind="stable")[: len(index) - n]]
-    found = np.zeros_like(mask)
-    found[tuple(kept.T)] = True
-    return found
+    distance = ((index[:, ::-1] + 0.5 - np.array(one.centre)) ** 2).sum(axis=1)
+    core = index[np.argsort(distance, kind="stable")[: len(index) - n]]
+    result = np.zeros_like(mask)
+    result[tuple(core.T)] = True
+    return result
 
 
-def sample(name: str, references: Flags, found: Mapping[str, Flags]) -> Sample:
-    """Return a sample whose maps are 1 where something was found and 0 elsewhere."""
-    maps = {model: flags.astype(np.float32) for model, flags in found.items()}
+def sample(name: str, references: Flags, masks: Mapping[str, Flags]) -> Sample:
+    """Return a sample whose maps are 1 in the mask of each model and 0 elsewhere."""
+    maps = {model: flags.astype(np.float32) for model, flags in masks.items()}
     return Sample(name, references.astype(np.uint8), maps)
 
 
 def empty(name: str, shape: Sequence[int], models: Sequence[str]) -> Sample:
-    """Return a sample in which nothing is, and nothing is found."""
+    """Return a sample without objects and without anything found."""
     nothing = np.zeros(tuple(shape), np.bool_)
     return sample(name, nothing, dict.fromkeys(models, nothing))

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics that the study compares, by family, and the values that one evaluation leaves."""
+"""The metrics that the study compares, by family, and their values on samples."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.engine.blocks import Progress as Counted
+from calipers.engine.blocks import Progress as CountProgress
 from calipers.evaluate_maps import evaluate_maps
 from calipers.protocol import Protocol
 from calipers.tables.samples import Sample
@@ -62,9 +62,8 @@ slices = "z"
 
 def protocol(names: Iterable[str] = METRICS) -> Protocol:
     """Return the protocol with these metrics."""
-    return Protocol.from_toml(
-        _HEAD + "\n".join(f'[[metric]]\nname = "{name}"\n{_kind(name)}' for name in names)
-    )
+    blocks = [f'[[metric]]\nname = "{name}"\n{_kind(name)}' for name in names]
+    return Protocol.from_toml(_HEAD + "\n".join(blocks))
 
 
 def _kind(name: str) -> str:
@@ -74,25 +73,27 @@ def _kind(name: str) -> str:
     return _KINDS[name]
 
 
-def measured(
+def metric_values(
     samples: Iterable[Sample],
     names: Iterable[str] = METRICS,
     *,
     jobs: int = 1,
-    progress: Counted | None = None,
+    progress: CountProgress | None = None,
 ) -> dict[str, dict[str, float]]:
-    """Return metric by model; NaN where a metric has no value."""
-    found = evaluate_maps(samples, protocol(names), ci=False, jobs=jobs, progress=progress)
+    """Evaluate samples; return model -> metric -> value, NaN where a metric is undefined."""
+    evaluation = evaluate_maps(samples, protocol(names), ci=False, jobs=jobs, progress=progress)
     table: dict[str, dict[str, float]] = {}
-    for row in found.rows:
+    for row in evaluation.rows:
         if row.label is None:
             table.setdefault(row.model, {})[row.metric] = float(row.estimate.value)
     return table
 
 
 def lines(
-    table: Mapping[str, Mapping[str, float]], models: Iterable[str], names: Iterable[str]
+    table: Mapping[str, Mapping[str, float]], models: Sequence[str], names: Iterable[str]
 ) -> dict[str, F64]:
-    """Return the values of every metric over models in a given order."""
-    order = list(models)
-    return {name: np.array([table[model][name] for model in order]) for name in names}
+    """Return the values of every metric over models, in the order of ``models``."""
+    curves = {}
+    for name in names:
+        curves[name] = np.array([table[model][name] for model in models])
+    return curves

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of the study: objects in outline, by their fate, above what was seen and what was
-called.
-"""
+"""Pictures of the study: outlines of objects by their fate, over the image and the map."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from calipers.plots.figures import BoxMark, Overlay, Ring
 Array = NDArray[Any]
 Flags = NDArray[np.bool_]
 
-LARGER = 6  # so many pixels of a picture are one voxel: browsers would blur them
+LARGER = 6  # pixels per voxel; enlarged here because browsers blur when they enlarge
 THRESHOLD = 0.5
 
 
@@ -31,17 +29,22 @@ def picture(
     A reference is found if any of its voxels has a score of at least 0.5; a component of such
     voxels that touches no reference is a false alarm.
     """
-    called, there = scores >= THRESHOLD, labels > 0
-    marks = [_mark("reference" if (called & one).any() else "missed", one) for one in _parts(there)]
-    marks += [_mark("false alarm", one) for one in _parts(called) if not (one & there).any()]
+    positive, references = scores >= THRESHOLD, labels > 0
+    marks = []
+    for part in _parts(references):
+        fate = "reference" if (positive & part).any() else "missed"
+        marks.append(_mark(fate, part))
+    for part in _parts(positive):
+        if not (part & references).any():
+            marks.append(_mark("false alarm", part))
     height, width = labels.shape
     background = np.zeros(labels.shape) if image is None else image
     return Overlay(
         title,
         (float(width), float(height)),
         tuple(marks),
-        picture=_encoded(background, scores=False),
-        shade=_encoded(scores, scores=True),
+        picture=_encode(background, scores=False),
+        shade=_encode(scores, scores=True),
         note=note,
     )
 
@@ -49,22 +52,23 @@ def picture(
 def _parts(mask: Flags) -> list[Flags]:
     from scipy import ndimage
 
-    found, n = ndimage.label(mask, np.ones((3, 3)))
-    return [np.asarray(found == number) for number in range(1, n + 1)]
+    components, n = ndimage.label(mask, np.ones((3, 3)))
+    return [np.asarray(components == number) for number in range(1, n + 1)]
 
 
 def _mark(fate: str, mask: Flags) -> BoxMark:
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     box = (float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))
     points, offsets = outlines.rings(mask)
-    corners, ends = points.astype(float).tolist(), offsets.tolist()
-    rings: tuple[Ring, ...] = tuple(
-        tuple((x, y) for x, y in corners[i:j]) for i, j in pairwise(ends)
-    )
-    return BoxMark(fate, box, "object", outline=rings)
+    corners = [(x, y) for x, y in points.astype(float).tolist()]
+    rings: list[Ring] = []
+    for start, end in pairwise(offsets.tolist()):
+        rings.append(tuple(corners[start:end]))
+    return BoxMark(fate, box, "object", outline=tuple(rings))
 
 
-def _encoded(values: Array, *, scores: bool) -> str:
+def _encode(values: Array, *, scores: bool) -> str:
+    # Scores and grey values are both in [0, 1].
     array = np.round(255.0 * np.clip(values, 0.0, 1.0)).astype(np.uint8)
     array = array.repeat(LARGER, axis=0).repeat(LARGER, axis=1)
     height, width = array.shape

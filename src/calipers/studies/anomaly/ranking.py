@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ranking of algorithms by people, read from a file, and how well metrics agree with it and with
-each other.
-"""
+"""A ranking of algorithms by people, read from a file, and the agreement of orders."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ FEWEST = 3  # algorithms: with two a correlation is 1 or -1
 
 
 @dataclass(frozen=True)
-class Ranking:
+class HumanRanking:
     """Ranks of algorithms, 1 for the best; equal ranks are allowed."""
 
     file: str  # its name, without folders
@@ -36,22 +34,21 @@ class Ranking:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
-    """How well the order of two rankings agrees; NaN where one of them ties everything."""
+class OrderAgreement:
+    """Rank correlation of two orders; NaN if one of them ties everything."""
 
     tau: float  # Kendall's tau-b
     rho: float  # Spearman's rho, equal values share their mean rank
     n: int
 
 
-def read_ranking(path: str | PathLike[str], known: Sequence[str]) -> Ranking:
-    """Read a table with the columns ``algorithm`` and ``rank``; every algorithm is one of those
-    that ran.
+def read_ranking(path: str | PathLike[str], algorithms: Sequence[str]) -> HumanRanking:
+    """Read a table with the columns ``algorithm`` and ``rank``.
 
-    Not every one that ran has to be ranked, but at least three.
+    ``algorithms`` are those that ran. At least three of them must be ranked, and no other one.
     """
-    opened = open_source(fspath(path))
-    table = read_table(opened)
+    source = open_source(fspath(path))
+    table = read_table(source)
     raise_problems([problem.as_error(table.file) for problem in table.problems])
     for column in COLUMNS:
         if column not in table.columns:
@@ -62,7 +59,7 @@ def read_ranking(path: str | PathLike[str], known: Sequence[str]) -> Ranking:
                 value=list(table.names),
             )
     names, ranks = texts(table, "algorithm"), _ranks(table)
-    _check_names(table, names, known)
+    _check_names(table, names, algorithms)
     if len(names) < FEWEST:
         raise InputError(
             f"ranks of at least {FEWEST} algorithms",
@@ -70,13 +67,14 @@ def read_ranking(path: str | PathLike[str], known: Sequence[str]) -> Ranking:
             file=table.file,
             value=len(names),
         )
-    entry = {"file": opened.file, "bytes": opened.size, "sha256": opened.sha256}
-    return Ranking(Path(table.file).name, dict(zip(names, ranks.tolist())), entry)
+    entry = {"file": source.file, "bytes": source.size, "sha256": source.sha256}
+    return HumanRanking(Path(table.file).name, dict(zip(names, ranks.tolist())), entry)
 
 
 def _ranks(table: Table) -> F64:
     values, problems = numbers(table, "rank")
     raise_problems([problem.as_error(table.file) for problem in problems.values()])
+    # NaN fails the comparison, so empty cells are reported as well.
     for row in np.flatnonzero(~(values >= 1) | ~np.isfinite(values)).tolist():
         at = table.locate(int(table.lines[row]), "rank")
         value = table.columns["rank"][row]
@@ -91,17 +89,17 @@ def _ranks(table: Table) -> F64:
     return values
 
 
-def _check_names(table: Table, names: Sequence[str], known: Sequence[str]) -> None:
+def _check_names(table: Table, names: Sequence[str], algorithms: Sequence[str]) -> None:
     for row, name in enumerate(names):
         at = table.locate(int(table.lines[row]), "algorithm")
-        if name not in known:
+        if name not in algorithms:
             raise InputError(
                 "an algorithm that ran",
                 rule="choice",
                 file=table.file,
                 location=at,
                 value=name,
-                hint=did_you_mean(name, known),
+                hint=did_you_mean(name, algorithms),
             )
         if name in names[:row]:
             raise InputError(
@@ -109,30 +107,33 @@ def _check_names(table: Table, names: Sequence[str], known: Sequence[str]) -> No
             )
 
 
-def agreement(ranks: Sequence[float], values: Sequence[float]) -> Agreement:
-    """Return how well a metric, larger is better, orders as ranks do, smaller is better.
+def agreement(ranks: Sequence[float], values: Sequence[float]) -> OrderAgreement:
+    """Return the rank correlation of ranks (small is good) and metric values (large is good).
 
     Examples
     --------
     >>> from calipers.studies.anomaly.ranking import agreement
     >>> agreement([1, 2, 3], [0.9, 0.5, 0.7])
-    Agreement(tau=0.333..., rho=0.5, n=3)
+    OrderAgreement(tau=0.333..., rho=0.5, n=3)
     """
     one, other = np.asarray(ranks, np.float64), -np.asarray(values, np.float64)
     if np.isnan(other).any():
-        return Agreement(float("nan"), float("nan"), len(one))
-    return Agreement(float(kendall_tau_b(one, other[None])[0]), _spearman(one, other), len(one))
+        return OrderAgreement(float("nan"), float("nan"), len(one))
+    return OrderAgreement(
+        float(kendall_tau_b(one, other[None])[0]), _spearman(one, other), len(one)
+    )
 
 
 def _spearman(one: F64, other: F64) -> float:
     from scipy.stats import rankdata
 
+    # Ranks minus their mean, which is (n + 1) / 2 with or without ties.
     x, y = (rankdata(values) - (len(values) + 1) / 2 for values in (one, other))
     norm = float(np.sqrt((x**2).sum() * (y**2).sum()))
     return float((x * y).sum() / norm) if norm > 0 else float("nan")
 
 
-def between(columns: Mapping[str, Sequence[float]]) -> F64:
-    """Return (m, m) tau-b between the orders that all metrics give."""
+def tau_between(columns: Mapping[str, Sequence[float]]) -> F64:
+    """Return (m, m): tau-b between the orders that the metrics give."""
     table = np.array(list(columns.values()), np.float64)
     return np.stack([kendall_tau_b(row, table) for row in table])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The study: controlled experiments, benchmark, figures, tables and claims put together."""
+"""Runs the study: controlled experiments, benchmark, figures, tables and claims."""
 
 from __future__ import annotations
 
@@ -8,34 +8,38 @@ from typing import Any
 
 from calipers.studies.anomaly import claims_benchmark, claims_controlled
 from calipers.studies.anomaly.algorithms import ALGORITHMS, RARE, USUAL
-from calipers.studies.anomaly.benchmark import benchmark
-from calipers.studies.anomaly.controlled import AXES, CROWDS, controlled, grid
+from calipers.studies.anomaly.benchmark import run_benchmark
+from calipers.studies.anomaly.controlled import AXES, CROWDS, grid, run_controlled
 from calipers.studies.anomaly.figures_benchmark import benchmark_figures
 from calipers.studies.anomaly.figures_controlled import controlled_figures
-from calipers.studies.anomaly.found import EXACT, MOVES, Found
+from calipers.studies.anomaly.found import EXACT, MOVES, AnomalyRun
 from calipers.studies.anomaly.layouts import SETTINGS
 from calipers.studies.anomaly.measures import ALPHA, METRICS, protocol
 from calipers.studies.anomaly.ranking import read_ranking
 from calipers.studies.anomaly.tables import study_tables
 from calipers.studies.anomaly.volumes import CONTRAST, RADII, SIDE
 from calipers.studies.framework import Progress, Study, StudyOptions, StudyResult
+from calipers.studies.judging import Claims
 
 TITLE = "What metrics of anomaly maps see: controlled errors, and a benchmark"
 CITATION = (
     "Zimmerer D, Maier-Hein K. Revisiting anomaly localization metrics. Under review for MIDL 2024."
 )
 REFERENCES = (
-    "Zimmerer D, et al. MOOD 2020: a public benchmark for out-of-distribution detection and localization on medical "
-    "images. IEEE Transactions on Medical Imaging 2022.",
-    "Lagogiannis I, Meissen F, Kaissis G, Rueckert D. Unsupervised pathology detection: a deep dive into the state of "
-    "the art. IEEE Transactions on Medical Imaging 2023.",
-    "Bergmann P, et al. The MVTec anomaly detection dataset. International Journal of Computer Vision 2021.",
+    "Zimmerer D, et al. MOOD 2020: a public benchmark for out-of-distribution detection and "
+    "localization on medical images. IEEE Transactions on Medical Imaging 2022.",
+    "Lagogiannis I, Meissen F, Kaissis G, Rueckert D. Unsupervised pathology detection: a deep "
+    "dive into the state of the art. IEEE Transactions on Medical Imaging 2023.",
+    "Bergmann P, et al. The MVTec anomaly detection dataset. International Journal of Computer "
+    "Vision 2021.",
     "Liu FT, Ting KM, Zhou ZH. Isolation forest. ICDM 2008, 413-422.",
-    "Defard T, Setkov A, Loesch A, Audigier R. PaDiM: a patch distribution modeling framework for anomaly detection "
-    "and localization. ICPR workshops 2021.",
+    "Defard T, Setkov A, Loesch A, Audigier R. PaDiM: a patch distribution modeling framework for "
+    "anomaly detection and localization. ICPR workshops 2021.",
     "Roth K, et al. Towards total recall in industrial anomaly detection. CVPR 2022.",
 )
-CONTROLLED = 0.4  # the share of the time that the controlled experiments take, about
+# In the order of the paper.
+CLAIMS = Claims[AnomalyRun]([*claims_controlled.CLAIMS.entries, *claims_benchmark.CLAIMS.entries])
+CONTROLLED = 0.4  # approximate share of the running time that the controlled experiments take
 STEPS = 1000
 
 
@@ -43,58 +47,58 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
     """Run all experiments and judge all claims."""
     runnable = [algorithm.name for algorithm in ALGORITHMS if algorithm.available]
     ranking = read_ranking(options.ranking, runnable) if options.ranking is not None else None
-    first = controlled(options.seed, quick=options.quick, progress=_part(progress, 0.0, CONTROLLED))
-    second = benchmark(options.seed, quick=options.quick, progress=_part(progress, CONTROLLED, 1.0))
-    found = Found(first, second, ranking, options.seed)
+    controlled = run_controlled(
+        options.seed, quick=options.quick, progress=_part(progress, 0.0, CONTROLLED)
+    )
+    benchmark = run_benchmark(
+        options.seed, quick=options.quick, progress=_part(progress, CONTROLLED, 1.0)
+    )
+    numbers = AnomalyRun(controlled, benchmark, ranking, options.seed)
     return StudyResult(
         study=STUDY.name,
         title=TITLE,
         citation=CITATION,
-        source=_source(found),
+        source=_source(numbers),
         seed=options.seed,
         quick=options.quick,
-        settings=_settings(found, quick=options.quick),
-        claims=(*claims_controlled.CLAIMS.judged(found), *claims_benchmark.CLAIMS.judged(found)),
-        figures=(*controlled_figures(found), *benchmark_figures(found)),
-        tables=study_tables(found),
+        settings=_settings(numbers, quick=options.quick),
+        claims=CLAIMS.judge_all(numbers),
+        figures=(*controlled_figures(numbers), *benchmark_figures(numbers)),
+        tables=study_tables(numbers),
         methods=METHODS,
         references=REFERENCES,
-        warnings=second.skipped,
+        warnings=benchmark.skip_notes,
         inputs=() if ranking is None else (ranking.entry,),
     )
 
 
 def _part(progress: Progress, low: float, high: float) -> Progress:
-    """Return a progress that counts a part of the whole."""
+    """Return a progress function that fills the part from ``low`` to ``high`` of the whole."""
 
-    def count(what: str, done: int, total: int) -> None:
-        progress(what, round(STEPS * (low + (high - low) * done / total)), STEPS)
+    def count(what: str, step: int, total: int) -> None:
+        progress(what, round(STEPS * (low + (high - low) * step / total)), STEPS)
 
     return count
 
 
-def _source(found: Found) -> str:
-    n = found.benchmark.numbers
+def _source(run: AnomalyRun) -> str:
+    n = run.benchmark.numbers
     return (
-        f"All data are made by Calipers: {found.controlled.samples} samples of discs (2D) and of spheres (3D) per "
-        f"experiment; for the benchmark {n.training} normal volumes to train on, {n.calibration} to calibrate scores "
-        f"on, and {n.test} test volumes, half of them with spheres. The paper used brain volumes of Cam-CAN and MOOD."
+        f"All data are simulated by Calipers: {run.controlled.samples} samples of discs (2D) and "
+        f"of spheres (3D) per experiment; for the benchmark {n.training} normal volumes to train "
+        f"on, {n.calibration} to calibrate scores on, and {n.test} test volumes, half of them "
+        "with spheres. The paper used brain volumes of Cam-CAN and MOOD."
     )
 
 
-def _settings(found: Found, *, quick: bool) -> Mapping[str, Any]:
-    n = found.benchmark.numbers
-    sizes = {
-        f"{one.name}: grid, radii large, small, equal": [
-            *one.shape,
-            one.large,
-            one.small,
-            one.equal,
-        ]
-        for one in SETTINGS
-    }
+def _settings(run: AnomalyRun, *, quick: bool) -> Mapping[str, Any]:
+    n = run.benchmark.numbers
+    sizes = {}
+    for one in SETTINGS:
+        key = f"{one.name}: grid, radii large, small, equal"
+        sizes[key] = [*one.shape, one.large, one.small, one.equal]
     return {
-        "samples per experiment": found.controlled.samples,
+        "samples per experiment": run.controlled.samples,
         **sizes,
         **{f"({name}): {words}": list(grid(name, quick=quick)) for name, words in AXES.items()},
         "true objects of the figure beside (c)": list(CROWDS),
@@ -102,7 +106,7 @@ def _settings(found: Found, *, quick: bool) -> Mapping[str, Any]:
         "benchmark: radii of the spheres": list(RADII),
         "benchmark: contrast of the spheres": list(CONTRAST),
         "benchmark: volumes for training, calibration, test": [n.training, n.calibration, n.test],
-        "benchmark: algorithms": list(found.benchmark.algorithms),
+        "benchmark: algorithms": list(run.benchmark.algorithms),
         "scores of 0.01 and 0.5: quantiles of normal voxels": [USUAL, RARE],
         "no change: below": MOVES,
         "rounding: below": EXACT,
@@ -112,38 +116,39 @@ def _settings(found: Found, *, quick: bool) -> Mapping[str, Any]:
 
 
 METHODS = (
-    "Controlled experiments. Samples hold discs (2D) or spheres (3D) at random places that do not touch; maps are 1 "
-    "where something is called and 0 elsewhere, so that all thresholds are the same. (a) Two large and four small "
-    "objects: small ones are found one after the other, and large ones lose exactly as many of their outermost "
-    "voxels. (b) Four equal objects, found with another radius. (c) False objects of the same size beside them. (d) "
-    "Missed ones, in every sample or in new samples. (e) One of four is missed, and samples without objects are "
-    "added.",
-    "Metrics. softIoU: per object, on the object and the background, (sum p y + e) / (a sum p + (1 - a) sum y + e) "
-    "with a = 0.5 and e = 0.00001, mean over objects, then over samples; a sample without objects has e / (a sum p "
-    f"+ e). softIoU/jaccard: TP / (TP + 2 a FP + 2 (1 - a) FN). softIoU/lenient: a = {ALPHA:g}. AP and AUROC: voxels "
-    "of the data set, of a sample or of a slice (across z), means over samples or slices that have a positive "
-    "voxel; equal scores are one operating point. AUPRO up to 30 % false voxels. Dice: the best over thresholds, "
-    "and at the threshold with at most 5 % false voxels. Objects are connected components, neighbours across "
-    "corners included, predicted ones of voxels with a score of 0.5 or more, assigned by overlap; F1 per sample, 1 "
-    "if there is no object and no call; centre: the weighted centre of a predicted object lies in the hull of a "
-    "reference. IoU/instance: mean over references of the IoU with their partner, 0 if missed.",
-    "Benchmark. Schematic chests of 48 x 48 x 48 voxels that differ in build, place and texture. Every second test "
-    "volume gets one large and four small spheres, each of one grey value that differs from what was there, wholly "
-    "inside the body. Algorithms see normal volumes only. Maps are brought to [0, 1] by calibrated odds: odds are a "
-    "power of the raw score, such that 0.5 is what one in 1000 and 0.01 what one in 100 voxels of further normal "
-    "volumes reaches. Ranks of voxels do not change by this.",
-    "Verdicts follow rules that are fixed: a metric moves if it changes by more than "
-    f"{MOVES:g}; a claim about several metrics, or about 2D and 3D, holds in part if it holds for some.",
+    "Controlled experiments. Samples contain discs (2D) or spheres (3D) at random places that do "
+    "not touch. Maps are 1 where something is found and 0 elsewhere, so that all thresholds are "
+    "equivalent. (a) Two large and four small objects: small ones are found one after the other, "
+    "and the large ones lose exactly as many of their outermost voxels. (b) Four equal objects, "
+    "found with another radius. (c) False objects of the same size in addition. (d) Missed "
+    "objects, in every sample or in new samples. (e) One of four objects is missed, and samples "
+    "without objects are added.",
+    "Metrics. softIoU: per object, on the object and the background, (sum p y + e) / (a sum p + "
+    "(1 - a) sum y + e) with a = 0.5 and e = 0.00001, mean over objects, then over samples; a "
+    "sample without objects has e / (a sum p + e). softIoU/jaccard: TP / (TP + 2 a FP + 2 (1 - a) "
+    f"FN). softIoU/lenient: a = {ALPHA:g}. AP and AUROC: over the voxels of the data set, of a "
+    "sample or of a slice (across z), mean over the samples or slices with a positive voxel; "
+    "equal scores are one operating point. AUPRO up to 30 % false positive voxels. Dice: the best "
+    "over thresholds, and at the threshold with at most 5 % false positive voxels. Objects are "
+    "connected components (corner neighbours included); predicted objects consist of voxels with "
+    "a score of 0.5 or more and are assigned by overlap. F1 is computed per sample, and is 1 "
+    "without objects and predictions; centre: the weighted centre of a predicted object lies in "
+    "the hull of a reference. IoU/instance: mean over references of the IoU with their partner, 0 "
+    "if missed.",
+    "Benchmark. Schematic chests of 48 x 48 x 48 voxels differ in build, position and texture. "
+    "Every second test volume has one large and four small spheres inside the body, each of one "
+    "grey value that differs from what was there. Algorithms are trained on normal volumes only. "
+    "Maps are calibrated to [0, 1]: odds are a power of the raw score, such that one in 1000 "
+    "voxels of further normal volumes reaches 0.5 and one in 100 reaches 0.01. This does not "
+    "change the ranks of voxels.",
+    f"The rules for verdicts are fixed: a metric moves if it changes by more than {MOVES:g}; a "
+    "claim about several metrics, or about 2D and 3D, holds in part if it holds for some of them.",
 )
 STUDY = Study(
     name="anomaly",
     title=TITLE,
     citation=CITATION,
-    statements=tuple(
-        statement
-        for claims in (claims_controlled.CLAIMS, claims_benchmark.CLAIMS)
-        for statement, _ in claims.entries
-    ),
+    statements=tuple(statement for statement, _ in CLAIMS.entries),
     run=run,
     takes=frozenset({"ranking"}),
 )

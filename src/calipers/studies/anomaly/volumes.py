@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes for the benchmark: chests that differ a little from each other, half of them with
-inserted spheres.
-"""
+"""Volumes of the benchmark: chests that differ slightly, half of them with spheres."""
 
 from __future__ import annotations
 
@@ -22,26 +20,24 @@ Labels = NDArray[np.uint8]
 SIDE = 48  # voxels along every axis
 RADII = (6.5, 3.0, 3.0, 3.0, 3.0)  # one large, four small, in voxels
 APART = 2.5  # voxels between the rims of two spheres: they stay objects of their own
-CONTRAST = (
-    0.18,
-    0.45,
-)  # how far the grey value of a sphere is from what was there, of a range of 1
+# Range of the difference between the grey value of a sphere and what was there (full range: 1).
+CONTRAST = (0.18, 0.45)
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
-    """How many volumes there are of each kind."""
+class VolumeCounts:
+    """The number of volumes of each kind."""
 
     training: int  # normal
     calibration: int  # normal: they say which scores are usual
     test: int  # every second one with spheres
 
 
-FULL, QUICK = Numbers(20, 6, 24), Numbers(5, 2, 4)
+FULL, QUICK = VolumeCounts(20, 6, 24), VolumeCounts(5, 2, 4)
 
 
 @dataclass(frozen=True)
-class Volume:
+class ChestVolume:
     """A chest in grey values of 0 to 1, ``[z, ]y, x``, and its spheres, numbered from 1."""
 
     name: str
@@ -54,24 +50,24 @@ def normal(seed: int, kind: str, n: int) -> list[F32]:
     return [_chest(seed, f"{kind}-{k}") for k in range(n)]
 
 
-def test_volumes(seed: int, n: int) -> Iterator[Volume]:
-    """Yield volumes of which every second one has one large and four small spheres."""
+def test_volumes(seed: int, n: int) -> Iterator[ChestVolume]:
+    """Yield volumes; every second one has one large and four small spheres."""
     for k in range(n):
         name = f"test-{k}"
         image, labels = _chest(seed, name), np.zeros((SIDE,) * 3, np.uint8)
         if k % 2 == 0:
             image, labels = with_spheres(image, stream(seed, "spheres", name))
-        yield Volume(name, image, labels)
+        yield ChestVolume(name, image, labels)
 
 
-test_volumes.__test__ = False  # type: ignore[attr-defined]  # volumes for testing, not a test
+test_volumes.__test__ = False  # type: ignore[attr-defined]  # pytest would collect it by its name
 
 
 def _chest(seed: int, name: str) -> F32:
-    drawn = draw_volume(
+    chest = draw_volume(
         torso(seed, name, 3), np.zeros((SIDE,) * 3, np.float32), stream(seed, "chest", name)
     )
-    return drawn.astype(np.float32) / np.float32(255.0)
+    return chest.astype(np.float32) / np.float32(255.0)
 
 
 def with_spheres(image: F32, random: Generator) -> tuple[F32, Labels]:
@@ -83,25 +79,27 @@ def with_spheres(image: F32, random: Generator) -> tuple[F32, Labels]:
     """
     from scipy import ndimage
 
-    slices = [
-        ndimage.binary_fill_holes(ndimage.binary_opening(one > 0.2, iterations=2)) for one in image
-    ]
+    slices = []
+    for one in image:
+        slices.append(ndimage.binary_fill_holes(ndimage.binary_opening(one > 0.2, iterations=2)))
+    # Distance from the outside of the body; the padding counts the border of the volume as outside.
     room = ndimage.distance_transform_edt(np.pad(np.stack(slices), 1))[1:-1, 1:-1, 1:-1]
-    found, labels = image.copy(), np.zeros(image.shape, np.uint8)
+    image_with_spheres, labels = image.copy(), np.zeros(image.shape, np.uint8)
     away = np.full(image.shape, np.inf)  # from the rims of the spheres that are there
     for number, radius in enumerate(RADII, start=1):
         places = np.argwhere((room >= radius + 1.0) & (away >= radius + APART))
         centre = places[int(random.integers(len(places)))]
         mask = disc(image.shape, tuple(centre[::-1] + 0.5), radius)
-        found[mask] = _grey(float(image[mask].mean()), random)
+        image_with_spheres[mask] = _grey(float(image[mask].mean()), random)
         labels[mask] = number
         away = np.minimum(away, _distance(image.shape, centre) - radius)
-    return found, labels
+    return image_with_spheres, labels
 
 
 def _grey(mean: float, random: Generator) -> np.float32:
     step = random.uniform(*CONTRAST)
     up = random.random() < 0.5
+    # Where the step would leave the range of grey values, it goes the other way.
     if mean + step > 1.0 or (not up and mean - step >= 0.0):
         step = -step
     return np.float32(np.clip(mean + step, 0.0, 1.0))

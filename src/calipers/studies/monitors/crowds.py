@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The matching rule of the paper taken literally, on images in which references lie close to each
-other.
+"""The matching rule of the paper taken literally, on images with references close to each other.
 
 Literally, a prediction is matched with a reference if their IoU is at least 0.5 and no other
-prediction of the class has a larger one with that reference. Nothing keeps a prediction from being
-the best for two references.
+prediction of the class has a larger IoU with that reference. Nothing prevents a prediction from
+being the best for two references.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ ONE_FOR_BOTH = 0.4  # share of images on which the detector sees a pair as one
 
 @dataclass(frozen=True)
 class Crowds:
-    """What the literal rule does, and how one-to-one matching differs."""
+    """Counts by the literal rule and by one-to-one matching."""
 
     images: int
     references: int
@@ -38,36 +37,26 @@ class Crowds:
     hits_by_reference: int
     hits_by_prediction: int  # predictions that are matched with any reference
     hits_one_to_one: int
-    recall_without_cost: (
-        int  # images with a literal recall of 1 and fewer predictions than references
-    )
+    recall_without_cost: int  # images with literal recall 1 and fewer predictions than references
     ties: int  # references for which two predictions have the same largest IoU: both match
 
 
 def crowds(n: int, seed: int) -> Crowds:
-    """Return the counts on ``n`` images with two close references each, of parallel runways say."""
+    """Return the counts on ``n`` images with two close references, such as parallel runways."""
     random = stream(seed, "close references")
-    records, found = [], []
+    records, predictions, hits = [], [], []
     for k in range(n):
-        real, said = _pair(random)
-        records.append(
-            {"image_id": str(k), "boxes": real, "labels": [0, 0], "width": 200, "height": 200}
-        )
-        labels, scores = np.zeros(len(said), np.int64), np.linspace(0.9, 0.5, len(said))
-        found.append({"image_id": str(k), "boxes": said, "labels": labels, "scores": scores})
-    scope = scope_scores(
-        Cohort.from_arrays(records, {"made": found}, classes=("runway",)), FOREGROUND
-    )
-    one_to_one = np.rint(scope.score * (scope.n_references + scope.n_predictions) / 2.0).astype(
-        np.int64
-    )
-    literal = np.array(
-        [
-            literal_hits(np.asarray(r["boxes"]), np.asarray(f["boxes"]))
-            for r, f in zip(records, found)
-        ],
-        np.int64,
-    ).reshape(-1, 3)
+        reference_boxes, boxes = _pair(random)
+        image = {"image_id": str(k), "width": 200, "height": 200}
+        records.append({**image, "boxes": reference_boxes, "labels": [0, 0]})
+        labels, scores = np.zeros(len(boxes), np.int64), np.linspace(0.9, 0.5, len(boxes))
+        predictions.append({"image_id": str(k), "boxes": boxes, "labels": labels, "scores": scores})
+        hits.append(literal_hits(reference_boxes, boxes))
+    cohort = Cohort.from_arrays(records, {"made": predictions}, classes=("runway",))
+    scope = scope_scores(cohort, FOREGROUND)
+    # The score is F1 = 2 TP / (references + predictions); solved for TP.
+    one_to_one = np.rint(scope.score * (scope.n_references + scope.n_predictions) / 2.0)
+    literal = np.array(hits, np.int64).reshape(-1, 3)
     full = (literal[:, 0] == scope.n_references) & (scope.n_predictions < scope.n_references)
     return Crowds(
         images=n,
@@ -82,15 +71,13 @@ def crowds(n: int, seed: int) -> Crowds:
 
 
 def literal_hits(references: F64, predictions: F64) -> tuple[int, int, int]:
-    """Return by the literal rule: references with a match, predictions with one, references with
-    two equal ones.
+    """Return the counts by the literal rule: references with a match, predictions with a match,
+    and references with two equally good matches.
     """
     if not len(references) or not len(predictions):
         return 0, 0, 0
-    a, b = (
-        np.repeat(references, len(predictions), axis=0).T,
-        np.tile(predictions, (len(references), 1)).T,
-    )
+    a = np.repeat(references, len(predictions), axis=0).T
+    b = np.tile(predictions, (len(references), 1)).T
     areas = (np.prod(overlap.sides(boxes), axis=0) for boxes in (a, b))
     iou = overlap.iou(a, b, *areas).reshape(len(references), len(predictions))
     best = (iou == iou.max(axis=1, keepdims=True)) & (iou >= FOREGROUND)
@@ -102,12 +89,12 @@ def literal_hits(references: F64, predictions: F64) -> tuple[int, int, int]:
 
 
 def _pair(random: np.random.Generator) -> tuple[F64, F64]:
-    """Return two close references and what a detector makes of them: a box for each, or one for
-    both.
-    """
+    """Return two close references and the predictions for them: one for each, or one for both."""
     corner = random.uniform(0.0, 50.0, 2)
     aside = random.uniform(*CLOSE) * SIDE
     first = np.array([*corner, *(corner + SIDE)])
-    real = np.stack([first, first + np.array([aside, 0.0, aside, 0.0])])
-    said = real.mean(axis=0, keepdims=True) if random.random() < ONE_FOR_BOTH else real.copy()
-    return real, said + random.normal(0.0, 3.0, said.shape)
+    references = np.stack([first, first + np.array([aside, 0.0, aside, 0.0])])
+    predictions = references.copy()
+    if random.random() < ONE_FOR_BOTH:
+        predictions = references.mean(axis=0, keepdims=True)
+    return references, predictions + random.normal(0.0, 3.0, predictions.shape)

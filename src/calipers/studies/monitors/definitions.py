@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The definitions of the paper on counts and on images made by hand: where they have no value, and
-what they hide.
+"""The definitions of the paper on counts and on constructed images.
+
+They show where the printed formulas have no value, and what the mean over classes hides.
 """
 
 from __future__ import annotations
@@ -25,92 +26,99 @@ BOX = (10.0, 10.0, 50.0, 40.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
-    """One class on one image, and what the formulas make of it; NaN where a formula divides by 0."""
+class ClassCounts:
+    """One class on one image, and its scores; NaN where a formula divides by 0."""
 
     predictions: int
     references: int
     hits: int
     precision: float
     recall: float
-    printed: float  # the score by the four printed cases
-    ours: float  # 2 TP / (Nd + Nx), 1 if both are 0
+    printed_score: float  # the score by the four printed cases
+    defined_score: float  # 2 TP / (Nd + Nx), 1 if both are 0
 
 
 @dataclass(frozen=True)
 class Definitions:
-    """What follows from the definitions alone."""
+    """Consequences of the definitions alone."""
 
-    counts: tuple[Counts, ...]  # all that can be, up to MOST of each
+    counts: tuple[ClassCounts, ...]  # all that can be, up to MOST of each
     one_runway: tuple[tuple[int, bool, float], ...]  # predictions, hit, measured s
-    missed: dict[
-        str, F64
-    ]  # mean over classes -> s of an image whose only object is missed, by number of classes
-    confused: dict[str, F64]  # the same if it gets a wrong class, from two classes on; NaN for one
+    # kind of mean -> score of an image whose only object is missed, by number of classes
+    missed_scores: dict[str, F64]
+    confused_scores: dict[str, F64]  # the same with a wrong class instead; NaN for one class
 
 
 def definitions() -> Definitions:
-    """Return all of them."""
-    missed = {mean: np.array([_missed(c, mean) for c in NUMBERS_OF_CLASSES]) for mean in MEANS}
-    confused = {mean: np.array([_confused(c, mean) for c in NUMBERS_OF_CLASSES]) for mean in MEANS}
-    return Definitions(all_counts(), one_runway(), missed, confused)
+    """Compute all consequences of the definitions."""
+    missed_scores, confused_scores = {}, {}
+    for mean in MEANS:
+        missed_scores[mean] = np.array([_score_if_missed(c, mean) for c in NUMBERS_OF_CLASSES])
+        confused_scores[mean] = np.array([_score_if_confused(c, mean) for c in NUMBERS_OF_CLASSES])
+    return Definitions(all_counts(), one_runway(), missed_scores, confused_scores)
 
 
-def all_counts(most: int = MOST) -> tuple[Counts, ...]:
+def all_counts(most: int = MOST) -> tuple[ClassCounts, ...]:
     """Return every number of predictions, references and hits up to ``most``, with all scores."""
-    found = []
-    for said, real in product(range(most + 1), repeat=2):
-        for hits in range(min(said, real) + 1):
-            p, r = (hits / n if n else math.nan for n in (said, real))
-            one = np.array([[[hits]], [[said]], [[real]]], np.float64)
-            ours = float(mean_f1(one[0], one[1], one[2], "declared")[0])
-            found.append(Counts(said, real, hits, p, r, _printed(said, real, p, r), ours))
-    return tuple(found)
+    counts = []
+    for n_predictions, n_references in product(range(most + 1), repeat=2):
+        for hits in range(min(n_predictions, n_references) + 1):
+            p = hits / n_predictions if n_predictions else math.nan
+            r = hits / n_references if n_references else math.nan
+            printed_score = _printed_score(n_predictions, n_references, p, r)
+            # One image with one class, as `mean_f1` takes them.
+            one = np.array([[[hits]], [[n_predictions]], [[n_references]]], np.float64)
+            score = float(mean_f1(one[0], one[1], one[2], "declared")[0])
+            counts.append(
+                ClassCounts(n_predictions, n_references, hits, p, r, printed_score, score)
+            )
+    return tuple(counts)
 
 
-def _printed(said: int, real: int, p: float, r: float) -> float:
-    """Return the score by the cases of the paper, taken literally: 2 P R / (P + R) is 0 / 0 if
-    nothing is hit.
+def _printed_score(n_predictions: int, n_references: int, p: float, r: float) -> float:
+    """Return the score by the printed cases, taken literally: 2 P R / (P + R) is 0 / 0 without
+    hits.
     """
-    if said == 0 and real == 0:
+    if n_predictions == 0 and n_references == 0:
         return 1.0
-    if said == 0 or real == 0:
+    if n_predictions == 0 or n_references == 0:
         return 0.0
     return 2.0 * p * r / (p + r) if p + r > 0 else math.nan
 
 
 def one_runway() -> tuple[tuple[int, bool, float], ...]:
-    """Return s of images with one runway and up to eight predictions, of which one hits it or none."""
-    cases = [(n, hit) for n in range(MOST_PREDICTIONS + 1) for hit in (False, True) if n or not hit]
-    records, found = [], []
+    """Return the scores of images with one runway and up to eight predictions, of which one or none
+    hits the runway.
+    """
+    cases: list[tuple[int, bool]] = [(0, False)]
+    for n in range(1, MOST_PREDICTIONS + 1):
+        cases += [(n, False), (n, True)]
+    records, predictions = [], []
     for k, (n, hit) in enumerate(cases):
-        aside = [[60.0 + 12.0 * j, 60.0, 70.0 + 12.0 * j, 70.0] for j in range(n - hit)]
-        boxes = np.array([*([list(BOX)] if hit else []), *aside]).reshape(-1, 4)
-        records.append(
-            {"image_id": str(k), "boxes": [list(BOX)], "labels": [0], "width": 200, "height": 100}
+        boxes = [list(BOX)] if hit else []
+        for j in range(n - hit):
+            boxes.append([60.0 + 12.0 * j, 60.0, 70.0 + 12.0 * j, 70.0])
+        image = {"image_id": str(k), "width": 200, "height": 100}
+        records.append({**image, "boxes": [list(BOX)], "labels": [0]})
+        labels, scores = np.zeros(n, np.int64), np.linspace(0.9, 0.5, n)
+        corners = np.array(boxes).reshape(-1, 4)
+        predictions.append(
+            {"image_id": str(k), "boxes": corners, "labels": labels, "scores": scores}
         )
-        found.append(
-            {
-                "image_id": str(k),
-                "boxes": boxes,
-                "labels": np.zeros(n, np.int64),
-                "scores": np.linspace(0.9, 0.5, n),
-            }
-        )
-    scope = scope_scores(Cohort.from_arrays(records, {"made": found}, classes=("runway",)))
+    scope = scope_scores(Cohort.from_arrays(records, {"made": predictions}, classes=("runway",)))
     return tuple((n, hit, float(s)) for (n, hit), s in zip(cases, scope.score))
 
 
-def _missed(n_classes: int, mean: str) -> float:
-    hits = said = np.zeros((1, n_classes))
-    real = np.zeros((1, n_classes))
-    real[0, 0] = 1.0
-    return float(mean_f1(hits, said, real, mean)[0])
+def _score_if_missed(n_classes: int, mean: str) -> float:
+    hits = n_predictions = np.zeros((1, n_classes))
+    n_references = np.zeros((1, n_classes))
+    n_references[0, 0] = 1.0
+    return float(mean_f1(hits, n_predictions, n_references, mean)[0])
 
 
-def _confused(n_classes: int, mean: str) -> float:
+def _score_if_confused(n_classes: int, mean: str) -> float:
     if n_classes == 1:
         return math.nan
-    hits, said, real = np.zeros((3, 1, n_classes))
-    real[0, 0] = said[0, 1] = 1.0
-    return float(mean_f1(hits, said, real, mean)[0])
+    hits, n_predictions, n_references = np.zeros((3, 1, n_classes))
+    n_references[0, 0] = n_predictions[0, 1] = 1.0
+    return float(mean_f1(hits, n_predictions, n_references, mean)[0])

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of trials: who is unsafe, AUROC under both paradigms, risk and coverage, who rejects
-what.
-"""
+"""Figures of trials: unsafe images, AUROC under both paradigms, risk and coverage, rejections."""
 
 from __future__ import annotations
 
@@ -12,7 +10,7 @@ from calipers.monitors.labellings import OMS, OOD
 from calipers.plots.figures import Axis, Bars, Curves, Dots, HeatMap, Line, Scatter
 from calipers.studies.framework import StudyFigure
 from calipers.studies.monitors.definitions import MEANS, NUMBERS_OF_CLASSES
-from calipers.studies.monitors.found import Found
+from calipers.studies.monitors.found import MonitorsRun
 from calipers.studies.monitors.trials import IDEAL, TAU, USUAL, Trial
 
 F64 = NDArray[np.float64]
@@ -28,58 +26,67 @@ MOST_CURVES = 4
 POINTS = 60  # of a drawn curve
 
 
-def figures(found: Found) -> list[StudyFigure]:
-    """Return those figures for which there are data, in the order of the paper."""
-    made = [classes_figure(found), labels_figure(found)]
-    if found.both:
-        made.append(areas_figure(found))
-        made.append(rejected_figure(found))
-    if found.mixed:
-        made.append(risk_figure(found))
-    return made
+def figures(run: MonitorsRun) -> list[StudyFigure]:
+    """Return the figures that the data allow, in the order of the paper."""
+    result = [classes_figure(run), labels_figure(run)]
+    if run.comparable_trials:
+        result.append(areas_figure(run))
+        result.append(rejected_figure(run))
+    if run.mixed_trials:
+        result.append(risk_figure(run))
+    return result
 
 
-def classes_figure(found: Found) -> StudyFigure:
+def classes_figure(run: MonitorsRun) -> StudyFigure:
     """Return s of an image whose only object is missed, over the number of classes."""
     x = np.array(NUMBERS_OF_CLASSES, np.float64)
-    lines = [
-        Line(mean, x, found.definitions.missed[mean], slot=slot, marks=tuple(range(len(x))))
-        for slot, mean in enumerate(MEANS)
-    ]
+    lines = []
+    for slot, mean in enumerate(MEANS):
+        lines.append(
+            Line(
+                mean, x, run.definitions.missed_scores[mean], slot=slot, marks=tuple(range(len(x)))
+            )
+        )
     dense = np.geomspace(1.0, x[-1], 100)
     lines.append(Line("1 - 1/C", dense, 1.0 - 1.0 / dense, slot=GREY))
-    hidden = float(found.definitions.missed["declared"][-1])
+    score = float(run.definitions.missed_scores["declared"][-1])
     axis = Axis("declared classes C", log=True, ticks=(1.0, 2.0, 4.0, 8.0, 20.0, 80.0))
     panel = Curves("Only object missed", axis, Axis("score s of the image", 0.0, 1.0), tuple(lines))
     return StudyFigure(
         "figure-1",
-        f"An image on which everything is missed scores {hidden:.2f} if there are {NUMBERS_OF_CLASSES[-1]} classes",
-        "The image has one object, and the model predicts nothing. F1 is averaged over all declared classes, over "
-        "those present as references or predictions, or counts are pooled (micro). Absent classes score 1.",
+        f"An image on which everything is missed scores {score:.2f} if there are "
+        f"{NUMBERS_OF_CLASSES[-1]} classes",
+        "The image has one object, and the model predicts nothing. F1 is averaged over all "
+        "declared classes, over those present as references or predictions, or counts are pooled "
+        "(micro). Absent classes score 1.",
         (panel,),
     )
 
 
-def labels_figure(found: Found) -> StudyFigure:
+def labels_figure(run: MonitorsRun) -> StudyFigure:
     """Return safe and unsafe images per kind."""
-    panels = tuple(_labels(trial) for trial in found.trials)
-    made = any(trial.planted is not None for trial in found.trials)
-    known = f"The kind {USUAL!r} is in distribution, the others are shifts. " if made else ""
-    if found.both:
-        one = found.both[0]
+    panels = tuple(_labels(trial) for trial in run.trials)
+    kinds_note = ""
+    if any(trial.planted_failures is not None for trial in run.trials):
+        kinds_note = f"The kind {USUAL!r} is in distribution, the others are shifts. "
+    if run.comparable_trials:
+        one = run.comparable_trials[0]
         assert one.evaluation.disagreement is not None
         safe, inside = (
             one.evaluation.disagreement.share(name).value for name in ("OOD-safe", "unsafe-ID")
         )
-        title = f"{one.title}: {safe:.0%} of the OOD images are safe, {inside:.0%} of the unsafe ones are no OOD images"
+        title = (
+            f"{one.title}: {safe:.0%} of the OOD images are safe, {inside:.0%} of the unsafe ones "
+            "are no OOD images"
+        )
     else:
         title = "Safe and unsafe images"
     return StudyFigure(
         "figure-2",
         title,
-        f"Images for testing by kind; unsafe: s below tau = {TAU:g}, with F1 at an IoU of 0.5 averaged over the "
-        f"classes present. {known}"
-        + " ".join(f"{trial.title}: n = {len(trial.kinds)}." for trial in found.trials),
+        f"Images for testing by kind; unsafe: s below tau = {TAU:g}, with F1 at an IoU of 0.5 "
+        f"averaged over the classes present. {kinds_note}"
+        + " ".join(f"{trial.title}: n = {len(trial.kinds)}." for trial in run.trials),
         panels,
     )
 
@@ -88,63 +95,55 @@ def _labels(trial: Trial) -> Bars:
     kinds = np.unique(trial.kinds).tolist()
     rate = {kind: float(trial.unsafe[trial.kinds == kind].mean()) for kind in kinds}
     first = (USUAL, "ID")
+    # In-distribution images first, then shifts by the share of unsafe images.
     kinds.sort(key=lambda kind: (kind not in first, rate[kind], kind))
-    counts = np.array(
-        [
-            [((trial.kinds == kind) & (trial.unsafe == wanted)).sum() for kind in kinds]
-            for wanted in (False, True)
-        ]
-    )
+    counts = np.empty((2, len(kinds)))
+    for column, kind in enumerate(kinds):
+        unsafe = trial.unsafe[trial.kinds == kind]
+        counts[:, column] = (~unsafe).sum(), unsafe.sum()
     y = Axis("images", 0.0)
     return Bars(
         trial.title,
         Axis("kind", names=tuple(kinds)),
         y,
         ("safe", "unsafe"),
-        counts.astype(float),
+        counts,
         stacked=True,
     )
 
 
-def areas_figure(found: Found) -> StudyFigure:
+def areas_figure(run: MonitorsRun) -> StudyFigure:
     """Return AUROC under OMS labels against that under OOD labels."""
-    one = found.both[0]
+    one = run.comparable_trials[0]
     by_ood, by_oms = one.order(OOD)[0], one.order(OMS)[0]
-    differ = (
-        f"by OOD {by_ood} is best, by OMS {by_oms}"
-        if by_ood != by_oms
-        else f"{by_ood} is best by both labels"
-    )
+    differ = f"by OOD {by_ood} is best, by OMS {by_oms}"
+    if by_ood == by_oms:
+        differ = f"{by_ood} is best by both labels"
     replicates = one.evaluation.basis.certainty.replicates
     return StudyFigure(
         "figure-3",
         f"{one.title}: {differ}",
-        "AUROC of every monitor for finding OOD images and for finding unsafe ones, with 95 % intervals "
-        f"({replicates} replicates; {_units(found)}). On the line both are equal. Grey: ideal monitors, which know "
-        "their labels.",
-        tuple(_areas(trial) for trial in found.both),
+        "AUROC of every monitor for finding OOD images and for finding unsafe ones, with 95 % "
+        f"intervals ({replicates} replicates; {_units(run)}). On the line both are equal. Grey: "
+        "ideal monitors, which know the labels.",
+        tuple(_areas(trial) for trial in run.comparable_trials),
     )
 
 
-def _units(found: Found) -> str:
-    return "; ".join(
-        f"{trial.name}: {trial.evaluation.n_images} images, {trial.evaluation.basis.units.number} units of resampling "
-        f"({trial.evaluation.basis.units.name})"
-        for trial in found.both
-    )
+def _units(run: MonitorsRun) -> str:
+    parts = []
+    for trial in run.comparable_trials:
+        units = trial.evaluation.basis.units
+        parts.append(
+            f"{trial.name}: {trial.evaluation.n_images} images, resampled by {units.name} "
+            f"(n = {units.number})"
+        )
+    return "; ".join(parts)
 
 
 def _areas(trial: Trial) -> Scatter:
     def dots(names: tuple[str, ...], title: str, slot: int) -> Dots:
-        x, y = (
-            np.array(
-                [
-                    [getattr(trial.evaluation.get("AUROC", n, p), end) for n in names]
-                    for end in ("value", "low", "high")
-                ]
-            )
-            for p in (OOD, OMS)
-        )
+        x, y = _ends(trial, names, OOD), _ends(trial, names, OMS)
         return Dots(title, x[0], y[0], x[1], x[2], y[1], y[2], names=names, slot=slot)
 
     axes = (Axis("AUROC for OOD images", 0.3, 1.0), Axis("AUROC for unsafe images", 0.3, 1.0))
@@ -152,67 +151,78 @@ def _areas(trial: Trial) -> Scatter:
     return Scatter(trial.title, *axes, groups, diagonal=True)
 
 
-def rejected_figure(found: Found) -> StudyFigure:
-    """Return which share of every kind of image a monitor rejects at its threshold."""
+def _ends(trial: Trial, names: tuple[str, ...], paradigm: str) -> F64:
+    """Return (3, monitors): AUROC and the ends of its interval."""
+    columns = []
+    for name in names:
+        estimate = trial.evaluation.get("AUROC", name, paradigm)
+        columns.append((estimate.value, estimate.low, estimate.high))
+    return np.array(columns).T
+
+
+def rejected_figure(run: MonitorsRun) -> StudyFigure:
+    """Return the share of every kind of image that a monitor rejects at its threshold."""
     panels = []
-    for trial in found.both:
+    for trial in run.comparable_trials:
         tables = trial.evaluation.disagreement
         assert tables is not None
         names = tuple(name for name in trial.evaluation.monitors if name in tables.alarms)
-        values = np.array(
-            [[tables.rejected(name, ood=o, unsafe=u).value for _, o, u in CELLS] for name in names]
-        )
+        values = np.empty((len(names), len(CELLS)))
+        for row, name in enumerate(names):
+            values[row] = [tables.rejected(name, ood=o, unsafe=u).value for _, o, u in CELLS]
         n = tables.labels
         columns = tuple(f"{words} ({int(n[int(o), int(u)])})" for words, o, u in CELLS)
         axes = Axis("kind (images)", names=columns), Axis("monitor", names=names)
         panels.append(HeatMap(trial.title, *axes, values, "share rejected"))
-    one = found.both[0]
+    one = run.comparable_trials[0]
     assert one.evaluation.disagreement is not None
     best = one.order(OOD)[0]
     share = one.evaluation.disagreement.rejected(best, ood=False, unsafe=True).value
     return StudyFigure(
         "figure-4",
-        f"{one.title}: {best}, best by OOD labels, rejects {share:.0%} of the unsafe images in distribution",
-        "Share of the images of every kind that a monitor rejects at its threshold, which rejects at most 5 % of the "
-        "safe images of the tuning split; the ideal monitors give alarms, not scores. A good monitor rejects the "
-        "second and the fourth column and nothing else.",
+        f"{one.title}: {best}, best by OOD labels, rejects {share:.0%} of the unsafe images in "
+        "distribution",
+        "Share of the images of every kind that a monitor rejects at its threshold, which rejects "
+        "at most 5 % of the safe images of the tuning split; the ideal monitors give alarms, not "
+        "scores. A good monitor rejects the second and the fourth column and nothing else.",
         tuple(panels),
         rows=(2,),
     )
 
 
-def risk_figure(found: Found) -> StudyFigure:
+def risk_figure(run: MonitorsRun) -> StudyFigure:
     """Return risk against coverage."""
-    one = found.mixed[0]
+    one = run.mixed_trials[0]
     best = min(one.contenders, key=lambda name: one.evaluation.get("AURC", name, OMS).value)
     value = one.evaluation.get("AURC", best, OMS).value
     return StudyFigure(
         "figure-5",
-        f"{one.title}: {best} has the least risk on average, {value:.3f} against {float(one.unsafe.mean()):.3f}",
-        "Images are accepted from the lowest alarm on; risk is the share of accepted images that are unsafe "
-        f"(tau = {TAU:g}). Shown are the best monitor under OMS labels, the best under OOD labels, and others.",
-        tuple(_risk(trial) for trial in found.mixed),
+        f"{one.title}: {best} has the least risk on average, {value:.3f} against "
+        f"{float(one.unsafe.mean()):.3f}",
+        "Images are accepted from the lowest alarm on; risk is the share of accepted images that "
+        f"are unsafe (tau = {TAU:g}). Shown are the best monitor under OMS labels, the best under "
+        "OOD labels, and others.",
+        tuple(_risk(trial) for trial in run.mixed_trials),
     )
 
 
-def shown(trial: Trial) -> tuple[str, ...]:
-    """Return the few monitors that figures with curves show: the best ones, then made ones."""
-    best = [trial.order(OMS)[0], *([trial.order(OOD)[0]] if trial.judged else [])]
-    rest = [
-        name
-        for name in ("shift-detector", "failure-predictor", "random")
-        if name in trial.contenders
-    ]
-    others = [name for name in trial.contenders if name not in rest]
-    return tuple(dict.fromkeys([*best, *rest, *others]))[:MOST_CURVES]
+def featured_monitors(trial: Trial) -> tuple[str, ...]:
+    """Return the few monitors that figures with curves show: the best ones, then simulated ones."""
+    names = [trial.order(OMS)[0]]
+    if trial.is_comparable:
+        names.append(trial.order(OOD)[0])
+    simulated_monitors = ("shift-detector", "failure-predictor", "random")
+    names += [name for name in simulated_monitors if name in trial.contenders]
+    return tuple(dict.fromkeys([*names, *trial.contenders]))[:MOST_CURVES]
 
 
 def _risk(trial: Trial) -> Curves:
     lines = []
-    for slot, name in enumerate(shown(trial)):
+    for slot, name in enumerate(featured_monitors(trial)):
         curve = trial.evaluation.curves(name, OMS)
-        kept = np.unique(np.linspace(0, len(curve.coverage) - 1, POINTS).round().astype(np.int64))
-        lines.append(Line(name, curve.coverage[kept], curve.risk[kept], slot=slot))
+        # A curve has a point per image; a drawing needs far fewer.
+        points = np.unique(np.linspace(0, len(curve.coverage) - 1, POINTS).round().astype(np.int64))
+        lines.append(Line(name, curve.coverage[points], curve.risk[points], slot=slot))
     base = float(trial.unsafe.mean())
     x = np.linspace(0.02, 1.0, POINTS)
     lines.append(Line("ideal", x, np.maximum(x - (1.0 - base), 0.0) / x, slot=GREY))

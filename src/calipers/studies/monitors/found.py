@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What claims are judged by: the numbers of a run."""
+"""The numbers of a run, which claims, figures and tables read."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from calipers.results import Estimate
@@ -15,30 +16,30 @@ EXACT = 1e-12
 
 
 @dataclass(frozen=True)
-class Found:
-    """Everything that a claim may look at."""
+class MonitorsRun:
+    """The numbers of a run."""
 
     definitions: Definitions
     crowds: Crowds
     trials: tuple[Trial, ...]
     taus: tuple[TauCurves, ...]
-    shares: tuple[ShareSweep, ...]  # () with given data: their shifts cannot be chosen
+    shares: tuple[ShareSweep, ...]  # () with the user's data, whose shifts cannot be varied
 
     @property
-    def both(self) -> tuple[Trial, ...]:
-        """The trials in which both paradigms can be judged."""
-        return tuple(trial for trial in self.trials if trial.judged)
+    def comparable_trials(self) -> tuple[Trial, ...]:
+        """The trials with images of both kinds under both paradigms."""
+        return tuple(trial for trial in self.trials if trial.is_comparable)
 
     @property
-    def mixed(self) -> tuple[Trial, ...]:
+    def mixed_trials(self) -> tuple[Trial, ...]:
         """The trials with safe and unsafe images."""
-        return tuple(trial for trial in self.trials if trial.mixed)
+        return tuple(trial for trial in self.trials if trial.is_mixed)
 
 
-def stated(estimate: Estimate) -> str:
-    """Return "0.633 [0.570, 0.691]"; without an interval the value alone."""
-    if estimate.value != estimate.value:
+def estimate_text(estimate: Estimate) -> str:
+    """Return "0.633 [0.570, 0.691]", or the value alone if there is no interval."""
+    if math.isnan(estimate.value):
         return "undefined"
-    if estimate.low != estimate.low:
+    if math.isnan(estimate.low):
         return f"{estimate.value:.3f}"
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to the order of monitors as the share of harmless shifts grows, and as tau does."""
+"""The order of monitors as the share of harmless shifts grows, and as tau grows.
+
+Closed forms are given next to the values that the simulation measures.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from numpy.typing import NDArray
 from calipers.monitors.scope import scope_scores
 from calipers.monitors.scope_result import Scope
 from calipers.statistics.weights import Units
-from calipers.studies.monitors.trials import TAU, Trial, auroc, drawn_auroc
+from calipers.studies.monitors.trials import TAU, Trial, auroc, bootstrap_auroc
 from calipers.synthetic.runways import SHIFTS, runway_cohort
 from calipers.synthetic.shifts import SEES_FAILURE, SEES_SHIFT
 
@@ -46,8 +49,8 @@ class ShareSweep:
     theory: Mapping[str, F64]  # paradigm -> (2, S)
 
     def flip(self, values: F64) -> float:
-        """Return the first share at which a difference changes its sign, between two points; NaN if
-        it never does.
+        """Return the first share at which a difference becomes negative, interpolated linearly; NaN
+        if it never does.
         """
         turns = np.flatnonzero((values[:-1] > 0) & (values[1:] <= 0))
         if not len(turns):
@@ -63,58 +66,64 @@ class ShareSweep:
 
     @property
     def flip_bounds(self) -> tuple[float, float]:
-        """From where to where the interval of the difference has 0; 0 and 1 if it does at the ends."""
+        """The shares between which the interval of the difference contains 0, at most [0, 1]."""
         _, low, high = self.difference
         first, last = self.flip(low), self.flip(high)
-        return 0.0 if math.isnan(first) else first, 1.0 if math.isnan(last) else last
+        if math.isnan(first):
+            first = 0.0
+        if math.isnan(last):
+            last = 1.0
+        return first, last
 
     @property
     def turns(self) -> bool:
-        """Whether the first is surely better without harmless shifts, and surely worse with nothing
-        else.
+        """Whether the first monitor is certainly better without harmless shifts, and certainly
+        worse with harmless shifts only.
         """
         return bool(self.difference[1, 0] > 0 and self.difference[2, -1] < 0)
 
     @property
     def expected_flip(self) -> float:
-        """The same by the closed form."""
+        """Where the second monitor overtakes the first by the closed form."""
         return self.flip(self.theory["oms"][0] - self.theory["oms"][1])
 
 
 def share_sweeps(seed: int, *, quick: bool) -> tuple[ShareSweep, ...]:
     """Return the sweep for several shares of far runways."""
-    return tuple(
-        share_sweep(far, QUICK_POOL if quick else POOL, seed)
-        for far in (QUICK_FAR_SHARES if quick else FAR_SHARES)
-    )
+    far_shares, pool = (QUICK_FAR_SHARES, QUICK_POOL) if quick else (FAR_SHARES, POOL)
+    return tuple(share_sweep(far, pool, seed) for far in far_shares)
 
 
 def share_sweep(far: float, pool: int, seed: int) -> ShareSweep:
-    """Return one sweep: a pool of images of three kinds, of which every share takes the first ones.
+    """Return one sweep over shares of harmless shifts.
 
-    So neighbouring shares have most of their images in common, and the curves are smooth.
+    There is one pool of images of three kinds, and every share takes the first images of each kind.
+    Neighbouring shares have most of their images in common, so that the curves are smooth.
     """
     weights = {shift.name: shift.share for shift in SHIFTS if shift.name in HARMFUL}
     total = sum(weights.values())
-    shares = {
-        "none": 1.0,
-        HARMLESS[0]: 1.0,
-        **{name: share / total for name, share in weights.items()},
-    }
-    made = runway_cohort(3 * pool, seed, shares=shares, far=far)
-    shift = np.asarray(made.columns["shift"], np.str_)
-    unsafe = scope_scores(made.cohort).unsafe(TAU)
-    ood = np.asarray(made.columns["ood"], np.bool_)
-    noise = made.alarms["failure-predictor"] - SEES_FAILURE * np.asarray(
-        made.columns["fails"], np.float64
-    )
-    alarms = np.stack([made.alarms[PAIR[0]], noise + WEAK * unsafe])
+    shares = {"none": 1.0, HARMLESS[0]: 1.0}
+    for name, weight in weights.items():
+        shares[name] = weight / total
+    shifted_cohort = runway_cohort(3 * pool, seed, shares=shares, far=far)
+    shift = np.asarray(shifted_cohort.columns["shift"], np.str_)
+    unsafe = scope_scores(shifted_cohort.cohort).unsafe(TAU)
+    ood = np.asarray(shifted_cohort.columns["ood"], np.bool_)
+    # The failure predictor is noise plus a step on failures. The weak one has the same noise and a
+    # smaller step.
+    fails = np.asarray(shifted_cohort.columns["fails"], np.float64)
+    noise = shifted_cohort.alarms["failure-predictor"] - SEES_FAILURE * fails
+    alarms = np.stack([shifted_cohort.alarms[PAIR[0]], noise + WEAK * unsafe])
     kinds = [np.flatnonzero(np.isin(shift, names)) for names in (("none",), HARMLESS, HARMFUL)]
-    tables = [_at(share, kinds, pool, alarms, np.stack([unsafe, ood]), seed) for share in GRID]
-    drawn = np.stack([table for _, table in tables], axis=-1)  # (2, 2, B, S)
-    value = np.stack([found for found, _ in tables], axis=-1)  # (2, 2, S)
-    low, high = np.nanquantile(drawn, (0.025, 0.975), axis=2)
-    ends = np.nanquantile(drawn[0, 0] - drawn[1, 0], (0.025, 0.975), axis=0)
+    values, replicates = [], []
+    for share in GRID:
+        at_share = _at(share, kinds, pool, alarms, np.stack([unsafe, ood]), seed)
+        values.append(at_share[0])
+        replicates.append(at_share[1])
+    value = np.stack(values, axis=-1)  # (2, 2, S)
+    sample = np.stack(replicates, axis=-1)  # (2, 2, B, S)
+    low, high = np.nanquantile(sample, (0.025, 0.975), axis=2)
+    ends = np.nanquantile(sample[0, 0] - sample[1, 0], (0.025, 0.975), axis=0)
     names = ("oms", "ood")
     return ShareSweep(
         far=far,
@@ -124,7 +133,7 @@ def share_sweep(far: float, pool: int, seed: int) -> ShareSweep:
         low={name: low[:, k] for k, name in enumerate(names)},
         high={name: high[:, k] for k, name in enumerate(names)},
         difference=np.stack([value[0, 0] - value[1, 0], *ends]),
-        theory=expected(far, np.array(GRID)),
+        theory=closed_form(far, np.array(GRID)),
     )
 
 
@@ -139,14 +148,15 @@ def _at(
     """Return AUROC (2 monitors, 2 labellings) at one share of harmless shifts, and its replicates
     (2, 2, B).
     """
+    # Half of the images are always usual; only the kind of the shifts changes.
     harmless = round(share * pool)
-    chosen = np.concatenate([kinds[0][:pool], kinds[1][:harmless], kinds[2][: pool - harmless]])
-    units = Units.of("image", None, len(chosen))
-    given = alarms[:, chosen], labels[:, chosen]
-    return auroc(*given), drawn_auroc(*given, units, REPLICATES, seed)
+    images = np.concatenate([kinds[0][:pool], kinds[1][:harmless], kinds[2][: pool - harmless]])
+    units = Units.of("image", None, len(images))
+    subset = alarms[:, images], labels[:, images]
+    return auroc(*subset), bootstrap_auroc(*subset, units, REPLICATES, seed)
 
 
-def expected(far: float, shares: F64) -> dict[str, F64]:
+def closed_form(far: float, shares: F64) -> dict[str, F64]:
     """Return the closed form: paradigm -> (2, S) AUROC of PAIR.
 
     A monitor whose own two groups lie d standard deviations apart has an AUROC of A = Phi(d / sqrt
@@ -156,14 +166,19 @@ def expected(far: float, shares: F64) -> dict[str, F64]:
     fails = {shift.name: (1.0 - far) * shift.fails[0] + far * shift.fails[1] for shift in SHIFTS}
     weights = np.array([shift.share for shift in SHIFTS if shift.name in HARMFUL])
     harmful = float(weights @ np.array([fails[name] for name in HARMFUL]) / weights.sum())
-    usual = fails["none"]
-    shifted = shares * fails[HARMLESS[0]] + (1.0 - shares) * harmful
-    p, q = shifted / (shifted + usual), (1.0 - shifted) / (2.0 - shifted - usual)
+    usual_rate = fails["none"]
+    shifted_rate = shares * fails[HARMLESS[0]] + (1.0 - shares) * harmful
+    p, q = (
+        shifted_rate / (shifted_rate + usual_rate),
+        (1.0 - shifted_rate) / (2.0 - shifted_rate - usual_rate),
+    )
     sees_shift, sees_failure = (0.5 * math.erf(d / 2.0) for d in (SEES_SHIFT, WEAK))
     level = np.ones(len(shares))
     return {
         "oms": np.stack([0.5 + (p - q) * sees_shift, (0.5 + sees_failure) * level]),
-        "ood": np.stack([(0.5 + sees_shift) * level, 0.5 + (shifted - usual) * sees_failure]),
+        "ood": np.stack(
+            [(0.5 + sees_shift) * level, 0.5 + (shifted_rate - usual_rate) * sees_failure]
+        ),
     }
 
 
@@ -195,8 +210,8 @@ class TauCurves:
 
 
 def tau_grid(scope: Scope) -> F64:
-    """Return values of tau from near 0 to 1: every value that s takes, and one just above, where it
-    is unsafe.
+    """Return values of tau from near 0 to 1: every score that occurs, and a value just above it, at
+    which an image with that score is unsafe.
     """
     values = scope.taus()
     steps = np.concatenate([[BESIDE, 1.0], values, values + BESIDE])
@@ -209,22 +224,25 @@ def tau_curves(trial: Trial, replicates: int) -> list[TauCurves]:
     """
     scopes = {"present": trial.scope}
     if trial.scope.n_classes > 1:
-        scopes["declared"] = trial.declared
+        scopes["declared"] = trial.declared_scope
     return [_tau_curves(trial, name, scope, replicates) for name, scope in scopes.items()]
 
 
 def _tau_curves(trial: Trial, classes: str, scope: Scope, replicates: int) -> TauCurves:
     taus = tau_grid(scope)
     labels = np.stack([scope.unsafe(tau) for tau in taus.tolist()])
-    different, back = np.unique(labels, axis=0, return_inverse=True)
+    # Most values of tau give the same labels; each labelling is evaluated once.
+    unique_labels, back = np.unique(labels, axis=0, return_inverse=True)
     alarms = np.stack([trial.alarm(name) for name in trial.contenders])
     basis = trial.evaluation.basis
-    drawn = drawn_auroc(alarms, different, basis.units, replicates, basis.certainty.seed)
+    replicate_values = bootstrap_auroc(
+        alarms, unique_labels, basis.units, replicates, basis.certainty.seed
+    )
     back = back.reshape(-1)
-    value = auroc(alarms, different)
+    value = auroc(alarms, unique_labels)
     blank = np.isnan(value)
     ends = np.full((2, *value.shape), np.nan)
     for m, k in np.argwhere(~blank).tolist():
-        ends[:, m, k] = np.nanquantile(drawn[m, k], (0.025, 0.975))
-    found = (value[:, back], ends[0][:, back], ends[1][:, back])
-    return TauCurves(trial.name, classes, taus, scope.prevalence(taus), trial.contenders, *found)
+        ends[:, m, k] = np.nanquantile(replicate_values[m, k], (0.025, 0.975))
+    curves = (value[:, back], ends[0][:, back], ends[1][:, back])
+    return TauCurves(trial.name, classes, taus, scope.prevalence(taus), trial.contenders, *curves)

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the study: ill-defined scores, classes, monitors under both paradigms, at thresholds,
-and over tau.
-"""
+"""Tables of the study: ill-defined scores, classes, monitors under both paradigms, and tau."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from calipers.plots.figures import Cell, Table
 from calipers.results import Estimate
 from calipers.studies.framework import StudyTable
 from calipers.studies.monitors.definitions import MEANS, NUMBERS_OF_CLASSES
-from calipers.studies.monitors.found import Found
+from calipers.studies.monitors.found import MonitorsRun
 from calipers.studies.monitors.trials import Trial
 
 SHOWN_COUNTS = 2  # predictions and references of the table
@@ -23,28 +21,28 @@ FREE = ("AUROC", "AUPR", "FPR95", "AURC", "E-AURC")
 DECIDED = ("SG", "RH", "AC", "coverage", "sensitivity", "FPR", "MCC")
 
 
-def tables(found: Found) -> list[StudyTable]:
-    """Return all tables for which there are data."""
-    made = [counts_table(found), classes_table(found)]
-    for k, trial in enumerate(found.trials, start=1):
-        if trial.mixed:
-            made += [areas_table(trial, f"table-3-{k}"), threshold_table(trial, f"table-4-{k}")]
-    made.append(tau_table(found))
-    if found.shares:
-        made.append(flips_table(found))
-    return made
+def tables(run: MonitorsRun) -> list[StudyTable]:
+    """Return the tables that the data allow."""
+    result = [counts_table(run), classes_table(run)]
+    for k, trial in enumerate(run.trials, start=1):
+        if trial.is_mixed:
+            result += [areas_table(trial, f"table-3-{k}"), threshold_table(trial, f"table-4-{k}")]
+    result.append(tau_table(run))
+    if run.shares:
+        result.append(flips_table(run))
+    return result
 
 
-def counts_table(found: Found) -> StudyTable:
-    """Return the printed score beside ours for small counts."""
+def counts_table(run: MonitorsRun) -> StudyTable:
+    """Return the printed score next to 2 TP / (Nd + Nx) for small counts."""
     rows = tuple(
         (
             c.predictions,
             c.references,
             c.hits,
-            *map(_known, (c.precision, c.recall, c.printed, c.ours)),
+            *map(_cell, (c.precision, c.recall, c.printed_score, c.defined_score)),
         )
-        for c in found.definitions.counts
+        for c in run.definitions.counts
         if max(c.predictions, c.references) <= SHOWN_COUNTS
     )
     columns = (
@@ -60,20 +58,23 @@ def counts_table(found: Found) -> StudyTable:
     return StudyTable("table-1", "Where the printed score has no value", Table(columns, rows), note)
 
 
-def classes_table(found: Found) -> StudyTable:
+def classes_table(run: MonitorsRun) -> StudyTable:
     """Return what the mean over classes hides."""
-    d = found.definitions
+    d = run.definitions
     rows = []
     for k, c in enumerate(NUMBERS_OF_CLASSES):
-        measured = [float(d.missed[mean][k]) for mean in MEANS]
-        rows.append((c, 1.0 - 1.0 / c, *measured, _known(float(d.confused["declared"][k]))))
+        scores = [float(d.missed_scores[mean][k]) for mean in MEANS]
+        rows.append((c, 1.0 - 1.0 / c, *scores, _cell(float(d.confused_scores["declared"][k]))))
     columns = (
         "classes C",
         "1 - 1/C",
         *(f"missed, {mean}" for mean in MEANS),
         "wrong class, declared",
     )
-    note = "Score s of an image with one object that is missed, or found with a wrong class. tau must be above it."
+    note = (
+        "Score s of an image with one object that is missed, or found with a wrong class. tau "
+        "must be above it."
+    )
     return StudyTable(
         "table-2", "What the mean over classes hides", Table(columns, tuple(rows)), note
     )
@@ -81,56 +82,63 @@ def classes_table(found: Found) -> StudyTable:
 
 def areas_table(trial: Trial, name: str) -> StudyTable:
     """Return all monitors under both paradigms, with intervals."""
-    paradigms = (OMS, OOD) if trial.judged else (OMS,)
+    paradigms = (OMS, OOD) if trial.is_comparable else (OMS,)
     get = trial.evaluation.get
-    rows = [
-        (monitor, metric, *_cells([get(metric, monitor, paradigm) for paradigm in paradigms]))
-        for monitor in trial.evaluation.monitors
-        for metric in FREE
-    ]
-    columns = [
-        f"{paradigm.upper()}{end}" for paradigm in paradigms for end in ("", " low", " high")
-    ]
+    rows = []
+    for monitor in trial.evaluation.monitors:
+        for metric in FREE:
+            estimates = [get(metric, monitor, paradigm) for paradigm in paradigms]
+            rows.append((monitor, metric, *_cells(estimates)))
+    columns = []
+    for paradigm in paradigms:
+        head = paradigm.upper()
+        columns += [head, f"{head} low", f"{head} high"]
     units = trial.evaluation.basis.units
     note = (
-        f"{trial.evaluation.n_images} images for testing, {int(trial.unsafe.sum())} of them unsafe; 95 % intervals "
-        f"over {units.number} units ({units.name}). For AUPR positives are the images on which an alarm is wanted."
+        f"{trial.evaluation.n_images} images for testing, {int(trial.unsafe.sum())} of them "
+        f"unsafe; 95 % intervals over {units.number} units ({units.name}). For AUPR, the "
+        "positives are the images that should raise an alarm."
     )
     table = Table(("monitor", "quantity", *columns), tuple(rows))
     return StudyTable(name, f"{trial.title}: monitors under both paradigms", table, note)
 
 
 def threshold_table(trial: Trial, name: str) -> StudyTable:
-    """Return what the monitors do at thresholds of the tuning split, under OMS labels."""
+    """Return the decisions of the monitors at thresholds of the tuning split, under OMS labels."""
     evaluation = trial.evaluation
-    rows = [
-        (monitor, metric, *_cells([e]), e.n_images, e.n_predictions)
-        for monitor in evaluation.monitors
-        for metric in DECIDED
-        for e in [evaluation.get(metric, monitor, OMS)]
-    ]
-    chosen = max((t.n_tuning for t in evaluation.thresholds.values() if t is not None), default=0)
+    rows = []
+    for monitor in evaluation.monitors:
+        for metric in DECIDED:
+            estimate = evaluation.get(metric, monitor, OMS)
+            cells = _cells([estimate])
+            rows.append((monitor, metric, *cells, estimate.n_images, estimate.n_predictions))
+    n_tuning = 0
+    for threshold in evaluation.thresholds.values():
+        if threshold is not None:
+            n_tuning = max(n_tuning, threshold.n_tuning)
     note = (
-        "SG: share of all images that are unsafe and rejected; RH: unsafe and accepted; AC: safe and rejected. SG + RH "
-        f"is the hazard without a monitor. Thresholds reject at most 5 % of the safe ones among {chosen} tuning "
-        "images; the ideal monitors, which say yes or no, need none."
+        "SG: share of all images that are unsafe and rejected; RH: unsafe and accepted; AC: safe "
+        "and rejected. SG + RH is the hazard without a monitor. Thresholds reject at most 5 % of "
+        f"the safe ones among {n_tuning} tuning images; the ideal monitors, which say yes or no, "
+        "need none."
     )
     title = f"{trial.title}: alarms at a threshold of the tuning split"
     columns = ("monitor", "quantity", "value", "low", "high", "images", "rejected")
     return StudyTable(name, title, Table(columns, tuple(rows)), note)
 
 
-def tau_table(found: Found) -> StudyTable:
-    """Return the prevalence where it changes, and who is best there."""
+def tau_table(run: MonitorsRun) -> StudyTable:
+    """Return the prevalence where it changes, and the best monitor there."""
     rows: list[tuple[Cell, ...]] = []
-    for curve in found.taus:
-        n = next(len(trial.kinds) for trial in found.trials if trial.name == curve.trial)
+    for curve in run.taus:
+        n = next(len(trial.kinds) for trial in run.trials if trial.name == curve.trial)
+        # The prepended value makes the first tau a change.
         changes = np.flatnonzero(np.diff(curve.prevalence, prepend=-1.0))
         for k in changes.tolist():
             values = curve.values[:, k]
             best = None if np.isnan(values).any() else curve.monitors[int(values.argmax())]
-            told = (round(float(curve.taus[k]), 4), float(curve.prevalence[k]), n)
-            rows.append((curve.trial, curve.classes, *told, best, _known(float(values.max()))))
+            numbers = (round(float(curve.taus[k]), 4), float(curve.prevalence[k]), n)
+            rows.append((curve.trial, curve.classes, *numbers, best, _cell(float(values.max()))))
     columns = (
         "data",
         "mean over classes",
@@ -146,17 +154,17 @@ def tau_table(found: Found) -> StudyTable:
     )
 
 
-def flips_table(found: Found) -> StudyTable:
+def flips_table(run: MonitorsRun) -> StudyTable:
     """Return where the order of two monitors turns."""
     rows = tuple(
         (
             s.far,
-            _known(s.expected_flip),
-            _known(s.measured_flip),
-            *map(_known, s.flip_bounds),
+            _cell(s.expected_flip),
+            _cell(s.measured_flip),
+            *map(_cell, s.flip_bounds),
             s.n_images,
         )
-        for s in found.shares
+        for s in run.shares
     )
     columns = (
         "share of far runways",
@@ -166,15 +174,18 @@ def flips_table(found: Found) -> StudyTable:
         "to",
         "images per share",
     )
-    note = "Share of harmless shifts at which the monitor that sees failures overtakes the one that sees shifts, by OMS."
+    note = (
+        "Share of harmless shifts at which the monitor that sees failures overtakes the one that "
+        "sees shifts, by OMS."
+    )
     return StudyTable(
         "table-6", "Where the order of two monitors turns", Table(columns, rows), note
     )
 
 
-def _known(value: float) -> float | None:
+def _cell(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
 def _cells(estimates: Sequence[Estimate]) -> list[float | None]:
-    return [_known(value) for e in estimates for value in (e.value, e.low, e.high)]
+    return [_cell(value) for e in estimates for value in (e.value, e.low, e.high)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One detector on one set of images, with monitors that are judged under both paradigms."""
+"""One detector on one set of images, with monitors that are evaluated under both paradigms."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ class Trial:
     title: str  # "Runways"
     evaluation: MonitorEvaluation
     cohort: Cohort  # the images for testing
-    declared: (
-        Scope  # s as the mean over all declared classes; of the evaluation: over those present
-    )
-    raised: Scope  # s of the same detector with a higher score cut
-    kinds: NDArray[
-        np.str_
-    ]  # (n,) what every image is: its shift; ID or OOD where no shift is known
-    planted: Flags | None  # (n,) on which images the detector was made to fail; None for given data
+    # s as the mean over all declared classes; the evaluation has the mean over those present
+    declared_scope: Scope
+    raised_scope: Scope  # s of the same detector with a higher score cut
+    # (n,) the shift of every image; "ID" or "OOD" where no shift is known
+    kinds: NDArray[np.str_]
+    planted_failures: (
+        Flags | None
+    )  # (n,) on which images the detector was made to fail; None for given data
 
     @property
     def scope(self) -> Scope:
-        """How good the detector is on the images for testing."""
+        """The score of the detector on every image for testing."""
         return self.evaluation.scope
 
     @property
@@ -62,23 +62,25 @@ class Trial:
     @property
     def ood(self) -> Flags | None:
         """(n,) OOD labels, if there are any."""
-        found = headline(self.evaluation.basis.labels, OOD)
-        return None if found is None else found.positive
+        labels = headline(self.evaluation.basis.labels, OOD)
+        return None if labels is None else labels.wanted
 
     @property
     def contenders(self) -> tuple[str, ...]:
-        """The monitors that do not know the labels."""
+        """The monitors that do not know the labels, unlike the ideal ones."""
         return tuple(name for name in self.evaluation.monitors if name not in IDEAL.values())
 
     @property
-    def mixed(self) -> bool:
+    def is_mixed(self) -> bool:
         """Whether there are safe and unsafe images."""
         return bool(self.unsafe.any() and not self.unsafe.all())
 
     @property
-    def judged(self) -> bool:
+    def is_comparable(self) -> bool:
         """Whether both paradigms have images of both kinds."""
-        return bool(self.mixed and self.ood is not None and self.ood.any() and not self.ood.all())
+        return bool(
+            self.is_mixed and self.ood is not None and self.ood.any() and not self.ood.all()
+        )
 
     def alarm(self, monitor: str) -> F64:
         """Return (n,) alarm scores, high where a monitor alarms."""
@@ -93,8 +95,8 @@ class Trial:
 
     @cached_property
     def harm(self) -> tuple[float, float]:
-        """95 % interval (percentiles) of the share of unsafe images among OOD images less that
-        among ID images.
+        """95 % confidence interval (bootstrap percentiles) of the difference between the shares of
+        unsafe images among OOD and among ID images.
         """
         assert self.ood is not None
         basis = self.evaluation.basis
@@ -103,21 +105,21 @@ class Trial:
         ).astype(np.float64)
         blocks = bootstrap(basis.units, basis.certainty.replicates, basis.certainty.seed)
         sums = np.concatenate([weights @ marks.T for weights in blocks])
-        known = sums[(sums[:, 1] > 0) & (sums[:, 3] > 0)]
-        low, high = np.quantile(
-            known[:, 0] / known[:, 1] - known[:, 2] / known[:, 3], (0.025, 0.975)
-        )
+        # A replicate without any OOD image, or without any ID image, has no difference.
+        sums = sums[(sums[:, 1] > 0) & (sums[:, 3] > 0)]
+        differences = sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]
+        low, high = np.quantile(differences, (0.025, 0.975))
         return float(low), float(high)
 
     @cached_property
-    def ranked(self) -> Ranked:
-        """How the orders of the contenders under both paradigms relate; only if both are known."""
+    def rank_agreement(self) -> RankAgreement:
+        """Agreement of the orders of the contenders under both paradigms; needs OOD labels."""
         assert self.ood is not None
-        return ranked(self, np.stack([self.unsafe, self.ood]))
+        return rank_agreement(self, np.stack([self.unsafe, self.ood]))
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankAgreement:
     """Two orders by AUROC, under the same bootstrap weights."""
 
     kendall: float  # tau-b between them
@@ -127,22 +129,26 @@ class Ranked:
     replicates: int  # that are defined
 
 
-def ranked(trial: Trial, labels: Flags) -> Ranked:
-    """Return how the orders under two labellings (2, n) relate."""
+def rank_agreement(trial: Trial, labels: Flags) -> RankAgreement:
+    """Return the agreement of the orders under two labellings (2, n)."""
     certainty = trial.evaluation.basis.certainty
     units = trial.evaluation.basis.units
     alarms = np.stack([trial.alarm(name) for name in trial.contenders])
-    table = drawn_auroc(alarms, labels, units, certainty.replicates, certainty.seed)  # (M, 2, B)
+    table = bootstrap_auroc(
+        alarms, labels, units, certainty.replicates, certainty.seed
+    )  # (M, 2, B)
     value = auroc(alarms, labels)
-    known = table[:, :, ~np.isnan(table).any(axis=(0, 1))]
-    best = known == known.max(axis=0)
+    # Replicates without both kinds of images are undefined and left out for all monitors.
+    table = table[:, :, ~np.isnan(table).any(axis=(0, 1))]
+    # Ties for the first place: the winners agree if any monitor wins under both.
+    best = table == table.max(axis=0)
     differs = ~(best[:, 0] & best[:, 1]).any(axis=0)
-    taus = [
-        float(kendall_tau_b(known[:, 0, b], known[None, :, 1, b])[0]) for b in range(known.shape[2])
-    ]
+    taus = []
+    for b in range(table.shape[2]):
+        taus.append(float(kendall_tau_b(table[:, 0, b], table[None, :, 1, b])[0]))
     low, high = np.nanquantile(taus, (0.025, 0.975)) if taus else (np.nan, np.nan)
     tau = float(kendall_tau_b(value[:, 0], value[None, :, 1])[0])
-    return Ranked(tau, float(low), float(high), float(differs.mean()), known.shape[2])
+    return RankAgreement(tau, float(low), float(high), float(differs.mean()), table.shape[2])
 
 
 def auroc(alarms: F64, labels: Flags) -> F64:
@@ -153,33 +159,37 @@ def auroc(alarms: F64, labels: Flags) -> F64:
     return np.stack([Standing.of(Cuts.of(alarm), ones).auroc(labels)[:, 0] for alarm in alarms])
 
 
-def drawn_auroc(alarms: F64, labels: Flags, units: Units, replicates: int, seed: int) -> F64:
-    """Return (M, L, B): the same under bootstrap weights of the units, which all monitors and
-    labellings share.
+def bootstrap_auroc(alarms: F64, labels: Flags, units: Units, replicates: int, seed: int) -> F64:
+    """Return (M, L, B): AUROC under bootstrap weights of the units; all monitors and labellings
+    share the weights.
     """
-    cuts = [Cuts.of(alarm) for alarm in alarms]
-    blocks = [
-        np.stack([Standing.of(cut, weights).auroc(labels) for cut in cuts])
-        for weights in bootstrap(units, replicates, seed)
-    ]
+    all_cuts = [Cuts.of(alarm) for alarm in alarms]
+    blocks = []
+    for weights in bootstrap(units, replicates, seed):
+        blocks.append(np.stack([Standing.of(cuts, weights).auroc(labels) for cuts in all_cuts]))
     return np.concatenate(blocks, axis=2)
 
 
-def made_trial(name: str, made: ShiftedCohort, replicates: int, seed: int) -> Trial:
-    """Return the trial of a made cohort: its three monitors, all baselines, and the two ideal ones."""
-    fit = made.split("fit")
-    alarms = dict(made.alarms) | baselines(made.cohort, "detector", fit, made.pictures)
-    ood = np.asarray(made.columns["ood"], np.bool_)
-    splits = (fit, made.split("tuning"))
-    kinds = np.asarray(made.columns["shift"], np.str_)
-    planted = np.asarray(made.columns["fails"], np.bool_)
+def simulate_trial(name: str, data: ShiftedCohort, replicates: int, seed: int) -> Trial:
+    """Return the trial of a simulated cohort: three simulated monitors, baselines, ideal ones."""
+    fit = data.split("fit")
+    alarms = dict(data.alarms) | baselines(data.cohort, "detector", fit, data.pictures)
+    ood = np.asarray(data.columns["ood"], np.bool_)
+    splits = (fit, data.split("tuning"))
+    kinds = np.asarray(data.columns["shift"], np.str_)
+    planted_failures = np.asarray(data.columns["fails"], np.bool_)
     return trial(
-        name, (made.cohort, "detector"), alarms, splits, (ood, kinds, planted), (replicates, seed)
+        name,
+        (data.cohort, "detector"),
+        alarms,
+        splits,
+        (ood, kinds, planted_failures),
+        (replicates, seed),
     )
 
 
 def baselines(cohort: Cohort, model: str, fit: Flags, pictures: object | None) -> dict[str, F64]:
-    """Return the baseline monitors; those that look at pictures only if there are any."""
+    """Return alarms of the baseline monitors; those that need pictures only if there are any."""
     names = [name for name in BASELINES if pictures is not None or not name.startswith("image-")]
     features = None if pictures is None else picture_features(cohort, pictures)  # type: ignore[arg-type]
     return {name: baseline(name, cohort, model, features, fit) for name in names}
@@ -190,8 +200,8 @@ def trial(
     detector: tuple[Cohort, str],
     alarms: Mapping[str, F64],
     splits: tuple[Flags, Flags],
-    known: tuple[Flags | None, NDArray[np.str_], Flags | None],
-    drawn: tuple[int, int],
+    labels: tuple[Flags | None, NDArray[np.str_], Flags | None],
+    resampling: tuple[int, int],
     cluster: str | Sequence[str] = "auto",
 ) -> Trial:
     """Return the trial of a detector (cohort, model) and monitors.
@@ -201,26 +211,27 @@ def trial(
     splits
         Images that monitors were fitted on, which are left out, and images that thresholds are
         chosen on.
-    known
+    labels
         OOD labels, kinds of images, and planted failures.
-    drawn
+    resampling
         Replicates and seed.
     """
-    (cohort, model), (fit, tuning), (ood, kinds, planted) = detector, splits, known
+    (cohort, model), (fit, tuning), (ood, kinds, planted_failures) = detector, splits, labels
     scope = scope_scores(cohort, model=model, classes="present")
     alarms = {**alarms, IDEAL[OMS]: scope.unsafe(TAU).astype(np.float64)}
     if ood is not None:
         alarms[IDEAL[OOD]] = ood.astype(np.float64)
-    kept = ~fit
+    # Images that baselines were fitted on would flatter them.
+    subset = ~fit
     evaluation = evaluate_monitor(
-        {key: values[kept] for key, values in alarms.items()},
-        scope.take(kept),
+        {key: values[subset] for key, values in alarms.items()},
+        scope.take(subset),
         TAU,
-        None if ood is None else ood[kept],
-        tuning=tuning[kept],
+        None if ood is None else ood[subset],
+        tuning=tuning[subset],
         cluster=cluster,
-        replicates=drawn[0],
-        seed=drawn[1],
+        replicates=resampling[0],
+        seed=resampling[1],
     )
     test = np.flatnonzero(~fit & ~tuning)
     return Trial(
@@ -231,15 +242,15 @@ def trial(
         scope_scores(cohort, model=model).take(test),
         scope_scores(cohort, model=model, classes="present", score_cut=RAISED_CUT).take(test),
         kinds[test],
-        None if planted is None else planted[test],
+        None if planted_failures is None else planted_failures[test],
     )
 
 
-def parted(
+def split_images(
     cohort: Cohort, ood: Flags | None, cluster: str, random: np.random.Generator
 ) -> tuple[Flags, Flags]:
-    """Return images to fit on (3 of 10 that are not OOD) and to tune on (a quarter of the others),
-    unit by unit.
+    """Return images to fit on (3 of 10 that are not OOD) and to tune on (a quarter of the others);
+    a unit is never divided.
     """
     units = units_of(cohort.images.groups, cohort.n_images, cluster)
     chance = random.random((2, units.number))[:, units.outer_code]

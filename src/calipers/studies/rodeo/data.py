@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cohort of the study: ChestX-ray8 from its list of boxes, or boxes made to be like it."""
+"""The cohort of the study: boxes from the list of ChestX-ray8, or simulated boxes like them.
+
+Options come in; `study_data` returns the test half of the images, which the oracles corrupt.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +25,20 @@ I64 = NDArray[np.int64]
 
 SIDE = 1024.0  # pixels
 IMAGES, QUICK_IMAGES = 880, 400
-SPLIT, MADE = 0x73706C, 0x6D6164  # keep the draws apart from each other and from the oracles
+# Keys of the random streams; they keep the draws independent of each other and of the oracles.
+SPLIT, SIMULATION = 0x73706C, 0x6D6164
 SEVERAL = (0.894, 0.094, 0.012)  # shares of images with 1, 2, 3 classes
-REPEATED = 0.175  # chance that an image is a further one of the patient before
+REPEATED = 0.175  # probability that an image belongs to the same patient as the one before
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """How the boxes of a class look, in fractions of the image: what ChestX-ray8 has, rounded."""
+class BoxStatistics:
+    """Statistics of the boxes of a class in ChestX-ray8, rounded, in fractions of the image."""
 
     name: str
     share: float  # of the boxes
-    aside: tuple[
-        float, float
-    ]  # distance of the centre from the middle, to either side: mean and SD
+    # horizontal distance of the centre from the middle, to either side: mean and SD
+    aside: tuple[float, float]
     height: tuple[float, float]  # of the centre: mean and SD
     log_width: tuple[float, float]
     log_height: tuple[float, float]
@@ -43,20 +46,32 @@ class Finding:
 
 
 FINDINGS = (
-    Finding("Atelectasis", 0.183, (0.20, 0.08), (0.57, 0.12), (-1.71, 0.55), (-2.12, 0.51), 0.33),
-    Finding("Cardiomegaly", 0.148, (0.08, 0.04), (0.57, 0.06), (-0.76, 0.11), (-1.00, 0.15), 0.48),
-    Finding("Effusion", 0.155, (0.27, 0.08), (0.56, 0.12), (-1.66, 0.54), (-1.40, 0.72), 0.24),
-    Finding("Infiltration", 0.125, (0.16, 0.08), (0.53, 0.12), (-1.39, 0.49), (-1.34, 0.47), 0.55),
-    Finding("Mass", 0.086, (0.19, 0.08), (0.45, 0.12), (-2.00, 0.58), (-1.88, 0.60), 0.84),
-    Finding("Nodule", 0.080, (0.24, 0.08), (0.48, 0.15), (-2.70, 0.31), (-2.73, 0.33), 0.86),
-    Finding("Pneumonia", 0.122, (0.17, 0.07), (0.56, 0.10), (-1.42, 0.44), (-1.32, 0.46), 0.63),
-    Finding("Pneumothorax", 0.101, (0.21, 0.07), (0.32, 0.19), (-1.76, 0.52), (-1.67, 0.74), 0.46),
+    BoxStatistics(
+        "Atelectasis", 0.183, (0.20, 0.08), (0.57, 0.12), (-1.71, 0.55), (-2.12, 0.51), 0.33
+    ),
+    BoxStatistics(
+        "Cardiomegaly", 0.148, (0.08, 0.04), (0.57, 0.06), (-0.76, 0.11), (-1.00, 0.15), 0.48
+    ),
+    BoxStatistics(
+        "Effusion", 0.155, (0.27, 0.08), (0.56, 0.12), (-1.66, 0.54), (-1.40, 0.72), 0.24
+    ),
+    BoxStatistics(
+        "Infiltration", 0.125, (0.16, 0.08), (0.53, 0.12), (-1.39, 0.49), (-1.34, 0.47), 0.55
+    ),
+    BoxStatistics("Mass", 0.086, (0.19, 0.08), (0.45, 0.12), (-2.00, 0.58), (-1.88, 0.60), 0.84),
+    BoxStatistics("Nodule", 0.080, (0.24, 0.08), (0.48, 0.15), (-2.70, 0.31), (-2.73, 0.33), 0.86),
+    BoxStatistics(
+        "Pneumonia", 0.122, (0.17, 0.07), (0.56, 0.10), (-1.42, 0.44), (-1.32, 0.46), 0.63
+    ),
+    BoxStatistics(
+        "Pneumothorax", 0.101, (0.21, 0.07), (0.32, 0.19), (-1.76, 0.52), (-1.67, 0.74), 0.46
+    ),
 )
 
 
 @dataclass(frozen=True)
 class StudyData:
-    """What the oracles corrupt, and where it comes from."""
+    """The references that the oracles corrupt, and their source."""
 
     cohort: Cohort  # the test half
     source: str
@@ -65,31 +80,32 @@ class StudyData:
 
 
 def study_data(options: StudyOptions) -> StudyData:
-    """Return the test half of the given data, or of a made cohort."""
+    """Return the test half of the user's data, or of a simulated cohort."""
     if options.data is None:
         if options.predictions:
-            raise UsageError("--predictions belong to a data set: give its boxes with --data")
-        made = made_cohort(QUICK_IMAGES if options.quick else IMAGES, options.seed)
-        return _halved(
-            made, "Boxes made by Calipers with the statistics of ChestX-ray8", options.seed
-        )
+            raise UsageError(
+                "--predictions need the data set they belong to: pass its boxes with --data"
+            )
+        cohort = simulate_cohort(QUICK_IMAGES if options.quick else IMAGES, options.seed)
+        words = "Boxes simulated by Calipers with the statistics of ChestX-ray8"
+        return _take_test_half(cohort, words, options.seed)
     cohort = read(options.data, dict(options.predictions) or None)
     _check(cohort, str(options.data))
-    found = _halved(cohort, f"Boxes of {Path(options.data).name}", options.seed)
-    inputs = tuple(
-        {"file": f.file, "bytes": f.bytes, "sha256": f.sha256} for f in cohort.intake.files
-    )
-    return StudyData(found.cohort, found.source, found.all_images, inputs)
+    half = _take_test_half(cohort, f"Boxes of {Path(options.data).name}", options.seed)
+    inputs = []
+    for file in cohort.intake.files:
+        inputs.append({"file": file.file, "bytes": file.bytes, "sha256": file.sha256})
+    return replace(half, inputs=tuple(inputs))
 
 
 def _check(cohort: Cohort, file: str) -> None:
-    """Refuse data on which these experiments cannot be done."""
+    """Raise an error for data that the experiments cannot use."""
     if len(cohort.classes) < 2:
         raise InputError(
             "boxes of two classes or more", rule="one-class", file=file, value=cohort.classes[0]
         )
     if cohort.references.dimensions != 2 or not np.isfinite(cohort.images.size).all():
-        hint = "random boxes are placed in the image: give sizes, for instance in COCO"
+        hint = "random boxes are placed in the image, so sizes are needed; COCO files have them"
         raise InputError("images in 2D with known sizes", rule="size-unknown", file=file, hint=hint)
     if len(cohort.references) < 20:
         raise InputError(
@@ -97,12 +113,13 @@ def _check(cohort: Cohort, file: str) -> None:
         )
 
 
-def _halved(cohort: Cohort, said: str, seed: int) -> StudyData:
+def _take_test_half(cohort: Cohort, words: str, seed: int) -> StudyData:
     half = cohort.take(test_half(cohort, seed))
     unit = "patient" if "patient" in cohort.images.groups else "image"
     source = (
-        f"{said}: {cohort.n_images} images, {len(cohort.references)} boxes, {len(cohort.classes)} classes; the oracles "
-        f"ran on the test half, {half.n_images} images with {len(half.references)} boxes, drawn by {unit}."
+        f"{words}: {cohort.n_images} images, {len(cohort.references)} boxes, "
+        f"{len(cohort.classes)} classes; the oracles ran on the test half, {half.n_images} images "
+        f"with {len(half.references)} boxes, drawn by {unit}."
     )
     return StudyData(half, source, cohort.n_images)
 
@@ -114,32 +131,33 @@ def test_half(cohort: Cohort, seed: int) -> I64:
     of the images.
     """
     groups = cohort.images.groups
+    # Without patients every image is a unit of its own.
     names = groups["patient"] if "patient" in groups else np.arange(cohort.n_images)
     _, owner, sizes = np.unique(names, return_inverse=True, return_counts=True)
     random = Generator(Philox(key=np.array([seed, SPLIT], np.uint64)))
-    chosen, total = np.zeros(len(sizes), np.bool_), 0
+    selection, total = np.zeros(len(sizes), np.bool_), 0
     for patient in random.permutation(len(sizes)).tolist():
         if total + int(sizes[patient]) <= cohort.n_images // 2:
-            chosen[patient] = True
+            selection[patient] = True
             total += int(sizes[patient])
-    return np.flatnonzero(chosen[owner])
+    return np.flatnonzero(selection[owner])
 
 
-test_half.__test__ = False  # type: ignore[attr-defined]  # a half for testing, not a test
+test_half.__test__ = False  # type: ignore[attr-defined]  # pytest would collect it by its name
 
 
-def made_cohort(n_images: int, seed: int) -> Cohort:
-    """Return images with one box per finding, whose places, sides, classes and patients are like
-    those of ChestX-ray8.
+def simulate_cohort(n_images: int, seed: int) -> Cohort:
+    """Simulate images with one box per finding; places, sides, classes and patients are
+    distributed as in ChestX-ray8.
 
     Examples
     --------
-    >>> from calipers.studies.rodeo.data import made_cohort
-    >>> cohort = made_cohort(100, seed=0)
+    >>> from calipers.studies.rodeo.data import simulate_cohort
+    >>> cohort = simulate_cohort(100, seed=0)
     >>> cohort.n_images, len(cohort.classes)
     (100, 8)
     """
-    random = Generator(Philox(key=np.array([seed, MADE], np.uint64)))
+    random = Generator(Philox(key=np.array([seed, SIMULATION], np.uint64)))
     shares = np.array([finding.share for finding in FINDINGS])
     patient = np.cumsum(random.random(n_images) >= REPEATED)
     records = []
@@ -157,10 +175,11 @@ def made_cohort(n_images: int, seed: int) -> Cohort:
     return Cohort.from_arrays(records, classes=[finding.name for finding in FINDINGS])
 
 
-def _box(finding: Finding, random: Generator) -> F64:
+def _box(finding: BoxStatistics, random: Generator) -> F64:
     """Return a box inside the image, x0 y0 x1 y1 in pixels."""
     first, other = random.standard_normal(2)
     r = finding.correlation
+    # A normal pair with correlation r (Cholesky factor of a 2 x 2 correlation matrix).
     second = r * first + np.sqrt(1.0 - r * r) * other
     sides = np.exp(
         [

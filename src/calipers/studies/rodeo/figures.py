@@ -11,7 +11,7 @@ from calipers.plots.figures import Axis, Contour, Curves, Line
 from calipers.sensitivity import Sweep
 from calipers.studies.framework import StudyFigure
 from calipers.studies.rodeo.geometry import TENTHS
-from calipers.studies.rodeo.judging import Found, half_lost, said
+from calipers.studies.rodeo.judging import RodeoRun, half_lost, value_text
 from calipers.studies.rodeo.sweeps import ACCURACIES, PRECISIONS, RODEO, SCALES, SUMMARIES
 
 AXES = {
@@ -31,35 +31,25 @@ GROUPS = (("Accuracy", ACCURACIES), ("Average precision", PRECISIONS), ("RoDeO",
 NOISE_WORDS = "All boxes also have position noise of 0.5 sides."
 
 
-def maps(found: Found, name: str, title: str, caption: str) -> StudyFigure:
+def maps(run: RodeoRun, name: str, title: str, caption: str) -> StudyFigure:
     """Return all metrics over two corruptions, one panel each, with the same colours."""
-    sweep = found.sweeps[name]
+    sweep = run.sweeps[name]
     first, second = sweep.axes
-    xs, ys = (np.array(axis.values, np.float64) for axis in (first, second))
-    panels = tuple(
-        Contour(
-            metric,
-            Axis(AXES[first.name]),
-            Axis(AXES[second.name]),
-            xs,
-            ys,
-            sweep.line(metric)[0].T,
-            "value",
-            TENTHS,
-            0.0,
-            1.0,
-        )
-        for _, metrics in GROUPS
-        for metric in metrics
-    )
-    return StudyFigure(name, title, f"{caption} {_made(sweep)}", panels, rows=(3, 3, 4))
+    x, y = Axis(AXES[first.name]), Axis(AXES[second.name])
+    xs, ys = np.array(first.values, np.float64), np.array(second.values, np.float64)
+    panels = []
+    for _, metrics in GROUPS:
+        for metric in metrics:
+            values = sweep.line(metric)[0].T
+            panels.append(Contour(metric, x, y, xs, ys, values, "value", TENTHS, 0.0, 1.0))
+    return StudyFigure(name, title, f"{caption} {_runs_text(sweep)}", tuple(panels), rows=(3, 3, 4))
 
 
 def curves(
-    found: Found, name: str, title: str, caption: str, law: Line | None = None
+    run: RodeoRun, name: str, title: str, caption: str, law: Line | None = None
 ) -> StudyFigure:
     """Return all metrics over one corruption: accuracy, AP and RoDeO, with bands."""
-    sweep = found.sweeps[name]
+    sweep = run.sweeps[name]
     panels = []
     for heading, metrics in GROUPS:
         lines = lines_of(sweep, metrics)
@@ -67,115 +57,125 @@ def curves(
             lines = (*lines, law)
         x = Axis(AXES[sweep.axes[0].name])
         panels.append(Curves(heading, x, Axis("value", 0.0, 1.0), lines))
-    return StudyFigure(name, title, f"{caption} {_made(sweep)}", tuple(panels))
+    return StudyFigure(name, title, f"{caption} {_runs_text(sweep)}", tuple(panels))
 
 
 def lines_of(sweep: Sweep, metrics: Sequence[str], names: Sequence[str] = ()) -> tuple[Line, ...]:
-    """Return a line with its band per metric, along the last corruption; the other one, if any, is
-    absent.
+    """Return a line with its band for each metric, along the last corruption.
+
+    With two corruptions, the first one is absent (strength 0).
     """
     x = np.array(sweep.axes[-1].values, np.float64)
-    found = []
+    lines = []
     for slot, metric in enumerate(metrics):
-        value, low, high = (table if table.ndim == 1 else table[0] for table in sweep.line(metric))
-        found.append(Line(names[slot] if names else metric, x, value, low, high, slot))
-    return tuple(found)
+        tables = sweep.line(metric)
+        if tables[0].ndim > 1:
+            tables = tuple(table[0] for table in tables)
+        name = names[slot] if names else metric
+        lines.append(Line(name, x, *tables, slot))
+    return tuple(lines)
 
 
-def _made(sweep: Sweep) -> str:
-    shown = "Mean" if len(sweep.axes) == 2 else "Mean and, as band, standard deviation (n - 1)"
+def _runs_text(sweep: Sweep) -> str:
+    statistic = "Mean" if len(sweep.axes) == 2 else "Mean and standard deviation (band, n - 1)"
     return (
-        f"{shown} of {sweep.runs} runs on {sweep.n_images} images with {sweep.n_references} boxes."
+        f"{statistic} of {sweep.runs} runs on {sweep.n_images} images with "
+        f"{sweep.n_references} boxes."
     )
 
 
-def sweep_figures(found: Found) -> dict[str, StudyFigure]:
+def sweep_figures(run: RodeoRun) -> dict[str, StudyFigure]:
     """Return the figures that show sweeps, by name."""
-    made = (*_two_corruptions(found), *_one_corruption(found), side_figure(found))
-    return {figure.name: figure for figure in made}
+    figures = (*_two_corruptions(run), *_one_corruption(run), side_figure(run))
+    return {figure.name: figure for figure in figures}
 
 
-def _two_corruptions(found: Found) -> Iterator[StudyFigure]:
+def _two_corruptions(run: RodeoRun) -> Iterator[StudyFigure]:
     """Yield figures 3, 7, 8 and 9."""
 
     def low(figure: str, metric: str) -> str:
-        return f"{found.grid(figure, metric).min():.2f}"
+        return f"{run.grid(figure, metric).min():.2f}"
 
-    half = [said(half_lost(*found.curve("figure-3", name))) for name in ("AP@0.5", "RoDeO")]
-    top = [f"{found.grid('figure-7', name).max():.2f}" for name in ("RoDeO", "accuracy@0.1")]
+    half = [value_text(half_lost(*run.curve("figure-3", name))) for name in ("AP@0.5", "RoDeO")]
+    top = [f"{run.grid('figure-7', name).max():.2f}" for name in ("RoDeO", "accuracy@0.1")]
     yield maps(
-        found,
+        run,
         "figure-3",
-        f"Half of AP@0.5 is lost at a position noise of {half[0]} sides, half of RoDeO at {half[1]}",
+        f"Half of AP@0.5 is lost at a position noise of {half[0]} sides, half of RoDeO at "
+        f"{half[1]}",
         "Every box is moved, and its sides change on their own.",
     )
     yield maps(
-        found,
+        run,
         "figure-7",
         f"Boxes at random places reach a RoDeO of {top[0]} and an accuracy at IoU 0.1 of {top[1]}",
-        "An oracle knows which classes an image has; one square box per class lies anywhere in the image. Classes are "
-        "perfect on the lower edge.",
+        "An oracle knows which classes an image has; one square box per class lies anywhere in "
+        "the image. Classes are perfect on the lower edge.",
     )
     yield maps(
-        found,
+        run,
         "figure-8",
-        f"However boxes are moved, RoDeO/shape is at least {low('figure-8', 'RoDeO/shape')}; AP@0.5 falls to "
-        f"{low('figure-8', 'AP@0.5')}",
+        f"However boxes are moved, RoDeO/shape is at least {low('figure-8', 'RoDeO/shape')}; "
+        f"AP@0.5 falls to {low('figure-8', 'AP@0.5')}",
         "Every box is moved by the bias into a random direction, then by the noise.",
     )
     yield maps(
-        found,
+        run,
         "figure-9",
-        f"Size and aspect noise take AP@0.1 to {low('figure-9', 'AP@0.1')}, AP@0.5 to {low('figure-9', 'AP@0.5')} and "
-        f"RoDeO to {low('figure-9', 'RoDeO')}",
+        f"Size and aspect noise take AP@0.1 to {low('figure-9', 'AP@0.1')}, AP@0.5 to "
+        f"{low('figure-9', 'AP@0.5')} and RoDeO to {low('figure-9', 'RoDeO')}",
         "Both sides of a box share one factor; the aspect changes at equal area.",
     )
 
 
-def _one_corruption(found: Found) -> Iterator[StudyFigure]:
+def _one_corruption(run: RodeoRun) -> Iterator[StudyFigure]:
     """Yield figures 4, 5, 10 and 11."""
 
     def ends(figure: str, metric: str) -> str:
-        values = found.curve(figure, metric)[1]
+        values = run.curve(figure, metric)[1]
         return f"from {values[0]:.2f} to {values[-1]:.2f}"
 
-    copies = np.array(found.sweeps["figure-5"].axes[0].values, np.float64)
+    # The law of RoDeO/shape and RoDeO/cls is drawn in the panel of RoDeO.
+    copies = np.array(run.sweeps["figure-5"].axes[0].values, np.float64)
     yield curves(
-        found,
+        run,
         "figure-4",
         f"As boxes go missing, accuracy at IoU 0.5 goes {ends('figure-4', 'accuracy@0.5')}",
         f"All boxes of a class in an image are dropped with this probability. {NOISE_WORDS}",
     )
     yield curves(
-        found,
+        run,
         "figure-5",
-        f"Copies of boxes take AP@0.5 {ends('figure-5', 'AP@0.5')} and RoDeO {ends('figure-5', 'RoDeO')}",
-        f"Every box gets a geometric number of copies. {NOISE_WORDS} The grey line is the law of RoDeO/shape and "
-        "RoDeO/cls: a hyperbola, not an exponential.",
+        f"Copies of boxes take AP@0.5 {ends('figure-5', 'AP@0.5')} and RoDeO "
+        f"{ends('figure-5', 'RoDeO')}",
+        f"Every box gets a geometric number of copies. {NOISE_WORDS} The grey line is the law of "
+        "RoDeO/shape and RoDeO/cls: a hyperbola, not an exponential.",
         Line("1 / (1 + mean copies)", copies, 1.0 / (1.0 + copies), slot=6),
     )
     yield curves(
-        found,
+        run,
         "figure-10",
-        f"A box for every absent class takes accuracy at IoU 0.5 {ends('figure-10', 'accuracy@0.5')}",
-        f"Every absent class gets one box, a quarter of the image wide, with this probability. {NOISE_WORDS}",
+        "A box for every absent class takes accuracy at IoU 0.5 "
+        f"{ends('figure-10', 'accuracy@0.5')}",
+        "Every absent class gets one box, a quarter of the image wide, with this probability. "
+        f"{NOISE_WORDS}",
     )
     yield curves(
-        found,
+        run,
         "figure-11",
         f"Confused classes take RoDeO/cls {ends('figure-11', 'RoDeO/cls')} and RoDeO/loc "
         f"{ends('figure-11', 'RoDeO/loc')}",
-        "Every declared class is selected with this probability, and the selected ones of an image are permuted. "
-        f"{NOISE_WORDS}",
+        "Every declared class is selected with this probability, and the selected ones of an "
+        f"image are permuted. {NOISE_WORDS}",
     )
 
 
-def side_figure(found: Found) -> StudyFigure:
-    """Return what other summaries and other scales of loc would say."""
-    position = found.sweeps["figure-8"]
+def side_figure(run: RodeoRun) -> StudyFigure:
+    """Return RoDeO with other summaries and RoDeO/loc with other scales."""
+    position = run.sweeps["figure-8"]
     names = [metric.partition("/")[2] for metric in SUMMARIES]
     across = lines_of(position, SUMMARIES, names)
-    confusion = lines_of(found.sweeps["figure-11"], SUMMARIES, names)
+    confusion = lines_of(run.sweeps["figure-11"], SUMMARIES, names)
     scaled = lines_of(
         position, list(SCALES.values()), [f"0.5 at distance {scale:g}" for scale in SCALES]
     )
@@ -192,11 +192,12 @@ def side_figure(found: Found) -> StudyFigure:
             scaled,
         ),
     )
-    last = found.curve("figure-11", SUMMARIES[1])[1][-1]
+    last = run.curve("figure-11", SUMMARIES[1])[1][-1]
     title = f"With the arithmetic mean, a model with random classes would still score {last:.2f}"
     caption = (
-        "Not a figure of the paper, which names the arithmetic mean and the minimum as alternatives to the harmonic "
-        "mean and fixes the distance at which RoDeO/loc is one half. Under position noise the expected RoDeO/loc is "
-        f"1 / (1 + 2 ln 2 σ² / scale²). {_made(position)}"
+        "This figure is not in the paper, which mentions the arithmetic mean and the minimum as "
+        "alternatives to the harmonic mean and fixes the distance at which RoDeO/loc is one half. "
+        "Under position noise the expected RoDeO/loc is 1 / (1 + 2 ln 2 σ² / scale²). "
+        f"{_runs_text(position)}"
     )
     return StudyFigure("figure-side", title, caption, panels)

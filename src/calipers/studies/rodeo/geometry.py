@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures 2 and 6: what similarities of two boxes look like, without any data."""
+"""Figures 2 and 6: similarities of two boxes, computed exactly and without data."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ SMALL, USUAL = 0.1, 0.25  # sides of references, in fractions of the image
 
 
 def iou_at(dx: F64, dy: F64) -> F64:
-    """Return the IoU of two equal squares whose centres are so many sides apart."""
+    """Return the IoU of two equal squares whose centres are (dx, dy) sides apart."""
     across, down = np.broadcast_arrays(np.asarray(dx, np.float64), np.asarray(dy, np.float64))
     x, y = across.ravel(), down.ravel()
+    # The kernel takes boxes as (4, n): x0, y0, x1, y1.
     ones = np.ones_like(x)
     a = np.stack([0.0 * x, 0.0 * x, ones, ones])
     b = np.stack([x, y, x + 1.0, y + 1.0])
@@ -33,9 +34,8 @@ def ap_at(dx: F64, dy: F64, threshold: float) -> F64:
 
 def map_at(dx: F64, dy: F64) -> F64:
     """Return the mean AP of one pair over the thresholds 0.1 to 0.7."""
-    return np.asarray(
-        np.mean([ap_at(dx, dy, float(threshold)) for threshold in THRESHOLDS], axis=0)
-    )
+    values = [ap_at(dx, dy, float(threshold)) for threshold in THRESHOLDS]
+    return np.asarray(np.mean(values, axis=0))
 
 
 def loc_at(dx: F64, dy: F64) -> F64:
@@ -64,18 +64,20 @@ def figure_2() -> StudyFigure:
         "RoDeO/loc": loc_at(dx, dy),
     }
     x, y = Axis("offset in x (sides)"), Axis("offset in y (sides)")
-    levels = {
-        "AP@0.5": (0.5,),
-        "mAP@0.1:0.7": (0.2, 0.5, 0.8),
-    }  # between steps, which have sevenths
+    # mAP over seven thresholds moves in steps of 1/7, so its contour levels lie between the steps.
+    levels = {"AP@0.5": (0.5,), "mAP@0.1:0.7": (0.2, 0.5, 0.8)}
     panels = tuple(
         Contour(name, x, y, at, at, v, "value", levels.get(name, TENTHS), 0.0, 1.0, square=True)
         for name, v in metrics.items()
     )
-    title = "Overlap ends one side away, and sooner on the diagonal; RoDeO/loc is the same in all directions"
+    title = (
+        "Overlap ends one side away, and sooner on the diagonal; RoDeO/loc is the same in all "
+        "directions"
+    )
     caption = (
-        "One reference and one prediction of its size and class, on a grid of 61 by 61 offsets, computed exactly. "
-        "AP of a single pair is all or nothing; its mean over IoU thresholds 0.1 to 0.7 has seven steps."
+        "One reference and one prediction of its size and class, on a grid of 61 by 61 offsets, "
+        "computed exactly. AP of a single pair is all or nothing; its mean over IoU thresholds "
+        "0.1 to 0.7 has seven steps."
     )
     return StudyFigure("figure-2", title, caption, panels, rows=(4,))
 
@@ -83,19 +85,15 @@ def figure_2() -> StudyFigure:
 def figure_6() -> StudyFigure:
     """Return centred IoU and Hausdorff similarity over size and over aspect."""
     sides = np.round(np.arange(0.02, 1.0001, 0.01), 10)
-    size = [Line(name, sides, y, slot=k) for k, (name, y) in enumerate(_named(USUAL, sides, sides))]
+    size = _similarity_lines(sides, shape_similarities(USUAL, sides, sides))
     aspect = np.geomspace(1 / 8, 8, 97)
-    ratio = [
-        Line(name, aspect, y, slot=k)
-        for k, (name, y) in enumerate(
-            _named(USUAL, USUAL * np.sqrt(aspect), USUAL / np.sqrt(aspect))
-        )
-    ]
+    same_area = shape_similarities(USUAL, USUAL * np.sqrt(aspect), USUAL / np.sqrt(aspect))
+    ratio = _similarity_lines(aspect, same_area)
     factor = np.geomspace(0.25, 4.0, 97)
     relative = []
-    for k, reference in enumerate((SMALL, USUAL)):
-        for j, (name, y) in enumerate(_named(reference, reference * factor, reference * factor)):
-            relative.append(Line(f"{name}, side {reference:g}", factor, y, slot=2 * k + j))
+    for k, side in enumerate((SMALL, USUAL)):
+        values = shape_similarities(side, side * factor, side * factor)
+        relative += _similarity_lines(factor, values, f", side {side:g}", 2 * k)
     similarity = Axis("similarity", 0.0, 1.0)
     octaves = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
     panels = (
@@ -113,15 +111,25 @@ def figure_6() -> StudyFigure:
             tuple(relative),
         ),
     )
-    title = "Centred IoU depends on the ratio of the sides; the Hausdorff similarity on their difference in the image"
+    title = (
+        "Centred IoU depends on the ratio of the sides; the Hausdorff similarity on their "
+        "difference in the image"
+    )
     caption = (
-        f"A square reference with a side of {USUAL:g} of the image, except in the last panel, which adds one of "
-        f"{SMALL:g}; both boxes on one centre; Hausdorff distances in fractions of the image. Computed exactly. The "
-        "last panel is not in the paper: with centred IoU, both references share one curve."
+        f"A square reference with a side of {USUAL:g} of the image, except in the last panel, "
+        f"which adds one of {SMALL:g}; both boxes on one centre; Hausdorff distances in fractions "
+        "of the image. Computed exactly. The last panel is not in the paper: with centred IoU, "
+        "both references share one curve."
     )
     return StudyFigure("figure-6", title, caption, panels)
 
 
-def _named(reference: float, width: F64, height: F64) -> list[tuple[str, F64]]:
-    centred, hausdorff = shape_similarities(reference, width, height)
-    return [("centred IoU", centred), ("Hausdorff", hausdorff)]
+def _similarity_lines(
+    x: F64, values: tuple[F64, F64], suffix: str = "", first_slot: int = 0
+) -> list[Line]:
+    """Return the lines of the two similarities that `shape_similarities` returns."""
+    centred, hausdorff = values
+    return [
+        Line(f"centred IoU{suffix}", x, centred, slot=first_slot),
+        Line(f"Hausdorff{suffix}", x, hausdorff, slot=first_slot + 1),
+    ]

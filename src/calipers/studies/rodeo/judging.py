@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What claims are judged by: the numbers of a run, and the few rules that turn curves into
-verdicts.
+"""The numbers of a run, and the rules that turn curves into verdicts.
+
+`study.run` creates a `RodeoRun`; the claims modules read it with the functions of this module.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from calipers.tables import Cohort
 
 F64 = NDArray[np.float64]
 
-INVARIANT = 0.02  # a range below this is called invariant
-EXACT = 1e-9  # below this it is rounding
-TURN = 0.01  # a rise of a mean of runs below this is called noise
+INVARIANT = 0.02  # a score whose range is below this counts as invariant
+EXACT = 1e-9  # differences below this are rounding errors
+TURN = 0.01  # a rise of the mean over runs below this counts as noise
 
 
 @dataclass(frozen=True)
-class Found:
-    """Everything that a claim may look at."""
+class RodeoRun:
+    """The numbers of a run: sweeps, examples, and the cohort that was corrupted."""
 
     sweeps: Mapping[str, Sweep]
     examples: Mapping[str, Example]  # of figure 1
@@ -32,57 +33,60 @@ class Found:
     seed: int
 
     def curve(self, figure: str, metric: str, along: int = 0) -> tuple[F64, F64]:
-        """Return the strengths of a corruption and a metric there; the other corruption, if any, is
-        absent.
+        """Return the strengths of one corruption and the values of a metric.
+
+        In a sweep of two corruptions, the other one is absent (strength 0).
         """
-        found = self.sweeps[figure]
-        value = found.line(metric)[0]
-        if value.ndim == 2:
-            value = value[:, 0] if along == 0 else value[0]
-        return np.array(found.axes[along].values, np.float64), value
+        sweep = self.sweeps[figure]
+        values = sweep.line(metric)[0]
+        if values.ndim == 2:
+            values = values[:, 0] if along == 0 else values[0]
+        return np.array(sweep.axes[along].values, np.float64), values
 
     def grid(self, figure: str, metric: str) -> F64:
-        """Return a metric at all points."""
+        """Return the values of a metric at all points of the grid."""
         return self.sweeps[figure].line(metric)[0]
 
     def near(self, figure: str, at: float, along: int = 0) -> tuple[int, float]:
-        """Return the place of the strength next to ``at``, and that strength."""
+        """Return the index of the strength nearest to ``at``, and that strength."""
         values = np.array(self.sweeps[figure].axes[along].values, np.float64)
         k = int(np.abs(values - at).argmin())
         return k, float(values[k])
 
     def error(self, figure: str, metric: str) -> F64:
         """Return the standard error of the mean over runs."""
-        found = self.sweeps[figure]
-        value, _, high = found.line(metric)
-        return np.asarray((high - value) / np.sqrt(found.runs))
+        sweep = self.sweeps[figure]
+        value, _, high = sweep.line(metric)
+        # The band of a sweep is the mean plus and minus one standard deviation.
+        return np.asarray((high - value) / np.sqrt(sweep.runs))
 
 
 def steepest(values: F64) -> float:
-    """Return the largest fall between neighbours of the grid."""
+    """Return the largest fall between neighbouring grid points."""
     return float(np.max(-np.diff(values), initial=0.0))
 
 
 def falls(values: F64) -> bool:
-    """Return whether a curve goes down, and never up by more than noise."""
+    """Return whether a curve ends clearly lower and never rises by more than noise."""
     return bool(values[-1] < values[0] - INVARIANT and np.diff(values).max() < TURN)
 
 
 def spread(values: F64, axis: int | None = None) -> float:
-    """Return the range of values; along an axis, the largest range there is."""
+    """Return the range of the values; with an axis, the largest range along it."""
     return float(np.max(np.ptp(values, axis=axis)))
 
 
 def half_lost(x: F64, values: F64) -> float:
-    """Return the strength at which half of the first value is lost, NaN if it never is or there is
-    nothing to lose.
+    """Return the strength at which half of the first value is lost, interpolated linearly.
+
+    NaN if half is never lost, or if the first value is 0.
     """
     below = np.flatnonzero(values <= 0.5 * values[0])
     if not len(below) or values[0] <= 0:
         return float("nan")
     k = int(below[0])
-    gone = (values[k - 1] - 0.5 * values[0]) / (values[k - 1] - values[k])
-    return float(x[k - 1] + gone * (x[k] - x[k - 1]))
+    fraction = (values[k - 1] - 0.5 * values[0]) / (values[k - 1] - values[k])
+    return float(x[k - 1] + fraction * (x[k] - x[k - 1]))
 
 
 def misfit(values: F64, model: F64) -> float:
@@ -91,7 +95,8 @@ def misfit(values: F64, model: F64) -> float:
 
 
 def best_rate(x: F64, values: F64, law: Callable[[F64, float], F64]) -> tuple[float, float]:
-    """Return the rate at which a law with one parameter fits best, and how far off it still is."""
+    """Return the best rate of a law with one parameter, and its root mean square error."""
+    # A grid search is enough: the verdict needs the misfit to about two digits.
     rates = np.geomspace(0.02, 50.0, 4000)
     off = [misfit(values, law(x, float(rate))) for rate in rates]
     k = int(np.argmin(off))
@@ -108,10 +113,8 @@ def hyperbolic(x: F64, rate: float) -> F64:
     return np.asarray(1.0 / (1.0 + rate * x))
 
 
-def said(value: float) -> str:
-    """Return a number with three digits behind the point, or "never" for NaN; small ones in
-    scientific form.
-    """
+def value_text(value: float) -> str:
+    """Return a number with three decimals, small numbers in scientific form, "never" for NaN."""
     if np.isnan(value):
         return "never"
     if abs(value) < EXACT:
@@ -119,6 +122,6 @@ def said(value: float) -> str:
     return f"{value:.3f}" if abs(value) >= 0.0005 else f"{value:.1e}"
 
 
-def listed(names: Sequence[str], values: Sequence[float]) -> str:
+def values_text(names: Sequence[str], values: Sequence[float]) -> str:
     """Return "AP@0.1 = 0.522, AP@0.3 = 0.151"."""
-    return ", ".join(f"{name} = {said(value)}" for name, value in zip(names, values))
+    return ", ".join(f"{name} = {value_text(value)}" for name, value in zip(names, values))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers of the paper's table 1, and whether its totals are what they should be."""
+"""Table 1 as printed in the paper, and a check of its totals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PRINTED = {
     "Pneumothorax": (26.6, 14.3, 12.5, 16.0, 65.8, 1.0),
     "Total": (19.8, 19.9, 10.9, 15.6, 55.1, 5.8),
 }
-ROUNDING = 0.05
+ROUNDING = 0.05  # percent: half of the last printed digit
 
 
 def harmonic(*parts: float) -> float:
@@ -27,11 +27,9 @@ def harmonic(*parts: float) -> float:
 
 
 def off_by_rounding(row: tuple[float, ...]) -> bool:
-    """Return whether the printed total can be the harmonic mean of parts that were rounded to one
-    digit.
-    """
-    ends = [
-        harmonic(*(part + way * ROUNDING for part, way in zip(row[:3], ways)))
-        for ways in product((-1, 1), repeat=3)
-    ]
+    """Return whether the printed total can be the harmonic mean of parts rounded to one decimal."""
+    cls, loc, shape = row[:3]
+    ends = []
+    for a, b, c in product((-ROUNDING, ROUNDING), repeat=3):
+        ends.append(harmonic(cls + a, loc + b, shape + c))
     return min(ends) - ROUNDING <= row[3] <= max(ends) + ROUNDING

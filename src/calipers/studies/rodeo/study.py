@@ -1,35 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The study: data, sweeps, figures, tables and claims put together."""
+"""Runs the study: data, sweeps, figures, tables and claims."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from calipers.studies.framework import Progress, Study, StudyOptions, StudyResult
+from calipers.studies.framework import (
+    Progress,
+    Study,
+    StudyFigure,
+    StudyOptions,
+    StudyResult,
+)
 from calipers.studies.judging import Claims
 from calipers.studies.rodeo import claims_counts, claims_design, claims_place
 from calipers.studies.rodeo.data import StudyData, study_data
 from calipers.studies.rodeo.examples import examples, figure_1
 from calipers.studies.rodeo.figures import sweep_figures
 from calipers.studies.rodeo.geometry import figure_2, figure_6
-from calipers.studies.rodeo.judging import INVARIANT, TURN, Found
+from calipers.studies.rodeo.judging import INVARIANT, TURN, RodeoRun
 from calipers.studies.rodeo.sweeps import EXPERIMENTS, protocol, run_all
-from calipers.studies.rodeo.tables import given_table, printed_table, theory_table
+from calipers.studies.rodeo.tables import model_table, printed_table, theory_table
 
 RUNS, QUICK_RUNS = 5, 2
 TITLE = "What metrics see: accuracy, average precision and RoDeO under errors made on purpose"
 CITATION = (
-    "Meissen F, Müller P, Kaissis G, Rueckert D. Robust detection outcome: a metric for pathology detection in medical "
-    "images. MIDL 2023."
+    "Meissen F, Müller P, Kaissis G, Rueckert D. Robust detection outcome: a metric for pathology "
+    "detection in medical images. MIDL 2023."
 )
 REFERENCES = (
-    "Wang X, et al. ChestX-ray8: hospital-scale chest X-ray database and benchmarks on weakly-supervised "
-    "classification and localization of common thorax diseases. CVPR 2017, 2097-2106.",
+    "Wang X, et al. ChestX-ray8: hospital-scale chest X-ray database and benchmarks on "
+    "weakly-supervised classification and localization of common thorax diseases. CVPR 2017, "
+    "2097-2106.",
     "Lin TY, et al. Microsoft COCO: common objects in context. ECCV 2014, 740-755.",
 )
 # In the order of the paper.
-CLAIMS = Claims[Found](
+CLAIMS = Claims[RodeoRun](
     [
         *claims_place.OPENING.entries,
         *claims_place.NOISE.entries,
@@ -50,15 +57,10 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
     sweeps = run_all(
         data.cohort, runs=runs, seed=options.seed, quick=options.quick, progress=progress
     )
-    found = Found(sweeps, examples(), data.cohort, options.seed)
-    figures = sweep_figures(found)
-    figures |= {
-        figure.name: figure for figure in (figure_1(dict(found.examples)), figure_2(), figure_6())
-    }
-    given = [
-        given_table(data.cohort, f"table-1-{k}", model)
-        for k, model in enumerate(data.cohort.models, start=1)
-    ]
+    numbers = RodeoRun(sweeps, examples(), data.cohort, options.seed)
+    model_tables = []
+    for k, model in enumerate(data.cohort.models, start=1):
+        model_tables.append(model_table(data.cohort, f"table-1-{k}", model))
     return StudyResult(
         study=STUDY.name,
         title=TITLE,
@@ -66,22 +68,30 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         source=data.source,
         seed=options.seed,
         quick=options.quick,
-        settings=_settings(found, runs, data),
-        claims=CLAIMS.judged(found),
-        figures=tuple(
-            figures[name] for name in (*(f"figure-{k}" for k in range(1, 12)), "figure-side")
-        ),
-        tables=(*given, theory_table(found), printed_table()),
+        settings=_settings(numbers, runs, data),
+        claims=CLAIMS.judge_all(numbers),
+        figures=_figures(numbers),
+        tables=(*model_tables, theory_table(numbers), printed_table()),
         methods=METHODS,
         references=REFERENCES,
         inputs=data.inputs,
     )
 
 
-def _settings(found: Found, runs: int, data: StudyData) -> Mapping[str, Any]:
+def _figures(run: RodeoRun) -> tuple[StudyFigure, ...]:
+    """Return figures 1 to 11 in the order of the paper, then the side figure."""
+    figures = sweep_figures(run)
+    for figure in (figure_1(dict(run.examples)), figure_2(), figure_6()):
+        figures[figure.name] = figure
+    names = [f"figure-{k}" for k in range(1, 12)]
+    return tuple(figures[name] for name in (*names, "figure-side"))
+
+
+def _settings(run: RodeoRun, runs: int, data: StudyData) -> Mapping[str, Any]:
+    # The grids of this run, which are coarser if it is quick.
     grids: dict[str, Any] = {}
     for experiment in EXPERIMENTS:
-        for axis in found.sweeps[experiment.name].axes:
+        for axis in run.sweeps[experiment.name].axes:
             grids[f"{experiment.name}: {axis.name}"] = list(axis.values)
         if experiment.always:
             grids[f"{experiment.name}: always"] = list(experiment.always)
@@ -99,22 +109,25 @@ def _settings(found: Found, runs: int, data: StudyData) -> Mapping[str, Any]:
 
 
 METHODS = (
-    "Oracle models know the references and corrupt them by a known amount (appendix A of the paper); their boxes all "
-    "have score 1. Every point is the mean of several runs with other random numbers; the same numbers are used at "
-    "every strength of a corruption, so that curves are smooth. A position bias is multiplied by the size of the box: "
-    "the division that the paper prints contradicts its own figure.",
-    "Average precision: 101 recalls, classes averaged, assignment in order of scores. Since all scores are equal they "
-    "are one operating point, which is what appendix E of the paper defines; AP in order takes them in input order "
-    "instead, as COCO's code does, and is stated where it matters. Accuracy: true positives, false alarms, misses, and "
-    "as true negatives the images that neither have nor predict a class; mean over classes; assignment by overlap. "
-    "RoDeO: the weight of the class in the pairing is the MCC of class presence over the data set, as in the code of "
+    "Oracle models know the references and corrupt them by a known amount (appendix A of the "
+    "paper); all their boxes have score 1. Every point is the mean of several runs with different "
+    "random numbers. The same numbers are used at every strength of a corruption, so that curves "
+    "are smooth. A position bias is multiplied by the size of the box: the division that the "
+    "paper prints contradicts its own figure.",
+    "Average precision: 101 recalls, mean over classes, assignment in order of scores. Equal "
+    "scores are one operating point, as appendix E of the paper defines; AP in order breaks ties "
+    "by input order instead, as pycocotools does, and is reported where it matters. Accuracy: "
+    "true positives, false alarms and misses; the true negatives of a class are the images that "
+    "neither have nor predict it; mean over classes; assignment by overlap. RoDeO: the weight of "
+    "the class in the pairing is the MCC of class presence over the data set, as in the code of "
     "its authors; no epsilon.",
-    f"Verdicts follow rules that are the same for every data set: a score is invariant if its range is below "
-    f"{INVARIANT:g}, it declines if it ends lower by more than that and no mean of the runs rises by more than "
-    f"{TURN:g} from one grid point to the next; a claim about several metrics or thresholds holds in part if some of "
-    "them do. Claims that the definitions decide are checked exactly. The rules were not registered beforehand: they "
-    "were written, and some were made stricter, with results on ChestX-ray8 in view. Where a verdict hangs on such a "
-    "rule, the numbers beside it are what counts.",
+    "The rules for verdicts are the same for every data set: a score is invariant if its range is "
+    f"below {INVARIANT:g}; it declines if it ends lower by more than that and the mean over runs "
+    f"never rises by more than {TURN:g} from one grid point to the next; a claim about several "
+    "metrics or thresholds holds in part if it holds for some of them. Claims that the "
+    "definitions decide are checked exactly. The rules were not registered beforehand: they were "
+    "written, and some were made stricter, with the results on ChestX-ray8 in view. Where a "
+    "verdict depends on such a rule, rely on the numbers next to it.",
 )
 STUDY = Study(
     name="rodeo",

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The corruptions of the study with their grids, and all metrics over them."""
+"""The corruptions of the study with their grids, and all metrics over them.
+
+`run_all` corrupts the references with oracles at every strength and returns one `Sweep` per figure.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -21,11 +25,8 @@ ACCURACIES = ("accuracy@0.1", "accuracy@0.3", "accuracy@0.5")
 PRECISIONS = ("AP@0.1", "AP@0.3", "AP@0.5")
 IN_ORDER = ("AP in order@0.1", "AP in order@0.3", "AP in order@0.5")
 SUMMARIES = ("RoDeO/harmonic", "RoDeO/arithmetic", "RoDeO/minimum")
-SCALES = {
-    0.5: "RoDeO scale 0.5/loc",
-    1.0: "RoDeO scale 1/loc",
-    2.0: "RoDeO scale 2/loc",
-}  # 0.5 is reached at this distance
+# Distance in sides at which RoDeO/loc is one half -> name of the metric.
+SCALES = {0.5: "RoDeO scale 0.5/loc", 1.0: "RoDeO scale 1/loc", 2.0: "RoDeO scale 2/loc"}
 RODEO = ("RoDeO", "RoDeO/loc", "RoDeO/shape", "RoDeO/cls")
 MEAN_AP = "mAP@0.1:0.7"
 FALSE_ALARMS = "FP/image@0.5"
@@ -35,17 +36,18 @@ NOISE = "position-noise(sigma=0.5)"
 def steps(last: float, step: float, first: float = 0.0) -> Grid:
     """Return first, first + step, ..., last."""
     n = round((last - first) / step)
+    # Rounded, so that the third step of 0.1 is 0.3 and not 0.30000000000000004.
     return tuple(round(first + k * step, 10) for k in range(n + 1))
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """One corruption, or two, whose strengths are swept."""
+    """A sweep over the strengths of one or two corruptions."""
 
     name: str
     over: Mapping[str, Grid]
     quick: Mapping[str, Grid]
-    always: tuple[str, ...] = ()  # corruptions that the oracle always has
+    always: tuple[str, ...] = ()  # corruptions applied at every strength
 
 
 EXPERIMENTS = (
@@ -98,8 +100,9 @@ EXPERIMENTS = (
 
 
 def protocol() -> Protocol:
-    """Return the metrics of the paper; AP also with equal scores taken in input order, as COCO's
-    code does.
+    """Return a protocol with the metrics of the paper.
+
+    AP is also computed with ties broken by input order, as pycocotools does.
     """
     metrics = [
         ("RoDeO", "rodeo", 'part = "total"'),
@@ -141,25 +144,24 @@ ties = "block"
 def run_all(
     cohort: Cohort, *, runs: int, seed: int, quick: bool, progress: Progress
 ) -> dict[str, Sweep]:
-    """Return all sweeps by the figure that shows them."""
+    """Return all sweeps by the name of the figure that shows them."""
     plan = protocol()
     names = [metric.name for metric in plan.metrics]
-    grids = {
-        experiment.name: experiment.quick if quick else experiment.over
-        for experiment in EXPERIMENTS
-    }
-    sizes = {
-        name: runs * int(np.prod([len(values) for values in grid.values()]))
-        for name, grid in grids.items()
-    }
-    total, before, found = sum(sizes.values()), 0, {}
+    grids, sizes = {}, {}
+    for experiment in EXPERIMENTS:
+        grid = experiment.quick if quick else experiment.over
+        grids[experiment.name] = grid
+        sizes[experiment.name] = runs * math.prod(map(len, grid.values()))
+    total, before = sum(sizes.values()), 0
+    sweeps = {}
     for experiment in EXPERIMENTS:
         what = experiment.name.replace("-", " ")
 
-        def count(done: int, of: int, what: str = what, before: int = before) -> None:
-            progress(what, before + done, total)
+        # The defaults bind the values of this iteration.
+        def count(step: int, of: int, what: str = what, before: int = before) -> None:
+            progress(what, before + step, total)
 
-        found[experiment.name] = sweep(
+        sweeps[experiment.name] = sweep(
             cohort,
             names,
             grids[experiment.name],
@@ -170,4 +172,4 @@ def run_all(
             progress=count,
         )
         before += sizes[experiment.name]
-    return found
+    return sweeps

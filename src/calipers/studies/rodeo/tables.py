@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the study: theory against measurement, table 1 as printed, and table 1 of given
-predictions.
-"""
+"""Tables of the study: closed forms and measurements, table 1 as printed, and table 1 of models."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 from calipers.evaluate import evaluate
 from calipers.plots.figures import Cell, Table
 from calipers.studies.framework import StudyTable
-from calipers.studies.rodeo.judging import Found
+from calipers.studies.rodeo.judging import RodeoRun
 from calipers.studies.rodeo.printed import PRINTED, harmonic
 from calipers.studies.rodeo.sweeps import MEAN_AP, protocol
 from calipers.tables import Cohort
@@ -50,27 +48,26 @@ LAWS: tuple[tuple[str, str, int, str, Callable[[F64], F64]], ...] = (
 )
 
 
-def theory_table(found: Found) -> StudyTable:
-    """Return closed forms beside what the oracles gave."""
+def theory_table(run: RodeoRun) -> StudyTable:
+    """Return closed forms next to the values measured with oracles."""
     rows: list[tuple[Cell, ...]] = []
     for figure, metric, along, corruption, law in LAWS:
-        x, values = found.curve(figure, metric, along)
+        x, values = run.curve(figure, metric, along)
         expected = law(x)
         for k in _few(len(x)):
-            told = (
-                float(x[k]),
-                float(expected[k]),
-                float(values[k]),
-                round(float(values[k] - expected[k]), 6),
-            )
-            rows.append((metric, corruption, *told))
+            difference = round(float(values[k] - expected[k]), 6)
+            numbers = (float(x[k]), float(expected[k]), float(values[k]), difference)
+            rows.append((metric, corruption, *numbers))
     columns = ("metric", "corruption", "strength", "theory", "measured", "difference")
     note = (
-        "The forms hold in expectation and for images with one box; where an image has several, the pairing may "
-        "exchange them, which favours RoDeO/loc."
+        "The closed forms hold in expectation for images with one box. If an image has several, "
+        "the pairing may exchange them, which favours RoDeO/loc."
     )
     return StudyTable(
-        "table-theory", "Closed forms and what the oracles gave", Table(columns, tuple(rows)), note
+        "table-theory",
+        "Closed forms and values measured with oracles",
+        Table(columns, tuple(rows)),
+        note,
     )
 
 
@@ -79,33 +76,37 @@ def _few(n: int) -> list[int]:
 
 
 def printed_table() -> StudyTable:
-    """Return table 1 of the paper with the harmonic means that belong there."""
+    """Return table 1 of the paper with the harmonic means of its printed parts."""
     rows = tuple((name, *row, harmonic(*row[:3])) for name, row in PRINTED.items())
     columns = ("class", *COLUMNS, "harmonic mean of the parts")
     note = (
-        "Printed by the paper for a trained CheXNet, in percent; the last column is computed here from the printed "
-        "parts. The total of RoDeO is pooled over all boxes, those of accuracy and mAP are class means."
+        "Printed by the paper for a trained CheXNet, in percent; the last column is computed here "
+        "from the printed parts. The total of RoDeO is pooled over all boxes, those of accuracy "
+        "and mAP are class means."
     )
     return StudyTable(
         "table-1-printed", "Table 1 as printed, and its harmonic means", Table(columns, rows), note
     )
 
 
-def given_table(cohort: Cohort, name: str, model: str) -> StudyTable:
+def _percent(value: float) -> float | None:
+    return None if math.isnan(value) else 100.0 * value
+
+
+def model_table(cohort: Cohort, name: str, model: str) -> StudyTable:
     """Return table 1 for the predictions of one model, on the same images as the oracles."""
+    # Without intervals, which take long; `calipers evaluate` gives them.
     evaluation = evaluate(
         replace(cohort, models={model: cohort.models[model]}), protocol(), ci=False
     )
-    value = {
-        (row.metric, row.label): row.estimate.value for row in evaluation.rows if row.model == model
-    }
+    values = {(row.metric, row.label): row.estimate.value for row in evaluation.rows}
     rows: list[tuple[Cell, ...]] = []
     for label in (*cohort.classes, None):
-        cells = [value[metric, label] for metric in COLUMNS]
-        rows.append((label or "Total", *(None if math.isnan(v) else 100.0 * v for v in cells)))
+        cells = [_percent(values[metric, label]) for metric in COLUMNS]
+        rows.append((label or "Total", *cells))
     note = (
-        f"In percent, on the {cohort.n_images} images of the test half; equal scores are one operating point. "
-        "Intervals: calipers evaluate --preset rodeo."
+        f"In percent, on the {cohort.n_images} images of the test half; equal scores are one "
+        "operating point. Intervals: calipers evaluate --preset rodeo."
     )
     return StudyTable(
         name, f"As table 1, for {model}", Table(("class", *COLUMNS), tuple(rows)), note

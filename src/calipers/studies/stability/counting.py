@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scores of two binary maps can be: all tables up to N instances, moves between them, and
-appendix C.
+"""All values that scores of two binary maps can take, by counting.
+
+Every 2x2 table (n00, n01, n10, n11) of up to N instances is built, where n10 counts the instances
+that only the first model calls positive. The module also has the moves of one instance between
+cells, and the lines of figure 9 (appendix C).
 """
 
 from __future__ import annotations
@@ -41,12 +44,13 @@ LINES: Mapping[str, tuple[int, int, int, int]] = {
 
 def tables_of(n: int) -> F64:
     """Return (T, 4): every (n00, n01, n10, n11) with the sum n."""
+    # n00, n01 and n10 run over all values; n11 is what remains of n.
     grid = np.stack(np.meshgrid(*[np.arange(n + 1)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
-    kept = grid[grid.sum(axis=1) <= n]
-    return np.column_stack([kept, n - kept.sum(axis=1)]).astype(np.float64)
+    cells = grid[grid.sum(axis=1) <= n]
+    return np.column_stack([cells, n - cells.sum(axis=1)]).astype(np.float64)
 
 
-def scored(tables: F64, name: str) -> F64:
+def score_values(tables: F64, name: str) -> F64:
     """Return (T,): a score of every table."""
     return np.atleast_1d(np.asarray(agreement_scores(*tables.T)[name], np.float64))
 
@@ -60,9 +64,9 @@ class Extreme:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """What a move does to a score over all tables in which it can be made and the score is defined
-    before and after.
+class MoveEffect:
+    """The effect of a move on a score, over all tables in which the move is possible and the score
+    is defined before and after it.
     """
 
     n: int
@@ -74,7 +78,7 @@ class Moved:
 
     @property
     def monotone(self) -> bool:
-        """Whether it never falls."""
+        """Whether the score never falls."""
         return self.falls == 0
 
 
@@ -91,39 +95,39 @@ class Counting:
 
     @cached_property
     def by_size(self) -> dict[int, F64]:
-        """N -> its tables."""
+        """N -> (T, 4): the tables of N instances."""
         return {n: tables_of(n) for n in self.sizes}
 
     @cached_property
     def tables(self) -> F64:
-        """All of them."""
+        """(T, 4): the tables of all sizes."""
         return np.concatenate(list(self.by_size.values()))
 
     def value(self, name: str) -> F64:
         """Return a score of all tables."""
-        return scored(self.tables, name)
+        return score_values(self.tables, name)
 
     def extreme(self, name: str, n: int, *, low: bool) -> Extreme:
         """Return the lowest or the highest value among tables of ``n`` instances."""
-        values = scored(self.by_size[n], name)
+        values = score_values(self.by_size[n], name)
         if np.isnan(values).all():
             return Extreme(float("nan"), np.empty((0, 4)))
         end = float(np.nanmin(values) if low else np.nanmax(values))
         with np.errstate(invalid="ignore"):
             return Extreme(end, self.by_size[n][np.abs(values - end) < ROUNDING])
 
-    def moved(self, name: str, move: str) -> Moved:
-        """Return what a move does to a score."""
+    def move_effect(self, name: str, move: str) -> MoveEffect:
+        """Return the effect of a move on a score."""
         step = np.array(MOVES[move], np.float64)
         before = self.tables[(self.tables + step >= 0).all(axis=1)]
-        change = scored(before + step, name) - scored(before, name)
-        known = ~np.isnan(change)
-        before, change = before[known], change[known]
+        change = score_values(before + step, name) - score_values(before, name)
+        defined = ~np.isnan(change)
+        before, change = before[defined], change[defined]
         worst = int(np.argmin(change)) if len(change) else 0
         rises, falls = int((change > ROUNDING).sum()), int((change < -ROUNDING).sum())
         n00, n01, n10, n11 = (int(count) for count in before[worst])
         stays = len(change) - rises - falls
-        return Moved(
+        return MoveEffect(
             len(change), rises, stays, falls, max(0.0, -float(change[worst])), (n00, n01, n10, n11)
         )
 
@@ -132,7 +136,7 @@ def lines(name: str = "APJ") -> dict[str, F64]:
     """Return the lines of figure 9: a score after 0, 1, ..., 10 steps."""
     steps = STEP * np.arange(STEPS + 1, dtype=np.float64)[:, None]
     return {
-        line: scored(START + steps * np.array(change, np.float64), name)
+        line: score_values(START + steps * np.array(change, np.float64), name)
         for line, change in LINES.items()
     }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the paper made anew, and a few beside them."""
+"""Figures of the paper, reproduced, and additional ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from calipers.plots.figures import Axis, Bars, Curves, Dots, Figure, HeatMap, Li
 from calipers.stability import StabilityResult
 from calipers.studies.framework import StudyFigure
 from calipers.studies.stability.counting import MOVES, SCORES, STEP, STEPS, lines
-from calipers.studies.stability.found import Found, related
+from calipers.studies.stability.found import StabilityRun, column_correlation
 from calipers.studies.stability.pictures import figure_5
 from calipers.studies.stability.printed import TABLE_VII
 from calipers.synthetic.bags import FAMILIES
@@ -28,36 +28,32 @@ MEANING = {
 }
 COMPARED = ("PJ", "HAPJ", "APJ", "AJ", "TAR", "Pearson", "Spearman", "Kendall-b", "Kendall-a")
 STABILITIES = ("APJ", "Spearman")
-SHORT = (
-    "both, added",
-    "neither, added",
-    "one to both",
-    "neither to both",
-    "one to neither",
-)  # as MOVES
+# Short names of MOVES, in the same order.
+SHORT = ("both, added", "neither, added", "one to both", "neither to both", "one to neither")
 
 
-def study_figures(found: Found) -> tuple[StudyFigure, ...]:
+def study_figures(run: StabilityRun) -> tuple[StudyFigure, ...]:
     """Return all figures, in the order of the paper."""
     return (
-        _limits(found),
-        _ties(found),
-        _scores(found),
-        _thresholds(found),
-        figure_5(found),
-        *_against_dice(found),
-        _families(found),
-        _against_auc(found),
+        _limits(run),
+        _ties(run),
+        _scores(run),
+        _thresholds(run),
+        figure_5(run),
+        *_against_dice(run),
+        _families(run),
+        _against_auc(run),
         _figure_9(),
     )
 
 
-def _limits(found: Found) -> StudyFigure:
-    """Return the lowest values over N, and how often moves lower a score."""
-    sizes = np.array(found.counting.sizes[1:], np.float64)
+def _limits(run: StabilityRun) -> StudyFigure:
+    """Return the lowest values over N, and the share of tables in which moves lower a score."""
+    sizes = np.array(run.counting.sizes[1:], np.float64)
     curves = []
+    # APO is left out: its minimum, 1 - N, would hide the others.
     for slot, name in enumerate(("PO", "HAPJ", "APJ", "AJ")):
-        low = np.array([found.counting.extreme(name, int(n), low=True).value for n in sizes])
+        low = np.array([run.counting.extreme(name, int(n), low=True).value for n in sizes])
         curves.append(Line(name, sizes, low, slot=slot))
     lowest = Curves(
         "The lowest value over all tables of N instances",
@@ -65,8 +61,11 @@ def _limits(found: Found) -> StudyFigure:
         Axis("lowest value", -1.05, 0.05),
         tuple(curves),
     )
-    moved = [[found.counting.moved(name, move) for name in SCORES] for move in MOVES]
-    falls = np.array([[one.falls / one.n for one in row] for row in moved])
+    falls = np.empty((len(MOVES), len(SCORES)))
+    for row, move in enumerate(MOVES):
+        for column, name in enumerate(SCORES):
+            effect = run.counting.move_effect(name, move)
+            falls[row, column] = effect.falls / effect.n
     names = Axis("move", names=SHORT)
     monotone = HeatMap(
         "Share of tables in which the score falls",
@@ -78,9 +77,10 @@ def _limits(found: Found) -> StudyFigure:
         0.5,
     )
     caption = (
-        f"All {len(found.counting.tables)} tables of 1 to {found.counting.most} instances. Left: APO is not shown, its "
-        "lowest value is 1 - N. APJ and AJ take their minima at every even N. Right: only one move lowers scores: an "
-        "instance that neither called is now called by both, while N stays."
+        f"All {len(run.counting.tables)} tables of 1 to {run.counting.most} instances. Left: APO "
+        "is not shown, its lowest value is 1 - N. APJ and AJ take their minima at every even N. "
+        "Right: only one move lowers scores: an instance that neither called is now called by "
+        "both, while N stays."
     )
     return StudyFigure(
         "figure-limits",
@@ -91,8 +91,8 @@ def _limits(found: Found) -> StudyFigure:
     )
 
 
-def _ties(found: Found) -> StudyFigure:
-    one = found.ties
+def _ties(run: StabilityRun) -> StudyFigure:
+    one = run.ties
     variants = {
         "Spearman, formula of table I": one.formula,
         "Spearman": one.spearman,
@@ -100,7 +100,9 @@ def _ties(found: Found) -> StudyFigure:
         "tau-b": one.tau_b,
     }
     kinds = ("without ties", "with ties")
-    heights = np.array([[values[kind] for values in variants.values()] for kind in kinds])
+    heights = np.empty((len(kinds), len(variants)))
+    for row, kind in enumerate(kinds):
+        heights[row] = [values[kind] for values in variants.values()]
     panel = Bars(
         "One pair of maps, four numbers",
         Axis("variant", names=tuple(variants)),
@@ -109,70 +111,70 @@ def _ties(found: Found) -> StudyFigure:
         heights,
     )
     caption = (
-        f"Two made maps of 256 instances, a spot on a noisy ground; with ties: everything below 0.5 is 0, which is "
-        f"{one.zeros:.0%} of the instances in both maps."
+        "Two simulated maps of 256 instances, a spot on a noisy background; with ties: everything "
+        f"below 0.5 is 0, which is {one.zeros:.0%} of the instances in both maps."
     )
     taus = one.tau_a["with ties"], one.tau_b["with ties"]
     title = f"With ties tau-a is {taus[0]:.2f} and tau-b {taus[1]:.2f}: the variant must be named"
     return StudyFigure("figure-ties", title, caption, (panel,), rows=(1,))
 
 
-def _scores(found: Found) -> StudyFigure:
+def _scores(run: StabilityRun) -> StudyFigure:
     """Return the correlations between scores over all bags of all cells."""
-    columns = {
-        name: np.concatenate([cell.per_bag(name) for cell in found.cells.values()])
-        for name in COMPARED
-    }
+    columns = {}
+    for name in COMPARED:
+        columns[name] = np.concatenate([cell.per_bag(name) for cell in run.cells.values()])
     n = len(columns["APJ"])
+    axis = Axis("score", names=COMPARED)
     panels = []
     for method in ("pearson", "spearman"):
-        table = np.array(
-            [[related(columns[a], columns[b], method) for b in COMPARED] for a in COMPARED]
-        )
-        axis = Axis("score", names=COMPARED)
-        panels.append(
-            HeatMap(
-                f"{method.capitalize()} correlation over bags", axis, axis, table, "correlation"
-            )
-        )
+        table = np.empty((len(COMPARED), len(COMPARED)))
+        for row, a in enumerate(COMPARED):
+            table[row] = [column_correlation(columns[a], columns[b], method) for b in COMPARED]
+        title = f"{method.capitalize()} correlation over bags"
+        panels.append(HeatMap(title, axis, axis, table, "correlation"))
     both = (
-        related(columns["APJ"], columns["AJ"], "spearman"),
-        related(columns["Kendall-b"], columns["Spearman"], "spearman"),
+        column_correlation(columns["APJ"], columns["AJ"], "spearman"),
+        column_correlation(columns["Kendall-b"], columns["Spearman"], "spearman"),
     )
     caption = (
-        f"{n} positive bags of {found.made}, each the mean over pairs of models, threshold 0.5. The paper states 0.98 "
-        "for APJ with AJ and 0.99 for Kendall's tau with Spearman (section IV-F). The first is an identity: APJ = AJ / "
-        "(2 - AJ)."
+        f"{n} positive bags of {run.cells_text}, each the mean over pairs of models, threshold "
+        "0.5. The paper states 0.98 for APJ with AJ and 0.99 for Kendall's tau with Spearman "
+        "(section IV-F). The first is an identity: APJ = AJ / (2 - AJ)."
     )
     title = f"APJ and AJ rank bags alike ({both[0]:.3f}), as tau-b and Spearman do ({both[1]:.3f})"
     return StudyFigure("figure-scores", title, caption, tuple(panels), rows=(2,))
 
 
 def _sweep(name: str, result: StabilityResult, slot: int) -> Line:
-    at, found = result.sweep("APJ")
-    value, low, high = (
-        np.array([getattr(one, part) for one in found]) for part in ("value", "low", "high")
-    )
-    return Line(name, at, value, low, high, slot)
+    thresholds, estimates = result.sweep("APJ")
+    value = np.array([estimate.value for estimate in estimates])
+    low = np.array([estimate.low for estimate in estimates])
+    high = np.array([estimate.high for estimate in estimates])
+    return Line(name, thresholds, value, low, high, slot)
 
 
-def _thresholds(found: Found) -> StudyFigure:
-    first = tuple(_sweep(name, found.families[name], slot) for slot, name in enumerate(FAMILIES))
-    panels: list[Figure] = [
-        Curves("Families that differ in place only", Axis("threshold"), Axis("APJ"), first)
-    ]
-    for data in dict.fromkeys(key[0] for key in found.cells):
-        cells = [(key[1], cell) for key, cell in found.cells.items() if key[0] == data]
-        made = tuple(_sweep(name, cell, slot) for slot, (name, cell) in enumerate(cells))
-        panels.append(
-            Curves(data if found.given else f"Like {data}", Axis("threshold"), Axis("APJ"), made)
-        )
+def _thresholds(run: StabilityRun) -> StudyFigure:
+    first = tuple(_sweep(name, run.families[name], slot) for slot, name in enumerate(FAMILIES))
+    x, y = Axis("threshold"), Axis("APJ")
+    panels: list[Figure] = [Curves("Families that differ in place only", x, y, first)]
+    for data in dict.fromkeys(key[0] for key in run.cells):
+        sweeps: list[Line] = []
+        for (data_set, operator), cell in run.cells.items():
+            if data_set == data:
+                sweeps.append(_sweep(operator, cell, len(sweeps)))
+        name = data if run.has_maps else f"Like {data}"
+        panels.append(Curves(name, x, y, tuple(sweeps)))
     caption = (
-        f"Mean APJ over positive bags, bands are 95 % intervals by resampling bags; {found.made}. The paper reports a "
-        "steady decrease and prints no numbers (section IV-G)."
+        "Mean APJ over positive bags, bands are 95 % intervals by resampling bags; "
+        f"{run.cells_text}. The paper reports a steady decrease and prints no numbers (section "
+        "IV-G)."
     )
-    title = "Stability falls with the threshold where the ground is dark, and peaks in between where it is not"
-    title = "Stability over thresholds" if found.given else title
+    title = (
+        "Stability falls with the threshold where the background is dark, and peaks in between "
+        "where it is not"
+    )
+    title = "Stability over thresholds" if run.has_maps else title
     return StudyFigure(
         "figure-threshold",
         title,
@@ -182,37 +184,41 @@ def _thresholds(found: Found) -> StudyFigure:
     )
 
 
-def _against_dice(found: Found) -> list[StudyFigure]:
-    """Return figures 6 and 7: stability against DICE, bag by bag, of data sets with annotated bags."""
-    from calipers.studies.stability.claims_maps import annotated
+def _against_dice(run: StabilityRun) -> list[StudyFigure]:
+    """Return figures 6 and 7: stability against DICE, bag by bag, of data sets with annotations."""
+    from calipers.studies.stability.claims_maps import annotated_cells
 
     figures = []
-    for k, (data, cell) in enumerate(annotated(found).items()):
+    for k, (data, cell) in enumerate(annotated_cells(run).items()):
         panels = tuple(_dice_panel(cell, name) for name in STABILITIES)
-        r = [
-            related(cell.per_bag(name)[cell.localized.places], cell.localized.per_bag("DICE")[0])
-            for name in STABILITIES
-        ]
+        dice = cell.localized.per_bag("DICE")[0]
+        r = []
+        for score in STABILITIES:
+            r.append(column_correlation(cell.per_bag(score)[cell.localized.places], dice))
+        name, source = data, data
+        if not run.has_maps:
+            name, source = f"Like {data}", f"the simulated family like {data}, NOR"
         caption = (
-            f"{len(cell.localized.places)} annotated positive bags of "
-            f"{data if found.given else f'the simulated family like {data}, NOR'}; bars are standard deviations of "
-            "DICE over models. Bags without a score are left out."
+            f"{len(cell.localized.places)} annotated positive bags of {source}; bars are standard "
+            "deviations of DICE over models. Bags without a score are left out."
         )
-        name = data if found.given else f"Like {data}"
         title = f"{name}: correlation with DICE is {r[0]:.2f} for APJ and {r[1]:.2f} for Spearman"
-        figures.append(
-            StudyFigure(
-                f"figure-{6 + k}" if k < 2 else f"figure-7-{k}", title, caption, panels, rows=(2,)
-            )
-        )
+        number = f"figure-{6 + k}" if k < 2 else f"figure-7-{k}"
+        figures.append(StudyFigure(number, title, caption, panels, rows=(2,)))
     return figures
 
 
 def _dice_panel(cell: StabilityResult, name: str) -> Scatter:
-    stable, (mean, sd) = cell.per_bag(name)[cell.localized.places], cell.localized.per_bag("DICE")
-    known = ~np.isnan(stable)
-    dots = _bars(name, stable[known], mean[known], sd[known], 0)
+    dots = _dice_dots(cell, name, name, 0)
     return Scatter(name, Axis(name), Axis("DICE", 0.0, 1.0), (dots,))
+
+
+def _dice_dots(cell: StabilityResult, score: str, title: str, slot: int) -> Dots:
+    """Return a score and DICE of the annotated bags that have the score."""
+    stable = cell.per_bag(score)[cell.localized.places]
+    mean, sd = cell.localized.per_bag("DICE")
+    defined = ~np.isnan(stable)
+    return _bars(title, stable[defined], mean[defined], sd[defined], slot)
 
 
 def _bars(name: str, x: F64, y: F64, sd: F64, slot: int) -> Dots:
@@ -221,23 +227,17 @@ def _bars(name: str, x: F64, y: F64, sd: F64, slot: int) -> Dots:
     )
 
 
-def _families(found: Found) -> StudyFigure:
+def _families(run: StabilityRun) -> StudyFigure:
     """Return the three families that differ in place only."""
     dots = []
     for slot, name in enumerate(FAMILIES):
-        cell = found.families[name]
-        stable, (mean, sd) = (
-            cell.per_bag("APJ")[cell.localized.places],
-            cell.localized.per_bag("DICE"),
-        )
-        known = ~np.isnan(stable)
-        dots.append(_bars(name, stable[known], mean[known], sd[known], slot))
+        dots.append(_dice_dots(run.families[name], "APJ", name, slot))
     panel = Scatter("DICE against APJ", Axis("APJ"), Axis("DICE", 0.0, 1.0), tuple(dots))
-    area = [found.families[name].localized.mean("AUC") for name in FAMILIES]
+    area = [run.families[name].localized.mean("AUC") for name in FAMILIES]
     caption = (
-        f"Three simulated families on the same {len(dots[0].x)} positive bags with the same scores of whole bags (AUC "
-        f"{area[0]:.2f}): all models mark the lesion, all mark the same other place, or each marks its own. Bars: "
-        "standard deviation of DICE over models."
+        f"Three simulated families on the same {len(dots[0].x)} positive bags with the same "
+        f"scores of whole bags (AUC {area[0]:.2f}): all models mark the lesion, all mark the same "
+        "other place, or each marks its own. Bars: standard deviation of DICE over models."
     )
     return StudyFigure(
         "figure-families",
@@ -248,54 +248,47 @@ def _families(found: Found) -> StudyFigure:
     )
 
 
-def _against_auc(found: Found) -> StudyFigure:
+def _against_auc(run: StabilityRun) -> StudyFigure:
     """Return figure 8: stability against bag AUC, from this run and as printed."""
-    panels = [_auc_panel(found, name) for name in STABILITIES]
-    if not found.given:
+    panels = [_auc_panel(run, name) for name in STABILITIES]
+    if not run.has_maps:
         panels += [_printed_panel(name) for name in STABILITIES]
-    said = (
-        "Given maps"
-        if found.given
-        else "Simulated families (above) and table VII as printed (below)"
-    )
+    title = "Bag AUC is high everywhere, stability is not"
+    source = "Simulated families (above) and table VII as printed (below)"
+    over = "models (above) and folds (below)"
+    if run.has_maps:
+        title, source, over = "Stability against bag AUC", "Given maps", "models"
     caption = (
-        f"{said}, a point per pooling operator. Bars: standard deviations, of stability over bags, of AUC "
-        f"over {'models' if found.given else 'models (above) and folds (below)'}."
-    )
-    title = (
-        "Bag AUC is high everywhere, stability is not"
-        if not found.given
-        else "Stability against bag AUC"
+        f"{source}, one point per pooling operator. Bars: standard deviations, of stability over "
+        f"bags, of AUC over {over}."
     )
     return StudyFigure("figure-8", title, caption, tuple(panels), rows=(2,) * (len(panels) // 2))
 
 
-def _auc_panel(found: Found, name: str) -> Scatter:
+def _auc_panel(run: StabilityRun, name: str) -> Scatter:
     dots = []
-    for slot, data in enumerate(dict.fromkeys(key[0] for key in found.cells)):
-        cells = {
-            key[1]: c for key, c in found.cells.items() if key[0] == data and c.localized.has("AUC")
-        }
-        stable = np.array([(c[name].value, c.sd(name)) for c in cells.values()]).reshape(-1, 2).T
-        area = (
-            np.array([(c.localized.mean("AUC"), c.localized.sd("AUC")) for c in cells.values()])
-            .reshape(-1, 2)
-            .T
-        )
-        dots.append(_crosses(data, stable, area, tuple(cells), slot))
-    return Scatter(
-        f"{name}, {'given' if found.given else 'simulated'}",
-        Axis(name),
-        Axis("bag AUC"),
-        tuple(dots),
-    )
+    for slot, data in enumerate(dict.fromkeys(key[0] for key in run.cells)):
+        operators, stable, area = [], [], []
+        for (data_set, operator), cell in run.cells.items():
+            if data_set == data and cell.localized.has("AUC"):
+                operators.append(operator)
+                stable.append((cell[name].value, cell.sd(name)))
+                area.append((cell.localized.mean("AUC"), cell.localized.sd("AUC")))
+        # Mean and standard deviation in the columns, also for a data set without an AUC.
+        x, y = np.array(stable).reshape(-1, 2).T, np.array(area).reshape(-1, 2).T
+        dots.append(_crosses(data, x, y, tuple(operators), slot))
+    source = "given" if run.has_maps else "simulated"
+    return Scatter(f"{name}, {source}", Axis(name), Axis("bag AUC"), tuple(dots))
 
 
 def _printed_panel(name: str) -> Scatter:
     dots = []
     for slot, data in enumerate(dict.fromkeys(key[0] for key in TABLE_VII)):
-        rows = {key[1]: row for key, row in TABLE_VII.items() if key[0] == data}
-        x = np.array([row.apj if name == "APJ" else row.spearman for row in rows.values()]).T
+        rows = {
+            operator: row for (data_set, operator), row in TABLE_VII.items() if data_set == data
+        }
+        column = "apj" if name == "APJ" else "spearman"
+        x = np.array([getattr(row, column) for row in rows.values()]).T
         y = np.array([row.auc for row in rows.values()]).T
         dots.append(_crosses(data, x, y, tuple(rows), slot))
     return Scatter(f"{name}, printed", Axis(name), Axis("bag AUC"), tuple(dots))
@@ -307,17 +300,18 @@ def _crosses(name: str, x: F64, y: F64, names: tuple[str, ...], slot: int) -> Do
 
 
 def _figure_9() -> StudyFigure:
-    moved = STEP * np.arange(STEPS + 1, dtype=np.float64)
+    moved_instances = STEP * np.arange(STEPS + 1, dtype=np.float64)
     panels = []
     for name in ("APJ", "AJ"):
-        curves = tuple(
-            Line(MEANING[line], moved, values, slot=SLOTS[line])
-            for line, values in lines(name).items()
-        )
-        panels.append(Curves(name, Axis("instances moved"), Axis(name, -0.55, 0.55), curves))
+        curves = []
+        for line, values in lines(name).items():
+            curves.append(Line(MEANING[line], moved_instances, values, slot=SLOTS[line]))
+        y = Axis(name, -0.55, 0.55)
+        panels.append(Curves(name, Axis("instances moved"), y, tuple(curves)))
     caption = (
-        "Start: 50 instances of each kind. Steps of 5 instances, N = 200 throughout. Solid: positive agreement grows; "
-        "dotted: it is fixed. The paper shows APJ; AJ behaves alike, being an increasing function of it."
+        "Start: 50 instances of each kind. Steps of 5 instances, N = 200 throughout. Solid: "
+        "positive agreement grows; dotted: it is fixed. The paper shows APJ; AJ behaves alike, "
+        "being an increasing function of it."
     )
     return StudyFigure(
         "figure-9",

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that claims, figures and tables look at."""
+"""The numbers of a run; claims, figures and tables read them.
+
+`run_all` counts tables, analyses simulated families and, if a folder is passed, maps of networks.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,16 @@ from calipers.studies.framework import Progress, StudyOptions
 from calipers.studies.stability import families
 from calipers.studies.stability.counting import MOST, QUICK_MOST, Counting
 from calipers.studies.stability.families import Fold
-from calipers.studies.stability.given import GivenMaps, given_maps
+from calipers.studies.stability.given import NetworkMaps, read_maps
 from calipers.studies.stability.printed import TABLE_VII
-from calipers.studies.stability.ties import Shifted, SoftMaximum, Ties, shifted, soft_maximum, ties
+from calipers.studies.stability.ties import (
+    RankShifts,
+    SoftMaximum,
+    Ties,
+    rank_shifts,
+    soft_maximum,
+    ties,
+)
 from calipers.synthetic.bags import FAMILIES, demo_bags
 from calipers.tables.bags import Bags
 
@@ -33,8 +43,8 @@ IDENTICAL, SCATTERED = "identical", "scattered"
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What is known of the networks of a data set and operator: printed by the paper, or computed
-    from given maps.
+    """Scores of the networks of one data set and operator, printed by the paper or computed from
+    maps; NaN where a score is missing.
     """
 
     apj: float
@@ -44,45 +54,46 @@ class Network:
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a run found."""
+class StabilityRun:
+    """The numbers of a run."""
 
     counting: Counting
     ties: Ties
-    shifted: Shifted
+    rank_shifts: RankShifts
     soft: tuple[SoftMaximum, ...]
-    families: Mapping[
-        str, StabilityResult
-    ]  # stable-good, stable-wrong, unstable, identical, scattered
-    cells: Mapping[Key, StabilityResult]  # made families like those of the paper, or given maps
+    # stable-good, stable-wrong, unstable, identical, scattered
+    families: Mapping[str, StabilityResult]
+    cells: Mapping[
+        Key, StabilityResult
+    ]  # simulated families like those of the paper, or given maps
     bags: Mapping[Key, Bags]  # of the cells
-    folds: Mapping[Key, tuple[Fold, ...]]  # of made families
-    maps: GivenMaps | None
+    folds: Mapping[Key, tuple[Fold, ...]]  # of simulated families
+    maps: NetworkMaps | None
 
     @property
-    def given(self) -> bool:
-        """Whether the cells are maps that were given, not made ones."""
+    def has_maps(self) -> bool:
+        """Whether the cells are maps that the user passed, not simulated ones."""
         return self.maps is not None
 
     @property
-    def made(self) -> str:
-        """What the cells are, in words."""
-        return "the given maps" if self.given else "the simulated families"
+    def cells_text(self) -> str:
+        """The kind of the cells, for sentences."""
+        return "the given maps" if self.has_maps else "the simulated families"
 
     @cached_property
     def networks(self) -> dict[Key, Network]:
-        """Trained networks: those of the given maps, else what the paper prints of its own."""
-        if self.given:
-            return {key: _network(found) for key, found in self.cells.items()}
-        return {
-            key: Network(row.apj[0], row.spearman[0], row.auc[0], row.dice[0])
-            for key, row in TABLE_VII.items()
-        }
+        """Trained networks: those of the given maps, or those that the paper prints."""
+        if self.has_maps:
+            return {key: _network(cell) for key, cell in self.cells.items()}
+        networks = {}
+        for key, row in TABLE_VII.items():
+            networks[key] = Network(row.apj[0], row.spearman[0], row.auc[0], row.dice[0])
+        return networks
 
     @property
-    def told(self) -> str:
-        """Where `networks` come from, in words."""
-        return "In the given maps" if self.given else "In the printed table VII"
+    def networks_text(self) -> str:
+        """The source of `networks`, for the start of a sentence."""
+        return "In the given maps" if self.has_maps else "In the printed table VII"
 
     @property
     def data_sets(self) -> tuple[str, ...]:
@@ -90,25 +101,29 @@ class Found:
         return tuple(dict.fromkeys(data for data, _ in self.networks))
 
     def column(self, name: str, data: str | None = None) -> dict[Key, float]:
-        """Return one number of all networks that have it, of one data set or of all."""
-        rows = {
-            key: getattr(one, name) for key, one in self.networks.items() if data in (None, key[0])
-        }
-        return {key: value for key, value in rows.items() if not np.isnan(value)}
+        """Return one score of all networks that have it, of one data set or of all."""
+        values = {}
+        for key, network in self.networks.items():
+            value = getattr(network, name)
+            if data in (None, key[0]) and not np.isnan(value):
+                values[key] = value
+        return values
 
 
-def _network(found: StabilityResult) -> Network:
-    auc, dice = (
-        found.localized.mean(name) if found.localized.has(name) else np.nan
-        for name in ("AUC", "DICE")
-    )
-    return Network(found["APJ"].value, found["Spearman"].value, auc, dice)
+def _network(cell: StabilityResult) -> Network:
+    auc = dice = np.nan
+    if cell.localized.has("AUC"):
+        auc = cell.localized.mean("AUC")
+    if cell.localized.has("DICE"):
+        dice = cell.localized.mean("DICE")
+    return Network(cell["APJ"].value, cell["Spearman"].value, auc, dice)
 
 
-def run_all(options: StudyOptions, progress: Progress) -> Found:
-    """Run everything: scores, families, and the cells of table VII."""
+def run_all(options: StudyOptions, progress: Progress) -> StabilityRun:
+    """Compute all numbers: scores, families, and the cells of table VII."""
     n, replicates = (QUICK_BAGS, QUICK_REPLICATES) if options.quick else (BAGS, REPLICATES)
-    maps = None if options.data is None else given_maps(options.data)
+    maps = None if options.data is None else read_maps(options.data)
+    # Given maps replace the simulated cells, not the families.
     keys = list(maps.bags) if maps is not None else families.cells()
     total, seed = len(FAMILIES) + 2 + len(keys), options.seed
     kinds: dict[str, StabilityResult] = {}
@@ -119,36 +134,40 @@ def run_all(options: StudyOptions, progress: Progress) -> Found:
     cells: dict[Key, StabilityResult] = {}
     for k, key in enumerate(keys, start=len(kinds)):
         progress(", ".join(key), k, total)
-        sources[key] = maps.bags[key] if maps is not None else families.made_bags(*key, n, seed)
+        sources[key] = maps.bags[key] if maps is not None else families.simulate_bags(*key, n, seed)
         cells[key] = stability(sources[key], replicates=replicates, seed=seed)
     progress("scores", total, total)
-    return Found(
-        Counting(QUICK_MOST if options.quick else MOST),
-        ties(seed),
-        shifted(),
-        tuple(soft_maximum(r, seed) for r in HARDNESS),
-        kinds,
-        cells,
-        sources,
-        {} if maps is not None else {key: families.folds(*key, n, seed) for key in keys},
-        maps,
+    folds: dict[Key, tuple[Fold, ...]] = {}
+    if maps is None:
+        for key in keys:
+            folds[key] = families.folds(*key, n, seed)
+    return StabilityRun(
+        counting=Counting(QUICK_MOST if options.quick else MOST),
+        ties=ties(seed),
+        rank_shifts=rank_shifts(),
+        soft=tuple(soft_maximum(r, seed) for r in HARDNESS),
+        families=kinds,
+        cells=cells,
+        bags=sources,
+        folds=folds,
+        maps=maps,
     )
 
 
 def _family(name: str, n: int, seed: int) -> Bags:
-    """Return n positive bags, and as many negative ones where the family has them."""
+    """Return n positive bags, and as many negative ones if the family has them."""
     if name == SCATTERED:
-        return families.scattered(n, seed)
+        return families.scattered_bags(n, seed)
     if name == IDENTICAL:
-        return families.identical(families.made_bags(*families.cells()[0], n, seed))
+        return families.identical_bags(families.simulate_bags(*families.cells()[0], n, seed))
     return demo_bags(name, 2 * n, seed=seed)
 
 
-def related(one: F64, other: F64, method: str = "pearson") -> float:
-    """Return the correlation of two columns over what both have."""
+def column_correlation(one: F64, other: F64, method: str = "pearson") -> float:
+    """Return the correlation of two columns over the rows in which both are defined."""
     return correlation(np.asarray(one, np.float64), np.asarray(other, np.float64), method)
 
 
-def listed(values: Mapping[str, float], digits: int = 2) -> str:
+def values_text(values: Mapping[str, float], digits: int = 2) -> str:
     """Return "X-Ray 0.42, MURA 0.29"."""
     return ", ".join(f"{name} {value:.{digits}f}" for name, value in values.items())

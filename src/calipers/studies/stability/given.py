@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps of trained networks, from a folder: DATA SET / OPERATOR / MODEL, with labels beside the
-models.
-"""
+"""Reads maps of networks from a folder DATA SET / OPERATOR / MODEL, with labels beside them."""
 
 from __future__ import annotations
 
@@ -18,19 +16,22 @@ from calipers.stability.instances import instance_labels
 
 FILES = (".npz", ".npy")  # a model in one file
 NOT_MODELS = ("masks",)
-LAYOUT = "give FOLDER/DATA SET/OPERATOR/MODEL, each model a folder of maps or an .npz, beside labels.csv or masks"
+LAYOUT = (
+    "give FOLDER/DATA SET/OPERATOR/MODEL, each model a folder of maps or an .npz, beside "
+    "labels.csv or masks"
+)
 
 
 @dataclass(frozen=True)
-class GivenMaps:
-    """What a folder holds: bags by data set and operator, and what was read."""
+class NetworkMaps:
+    """The contents of a folder: bags by data set and operator, input files, and notes."""
 
     bags: Mapping[tuple[str, str], FileBags]
     inputs: tuple[Mapping[str, Any], ...]
     notes: tuple[str, ...]
 
 
-def given_maps(folder: str | Path) -> GivenMaps:
+def read_maps(folder: str | Path) -> NetworkMaps:
     """Open the maps of a folder; headers are checked now, values are read when they are used.
 
     Notes
@@ -53,52 +54,52 @@ def given_maps(folder: str | Path) -> GivenMaps:
                     "two models or more", rule="one-model", file=str(operator), hint=LAYOUT
                 )
             beside = _beside(operator, data)
-            named = {path.stem: path for path in models}
-            found = read_bags(named, beside.get("labels"), scores=beside.get("scores"))
-            bags[data.name, operator.name] = (
-                found.with_instances(instance_labels) if found.boxes else found
-            )
-            inputs += [_entry(path) for path in (*models, *beside.values())]
-            notes += [f"{data.name}, {operator.name}: {note}" for note in found.notes]
+            model_paths = {path.stem: path for path in models}
+            file_bags = read_bags(model_paths, beside.get("labels"), scores=beside.get("scores"))
+            key = (data.name, operator.name)
+            bags[key] = file_bags.with_instances(instance_labels) if file_bags.boxes else file_bags
+            inputs += map(_entry, (*models, *beside.values()))
+            notes += [f"{data.name}, {operator.name}: {note}" for note in file_bags.notes]
     if not bags:
         raise InputError(
             "maps of data sets and operators", rule="no-bags", file=str(root), hint=LAYOUT
         )
-    return GivenMaps(
-        bags, tuple({str(entry["file"]): entry for entry in inputs}.values()), tuple(notes)
-    )
+    # Labels of a data set serve several operators and are listed once.
+    unique = {str(entry["file"]): entry for entry in inputs}
+    return NetworkMaps(bags, tuple(unique.values()), tuple(notes))
 
 
 def _folders(place: Path) -> list[Path]:
-    found = (path for path in place.iterdir() if path.is_dir() and not path.name.startswith("."))
-    return sorted(path for path in found if path.name not in NOT_MODELS)
+    folders = []
+    for path in place.iterdir():
+        is_hidden = path.name.startswith(".")
+        if path.is_dir() and not is_hidden and path.name not in NOT_MODELS:
+            folders.append(path)
+    return sorted(folders)
 
 
 def _models(operator: Path) -> list[Path]:
-    return sorted(
-        [
-            *_folders(operator),
-            *(path for path in operator.iterdir() if path.suffix.lower() in FILES),
-        ]
-    )
+    files = [path for path in operator.iterdir() if path.suffix.lower() in FILES]
+    return sorted([*_folders(operator), *files])
 
 
 def _beside(operator: Path, data: Path) -> dict[str, Path]:
-    """Return what `read_bags` takes as labels and scores: of the operator, else labels of the data
-    set.
+    """Return the paths of labels and scores for `read_bags`; labels of the data set are the
+    fallback.
     """
-    found = {}
+    paths = {}
+    # Labels of the operator come first, those of the data set are the fallback.
     places = (operator / "labels.csv", operator / "masks", data / "labels.csv", data / "masks")
     labels = next((path for path in places if path.exists()), None)
     if labels is not None:
-        found["labels"] = labels
+        paths["labels"] = labels
     if (operator / "scores.csv").is_file():
-        found["scores"] = operator / "scores.csv"
-    return found
+        paths["scores"] = operator / "scores.csv"
+    return paths
 
 
 def _entry(path: Path) -> dict[str, Any]:
-    """Return file, bytes and hash; of a folder those of all its files, in the order of their names."""
+    """Return file, bytes and hash; for a folder, over all its files sorted by name."""
     if path.is_file():
         return {"file": str(path), "bytes": path.stat().st_size, "sha256": hash_file(path)}
     files = sorted(file for file in path.rglob("*") if file.is_file())

@@ -26,9 +26,7 @@ LAST_STEPS = {"green": (0, 50, 50, 100), "black dotted": (50, 0, 100, 50)}
 
 @dataclass(frozen=True, slots=True)
 class PrintedRow:
-    """A row of table VII: means, standard deviations where printed, and the columns of the one
-    split.
-    """
+    """A row of table VII: means, standard deviations where printed, columns of one split."""
 
     apj: tuple[float, float]
     spearman: tuple[float, float]
@@ -81,7 +79,7 @@ TABLE_VI = {
     PASCAL: Summary(((0.63, 0.14), (0.87, 0.07), (0.38, 0.21)), 41),
 }
 # Bags that the text describes: APJ, Spearman, and DICE where it says so.
-BAGS_TOLD = {
+DESCRIBED_BAGS = {
     "figure 5b (X-Ray)": (0.34, 0.32, 0.70),
     "figure 5c (X-Ray)": (0.17, 0.12, NAN),
     "figure 5d (MURA)": (0.69, 0.73, NAN),

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The study: scores by counting, families without networks or given maps, figures, tables and
-claims put together.
-"""
+"""Runs the study: counted scores, simulated families or given maps, figures, tables and claims."""
 
 from __future__ import annotations
 
@@ -19,22 +17,27 @@ from calipers.studies.stability import (
     families,
 )
 from calipers.studies.stability.figures import study_figures
-from calipers.studies.stability.found import QUICK_REPLICATES, REPLICATES, Found, run_all
+from calipers.studies.stability.found import QUICK_REPLICATES, REPLICATES, StabilityRun, run_all
 from calipers.studies.stability.tables import study_tables
 from calipers.synthetic.bags import FAMILIES
 
 TITLE = "Do repeated trainings find the same places? What stability scores see"
-CITATION = "Romanova R, van Schoren J, Cheplygina V. Localization stability of weakly supervised deep neural networks."
+CITATION = (
+    "Romanova R, van Schoren J, Cheplygina V. Localization stability of weakly supervised deep "
+    "neural networks."
+)
 REFERENCES = (
-    "Cheplygina V, Sørensen L, Tax DMJ, de Bruijne M, Loog M. Label stability in multiple instance learning. MICCAI "
-    "2015, 539-546.",
-    "Feinstein AR, Cicchetti DV. High agreement but low kappa: I. The problems of two paradoxes. Journal of Clinical "
-    "Epidemiology 1990, 43, 543-549.",
-    "Kuncheva LI. A stability index for feature selection. Artificial Intelligence and Applications 2007, 390-395.",
-    "Li Z, et al. Thoracic disease identification and localization with limited supervision. CVPR 2018.",
+    "Cheplygina V, Sørensen L, Tax DMJ, de Bruijne M, Loog M. Label stability in multiple "
+    "instance learning. MICCAI 2015, 539-546.",
+    "Feinstein AR, Cicchetti DV. High agreement but low kappa: I. The problems of two paradoxes. "
+    "Journal of Clinical Epidemiology 1990, 43, 543-549.",
+    "Kuncheva LI. A stability index for feature selection. Artificial Intelligence and "
+    "Applications 2007, 390-395.",
+    "Li Z, et al. Thoracic disease identification and localization with limited supervision. CVPR "
+    "2018.",
 )
 # In the order of the paper.
-CLAIMS = Claims[Found](
+CLAIMS = Claims[StabilityRun](
     [
         *claims_scores.CLAIMS.entries,
         *claims_maps.CHOICE.entries,
@@ -50,81 +53,93 @@ CLAIMS = Claims[Found](
 
 def run(options: StudyOptions, progress: Progress) -> StudyResult:
     """Run everything and judge all claims."""
-    found = run_all(options, progress)
+    numbers = run_all(options, progress)
+    warnings: tuple[str, ...] = ()
+    inputs: tuple[Mapping[str, Any], ...] = ()
+    if numbers.maps is not None:
+        warnings, inputs = numbers.maps.notes, numbers.maps.inputs
     return StudyResult(
         study=STUDY.name,
         title=TITLE,
         citation=CITATION,
-        source=_source(found),
+        source=_source(numbers),
         seed=options.seed,
         quick=options.quick,
-        settings=_settings(found, quick=options.quick),
-        claims=CLAIMS.judged(found),
-        figures=study_figures(found),
-        tables=study_tables(found),
+        settings=_settings(numbers, quick=options.quick),
+        claims=CLAIMS.judge_all(numbers),
+        figures=study_figures(numbers),
+        tables=study_tables(numbers),
         methods=METHODS,
         references=REFERENCES,
-        warnings=() if found.maps is None else found.maps.notes,
-        inputs=() if found.maps is None else found.maps.inputs,
+        warnings=warnings,
+        inputs=inputs,
     )
 
 
-def _source(found: Found) -> str:
-    n = next(iter(found.cells.values())).n_used
-    if found.given:
+def _source(run: StabilityRun) -> str:
+    n = next(iter(run.cells.values())).n_used
+    if run.has_maps:
         return (
-            f"Maps of {len(found.cells)} pairs of data set and pooling operator were given; claims about networks are "
-            "judged by them."
+            f"Maps of {len(run.cells)} pairs of data set and pooling operator were given; claims "
+            "about networks are judged by them."
         )
     return (
-        f"No network was trained: maps are simulated, {n} positive bags and as many negative ones for each of "
-        f"{len(found.cells)} pairs of data set and pooling operator, under five models. Claims about trained networks "
-        "are judged by the numbers that the paper prints, or not at all."
+        f"No network was trained: maps are simulated, {n} positive bags and as many negative ones "
+        f"for each of {len(run.cells)} pairs of data set and pooling operator, under five models. "
+        "Claims about trained networks are judged by the numbers that the paper prints, or not at "
+        "all."
     )
 
 
-def _settings(found: Found, *, quick: bool) -> Mapping[str, Any]:
-    made: dict[str, Any] = {}
-    if not found.given:
+def _settings(run: StabilityRun, *, quick: bool) -> Mapping[str, Any]:
+    recipes: dict[str, Any] = {}
+    if not run.has_maps:
+        # The recipes are part of the result, because they decide what the families look like.
         fields = ("size", "wrong", "own", "floor", "shared", "noise", "auc", "hard")
-        made["recipe"] = list(fields)
-        for key in found.cells:
-            made[", ".join(key)] = [getattr(families.recipe(*key), name) for name in fields]
+        recipes["recipe"] = list(fields)
+        for key in run.cells:
+            recipe = families.recipe_of(*key)
+            recipes[", ".join(key)] = [getattr(recipe, name) for name in fields]
     return {
-        "largest N of the tables counted": found.counting.most,
-        "tables counted": len(found.counting.tables),
+        "largest N of the tables counted": run.counting.most,
+        "tables counted": len(run.counting.tables),
         "families": list(FAMILIES),
-        "bags of every family": found.families["unstable"].n_bags,
+        "bags of every family": run.families["unstable"].n_bags,
         "threshold": 0.5,
         "thresholds of the sweep": list(SWEEP),
         "replicates": QUICK_REPLICATES if quick else REPLICATES,
-        "log-sum-exp: r": [one.r for one in found.soft],
-        **made,
+        "log-sum-exp: r": [one.r for one in run.soft],
+        **recipes,
     }
 
 
 METHODS = (
-    "Scores. Per bag and unordered pair of models; a bag has the mean over its defined pairs, a family the mean over "
-    "bags. Instances are positive at 0.5 or more. Pairs in which both maps call everything alike are undefined, "
-    "skipped and counted. Spearman is the correlation of midranks, Kendall's tau is tau-b unless said otherwise; "
-    "negative values are kept. Intervals resample bags.",
-    "Counting. Limits and monotony are checked on every 2x2 table of up to 24 instances (12 in a quick run), by whole "
-    "numbers. A move is a change of one instance; a score is monotone under it if it falls in no table.",
-    "Families. stable-good, stable-wrong and unstable are those of calipers.synthetic.demo_bags: the same lesions and "
-    "the same scores of whole bags, and places that differ. The families like X-Ray, MURA and Pascal VOC have a recipe "
-    "per pooling operator: the size of what is marked, an error of place that all models share and one of their own, "
-    "how dark the ground is, texture shared and own, and a bag AUC. The recipes were chosen by hand with tables VI and "
-    "VII in view. They show what scores make of such maps. They are no evidence of what networks do.",
-    "Verdicts. Claims that definitions decide are checked exactly. Claims about networks, data sets and operators are "
-    "judged by the numbers that the paper prints (do its sentences follow from its tables, which have two digits and "
-    "come from one set of five models each?), or by given maps. Claims that something can "
-    "happen are judged by families in which it does or does not. Claims about bags of networks that "
-    "print no numbers are not tested without maps. Rules: interchangeable is a correlation of at least "
-    f"{claims_maps.SAME:g}, linear one of at least {claims_maps.LINEAR:g}, no relationship one of at most "
-    f"{claims_networks.NONE:g}; similar and invariant are differences of at most {claims_networks.SIMILAR:g}; a jump "
-    f"is a change of more than {claims_maps.JUMP:g}. They were not registered beforehand, and the printed numbers were "
-    "known. After a first run two things were changed: the family scattered was added, because only few simulated bags "
-    "were well localized but unstable, and the claim on thresholds is judged family by family, as some do decline.",
+    "Scores. Scores are computed per bag and unordered pair of models; the score of a bag is the "
+    "mean over its defined pairs, that of a family the mean over bags. Instances are positive at "
+    "0.5 or more. A pair whose maps call all instances alike is undefined; it is skipped and "
+    "counted. Spearman is the correlation of midranks, and Kendall's tau is tau-b unless stated "
+    "otherwise; negative values are kept. Intervals resample bags.",
+    "Counting. Limits and monotonicity are checked exactly on every 2x2 table of up to 24 "
+    "instances (12 in a quick run). A move changes one instance; a score is monotone under a move "
+    "if it falls in no table.",
+    "Families. stable-good, stable-wrong and unstable are those of calipers.synthetic.demo_bags: "
+    "the same lesions, the same bag scores, and different places. The families like X-Ray, MURA "
+    "and Pascal VOC have one recipe per pooling operator: the size of the marked area, an error "
+    "of place that all models share and one of their own, the darkness of the background, shared "
+    "and own texture, and a bag AUC. The recipes were chosen by hand with tables VI and VII in "
+    "view. They show what scores make of such maps. They are no evidence of what networks do.",
+    "Verdicts. Claims that definitions decide are checked exactly. Claims about networks, data "
+    "sets and operators are judged by given maps, or by the numbers that the paper prints: do its "
+    "sentences follow from its tables, which have two decimals and come from one set of five "
+    "models each? Claims that something can happen are judged by families in which it does or "
+    "does not. Claims about bags of networks without printed numbers are not tested without maps. "
+    f"Rules: interchangeable is a correlation of at least {claims_maps.SAME:g}, linear one of at "
+    f"least {claims_maps.LINEAR:g}, no relationship one of at most {claims_networks.NONE:g}; "
+    f"similar and invariant are differences of at most {claims_networks.SIMILAR:g}; a jump is a "
+    f"change of more than {claims_maps.JUMP:g}. The rules were not registered beforehand, and the "
+    "printed numbers were known. After a first run two things were changed: the family scattered "
+    "was added, because few simulated bags were well localized but unstable; and the claim about "
+    "thresholds is judged family by family, because some families do decline.",
 )
 STUDY = Study(
     name="stability",

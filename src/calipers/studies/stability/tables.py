@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the paper made anew, with what it prints beside ours."""
+"""Tables of the paper, reproduced, with the printed numbers next to ours."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from calipers.plots.figures import Cell, Table
 from calipers.stability import StabilityResult
 from calipers.statistics.contingency import agreement_scores
 from calipers.studies.framework import StudyTable
-from calipers.studies.stability.counting import LINES, MOVES, SCORES, last_step
+from calipers.studies.stability.counting import LINES, MOVES, SCORES, Extreme, last_step
 from calipers.studies.stability.families import SPLIT
-from calipers.studies.stability.found import Found, Key
+from calipers.studies.stability.found import Key, StabilityRun
 from calipers.studies.stability.printed import (
     BINARY,
     LAST_STEPS,
@@ -29,10 +29,11 @@ from calipers.studies.stability.printed import (
 )
 
 SIMULATED = (
-    "Ours are simulated families, whose recipes were chosen with the printed table in view: that the shape is alike is "
-    "no evidence about networks. Printed: Romanova et al."
+    "Our values come from simulated families, whose recipes were chosen with the printed table in "
+    "view: their similarity is no evidence about networks. Printed: Romanova et al."
 )
-GIVEN = "Ours are computed from the given maps. Printed: Romanova et al."
+GIVEN = "Our values are computed from the given maps. Printed: Romanova et al."
+MEASURES = ("AUC", "DICE", "accuracy")  # of table V
 LIMITS = {
     "PJ": "-",
     "PO": "[0, 1]",
@@ -43,34 +44,31 @@ LIMITS = {
 }
 
 
-def study_tables(found: Found) -> tuple[StudyTable, ...]:
+def study_tables(run: StabilityRun) -> tuple[StudyTable, ...]:
     """Return all tables, in the order of the paper."""
     return (
-        _limits(found),
-        _moves(found),
+        _limits(run),
+        _moves(run),
         _binary(),
-        _performance(found),
-        _annotated(found),
-        _operators(found),
-        _split(found),
+        _performance(run),
+        _annotated(run),
+        _operators(run),
+        _split(run),
         _last_steps(),
-        _misprints(found),
+        _misprints(run),
     )
 
 
-def _limits(found: Found) -> StudyTable:
+def _limits(run: StabilityRun) -> StudyTable:
     """Return the extremes of every score over all tables of the largest N."""
     rows: list[tuple[Cell, ...]] = []
-    n = found.counting.most
+    n = run.counting.most
     for name in SCORES:
-        low, high = (found.counting.extreme(name, n, low=way) for way in (True, False))
-        missing = int(np.isnan(found.counting.value(name)).sum())
-        where = [
-            _said(end.tables[0])
-            + (f" and {len(end.tables) - 1} more" if len(end.tables) > 1 else "")
-            for end in (low, high)
-        ]
-        rows.append((name, LIMITS[name], low.value, where[0], high.value, where[1], missing))
+        low = run.counting.extreme(name, n, low=True)
+        high = run.counting.extreme(name, n, low=False)
+        missing = int(np.isnan(run.counting.value(name)).sum())
+        ends = (low.value, _places_text(low), high.value, _places_text(high))
+        rows.append((name, LIMITS[name], *ends, missing))
     columns = (
         "score",
         "limits in the paper",
@@ -81,23 +79,30 @@ def _limits(found: Found) -> StudyTable:
         "tables undefined",
     )
     note = (
-        f"All tables of N = {n} instances; undefined: of the {len(found.counting.tables)} tables of 1 to {n} "
-        "instances. The lowest values of APJ and AJ are those of every even N, those of APO fall with N."
+        f"All tables of N = {n} instances; undefined: of the {len(run.counting.tables)} tables of "
+        f"1 to {n} instances. The lowest values of APJ and AJ are those of every even N, those of "
+        "APO fall with N."
     )
     return StudyTable(
         "table-1", "Limits of the scores, by counting", Table(columns, tuple(rows)), note
     )
 
 
-def _said(counts: Sequence[float]) -> str:
+def _places_text(extreme: Extreme) -> str:
+    """Return the first table that has an extreme value, and how many others have it."""
+    first, n = _counts_text(extreme.tables[0]), len(extreme.tables)
+    return f"{first} and {n - 1} more" if n > 1 else first
+
+
+def _counts_text(counts: Sequence[float]) -> str:
     return f"({', '.join(str(int(count)) for count in counts)})"
 
 
-def _moves(found: Found) -> StudyTable:
+def _moves(run: StabilityRun) -> StudyTable:
     rows: list[tuple[Cell, ...]] = []
     for move in MOVES:
         for name in SCORES:
-            one = found.counting.moved(name, move)
+            one = run.counting.move_effect(name, move)
             rows.append(
                 (
                     move,
@@ -107,7 +112,7 @@ def _moves(found: Found) -> StudyTable:
                     one.stays,
                     one.falls,
                     one.worst,
-                    _said(one.example) if one.falls else "",
+                    _counts_text(one.example) if one.falls else "",
                 )
             )
     columns = (
@@ -121,8 +126,9 @@ def _moves(found: Found) -> StudyTable:
         "from",
     )
     note = (
-        "Every table of the same sizes in which the move can be made and the score is defined before and after. The "
-        "first two add an instance, so N grows; the others keep N. From: (n00, n01, n10, n11)."
+        "Every table of the same sizes in which the move can be made and the score is defined "
+        "before and after. The first two add an instance, so N grows; the others keep N. From: "
+        "(n00, n01, n10, n11)."
     )
     return StudyTable(
         "table-1-moves", "Where scores are monotone", Table(columns, tuple(rows)), note
@@ -137,16 +143,16 @@ def _binary() -> StudyTable:
         totals = " / ".join(map(str, ROW_TOTALS[name])), f"{n00 + n01} / {n10 + n11}"
         scores = (aj, ours["AJ"], apj, ours["APJ"], ours["positive_share"], ours["TAR"])
         more = tuple(ours[score] for score in ("PAR", "NAR", "PABAK", "AC1"))
-        rows.append((name, _said(counts), *totals, *scores, *more))
+        rows.append((name, _counts_text(counts), *totals, *scores, *more))
     columns = (
         *("table", "(n00, n01, n10, n11)", "row totals, printed", "row totals"),
         *("AJ, printed", "AJ", "APJ, printed", "APJ", "TAR as printed (eq. 20)", "TAR"),
         *("PAR", "NAR", "PABAK", "AC1"),
     )
     note = (
-        "Scores agree to the two digits printed. Misprints: a row total of IIIb, 55 for 45, and equation 20, which "
-        "leaves n00 out of the total agreement. IIa and IIb share n11 but not the total agreement; PABAK and AC1 "
-        "follow the latter."
+        "Scores agree to the two digits printed. Misprints: a row total of IIIb, 55 for 45, and "
+        "equation 20, which leaves n00 out of the total agreement. IIa and IIb share n11 but not "
+        "the total agreement; PABAK and AC1 follow the latter."
     )
     return StudyTable("table-2-3", "Tables II and III", Table(columns, tuple(rows)), note)
 
@@ -156,9 +162,9 @@ def _last_steps() -> StudyTable:
     for line in LINES:
         counts = last_step(line)
         ours = agreement_scores(*counts)
-        printed = _said(LAST_STEPS[line]) if line in LAST_STEPS else "-"
+        paper = _counts_text(LAST_STEPS[line]) if line in LAST_STEPS else "-"
         rows.append(
-            (line, printed, _said(counts), ours["APJ"], ours["AJ"], ours["PAR"], ours["TAR"])
+            (line, paper, _counts_text(counts), ours["APJ"], ours["AJ"], ours["PAR"], ours["TAR"])
         )
     columns = (
         "line of figure 9",
@@ -174,37 +180,40 @@ def _last_steps() -> StudyTable:
     )
 
 
-def _performance(found: Found) -> StudyTable:
+def _performance(run: StabilityRun) -> StudyTable:
     """Return table V: bag AUC, DICE and accuracy of the first operator of every data set."""
     rows: list[tuple[Cell, ...]] = []
-    for data in dict.fromkeys(key[0] for key in found.cells):
-        key = next(key for key in found.cells if key[0] == data)
+    for data in dict.fromkeys(key[0] for key in run.cells):
+        key = next(key for key in run.cells if key[0] == data)
         cells: list[Cell] = [data, key[1]]
-        printed = TABLE_V.get(data) if key[1] == NOR else None
-        for k, name in enumerate(("AUC", "DICE", "accuracy")):
-            known = (
-                _folds(found, key, name.lower())
-                if key in found.folds
-                else _models(found.cells[key], name)
-            )
-            cells += [*known, *(map(_cell, printed[k]) if printed is not None else (None, None))]
+        # The paper prints this table for NOR only.
+        paper = TABLE_V.get(data) if key[1] == NOR else None
+        for k, name in enumerate(MEASURES):
+            if key in run.folds:
+                cells += _folds(run, key, name.lower())
+            else:
+                cells += _models(run.cells[key], name)
+            cells += map(_cell, paper[k] if paper is not None else (NAN, NAN))
         rows.append(tuple(cells))
-    measures = ("AUC", "DICE", "accuracy")
-    columns = (
-        "data set",
-        "operator",
-        *(f"{m}{what}" for m in measures for what in ("", " SD", ", printed", " SD, printed")),
-    )
-    over = "models" if found.given else "five folds"
+    columns = ("data set", "operator", *_with_sd(MEASURES))
+    over = "models" if run.has_maps else "five folds"
     note = (
-        f"Mean and standard deviation (ddof 0) over {over}. Accuracy: Jaccard index of at least 0.1 against the "
-        f"reference. {GIVEN if found.given else SIMULATED}"
+        f"Mean and standard deviation (ddof 0) over {over}. Accuracy: Jaccard index of at least "
+        f"0.1 against the reference. {GIVEN if run.has_maps else SIMULATED}"
     )
     return StudyTable("table-5", "Table V: performance", Table(columns, tuple(rows)), note)
 
 
-def _folds(found: Found, key: Key, name: str) -> tuple[Cell, Cell]:
-    values = [getattr(fold, name) for fold in found.folds[key]]
+def _with_sd(measures: Sequence[str]) -> tuple[str, ...]:
+    """Return the headings of mean and standard deviation, ours and printed, of measures."""
+    headings: list[str] = []
+    for name in measures:
+        headings += [name, f"{name} SD", f"{name}, printed", f"{name} SD, printed"]
+    return tuple(headings)
+
+
+def _folds(run: StabilityRun, key: Key, name: str) -> tuple[Cell, Cell]:
+    values = [getattr(fold, name) for fold in run.folds[key]]
     return float(np.mean(values)), float(np.std(values))
 
 
@@ -218,31 +227,29 @@ def _cell(value: float) -> Cell:
     return None if math.isnan(value) else value
 
 
-def _annotated(found: Found) -> StudyTable:
+def _annotated(run: StabilityRun) -> StudyTable:
     """Return table VI: stability and DICE on annotated bags."""
     rows: list[tuple[Cell, ...]] = []
-    for data in dict.fromkeys(key[0] for key in found.cells):
-        key = next(key for key in found.cells if key[0] == data)
-        cell = found.cells[key]
-        places, printed = cell.localized.places, TABLE_VI.get(data) if key[1] == NOR else None
+    for data in dict.fromkeys(key[0] for key in run.cells):
+        key = next(key for key in run.cells if key[0] == data)
+        cell = run.cells[key]
+        places = cell.localized.places
+        paper = TABLE_VI.get(data) if key[1] == NOR else None
         if not len(places):
             continue
-        cells: list[Cell] = [data, key[1], len(places), printed.bags if printed else None]
-        columns = [cell.per_bag(name)[places] for name in ("APJ", "Spearman")] + [
-            cell.localized.per_bag("DICE")[0]
-        ]
-        for k, values in enumerate(columns):
+        cells: list[Cell] = [data, key[1], len(places), paper.bags if paper else None]
+        values_of = [cell.per_bag(name)[places] for name in ("APJ", "Spearman")]
+        values_of.append(cell.localized.per_bag("DICE")[0])
+        for k, values in enumerate(values_of):
             cells += [float(np.nanmean(values)), float(np.nanstd(values))]
-            cells += list(map(_cell, printed.scores[k])) if printed is not None else [None, None]
+            cells += map(_cell, paper.scores[k] if paper is not None else (NAN, NAN))
         rows.append(tuple(cells))
-    measures = ("APJ", "Spearman", "DICE")
     headings: tuple[str, ...] = ("data set", "operator", "bags", "bags, printed")
-    headings += tuple(
-        f"{m}{what}" for m in measures for what in ("", " SD", ", printed", " SD, printed")
-    )
+    headings += _with_sd(("APJ", "Spearman", "DICE"))
     note = (
-        "Mean and standard deviation (ddof 0) over annotated positive bags; DICE of a bag is the mean over models. "
-        f"{GIVEN if found.given else SIMULATED} MURA has no annotations there; the simulated family has."
+        "Mean and standard deviation (ddof 0) over annotated positive bags; DICE of a bag is the "
+        f"mean over models. {GIVEN if run.has_maps else SIMULATED} MURA has no annotations in the "
+        "paper; the simulated family has."
     )
     return StudyTable(
         "table-6",
@@ -252,17 +259,16 @@ def _annotated(found: Found) -> StudyTable:
     )
 
 
-def _operators(found: Found) -> StudyTable:
+def _operators(run: StabilityRun) -> StudyTable:
     """Return the first half of table VII: stability of every cell."""
     rows: list[tuple[Cell, ...]] = []
-    for key, cell in found.cells.items():
-        printed = TABLE_VII.get(key)
+    for key, cell in run.cells.items():
+        paper = TABLE_VII.get(key)
         cells: list[Cell] = [*key, cell.n_used, cell.undefined("APJ").pairs]
         for name in ("APJ", "Spearman"):
-            one, said = cell[name], getattr(printed, name.lower(), (NAN, NAN))
-            cells += [
-                _cell(value) for value in (one.value, one.low, one.high, cell.sd(name), *said)
-            ]
+            estimate = cell[name]
+            ours = (estimate.value, estimate.low, estimate.high, cell.sd(name))
+            cells += map(_cell, (*ours, *getattr(paper, name.lower(), (NAN, NAN))))
         rows.append(tuple(cells))
     columns: tuple[str, ...] = ("data set", "operator", "positive bags", "APJ pairs undefined")
     for name in ("APJ", "Spearman"):
@@ -275,28 +281,28 @@ def _operators(found: Found) -> StudyTable:
             f"{name} SD, printed",
         )
     note = (
-        "Mean over positive bags, 95 % interval by resampling bags, standard deviation over bags (ddof 0). "
-        f"{GIVEN if found.given else SIMULATED}"
+        "Mean over positive bags, 95 % interval by resampling bags, standard deviation over bags "
+        f"(ddof 0). {GIVEN if run.has_maps else SIMULATED}"
     )
     return StudyTable(
         "table-7", "Table VII: stability by pooling operator", Table(columns, tuple(rows)), note
     )
 
 
-def _split(found: Found) -> StudyTable:
-    """Return the second half of table VII: performance, with the columns of the one split."""
+def _split(run: StabilityRun) -> StudyTable:
+    """Return the second half of table VII: performance, with the columns of one split."""
     rows: list[tuple[Cell, ...]] = []
-    for key, cell in found.cells.items():
-        printed = TABLE_VII.get(key)
+    for key, cell in run.cells.items():
+        paper = TABLE_VII.get(key)
         cells: list[Cell] = [*key]
         for name in ("AUC", "DICE"):
             low = name.lower()
-            if key in found.folds:
-                cells += [*_folds(found, key, low), getattr(found.folds[key][SPLIT], low)]
+            if key in run.folds:
+                cells += [*_folds(run, key, low), getattr(run.folds[key][SPLIT], low)]
             else:
                 cells += [*_models(cell, name), None]
-            cells += [_cell(value) for value in getattr(printed, low, (NAN, NAN))]
-            cells.append(_cell(getattr(printed, f"split_{low}", NAN)))
+            cells += [_cell(value) for value in getattr(paper, low, (NAN, NAN))]
+            cells.append(_cell(getattr(paper, f"split_{low}", NAN)))
         rows.append(tuple(cells))
     columns: tuple[str, ...] = ("data set", "operator")
     for name in ("AUC", "DICE"):
@@ -304,20 +310,20 @@ def _split(found: Found) -> StudyTable:
         columns += (f"split {name}, printed",)
     over = (
         "the given models, without a split"
-        if found.given
+        if run.has_maps
         else f"five folds; split: fold {SPLIT + 1}"
     )
     note = (
-        f"Mean and standard deviation (ddof 0) over {over}, on whose test bags the stability was measured. "
-        f"{GIVEN if found.given else SIMULATED}"
+        f"Mean and standard deviation (ddof 0) over {over}, on whose test bags the stability was "
+        f"measured. {GIVEN if run.has_maps else SIMULATED}"
     )
     title = "Table VII: performance by pooling operator"
     return StudyTable("table-7-performance", title, Table(columns, tuple(rows)), note)
 
 
-def _misprints(found: Found) -> StudyTable:
-    """Return what cannot be as it is printed."""
-    one, split = found.ties, TABLE_VII[PASCAL, LSE_SMALL]
+def _misprints(run: StabilityRun) -> StudyTable:
+    """Return the misprints of the paper."""
+    one, split = run.ties, TABLE_VII[PASCAL, LSE_SMALL]
     rows: tuple[tuple[Cell, ...], ...] = (
         ("table IIIb", "row total 55", "45", "its cells are 5 and 40, and rows add up to 100"),
         (
@@ -332,12 +338,13 @@ def _misprints(found: Found) -> StudyTable:
                 "1 - 6 sum d^2 / (N (N^2 - 1)) and a root",
                 "the correlation of midranks",
             ),
-            f"wrong with ties: {one.formula['with ties']:.3f} against {one.spearman['with ties']:.3f} on a map of "
-            "zeros and a spot",
+            f"wrong with ties: {one.formula['with ties']:.3f} against "
+            f"{one.spearman['with ties']:.3f} on a map of zeros and a spot",
         ),
         (
             *("table I, Kendall", "over all pairs", "tau-b, or say tau-a"),
-            f"ties: tau-a {one.tau_a['with ties']:.3f}, tau-b {one.tau_b['with ties']:.3f} on the same map",
+            f"ties: tau-a {one.tau_a['with ties']:.3f}, tau-b {one.tau_b['with ties']:.3f} on the "
+            "same map",
         ),
         (
             "equation 23",
@@ -357,7 +364,8 @@ def _misprints(found: Found) -> StudyTable:
                 f"split DICE {split.split_dice:.2f}",
                 "perhaps 0.23",
             ),
-            f"the folds have {split.dice[0]:.2f} ± {split.dice[1]:.2f}, and all other splits lie within 0.04 of theirs",
+            f"the folds have {split.dice[0]:.2f} ± {split.dice[1]:.2f}, and all other splits lie "
+            "within 0.04 of theirs",
         ),
         (
             *(
@@ -369,4 +377,4 @@ def _misprints(found: Found) -> StudyTable:
         ),
     )
     columns = ("where", "printed", "should be", "why")
-    return StudyTable("table-misprints", "What cannot be as it is printed", Table(columns, rows))
+    return StudyTable("table-misprints", "Misprints of the paper", Table(columns, rows))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Correlations of maps that are zero almost everywhere: which variant is meant makes more
-difference than the model.
+"""Rank correlations of maps that are zero almost everywhere.
+
+The choice of the variant (tau-a or tau-b, with or without midranks) then matters more than the
+model does.
 """
 
 from __future__ import annotations
@@ -35,12 +37,13 @@ class Ties:
 
 
 def ties(seed: int) -> Ties:
-    """Return the variants on two maps: a spot on a background, as it is, and with everything faint
+    """Return the variants for two maps, a spot on a background: unchanged, and with all faint cells
     set to 0.
     """
     random = stream(seed, "ties")
     across = np.arange(SIDE) - (SIDE - 1) / 2
     away = np.hypot(across[:, None], across[None]).ravel()
+    # Two models see the same spot, each with noise of its own.
     maps = (1 - SLIGHT) * np.exp(-((away / 4.0) ** 2)) + SLIGHT * random.random((2, SIDE * SIDE))
     kinds = {"without ties": maps, "with ties": np.where(maps >= CUT, maps, 0.0)}
     both = {name: pairwise.kendall(values) for name, values in kinds.items()}
@@ -63,10 +66,8 @@ def printed_spearman(values: F64) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Shifted:
-    """What rank correlations make of ranks that were moved, and of a model that says half of what
-    the other says.
-    """
+class RankShifts:
+    """Rank correlations under exchanged ranks, and with a map that is half of the other."""
 
     few_large: tuple[
         float, float
@@ -75,7 +76,7 @@ class Shifted:
     halved: tuple[float, float]  # the second map is half of the first
 
 
-def shifted(n: int = 256) -> Shifted:
+def rank_shifts(n: int = 256) -> RankShifts:
     """Return few large and many small exchanges with the same sum of rank differences, and a halved
     map.
 
@@ -84,20 +85,20 @@ def shifted(n: int = 256) -> Shifted:
     """
     ranks = np.arange(n, dtype=np.float64)
     small = ranks.reshape(-1, 2, 8)[:, ::-1].ravel()
-    large, chosen = ranks.copy(), np.arange(0, n // 2, 16)
-    large[chosen], large[chosen + n // 2] = chosen + n // 2, chosen
+    large, cells = ranks.copy(), np.arange(0, n // 2, 16)
+    large[cells], large[cells + n // 2] = cells + n // 2, cells
 
     def both(other: F64) -> tuple[float, float]:
         pair = np.stack([ranks, other]) / n
         return float(pairwise.spearman(pair)[0]), float(pairwise.kendall(pair)[0][0])
 
-    return Shifted(both(large), both(small), both(ranks / 2))
+    return RankShifts(both(large), both(small), both(ranks / 2))
 
 
 @dataclass(frozen=True, slots=True)
 class SoftMaximum:
-    """How far LSE-r is from the mean and from the maximum: the largest distances over many made
-    maps.
+    """The largest distance of LSE-r from the mean and its mean distance from the maximum, over
+    simulated maps.
     """
 
     r: float
@@ -106,12 +107,13 @@ class SoftMaximum:
 
 
 def soft_maximum(r: float, seed: int, n: int = 400) -> SoftMaximum:
-    """Return the distances of (1/r) log mean exp(r p) over maps with few, some and many high
-    values.
+    """Return the distances of LSE-r, (1/r) log mean exp(r p), over maps with few, some and many
+    high values.
     """
     random = stream(seed, "pooling")
     first, second = random.uniform(0.1, 3.0, (2, n, 1))
     maps = random.beta(first, second, (n, 256))
     soft = np.log(np.exp(r * maps).mean(axis=1)) / r
-    highest, mean, _, _ = pool_maps(maps)
+    # The same pooling functions as in the stability analysis.
+    highest, mean, _, _ = pooled(maps)
     return SoftMaximum(r, float(np.abs(soft - mean).max()), float(np.abs(soft - highest).mean()))
