@@ -508,7 +508,8 @@ def test_many_cases_in_few_centres_do_not_say_how_firmly(method):
     assert (found.models[0], found.reason, found.family) == ("a", "too_few_units", 0)
     assert all(math.isnan(pair.p) and not pair.significant for pair in found.pairs)
     assert (
-        found.sentence() == "a is first in sensitivity@0.5; the stability of this order is unknown (too few units)."
+        found.sentence()
+        == "a is first in sensitivity@0.5; the stability of this order is unknown (too few units)."
     )
 
 

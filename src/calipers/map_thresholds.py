@@ -54,7 +54,7 @@ def chosen_thresholds(
     return thresholds
 
 
-def _histograms(sample: Sample) -> dict[str, Histogram]:
+def _histograms(sample: Sample) -> dict[str, VoxelHistogram]:
     """Return the voxels of every map counted by score."""
     positive = sample.labels != 0
     return {model: count_voxels(scores, positive) for model, scores in sample.maps.items()}

@@ -230,7 +230,7 @@ class Matches(ObjectsByImage):
 
     def curves(
         self, views: list[int], weights: I64, max_dets: int, *, blocks: bool, pooled: bool = False
-    ) -> curves.Problem:
+    ) -> curves.CurveProblem:
         """Return the input of the curves of some views: the best ``max_dets`` predictions, ranked.
 
         The limit holds in every cell of image and class. Sorted once and kept: all views and
@@ -251,7 +251,7 @@ class Matches(ObjectsByImage):
             ranking = curves.ranking(self.score[rows], label, n_classes, blocks=blocks)
             self._rankings[key] = table, ranking, self.prediction_image[rows], {}
         table, ranking, image, plans = self._rankings[key]
-        return curves.Problem(table, views, ranking, image, weights, plans)
+        return curves.CurveProblem(table, views, ranking, image, weights, plans)
 
     def take(self, images: I64) -> Matches:
         """Return the matches of the images ``images``, in that order; images may be repeated."""

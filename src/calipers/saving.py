@@ -177,7 +177,7 @@ def objects_table(cohort: Cohort, matches: dict[str, Matches]) -> dict[str, Any]
         tables += [cohort.references, cohort.models[model]]
     columns: dict[str, Any] = {}
     for name in parts[0]:
-        columns[name] = joined([part[name] for part in parts])
+        columns[name] = stack_columns([part[name] for part in parts])
     more = {**shape_columns(tables), **fact_columns(tables)}
     return columns | {name: stack_columns(entries) for name, entries in more.items()}
 

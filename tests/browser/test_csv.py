@@ -166,7 +166,8 @@ def test_hostile_names_come_back_from_all_numbers(taken, reports):
         )
 
     expected = [
-        [row.model, row.metric, row.label] for row in with_display_names(reports.evaluation("hostile")).rows
+        [row.model, row.metric, row.label]
+        for row in with_display_names(reports.evaluation("hostile")).rows
     ]
     assert [[unprotect(cell) for cell in row[:3]] for row in rows] == [
         [written(n) for n in row] for row in expected

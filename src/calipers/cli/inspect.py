@@ -38,7 +38,7 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
 
     reading = {**reading_arguments(options), "lenient": True}
     groups = reading.pop("groups")
-    files = read_all(references, named_files(predictions), groups, Options.chosen(**reading))
+    files = read_all(references, named_files(predictions), groups, Options.from_keywords(**reading))
     cohort = files.cohort
     if options["as_json"]:
         document = {

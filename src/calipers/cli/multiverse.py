@@ -152,7 +152,12 @@ def _finish(result: Multiverse, narrator: Narrator, options: dict[str, Any]) -> 
 def _print(result: Multiverse) -> None:
     """Print sentences, then the shares at every value of every choice, then the counts."""
     from calipers.cli.tables import TableLine, grid, stdout_console
-    from calipers.sensitivity.wording import described, said, share, spoken
+    from calipers.sensitivity.wording import (
+        choice_name,
+        choice_text,
+        configuration_text,
+        percent_text,
+    )
 
     for sentence in result.sentences():
         click.echo(one_line(sentence))
@@ -160,17 +165,17 @@ def _print(result: Multiverse) -> None:
     lines = []
     for choice, level, n, wins in result.levels:
         if choice not in result.silent:
-            shares = [share(wins[model]) for model in result.models]
-            lines.append(TableLine(said(choice, level), shares, (n,)))
+            shares = [percent_text(wins[model]) for model in result.models]
+            lines.append(TableLine(choice_text(choice, level), shares, (n,)))
     whole = TableLine(
-        "all", [share(result.wins[model]) for model in result.models], (len(result.each),)
+        "all", [percent_text(result.wins[model]) for model in result.models], (len(result.each),)
     )
     console.print(
         grid(console, "share won with", result.models, lines, ("configurations",), [whole])
     )
     if result.silent:
-        click.echo(f"Choices that change no share: {', '.join(map(spoken, result.silent))}.")
-    click.echo(f"Base configuration: {described(result.each[result.base])}.")
+        click.echo(f"Choices that change no share: {', '.join(map(choice_name, result.silent))}.")
+    click.echo(f"Base configuration: {configuration_text(result.each[result.base])}.")
     counts = f"{len(result.each)} different configurations of {result.n_possible:,} combinations."
     if result.n_undefined:
         counts += f" {result.n_undefined} more were left out, because a model has no value."

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from calipers.cli.messages import one_line
 from calipers.cli.tables import TableLine, grid, stdout_console
-from calipers.plots.sweep_words import at, short
+from calipers.plots.sweep_words import point_text, short
 from calipers.plots.sweeps import sweep_figures
 from calipers.results.digits import short_number
 from calipers.sensitivity.swept import Sweep, SweepAxis
@@ -28,7 +28,7 @@ def print_sweep(sweep: Sweep) -> None:
     elif len(sweep.models) > 1:
         for metric in sweep.metrics:
             series = [(model, metric) for model in sweep.models]
-            _one(sweep, console, f"{sweep.said(metric)} at {axis}", series)
+            _one(sweep, console, f"{sweep.metric_label(metric)} at {axis}", series)
     else:
         _one(sweep, console, axis, [(sweep.models[0], metric) for metric in sweep.metrics])
     sentences = dict.fromkeys(f"{figure.title}." for figure in sweep_figures(sweep).values())
@@ -48,7 +48,7 @@ def _one(sweep: Sweep, console: Console, first: str, series: Sequence[tuple[str,
     by_model = len(sweep.models) > 1
     names, curves = [], []
     for model, metric in series:
-        names.append(model if by_model else sweep.said(metric))
+        names.append(model if by_model else sweep.metric_label(metric))
         curves.append(sweep.line(metric, model))
     axis = sweep.axes[0]
     cell = _spread if sweep.of_oracle else _interval
@@ -75,7 +75,7 @@ def _two(sweep: Sweep, console: Console) -> None:
             for i in _table_rows(rows):
                 cells = [cell(value[i, j], low[i, j], high[i, j]) for j in range(len(head))]
                 lines.append(TableLine(_word(rows, i), cells, ()))
-            first = f"{sweep.said(metric)}{of} at {short(rows)}"
+            first = f"{sweep.metric_label(metric)}{of} at {short(rows)}"
             console.print(grid(console, first, head, lines, series=short(columns)))
             _print_omitted(rows, console)
 

@@ -54,7 +54,7 @@ class ExactScores:
         positives.sort()
         ends = (np.array([0, len(positives)]), np.array([0, len(negatives)]))
         sides = voxel_ranking.Sides(positives, negatives, *ends)
-        ranking = voxel_ranking.ranked(sides)
+        ranking = voxel_ranking.ranking_figures(sides)
         for measure in measures:
             if measure.pooled and measure.key not in values:
                 values[measure.key] = float(figure_of(measure, sides, ranking)[0])

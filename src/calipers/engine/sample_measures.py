@@ -59,7 +59,7 @@ class MapView:
         flat = self.scores.reshape(-1)
         of_objects = self.objects.sums(flat)
         background = max(float(flat.sum(dtype=np.float64)) - float(of_objects.sum()), 0.0)
-        return softness.Sums(of_objects, self.voxels, background)
+        return softness.SoftSums(of_objects, self.voxels, background)
 
 
 def histogram(view: MapView) -> VoxelHistogram:
@@ -127,24 +127,24 @@ def _at_level(
         )
     else:
         sides = voxel_ranking.sides(view.scores, view.positive)
-    ranking = voxel_ranking.ranked(sides)
+    ranking = voxel_ranking.ranking_figures(sides)
     return {
         measure.key: _mean_parts(_values(view, measure, sides, ranking)) for measure in measures
     }
 
 
-def _values(view: MapView, measure: Measure, sides: Sides, ranking: Ranked) -> F64:
+def _values(view: MapView, measure: Measure, sides: Sides, ranking: RankingFigures) -> F64:
     """Return a measure of every sample or slice."""
     if measure.quantity == "AUPRO":
         return _aupro(view, sides, measure.limit)
     return figure_of(measure, sides, ranking)
 
 
-def figure_of(measure: Measure, sides: Sides, ranking: Ranked) -> F64:
+def figure_of(measure: Measure, sides: Sides, ranking: RankingFigures) -> F64:
     """Return (G,) a measure of ranked voxels, except the overlap of regions."""
     if measure.quantity in ("AP", "AUROC"):
         return ranking.ap if measure.quantity == "AP" else ranking.auroc
-    overlap: Overlap | Ranked = ranking  # the best of all thresholds
+    overlap: VoxelOverlap | RankingFigures = ranking  # the best of all thresholds
     if measure.threshold is not None:
         overlap = voxel_thresholds.at_threshold(sides, measure.threshold)
     elif measure.rate is not None:

@@ -154,7 +154,7 @@ class ErrorRecipe:
         label, prediction_label = references.label, predictions.label
         if not self.within_class:
             label, prediction_label = np.zeros_like(label), np.zeros_like(prediction_label)
-        objects = error_types.Objects(
+        objects = error_types.TypedObjects(
             references.offsets,
             predictions.offsets,
             label,

@@ -122,10 +122,12 @@ def _precisions(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64,
     references, misses, hits = np.moveaxis(of_references, 1, 0)
     positives = np.stack([references] * 8 + [references - misses, hits], axis=1)
     plans = evidence.cache.setdefault(("plans", blocks), ({}, {}))
-    problem = curves.Problem(ranking.table, VIEWS, ranking.mended, ranking.image, weights, plans[0])
+    problem = curves.CurveProblem(
+        ranking.table, VIEWS, ranking.mended, ranking.image, weights, plans[0]
+    )
     values = curves.average_precision(problem, positives, RECALLS)
     if ranking.plain is not ranking.mended:
-        problem = curves.Problem(
+        problem = curves.CurveProblem(
             ranking.table, VIEWS[:1], ranking.plain, ranking.image, weights, plans[1]
         )
         values[:, :1] = curves.average_precision(problem, positives[:, :1], RECALLS)

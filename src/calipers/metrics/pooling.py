@@ -33,9 +33,9 @@ class PooledVoxels:
     overlap: F64
     regions: F64
     inexact: NDArray[np.bool_]  # (B,) whether a column holds more than one score
-    _cache: dict[float, voxel_histograms.Pooled] = field(default_factory=dict)
+    _cache: dict[float, voxel_histograms.PooledFigures] = field(default_factory=dict)
 
-    def figures(self, rate: float = RATE) -> voxel_histograms.Pooled:
+    def figures(self, rate: float = RATE) -> voxel_histograms.PooledFigures:
         """Return the values of all metrics on voxels, computed once."""
         if rate not in self._cache:
             self._cache[rate] = voxel_histograms.from_histograms(

@@ -125,7 +125,7 @@ class RodeoRecipe:
             references = references.keep(~references.ignore)
         if (predictions.score < self.score_cut).any():
             predictions = predictions.keep(predictions.score >= self.score_cut)
-        sides = [Side(t.offsets, t.label, t.boxes, t.extent) for t in (references, predictions)]
+        sides = [BoxSide(t.offsets, t.label, t.boxes, t.extent) for t in (references, predictions)]
         pieces = paths(sides[0], sides[1], len(cohort.classes), self.class_weight)
         return RodeoPaths(
             n_classes=len(cohort.classes),

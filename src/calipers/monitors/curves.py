@@ -55,7 +55,7 @@ def curves_of(monitor: str, paradigm: str, alarm: F64, positive: Flags) -> Monit
         monitor=monitor,
         paradigm=paradigm,
         threshold=Cuts.of(alarm).threshold,
-        tpr=np.concatenate([[0.0], tp / points.wanted]),
+        tpr=np.concatenate([[0.0], tp / points.positives]),
         fpr=np.concatenate([[0.0], fp / points.others]),
         precision=tp / (tp + fp),
         coverage=number / len(alarm),

@@ -140,7 +140,7 @@ class OfLabellings:
     def value(self, evidence: LabelledAlarms, weights: Weights) -> F64:
         """Return (R, 1, L x names)."""
         standing = evidence.board.standing(weights)
-        p = standing.wanted(evidence.positive)
+        p = standing.positives(evidence.positive)
         mixed = (p > 0) & (p < standing.total)
         values = self.each(evidence, standing)
         columns = [np.where(mixed, values[name], np.nan) for name in self.names]
@@ -246,7 +246,7 @@ class ExcessRisk(OfLabellings):
 
     def each(self, evidence: LabelledAlarms, standing: Standing) -> Mapping[str, F64]:
         """Return name -> (L, R); never below 0, which rounding could be."""
-        best = best_aurc(standing.wanted(evidence.positive), standing.total)
+        best = best_aurc(standing.positives(evidence.positive), standing.total)
         area = aurc(standing, evidence.positive.astype(np.float64))
         return {"E-AURC": np.maximum(area - best, 0.0)}
 

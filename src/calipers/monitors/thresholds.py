@@ -106,7 +106,7 @@ def split_of(
     if not needs_tuning:
         return Split(np.zeros(n, np.bool_), np.ones(n, np.bool_), random=False)
     # whole units, so that images of one patient never lie in both halves
-    whole = units.whole
+    whole = units.outer_code
     order = generator(seed, HALVES).permutation(units.number)
     first = np.zeros(units.number, np.bool_)
     first[order[: units.number // 2]] = True
@@ -150,9 +150,9 @@ def choose_threshold(rule: str, alarm: F64, positive: Flags) -> float:
     points = operating(alarm, positive, np.ones((1, len(alarm)), np.int64))
     tp, fp = points.tp[:, 0], points.fp[:, 0]
     if rule == "best-f1":
-        quality = 2.0 * tp / (tp + fp + points.wanted)
+        quality = 2.0 * tp / (tp + fp + points.positives)
     else:
-        quality = tp / points.wanted - fp / points.others
+        quality = tp / points.positives - fp / points.others
     return float(Cuts.of(alarm).threshold[int(np.argmax(quality))])
 
 

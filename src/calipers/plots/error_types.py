@@ -88,7 +88,7 @@ def metrics_of(evaluation: Evaluation, what: str, order: Sequence[str]) -> dict[
 
 def _quantity_and_kind(plan: MetricPlan) -> tuple[str, str]:
     """Return what a metric states, ``gain`` or ``count``, and of which kind of error."""
-    (quantity,) = ErrorTypes([plan]).wanted
+    (quantity,) = ErrorTypes([plan]).quantities
     return quantity.what, quantity.of
 
 

@@ -39,7 +39,7 @@ def outcomes(result: MonitorEvaluation, monitor: str) -> Bars:
     for paradigm in (OOD, OMS):
         labelling = headline(result.basis.labels, paradigm)
         if labelling is not None:
-            labels[labelling.paradigm] = labelling.wanted
+            labels[labelling.paradigm] = labelling.positive
     rejected = rejected_by(result, monitor)
     if rejected is None or not labels:
         return Bars(
@@ -71,7 +71,7 @@ def outcomes(result: MonitorEvaluation, monitor: str) -> Bars:
         names.append(f"{words} ({int(heights[:, k].sum())})")
     label = "kind of image (OOD: out of distribution)" if OOD in labels else "kind of image"
     ood = labels.get(OOD) if OMS in labels else None
-    threshold = in_words(result.thresholds[monitor], others_of(result))
+    threshold = threshold_text(result.thresholds[monitor], others_of(result))
     return Bars(
         _outcomes_title(result, monitor, needs_alarm & judged, rejected, ood),
         Axis(label, names=tuple(names)),
@@ -110,17 +110,17 @@ def scores(result: MonitorEvaluation, monitor: str) -> Histogram:
         series, kinds = ["all images"], [np.ones(len(values), np.bool_)]
         title = f"Alarm scores of {short_name(monitor)}; without a tau no image is safe or unsafe"
     else:
-        series, kinds = list(IMAGES[labels.paradigm]), [~labels.wanted, labels.wanted]
+        series, kinds = list(IMAGES[labels.paradigm]), [~labels.positive, labels.positive]
         title = _scores_title(result, monitor, labels.paradigm)
     edges = _edges(values)
     counts = np.array([_shares(values[kind], edges) for kind in kinds])
     numbers = ", ".join(f"{int(kind.sum())} {name}" for name, kind in zip(series, kinds))
     note, line_at = f"{numbers}.", math.nan
     threshold = result.thresholds[monitor]
-    if threshold is not None and threshold.known and not math.isnan(threshold.given):
-        note += f" The line: {in_words(threshold, others_of(result))}."
-        if edges[0] <= threshold.given <= edges[-1]:
-            line_at = threshold.given
+    if threshold is not None and threshold.exists and not math.isnan(threshold.own_value):
+        note += f" The line: {threshold_text(threshold, others_of(result))}."
+        if edges[0] <= threshold.own_value <= edges[-1]:
+            line_at = threshold.own_value
     return Histogram(
         title,
         Axis(f"alarm score of {short_name(monitor)} ({direction} = alarm)"),
@@ -162,6 +162,6 @@ def _shares(values: F64, edges: F64) -> F64:
 def rejected_by(result: MonitorEvaluation, monitor: str) -> Flags | None:
     """Return (n,) which images a monitor rejects; None if it has no threshold."""
     threshold = result.thresholds[monitor]
-    if threshold is None or not threshold.known:
+    if threshold is None or not threshold.exists:
         return None
     return threshold.rejected(result.basis.monitors.alarm[result.monitors.index(monitor)])

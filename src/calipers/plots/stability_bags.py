@@ -17,7 +17,7 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.plots.figures import Axis, Bars, Cells
 from calipers.plots.ticks import MINUS
 from calipers.plots.words import percent, short_name
-from calipers.stability.called import Called
+from calipers.stability.called import CallCounts
 from calipers.stability.result import StabilityResult
 from calipers.stability.scores import called_values
 from calipers.tables.bags import Bag
@@ -151,7 +151,7 @@ def calls(result: StabilityResult, *, bag: str | int | None = None) -> Bars:
     where, images = "", f"{result.n_used} images together, in which large images weigh more"
     if bag is not None:
         place = place_of(result, bag)
-        table = Called(table.threshold, table.per_bag[place : place + 1])
+        table = CallCounts(table.threshold, table.per_bag[place : place + 1])
         where, images = f"{short_name(result.ids[place])}: ", "1 image"
     counts = table.total
     n_marked, n = int(counts[1:].sum()), int(counts.sum())

@@ -62,8 +62,8 @@ def embarrassing(result: MonitorEvaluation) -> list[ImageGroup]:
             continue
         alarm = result.basis.monitors.alarm[result.monitors.index(name)]
         for kind, word, wrong, order, fate, first in (
-            (labels.wanted, wanted_word, ~rejected, alarm, "accepted", "lowest"),
-            (~labels.wanted, other_word, rejected, -alarm, "rejected", "highest"),
+            (labels.positive, wanted_word, ~rejected, alarm, "accepted", "lowest"),
+            (~labels.positive, other_word, rejected, -alarm, "rejected", "highest"),
         ):
             images = np.flatnonzero(kind & wrong & judged)
             images = images[np.argsort(order[images], kind="stable")]

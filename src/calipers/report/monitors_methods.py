@@ -115,7 +115,7 @@ def _thresholds(result: MonitorEvaluation) -> Iterator[str]:
     thresholds = []
     for name, threshold in result.thresholds.items():
         if threshold is not None:
-            thresholds.append(f"{name}: {in_words(threshold, others_of(result))}")
+            thresholds.append(f"{name}: {threshold_text(threshold, others_of(result))}")
     if not thresholds:
         yield "No threshold was used."
         return

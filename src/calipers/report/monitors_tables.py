@@ -101,7 +101,7 @@ def _of_monitor(result: MonitorEvaluation, name: str) -> str:
             f"<td class=n>{estimates[0].n_images}</td><td class=n>{n_wanted}</td></tr>"
         )
     title = f"<strong>{text(short(name))}</strong>. "
-    threshold = in_words(result.thresholds[name], others_of(result))
+    threshold = threshold_text(result.thresholds[name], others_of(result))
     caption = f"{threshold[0].upper()}{threshold[1:]}. Wanted: images on which an alarm is wanted."
     return frame(caption, head, lines, title=title, label=name, below=legend(every))
 

@@ -31,7 +31,7 @@ from calipers.results.delimited import columns_of, delimited
 from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
 from calipers.sensitivity import Multiverse
 from calipers.sensitivity.robustness import Robustness
-from calipers.sensitivity.wording import described, spoken
+from calipers.sensitivity.wording import choice_name, configuration_text
 
 PAGE, DOCUMENT, ROWS = "multiverse.html", "multiverse.json", "multiverse.csv"
 OURS = re.compile(rf"multiverse\.(html|json|csv)|multiverse-({'|'.join(FIGURES)})\.svg")
@@ -118,7 +118,7 @@ def levels_table(result: Multiverse) -> str:
     """Return the share of configurations that every model wins, at every value of every choice."""
     rows: list[tuple[Cell, ...]] = []
     for choice, level, n, wins in result.levels:
-        rows.append((spoken(choice), level, n, *map(wins.__getitem__, result.models)))
+        rows.append((choice_name(choice), level, n, *map(wins.__getitem__, result.models)))
     rows.append(("all", "", len(result.each), *map(result.wins.__getitem__, result.models)))
     table = Table(("choice", "value", "configurations", *result.models), tuple(rows))
     caption = "Share of configurations that each model wins"
@@ -129,11 +129,11 @@ def _methods(result: Multiverse) -> str:
     rows = []
     for name in result.choices:
         values = dict.fromkeys(str(one[name]) for one in result.each if name in one)
-        rows.append((spoken(name), ", ".join(values)))
+        rows.append((choice_name(name), ", ".join(values)))
     robust = result.robustness
     units = "" if robust is None else _replicates_sentence(robust)
     grid = data_table(Table(("choice", "values"), tuple(rows)), "table-grid", "The grid")
-    base = f"The base configuration is {described(result.each[result.base])}."
+    base = f"The base configuration is {configuration_text(result.each[result.base])}."
     return "\n".join(
         [paragraph(METHOD), paragraph(base), paragraph(units), details("The grid", grid)]
     )

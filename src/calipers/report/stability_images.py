@@ -44,7 +44,7 @@ class Pictures:
         files = PictureFiles.from_names(Path(folder), [(name,) for name in ids])
         return cls(files, list(files.notes()))
 
-    def below(self, place: int, part: Slice) -> tuple[str, float]:
+    def below(self, place: int, part: MapSlice) -> tuple[str, float]:
         """Return the picture of an image as a data address, and the aspect ratio (height over
         width) of a cell of its map.
         """

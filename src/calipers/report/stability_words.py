@@ -6,7 +6,7 @@ paper.
 from __future__ import annotations
 
 from calipers.stability.result import StabilityResult
-from calipers.stability.wording import by_chance, counted, shared
+from calipers.stability.wording import agreement_word, by_chance, number_word
 
 # From this mean DICE on, models are said to mark what the reference does. It is a judgement, so the
 # sentence states the number too.
@@ -47,7 +47,7 @@ MEANINGS = {  # of the scores, for readers who have never heard of them
 
 def trust(result: StabilityResult, what: str = "map") -> str:
     """Return in one sentence, without numbers, whether a single map, or model, can be trusted."""
-    word, models = shared(result), f"{counted(len(result.models))} models"
+    word, models = agreement_word(result), f"{number_word(len(result.models))} models"
     if not word:
         return (
             f"There is nothing to trust: none of the {models} marks anything at the threshold "

@@ -138,19 +138,21 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
         return []
     best, other = list(values)[:2]
     if values[best] == values[other]:
-        return [f"{named(best)} and {named(other)} have the same {metric}: {values[best]:.3f}."]
-    numbers = f"{metric} {values[best]:.3f} against {values[other]:.3f} of {named(other)}"
+        return [
+            f"{short_name(best)} and {short_name(other)} have the same {metric}: {values[best]:.3f}."
+        ]
+    numbers = f"{metric} {values[best]:.3f} against {values[other]:.3f} of {short_name(other)}"
     rows = _pooled_rows(all_pairs, metric)
     row = next((row for row in rows if {row.model_a, row.model_b} == {best, other}), None)
     if row is None or math.isnan(row.estimate.low):
-        return [f"{named(best)} localises best: {numbers}."]
+        return [f"{short_name(best)} localises best: {numbers}."]
     sign = 1.0 if row.model_a == best else -1.0
     low, high = sorted((sign * row.estimate.low, sign * row.estimate.high))
     level = f"{100 * row.estimate.level:g} %"
     span = f"{level} confidence interval of the difference {low:.3f} to {high:.3f}"
     if _certainty(all_pairs, metric, best, len(values) - 1) == "sure":
-        return [f"{named(best)} localises best: {numbers}; {span}."]
-    doubt = f"No model is shown to localise best: {named(best)} has {numbers}"
+        return [f"{short_name(best)} localises best: {numbers}; {span}."]
+    doubt = f"No model is shown to localise best: {short_name(best)} has {numbers}"
     if low <= 0.0 or math.isnan(row.p_adjusted):
         return [f"{doubt}, but chance could explain it ({span})."]
     return [f"{doubt} ({span}), but the test is not significant ({_p_words(row)})."]
@@ -184,7 +186,7 @@ def _objects_found(evaluation: Evaluation) -> list[str]:
         if n_counted:
             share = percent(n_hits / n_counted)
             clause = f"finds {n_hits} of {n_counted} {what} ({share}) and {clause}"
-        clauses.append(f"{named(model)} {clause}")
+        clauses.append(f"{short_name(model)} {clause}")
     return [f"As objects, {'; '.join(clauses)}, in {plural('image', cohort.n_images)}."]
 
 
@@ -214,14 +216,14 @@ def _references_found(
         return (f"At one false alarm per image, {short_name(model)} finds {share}.",)
     row = _closest(duel, model)
     if row is not None:
-        return _ahead(row, model, len(at_one.models)), f"{named(model)} finds {share}."
+        return _ahead(row, model, len(at_one.models)), f"{short_name(model)} finds {share}."
     metric = at_one.metrics[0]
     for other in at_one.models:
         if other != model and at_one.get(metric, model=other).value == best.value:
             return (
-                f"At one false alarm per image, no model finds more than {named(model)}: {share}.",
+                f"At one false alarm per image, no model finds more than {short_name(model)}: {share}.",
             )
-    return (f"At one false alarm per image, {named(model)} finds most: {share}.",)
+    return (f"At one false alarm per image, {short_name(model)} finds most: {share}.",)
 
 
 def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
@@ -231,7 +233,9 @@ def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
     e = at_one.get(at_one.metrics[1], model=model)
     if not e.value > 1.0:
         return ()
-    every = f"With all its predictions, {named(model)} raises {e.value:.1f} false alarms per image"
+    every = (
+        f"With all its predictions, {short_name(model)} raises {e.value:.1f} false alarms per image"
+    )
     if math.isnan(e.low):
         return (f"{every}.",)
     level = f"{100 * e.level:g} %"
@@ -250,7 +254,7 @@ def _ahead(row: Difference, model: str, n_models: int) -> str:
     in_brackets = f" ({span})" if span else ""
     if value == 0.0:
         return (
-            f"{named(model)} and {named(other)} find equally many references "
+            f"{short_name(model)} and {short_name(other)} find equally many references "
             f"{where}{after_semicolon}."
         )
     if math.isnan(low):
@@ -323,7 +327,7 @@ def _lead(
     if not values:
         return None
     if len(values) == 1:
-        return "alone", named(next(iter(values)))
+        return "alone", short_name(next(iter(values)))
     best_value = max(values.values())
     if metric in lower_is_better(evaluation.protocol):
         best_value = min(values.values())
@@ -331,8 +335,8 @@ def _lead(
     if len(best) == len(values):
         return None
     if len(best) > 1:
-        return "shared", join([named(model) for model in best])
-    return _certainty(all_pairs, metric, best[0], len(values) - 1), named(best[0])
+        return "shared", join([short_name(model) for model in best])
+    return _certainty(all_pairs, metric, best[0], len(values) - 1), short_name(best[0])
 
 
 def _certainty(all_pairs: Comparison | None, metric: str, model: str, rivals: int) -> str:

@@ -183,7 +183,7 @@ def reason_word(reason: str | None) -> str:
 
 def short(name: str) -> str:
     """Return a name that fits a heading; a long one keeps its beginning and its end."""
-    return named(name, LONGEST, TAIL)
+    return short_name(name, LONGEST, TAIL)
 
 
 def join(names: Sequence[str]) -> str:

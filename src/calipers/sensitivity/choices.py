@@ -111,7 +111,7 @@ def steps_of(choices: Mapping[str, Value]) -> list[Corruption]:
     for name, value in choices.items():
         kind, _, parameter = name.partition(".")
         parameters_of.setdefault(kind, {})[parameter] = float(value)
-    return [checked(kind, parameters, KINDS) for kind, parameters in parameters_of.items()]
+    return [check_corruption(kind, parameters, KINDS) for kind, parameters in parameters_of.items()]
 
 
 def is_corruption(name: str) -> bool:

@@ -129,16 +129,16 @@ class CriterionMeasures:
 
 def measure(view: RatingView, blocks: Iterator[NDArray[Any]]) -> CriterionMeasures:
     """Return everything that depends on weights, for all blocks of weights."""
-    ranks = [roc.ranked(values, view.useful) for values in view.values.values()]
+    ranks = [roc.score_order(values, view.useful) for values in view.values.values()]
     ones = np.ones((1, len(view.useful)), np.int64)
     plain = [roc.youden(roc.points(entry, ones))[0] for entry in ranks]
-    counts: list[Counts] = []
+    counts: list[ContingencyCounts] = []
     curves: list[list[tuple[F64, ...]]] = [[] for _ in ranks]
     for block in blocks:
         counts.append(tally(block, view.accepted, view.useful))
         for own, entry, height in zip(curves, ranks, plain):
             own.append(_curve(entry, height, block))
-    all_counts = Counts(*(np.concatenate(cells) for cells in zip(*counts)))
+    all_counts = ContingencyCounts(*(np.concatenate(cells) for cells in zip(*counts)))
     columns = [np.zeros((len(all_counts.n11), len(ranks))) for _ in range(4)]
     for m, own in enumerate(curves):
         for column, parts in zip(columns, zip(*own)):
@@ -146,7 +146,7 @@ def measure(view: RatingView, blocks: Iterator[NDArray[Any]]) -> CriterionMeasur
     return CriterionMeasures(all_counts, *columns)
 
 
-def _curve(ranks: roc.Ranked, plain: F64, weights: NDArray[Any]) -> tuple[F64, F64, F64, F64]:
+def _curve(ranks: roc.ScoreOrder, plain: F64, weights: NDArray[Any]) -> tuple[F64, F64, F64, F64]:
     """Return AUROC, the largest Youden index, its cut, and the index of that cut on plain data."""
     points = roc.points(ranks, weights)
     best = roc.best_cut(points)

@@ -216,7 +216,7 @@ def bootstrap(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
         else:
             draws = (_draw_within(units, generator(seed, b)) for b in block)
             counts = resampling.counts(draws, len(block), units.n_drawn)
-        yield resampling.spread(counts, units.code)
+        yield resampling.image_weights(counts, units.code)
 
 
 def jackknife(units: Units) -> Iterator[Weights]:

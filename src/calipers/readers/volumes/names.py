@@ -205,7 +205,7 @@ def _plain_lines(opened: InputFile) -> list[str]:
     ]
 
 
-def _table_rows(opened: Opened, columns: tuple[str, ...]) -> tuple[list[str], list[str] | None]:
+def _table_rows(opened: InputFile, columns: tuple[str, ...]) -> tuple[list[str], list[str] | None]:
     """Return the paths of a table, and the names of their samples if it has them."""
     table = read_table(opened)
     lower = {name.lower(): name for name in table.names}

@@ -16,7 +16,7 @@ def section(page: Context) -> str:
     result = page.multiverse
     if result is None:
         return ""
-    base = described(result.each[result.base])
+    base = configuration_text(result.each[result.base])
     note = f"{METHOD} The base configuration is {base}, not the protocol of this page."
     parts = [items(result.sentences()), figures(result), levels_table(result)]
     return "\n".join([*parts, paragraph(note, "note")])

@@ -63,7 +63,7 @@ class Trial:
     def ood(self) -> Flags | None:
         """(n,) OOD labels, if there are any."""
         labels = headline(self.evaluation.basis.labels, OOD)
-        return None if labels is None else labels.wanted
+        return None if labels is None else labels.positive
 
     @property
     def contenders(self) -> tuple[str, ...]:

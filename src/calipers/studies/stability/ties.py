@@ -115,5 +115,5 @@ def soft_maximum(r: float, seed: int, n: int = 400) -> SoftMaximum:
     maps = random.beta(first, second, (n, 256))
     soft = np.log(np.exp(r * maps).mean(axis=1)) / r
     # The same pooling functions as in the stability analysis.
-    highest, mean, _, _ = pooled(maps)
+    highest, mean, _, _ = pool_maps(maps)
     return SoftMaximum(r, float(np.abs(soft - mean).max()), float(np.abs(soft - highest).mean()))
