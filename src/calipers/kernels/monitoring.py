@@ -3,8 +3,8 @@
 operating point.
 
 An image is *positive* if an alarm on it would be right. Rejecting all images from a score on gives
-TP positive and FP other images; only thresholds between different scores are attainable, and nothing is
-interpolated.
+TP positive and FP other images; only thresholds between different scores are attainable, and
+nothing is interpolated.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Operating:
         return (self.positives > 0) & (self.others > 0)
 
     def auroc(self) -> F64:
-        """Return the share of pairs of a positive and another image in the right order, ties counting
+        """Return the share of pairs of a positive and another image in the right order; ties count
         half.
 
         Whole numbers up to the one division, so it is exact in any order.
