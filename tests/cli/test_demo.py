@@ -68,7 +68,7 @@ def undrawn(monkeypatch):
 def test_stdout_tells_the_story_and_stderr_what_is_done(folder, calipers):
     said = calipers("demo", "-o", folder, "--force")
     assert said.code == 0
-    assert "Average precision and RoDeO order them differently" in said.out
+    assert "Average precision and RoDeO rank them differently" in said.out
     assert said.out.rstrip().endswith(f"Open {folder / 'results' / 'report.html'}")
     assert said.err.startswith("drawing 120 phantom images")
 

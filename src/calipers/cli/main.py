@@ -188,7 +188,7 @@ def run(argv: Sequence[str]) -> int:
         return 0
     except Exception as error:
         if isinstance(error, OSError) and error.errno in NO_SPACE:
-            # Writers of files report this themselves; this is stdout, so the message goes to stderr.
+            # Files report this themselves; this is stdout, so the message goes to stderr.
             _drop_stdout()
             return _fail(
                 "disk-full", "stdout: no space left to write the result [disk-full]", False, 2

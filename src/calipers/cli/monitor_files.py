@@ -86,7 +86,7 @@ class AlarmCollection:
         return self.scope.images if self.cohort is None else self.cohort.images
 
     def _keep_labels(self, alarms: Alarms, path: str) -> None:
-        """Add labels that are recognised by their names; raise if two files contradict each other."""
+        """Add labels recognised by their names; raise if two files contradict each other."""
         for name, flags, aliases in (("ood", alarms.ood, OOD), ("tuning", alarms.tuning, TUNING)):
             if flags is None:
                 continue
@@ -249,7 +249,7 @@ def _check_monitors(collection: AlarmCollection) -> None:
 
 
 def scope_of_labels(path: str, options: Mapping[str, Any]) -> Scope:
-    """Return the scope of a classifier from a table with a row per image and two columns of labels."""
+    """Return the scope of a classifier from a table of images with two columns of labels."""
     from calipers.readers.reading import read_groups_table
     from calipers.readers.source import open_source
     from calipers.readers.tabular import empty, texts
