@@ -108,8 +108,7 @@ def stability(
     --------
     >>> import numpy as np, calipers as cal
     >>> rng = np.random.default_rng(0)
-    >>> shared = rng.random((30, 64))
-    # 5 models, 30 bags, 64 instances
+    >>> shared = rng.random((30, 64))  # 30 bags of 64 instances; 5 models see them with noise
     >>> maps = np.clip(shared + 0.1 * rng.standard_normal((5, 30, 64)), 0, 1)
     >>> result = cal.stability(maps, replicates=200)
     >>> round(result["APJ"].value, 2), result["APJ"].n_images, result["APJ"].unit
