@@ -272,7 +272,7 @@ def test_every_estimate_has_its_interval_beside_it(text, evaluation):
         if row.label is None:
             assert f"<small>[{estimate.low:.3f}, {estimate.high:.3f}]" in text
     assert (
-        "95 % confidence intervals, resampled by patient (n = 80); they generalise to other patients like these 80."
+        "95 % confidence intervals, resampled by patient (n = 80); valid for other patients like these 80."
         in text
     )
     assert "2000 bootstrap replicates of the 80 patients (seed 0)" in text
