@@ -140,7 +140,7 @@ def speaks_for(statistics: Mapping[str, Any], estimates: Sequence[Estimate]) -> 
         return (
             f"{100 * statistics['level']:g} % confidence intervals, resampled by "
             f"{statistics['unit']} (n = {statistics['n_units']}); "
-            f"they generalise to {statistics['generalises_to']}."
+            f"valid for {statistics['generalises_to']}."
         )
     reason = valued[0].reason
     if reason not in NO_INTERVAL:

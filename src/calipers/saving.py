@@ -123,10 +123,11 @@ def save(
         for name in ("multiverse", "stability"):
             if (pictures or {}).get(name):
                 page_parts[name] = True
+        metric_ids = list(dict.fromkeys(row.metric_id for row in evaluation.rows))
         record = run_record(
             document,
             files=files,
-            metric_ids=list(dict.fromkeys(row.metric_id for row in evaluation.rows)),
+            metric_ids=metric_ids,
             settings={
                 "seed": evaluation.protocol.seed,
                 "rng": "Philox4x64",

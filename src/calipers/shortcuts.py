@@ -80,8 +80,7 @@ def average_precision(
     max_dets: int = 100,
     ties: str | None = None,
 ) -> float:
-    """Return the average precision of one model, mean over thresholds and over classes with
-    references.
+    """Return the average precision of one model: mean over thresholds and classes with references.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ def test_values_come_with_intervals_and_whom_they_speak_for(shown, evaluation):
     assert f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]" in row
     assert "n = 120 images, 189 references in all." in lines
     assert (
-        "95 % confidence intervals, resampled by patient (n = 80); they generalise to other patients like these 80."
+        "95 % confidence intervals, resampled by patient (n = 80); valid for other patients like these 80."
         in lines
     )
 
