@@ -89,7 +89,7 @@ def error_replicates() -> Iterator[Result]:
 
 
 def _metric() -> Any:
-    from calipers.protocol import Protocol
+    from calipers.evaluation.protocol import Protocol
 
     return next(
         metric for metric in Protocol.load("tide").compile() if "dAP/cls" in metric.facts.names

@@ -77,7 +77,7 @@ def rle_iou() -> Iterator[Result]:
     from pycocotools import mask as peer
 
     import calipers
-    from calipers.criteria import masks as criteria
+    from calipers.matching import criteria
 
     arrays = discs(1000, 1), discs(100, 2)
     theirs = [
@@ -113,7 +113,7 @@ def rle_components() -> Iterator[Result]:
     """
     from scipy import ndimage
 
-    from calipers.tables.masks import Masks
+    from calipers.data.masks import Masks
 
     structure = np.ones((3, 3, 3))
     for what, volume, bars in (
@@ -136,7 +136,8 @@ def rle_components() -> Iterator[Result]:
 @row("rle-overlaps")
 def rle_overlaps() -> Iterator[Result]:
     """The common voxels of all objects of two label volumes of 256^3 voxels, from the arrays."""
-    from calipers.kernels import run_algebra, runs
+    from calipers.kernels import runs
+    from calipers.kernels import runs as run_algebra
 
     one, other = balls(200, 1), balls(200, 2)
     n = 1 + int(other.max())
@@ -180,7 +181,7 @@ max_dets = inf
 def instances() -> Iterator[Result]:
     """Two label volumes of 256^3 voxels to PQ, SQ and RQ: instances, matches, sums."""
     import calipers as cal
-    from calipers.tables.masks import Masks
+    from calipers.data.masks import Masks
 
     panoptica = quiet_panoptica()
     if panoptica is None:

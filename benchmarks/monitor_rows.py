@@ -28,7 +28,7 @@ BAR = 10.0
 @row("monitor-intervals")
 def monitor_intervals() -> Iterator[Result]:
     """All quantities of one monitor with their intervals, from arrays in memory."""
-    from calipers import evaluate_monitor
+    from calipers.monitors.evaluate import evaluate_monitor
 
     rng = np.random.default_rng(0)
     unsafe = rng.random(IMAGES) < 0.2

@@ -92,7 +92,7 @@ def memory_c() -> Iterator[Result]:
     """
     base = "from benchmarks import workloads\nd = workloads.make('c')\n"
     made = base + "c = workloads.to_cohort(d)\ndel d\n"
-    run = made + "import calipers\ncalipers.evaluate(c, 'coco', ci=False)\n"
+    run = made + "import calipers\ncalipers.evaluation.evaluate(c, 'coco', ci=False)\n"
     ours_mb = peak_memory(run, **ONE_THREAD)
     references, results = coco_files("c")
     peer = (
@@ -173,7 +173,7 @@ def bootstrap(kind: str, replicates: int, rounds: int) -> Iterator[Result]:
     """
     import hotcoco
 
-    from calipers.evaluate import evaluate
+    from calipers.evaluation.evaluate import evaluate
     from calipers.statistics.estimates import Certainty
     from calipers.statistics.estimates import replicates as drawn
     from calipers.statistics.weights import Units
@@ -349,7 +349,7 @@ def growth() -> Iterator[Result]:
 
 def ours(cohort: Any, protocol: str, route: str) -> Any:
     """Evaluate on one route, without intervals."""
-    from calipers.evaluate import evaluate
+    from calipers.evaluation.evaluate import evaluate
     from calipers.kernels.route import forced
 
     with forced(route):

@@ -41,12 +41,12 @@ def spearman() -> Iterator[Result]:
     """Spearman's correlation of all pairs, from the maps, against SciPy."""
     from scipy.stats import spearmanr
 
-    from calipers.kernels import pairwise
+    from calipers.kernels import ranks
 
     yield from contest(
         "stability-spearman",
         "Spearman",
-        pairwise.spearman,
+        ranks.spearman,
         lambda x, y: spearmanr(x, y)[0],
         "scipy",
         20.0,
@@ -58,14 +58,14 @@ def kappa() -> Iterator[Result]:
     """Cohen's kappa of all pairs at the threshold .5, from the maps, against scikit-learn."""
     from sklearn.metrics import cohen_kappa_score
 
-    from calipers.kernels import contingency, pairwise
+    from calipers.kernels import agreement, ranks
 
     def ours(values: F64) -> F64:
-        ones, both, _ = pairwise.joint_counts(values, np.array([0.5]))
-        first, second = pairwise.pair_index(len(values))
+        ones, both, _ = ranks.joint_counts(values, np.array([0.5]))
+        first, second = ranks.pair_index(len(values))
         n11 = both[0].astype(np.float64)
         n10, n01 = ones[0, first] - n11, ones[0, second] - n11
-        return contingency.cohen_kappa(n11, n10, n01, values.shape[1] - n11 - n10 - n01)
+        return agreement.cohen_kappa(n11, n10, n01, values.shape[1] - n11 - n10 - n01)
 
     def peer(x: F64, y: F64) -> float:
         return float(cohen_kappa_score(x >= 0.5, y >= 0.5))
@@ -78,10 +78,10 @@ def kendall() -> Iterator[Result]:
     """Kendall's tau-b of all pairs, from the maps, against SciPy; the bar is for 256 instances."""
     from scipy.stats import kendalltau
 
-    from calipers.kernels import pairwise
+    from calipers.kernels import ranks
 
     def ours(values: F64) -> F64:
-        return pairwise.kendall(values)[0]
+        return ranks.kendall(values)[0]
 
     yield from contest(
         "stability-kendall",

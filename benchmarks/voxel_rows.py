@@ -112,7 +112,7 @@ def histogram() -> Iterator[Result]:
 @row("aupro")
 def aupro() -> Iterator[Result]:
     """AUPRO of 100 maps of 256 x 256 pixels, from components that are there, against anomalib."""
-    from calipers.kernels.aupro import aupro
+    from calipers.kernels.voxel_ranking import aupro
 
     scores, components = workloads.regions(100)
     what, rounds = "AUPRO, 100 maps of 256^2", 5

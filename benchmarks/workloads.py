@@ -166,8 +166,8 @@ def to_coco(d: Workload) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 def to_cohort(d: Workload) -> Any:
     """Return the workload as a cohort in memory, with one model."""
-    from calipers.tables import Cohort, Images, Intake
-    from calipers.tables.delivery import Delivery, as_predictions, as_references
+    from calipers.data.cohort import Cohort, Images, Intake
+    from calipers.data.rules import Delivery, as_predictions, as_references
 
     n, size = d["n_img"], np.tile([[float(d["W"]), float(d["H"])]], (d["n_img"], 1))
 

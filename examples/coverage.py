@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import calipers as cal
+from calipers.data.cohort import Images, Intake
+from calipers.data.rules import Delivery, as_predictions, as_references
 from calipers.statistics.intervals import interval
 from calipers.statistics.weights import Units, bootstrap
-from calipers.tables import Images, Intake
-from calipers.tables.delivery import Delivery, as_predictions, as_references
 
 F64, I64 = NDArray[np.float64], NDArray[np.int64]
 Box = tuple[float, float, float, float]

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from calipers.plots import figures as f
-from calipers.plots.svg import stylesheet, svg
+from calipers.show import figures as f
+from calipers.show.svg.draw import stylesheet, svg
 
 RATES = tuple(2.0**k for k in range(-3, 4))
 FALSE_ALARMS = f.Axis(

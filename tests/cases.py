@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from calipers.metrics.contract import Evidence, Metric
-from calipers.protocol import Protocol
-from calipers.protocol_schema import _toml
-from calipers.synthetic import random_cohort
-from calipers.tables import Cohort
-from calipers.tables.boxes import box_extent
-from calipers.tables.masks import Masks, no_masks
+from calipers.data.cohort import Cohort
+from calipers.data.masks import Masks, no_masks
+from calipers.data.objects import box_extent
+from calipers.evaluation.protocol import Protocol
+from calipers.evaluation.schema import _toml
+from calipers.metrics.base import Evidence, Metric
+from calipers.synthetic.random import random_cohort
 
 MODEL = "model-1"
 NEED_MASKS = (
@@ -88,7 +88,7 @@ def values_of(
 
 def references_as_predictions(cohort: Cohort, model: str = MODEL) -> Cohort:
     """Return the cohort with a model that says exactly what is there."""
-    from calipers.tables import Predictions
+    from calipers.data.objects import Predictions
 
     counted = cohort.references.keep(~cohort.references.ignore)
     score = np.linspace(0.9, 0.1, len(counted)) if len(counted) else np.zeros(0)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import calipers as cal
-from calipers.metrics.map_settings import MapSettings
-from calipers.protocol_schema import _toml
-from calipers.synthetic.discs import Disc, labelled
+from calipers.evaluation.schema import _toml
+from calipers.metrics.maps import MapSettings
+from calipers.synthetic.volumes import Disc, labelled
 
 Sample = dict[str, Any]
 KINDS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calipers.kernels import ragged, run_order
+from calipers.kernels import ragged, runs
 
 
 def random_mask(rng: np.random.Generator, largest: int = 30) -> np.ndarray:
@@ -65,6 +65,6 @@ def flat(shapes: list[list[np.ndarray]]) -> tuple[np.ndarray, np.ndarray, np.nda
     return ragged.from_counts(np.array([len(ring) for ring in rings], np.int64)), corners, objects
 
 
-def rows_from_columns(columns: run_order.Runs, size: np.ndarray) -> run_order.Runs:
+def rows_from_columns(columns: runs.Runs, size: np.ndarray) -> runs.Runs:
     """Return runs along rows from runs down columns, in pictures of ``size`` width, height."""
-    return run_order.turned(*columns, size[:, ::-1])
+    return runs.turned(*columns, size[:, ::-1])

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from importlib import resources
 
 from calipers import registry
-from calipers.protocol import presets
+from calipers.evaluation.protocol import presets
 from cases import NEED_MASKS
 
 NEED_MAPS = [
-    kind for kind, place in registry.METRICS.items() if place.startswith("calipers.metrics.voxels:")
+    kind for kind, place in registry.METRICS.items() if place.startswith("calipers.metrics.maps:")
 ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from calipers.metrics.contract import Facts
+from calipers.metrics.base import Facts
 
 
 @dataclass(frozen=True)

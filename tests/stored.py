@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import calipers as cal
-from calipers.results.provenance import sha256_of
+from calipers.results.files import sha256_of
 
 PROTOCOL = {"schema": "calipers.protocol/1", "name": "made by hand", "level": 0.95}
 

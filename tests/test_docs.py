@@ -29,10 +29,11 @@ from PIL import Image
 import calipers as cal
 from calipers import registry
 from calipers.cli.main import VERBS, run
-from calipers.oracles import KINDS, MAP_KINDS
-from calipers.results.requirements import Requirements
-from calipers.results.requirements_schema import KEYS
-from calipers.sensitivity.choices import CHOICES
+from calipers.data.objects import BOX_FORMATS
+from calipers.oracles.corrupt import KINDS
+from calipers.oracles.maps import MAP_KINDS
+from calipers.results.requirements import KEYS, Requirements
+from calipers.sensitivity.sweep import CHOICES
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -125,7 +126,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     its time.
     """
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("calipers.synthetic.draw_images", blank_images)
+    monkeypatch.setattr("calipers.synthetic.demo.draw_images", blank_images)
     return tmp_path
 
 
@@ -251,7 +252,7 @@ def test_every_rule_is_explained() -> None:
         ("reference/requirements.md", ["calipers.requirements/1", *KEYS, "clopper-pearson-units"]),
         ("how-to/oracles.md", [*KINDS, *MAP_KINDS]),
         ("how-to/sweeps.md", list(CHOICES)),
-        ("how-to/formats.md", ["coco", "csv", "nih", "parquet", *cal.tables.BOX_FORMATS]),
+        ("how-to/formats.md", ["coco", "csv", "nih", "parquet", *BOX_FORMATS]),
     ],
 )
 def test_reference_pages_name_everything(page: str, names: list[str]) -> None:

@@ -50,7 +50,7 @@ def test_import_costs_little_more_than_numpy() -> None:
 
 
 @pytest.mark.parametrize(
-    "statement", ["import calipers", "import calipers.tables", "from calipers import Cohort"]
+    "statement", ["import calipers", "import calipers.data.cohort", "from calipers import Cohort"]
 )
 def test_import_leaves_heavy_packages_alone(statement: str) -> None:
     loaded = _python(

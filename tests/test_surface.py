@@ -63,17 +63,16 @@ def test_a_misspelt_name_is_answered_with_the_nearest_one(wrong: str, right: str
 @pytest.mark.parametrize(
     "statements",
     [
-        "import calipers.evaluate",
-        "import calipers.evaluate; import calipers.shortcuts; import calipers.readers",
-        "from calipers.evaluate import with_areas",
-        "import importlib; importlib.import_module('calipers.evaluate')",
-        "calipers.evaluate; import calipers.evaluate",
+        "import calipers.stability",
+        "import calipers.stability.analyse; import calipers.agreement.agreement",
+        "from calipers.stability.analyse import stability",
+        "import importlib; importlib.import_module('calipers.stability.analyse')",
+        "calipers.stability; import calipers.stability.result",
     ],
 )
 def test_a_submodule_never_hides_the_function(statements: str) -> None:
-    program = (
-        f"import calipers; {statements}; assert callable(calipers.evaluate), calipers.evaluate"
-    )
+    check = "assert callable(calipers.stability), calipers.stability"
+    program = f"import calipers; {statements}; {check}"
     done = run(program)
     assert done.returncode == 0, done.stderr
 

@@ -18,66 +18,68 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from calipers.agreement.agreement import agreement
+    from calipers.agreement.raters import agreement_scores
+    from calipers.data.cohort import Cohort
     from calipers.errors import CalipersError, InputError, InputProblems, UsageError
-    from calipers.evaluate import evaluate
-    from calipers.evaluate_maps import evaluate_maps
-    from calipers.evaluation import Evaluation
-    from calipers.heatmaps import boxes_from_heatmaps
-    from calipers.metrics.soft_iou import soft_instance_iou
-    from calipers.monitors import evaluate_monitor, scope_scores
-    from calipers.opening import open_evaluation
-    from calipers.oracles import corrupt, corrupt_maps
-    from calipers.protocol import Protocol, presets
-    from calipers.readers import explain, read, sniff, write
-    from calipers.readers.volumes import read_maps
-    from calipers.results import Estimate, Row
+    from calipers.evaluation.evaluate import RodeoResult, average_precision, evaluate, rodeo
+    from calipers.evaluation.protocol import Protocol, presets
+    from calipers.evaluation.result import Evaluation
+    from calipers.evaluation.saved import open_evaluation
+    from calipers.heatmaps.boxes import boxes_from_heatmaps
+    from calipers.io.read import explain, read, sniff
+    from calipers.io.volumes.pairing import read_maps
+    from calipers.io.write import write
+    from calipers.maps.evaluate import evaluate_maps
+    from calipers.metrics.maps import soft_instance_iou
+    from calipers.monitors.evaluate import evaluate_monitor
+    from calipers.monitors.scope import scope_scores
+    from calipers.oracles.corrupt import corrupt
+    from calipers.oracles.maps import corrupt_maps
+    from calipers.regression.mixed import mixed_model
+    from calipers.results.estimate import Estimate, Row
     from calipers.results.requirements import Requirements
     from calipers.sensitivity.multiverse import multiverse
-    from calipers.sensitivity.sweeps import sweep
-    from calipers.shortcuts import RodeoResult, average_precision, rodeo
-    from calipers.stability import stability
-    from calipers.statistics.agreement import agreement
-    from calipers.statistics.contingency import agreement_scores
-    from calipers.statistics.mixed import mixed_model
-    from calipers.synthetic import demo_cohort
-    from calipers.tables import Cohort
+    from calipers.sensitivity.sweep import sweep
+    from calipers.stability.analyse import stability
+    from calipers.synthetic.demo import demo_cohort
 
 _SURFACE = {
     "CalipersError": "calipers.errors",
-    "Cohort": "calipers.tables",
-    "Estimate": "calipers.results",
-    "Evaluation": "calipers.evaluation",
+    "Cohort": "calipers.data.cohort",
+    "Estimate": "calipers.results.estimate",
+    "Evaluation": "calipers.evaluation.result",
     "InputError": "calipers.errors",
     "InputProblems": "calipers.errors",
-    "Protocol": "calipers.protocol",
+    "Protocol": "calipers.evaluation.protocol",
     "Requirements": "calipers.results.requirements",
-    "RodeoResult": "calipers.shortcuts",
-    "Row": "calipers.results",
+    "RodeoResult": "calipers.evaluation.evaluate",
+    "Row": "calipers.results.estimate",
     "UsageError": "calipers.errors",
-    "agreement": "calipers.statistics.agreement",
-    "agreement_scores": "calipers.statistics.contingency",
-    "average_precision": "calipers.shortcuts",
-    "boxes_from_heatmaps": "calipers.heatmaps",
-    "corrupt": "calipers.oracles",
-    "corrupt_maps": "calipers.oracles",
-    "demo_cohort": "calipers.synthetic",
-    "evaluate": "calipers.evaluate",
-    "evaluate_maps": "calipers.evaluate_maps",
-    "evaluate_monitor": "calipers.monitors",
-    "explain": "calipers.readers",
-    "mixed_model": "calipers.statistics.mixed",
-    "multiverse": "calipers.sensitivity",
-    "open_evaluation": "calipers.opening",
-    "presets": "calipers.protocol",
-    "read": "calipers.readers",
-    "read_maps": "calipers.readers.volumes",
-    "rodeo": "calipers.shortcuts",
-    "scope_scores": "calipers.monitors",
-    "sniff": "calipers.readers",
-    "soft_instance_iou": "calipers.metrics.soft_iou",
-    "stability": "calipers.stability",
-    "sweep": "calipers.sensitivity",
-    "write": "calipers.readers",
+    "agreement": "calipers.agreement.agreement",
+    "agreement_scores": "calipers.agreement.raters",
+    "average_precision": "calipers.evaluation.evaluate",
+    "boxes_from_heatmaps": "calipers.heatmaps.boxes",
+    "corrupt": "calipers.oracles.corrupt",
+    "corrupt_maps": "calipers.oracles.maps",
+    "demo_cohort": "calipers.synthetic.demo",
+    "evaluate": "calipers.evaluation.evaluate",
+    "evaluate_maps": "calipers.maps.evaluate",
+    "evaluate_monitor": "calipers.monitors.evaluate",
+    "explain": "calipers.io.read",
+    "mixed_model": "calipers.regression.mixed",
+    "multiverse": "calipers.sensitivity.multiverse",
+    "open_evaluation": "calipers.evaluation.saved",
+    "presets": "calipers.evaluation.protocol",
+    "read": "calipers.io.read",
+    "read_maps": "calipers.io.volumes.pairing",
+    "rodeo": "calipers.evaluation.evaluate",
+    "scope_scores": "calipers.monitors.scope",
+    "sniff": "calipers.io.read",
+    "soft_instance_iou": "calipers.metrics.maps",
+    "stability": "calipers.stability.analyse",
+    "sweep": "calipers.sensitivity.sweep",
+    "write": "calipers.io.write",
 }
 
 __all__ = [  # noqa: RUF022

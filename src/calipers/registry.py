@@ -10,42 +10,41 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from calipers.arguments import word
-from calipers.errors import UsageError, did_you_mean
+from calipers.errors import UsageError, did_you_mean, word
 
 CRITERIA: Mapping[str, str] = {
-    "box-iou": "calipers.criteria.boxes:BOX_IOU",
-    "giou": "calipers.criteria.boxes:GIOU",
-    "ciou": "calipers.criteria.boxes:CENTRED_IOU",
-    "complete-iou": "calipers.criteria.boxes:COMPLETE_IOU",
-    "iop": "calipers.criteria.boxes:IOP",
-    "ior": "calipers.criteria.boxes:IOR",
-    "hausdorff": "calipers.criteria.boxes:HAUSDORFF",
-    "mask-iou": "calipers.criteria.masks:MASK_IOU",
-    "dice": "calipers.criteria.masks:DICE",
-    "hull-iou": "calipers.criteria.masks:HULL_IOU",
-    "boundary-iou": "calipers.criteria.masks:BOUNDARY_IOU",
-    "any-overlap": "calipers.criteria.masks:ANY_OVERLAP",
-    "centre-distance": "calipers.criteria.points:CENTRE_DISTANCE",
-    "centre-distance-mm": "calipers.criteria.points:CENTRE_DISTANCE_MM",
-    "centre-distance-relative": "calipers.criteria.points:CENTRE_DISTANCE_RELATIVE",
-    "point-in-box": "calipers.criteria.points:POINT_IN_BOX",
-    "point-in-mask": "calipers.criteria.points:POINT_IN_MASK",
-    "point-in-hull": "calipers.criteria.points:POINT_IN_HULL",
+    "box-iou": "calipers.matching.criteria:BOX_IOU",
+    "giou": "calipers.matching.criteria:GIOU",
+    "ciou": "calipers.matching.criteria:CENTRED_IOU",
+    "complete-iou": "calipers.matching.criteria:COMPLETE_IOU",
+    "iop": "calipers.matching.criteria:IOP",
+    "ior": "calipers.matching.criteria:IOR",
+    "hausdorff": "calipers.matching.criteria:HAUSDORFF",
+    "mask-iou": "calipers.matching.criteria:MASK_IOU",
+    "dice": "calipers.matching.criteria:DICE",
+    "hull-iou": "calipers.matching.criteria:HULL_IOU",
+    "boundary-iou": "calipers.matching.criteria:BOUNDARY_IOU",
+    "any-overlap": "calipers.matching.criteria:ANY_OVERLAP",
+    "centre-distance": "calipers.matching.criteria:CENTRE_DISTANCE",
+    "centre-distance-mm": "calipers.matching.criteria:CENTRE_DISTANCE_MM",
+    "centre-distance-relative": "calipers.matching.criteria:CENTRE_DISTANCE_RELATIVE",
+    "point-in-box": "calipers.matching.criteria:POINT_IN_BOX",
+    "point-in-mask": "calipers.matching.criteria:POINT_IN_MASK",
+    "point-in-hull": "calipers.matching.criteria:POINT_IN_HULL",
 }
 
 ASSIGNMENTS: Mapping[str, str] = {
-    "by-score": "calipers.kernels.matching:by_score",
-    "by-overlap": "calipers.kernels.matching:by_overlap",
-    "optimal": "calipers.kernels.matching:optimal",
-    "many-to-one": "calipers.kernels.matching:many_to_one",
-    "per-reference-argmax": "calipers.kernels.matching:per_reference_argmax",
+    "by-score": "calipers.kernels.assignment:by_score",
+    "by-overlap": "calipers.kernels.assignment:by_overlap",
+    "optimal": "calipers.kernels.assignment:optimal",
+    "many-to-one": "calipers.kernels.assignment:many_to_one",
+    "per-reference-argmax": "calipers.kernels.assignment:per_reference_argmax",
 }
 
 METRICS: Mapping[str, str] = {
     "average-precision": "calipers.metrics.ranking:AveragePrecision",
     "average-recall": "calipers.metrics.ranking:AverageRecall",
-    "froc": "calipers.metrics.froc:Froc",
+    "froc": "calipers.metrics.ranking:Froc",
     "sensitivity": "calipers.metrics.counts:Sensitivity",
     "ppv": "calipers.metrics.counts:PositivePredictiveValue",
     "f-beta": "calipers.metrics.counts:FBeta",
@@ -53,19 +52,19 @@ METRICS: Mapping[str, str] = {
     "false-alarms": "calipers.metrics.counts:FalseAlarmsPerImage",
     "count": "calipers.metrics.counts:Count",
     "rodeo": "calipers.metrics.rodeo:Rodeo",
-    "voxel-average-precision": "calipers.metrics.voxels:VoxelAveragePrecision",
-    "voxel-auroc": "calipers.metrics.voxels:VoxelAuroc",
-    "aupro": "calipers.metrics.voxels:Aupro",
-    "voxel-dice": "calipers.metrics.voxels:VoxelDice",
-    "voxel-iou": "calipers.metrics.voxels:VoxelIou",
-    "soft-instance-iou": "calipers.metrics.voxels:SoftInstanceIou",
-    "panoptic-quality": "calipers.metrics.extent:PanopticQuality",
+    "voxel-average-precision": "calipers.metrics.maps:VoxelAveragePrecision",
+    "voxel-auroc": "calipers.metrics.maps:VoxelAuroc",
+    "aupro": "calipers.metrics.maps:Aupro",
+    "voxel-dice": "calipers.metrics.maps:VoxelDice",
+    "voxel-iou": "calipers.metrics.maps:VoxelIou",
+    "soft-instance-iou": "calipers.metrics.maps:SoftInstanceIou",
+    "panoptic-quality": "calipers.metrics.instances:PanopticQuality",
     "instance-f1": "calipers.metrics.instances:InstanceF1",
     "instance-iou": "calipers.metrics.instances:InstanceIou",
     "centre-distance": "calipers.metrics.instances:CentreDistance",
     "case-auroc": "calipers.metrics.case_level:CaseAuroc",
     "picai-score": "calipers.metrics.case_level:PicaiScore",
-    "error-types": "calipers.metrics.errors:ErrorTypes",
+    "error-types": "calipers.metrics.error_types:ErrorTypes",
 }
 
 # Kinds of intervals; `calipers.statistics.intervals` makes them.

@@ -11,8 +11,10 @@ import numpy as np
 
 import calipers as cal
 from browser.names import HOSTILE
-from calipers.synthetic import demo_samples, draw_images, random_cohort
-from calipers.tables.objects import empty_predictions
+from calipers.data.objects import empty_predictions
+from calipers.synthetic.demo import draw_images
+from calipers.synthetic.random import random_cohort
+from calipers.synthetic.volumes import demo_samples
 
 EVERY_SO_MANY = 30  # hostile names, one is a model too
 GROUP = "<i>centre</i>"  # the name of a column

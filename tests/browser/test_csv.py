@@ -16,11 +16,11 @@ import pytest
 from browser.names import HOSTILE
 from browser.reading import downloaded, downloaded_csv, open_all, sorted_by
 from browser.test_tables import all_numbers, bar_of, table_in
-from calipers.report.markup import cut
-from calipers.report.markup import text as escaped
-from calipers.report.naming import with_display_names
-from calipers.report.sections.numbers import COLUMNS, LONGEST_NAME
-from calipers.results.delimited import FORMULA, unprotect
+from calipers.evaluation.rename import with_display_names
+from calipers.io.tables.table import FORMULA, unprotect
+from calipers.report.sections import LONGEST_NAME, NUMBER_COLUMNS
+from calipers.show.html import cut
+from calipers.show.html import text as escaped
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator
@@ -119,7 +119,7 @@ def test_only_what_is_filtered_is_taken_in_the_order_that_is_seen(opened, report
 def test_all_pages_are_taken_not_only_the_one_that_is_seen(opened, reports, tmp_path):
     evaluation = reports.evaluation("80 classes")
     head, *rows = csv_of(all_numbers(opened(reports["80 classes"])), tmp_path)
-    assert head == list(COLUMNS)
+    assert head == list(NUMBER_COLUMNS)
     assert len(rows) == len(evaluation.rows)
     assert [row[:2] for row in rows] == [[row.model, row.metric] for row in evaluation.rows]
     assert all(row[k] == "" or is_number(row[k]) for row in rows for k in range(4, 10))
@@ -156,7 +156,7 @@ def parsed(text: str) -> list[list[str]]:
 
 def test_hostile_names_come_back_from_all_numbers(taken, reports):
     head, *rows = parsed(taken["all-numbers"])
-    assert head == list(COLUMNS)
+    assert head == list(NUMBER_COLUMNS)
 
     def written(name: str | None) -> str:  # half a character cannot be written as UTF-8
         return (

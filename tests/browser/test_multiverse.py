@@ -8,7 +8,7 @@ import pytest
 from browser.names import HOSTILE
 from browser.test_axe import assert_no_rule_is_broken
 from browser.test_layout import WIDTHS, assert_no_sideways_scroll
-from calipers.sensitivity import Multiverse
+from calipers.sensitivity.result import Multiverse
 
 SOME = HOSTILE[::20]
 

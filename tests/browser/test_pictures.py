@@ -13,8 +13,8 @@ import pytest
 from browser.test_axe import PHONE, violations
 from browser.test_layout import assert_no_sideways_scroll
 from browser.test_speed import LIMIT, PICTURE
-from calipers.plots.theme import MARKS
 from calipers.report.context import context_of
+from calipers.show.figures import MARKS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page

@@ -11,7 +11,7 @@ import calipers as cal
 from browser.names import HOSTILE
 from browser.test_axe import assert_no_rule_is_broken
 from browser.test_layout import WIDTHS, assert_no_sideways_scroll
-from calipers.synthetic import demo_bags
+from calipers.synthetic.bags import demo_bags
 
 SOME = HOSTILE[::25]
 

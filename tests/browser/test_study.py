@@ -7,7 +7,7 @@ import pytest
 from browser.opening import PAPER
 from browser.test_axe import PHONE, assert_no_rule_is_broken
 from browser.test_layout import assert_no_sideways_scroll
-from calipers.studies import run_study
+from calipers.studies.framework import run_study
 from calipers.studies.page import study_page
 
 

@@ -61,7 +61,7 @@ def test_it_does_not_replace_without_being_asked(folder, calipers):
 @pytest.fixture
 def undrawn(monkeypatch):
     """Leave the pictures as they are: drawing takes most of the time."""
-    monkeypatch.setattr("calipers.synthetic.draw_images", lambda *args, **options: [])
+    monkeypatch.setattr("calipers.synthetic.demo.draw_images", lambda *args, **options: [])
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -70,7 +70,7 @@ def test_stdout_is_the_table_and_stderr_the_narration(calipers, files):
 
 
 def test_a_narrow_terminal_cuts_no_name(calipers, files, monkeypatch):
-    monkeypatch.setattr("calipers.cli.tables.UNLIMITED", 40)
+    monkeypatch.setattr("calipers.show.terminal.UNLIMITED", 40)
     said = calipers(
         "evaluate", files.references, f"quite-a-long-model-name={files.ours}", "--quiet"
     )

@@ -12,7 +12,7 @@ import pytest
 
 import calipers as cal
 from calipers.cli.main import VERBS
-from calipers.cli.messages import one_line, printable
+from calipers.show.terminal import one_line, printable
 
 ERROR_KEYS = ["schema", "calipers", "error"]
 PROBLEM_KEYS = ["rule", "file", "location", "field", "expected", "value", "hint"]
@@ -105,7 +105,7 @@ def fails(error: BaseException):
 
 
 def test_a_bug_says_what_to_paste(calipers, files, monkeypatch):
-    monkeypatch.setattr("calipers.readers.read", fails(ZeroDivisionError("the moon")))
+    monkeypatch.setattr("calipers.io.read.read", fails(ZeroDivisionError("the moon")))
     said = calipers("evaluate", files.references, files.ours)
     assert (said.code, said.out) == (3, "")
     assert "This is a bug in Calipers" in said.err
@@ -115,7 +115,7 @@ def test_a_bug_says_what_to_paste(calipers, files, monkeypatch):
 
 
 def test_a_bug_is_json_too(calipers, files, monkeypatch):
-    monkeypatch.setattr("calipers.readers.read", fails(ZeroDivisionError("the moon")))
+    monkeypatch.setattr("calipers.io.read.read", fails(ZeroDivisionError("the moon")))
     said = calipers("evaluate", files.references, files.ours, "--json")
     assert (said.code, said.err) == (3, "")
     assert {"kind": "bug", "exit": 3}.items() <= said.json["error"].items()
@@ -124,7 +124,7 @@ def test_a_bug_is_json_too(calipers, files, monkeypatch):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
 def test_an_interruption_says_how_to_go_on(calipers, files, monkeypatch, error):
-    monkeypatch.setattr("calipers.readers.read", fails(error))
+    monkeypatch.setattr("calipers.io.read.read", fails(error))
     said = calipers("evaluate", files.references, files.ours, "-o", files.folder.parent / "out put")
     assert (said.code, said.out) == (130, "")
     assert (
@@ -135,7 +135,7 @@ def test_an_interruption_says_how_to_go_on(calipers, files, monkeypatch, error):
 
 
 def test_an_interruption_is_json_too(calipers, files, monkeypatch):
-    monkeypatch.setattr("calipers.readers.read", fails(KeyboardInterrupt()))
+    monkeypatch.setattr("calipers.io.read.read", fails(KeyboardInterrupt()))
     said = calipers("evaluate", files.references, files.ours, "--json")
     assert said.code == 130
     assert {"kind": "interrupted", "exit": 130}.items() <= said.json["error"].items()

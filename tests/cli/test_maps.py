@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.readers.volumes import write_volume
+from calipers.io.volumes.values import write_volume
 from map_cases import values_of
 
 Calls = Callable[..., Any]

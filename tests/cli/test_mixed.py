@@ -74,7 +74,7 @@ def test_json_has_the_fit(calipers, table):
 
 
 def read(path):
-    from calipers.readers.plain import read_plain
+    from calipers.io.tables.table import read_plain
 
     return read_plain(path)[0]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from calipers.cli import narration
-from calipers.cli.narration import Narrator
+from calipers.show import terminal
+from calipers.show.terminal import Narrator
 
 
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that stands still until it is set."""
     now = [100.0]
-    monkeypatch.setattr(narration.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
     return now
 
 

@@ -104,7 +104,7 @@ def test_a_bad_folder_is_refused_before_any_work(evaluate, files, monkeypatch):
     def read(*args, **kwargs):
         pytest.fail("was read")
 
-    monkeypatch.setattr("calipers.readers.read", read)
+    monkeypatch.setattr("calipers.io.read.read", read)
     assert evaluate(files.folder).code == 2
 
 
@@ -117,7 +117,7 @@ def full_disk(monkeypatch):
             raise cal.InputError("space", rule="disk-full", file=str(path))
         path.write_text("x") if isinstance(content, str) else path.write_bytes(content)
 
-    monkeypatch.setattr("calipers.report.page.write_atomically", write)
+    monkeypatch.setattr("calipers.results.files.write_atomically", write)
 
 
 @pytest.mark.usefixtures("full_disk")

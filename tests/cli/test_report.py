@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from calipers.evaluation import Evaluation
-from calipers.results.provenance import sha256_of
+from calipers.evaluation.result import Evaluation
+from calipers.results.files import sha256_of
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_nothing_but_the_page_is_replaced(calipers, saved, name):
 
 def test_bad_places_are_refused_before_any_work(calipers, saved, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "calipers.opening.open_folder", lambda *args, **kwargs: pytest.fail("was opened")
+        "calipers.evaluation.saved.open_folder", lambda *args, **kwargs: pytest.fail("was opened")
     )
     for output in ("", tmp_path, tmp_path / "none" / "page.html"):
         assert calipers("report", saved, "-o", output, "--force").code == 2

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.readers.bags import read_bags
-from calipers.synthetic import demo_bags, write_bags
+from calipers.stability.read import read_bags
+from calipers.synthetic.bags import demo_bags, write_bags
 
 FAST = ("--replicates", "100")
 

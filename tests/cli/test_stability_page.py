@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import calipers as cal
-from calipers.synthetic import demo_bags, write_bags
+from calipers.synthetic.bags import demo_bags, write_bags
 from cases import cohort_of
 
 

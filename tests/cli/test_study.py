@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from calipers.cli.narration import Narrator
+from calipers.show.terminal import Narrator
 from studies.study_cases import small_result
 
 
@@ -19,7 +19,7 @@ def made(monkeypatch):
         calls.append((name, given))
         return small_result()
 
-    monkeypatch.setattr("calipers.studies.run_study", run)
+    monkeypatch.setattr("calipers.studies.framework.run_study", run)
     return calls
 
 
@@ -73,7 +73,7 @@ def test_what_cannot_be_done_is_refused(calipers, argv, words) -> None:
 
 def test_progress_shows_the_time_that_all_of_it_will_take(capsys, monkeypatch) -> None:
     clock = iter([0.0, 0.0, 30.0, 30.0, 60.0, 60.0, 90.0, 90.0])
-    monkeypatch.setattr("calipers.cli.narration.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("calipers.show.terminal.time.monotonic", lambda: next(clock))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setenv("TERM", "xterm")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import calipers as cal
-from calipers.cli.sweep import choices_of
+from calipers.cli.sensitivity import choices_of
 
 MODELS = ("--over", "threshold=0.3:0.7:0.2", "--metric", "AP@0.5", "--metric", "F1@0.5")
 ORACLE = ("--over", "position-noise.sigma=0,0.5", "--metric", "RoDeO/loc", "--runs", "2")

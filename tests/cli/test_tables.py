@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 import calipers as cal
-from calipers.cli.tables import READABLE, TableLine, grid, print_evaluation
+from calipers.evaluation.tables import READABLE, TableLine, grid, print_evaluation
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from scipy import ndimage
 
 import calipers as cal
-from calipers.heatmaps import boxes_from_heatmaps
+from calipers.heatmaps.boxes import boxes_from_heatmaps
 from reference import heatmaps as slow
 
 
@@ -181,7 +181,7 @@ def test_flips_and_swapped_axes_move_boxes_and_change_nothing_else(seed):
 def test_large_images_resample_anew_and_give_the_same(monkeypatch):
     maps = np.random.default_rng(0).random((2, 3, 5, 5))
     kept = rows(found(maps, size=(40, 30)))
-    monkeypatch.setattr("calipers.heatmaps.finding.AT_ONCE", 10)
+    monkeypatch.setattr("calipers.heatmaps.boxes.AT_ONCE", 10)
     assert rows(found(maps, size=(40, 30))) == kept
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.heatmaps import instances_from_map
+from calipers.heatmaps.boxes import instances_from_map
 from reference import heatmaps as slow
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.heatmaps.resampling import resample
+from calipers.heatmaps.boxes import resample
 from reference import heatmaps as slow
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.kernels.aupro import aupro
+from calipers.kernels.voxel_ranking import aupro
 from reference import voxels as slow
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.kernels.case_ranks import CaseRanks
+from calipers.kernels.roc import CaseRanks
 from reference.instances import auroc
 
 

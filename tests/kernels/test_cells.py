@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.kernels import fates as deciding
-from calipers.kernels.compiled import FateTable
-from calipers.kernels.matching import DUPLICATE, FALSE_ALARM, HIT, IGNORED
+from calipers.kernels import assignment as deciding
+from calipers.kernels.assignment import DUPLICATE, FALSE_ALARM, HIT, IGNORED, FateTable
 from reference import resampling as slow
 
 pytestmark = pytest.mark.usefixtures("kernel_route")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.kernels import coco_rle, ragged, run_order
+from calipers.kernels import coco_rle, ragged, runs
 from mask_cases import random_mask, rows_from_columns
 from reference import coco_masks
 
@@ -117,7 +117,7 @@ def test_nothing_at_all():
     size = np.zeros((0, 2), np.int64)
     assert coco_rle.decode_text(none, np.zeros(0, np.uint8)).counts.tolist() == []
     assert coco_rle.column_runs(none, nothing)[1].tolist() == []
-    assert [part.tolist() for part in run_order.turned(none, nothing, nothing, size)] == [
+    assert [part.tolist() for part in runs.turned(none, nothing, nothing, size)] == [
         [0],
         [],
         [],
@@ -137,7 +137,7 @@ def test_batches_change_nothing(monkeypatch):
     size = np.array([mask.shape[::-1] for mask in masks])
     columns = coco_rle.column_runs(*numbers([coco_masks.counts_of(mask) for mask in masks]))
     whole = rows_from_columns(columns, size)
-    monkeypatch.setattr(run_order, "BATCH", 7)
+    monkeypatch.setattr(runs, "BATCH", 7)
     assert all(np.array_equal(a, b) for a, b in zip(whole, rows_from_columns(columns, size)))
 
 
@@ -145,5 +145,5 @@ def test_the_number_of_runs_is_known_before_they_are_made():
     rng = np.random.default_rng(6)
     masks = [random_mask(rng) for _ in range(40)]
     columns = coco_rle.column_runs(*numbers([coco_masks.counts_of(mask) for mask in masks]))
-    turn = run_order.Turn.of(*columns, np.array([mask.shape for mask in masks]))
+    turn = runs.Turn.of(*columns, np.array([mask.shape for mask in masks]))
     assert turn.counts.tolist() == [len(coco_masks.runs_of(mask)) for mask in masks]

@@ -7,7 +7,7 @@ import pytest
 from scipy import ndimage
 
 from calipers.kernels import runs
-from calipers.kernels.components import NEIGHBOURS, components
+from calipers.kernels.shapes import NEIGHBOURS, components
 from reference import masks as slow
 
 pytestmark = pytest.mark.usefixtures("kernel_route")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.kernels import contingency, roc
+from calipers.kernels import agreement, roc
 from reference import contingency as plain
 
 COLUMNS = ("po", "kappa", "Scott-pi", "alpha", "PABAK", "AC1", "PAR", "NAR", "PJ", "AJ", "APJ")
@@ -87,8 +87,8 @@ def test_every_small_table_equals_its_plain_twin():
             abs=1e-12,
             nan_ok=True,
         ), name
-    assert {contingency.SCORES[name] for name in plain.SCORES} | {contingency.agreement_gap} == set(
-        contingency.SCORES.values()
+    assert {agreement.SCORES[name] for name in plain.SCORES} | {agreement.agreement_gap} == set(
+        agreement.SCORES.values()
     )
 
 
@@ -168,7 +168,7 @@ def test_weights_count_like_copies():
     rng = np.random.default_rng(1)
     first, second = rng.random((40, 3)) < 0.5, rng.random(40) < 0.6
     weights = rng.integers(0, 4, (5, 40))
-    found = contingency.tally(weights, first, second)
+    found = agreement.tally(weights, first, second)
     for b, c in itertools.product(range(5), range(3)):
         copies = np.repeat(np.arange(40), weights[b])
         a, r = first[copies, c], second[copies]

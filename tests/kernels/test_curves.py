@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.kernels import curves, replicates
-from calipers.kernels.compiled import FateTable
-from calipers.kernels.matching import DUPLICATE, FALSE_ALARM, HIT, IGNORED
+from calipers.kernels import curves
+from calipers.kernels.assignment import DUPLICATE, FALSE_ALARM, HIT, IGNORED, FateTable
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 
@@ -27,7 +26,7 @@ def test_segment_cumsum_of_nothing() -> None:
 
 def test_envelope_looks_ahead_inside_the_class_only() -> None:
     values = np.array([[0.5, 0.2, 0.3, 0.1, 0.9, 0.4, 0.6, 0.2, 1.0, 0.0]])
-    assert replicates.envelope(values, OFFSETS).tolist() == [
+    assert curves.envelope(values, OFFSETS).tolist() == [
         [0.5, 0.3, 0.3, 0.9, 0.9, 0.6, 0.6, 0.2, 1.0, 0.0]
     ]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers import Cohort
+from calipers.data.cohort import Cohort
 from calipers.kernels import error_types as kernel
-from calipers.metrics.errors_evidence import ErrorRecipe
+from calipers.metrics.error_types import ErrorRecipe
 from cases import KINDS, MODEL, cohort_of
 from reference import boxes
 from reference.error_types import told

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.tables.masks import Masks
+from calipers.data.masks import Masks
 from reference import masks as slow
 
 

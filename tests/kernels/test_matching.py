@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.kernels import matching
+from calipers.kernels import assignment
 
 NO_PAIRS = np.zeros(0, np.int64)
 
@@ -33,9 +33,9 @@ def winners_by_score(
 ) -> np.ndarray:
     """The grants of the score order as a table: which pair each prediction got in each view."""
     winner = np.full((len(turn), len(cutoffs)), -1, np.int32)
-    rules = (cutoffs, matching.pack(ignored), crowd)
-    for pairs, granted in matching.by_score(reference, prediction, similarity, turn, *rules):
-        which, view = np.nonzero(matching.unpack(granted, len(cutoffs)))
+    rules = (cutoffs, assignment.pack(ignored), crowd)
+    for pairs, granted in assignment.by_score(reference, prediction, similarity, turn, *rules):
+        which, view = np.nonzero(assignment.unpack(granted, len(cutoffs)))
         winner[prediction[pairs[which]], view] = pairs[which]
     return winner
 
@@ -50,16 +50,16 @@ def test_winners_are_admissible_and_one_to_one_but_for_crowds(strategy: str, tie
                 reference, prediction, similarity, turn, CUTOFFS, ignored, crowd
             )
         elif strategy == "per_reference_argmax":
-            winner = matching.per_reference_argmax(
+            winner = assignment.per_reference_argmax(
                 reference, prediction, similarity, score, CUTOFFS, ignored
             )
         elif strategy == "optimal":
             cell = np.zeros(len(score), np.int64)
-            winner = matching.optimal(
+            winner = assignment.optimal(
                 reference, prediction, similarity, cell, CUTOFFS, ignored, crowd
             )
         else:
-            winner = matching.by_overlap(
+            winner = assignment.by_overlap(
                 reference, prediction, similarity, score, CUTOFFS, ignored, crowd
             )
         assert winner.shape == (len(score), 3)
@@ -77,10 +77,10 @@ def test_nobody_is_left_with_a_free_counted_reference(strategy: str) -> None:
     for seed in range(60):
         reference, prediction, similarity, score, turn, ignored, crowd = random_pairs(seed, True)
         if strategy == "optimal":
-            last, call = np.zeros(len(score), np.int64), matching.optimal
+            last, call = np.zeros(len(score), np.int64), assignment.optimal
         else:
             last = turn if strategy == "by_score" else score
-            call = winners_by_score if strategy == "by_score" else matching.by_overlap
+            call = winners_by_score if strategy == "by_score" else assignment.by_overlap
         winner = call(reference, prediction, similarity, last, CUTOFFS, ignored, crowd)
         for view, cutoff in enumerate(CUTOFFS):
             used = set(reference[winner[winner[:, view] >= 0, view]].tolist())
@@ -94,10 +94,10 @@ def test_no_candidates() -> None:
     crowd = np.zeros(2, np.bool_)
     for winner in (
         winners_by_score(NO_PAIRS, NO_PAIRS, none, NO_PAIRS, CUTOFFS, flags, crowd),
-        matching.by_overlap(NO_PAIRS, NO_PAIRS, none, none, CUTOFFS, flags, crowd),
-        matching.many_to_one(NO_PAIRS, NO_PAIRS, none, 0, CUTOFFS),
-        matching.optimal(NO_PAIRS, NO_PAIRS, none, NO_PAIRS, CUTOFFS, flags, crowd),
-        matching.per_reference_argmax(NO_PAIRS, NO_PAIRS, none, none, CUTOFFS, flags),
+        assignment.by_overlap(NO_PAIRS, NO_PAIRS, none, none, CUTOFFS, flags, crowd),
+        assignment.many_to_one(NO_PAIRS, NO_PAIRS, none, 0, CUTOFFS),
+        assignment.optimal(NO_PAIRS, NO_PAIRS, none, NO_PAIRS, CUTOFFS, flags, crowd),
+        assignment.per_reference_argmax(NO_PAIRS, NO_PAIRS, none, none, CUTOFFS, flags),
     ):
         assert winner.shape == (0, 3)
 
@@ -108,7 +108,7 @@ def test_one_more_pair_outweighs_any_similarity() -> None:
     similarity = np.array([1.0, 0.1, 0.1])
     flags = np.zeros((2, 1), np.bool_)
     cell = np.zeros(2, np.int64)
-    winner = matching.optimal(
+    winner = assignment.optimal(
         reference, prediction, similarity, cell, np.array([0.05]), flags, flags[:, 0]
     )
     assert winner[:, 0].tolist() == [1, 2]
@@ -119,7 +119,7 @@ def test_negative_similarities_can_be_matched_optimally() -> None:
     similarity = np.array([-5.0, -30.0, -8.0, -9.0])  # distances with their sign turned
     flags = np.zeros((2, 1), np.bool_)
     cell = np.zeros(2, np.int64)
-    winner = matching.optimal(
+    winner = assignment.optimal(
         reference, prediction, similarity, cell, np.array([-40.0]), flags, flags[:, 0]
     )
     assert winner[:, 0].tolist() == [0, 3]

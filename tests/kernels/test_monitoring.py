@@ -7,9 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from calipers.kernels.case_ranks import CaseRanks
-from calipers.kernels.monitoring import Cuts, Operating, Standing, harmonic, operating
-from calipers.kernels.monitoring_coverage import augrc, aurc, best_aurc
+from calipers.kernels.roc import (
+    CaseRanks,
+    Cuts,
+    Operating,
+    Standing,
+    augrc,
+    aurc,
+    best_aurc,
+    harmonic,
+    operating,
+)
 from reference import monitors as slow
 
 

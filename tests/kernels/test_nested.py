@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from calipers.kernels import nested, nested_profile
+from calipers.kernels import mixed
 from reference import mixed as twin
 
 F64 = NDArray[np.float64]
@@ -22,8 +22,8 @@ class Case:
     levels: list[I64]  # innermost first
 
     @property
-    def tree(self) -> nested.Nest:
-        return nested.nest(self.x, self.y, self.levels)
+    def tree(self) -> mixed.Nest:
+        return mixed.nest(self.x, self.y, self.levels)
 
 
 def case(seed: int, depth: int | None = None, n: int = 40) -> Case:
@@ -53,14 +53,14 @@ def test_deviance_equals_the_dense_twin(seed: int, reml: bool) -> None:
         [0.0, 1e-3, 0.7, 40.0], (5, len(made.levels))
     ):
         v = twin.covariance([code.tolist() for code in made.levels], relative.tolist())
-        point = nested.climb(tree, relative)
+        point = mixed.climb(tree, relative)
         assert point is not None
         for sigma2 in (None, 0.3):
             expected = twin.deviance(made.x, made.y, v, sigma2, reml=reml)
-            assert nested.deviance(tree, point, sigma2, reml=reml) == pytest.approx(
+            assert mixed.deviance(tree, point, sigma2, reml=reml) == pytest.approx(
                 expected, rel=1e-9
             )
-        found = nested.at_optimum(tree, relative, reml=reml, converged=True)
+        found = mixed.at_optimum(tree, relative, reml=reml, converged=True)
         assert found is not None
         beta, spread, rss = twin.solved(made.x, made.y, v)
         sigma2 = rss / (len(made.y) - made.x.shape[1] if reml else len(made.y))
@@ -74,7 +74,7 @@ def test_predicted_intercepts_equal_the_dense_twin(seed: int) -> None:
     relative = np.linspace(0.2, 1.5, len(made.levels))
     v = twin.covariance([code.tolist() for code in made.levels], relative.tolist())
     for code, g, (value, variance) in zip(
-        made.levels, relative, nested.intercepts(made.tree, relative)
+        made.levels, relative, mixed.intercepts(made.tree, relative)
     ):
         np.testing.assert_allclose(
             value, twin.intercepts(made.x, made.y, v, code.tolist(), g), atol=1e-9
@@ -92,15 +92,15 @@ def test_gradient_is_the_derivative(reml: bool, sigma2: float | None) -> None:
     at = np.array([0.3, 0.2, 0.6])
 
     def value(relative: F64) -> float:
-        point = nested.climb(tree, relative)
+        point = mixed.climb(tree, relative)
         assert point is not None
-        return nested.deviance(tree, point, sigma2, reml=reml)
+        return mixed.deviance(tree, point, sigma2, reml=reml)
 
-    point = nested.climb(tree, at)
+    point = mixed.climb(tree, at)
     assert point is not None
     numeric = [(value(at + h) - value(at - h)) / 2e-6 for h in 1e-6 * np.eye(3)]
     np.testing.assert_allclose(
-        nested.gradient(tree, point, sigma2, reml=reml), numeric, rtol=1e-5, atol=1e-6
+        mixed.gradient(tree, point, sigma2, reml=reml), numeric, rtol=1e-5, atol=1e-6
     )
 
 
@@ -108,12 +108,12 @@ def test_gradient_is_the_derivative(reml: bool, sigma2: float | None) -> None:
 @pytest.mark.parametrize("seed", range(25))
 def test_no_other_start_finds_a_lower_deviance(seed: int, reml: bool) -> None:
     tree = case(seed, n=70).tree
-    found = nested.fit(tree, reml=reml)
+    found = mixed.fit(tree, reml=reml)
     assert found is not None
     assert found.converged
     random = np.random.default_rng(seed)
     for start in random.choice([0.02, 0.3, 1.0, 3.0, 30.0], (6, tree.levels)):
-        other = nested.fit(tree, reml=reml, start=start)
+        other = mixed.fit(tree, reml=reml, start=start)
         assert other is not None
         assert found.deviance <= other.deviance + 1e-7
 
@@ -121,7 +121,7 @@ def test_no_other_start_finds_a_lower_deviance(seed: int, reml: bool) -> None:
 @pytest.mark.parametrize("seed", range(15))
 def test_the_optimum_satisfies_its_conditions(seed: int) -> None:
     """The derivative vanishes where a variance is positive, and points outwards where it is zero."""
-    found = nested.fit(case(seed, n=60).tree, reml=True)
+    found = mixed.fit(case(seed, n=60).tree, reml=True)
     assert found is not None
     inside = found.relative > 0
     np.testing.assert_allclose((found.gradient * found.relative)[inside], 0.0, atol=1e-4)
@@ -129,7 +129,7 @@ def test_the_optimum_satisfies_its_conditions(seed: int) -> None:
 
 
 def test_both_kinds_of_ends_occur() -> None:
-    ends = [nested.fit(case(seed, n=60).tree, reml=True).relative for seed in range(15)]  # type: ignore[union-attr]
+    ends = [mixed.fit(case(seed, n=60).tree, reml=True).relative for seed in range(15)]  # type: ignore[union-attr]
     flat = np.concatenate(ends)
     assert (flat == 0).sum() >= 5
     assert (flat > 0).sum() >= 5
@@ -137,7 +137,7 @@ def test_both_kinds_of_ends_occur() -> None:
 
 def test_without_levels_it_is_least_squares() -> None:
     made = case(1, depth=0)
-    found = nested.fit(made.tree, reml=True)
+    found = mixed.fit(made.tree, reml=True)
     assert found is not None
     beta, rss, _, _ = np.linalg.lstsq(made.x, made.y, rcond=None)
     np.testing.assert_allclose(found.beta, beta, rtol=1e-8)
@@ -158,8 +158,8 @@ def test_a_weight_of_two_is_the_group_twice() -> None:
         ]
     )
     levels = [np.unique(copy * 1000 + code[rows], return_inverse=True)[1] for code in made.levels]
-    literal = nested.fit(nested.nest(made.x[rows], made.y[rows], levels), reml=True)
-    weighted = nested.fit(nested.nest(made.x, made.y, made.levels, times), reml=True)
+    literal = mixed.fit(mixed.nest(made.x[rows], made.y[rows], levels), reml=True)
+    weighted = mixed.fit(mixed.nest(made.x, made.y, made.levels, times), reml=True)
     assert literal is not None
     assert weighted is not None
     assert weighted.deviance == pytest.approx(literal.deviance, abs=1e-6)
@@ -170,8 +170,8 @@ def test_a_weight_of_two_is_the_group_twice() -> None:
 def test_a_replicate_without_full_rank_has_no_fit() -> None:
     level = np.repeat([0, 1, 2], 4)
     x = np.column_stack([np.ones(12), level == 1])
-    tree = nested.nest(x, np.arange(12.0), [level], np.array([2, 0, 1]))
-    assert nested.fit(tree, reml=True) is None
+    tree = mixed.nest(x, np.arange(12.0), [level], np.array([2, 0, 1]))
+    assert mixed.fit(tree, reml=True) is None
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
@@ -183,7 +183,7 @@ def test_profile_bounds_lie_where_the_dense_twin_says(which: int) -> None:
 
     made, rise = case(8, depth=2, n=60), 3.841459
     tree = made.tree
-    best = nested.fit(tree, reml=False)
+    best = mixed.fit(tree, reml=False)
     assert best is not None
     codes = [code.tolist() for code in made.levels]
 
@@ -193,7 +193,7 @@ def test_profile_bounds_lie_where_the_dense_twin_says(which: int) -> None:
         return twin.deviance(made.x, made.y, v, float(variances[2]), reml=False)
 
     start = np.delete(np.log(np.maximum(np.append(best.relative, 1.0) * best.sigma2, 1e-3)), which)
-    bounds = nested_profile.interval(tree, best, which, rise, reml=False)
+    bounds = mixed.interval(tree, best, which, rise, reml=False)
     assert bounds[0] <= np.sqrt(np.append(best.relative, 1.0)[which] * best.sigma2) < bounds[1]
     for bound in bounds:
         if bound > 0:
@@ -209,7 +209,7 @@ def test_profile_bounds_lie_where_the_dense_twin_says(which: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_search_and_crossing_on_known_functions(seed: int) -> None:
-    from calipers.kernels.descent import crossing, minimise
+    from calipers.kernels.mixed import crossing, minimise
 
     random = np.random.default_rng(seed)
     m = random.standard_normal((3, 3))

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from calipers.kernels.outlines import rings
+from calipers.kernels.shapes import rings
 
 
 def split(mask: np.ndarray) -> list[list[list[int]]]:

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from calipers.kernels import kendall, pairwise, rank_rows, route
+from calipers.kernels import ranks, route
+from calipers.kernels import ranks as pairwise
 from reference import pairwise as plain
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
@@ -204,9 +205,9 @@ def test_inversions_of_arrangements(n: int) -> None:
     rng = np.random.default_rng(n)
     listed = np.stack([np.arange(n), np.arange(n)[::-1], rng.permutation(n)])
     random = sum(int((listed[2, k + 1 :] < listed[2, k]).sum()) for k in range(n))
-    assert kendall.inversions(listed).tolist() == [0, n * (n - 1) // 2, random]
-    ranked = rank_rows.places(listed.astype(float))
-    found, joint = kendall.discordant(ranked, *pairwise.pair_index(3))
+    assert ranks.inversions(listed).tolist() == [0, n * (n - 1) // 2, random]
+    ranked = ranks.places(listed.astype(float))
+    found, joint = ranks.discordant(ranked, *pairwise.pair_index(3))
     assert found.tolist() == [n * (n - 1) // 2, random, n * (n - 1) // 2 - random]
     assert joint.tolist() == [0, 0, 0]
 
@@ -230,13 +231,13 @@ def test_sums_of_products_of_ranks_are_exact(size: int) -> None:
     doubled = rng.integers(-size, size, (3, (1 << 18) + 5), endpoint=True, dtype=np.int64).astype(
         np.int32
     )
-    found = rank_rows.products(doubled)
+    found = ranks.products(doubled)
     for i, j in itertools.product(range(3), repeat=2):
         left, right = doubled[i].astype(object), doubled[j].astype(object)
         assert found[i, j] == float((left * right).sum())
     if size == 100:
         few = doubled[:, : 1 << 18]
-        np.testing.assert_array_equal(rank_rows.products(few), rank_rows._products_of_halves(few))
+        np.testing.assert_array_equal(ranks.products(few), ranks._products_of_halves(few))
 
 
 def test_bits_where_a_tile_ends() -> None:

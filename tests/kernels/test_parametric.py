@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from calipers.kernels.parametric import MOST_LISTED, Pieces, best_assignments
+from calipers.kernels.rodeo import MOST_LISTED, Pieces, best_assignments
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 
@@ -116,7 +116,7 @@ def test_pieces_start_at_zero_ascend_and_gain_pairs_of_the_same_class() -> None:
 def test_listing_and_solving_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     cases = [random_matrices(shape, seed, None) for shape in SHAPES[:8] for seed in range(8)]
     listed = [one_image(*case) for case in cases]
-    monkeypatch.setattr("calipers.kernels.parametric.MOST_LISTED", 0)
+    monkeypatch.setattr("calipers.kernels.rodeo.MOST_LISTED", 0)
     for case, before in zip(cases, listed):
         after = one_image(*case)
         np.testing.assert_allclose(after.start, before.start, atol=1e-12)
@@ -124,7 +124,7 @@ def test_listing_and_solving_agree(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_many_images_together_equal_each_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calipers.kernels.parametric.AT_ONCE", 50)  # several rounds per shape
+    monkeypatch.setattr("calipers.kernels.rodeo.AT_ONCE", 50)  # several rounds per shape
     cases = [random_matrices(shape, seed, 1) for seed in range(6) for shape in SHAPES]
     gain, same = (np.concatenate([case[k].ravel() for case in cases]) for k in (0, 1))
     offsets = np.cumsum([0, *(case[0].size for case in cases)])

@@ -7,7 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.kernels import polygons, self_crossing
+from calipers.kernels import shapes as polygons
+from calipers.kernels import shapes as self_crossing
 from mask_cases import flat, random_ring, rows_from_columns
 from reference import coco_masks
 

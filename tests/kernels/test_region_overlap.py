@@ -7,8 +7,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.kernels.aupro import aupro
-from calipers.kernels.region_overlap import area_to_limit
+from calipers.kernels.voxel_ranking import area_to_limit, aupro
 
 
 def of_voxels(scores: np.ndarray, region: np.ndarray, n: int, limit: float) -> float:

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calipers.kernels import curves, replicates, route
-from calipers.kernels.compiled import FateTable
-from calipers.kernels.matching import DUPLICATE, FALSE_ALARM, HIT, IGNORED
+from calipers.kernels import curves, route
+from calipers.kernels.assignment import DUPLICATE, FALSE_ALARM, HIT, IGNORED, FateTable
 from reference import resampling
 
 both_routes = pytest.mark.usefixtures("kernel_route")
@@ -249,7 +248,7 @@ def test_little_memory_at_a_time_does_not_change_a_bit(monkeypatch: pytest.Monke
     weights = scene.weights(20)
     with route.forced("numpy"):
         expected = scene.values(weights, "coco101", blocks=True)
-        monkeypatch.setattr(replicates, "AT_ONCE", 100)
+        monkeypatch.setattr(curves, "AT_ONCE", 100)
         np.testing.assert_array_equal(scene.values(weights, "coco101", blocks=True), expected)
 
 
@@ -257,11 +256,11 @@ def test_little_memory_at_a_time_does_not_change_a_bit(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("n", [101, 11])
 def test_recalls_reached_is_what_a_search_in_float64_finds(n: int, quotients: bool) -> None:
     recalls = np.arange(n) / (n - 1) if quotients else np.linspace(0.0, 1.0, n)
-    rounded = replicates.rounded_up(recalls)
+    rounded = curves.rounded_up(recalls)
     for positives in range(1, 3001):
         hits = np.arange(positives + 1)
         expected = np.searchsorted(recalls, hits / positives, side="right")
-        found = replicates.recalls_reached(hits, np.array(positives), rounded)
+        found = curves.recalls_reached(hits, np.array(positives), rounded)
         np.testing.assert_array_equal(found, expected, err_msg=str(positives))
 
 
@@ -272,8 +271,8 @@ def test_recalls_reached_by_large_numbers(positives: int, share: float, n: int) 
         round(share * (n - 1)) * positives // (n - 1)
     )  # at and around a recall that is met exactly
     for hits in {round(share * positives), near, max(near - 1, 0), min(near + 1, positives)}:
-        rounded = replicates.rounded_up(np.linspace(0.0, 1.0, n))
-        found = replicates.recalls_reached(np.array(hits), np.array(positives), rounded)
+        rounded = curves.rounded_up(np.linspace(0.0, 1.0, n))
+        found = curves.recalls_reached(np.array(hits), np.array(positives), rounded)
         assert found == resampling.recalls_reached(hits, positives, n)
 
 
@@ -295,12 +294,12 @@ def test_level_sums(segments: list[list[tuple[int, int]]]) -> None:
         expected.append(resampling.level_sum(falling, [count for _, count in segment]))
     rows = np.array([values, values])
     weights = np.array([counts, counts], np.int64)
-    found = replicates.level_sums(rows.reshape(2, -1), weights.reshape(2, -1), np.array(offsets))
+    found = curves.level_sums(rows.reshape(2, -1), weights.reshape(2, -1), np.array(offsets))
     assert found.tolist() == [expected, expected]
 
 
 def test_recalls_that_are_not_evenly_spaced_take_the_slow_way() -> None:
-    assert replicates.evenly_spaced(np.linspace(0, 1, 101))
-    assert replicates.evenly_spaced(np.arange(101) / 100)
-    assert not replicates.evenly_spaced(np.array([0.0, 0.3, 1.0]))
-    assert not replicates.evenly_spaced(np.array([0.5]))
+    assert curves.evenly_spaced(np.linspace(0, 1, 101))
+    assert curves.evenly_spaced(np.arange(101) / 100)
+    assert not curves.evenly_spaced(np.array([0.0, 0.3, 1.0]))
+    assert not curves.evenly_spaced(np.array([0.5]))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calipers.kernels import compiled, resampling, route
+from calipers.kernels import resampling, route
 from reference import resampling as slow
 
 both_routes = pytest.mark.usefixtures("kernel_route")
@@ -38,8 +38,8 @@ def test_draws_that_are_rejected_are_drawn_again(n: int) -> None:
 def test_too_few_random_bits_are_noticed() -> None:
     native = route.native()
     few = [np.random.Philox(key=[0, 0]).random_raw(4)]
-    assert compiled.uniform_counts(native, few, 1, 8) is not None  # eight halves of a word
-    assert compiled.uniform_counts(native, few, 1, 9) is None
+    assert route.uniform_counts(native, few, 1, 8) is not None  # eight halves of a word
+    assert route.uniform_counts(native, few, 1, 9) is None
 
 
 @pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
@@ -48,7 +48,7 @@ def test_bytes_that_run_over_are_noticed(n: int, fits: bool) -> None:
     same = [
         np.zeros(300, np.uint64)
     ]  # bits of 0 draw the first unit every time; powers of 2 reject nothing
-    found = compiled.uniform_counts(route.native(), same, 1, n)
+    found = route.uniform_counts(route.native(), same, 1, n)
     assert (found is not None) == fits
     if fits:
         assert found[:, 0].tolist() == [n] + [0] * (n - 1)

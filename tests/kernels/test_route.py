@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from calipers.kernels import pairwise, route
+from calipers.kernels import ranks, route
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_the_list_of_twins_is_what_the_code_calls() -> None:
 def test_a_stale_module_is_not_used_and_that_is_said() -> None:
     assert route.native() is None
     assert "older version (without joint_counts, kendall_pairs, row_places)" in route.describe()
-    ones, _, _ = pairwise.joint_counts(np.array([[0.1, 0.9], [0.8, 0.9]]), np.array([0.5]))
+    ones, _, _ = ranks.joint_counts(np.array([[0.1, 0.9], [0.8, 0.9]]), np.array([0.5]))
     assert ones.tolist() == [[1, 2]]
 
 

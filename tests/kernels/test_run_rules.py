@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calipers.kernels import ragged
-from calipers.kernels.run_rules import sound_runs
+from calipers.kernels.runs import sound_runs
 from mask_cases import random_mask
 from reference import coco_masks
 

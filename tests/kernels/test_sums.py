@@ -7,14 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from calipers.kernels import sums
+from calipers.kernels import resampling
 
 
 def test_digits_put_together_are_the_number() -> None:
     random = np.random.default_rng(1)
     values = np.concatenate([random.random(200), random.random(50) * 1e-4, [0.0, 1.0, 0.5, 1 / 3]])
     for scale in (1.0, 1e-3, 7e5):
-        parts, exponent = sums.digits(values * scale)
+        parts, exponent = resampling.digits(values * scale)
         for k, value in enumerate((values * scale).tolist()):
             joined = sum(
                 Fraction(int(part[k])) * Fraction(2) ** (exponent - 24 * (n + 1))
@@ -24,12 +24,12 @@ def test_digits_put_together_are_the_number() -> None:
 
 
 def weighted_sums(values, image, column, weights, n_columns):
-    return sums.SumTable.of(values, image, column, n_columns).sums(weights)
+    return resampling.SumTable.of(values, image, column, n_columns).sums(weights)
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 100_000])
 def test_sums_are_those_of_rational_numbers(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sums, "AT_ONCE", at_once)
+    monkeypatch.setattr(resampling, "AT_ONCE", at_once)
     random = np.random.default_rng(2)
     values, image, column = (
         random.random(300) * 40,
@@ -80,12 +80,12 @@ def test_sums_of_nothing_are_zero() -> None:
 def test_a_weighted_median_is_the_median_of_repeated_values(
     block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sums, "BLOCK", block)
+    monkeypatch.setattr(resampling, "BLOCK", block)
     random = np.random.default_rng(4)
     for n in (1, 2, 5, 40, 700):
         values, image = random.integers(0, 9, n) / 8, random.integers(0, 6, n)
         weights = random.integers(0, 4, (20, 6))
-        found = sums.MedianTable.of(values, image).medians(weights)
+        found = resampling.MedianTable.of(values, image).medians(weights)
         for row, median in zip(weights, found):
             repeated = np.repeat(values, row[image])
             assert median == (
@@ -96,7 +96,7 @@ def test_a_weighted_median_is_the_median_of_repeated_values(
 def test_the_median_of_nothing_is_undefined() -> None:
     nobody = np.zeros(0, np.int64)
     assert np.isnan(
-        sums.MedianTable.of(np.zeros(0), nobody).medians(np.ones((3, 2), np.int64))
+        resampling.MedianTable.of(np.zeros(0), nobody).medians(np.ones((3, 2), np.int64))
     ).all()
-    both = sums.MedianTable.of(np.ones(2), np.array([0, 1]))
+    both = resampling.MedianTable.of(np.ones(2), np.array([0, 1]))
     assert np.isnan(both.medians(np.zeros((1, 2), np.int64))).all()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calipers.kernels import route, voxel_histograms, voxel_ranking, voxel_thresholds, voxels
+from calipers.kernels import route, voxel_ranking, voxels
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 
@@ -32,11 +32,11 @@ def test_one_score_per_bin_gives_the_exact_figures(found: list[tuple[int, bool]]
     scores, positive = arrays(found)
     sides = voxel_ranking.sides(scores, positive)
     exact, counts = voxel_ranking.ranking_figures(sides), voxels.histogram(scores, positive)
-    pooled = voxel_histograms.from_histograms(counts.positives[None], counts.negatives[None])
+    pooled = voxels.from_histograms(counts.positives[None], counts.negatives[None])
     for name in ("auroc", "ap", "dice", "iou"):
         expected = getattr(exact, name)[0]
         assert getattr(pooled, name)[0] == pytest.approx(expected, abs=1e-14, nan_ok=True), name
-    at_rate = voxel_thresholds.at_false_positive_rate(sides, 0.05).dice[0]
+    at_rate = voxel_ranking.at_false_positive_rate(sides, 0.05).dice[0]
     assert pooled.rate_dice[0] == pytest.approx(at_rate, abs=1e-14, nan_ok=True)
     if positive.any():
         assert counts.lowest[pooled.bin[0]] == exact.threshold[0]
@@ -45,7 +45,7 @@ def test_one_score_per_bin_gives_the_exact_figures(found: list[tuple[int, bool]]
 
 
 def test_hand_values() -> None:
-    pooled = voxel_histograms.from_histograms(np.array([[1, 0, 1, 1]]), np.array([[0, 1, 1, 0]]))
+    pooled = voxels.from_histograms(np.array([[1, 0, 1, 1]]), np.array([[0, 1, 1, 0]]))
     assert pooled.auroc[0] == pytest.approx((2 + 1.5 + 0) / 6, abs=1e-15)
     assert pooled.ap[0] == pytest.approx((1 + 2 / 3 + 3 / 5) / 3, abs=1e-15)
     assert pooled.dice[0] == pytest.approx(3 * 2 / (3 + 2 + 3), abs=1e-15)
@@ -56,22 +56,22 @@ def test_hand_values() -> None:
 
 
 def test_no_bins_and_no_replicates() -> None:
-    nothing = voxel_histograms.from_histograms(np.zeros((3, 0)), np.zeros((3, 0)))
+    nothing = voxels.from_histograms(np.zeros((3, 0)), np.zeros((3, 0)))
     assert all(
         np.isnan(column).all()
         for column in (nothing.auroc, nothing.ap, nothing.dice, nothing.rate_dice)
     )
-    assert len(voxel_histograms.from_histograms(np.zeros((0, 5)), np.zeros((0, 5))).ap) == 0
-    bounds = voxel_histograms.bounds(np.zeros(0), np.zeros(0), np.zeros(0, np.bool_))
+    assert len(voxels.from_histograms(np.zeros((0, 5)), np.zeros((0, 5))).ap) == 0
+    bounds = voxels.bounds(np.zeros(0), np.zeros(0), np.zeros(0, np.bool_))
     assert np.isnan([*bounds.auroc, *bounds.ap]).all()
 
 
 def test_a_table_wider_than_a_piece_is_worked_off_row_by_row() -> None:
     rng = np.random.default_rng(1)
-    positives, negatives = rng.integers(0, 3, (2, 5, voxel_histograms.AT_ONCE // 2 + 1))
-    together = voxel_histograms.from_histograms(positives, negatives)
+    positives, negatives = rng.integers(0, 3, (2, 5, voxels.BINS_AT_ONCE // 2 + 1))
+    together = voxels.from_histograms(positives, negatives)
     for r in range(5):
-        alone = voxel_histograms.from_histograms(positives[r : r + 1], negatives[r : r + 1])
+        alone = voxels.from_histograms(positives[r : r + 1], negatives[r : r + 1])
         assert [column[r] for column in together] == [column[0] for column in alone]
 
 
@@ -91,8 +91,8 @@ def test_both_routes_give_the_same_bits(seed: int) -> None:
         with route.forced(name):
             tables = positives.astype(np.float64), negatives.astype(np.float64)
             found = (
-                *voxel_histograms.sums(*tables, inexact, rate),
-                *voxel_histograms.from_histograms(*tables, rate, inexact),
+                *voxels.sums(*tables, inexact, rate),
+                *voxels.from_histograms(*tables, rate, inexact),
             )
             results.append(
                 [(array.dtype, np.ascontiguousarray(array).tobytes()) for array in found]
@@ -117,7 +117,7 @@ def test_a_weight_is_listing_the_image_so_often(
         table = np.zeros((len(images), len(names)))
         table[image, bins] = counts
         sums.append(weights @ table)
-    pooled = voxel_histograms.from_histograms(*sums)
+    pooled = voxels.from_histograms(*sums)
     for r, row in enumerate(weights):
         scores, positive = arrays(
             [voxel for image, times in zip(images, row) for voxel in image * int(times)]
@@ -141,12 +141,12 @@ def test_the_exact_figures_lie_within_the_bounds(seed: int) -> None:
     positives = np.bincount(bins, weights=positive)
     negatives = np.bincount(bins, weights=~positive)
     inexact = np.array([len(np.unique(scores[bins == b])) > 1 for b in range(len(names))])
-    bounds = voxel_histograms.bounds(positives, negatives, inexact)
+    bounds = voxels.bounds(positives, negatives, inexact)
     auroc, ap = voxel_ranking.exact(scores[positive], scores[~positive])
     assert bounds.auroc[0] - SLACK <= auroc <= bounds.auroc[1] + SLACK
     assert bounds.ap[0] - SLACK <= ap <= bounds.ap[1] + SLACK
     for flags in (None, inexact):
-        middle = voxel_histograms.from_histograms(positives[None], negatives[None], inexact=flags)
+        middle = voxels.from_histograms(positives[None], negatives[None], inexact=flags)
         assert bounds.auroc[0] - SLACK <= middle.auroc[0] <= bounds.auroc[1] + SLACK
         assert bounds.ap[0] - SLACK <= middle.ap[0] <= bounds.ap[1] + SLACK
 
@@ -159,10 +159,8 @@ def test_the_exact_figures_lie_within_the_bounds(seed: int) -> None:
 def test_evenly_mixed_bins_stay_within_the_bounds(bins: list[tuple[int, int, bool]]) -> None:
     positives, negatives = np.array([p for p, _, _ in bins]), np.array([n for _, n, _ in bins])
     inexact = np.array([flag for _, _, flag in bins]) & (positives + negatives > 1)
-    bounds = voxel_histograms.bounds(positives, negatives, inexact)
-    middle = voxel_histograms.from_histograms(positives[None], negatives[None], inexact=inexact).ap[
-        0
-    ]
+    bounds = voxels.bounds(positives, negatives, inexact)
+    middle = voxels.from_histograms(positives[None], negatives[None], inexact=inexact).ap[0]
     assert np.isnan(middle) or bounds.ap[0] - SLACK <= middle <= bounds.ap[1] + SLACK
 
 
@@ -173,8 +171,8 @@ def test_evenly_mixed_bins_come_closer_than_bins_of_one_score() -> None:
     names, bins = np.unique(voxels.bins_of(scores) >> 3, return_inverse=True)
     tables = np.bincount(bins, weights=positive)[None], np.bincount(bins, weights=~positive)[None]
     expected = voxel_ranking.exact(scores[positive], scores[~positive])[1]
-    single = voxel_histograms.from_histograms(*tables).ap[0]
-    mixed = voxel_histograms.from_histograms(*tables, inexact=np.ones(len(names), np.bool_)).ap[0]
+    single = voxels.from_histograms(*tables).ap[0]
+    mixed = voxels.from_histograms(*tables, inexact=np.ones(len(names), np.bool_)).ap[0]
     assert abs(mixed - expected) < 0.25 * abs(single - expected)
     assert abs(mixed - expected) < 1e-4
 
@@ -182,7 +180,7 @@ def test_evenly_mixed_bins_come_closer_than_bins_of_one_score() -> None:
 def test_an_evenly_mixed_bin_by_hand() -> None:
     # 3 positives and 1 negative above a bin of 5 and 4: at its middle 3 + 3 positives and 1 + 2
     # negatives.
-    found = voxel_histograms.from_histograms(
+    found = voxels.from_histograms(
         np.array([[5, 3]]), np.array([[4, 1]]), inexact=np.array([True, False])
     )
     assert found.ap[0] == pytest.approx((3 * 3 / 4 + 5 * 6 / 9) / 8, abs=1e-15)
@@ -190,7 +188,7 @@ def test_an_evenly_mixed_bin_by_hand() -> None:
 
 @given(VOXELS)
 def test_bounds_meet_where_every_bin_holds_one_score(found: list[tuple[int, bool]]) -> None:
-    bounds = voxel_histograms.bounds(*table(*arrays(found)))
+    bounds = voxels.bounds(*table(*arrays(found)))
     scores, positive = arrays(found)
     exact = voxel_ranking.exact(scores[positive], scores[~positive])
     for (low, high), value in zip(bounds, exact):
@@ -203,7 +201,7 @@ def test_bounds_are_reached_by_the_best_and_the_worst_order() -> None:
     for _ in range(50):
         above, p, n = rng.integers(0, 30, 2), *rng.integers(1, 200, 2)
         positives, negatives = np.array([p, above[0]]), np.array([n, above[1]])
-        bounds = voxel_histograms.bounds(positives, negatives, np.array([True, False]))
+        bounds = voxels.bounds(positives, negatives, np.array([True, False]))
         top = [np.full(k, 0.9) for k in above]
         # Best: all positives of the bin at one score above its negatives. Worst: all below, no two
         # alike.
@@ -224,6 +222,6 @@ def test_bins_are_fine_enough_for_narrow_bounds() -> None:
     n = 300_000
     positive = rng.random(n) < 0.05
     scores = 1 / (1 + np.exp(-rng.normal(np.where(positive, 2, -6), 3)))
-    bounds = voxel_histograms.bounds(*table(scores, positive))
+    bounds = voxels.bounds(*table(scores, positive))
     assert bounds.auroc[1] - bounds.auroc[0] < 1e-3
     assert bounds.ap[1] - bounds.ap[0] < 2e-3

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from calipers import Cohort, UsageError
+from calipers.data.cohort import Cohort
+from calipers.errors import UsageError
 from cases import KINDS, MODEL, cohort_of, evidence_of, metric_of, values_of
 from reference import boxes
 from reference.instances import auroc

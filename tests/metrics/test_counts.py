@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers import Cohort, UsageError
+from calipers.data.cohort import Cohort
+from calipers.errors import UsageError
 from cases import KINDS, MODEL, cohort_of, metric_of, values_of
 from reference import boxes
 from reference.matching import Rule, fates

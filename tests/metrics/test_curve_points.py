@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import calipers as cal
+from calipers.evaluation.saved import shown_matches
 from calipers.kernels import curves
-from calipers.matches import COUNTED
-from calipers.metrics.curve_points import FrocCurve, PrecisionCurve
-from calipers.saving import shown_matches
+from calipers.matching.matches import COUNTED
+from calipers.metrics.ranking import FrocCurve, PrecisionCurve
 from calipers.synthetic.random import random_cohort
 
 RATES = (0.125, 0.5, 1.0, 4.0)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.metrics.errors_gains import COUNTS, GAINS
+from calipers.metrics.error_types import COUNTS, GAINS
 from cases import metric_of
 
 pytestmark = pytest.mark.usefixtures("kernel_route")

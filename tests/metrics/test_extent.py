@@ -7,8 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from calipers import Cohort, UsageError, evaluate
-from calipers.protocol import Protocol
+from calipers.data.cohort import Cohort
+from calipers.errors import UsageError
+from calipers.evaluation.evaluate import evaluate
+from calipers.evaluation.protocol import Protocol
 from cases import KINDS, MODEL, cohort_of, evidence_of, metric_of, values_of
 from reference import boxes
 from reference.instances import hit_similarities, panoptic, tallies

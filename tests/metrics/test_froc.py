@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers import Cohort, UsageError
-from calipers.metrics.froc import RATES
+from calipers.data.cohort import Cohort
+from calipers.errors import UsageError
+from calipers.metrics.ranking import RATES
 from cases import KINDS, MODEL, cohort_of, metric_of, values_of
 from reference import boxes
 from reference.matching import Rule, fates

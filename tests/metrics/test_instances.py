@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from calipers import Cohort, UsageError
-from calipers.synthetic import random_cohort
+from calipers.data.cohort import Cohort
+from calipers.errors import UsageError
+from calipers.synthetic.random import random_cohort
 from cases import KINDS, MODEL, cohort_of, evidence_of, metric_of, values_of
 from reference import boxes
 from reference.instances import f1_of, hit_similarities, summary, tallies
@@ -214,8 +215,8 @@ def test_without_a_hit_there_is_no_distance() -> None:
 
 
 def test_the_interval_of_a_distance_lies_above_zero() -> None:
-    from calipers import evaluate
-    from calipers.protocol import Protocol
+    from calipers.evaluation.evaluate import evaluate
+    from calipers.evaluation.protocol import Protocol
 
     protocol = Protocol.from_toml(
         'schema = "calipers.protocol/1"\nname = "t"\nsource = "t"\n[matching]\ncriterion = "centre-distance"\n'

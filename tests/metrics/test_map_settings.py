@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import calipers as cal
-from calipers.metrics.map_settings import MapSettings, rate_of
+from calipers.metrics.maps import MapSettings, rate_of
 from map_cases import map_protocol, with_maps
 
 DICE = {"Dice": {"kind": "voxel-dice"}}

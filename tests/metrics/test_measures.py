@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import calipers as cal
-from calipers.metrics.measures import QUANTITIES, Measure
+from calipers.metrics.maps import QUANTITIES, Measure
 from map_cases import every_level, map_protocol
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers import Cohort
+from calipers.data.cohort import Cohort
 from calipers.metrics.ranking import INTERPOLATIONS
 from cases import KINDS, MODEL, cohort_of, evidence_of, metric_of, values_of
 from reference import boxes

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.metrics.rodeo import active_pieces, tally
-from calipers.metrics.rodeo_paths import RodeoRecipe
-from calipers.synthetic import random_cohort
+from calipers.metrics.rodeo import RodeoRecipe, active_pieces, tally
+from calipers.synthetic.random import random_cohort
 from cases import KINDS, MODEL, cohort_of, evidence_of, metric_of, references_as_predictions
 from reference.plain import things
 from reference.rodeo import Scores, match

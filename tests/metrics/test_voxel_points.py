@@ -7,8 +7,8 @@ import pytest
 from sklearn.metrics import precision_recall_curve, roc_auc_score, roc_curve
 
 import calipers as cal
-from calipers.metrics.voxel_points import SensitivityCurve, VoxelPrecisionCurve
-from calipers.tables.maps import Maps
+from calipers.data.maps import Maps
+from calipers.metrics.maps import SensitivityCurve, VoxelPrecisionCurve
 
 PLACES = tuple(np.linspace(0.01, 1.0, 100))
 FINE = tuple(np.linspace(0.0, 1.0, 20_001))

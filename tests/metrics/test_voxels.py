@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.metrics.measures import Measure
-from calipers.metrics.voxels import MapRecipe
-from calipers.synthetic.discs import Disc, labelled
+from calipers.metrics.maps import MapRecipe, Measure
+from calipers.synthetic.volumes import Disc, labelled
 from map_cases import KINDS, disc_sample, every_level, map_protocol, values_of
 
 E = 1e-5

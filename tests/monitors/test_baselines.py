@@ -6,12 +6,23 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from calipers.data.cohort import Cohort
 from calipers.errors import InputError, UsageError
-from calipers.monitors.baselines import BASELINES, NEEDS_FIT, NEEDS_PICTURES, baseline
-from calipers.monitors.baselines_distances import FINEST, Normal, nearest, shrinkage_of
-from calipers.monitors.baselines_pictures import NAMES, Features, features_of, picture_features
-from calipers.synthetic import random_cohort
-from calipers.tables import Cohort
+from calipers.monitors.baselines import (
+    BASELINES,
+    FINEST,
+    NAMES,
+    NEEDS_FIT,
+    NEEDS_PICTURES,
+    Features,
+    Normal,
+    baseline,
+    features_of,
+    nearest,
+    picture_features,
+    shrinkage_of,
+)
+from calipers.synthetic.random import random_cohort
 
 
 def cohort_of(*scores, boxes=None, **more):
@@ -259,7 +270,7 @@ def test_many_images_are_compared_in_parts(monkeypatch):
     random = np.random.default_rng(2)
     rows, fit, own = random.normal(size=(50, 3)), random.normal(size=(20, 3)), np.full(50, -1)
     whole = nearest(rows, fit, 3, own)
-    monkeypatch.setattr("calipers.monitors.baselines_distances.AT_ONCE", 100)
+    monkeypatch.setattr("calipers.monitors.baselines.AT_ONCE", 100)
     assert nearest(rows, fit, 3, own).tolist() == whole.tolist()
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.monitors import MonitorEvaluation, Scope
-from calipers.monitors.disagreement import table
-from calipers.monitors.orders import MonitorRanking, Order, best_shares
+from calipers.monitors.estimates import table
+from calipers.monitors.result import MonitorEvaluation, MonitorRanking, Order, best_shares
+from calipers.monitors.scope import Scope
 
 N = 600
 

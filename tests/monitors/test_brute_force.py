@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.monitors import Scope
+from calipers.monitors.scope import Scope
 
 NAN = math.nan
 ROUNDS = 150

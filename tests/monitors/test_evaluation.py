@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.monitors import MonitorEvaluation, Scope
+from calipers.monitors.result import MonitorEvaluation
+from calipers.monitors.scope import Scope
 from reference import monitors as slow
 
 N = 400

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.monitors import Scope
-from calipers.monitors.scope import mean_f1
+from calipers.monitors.scope import Scope, mean_f1
 from reference import monitors as slow
 
 BOX = [10.0, 10.0, 20.0, 20.0]

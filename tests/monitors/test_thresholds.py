@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from calipers.monitors.alarms import monitors_of
-from calipers.monitors.thresholds import (
+from calipers.monitors.labels import (
     Threshold,
     above_safe,
     choose_threshold,
+    monitors_of,
     rules_of,
     split_of,
     threshold_text,

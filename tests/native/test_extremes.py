@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calipers.kernels import compiled, curves, fates, pairs, rodeo, route
+from calipers.kernels import assignment as fates
+from calipers.kernels import boxes, curves, rodeo, route
+from calipers.kernels.assignment import FateTable
 
 pytestmark = pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
 
-ASSIGNMENTS = compiled.ASSIGNMENTS
+ASSIGNMENTS = route.ASSIGNMENTS
 
 
 class Routes:
@@ -90,7 +92,7 @@ def compare_matching(
     for assignment in ASSIGNMENTS:
         plan = rules(rng, assignment, n_views, n_ref, n_pred)
         found = fates.PairList(
-            *routes.both(pairs.overlapping, reference, prediction, plan.crowd, 3)
+            *routes.both(boxes.overlapping, reference, prediction, plan.crowd, 3)
         )
         score = np.round(rng.random(n_pred), 1)
         rank = routes.both(fates.ranks, prediction.offsets, prediction.label, score, 3)
@@ -144,7 +146,7 @@ def _compare_weighted(
 ) -> None:
     """Totals and curves of some replicates on both routes."""
     n = len(weights)
-    routes.both(lambda: fates.totals(compiled.FateTable(table), label, rank, 2, image, weights, 3))
+    routes.both(lambda: fates.totals(FateTable(table), label, rank, 2, image, weights, 3))
     positives = rng.integers(0, 500, (n, len(table), 3))
     for blocks in (False, True):
         ranked = curves.Ranking(*routes.both(curves.ranking, score, label, 3, blocks=blocks))
@@ -152,7 +154,7 @@ def _compare_weighted(
         for recalls, enveloped in ((np.linspace(0, 1, 101), True), (None, True), (None, False)):
             routes.both(
                 lambda r=recalls, e=enveloped, k=ranked, v=views: curves.average_precision(
-                    curves.CurveProblem(compiled.FateTable(table), v, k, image, weights),
+                    curves.CurveProblem(FateTable(table), v, k, image, weights),
                     positives,
                     r,
                     enveloped=e,
@@ -161,7 +163,7 @@ def _compare_weighted(
         allowed = rng.uniform(0, 50, (n, 4))
         routes.both(
             lambda k=ranked, v=views, a=allowed: curves.hits_at(
-                curves.CurveProblem(compiled.FateTable(table), v, k, image, weights), a
+                curves.CurveProblem(FateTable(table), v, k, image, weights), a
             )
         )
 
@@ -200,7 +202,7 @@ def test_coordinates_whose_areas_leave_the_numbers_do_not_part_the_routes(
     rng = np.random.default_rng(1)
     with np.errstate(all="ignore"):
         reference, prediction = side(rng, [4, 2], scale), side(rng, [3, 3], scale)
-    routes.both(pairs.overlapping, reference, prediction, np.zeros(6, np.bool_), 3)
+    routes.both(boxes.overlapping, reference, prediction, np.zeros(6, np.bool_), 3)
     assert routes.parted == []
 
 
@@ -239,7 +241,7 @@ def test_a_million_rows(routes: Routes) -> None:
     reference, prediction = side(rng, counts, 1.0), side(rng, counts, 1.0)
     assert len(prediction.label) > 900_000
     plan = rules(rng, "by-score", 12, len(reference.label), len(prediction.label))
-    found = fates.PairList(*routes.both(pairs.overlapping, reference, prediction, plan.crowd, 3))
+    found = fates.PairList(*routes.both(boxes.overlapping, reference, prediction, plan.crowd, 3))
     score = rng.random(len(prediction.label))
     rank = routes.both(fates.ranks, prediction.offsets, prediction.label, score, 3)
     ranked = fates.PredictionRanks(prediction.label, score, rank, 3)

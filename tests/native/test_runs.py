@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calipers.kernels import components, ragged, route, run_algebra, runs
-from calipers.tables.masks import Masks
+from calipers.data.masks import Masks
+from calipers.kernels import ragged, route, runs, shapes
 from native.buffers import taken_at_other_lengths
 
 pytestmark = pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
@@ -53,11 +53,11 @@ def test_both_routes_give_the_same_bits(threads: str, monkeypatch: pytest.Monkey
         size = np.array(one.shape[::-1])
         both(runs.find, one)
         sides = [both(runs.of_labels, side) for side in (one, other)]
-        *_, shared = both(run_algebra.intersections, *sides)
+        *_, shared = both(runs.intersections, *sides)
         assert shared.sum() == np.count_nonzero((one != 0) & (other != 0))
-        for name in components.NEIGHBOURS:
-            both(components.components, *sides[0][:2], size, name)
-            both(components.components, *sides[0][:2], size, name, sides[0][2])
+        for name in shapes.NEIGHBOURS:
+            both(shapes.components, *sides[0][:2], size, name)
+            both(shapes.components, *sides[0][:2], size, name, sides[0][2])
         masks = [Masks.from_labels(side) for side in (one, other)]
         tables = [(side.offsets, side.start, side.length) for side in masks]
         owner, n = both(runs.numbered, sides[0][2])
@@ -67,7 +67,7 @@ def test_both_routes_give_the_same_bits(threads: str, monkeypatch: pytest.Monkey
             random.integers(0, len(masks[0]), 50) if len(masks[0]) else np.zeros(0, np.int64)
             for _ in range(2)
         )
-        both(run_algebra.common, *tables, *pairs)
+        both(runs.common, *tables, *pairs)
         values = (random.random(one.size) - random.choice([0.0, 0.5])).astype(
             random.choice(["f4", "f8"])
         )

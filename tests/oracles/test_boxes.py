@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import calipers as cal
-from oracles.made import centres, of_boxes, one_box_each, said, sides
+from oracle_cases import centres, of_boxes, one_box_each, said, sides
 
 MANY = 20_000
 UNLIKELY = 1e-4  # a p value below it would be a bug, not chance: seeds are fixed

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.oracles import KINDS
-from calipers.oracles.corruption import STREAM
-from calipers.oracles.drawn import as_predictions, boxes_from
-from calipers.synthetic import random_cohort
-from oracles.made import ignoring, of_boxes, one_box_each, said
+from calipers.oracles.corrupt import KINDS, STREAM, as_predictions, boxes_from
+from calipers.synthetic.random import random_cohort
+from oracle_cases import ignoring, of_boxes, one_box_each, said
 
 EVERY = {
     "position-noise": {"sigma": 0.5},

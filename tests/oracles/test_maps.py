@@ -9,10 +9,9 @@ import pytest
 from scipy import ndimage
 
 import calipers as cal
-from calipers.oracles import MAP_KINDS, corrupt_map
-from calipers.synthetic import demo_samples
-from calipers.synthetic.discs import disc, labelled, scatter
-from calipers.tables.samples import Sample
+from calipers.data.maps import Sample
+from calipers.oracles.maps import MAP_KINDS, corrupt_map
+from calipers.synthetic.volumes import demo_samples, disc, labelled, scatter
 
 FULL = {2: np.ones((3, 3)), 3: np.ones((3, 3, 3))}
 EVERY = {

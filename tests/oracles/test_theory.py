@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from oracles.made import one_box_each, said
+from oracle_cases import one_box_each, said
 
 MANY = 20_000
 LN2 = np.log(2.0)

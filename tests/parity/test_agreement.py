@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import calipers as cal
+from calipers.agreement.criteria import mcnemar_exact, swapped_gains
+from calipers.agreement.raters import Panel, coefficients
 from calipers.kernels import roc
 from calipers.statistics.comparison import permutation_p
-from calipers.statistics.criterion_pairs import mcnemar_exact, swapped_gains
-from calipers.statistics.raters import Panel, coefficients
 
 
 def calls(seed):

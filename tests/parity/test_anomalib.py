@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calipers.kernels.aupro import aupro
+from calipers.kernels.voxel_ranking import aupro
 
 ROOT = Path(__file__).parents[2]
 PYTHON = Path(os.environ.get("CALIPERS_TORCH_PEERS", ROOT / ".venv-torch" / "bin" / "python"))

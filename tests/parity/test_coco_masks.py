@@ -15,8 +15,9 @@ from pycocotools import mask as peer
 
 import calipers as cal
 from calipers import registry
-from calipers.kernels import coco_rle, polygons, ragged
-from calipers.readers import read
+from calipers.io.read import read
+from calipers.kernels import coco_rle, ragged
+from calipers.kernels import shapes as polygons
 from cases import DATA
 from coco_peer import SEGMENTATION, of_files, twelve
 from mask_cases import flat, random_mask, random_ring, rows_from_columns

@@ -8,9 +8,8 @@ from scipy import stats
 from scipy.stats._resampling import BootstrapResult
 
 from calipers.statistics import comparison as paired
-from calipers.statistics.corrections import adjusted
+from calipers.statistics.comparison import adjusted, signed_rank_p
 from calipers.statistics.ranks import kendall_tau_b
-from calipers.statistics.signed_ranks import signed_rank_p
 from calipers.statistics.weights import Units
 from shares import Ratio, sides
 

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.metrics.errors_gains import GAINS, KINDS
+from calipers.metrics.error_types import GAINS, KINDS
 from tide_peer import load_tidecv
 
 pytestmark = pytest.mark.usefixtures("kernel_route")

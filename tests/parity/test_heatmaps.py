@@ -7,8 +7,7 @@ import pytest
 from PIL import Image
 from scipy import ndimage
 
-from calipers.heatmaps import boxes_from_heatmaps
-from calipers.heatmaps.resampling import resample
+from calipers.heatmaps.boxes import boxes_from_heatmaps, resample
 
 
 @pytest.mark.parametrize("seed", range(150))

@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.assignment import match
-from calipers.kernels.matching import HIT
+from calipers.kernels.assignment import HIT
+from calipers.matching.assign import match
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 

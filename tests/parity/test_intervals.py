@@ -15,7 +15,7 @@ from calipers.statistics import intervals as making
 from calipers.statistics import weights as w
 from calipers.statistics.intervals import Support, intervals
 from calipers.statistics.weights import Units
-from calipers.synthetic import random_cohort
+from calipers.synthetic.random import random_cohort
 from coco_peer import NAMES
 from parity.test_pycocotools import pycocotools_of
 from reference import resampling

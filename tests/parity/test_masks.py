@@ -12,9 +12,8 @@ from pycocotools import mask as peer
 from pycocotools.cocoeval import COCOeval
 
 import calipers as cal
-from calipers.criteria import PairTable
-from calipers.criteria.masks import MASK_IOU
-from calipers.tables.masks import Masks
+from calipers.data.masks import Masks
+from calipers.matching.criteria import MASK_IOU, PairTable
 from coco_peer import SEGMENTATION, Record, assert_the_twelve, cohort_of, of_records
 
 pytestmark = pytest.mark.usefixtures("kernel_route")

@@ -14,7 +14,7 @@ import statsmodels.api as sm
 import statsmodels.formula.api as smf
 
 import calipers as cal
-from calipers.statistics.logistic import logistic_model
+from calipers.regression.logistic import logistic_model
 
 SETS = 20
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.kernels.monitoring import operating
-from calipers.monitors.alarming import Signed
-from calipers.monitors.estimating import Stakes
+from calipers.kernels.roc import operating
+from calipers.monitors.estimates import Stakes
+from calipers.monitors.metrics import Signed
 
 metrics = pytest.importorskip("sklearn.metrics")
 

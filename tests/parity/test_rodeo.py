@@ -14,7 +14,7 @@ import pytest
 from sklearn.metrics import matthews_corrcoef
 
 import calipers as cal
-from calipers.synthetic import random_cohort
+from calipers.synthetic.random import random_cohort
 from cases import DATA
 
 pytestmark = pytest.mark.usefixtures("kernel_route")

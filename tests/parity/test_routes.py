@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calipers.assignment import match
-from calipers.kernels import pairwise, route
-from calipers.matches import Pairs, View
+from calipers.kernels import ranks, route
+from calipers.matching.assign import match
+from calipers.matching.matches import Pairs, View
 from cases import KINDS, MODEL, cohort_of, evidence_of
 from properties.suite import CASES, Case
 from reference.matching import STRATEGIES
@@ -106,8 +106,8 @@ def test_pairs_of_maps(monkeypatch: pytest.MonkeyPatch, threads: str) -> None:
         found = {}
         for name in ("numpy", "native"):
             with route.forced(name):
-                counts = pairwise.joint_counts(values, cuts)
-                found[name] = [pairwise.correlations(values), pairwise.midranks(values), *counts]
+                counts = ranks.joint_counts(values, cuts)
+                found[name] = [ranks.correlations(values), ranks.midranks(values), *counts]
         for ours, theirs in zip(found["native"], found["numpy"]):
             np.testing.assert_array_equal(ours, theirs)
             assert ours.dtype == theirs.dtype

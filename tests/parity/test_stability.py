@@ -10,7 +10,7 @@ from scipy import stats
 from sklearn.metrics import cohen_kappa_score, jaccard_score, matthews_corrcoef
 
 import calipers as cal
-from calipers.kernels import pairwise
+from calipers.kernels import ranks
 from reference.pairwise import pairs_of
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
@@ -55,7 +55,7 @@ def tau_a(x: np.ndarray, y: np.ndarray) -> float:
 @pytest.mark.parametrize("seed", range(120))
 def test_correlations(seed: int) -> None:
     values = random_maps(seed)
-    found = pairwise.correlations(values)
+    found = ranks.correlations(values)
     for p, (i, j) in some_pairs(len(values), seed):
         x, y = values[i], values[j]
         with warnings.catch_warnings():
@@ -72,8 +72,8 @@ def test_correlations(seed: int) -> None:
 def test_scores_of_binary_maps(seed: int) -> None:
     values, cut = random_maps(seed), 0.5
     n = values.shape[1]
-    ones, both, _ = pairwise.joint_counts(values, np.array([cut]))
-    first, second = pairwise.pair_index(len(values))
+    ones, both, _ = ranks.joint_counts(values, np.array([cut]))
+    first, second = ranks.pair_index(len(values))
     n11, n10, n01 = both[0], ones[0, first] - both[0], ones[0, second] - both[0]
     found = cal.agreement_scores(n00=n - n11 - n10 - n01, n01=n01, n10=n10, n11=n11)
     aj, pj, mcc = found["AJ"], found["PJ"], found["MCC"]

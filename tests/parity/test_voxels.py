@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from calipers.kernels import voxel_histograms, voxel_ranking, voxels
+from calipers.kernels import voxel_ranking, voxels
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 
@@ -51,7 +51,7 @@ def test_histograms_of_a_few_levels(seed: int) -> None:
     scores, positive = random_set(seed)
     scores = np.round(scores * 100).astype(np.float32) / 100
     found = voxels.histogram(scores, positive)
-    pooled = voxel_histograms.from_histograms(found.positives[None], found.negatives[None])
+    pooled = voxels.from_histograms(found.positives[None], found.negatives[None])
     assert pooled.auroc[0] == pytest.approx(roc_auc_score(positive, scores), abs=TOLERANCE)
     assert pooled.ap[0] == pytest.approx(average_precision_score(positive, scores), abs=TOLERANCE)
 

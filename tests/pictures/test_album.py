@@ -12,8 +12,9 @@ from PIL import Image
 
 import calipers as cal
 from calipers.pictures.album import Album, album
-from calipers.synthetic import demo_cohort, draw_images, random_cohort
-from pictures.scenes import protocol, scene
+from calipers.synthetic.demo import demo_cohort, draw_images
+from calipers.synthetic.random import random_cohort
+from scenes import protocol, scene
 
 REFERENCES = [[0, 20], [0], [0], [0, 20], []]
 SAID = {
@@ -91,12 +92,13 @@ def test_pictures_are_held_once_and_named_by_their_overlays(tmp_path: Path) -> N
 def test_only_pictures_that_are_shown_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from calipers.pictures import gathering
+    from calipers.pictures import album
+    from calipers.pictures.pixels import read_pixels
 
     read: list[str] = []
-    plain = gathering.read_pixels
+    plain = read_pixels
     monkeypatch.setattr(
-        gathering, "read_pixels", lambda path, **o: read.append(path.stem) or plain(path, **o)
+        album, "read_pixels", lambda path, **o: read.append(path.stem) or plain(path, **o)
     )
     evaluation = scene(REFERENCES * 20, {model: images * 20 for model, images in SAID.items()})
     found = album(evaluation, pictures(tmp_path, *evaluation.cohort.images.ids), per_group=2)

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.matches import Matches
-from calipers.pictures.choosing import (
+from calipers.evaluation.saved import shown_matches
+from calipers.matching.matches import Matches
+from calipers.pictures.overlays import (
     disputed,
     matches_at,
     operating_point,
@@ -19,10 +20,9 @@ from calipers.pictures.choosing import (
     sample,
     worst,
 )
-from calipers.saving import shown_matches
-from calipers.synthetic import random_cohort
+from calipers.synthetic.random import random_cohort
 from cases import KINDS, MODEL, cohort_of
-from pictures.scenes import protocol, scene
+from scenes import protocol, scene
 
 
 def matches_of(evaluation: cal.Evaluation, model: str = "m") -> Matches:

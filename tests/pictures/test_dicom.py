@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calipers.pictures.encoding import encode
-from calipers.pictures.reading import PictureError, Pixels, read_pixels
-from pictures.scenes import refused
+from calipers.pictures.pixels import PictureError, Pixels, encode, read_pixels
+from scenes import refused
 
 pydicom = pytest.importorskip("pydicom")
 
@@ -238,7 +237,7 @@ def test_without_pydicom_the_extra_is_named(
 
 def test_an_album_of_dicom_files_names_no_patient(tmp_path: Path) -> None:
     from calipers.pictures.album import album
-    from pictures.scenes import scene
+    from scenes import scene
 
     values = np.arange(20_000, dtype=np.uint16).reshape(100, 200)
     written(tmp_path / "i0.dcm", values)

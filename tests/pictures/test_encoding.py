@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image, features
 
-from calipers.pictures.encoding import Encoded, encode
-from calipers.pictures.pixels import Pixels
+from calipers.pictures.pixels import Pixels, encode
+from calipers.results.files import Encoded
 
 SMOOTH = np.add.outer(np.arange(300), np.arange(900)).astype(np.float64)
 GREY = (SMOOTH / SMOOTH.max() * 255).astype(np.uint8)

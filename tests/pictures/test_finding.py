@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import calipers as cal
-from calipers.pictures.finding import PictureFiles
-from calipers.readers.listing import list_files
+from calipers.io.source import list_files
+from calipers.pictures.files import PictureFiles
 
 
 def cohort(*ids: str, files: list[str] | None = None) -> cal.Cohort:

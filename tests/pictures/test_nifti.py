@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calipers.pictures.reading import PictureError, read_pixels
-from pictures.scenes import refused
+from calipers.pictures.pixels import PictureError, read_pixels
+from scenes import refused
 
 nibabel = pytest.importorskip("nibabel")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.pictures.outlines import coarseness, outline_of, widest_slice
-from calipers.tables.masks import Masks
+from calipers.data.masks import Masks
+from calipers.pictures.overlays import coarseness, outline_of, widest_slice
 
 
 def masks_of(*arrays: np.ndarray) -> Masks:

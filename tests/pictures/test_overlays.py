@@ -10,10 +10,9 @@ import pytest
 
 import calipers as cal
 from calipers.pictures.overlays import LONGEST, MOST_PREDICTIONS, overlay
-from calipers.plots.figures import Overlay
-from calipers.plots.theme import MARKS
+from calipers.show.figures import MARKS, Overlay
 from cases import KINDS, MODEL, cohort_of
-from pictures.scenes import box, protocol, scene
+from scenes import box, protocol, scene
 
 
 def fates(figure: Overlay) -> dict[str, list[float]]:
@@ -189,8 +188,8 @@ def test_only_boxes_that_reach_the_slice_are_drawn(at: float, seen: bool) -> Non
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_titles_and_marks_agree_with_the_outcomes(kind: str) -> None:
-    from calipers.pictures.choosing import operating_point, outcomes
-    from calipers.saving import shown_matches
+    from calipers.evaluation.saved import shown_matches
+    from calipers.pictures.overlays import operating_point, outcomes
 
     evaluation = cal.evaluate(cohort_of(kind, 2), protocol(), ci=False)
     matches = shown_matches(evaluation, MODEL)

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from calipers.pictures.pixels import scale_to_bytes, window_to_bytes
-from calipers.pictures.reading import PictureError, read_pixels
-from pictures.scenes import refused
+from calipers.pictures.pixels import PictureError, read_pixels, scale_to_bytes, window_to_bytes
+from scenes import refused
 
 RAMP = np.arange(256, dtype=np.uint8).reshape(8, 32)
 

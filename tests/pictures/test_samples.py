@@ -12,13 +12,12 @@ import pytest
 from PIL import Image
 
 import calipers as cal
+from calipers.data.maps import Sample
 from calipers.pictures import overlays
 from calipers.pictures.album import Album, album
-from calipers.pictures.encoding import encode, shade
-from calipers.pictures.pixels import Pixels
-from calipers.plots.figures import Overlay
-from calipers.synthetic import demo_samples
-from calipers.tables.samples import Sample
+from calipers.pictures.pixels import Pixels, encode, shade
+from calipers.show.figures import Overlay
+from calipers.synthetic.volumes import demo_samples
 
 QUICK = replace(cal.Protocol.load("anomaly"), replicates=100)
 

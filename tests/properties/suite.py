@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from calipers.metrics.contract import Metric
+from calipers.metrics.base import Metric
 from cases import metric_of
 
 

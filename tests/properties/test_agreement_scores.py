@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.kernels import pairwise
+from calipers.kernels import ranks
 
 TABLES = st.tuples(*[st.integers(0, 60)] * 4).filter(any)  # n00, n01, n10, n11
 SYMMETRIC = (
@@ -102,17 +102,17 @@ def test_phi_is_every_correlation_of_two_binary_maps(
     rows: tuple[list[bool], ...], seed: int
 ) -> None:
     values = np.array(rows, float)
-    ones, both, _ = pairwise.joint_counts(values, np.array([0.5]))
-    first, second = pairwise.pair_index(3)
+    ones, both, _ = ranks.joint_counts(values, np.array([0.5]))
+    first, second = ranks.pair_index(3)
     n11, n10, n01 = both[0], ones[0, first] - both[0], ones[0, second] - both[0]
     n00 = values.shape[1] - n11 - n10 - n01
     phi = cal.agreement_scores(n00=n00, n01=n01, n10=n10, n11=n11)["MCC"]
-    for correlation in pairwise.correlations(values)[
+    for correlation in ranks.correlations(values)[
         :3
     ]:  # ranks of two values are the values, stretched
         np.testing.assert_allclose(correlation, phi, rtol=0, atol=1e-12)
     order = np.random.default_rng(seed).permutation(values.shape[1])
-    np.testing.assert_array_equal(pairwise.joint_counts(values[:, order], np.array([0.5]))[1], both)
+    np.testing.assert_array_equal(ranks.joint_counts(values[:, order], np.array([0.5]))[1], both)
 
 
 LINES = {  # what is added to (n00, n01, n10, n11) of 50 each in ten steps of 5, and where APJ ends

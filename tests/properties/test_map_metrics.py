@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.metrics.contract import Metric
-from calipers.results import REASONS
-from calipers.tables.maps import Maps
+from calipers.data.maps import Maps
+from calipers.metrics.base import Metric
+from calipers.results.estimate import REASONS
 from map_cases import map_protocol, random_samples
 from properties.suite import MAP_CASES, Case
 

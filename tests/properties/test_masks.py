@@ -10,7 +10,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from calipers import Cohort, registry
+from calipers import registry
+from calipers.data.cohort import Cohort
 from cases import (
     MODEL,
     NEED_MASKS,

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calipers import Cohort, registry
-from calipers.results import REASONS
-from calipers.synthetic import random_cohort
-from calipers.tables.objects import empty_predictions
+from calipers import registry
+from calipers.data.cohort import Cohort
+from calipers.data.objects import empty_predictions
+from calipers.results.estimate import REASONS
+from calipers.synthetic.random import random_cohort
 from cases import KINDS, MODEL, cohort_of, evidence_of, references_as_predictions, values_of
 from properties.suite import CASES, MAP_CASES, Case
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.results import REASONS
-from calipers.synthetic import random_cohort
-from calipers.tables.objects import empty_predictions
+from calipers.data.objects import empty_predictions
+from calipers.results.estimate import REASONS
+from calipers.synthetic.random import random_cohort
 from cases import KINDS, MODEL, cohort_of, masked, references_as_predictions
 from preset_lists import BOX_PRESETS, MASK_PRESETS
 
@@ -92,7 +92,7 @@ def test_workers_and_blocks_do_not_change_a_bit(
     cohort = fitting(cohort_of("crowds", seed=4, n_images=25, models=2), preset)
     expected = [row.as_dict() for row in cal.evaluate(cohort, preset).rows]
     for block in (4096, 3, 1):
-        monkeypatch.setattr("calipers.engine.blocks.BLOCK", block)
+        monkeypatch.setattr("calipers.evaluation.collect.BLOCK", block)
         for jobs in (1, 2, 3):
             assert [
                 row.as_dict() for row in cal.evaluate(cohort, preset, jobs=jobs).rows

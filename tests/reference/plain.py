@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from calipers.tables import Cohort
+from calipers.data.cohort import Cohort
 
 
 @dataclass(frozen=True)

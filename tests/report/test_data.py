@@ -5,7 +5,7 @@ import re
 
 import calipers as cal
 from calipers.report.context import context_of
-from calipers.report.sections.data import MOST_CLASSES, section
+from calipers.report.sections import MOST_CLASSES, section
 
 
 def test_many_classes_are_cut_by_references_and_the_total_stays():

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from calipers import registry
-from calipers.matches import View
-from calipers.report.found_words import WORDS, counts_as_found
+from calipers.matching.matches import View
+from calipers.report.verdict import WORDS, counts_as_found
 
 
 def test_every_criterion_has_words():

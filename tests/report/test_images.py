@@ -10,8 +10,8 @@ from PIL import Image
 
 import calipers as cal
 from calipers.report.context import context_of
-from calipers.report.sections.images import section
-from calipers.synthetic import random_cohort
+from calipers.report.sections_images import images_section
+from calipers.synthetic.random import random_cohort
 
 QUICK = replace(cal.Protocol.load("overview"), replicates=200)
 
@@ -22,7 +22,7 @@ def evaluation():
 
 
 def shown(evaluation, **choices):
-    return section(context_of(evaluation, **choices))
+    return images_section(context_of(evaluation, **choices))
 
 
 def drawn(folder, cohort):

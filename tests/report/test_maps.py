@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.engine import exact_scores
+from calipers.maps import examine
+from calipers.report import methods, sections_images
 from calipers.report.context import context_of
 from calipers.report.page import page
-from calipers.report.sections import images, maps, methods, objects
 from calipers.report.verdict import verdict
-from calipers.synthetic import demo_samples
+from calipers.synthetic.volumes import demo_samples
 
 QUICK = replace(cal.Protocol.load("anomaly"), replicates=200)
 
@@ -52,9 +52,9 @@ def test_maps_and_objects_have_sections(context):
 
 def test_boxes_have_neither(evaluation):
     found = context_of(cal.evaluate(cal.demo_cohort(), "overview", ci=False), pictures=False)
-    assert maps.section(found) == ""
-    assert objects.section(found) == ""
-    assert "neighbours" not in methods.section(found)
+    assert sections_images.maps_section(found) == ""
+    assert sections_images.section(found) == ""
+    assert "neighbours" not in methods.methods_section(found)
 
 
 def test_the_verdict_states_the_first_metric_and_what_became_of_the_objects(evaluation):
@@ -92,12 +92,12 @@ def test_without_references_there_is_nothing_to_find():
     samples = [replace(s, labels=np.zeros_like(s.labels)) for s in demo_samples(12, 2, 32)]
     found = cal.evaluate_maps(samples, QUICK)
     assert said(found).first.startswith("There is nothing to find")
-    assert "<svg" not in maps.section(context_of(found, pictures=False))
+    assert "<svg" not in sections_images.maps_section(context_of(found, pictures=False))
     assert page(context_of(found))
 
 
 def test_worst_objects_are_missed_ones_and_the_largest_of_them_come_first(evaluation, context):
-    text = objects.section(context)
+    text = sections_images.section(context)
     head = re.findall(r'<th scope="col">(.*?)</th>', text)
     assert head == [
         "model",
@@ -126,7 +126,7 @@ def test_worst_objects_are_missed_ones_and_the_largest_of_them_come_first(evalua
 
 
 def test_what_has_no_value_is_in_a_table(evaluation, context):
-    text = maps.section(context)
+    text = sections_images.maps_section(context)
     healthy = int((np.diff(evaluation.cohort.references.offsets) == 0).sum())
     row = f'<td>AP/sample</td><td>mean of samples</td><td class="num">{16 - healthy}</td><td class="num">{healthy}</td>'
     assert row in text
@@ -134,9 +134,9 @@ def test_what_has_no_value_is_in_a_table(evaluation, context):
 
 
 def test_values_in_bins_have_a_table_of_bounds(monkeypatch):
-    monkeypatch.setattr(exact_scores, "MOST_BYTES", 1)
+    monkeypatch.setattr(examine, "MOST_BYTES", 1)
     found = cal.evaluate_maps(list(demo_samples(4, 2, 48)), QUICK, ci=False)
-    text = maps.section(context_of(found, pictures=False))
+    text = sections_images.maps_section(context_of(found, pictures=False))
     assert "table-bounds" in text
     assert "lowest possible" in text
 
@@ -154,11 +154,11 @@ def test_values_in_bins_have_a_table_of_bounds(monkeypatch):
 def test_the_choices_behind_objects_are_told(changes, words):
     protocol = replace(QUICK, maps=replace(QUICK.maps, **changes))
     found = cal.evaluate_maps(list(demo_samples(3, 2, 32)), protocol, ci=False)
-    assert words in unescape(maps.section(context_of(found, pictures=False)))
+    assert words in unescape(sections_images.maps_section(context_of(found, pictures=False)))
 
 
 def test_methods_have_formulas_levels_and_citations(context):
-    text = unescape(methods.section(context))
+    text = unescape(methods.methods_section(context))
     for words in (
         "softIoU of a reference is (Σpy + e) / (0.5 Σp + 0.5 Σy + e), which is a soft Dice.",
         "softIoU/jaccard of a reference is (TP + e) / (TP + 1 FP + 1 FN + e)",
@@ -174,7 +174,7 @@ def test_methods_have_formulas_levels_and_citations(context):
 
 
 def test_pictures_have_a_switch_and_colours_for_the_map(context):
-    text = images.section(context)
+    text = sections_images.images_section(context)
     assert 'id="show-map" checked' in text
     assert 'id="map-colours"' in text
     held = set(re.findall(r'<image id="([\w-]+)"', text))
@@ -185,7 +185,7 @@ def test_pictures_have_a_switch_and_colours_for_the_map(context):
 
 def test_the_page_of_boxes_has_no_such_switch():
     found = context_of(cal.evaluate(cal.demo_cohort(), "overview", ci=False))
-    assert "show-map" not in images.section(found)
+    assert "show-map" not in sections_images.images_section(found)
 
 
 def test_a_redacted_page_has_no_picture_and_no_name(evaluation):
@@ -217,11 +217,11 @@ def test_masks_without_maps_have_objects_but_no_maps():
         ["sensitivity@0.5"]
     )
     context = context_of(cal.evaluate(cohort, protocol, ci=False))
-    assert maps.section(context) == ""
-    assert "missed" in objects.section(context)
+    assert sections_images.maps_section(context) == ""
+    assert "missed" in sections_images.section(context)
     assert re.search(
         r'<g class="fig-layer fig-layer-missed[^>]*><path d="M10 10h8v8h-8z">',
-        images.section(context),
+        sections_images.images_section(context),
     )
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import calipers as cal
 from calipers.report.context import context_of
-from calipers.report.sections.methods import section
-from calipers.synthetic import random_cohort
+from calipers.report.methods import methods_section
+from calipers.synthetic.random import random_cohort
 from preset_lists import BOX_PRESETS
 
 QUICK = replace(cal.Protocol.load("overview"), replicates=200)
@@ -19,7 +19,7 @@ QUICK = replace(cal.Protocol.load("overview"), replicates=200)
 
 def words(cohort=None, protocol=QUICK, **choices):
     ev = cal.evaluate(cohort or cal.demo_cohort(), protocol, **choices)
-    return unescape(section(context_of(ev, pictures=False)).split("</ol>")[0])
+    return unescape(methods_section(context_of(ev, pictures=False)).split("</ol>")[0])
 
 
 @pytest.mark.parametrize("preset", BOX_PRESETS)

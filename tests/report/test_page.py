@@ -17,9 +17,8 @@ import pytest
 
 import calipers as cal
 from calipers.report.context import context_of
-from calipers.report.naming import LONGEST, _shortened
 from calipers.report.page import page as page_of
-from calipers.report.words import short
+from calipers.show.words import LONGEST_DISPLAY, _shortened, short
 from preset_lists import BOX_PRESETS
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -468,7 +467,7 @@ def test_hostile_names_are_text(name, harmless):
     assert kinds(parsed) - {("title", "")} <= harmless
     shown = "".join(c if c.isprintable() else "\ufffd" for c in name).replace("\u202e", "\ufffd")
     if len(name) > 60:
-        whole = name if len(name) <= LONGEST else _shortened(name)
+        whole = name if len(name) <= LONGEST_DISPLAY else _shortened(name)
         assert {"scope": "col", "class": "long", "title": whole} in [
             attrs for tag, attrs in parsed.tags if tag == "th"
         ]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.protocol import Protocol
+from calipers.evaluation.protocol import Protocol
 from calipers.report.context import context_of
 from calipers.report.verdict import verdict
 

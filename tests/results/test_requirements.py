@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers import InputError, UsageError
+from calipers.errors import InputError, UsageError
 from calipers.results.requirements import Outcome, Requirement, Requirements, check, verdicts
 from stored import by_centre, row
 

@@ -10,13 +10,7 @@ from itertools import product
 import pytest
 
 from calipers.errors import UsageError
-from calipers.sensitivity.configurations import (
-    DEFAULT,
-    FAMILIES,
-    configurations,
-    default_grid,
-    plan_of,
-)
+from calipers.sensitivity.multiverse import DEFAULT, FAMILIES, configurations, default_grid, plan_of
 from cases import cohort_of, masked
 
 

@@ -11,12 +11,12 @@ import pytest
 
 import calipers as cal
 from calipers.errors import InputError, UsageError
-from calipers.protocol import Protocol
-from calipers.sensitivity import configurations as grids
-from calipers.sensitivity.configurations import FAMILIES
-from calipers.sensitivity.wording import percent_text
+from calipers.evaluation.protocol import Protocol
+from calipers.sensitivity import multiverse as grids
+from calipers.sensitivity.multiverse import FAMILIES
+from calipers.sensitivity.result import percent_text
 from cases import DATA, cohort_of, masked
-from sensitivity.made import multiverse_of
+from sensitivity_cases import multiverse_of
 
 SMALL = {
     "metric": ["AP", "F1", "accuracy", "RoDeO"],

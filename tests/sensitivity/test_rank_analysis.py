@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau, rankdata
 
-from calipers.sensitivity.rank_analysis import (
+from calipers.sensitivity.result import (
     better,
     changes_of,
     explained,

@@ -11,7 +11,7 @@ import pytest
 
 import calipers as cal
 from calipers.errors import UsageError
-from calipers.sensitivity.robustness import replicate_values, robustness, span
+from calipers.sensitivity.result import replicate_values, robustness, span
 from calipers.statistics.weights import bootstrap, units_of
 from cases import cohort_of
 

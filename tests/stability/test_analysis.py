@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.stability.pairs import BINARY, CONTINUOUS, SCORE_NAMES
+from calipers.data.bags import ArrayBags
+from calipers.stability.evidence import BINARY, CONTINUOUS, SCORE_NAMES
 from calipers.stability.scores import AT_THRESHOLD, SCORES
-from calipers.tables.array_bags import ArrayBags
 from reference import stability as twin
 
 QUICK: dict[str, Any] = {"ci": False}
@@ -367,7 +367,7 @@ class Broken:
         return 2
 
     def __getitem__(self, i: int) -> Any:
-        from calipers.tables.bags import Bag
+        from calipers.data.bags import Bag
 
         values = np.array([[0.1, 0.2], [0.3, math.nan if i == 1 else 0.4]])
         return Bag(self.ids[i], values, (2,))

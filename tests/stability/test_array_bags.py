@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.tables.array_bags import ArrayBags
+from calipers.data.bags import ArrayBags
 
 GOOD = np.full((2, 3, 4), 0.5)
 

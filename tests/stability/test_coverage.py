@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.stability.collecting import collect
-from calipers.stability.models import leave_one_out
-from calipers.tables.array_bags import ArrayBags
+from calipers.data.bags import ArrayBags
+from calipers.stability.answers import leave_one_out
+from calipers.stability.evidence import collect
 
 SIMULATIONS = 200
 

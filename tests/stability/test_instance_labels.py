@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.stability import instance_labels
-from calipers.stability.instances import RULES
+from calipers.stability.grid import RULES, instance_labels
 
 BOX = [[12, 10, 31, 20]]  # on an image of 40 x 40 with cells of 10 x 10
 

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from sklearn.metrics import f1_score, jaccard_score, roc_auc_score
 
 import calipers as cal
-from calipers.stability.pooling import POOLINGS, pool_maps
+from calipers.stability.evidence import POOLINGS, pool_maps
 
 
 def made(seed: int, n_models: int = 3, n_bags: int = 20) -> dict[str, Any]:

@@ -7,12 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calipers.stability.cases import BagAuroc, CaseScores
-from calipers.stability.collecting import collect
-from calipers.stability.metric import BagMean, BagValues
-from calipers.stability.pairs import PER_BAG, SCORE_NAMES, BagPairs, pair_scores
-from calipers.stability.scores import NAMES, ScoreRequest, bag_values, cases
-from calipers.tables.array_bags import ArrayBags
+from calipers.data.bags import ArrayBags
+from calipers.stability.evidence import PER_BAG, SCORE_NAMES, BagPairs, collect, pair_scores
+from calipers.stability.scores import (
+    NAMES,
+    BagAuroc,
+    BagMean,
+    BagValues,
+    CaseScores,
+    ScoreRequest,
+    bag_values,
+    cases,
+)
 
 THRESHOLDS = np.array([0.3, 0.5])
 

@@ -11,12 +11,9 @@ import pytest
 
 import calipers as cal
 from calipers.errors import InputError, UsageError
-from calipers.matches import View
-from calipers.stability.objects import object_stability
-from calipers.stability.objects_evidence import ObjectPairs
-from calipers.stability.objects_matching import collect
-from calipers.stability.objects_metric import ObjectMetric, ObjectSums
-from calipers.stability.objects_strata import Strata
+from calipers.matching.matches import View
+from calipers.stability.objects import ObjectMetric, ObjectSums, object_stability
+from calipers.stability.objects_evidence import ObjectPairs, Strata, collect
 from cases import cohort_of, masked
 from reference.object_stability import summary
 

@@ -9,7 +9,7 @@ import pytest
 
 import calipers as cal
 from calipers.errors import InputError, UsageError
-from calipers.stability.rasters import detections_as_bags
+from calipers.stability.grid import detections_as_bags
 from cases import cohort_of, masked
 
 

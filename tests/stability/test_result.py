@@ -11,10 +11,8 @@ import pytest
 from scipy import stats
 
 import calipers as cal
-from calipers.stability import stability_table
-from calipers.stability.components import components
-from calipers.stability.models import jackknife_error
-from calipers.stability.paradox import paradox
+from calipers.stability.analyse import stability_table
+from calipers.stability.answers import components, jackknife_error, paradox
 from calipers.stability.result import StabilityResult
 from reference import stability as twin
 

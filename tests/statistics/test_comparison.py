@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from calipers.kernels.resampling import generator
 from calipers.statistics import comparison as paired
 from calipers.statistics.intervals import Support, intervals
-from calipers.statistics.weights import Units, generator
+from calipers.statistics.weights import Units
 from shares import Ratio, Shares, sides
 
 METRIC = Ratio()

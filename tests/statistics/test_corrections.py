@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.statistics.corrections import adjusted
+from calipers.statistics.comparison import adjusted
 
 P = np.array([0.01, 0.04, 0.03, 0.005, 0.5])
 

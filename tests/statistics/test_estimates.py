@@ -12,15 +12,14 @@ import pytest
 from scipy import stats
 
 import calipers as cal
-from calipers import estimation
+from calipers.evaluation import collect
 from calipers.kernels import route
-from calipers.metrics.contract import Metric
-from calipers.results import REASONS
-from calipers.results.estimate import FLAGS
+from calipers.metrics.base import Metric
+from calipers.results.estimate import FLAGS, REASONS
 from calipers.statistics import intervals as making
 from calipers.statistics.estimates import Certainty, estimates
 from calipers.statistics.weights import Units, bootstrap, units_of
-from calipers.synthetic import random_cohort
+from calipers.synthetic.random import random_cohort
 from cases import MODEL, cohort_of, evidence_of, metric_of
 from preset_lists import BOX_PRESETS
 from reference import resampling
@@ -399,7 +398,7 @@ def test_the_order_and_number_of_models_do_not_matter(monkeypatch: pytest.Monkey
     expected = sorted(rows_of(cal.evaluate(cohort, quick("overview"))))
     turned = replace(cohort, models=dict(reversed(cohort.models.items())))
     assert sorted(rows_of(cal.evaluate(turned, quick("overview")))) == expected
-    monkeypatch.setattr(estimation, "MOST_KEPT", 1)  # one model at a time
+    monkeypatch.setattr(collect, "MOST_KEPT", 1)  # one model at a time
     assert sorted(rows_of(cal.evaluate(cohort, quick("overview")))) == expected
 
 

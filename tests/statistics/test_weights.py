@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from calipers.errors import UsageError
+from calipers.kernels.resampling import generator
 from calipers.statistics import weights as w
 from calipers.statistics.weights import Units, units_of
 from reference import resampling
@@ -43,7 +44,7 @@ def test_replicates_do_not_depend_on_how_many_there_are_or_on_blocks(
 
 @pytest.mark.parametrize(("a", "b"), [(0, 1), (2**63, 2**63 + 1), (2**64 - 2, 2**64 - 1)])
 def test_every_seed_has_its_own_numbers(a: int, b: int) -> None:
-    one, other = (w.generator(seed, 0).integers(0, 2**60, 4) for seed in (a, b))
+    one, other = (generator(seed, 0).integers(0, 2**60, 4) for seed in (a, b))
     assert (one != other).all()
 
 

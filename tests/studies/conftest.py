@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calipers.studies import StudyResult, run_study
+from calipers.studies.framework import StudyResult, run_study
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,18 @@ import numpy as np
 import pytest
 
 from calipers.errors import UsageError
-from calipers.plots.figures import Axis, Curves, Line
-from calipers.studies import STUDIES, load_study, run_study
-from calipers.studies.framework import VERDICTS, Claim, Study, StudyFigure, StudyOptions, letters
+from calipers.show.figures import Axis, Curves, Line
+from calipers.studies.framework import (
+    STUDIES,
+    VERDICTS,
+    Claim,
+    Study,
+    StudyFigure,
+    StudyOptions,
+    letters,
+    load_study,
+    run_study,
+)
 from studies.study_cases import small_result
 
 

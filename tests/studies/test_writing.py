@@ -7,9 +7,9 @@ import json
 import pytest
 
 from calipers.errors import InputError
-from calipers.plots.figures import Table
+from calipers.show.figures import Table
 from calipers.studies.framework import StudyFigure
-from calipers.studies.writing import as_csv, write_study
+from calipers.studies.page import as_csv, write_study
 from studies.study_cases import small_result
 
 FILES = {

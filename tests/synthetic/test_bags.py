@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from calipers.errors import UsageError
-from calipers.readers.bags import read_bags
-from calipers.readers.volumes import write_volume
-from calipers.synthetic import demo_bags, write_bags
-from calipers.synthetic.bags import CELL, FAMILIES
+from calipers.io.volumes.values import write_volume
+from calipers.stability.read import read_bags
+from calipers.synthetic.bags import CELL, FAMILIES, demo_bags, write_bags
 
 
 def overlaps(bags) -> tuple[float, float]:

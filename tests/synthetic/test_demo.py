@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from calipers.data.cohort import Cohort
 from calipers.errors import UsageError
-from calipers.synthetic import demo_cohort, draw_images, random_cohort
-from calipers.synthetic.anatomy import CLASSES, NODULE
-from calipers.tables import Cohort
+from calipers.synthetic.demo import CLASSES, NODULE, demo_cohort, draw_images
+from calipers.synthetic.random import random_cohort
 
 
 @pytest.fixture(scope="module")

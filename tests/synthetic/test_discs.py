@@ -9,7 +9,7 @@ import pytest
 from scipy import ndimage
 
 from calipers.errors import UsageError
-from calipers.synthetic.discs import disc, labelled, scatter, soft_map
+from calipers.synthetic.volumes import disc, labelled, scatter, soft_map
 
 
 def test_a_disc_by_hand():

@@ -3,11 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from calipers.data.cohort import Cohort
+from calipers.data.rules import Delivery, examine
 from calipers.errors import UsageError
-from calipers.synthetic import random_cohort
-from calipers.tables.checks import examine
-from calipers.tables.cohort import Cohort
-from calipers.tables.delivery import Delivery
+from calipers.synthetic.random import random_cohort
 
 
 def _boxes(cohort: Cohort) -> list[np.ndarray]:

@@ -9,8 +9,8 @@ import pytest
 from scipy import ndimage
 
 from calipers.errors import UsageError
-from calipers.readers.maps import load_map
-from calipers.synthetic import demo_samples, write_samples
+from calipers.heatmaps.files import load_map
+from calipers.synthetic.volumes import demo_samples, write_samples
 
 MODELS = ("sharp", "diffuse")
 

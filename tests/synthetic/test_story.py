@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 import calipers as cal
-from calipers.synthetic import demo_cohort
+from calipers.synthetic.demo import demo_cohort
 
 
 @pytest.mark.parametrize("seed", range(6))

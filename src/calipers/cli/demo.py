@@ -1,22 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers demo`: the main job on data that Calipers draws itself."""
+"""`calipers demo`: the main job on data that Calipers draws itself.
+
+`calipers corrupt REFS --kind KIND... -o FILE`.
+
+`calipers study NAME`.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
+import sys
+import textwrap
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.narration import Narrator
-from calipers.cli.options import output_options
+from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
 from calipers.errors import UsageError
+from calipers.results.files import check_file
+from calipers.show.terminal import Narrator, one_line
 
 if TYPE_CHECKING:
-    from calipers.evaluation import Evaluation
-    from calipers.protocol import Protocol
+    from calipers.evaluation.protocol import Protocol
+    from calipers.evaluation.result import Evaluation
+    from calipers.studies.framework import StudyResult
 
 STORY = """
 Three models, three characters:
@@ -83,7 +93,7 @@ def demo(
     Everything is generated from a seed; nothing is downloaded. The files in DIR are examples of the
     formats.
     """
-    from calipers.protocol import Protocol
+    from calipers.evaluation.protocol import Protocol
     from calipers.results.files import output_folder
 
     as_json = options["as_json"]
@@ -106,7 +116,7 @@ def demo(
     if as_json:
         click.echo(json.dumps({**evaluation.as_dict(), "page": str(page)}))
         return
-    from calipers.cli.tables import print_evaluation
+    from calipers.evaluation.tables import print_evaluation
 
     print_evaluation(evaluation)
     click.echo(MAP_STORY if maps else STORY)
@@ -117,10 +127,11 @@ def _of_trainings(folder: Path, seed: int, narrator: Narrator, *, as_json: bool)
     """Write the maps of five trainings, compare them as any user would, and print what comes
     out.
     """
-    from calipers.cli.stability_tables import print_stability
-    from calipers.readers.bags import read_bags
-    from calipers.stability import instance_labels, stability
-    from calipers.synthetic import demo_bags, write_bags
+    from calipers.cli.stability import print_stability
+    from calipers.stability.analyse import stability
+    from calipers.stability.grid import instance_labels
+    from calipers.stability.read import read_bags
+    from calipers.synthetic.bags import demo_bags, write_bags
 
     data, bags = folder / "data", demo_bags("stable-wrong", seed=seed)
     narrator.say(f"drawing {len(bags)} images under {len(bags.models)} trainings into {data}")
@@ -147,7 +158,7 @@ def _of_boxes(
     folder: Path, protocol: Protocol, seed: int, narrator: Narrator
 ) -> tuple[Evaluation, Path | None]:
     """Return the evaluation of boxes on pictures, and where the pictures are."""
-    from calipers.evaluate import evaluate
+    from calipers.evaluation.evaluate import evaluate
 
     narrator.say(f"drawing 120 phantom images into {folder / 'images'}")
     files = _write_data(folder, seed)
@@ -163,9 +174,9 @@ def _of_maps(
     """Return the evaluation of score maps on volumes; the page reads its pictures from the volumes
     themselves.
     """
-    from calipers.evaluate_maps import evaluate_maps
-    from calipers.readers.volumes import read_maps
-    from calipers.synthetic.samples import demo_samples, write_samples
+    from calipers.io.volumes.pairing import read_maps
+    from calipers.maps.evaluate import evaluate_maps
+    from calipers.synthetic.volumes import demo_samples, write_samples
 
     data = folder / "data"
     narrator.say(f"drawing 24 phantom volumes into {data}")
@@ -181,10 +192,10 @@ def _of_maps(
 
 def _write_data(folder: Path, seed: int) -> dict[str, Any]:
     """Write pictures, references, predictions and the table of images; return where they are."""
-    from calipers.readers import write
-    from calipers.results.delimited import delimited
+    from calipers.io.tables.table import delimited
+    from calipers.io.write import write
     from calipers.results.files import write_atomically
-    from calipers.synthetic import demo_cohort, draw_images
+    from calipers.synthetic.demo import demo_cohort, draw_images
 
     cohort = demo_cohort(seed)
     images, data = folder / "images", folder / "data"
@@ -207,6 +218,245 @@ def _write_data(folder: Path, seed: int) -> dict[str, Any]:
 
 def _read_back(files: dict[str, Any]) -> Any:
     """Read the files as any user would: the demo shows the real path from file to page."""
-    from calipers.readers import read
+    from calipers.io.read import read
 
     return read(files["references"], files["predictions"], groups=files["groups"])
+
+
+KINDS = 'Corruption, such as "position-noise(sigma=0.5)"; several are applied in order.'
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("references", metavar="REFS")
+@click.option("--kind", "kinds", metavar="KIND", multiple=True, required=True, help=KINDS)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    required=True,
+    help="File for the predictions: .json (COCO), .csv, .tsv or .parquet.",
+)
+@click.option(
+    "--seed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Seed of the random numbers (0).",
+)
+@click.option("--of", metavar="PREDS", help="Corrupt these predictions instead of the references.")
+@click.option(
+    "--to", metavar="NAME", help="coco, csv, tsv or parquet. Default: by the suffix of FILE."
+)
+@click.option(
+    "--to-box-format",
+    metavar="NAME",
+    help="Box format of FILE. Default: xywh for COCO, xyxy for tables.",
+)
+@click.option("--force", is_flag=True, help="Replace FILE.")
+@reading_options
+@output_options
+def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any) -> None:
+    """Write the predictions of an oracle: the references, corrupted in a known way.
+
+    Kinds: position-noise(sigma), position-bias(bias), shape-noise(sigma), size-noise(sigma),
+    aspect-noise(sigma), class-underprediction(p), class-overprediction(p),
+    box-overprediction(mean), class-confusion(p), random-boxes(size).
+
+    \b
+    calipers corrupt refs.json --kind "position-noise(sigma=0.5)" -o oracle.json
+    calipers evaluate refs.json oracle.json --preset rodeo
+    """
+    from calipers import __version__
+    from calipers.io.read import read
+    from calipers.io.write import write, written_format
+    from calipers.oracles.corrupt import KINDS as KNOWN
+    from calipers.oracles.corrupt import corrupt as run
+    from calipers.oracles.corrupt import several
+
+    steps = several(kinds, {}, KNOWN)  # errors are reported before anything is read
+    prediction_files = named_files([options["of"]]) if options["of"] else {}
+    inputs = [
+        references,
+        *prediction_files.values(),
+        *([options["groups"]] if options["groups"] else []),
+    ]
+    check_file(output, force=options["force"], inputs=inputs)
+    written_format(Path(output), options["to"])
+    cohort = read(references, prediction_files, **reading_arguments(options))
+    name, of = " + ".join(map(str, steps)), next(iter(prediction_files), None)
+    oracle = run(cohort, [str(step) for step in steps], seed=options["seed"], name=name, of=of)
+    write(oracle, output, what=name, format=options["to"], box_format=options["to_box_format"])
+    n, n_ignored = (
+        len(oracle.models[name]),
+        int(cohort.references.ignore.sum()) if of is None else 0,
+    )
+    notes = [*cohort.intake.notes]
+    if n_ignored:
+        notes.append(
+            f"{n_ignored} ignored references are left out: an oracle says nothing about them"
+        )
+    if options["as_json"]:
+        document = {
+            "schema": "calipers.corrupt/1",
+            "calipers": __version__,
+            "written": output,
+            "kinds": [str(step) for step in steps],
+            "seed": options["seed"],
+            "of": of or "references",
+            "images": cohort.n_images,
+            "objects": len(cohort.models[of]) if of else len(cohort.references),
+            "predictions": n,
+            "warnings": notes,
+        }
+        click.echo(json.dumps(document))
+        return
+    narrator = Narrator(quiet=options["quiet"])
+    narrator.warn(notes)
+    before = (
+        f"{len(cohort.models[of])} predictions" if of else f"{len(cohort.references)} references"
+    )
+    narrator.say(
+        f"{before} on {cohort.n_images} images became {n} predictions: {name}, seed "
+        f"{options['seed']}"
+    )
+    click.echo(output)
+
+
+MARKS = {"held": "+", "held in part": "~", "did not hold": "-", "not tested": "?"}
+WIDEST = 110
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("name", metavar="NAME", required=False)
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Folder for page, figures and tables; must be new or empty.",
+)
+@click.option(
+    "--data",
+    metavar="FILE|DIR",
+    help="Data of the paper, or your own. Default: synthetic data.",
+)
+@click.option(
+    "--predictions",
+    metavar="[NAME=]FILE",
+    multiple=True,
+    help="A model for the table of given predictions. Repeatable.",
+)
+@click.option(
+    "--ranking", metavar="FILE", help="Table of human ranks, with the columns algorithm and rank."
+)
+@click.option(
+    "--ood", metavar="COLUMN[=VALUE,...]", help="Images of the data that are out of distribution."
+)
+@click.option(
+    "--runs",
+    metavar="N",
+    type=click.IntRange(min=2),
+    help="Runs per point. Default: as in the paper.",
+)
+@click.option(
+    "--seed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Seed of all random numbers (0).",
+)
+@click.option(
+    "--quick", is_flag=True, help="Coarse grids and little data: for a trial, not for citing."
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Allow a DIR that is not empty; an earlier study in it is replaced.",
+)
+@output_options
+def study(name: str | None, **options: Any) -> None:
+    """Reproduce a published experiment from end to end, and check every claim.
+
+    Without NAME, list the studies. Figures (SVG; PDF with the extra mpl), tables and one page go to
+    DIR.
+
+    \b
+    calipers study
+    calipers study rodeo -o rodeo-study
+    calipers study rodeo --data BBox_List_2017.csv -o rodeo-study
+    calipers study anomaly -o anomaly-study
+    calipers study stability --data maps -o stability-study
+    calipers study monitors -o monitors-study
+    """
+    from calipers.studies.framework import run_study
+
+    if name is None:
+        _list(as_json=options["as_json"])
+        return
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    predictions = named_files(options["predictions"])
+    if options["output"] is not None:
+        from calipers.results.files import check_folder
+
+        inputs = (*filter(None, (options["data"], options["ranking"])), *predictions.values())
+        check_folder(options["output"], force=options["force"], inputs=inputs)
+    result = run_study(
+        name,
+        data=options["data"],
+        predictions=predictions,
+        ranking=options["ranking"],
+        ood=options["ood"],
+        runs=options["runs"],
+        seed=options["seed"],
+        quick=options["quick"],
+        progress=narrator.whole(),
+    )
+    narrator.warn(result.warnings)
+    page = _write(result, options, narrator) if options["output"] is not None else None
+    if options["as_json"]:
+        click.echo(json.dumps({**result.as_dict(), "page": page}, allow_nan=False))
+        return
+    _print(result)
+    if page is not None:
+        click.echo(f"Open {page}")
+
+
+def _list(*, as_json: bool) -> None:
+    from calipers import __version__
+    from calipers.studies.framework import STUDIES
+
+    if as_json:
+        entries = [{"name": name, "about": about} for name, (_, about) in STUDIES.items()]
+        click.echo(
+            json.dumps(
+                {"schema": "calipers.studies/1", "calipers": __version__, "studies": entries}
+            )
+        )
+        return
+    longest = max(map(len, STUDIES))
+    for name, (_, about) in STUDIES.items():
+        click.echo(f"{name.ljust(longest)}  {about}")
+    click.echo("Run one with: calipers study NAME -o DIR")
+
+
+def _write(result: StudyResult, options: dict[str, Any], narrator: Narrator) -> str:
+    from calipers.studies.page import write_study
+
+    command = click.get_current_context().obj or ()
+    files = write_study(
+        result, options["output"], force=options["force"], command=command, step=narrator.doing
+    )
+    return str(files[0])
+
+
+def _print(result: StudyResult) -> None:
+    """Print every claim with its verdict and its numbers, then the counts."""
+    wide = min(shutil.get_terminal_size().columns, WIDEST) if sys.stdout.isatty() else WIDEST
+    for claim in result.claims:
+        head = f"{MARKS[claim.verdict]} {claim.verdict}: {claim.text} ({claim.where})"
+        for words, indent in ((head, "  "), (claim.evidence, "    "), (claim.note, "    ")):
+            first = "" if words is head else indent
+            for line in textwrap.wrap(
+                one_line(words), wide, initial_indent=first, subsequent_indent=indent
+            ):
+                click.echo(line)
+    click.echo(result.summary())

@@ -1,16 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers evaluate REFS PREDS...`."""
+"""`calipers evaluate REFS PREDS...`.
+
+`calipers inspect REFS [PREDS...]`.
+
+`calipers convert REFS OUTPUT [--predictions PREDS]`.
+
+`calipers check DIR REQUIREMENTS`.
+
+Outcomes of requirements in the terminal: each requirement in words, then a line per row.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich.cells import cell_len
+from rich.console import Console
+from rich.markup import escape
 
-from calipers.cli.narration import Narrator
 from calipers.cli.options import (
     cluster_of,
     evaluation_options,
@@ -21,7 +36,14 @@ from calipers.cli.options import (
     reading_arguments,
     reading_options,
 )
-from calipers.errors import UsageError
+from calipers.errors import CalipersError, InputError, UsageError
+from calipers.results.files import check_file
+from calipers.results.requirements import SHARE_OF_UNITS, Outcome
+from calipers.show.terminal import Narrator, error_text, one_line, printable
+
+if TYPE_CHECKING:
+    from calipers.io.saved.folder import Stored
+    from calipers.results.requirements import Requirements
 
 # options that replace the statistics of the protocol
 STATISTICS = ("cluster", "strata", "level", "replicates", "interval")
@@ -55,8 +77,8 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
     \b
     calipers evaluate refs.json ours=a.json theirs=b.json --preset overview -o results
     """
-    from calipers.evaluate import evaluate as run
-    from calipers.readers import read
+    from calipers.evaluation.evaluate import evaluate as run
+    from calipers.io.read import read
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
     protocol, pictures = chosen_protocol(options), chosen_pictures(options)
@@ -73,7 +95,7 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
         check_output(options["output"], options["force"], tuple(inputs))
     cohort = read(references, named_files(predictions), **reading_arguments(options))
     if options["images"] is not None:
-        from calipers.pictures.finding import PictureFiles
+        from calipers.pictures.files import PictureFiles
 
         # A folder without the pictures is reported before the work, not after it.
         PictureFiles.of(Path(options["images"]), cohort)
@@ -109,7 +131,7 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
 
 def chosen_protocol(options: dict[str, Any], default: str = "coco") -> Any:
     """Return the protocol of the options; a preset and a file together are an error."""
-    from calipers.protocol import Protocol
+    from calipers.evaluation.protocol import Protocol
 
     preset, file = options["preset"], options["protocol"]
     if preset and file:
@@ -150,8 +172,297 @@ def show(evaluation: Any, narrator: Narrator, options: dict[str, Any]) -> None:
     if options["as_json"]:
         click.echo(evaluation.to_json())
     else:
-        from calipers.cli.tables import print_evaluation
+        from calipers.evaluation.tables import print_evaluation
 
         print_evaluation(evaluation)
     if options["output"]:
         narrator.say(f"page: {Path(options['output']) / 'report.html'}")
+
+
+LEVELS = click.Choice(["warning", "error"])
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("references", metavar="REFS")
+@click.argument("predictions", metavar="[PREDS...]", nargs=-1)
+@click.option(
+    "--fail-on",
+    type=LEVELS,
+    help="Exit with code 1 if a record is broken (error), or if there is any note (warning).",
+)
+@reading_options
+@output_options
+def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> int:
+    """Show how files are read: formats, images, classes, groups, and every broken record.
+
+    Problems of all files are counted, and nothing is evaluated. A file that cannot be used at all
+    is an error (exit 2).
+    """
+    from calipers import __version__
+    from calipers.evaluation.result import cohort_counts
+    from calipers.io.assemble import Options
+    from calipers.io.read import describe, read_all
+
+    reading = {**reading_arguments(options), "lenient": True}
+    groups = reading.pop("groups")
+    files = read_all(references, named_files(predictions), groups, Options.from_keywords(**reading))
+    cohort = files.cohort
+    if options["as_json"]:
+        document = {
+            "schema": "calipers.inspect/1",
+            "calipers": __version__,
+            "cohort": cohort_counts(cohort),
+        }
+        click.echo(json.dumps({**document, "warnings": list(cohort.intake.notes)}))
+    else:
+        click.echo(printable(describe(files)), nl=False)
+    broken, noted = cohort.intake.quarantined > 0, bool(cohort.intake.notes)
+    failures = {"error": broken, "warning": broken or noted}
+    return int(failures.get(options["fail_on"], False))
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("references", metavar="REFS")
+@click.argument("output", metavar="OUTPUT")
+@click.option(
+    "--predictions", metavar="PREDS", help="Convert these predictions instead of the references."
+)
+@click.option(
+    "--to", metavar="NAME", help="coco, csv, tsv or parquet. Default: by the suffix of OUTPUT."
+)
+@click.option(
+    "--to-box-format",
+    metavar="NAME",
+    help="Box format of OUTPUT. Default: xywh for COCO, xyxy for tables.",
+)
+@click.option("--force", is_flag=True, help="Replace OUTPUT.")
+@reading_options
+@output_options
+def convert(references: str, output: str, **options: Any) -> None:
+    """Write the references REFS, or predictions on them, in another format.
+
+    Predictions also need the references, which define images and classes.
+    """
+    from calipers import __version__
+    from calipers.io.read import read
+    from calipers.io.write import left_out, write, written_format
+
+    target = Path(output)
+    prediction_files: dict[str, str] = {}
+    if options["predictions"]:
+        prediction_files = named_files([options["predictions"]])
+    inputs = [references, *prediction_files.values()]
+    if options["groups"]:
+        inputs.append(options["groups"])
+    check_file(output, force=options["force"], inputs=inputs)
+    cohort = read(references, prediction_files, **reading_arguments(options))
+    what = next(iter(prediction_files), "references")
+    write(cohort, target, what=what, format=options["to"], box_format=options["to_box_format"])
+    table = cohort.models[what] if prediction_files else cohort.references
+    notes = [*cohort.intake.notes, *left_out(table, written_format(target, options["to"]))]
+    if options["as_json"]:
+        document = {"schema": "calipers.convert/1", "calipers": __version__, "written": output}
+        click.echo(json.dumps({**document, "what": what, "objects": len(table), "warnings": notes}))
+        return
+    narrator = Narrator(quiet=options["quiet"])
+    narrator.warn(notes)
+    narrator.say(f"{len(table)} objects on {cohort.n_images} images")
+    click.echo(output)
+
+
+USUAL_LEVEL = 0.95
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("evaluation", metavar="DIR")
+@click.argument("requirements", metavar="REQUIREMENTS")
+@click.option(
+    "--junit",
+    metavar="FILE",
+    help="Also write the outcomes as JUnit XML; an earlier JUnit file is replaced.",
+)
+@output_options
+def check(evaluation: str, requirements: str, junit: str | None, as_json: bool, quiet: bool) -> int:
+    """Check an evaluation against acceptance limits.
+
+    DIR is a folder written by calipers evaluate -o, or its evaluation.json. REQUIREMENTS is a TOML
+    file. Exit code 0: all requirements are met; 1: at least one is not met or not shown; 2: bad
+    input.
+
+    \b
+    calipers check results requirements.toml --junit junit.xml
+    """
+    from calipers.io.saved.folder import read_stored
+    from calipers.results.requirements import Requirements, junit_of_error
+    from calipers.results.requirements import check as judge
+
+    if junit is not None:
+        _check_target(junit)
+    try:
+        evaluation_rows = read_stored(evaluation)
+        demanded = Requirements.load(requirements)
+    except CalipersError as error:
+        if junit is not None:  # last week's verdict must not stay there as if it were today's
+            _write(junit, junit_of_error(error_text(error), suite=requirements))
+        raise
+    outcomes = judge(evaluation_rows.rows, demanded)
+    document = _document(evaluation_rows, demanded, outcomes)
+    if junit is not None:
+        _write(junit, _junit(document, outcomes))
+    narrator = Narrator(quiet=quiet or as_json)
+    narrator.warn(document["warnings"])
+    counts = document["counts"]
+    if as_json:
+        click.echo(json.dumps(document))
+    else:
+        print_outcomes(outcomes)
+        click.echo(f"{counts['met']} of {counts['requirements']} requirements met")
+    if junit is not None:
+        narrator.say(f"JUnit: {junit}")
+    return int(counts["met"] < counts["requirements"])
+
+
+def _document(
+    stored: Stored, demanded: Requirements, outcomes: Sequence[Outcome]
+) -> dict[str, Any]:
+    """Return the JSON document of the contract ``calipers.check/1``."""
+    from calipers import __version__
+    from calipers.results.requirements import VERDICTS, verdicts
+
+    requirement_verdicts = list(verdicts(outcomes).values())
+    counts = {"requirements": len(requirement_verdicts)}
+    for verdict in VERDICTS:
+        counts[verdict.replace(" ", "_")] = requirement_verdicts.count(verdict)
+    warnings = []
+    if not stored.vouched:
+        warnings.append("there is no run.json beside the evaluation that vouches for its numbers")
+    levels = [row["level"] for row in stored.rows if isinstance(row.get("level"), float)]
+    weakest = min(levels, default=USUAL_LEVEL)
+    if weakest < USUAL_LEVEL:
+        warnings.append(
+            f"the confidence level of intervals is {weakest:g}; a requirement can demand more, "
+            f"such "
+            "as level = 0.95"
+        )
+    return {
+        "schema": "calipers.check/1",
+        "calipers": __version__,
+        "evaluation": stored.file,
+        "result_hash": stored.result_hash,
+        "vouched": stored.vouched,
+        "requirements": demanded.file,
+        "requirements_sha256": demanded.sha256,
+        "name": demanded.name,
+        "counts": counts,
+        "outcomes": [outcome.as_dict() for outcome in outcomes],
+        "warnings": warnings,
+    }
+
+
+def _junit(document: dict[str, Any], outcomes: Sequence[Outcome]) -> str:
+    from calipers.results.requirements import junit
+
+    names = (
+        "calipers",
+        "evaluation",
+        "result_hash",
+        "vouched",
+        "requirements",
+        "requirements_sha256",
+    )
+    properties = {name: str(document[name]) for name in names}
+    return junit(
+        outcomes, suite=document["name"] or document["requirements"], properties=properties
+    )
+
+
+def _check_target(name: str) -> None:
+    """Refuse to replace anything but an earlier file of this kind; a device such as stdout is
+    none.
+    """
+    from calipers.results.requirements import HEAD
+
+    target = Path(name)
+    if not name or target.is_dir():
+        raise InputError("the name of a file", rule="not-a-file", file=name or "--junit")
+    if not target.exists():
+        return
+    try:
+        ours = target.is_file() and target.open("rb").read(len(HEAD)) == HEAD.encode()
+    except OSError as error:
+        raise InputError(
+            "a file that can be replaced", rule="not-readable", file=name, value=error.strerror
+        ) from None
+    if not ours:
+        hint = "only the JUnit file of an earlier check may be replaced: choose another name"
+        raise InputError(
+            "a file that does not exist yet", rule="output-exists", file=name, hint=hint
+        )
+
+
+def _write(name: str, text: str) -> None:
+    from calipers.results.files import write_atomically
+
+    write_atomically(name, text)
+
+
+STYLES = {"met": "green", "not met": "bold red", "not shown": "bold yellow"}
+LONGEST = max(map(len, STYLES))
+WIDEST = 40  # a longer name pushes its own line only
+
+
+def print_outcomes(outcomes: Sequence[Outcome]) -> None:
+    """Print the outcomes, requirement by requirement; those that are not met with the reason."""
+    console = Console(file=sys.stdout, highlight=False)
+    cells = {id(outcome): _cells(outcome) for outcome in outcomes}
+    widths = [min(max(map(cell_len, column)), WIDEST) for column in zip(*cells.values())]
+
+    def line(text: str) -> None:
+        # Lines are never cut: a missing name or number would mislead.
+        console.print(text, soft_wrap=True)
+
+    for _, group in groupby(outcomes, key=lambda outcome: outcome.requirement.id):
+        together = list(group)
+        requirement = together[0].requirement
+        line(
+            f"[bold]{_markup_safe(requirement.id)}[/]  "
+            f"{_markup_safe(requirement.text or str(requirement))}"
+        )
+        if requirement.text:
+            line(f"  {_markup_safe(str(requirement))}")
+        for outcome in together:
+            verdict = f"[{STYLES[outcome.verdict]}]{outcome.verdict:<{LONGEST}}[/]"
+            padded = [
+                cell + " " * (width - cell_len(cell))
+                for cell, width in zip(cells[id(outcome)], widths)
+            ]
+            line(f"  {verdict}  {escape('  '.join(padded)).rstrip()}")
+            if outcome.verdict != "met":
+                line(f"  {'':{LONGEST}}  {_markup_safe(outcome.why)}")
+        console.print()
+
+
+def _cells(outcome: Outcome) -> tuple[str, str, str]:
+    """Return the row that was judged, its estimate, and the numbers behind it."""
+    row = outcome.row
+    if row is None:
+        return one_line(outcome.place), "-", ""
+    numbers = (
+        f"n = {row['n_units']} ({row['unit']}), {row['n_images']} images, {row['n_references']} "
+        f"references"
+    )
+    return one_line(outcome.place), _estimate_text(row), one_line(numbers)
+
+
+def _estimate_text(row: Mapping[str, Any]) -> str:
+    if row["value"] is None:
+        return "undefined"
+    of_metric = (
+        row["low"] is not None and row["high"] is not None and row["method"] != SHARE_OF_UNITS
+    )
+    interval = f" [{row['low']:.3f}, {row['high']:.3f}]" if of_metric else ""
+    return f"{row['value']:.3f}{interval}"
+
+
+def _markup_safe(text: str) -> str:
+    return escape(one_line(text))

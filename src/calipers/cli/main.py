@@ -18,8 +18,8 @@ from importlib import import_module
 import click
 
 from calipers import __version__
-from calipers.cli.messages import error_text, printable
 from calipers.errors import CalipersError, InputError, InputProblems, did_you_mean
+from calipers.show.terminal import error_text, printable
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 VERBS = {
@@ -28,7 +28,7 @@ VERBS = {
         "evaluate synthetic data and write a page",
     ),
     "inspect": (
-        "calipers.cli.inspect:inspect",
+        "calipers.cli.evaluate:inspect",
         "show how files are read, without evaluating",
     ),
     "evaluate": ("calipers.cli.evaluate:evaluate", "evaluate predictions against references"),
@@ -38,7 +38,7 @@ VERBS = {
         "test whether models differ on the same images, and rank them",
     ),
     "multiverse": (
-        "calipers.cli.multiverse:multiverse",
+        "calipers.cli.sensitivity:multiverse",
         "test how sensitive the ranking is to analysis choices",
     ),
     "stability": (
@@ -58,29 +58,29 @@ VERBS = {
         "model what IoU depends on, with patients and centres as random effects",
     ),
     "sweep": (
-        "calipers.cli.sweep:sweep",
+        "calipers.cli.sensitivity:sweep",
         "show how metrics depend on one or two choices, or on a known error",
     ),
     "corrupt": (
-        "calipers.cli.corrupt:corrupt",
+        "calipers.cli.demo:corrupt",
         "write references with known errors, as predictions of an oracle",
     ),
-    "check": ("calipers.cli.check:check", "check an evaluation against acceptance limits"),
+    "check": ("calipers.cli.evaluate:check", "check an evaluation against acceptance limits"),
     "report": (
-        "calipers.cli.report:report",
+        "calipers.cli.saved:report",
         "write the page of a saved evaluation again, from its folder alone",
     ),
     "verify": (
-        "calipers.cli.verify:verify",
+        "calipers.cli.saved:verify",
         "recompute a saved evaluation and compare every value",
     ),
-    "boxes": ("calipers.cli.boxes:boxes", "turn heat maps into boxes with scores"),
+    "boxes": ("calipers.cli.maps:boxes", "turn heat maps into boxes with scores"),
     "study": (
-        "calipers.cli.study:study",
+        "calipers.cli.demo:study",
         "reproduce a published experiment and check its claims",
     ),
     "convert": (
-        "calipers.cli.convert:convert",
+        "calipers.cli.evaluate:convert",
         "write references or predictions in another format",
     ),
 }

@@ -1,18 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers maps REFS PREDS...`."""
+"""`calipers maps REFS PREDS...`.
+
+`calipers boxes MAPS -o FILE`.
+
+Sizes of images.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from calipers.cli.evaluate import check_output, chosen_protocol, show
-from calipers.cli.narration import Narrator
 from calipers.cli.options import evaluation_options, named_files, output_options
-from calipers.errors import UsageError
+from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.heatmaps.files import size_of
+from calipers.io.volumes.open import stem_of
+from calipers.results.files import check_file
+from calipers.show.terminal import Narrator
 
 # options that replace the map settings of the protocol
 SETTINGS = ("threshold", "connectivity", "least", "tuning")
@@ -96,8 +109,8 @@ def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     \b
     calipers maps labels ours=maps_a theirs=maps_b --groups patients.csv -o results
     """
-    from calipers.evaluate_maps import evaluate_maps
-    from calipers.readers.volumes import read_maps
+    from calipers.io.volumes.pairing import read_maps
+    from calipers.maps.evaluate import evaluate_maps
 
     narrator, start = Narrator(quiet=options["quiet"] or options["as_json"]), datetime.now(UTC)
     protocol = with_settings(chosen_protocol(options, "anomaly"), options)
@@ -149,7 +162,7 @@ def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
 
 def with_settings(protocol: Any, options: dict[str, Any]) -> Any:
     """Return the protocol with the settings of maps that the options name."""
-    from calipers.metrics.map_settings import MapSettings
+    from calipers.metrics.maps import MapSettings
 
     changes = {name: options[name] for name in SETTINGS if options[name] is not None}
     if "threshold" in changes:
@@ -192,3 +205,257 @@ def mask_values(text: str) -> tuple[int, ...]:
         return tuple(int(value) for value in text.split(","))
     except ValueError:
         raise UsageError(f"--mask-values takes whole numbers such as 1,3, not {text!r}") from None
+
+
+FORMATS = ("coco", "csv", "tsv", "parquet")
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("maps", metavar="MAPS")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    required=True,
+    help="File for the boxes: .json, .csv, .tsv or .parquet.",
+)
+@click.option(
+    "--classes",
+    metavar="A,B,...",
+    help="Classes in the order of the maps; needed if a file has several maps.",
+)
+@click.option(
+    "--pattern", metavar="TEXT", help="Pattern of the file names, such as '{image}__{class}.png'."
+)
+@click.option(
+    "--images", metavar="DIR", help="Folder of the pictures; maps are resampled to their sizes."
+)
+@click.option(
+    "--sizes",
+    metavar="FILE",
+    help="Table with image, width and height, or the references; boxes get its image ids.",
+)
+@click.option("--size", metavar="WxH", help="One size for all images, such as 1024x1024.")
+@click.option(
+    "--ids",
+    type=click.Choice(["name", "picture"]),
+    default="name",
+    help="Image ids: name of the map, or of its picture.",
+)
+@click.option(
+    "--threshold",
+    "thresholds",
+    metavar="N",
+    type=float,
+    multiple=True,
+    help="Threshold for boxes (60 and 180). Repeatable.",
+)
+@click.option(
+    "--scale",
+    type=click.Choice(["image", "image-class", "none"]),
+    default="image",
+    help="What is scaled to 0..255: the maps of an image together, each map, or nothing.",
+)
+@click.option(
+    "--connectivity",
+    type=click.Choice(["full", "edges", "faces"]),
+    default="full",
+    help="Which neighbours belong to one component (full).",
+)
+@click.option(
+    "--score",
+    type=click.Choice(["mean", "max"]),
+    default="mean",
+    help="Score of a box: mean or max of the map in the component.",
+)
+@click.option("--keep-best", is_flag=True, help="Keep only the best box of each class and image.")
+@click.option(
+    "--missing",
+    type=click.Choice(["refuse", "empty"]),
+    default="refuse",
+    help="If an image has no map of a class: stop, or treat it as empty.",
+)
+@click.option(
+    "--volumes", is_flag=True, help="Maps are volumes with the axes (depth, height, width)."
+)
+@click.option(
+    "--format",
+    "format_",
+    metavar="NAME",
+    help="coco, csv, tsv or parquet. Default: by the suffix of FILE.",
+)
+@click.option("--force", is_flag=True, help="Replace FILE.")
+@output_options
+def boxes(maps: str, output: str, **options: Any) -> None:
+    """Turn heat maps into boxes with scores, as predictions that `calipers evaluate` reads.
+
+    MAPS is a folder of npy, npz, png, tif or NIfTI files: IMAGE.npy with one map per class, or
+    CLASS/IMAGE.png, or any --pattern. Maps are resampled to the size of the image, scaled to 0..255
+    and thresholded at 60 and at 180; every connected component becomes a box.
+
+    \b
+    calipers boxes cams --classes nodule,mass --size 1024x1024 -o boxes.csv
+    """
+    from calipers.heatmaps.boxes import boxes_from_heatmaps
+    from calipers.heatmaps.files import find_maps
+    from calipers.heatmaps.settings import THRESHOLDS
+
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    kind = _format(output, options["format_"])
+    check_file(
+        output, force=options["force"], inputs=[options["sizes"]] if options["sizes"] else []
+    )
+    map_files = find_maps(
+        maps, options["pattern"], _classes(options["classes"]), options["missing"]
+    )
+    ids, size = ids_and_sizes(map_files.images, options)
+    narrator.say(f"{len(map_files.images)} images, {len(map_files.classes)} classes")
+    result = boxes_from_heatmaps(
+        map_files.load(options["volumes"], narrator.steps("maps")),
+        classes=map_files.classes,
+        size=size,
+        thresholds=options["thresholds"] or THRESHOLDS,
+        scale=options["scale"],
+        connectivity=options["connectivity"],
+        keep_best=options["keep_best"],
+        score=options["score"],
+        image_ids=ids,
+    )
+    result.write(output, kind)
+    size_note = (
+        () if size is not None else ("no image sizes were given: boxes are in pixels of the maps",)
+    )
+    _show(
+        result,
+        output,
+        kind,
+        (*map_files.notes, *size_note, *result.notes),
+        narrator if not options["as_json"] else None,
+    )
+
+
+def _show(
+    result: Any, output: str, format: str, warnings: tuple[str, ...], narrator: Narrator | None
+) -> None:
+    from calipers import __version__
+
+    if narrator is None:
+        document = {
+            "schema": "calipers.boxes/1",
+            "calipers": __version__,
+            "written": output,
+            "format": format,
+        }
+        click.echo(json.dumps({**document, **result.as_dict(), "warnings": list(warnings)}))
+        return
+    narrator.warn(warnings)
+    levels = ", ".join(f"{n} at {level:g}" for level, n in result.by_threshold().items())
+    narrator.say(f"{len(result)} boxes ({levels}) on {len(result.images)} images")
+    click.echo(output)
+
+
+def _format(output: str, name: str | None) -> str:
+    from calipers.io.write import SUFFIXES
+
+    format_name = name or SUFFIXES.get(Path(output).suffix.lower(), "")
+    if format_name not in FORMATS:
+        word = format_name or Path(output).suffix
+        raise UsageError(f"no format {word!r}; {did_you_mean(word, FORMATS)}")
+    return format_name
+
+
+def _classes(text: str | None) -> list[str]:
+    if text is None:
+        return []
+    names = [name.strip() for name in text.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise UsageError(f"--classes takes different names A,B,..., not {text!r}")
+    return names
+
+
+def ids_and_sizes(images: Sequence[str], options: Mapping[str, Any]) -> tuple[tuple[str, ...], Any]:
+    """Return the ids of the images, and their sizes: one for all, one each, or None for those of
+    the maps.
+    """
+    size_options = [
+        f"--{name}" for name in ("images", "sizes", "size") if options[name] is not None
+    ]
+    if len(size_options) > 1:
+        raise UsageError(f"{' and '.join(size_options)} exclude each other: give one of them")
+    if options["ids"] == "picture" and options["images"] is None:
+        raise UsageError("--ids picture needs --images DIR, the folder of the pictures")
+    if options["images"] is not None:
+        return _of_pictures(images, options["images"], options["ids"])
+    if options["sizes"] is not None:
+        return _of_table(images, options["sizes"])
+    return tuple(images), None if options["size"] is None else _one_size(options["size"])
+
+
+def _one_size(text: str) -> list[int]:
+    sides = re.split(r"[x,]", text)
+    if len(sides) not in (2, 3) or not all(side.isascii() and side.isdigit() for side in sides):
+        raise UsageError(f"--size takes WIDTHxHEIGHT, or WIDTHxHEIGHTxDEPTH, not {text!r}")
+    return [int(side) for side in sides]
+
+
+def _of_pictures(images: Sequence[str], folder: str, ids: str) -> tuple[tuple[str, ...], Any]:
+    from calipers.data.cohort import Cohort
+    from calipers.pictures.files import PictureFiles
+
+    # Pictures are looked up for a cohort, so the images become one without objects.
+    nothing = [{"image_id": name, "boxes": [], "labels": []} for name in images]
+    pictures = PictureFiles.of(Path(folder), Cohort.from_arrays(nothing, classes=("any",)))
+    paths = []
+    for k, name in enumerate(images):
+        path = pictures.path_of(k)
+        if path is None:
+            hint = "; ".join(pictures.notes())
+            raise InputError(
+                "a picture for every map", rule="no-picture", file=folder, value=name, hint=hint
+            )
+        paths.append(path)
+    sizes = [size_of(path) for path in paths]
+    if ids == "picture":
+        return tuple(path.name for path in paths), sizes
+    return tuple(images), sizes
+
+
+def _of_table(images: Sequence[str], path: str) -> tuple[tuple[str, ...], Any]:
+    from calipers.heatmaps.files import read_sizes
+
+    table = read_sizes(path)
+    stems = [_stem(name) for name in table.ids]
+    # An exact name comes first; a name without its extension counts only if nothing else fits.
+    row_lookups = [
+        _rows_of(table.ids),
+        _rows_of(table.names),
+        _rows_of(stems),
+        _rows_of([_stem(name) for name in table.names]),
+    ]
+    table_rows = []
+    for image in images:
+        rows = next((lookup[image] for lookup in row_lookups if image in lookup), [])
+        if not rows:
+            hint = did_you_mean(image, list(dict.fromkeys(stems))[:1000])
+            raise InputError(
+                "a size for every map", rule="size-unknown", file=path, value=image, hint=hint
+            )
+        if len(rows) > 1:
+            value = f"{image}: {table.ids[rows[0]]} or {table.ids[rows[1]]}"
+            raise InputError("one image for every map", rule="dup-image", file=path, value=value)
+        table_rows.append(rows[0])
+    sizes = table.size[np.array(table_rows, np.int64)].astype(int).tolist()
+    return tuple(table.ids[row] for row in table_rows), sizes
+
+
+def _rows_of(names: Sequence[str]) -> dict[str, list[int]]:
+    """Return name -> its rows."""
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        rows.setdefault(name, []).append(row)
+    return rows
+
+
+def _stem(name: str) -> str:
+    last = name.rpartition("/")[2]
+    return stem_of(last) or last.rpartition(".")[0] or name

@@ -211,7 +211,7 @@ def column_map(text: str | None) -> dict[str, str] | None:
     """Return ``{"image": "ImageID"}`` of ``image=ImageID,...``."""
     if not text:
         return None
-    from calipers.readers.layout import ALIASES, BOX_NAMES
+    from calipers.io.tables.columns import ALIASES, BOX_NAMES
 
     pairs = [entry.partition("=") for entry in text.split(",")]
     for name, sign, column in pairs:

@@ -1,17 +1,186 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers stability M1 M2 M3 ...`."""
+"""What the arguments of `calipers stability` are: maps of models, or files of predictions.
+
+`calipers stability M1 M2 M3 ...`.
+
+Stability as sentences and tables in the terminal.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
 
-from calipers.cli.narration import Narrator
 from calipers.cli.options import SHARE, cluster_of, output_options
-from calipers.cli.stability_files import map_bags, named_models, prediction_bags, read_cohort
-from calipers.errors import UsageError
+from calipers.data.bags import Bags
+from calipers.errors import InputError, UsageError
+from calipers.evaluation.tables import single_cells
+from calipers.results.estimate import Estimate
+from calipers.show.terminal import Narrator, name_of, one_line, plain_table, stdout_console
+from calipers.show.words import legend, plural
+from calipers.stability.evidence import ALL_MODELS
+from calipers.stability.scores import CALLED
+
+HEAD = 1 << 16
+TABLES = (".csv", ".tsv", ".txt")
+GRID = {2: (32, 32), 3: (16, 32, 32)}  # cells of a map of predictions, if nobody says
+ONLY_MAPS = {
+    "labels": "--labels: references say which images are positive, and where",
+    "scores": "--scores: the highest score of an image is that of its bag",
+    "pattern": "--pattern",
+    "label_pattern": "--label-pattern",
+    "normalise": "--normalise",
+}
+
+
+def named_models(entries: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (name, path) of arguments such as ``ours=maps`` or ``maps``; "" where only a path was
+    given.
+    """
+    models = []
+    for entry in entries:
+        name, sign, path = entry.partition("=")
+        if not sign or Path(entry).exists() or not name or "/" in name or "\\" in name:
+            name, path = "", entry
+        if not path:
+            raise UsageError(
+                f"a file is missing in {entry!r}: give a model as file or as name=file"
+            )
+        models.append((name, path))
+    return models
+
+
+def holds_predictions(path: str) -> bool:
+    """Return whether a file holds boxes of a detector (COCO JSON, a table with the columns of a
+    box), and no maps.
+    """
+    from calipers.io.tables.table import MAGIC
+
+    place = Path(path)
+    if not place.is_file():
+        return False
+    with place.open("rb") as file:
+        head = file.read(HEAD)
+    if head[: len(MAGIC)] == MAGIC:
+        return _boxed(_parquet_columns(place))
+    text = head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    if text[:1] in ("{", "[") or place.suffix.lower() == ".json":
+        return True
+    if place.suffix.lower() not in TABLES:
+        return False
+    from calipers.io.tables.table import NIH_HEADER, find_delimiter
+
+    header = text.split("\n", 1)[0]
+    names = header.split(find_delimiter(header))
+    return bool(NIH_HEADER.match(text)) or _boxed([name.strip().strip('"') for name in names])
+
+
+def _parquet_columns(path: Path) -> list[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return list(pq.read_schema(path).names)
+    except (pa.ArrowException, OSError, ValueError):
+        return []  # its reader says what is wrong
+
+
+def _boxed(names: Sequence[str]) -> bool:
+    from calipers.io.tables.columns import BOX_LAYOUTS
+
+    lower = {name.lower() for name in names}
+    return any(set(box) <= lower for _, box in BOX_LAYOUTS)
+
+
+def map_bags(models: Sequence[tuple[str, str]], options: dict[str, Any]) -> Bags:
+    """Return the bags of files of maps, with positive instances where labels have boxes."""
+    from calipers.stability.grid import instance_labels
+    from calipers.stability.read import read_bags
+
+    boxed = next((path for _, path in models if holds_predictions(path)), None)
+    if boxed is not None:
+        hint = "give --references REFS, which define the images and what is to be found"
+        if len(models) > 1 and not all(holds_predictions(path) for _, path in models):
+            hint = (
+                f"if it has the references, give it as --labels {boxed}; maps and predictions do "
+                f"not mix"
+            )
+        raise InputError(
+            "maps, or references too", rule="wrong-role", file=boxed, value="predictions", hint=hint
+        )
+    names = ("groups", "scores", "pattern", "label_pattern")
+    reading = {name: options[name] for name in names}
+    bags = read_bags(models, options["labels"], normalise=options["normalise"] or "none", **reading)
+    if not bags.boxes:
+        for name in ("rule", "coverage"):
+            if options[name] is not None:
+                raise UsageError(f"--{name} is about boxes in --labels, and there are none")
+        return bags
+    return bags.with_instances(partial(instance_labels, **rule_of(options)))
+
+
+def rule_of(options: dict[str, Any]) -> dict[str, Any]:
+    """Return rule and coverage of the options, as keywords."""
+    if options["coverage"] is not None and options["rule"] not in (None, "coverage"):
+        raise UsageError(f"--coverage goes with --rule coverage, not with --rule {options['rule']}")
+    if options["coverage"] is not None:
+        return {"rule": "coverage", "coverage": options["coverage"]}
+    return {"rule": options["rule"] or "any-overlap"}
+
+
+def read_cohort(models: Sequence[tuple[str, str]], options: dict[str, Any]) -> Any:
+    """Return the cohort of references and files of predictions."""
+    from calipers.io.read import read
+
+    for name, option in ONLY_MAPS.items():
+        if options[name] is not None:
+            raise UsageError(f"--references is for predictions, which have no {option}")
+    if options["rule"] not in (None, "any-overlap", "centre") or options["coverage"] is not None:
+        raise UsageError("predictions are put on a grid by --rule any-overlap or centre")
+    maps = next((path for _, path in models if not holds_predictions(path)), None)
+    if maps is not None and Path(maps).exists():
+        hint = "maps need no references: give --labels instead"
+        raise InputError(
+            "predictions (COCO or a table of boxes)", rule="wrong-role", file=maps, hint=hint
+        )
+    files: dict[str, str] = {}
+    for name, path in models:
+        model = name or Path(path).stem
+        if model in files:
+            raise UsageError(
+                f"two models are called {model!r}; name them: first={files[model]} second={path}"
+            )
+        files[model] = path
+    return read(options["references"], files, groups=options["groups"])
+
+
+def prediction_bags(cohort: Any, options: dict[str, Any]) -> Bags:
+    """Return the predictions of a cohort on a grid."""
+    from calipers.stability.grid import detections_as_bags
+
+    grid = grid_of(options["grid"]) or GRID[cohort.dimensions]
+    bags: Bags = detections_as_bags(cohort, grid, covers=options["rule"] or "any-overlap")
+    return bags
+
+
+def grid_of(text: str | None) -> tuple[int, ...] | None:
+    """Return the numbers of ``16,16``."""
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.replace("x", ",").split(","))
+    except ValueError:
+        raise UsageError(f"--grid takes rows,columns such as 32,32, not {text!r}") from None
+
 
 UNIT = click.FloatRange(0, 1)
 RULES = click.Choice(["any-overlap", "centre", "rounded", "coverage"])
@@ -134,7 +303,7 @@ def stability(models: tuple[str, ...], **options: Any) -> None:
     calipers stability run1 run2 run3 run4 run5 --labels labels.csv -o results
     calipers stability a.json b.json c.json --references refs.json
     """
-    from calipers.stability.analysis import stability as run
+    from calipers.stability.analyse import stability as run
 
     narrator, named_paths = (
         Narrator(quiet=options["quiet"] or options["as_json"]),
@@ -204,7 +373,6 @@ def _finish(result: Any, objects: Any, narrator: Narrator, options: dict[str, An
     if options["as_json"]:
         click.echo(json.dumps({**_document(result, objects), "page": page}, allow_nan=False))
         return
-    from calipers.cli.stability_tables import print_objects, print_stability
 
     warnings = list(result.warnings)
     if objects is not None:
@@ -231,3 +399,111 @@ def _save(result: Any, objects: Any, options: dict[str, Any]) -> str:
         objects=objects,
     )
     return str(page)
+
+
+MEASURES = ("DICE", "Jaccard", "accuracy", "AUC")
+
+
+def print_stability(result: Any) -> None:
+    """Print the result in words, a line per score, the models against the reference, and what the
+    intervals mean.
+    """
+    for sentence in result.sentences():
+        click.echo(one_line(sentence))
+    console = stdout_console()
+    estimates = [result[name] for name in result.names]
+    console.print(_scores(result, estimates))
+    reference_estimates = _against(result, console)
+    units, certainty = result.plan.units, result.plan.certainty
+    if certainty.replicates and any(each.low == each.low for each in estimates):
+        click.echo(
+            one_line(
+                f"{100 * certainty.level:g} % confidence intervals, resampled by {units.name} "
+                f"(n = {units.number}); they generalise to {units.generalises_to()}, with these "
+                "models."
+            )
+        )
+    click.echo(
+        "Other trainings: t interval from leaving out one model at a time. SD: over images (ddof "
+        "0)."
+    )
+    for line in legend([*estimates, *reference_estimates]):
+        click.echo(one_line(line))
+
+
+def _scores(result: Any, estimates: Sequence[Estimate]) -> Table:
+    """Return a line per score."""
+    table = plain_table(["score"], [_mean_of(result), "SD", "other trainings", "undefined pairs"])
+    for name, cell in zip(result.names, single_cells(estimates)):
+        other = counts = ""
+        if name not in CALLED:  # scores of pairs of models
+            jackknife, undefined = result.leave_one_out(name), result.undefined(name)
+            other = _range(jackknife.low, jackknife.high, jackknife.reason)
+            counts = f"{undefined.pairs} of {undefined.of_pairs}"
+        sd = result.sd(name)
+        spread = "" if math.isnan(sd) else f"{sd:.3f}"
+        table.add_row(name, escape(cell), spread, escape(other), counts)
+    return table
+
+
+def _mean_of(result: Any) -> str:
+    """Return the head of the column of means."""
+    certainty = result.plan.certainty
+    if not certainty.replicates:
+        return "mean"
+    return escape(
+        f"mean [{100 * certainty.level:g} % interval over "
+        f"{one_line(plural(result.plan.units.name))}]"
+    )
+
+
+def _against(result: Any, console: Console) -> list[Estimate]:
+    """Print how well every model agrees with the reference, if there is one; return the
+    estimates.
+    """
+    local = result.localization()
+    names = [name for name in MEASURES if local.has(name)]
+    if not names:
+        return []
+    models = (*local.models, ALL_MODELS)
+    every: list[Estimate] = []
+    heads, columns = [], []
+    for name in names:
+        estimates = [local.get(name, model) for model in models]
+        every += estimates
+        heads.append(f"{name}, n = {estimates[0].n_images}")
+        columns.append(single_cells(estimates))
+    table = plain_table(["against the reference"], heads)
+    for model, cells in zip(models, zip(*columns)):
+        if model == ALL_MODELS:
+            table.add_section()
+        table.add_row(name_of(model), *map(escape, cells))
+    console.print(table)
+    return every
+
+
+def print_objects(result: Any) -> None:
+    """Print how many detectors share which references and false alarms."""
+    for sentence in result.sentences():
+        click.echo(one_line(sentence))
+    console, of = stdout_console(), len(result.models)
+    hits, alarms = result.found_by(), result.false_alarms_by()
+    shares = [each.share for each in (*hits, *alarms)]
+    cells = [escape(cell) for cell in single_cells(shares)]
+    alarm_cells = {}
+    for each, cell in zip(alarms, cells[len(hits) :]):
+        alarm_cells[each.k] = (str(each.places), cell)
+    table = plain_table(["models"], ["references", "share", "places of false alarms", "share"])
+    for each, cell in zip(hits, cells):
+        others = alarm_cells.get(each.k, ("", ""))
+        table.add_row(f"{each.k} of {of}", str(each.references), cell, *others)
+    console.print(table)
+    for line in legend(shares):
+        click.echo(one_line(line))
+    click.echo("The same predictions as maps, cell by cell:")
+
+
+def _range(low: float, high: float, reason: str | None) -> str:
+    if math.isnan(low):
+        return str(reason or "").replace("_", " ")
+    return f"[{low:.3f}, {high:.3f}]"

@@ -1,4 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays in, arrays out. Kernels know no names, no files and no defaults; they trust their input
-and never raise.
-"""
+"""Arrays in, arrays out. Kernels know no names, no files and no defaults, and never raise."""

@@ -13,14 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calipers.kernels import ragged, run_order
-from calipers.kernels.run_order import Runs
-
-I64 = NDArray[np.int64]
-U8 = NDArray[np.uint8]
-I8 = NDArray[np.int8]
+from calipers.arrays import I8, I64, U8
+from calipers.kernels import ragged, runs
+from calipers.kernels.runs import Runs
 
 # What can be wrong with the counts of an object; the order is that in which it is looked for.
 SOUND, BAD_SIGN, UNFINISHED, TOO_LONG, NEGATIVE, SHORT, LONG = range(7)
@@ -103,7 +99,7 @@ def column_runs(offsets: I64, counts: I64) -> Runs:
 
 def counts_from_rows(offsets: I64, start: I64, length: I64, size: I64) -> tuple[I64, I64]:
     """Return (offsets, counts) of COCO from runs along rows; ``size`` is width, height."""
-    offsets, start, length = run_order.joined(*run_order.turned(offsets, start, length, size))
+    offsets, start, length = runs.joined(*runs.turned(offsets, start, length, size))
     owner, n = ragged.owners(offsets), np.diff(offsets)
     stop = start + length
     before = np.concatenate([[0], stop[:-1]])[: len(stop)]

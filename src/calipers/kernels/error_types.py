@@ -23,16 +23,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calipers.kernels import compiled_errors, matching, ragged, route
-from calipers.kernels.fates import PairList
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
-I32 = NDArray[np.int32]
-I8 = NDArray[np.int8]
-Flags = NDArray[np.bool_]
+from calipers.arrays import F64, I8, I32, I64, Flags
+from calipers.kernels import assignment, ragged, route
+from calipers.kernels.assignment import PairList
 
 ABSENT, RIGHT, CLS, LOC, BOTH, DUP, BKG, MISS, MENDABLE = range(9)
 
@@ -74,7 +68,7 @@ def error_types(
     """
     native = route.native()
     if native is not None:
-        return Types(*compiled_errors.error_types(native, pairs, objects, background, foreground))
+        return Types(*route.error_types(native, pairs, objects, background, foreground))
     reference, prediction = pairs.reference.astype(np.int64), pairs.prediction.astype(np.int64)
     here = np.flatnonzero((pairs.similarity >= background) & ~objects.absent[prediction])
     reference, prediction, similarity = reference[here], prediction[here], pairs.similarity[here]
@@ -123,7 +117,7 @@ def _match(near: _Near, candidates: Flags, objects: TypedObjects) -> I64:
     # one.
     ends = n - 1 - near.reference[rows], near.prediction[rows]
     nobody, crowd = np.zeros(n, np.uint64), np.zeros(n, np.bool_)
-    walk = matching.by_score(
+    walk = assignment.by_score(
         *ends, near.similarity[rows], objects.rank.astype(np.int64), np.zeros(1), nobody, crowd
     )
     for pairs, granted in walk:

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-I64 = NDArray[np.int64]
+from calipers.arrays import I64
 
 
 def from_counts(counts: NDArray[np.integer]) -> I64:

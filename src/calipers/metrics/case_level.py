@@ -27,19 +27,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calipers.kernels.case_ranks import CaseRanks
-from calipers.kernels.matching import IGNORED
-from calipers.matches import Matches
-from calipers.metrics.contract import Facts, MetricPlan, UnitMarks
-from calipers.metrics.matched import MatchMetric, Output
-from calipers.metrics.paired import check_choice
+from calipers.arrays import F64, I64, Flags
+from calipers.kernels.assignment import IGNORED
+from calipers.kernels.roc import CaseRanks
+from calipers.matching.matches import Matches
+from calipers.metrics.base import Facts, MatchMetric, MetricPlan, Output, UnitMarks, check_choice
 from calipers.metrics.ranking import AveragePrecision
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 SILENT = {"lowest": -np.inf, "zero": 0.0}
 

@@ -15,14 +15,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arrays import F64, I64
 from calipers.errors import UsageError
-from calipers.kernels import matching
-from calipers.matches import COUNTED, HITS, Matches, View
-from calipers.metrics.contract import Facts, MetricPlan, check_number
-from calipers.metrics.matched import MatchMetric, class_mean
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
+from calipers.kernels import assignment
+from calipers.matching.matches import COUNTED, HITS, Matches, View
+from calipers.metrics.base import Facts, MatchMetric, MetricPlan, check_number, class_mean
 
 CELLS_AT_ONCE = 2_000_000
 TP, FP, FN, TN, IMAGES = range(5)
@@ -50,9 +47,9 @@ def unit_counts(evidence: Matches, view: View, max_dets: int, unit: I64, n_units
     reference = unit[evidence.reference_image] * n_classes + evidence.reference_label
     fate, within = evidence.prediction_fate[k], evidence.rank < max_dets
     for entry, cells in (
-        (TP, prediction[(fate == matching.HIT) & within]),
-        (FP, prediction[(fate > matching.HIT) & within]),
-        (FN, reference[evidence.reference_fate[k] != matching.IGNORED]),
+        (TP, prediction[(fate == assignment.HIT) & within]),
+        (FP, prediction[(fate > assignment.HIT) & within]),
+        (FN, reference[evidence.reference_fate[k] != assignment.IGNORED]),
     ):
         table[:, :, entry] = np.bincount(cells, minlength=n_units * n_classes).reshape(
             n_units, n_classes
@@ -69,8 +66,10 @@ def true_negatives(evidence: Matches, view: int, max_dets: int, weights: I64) ->
     same bits everywhere.
     """
     n_classes = evidence.n_classes
-    predictions = (evidence.prediction_fate[view] != matching.IGNORED) & (evidence.rank < max_dets)
-    references = evidence.reference_fate[view] != matching.IGNORED
+    predictions = (evidence.prediction_fate[view] != assignment.IGNORED) & (
+        evidence.rank < max_dets
+    )
+    references = evidence.reference_fate[view] != assignment.IGNORED
     keys = np.concatenate(
         [
             evidence.prediction_image[predictions] * n_classes

@@ -16,6 +16,20 @@ have references (COCO leaves the others out). Interpolations:
 
 ``ties = "coco"`` walks through equal scores in input order, ``ties = "block"`` takes them as one
 operating point.
+
+FROC: sensitivity at a given number of false alarms per image, and the mean over several such
+points.
+
+The value at x is the highest sensitivity of an attainable operating point with at most x false
+alarms per image; equal scores are one operating point. Option ``rates`` lists the points (default
+1/8 ... 8, whose mean is the FROC score of LUNA16 and others). Pooled values rank the predictions of
+all classes together.
+
+Whole curves as families of numbers: a point of a curve is a metric like any other, and gets its
+interval likewise.
+
+They are drawn, not listed in protocols. The mean of `PrecisionCurve` over 101 recalls is the
+average precision (``coco101``); a point of `FrocCurve` is the FROC at that rate.
 """
 
 from __future__ import annotations
@@ -23,17 +37,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calipers.arrays import F64, I64
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels import curves
-from calipers.matches import COUNTED, HITS, Matches
-from calipers.metrics.contract import Facts, MetricPlan
+from calipers.matching.matches import COUNTED, HITS, Matches, View
+from calipers.metrics.base import Facts, MatchMetric, MetricPlan, Output, class_mean
 from calipers.metrics.counts import ratio
-from calipers.metrics.matched import MatchMetric, Output, class_mean
 
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 Setting = tuple[int, str, str]  # max_dets, ties, interpolation
 
 INTERPOLATIONS = ("coco101", "voc11", "every-point", "tie-aware")
@@ -148,3 +159,134 @@ class AverageRecall(MatchMetric):
             ]
             columns.append(ratio(hits.astype(np.float64), positives[:, index]).mean(axis=1))
         return class_mean(np.stack(columns, axis=2))
+
+
+RATES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+
+
+class Froc(MatchMetric):
+    """Sensitivity at fixed false-alarm rates."""
+
+    own_options = ("rates",)
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        super().__init__(plans)
+        for output in self.outputs:
+            rates = output.options.get("rates", RATES)
+            is_list = isinstance(rates, list | tuple) and len(rates) > 0
+            if not is_list or not all(
+                isinstance(rate, int | float) and rate >= 0 for rate in rates
+            ):
+                raise UsageError(
+                    f"metric {output.name!r}: rates is a list of false alarms per image, at least "
+                    f"0 each, got {rates!r}"
+                )
+        self.facts = Facts(id="froc@1", names=self.names, per_class=self.per_class, swap=False)
+
+    def value(self, evidence: Matches, weights: I64) -> F64:
+        """Return (R, 1 + n_classes, n_names)."""
+        columns = []
+        for output in self.outputs:
+            rates = np.array(output.options.get("rates", RATES), np.float64)
+            values = [
+                self._view(evidence, view, output.max_dets, weights, rates) for view in output.views
+            ]
+            columns.append(np.mean(values, axis=0))
+        return np.stack(columns, axis=2)
+
+    def _view(self, evidence: Matches, view: View, max_dets: int, weights: I64, rates: F64) -> F64:
+        """Return (R, 1 + n_classes): mean sensitivity over the rates; all classes ranked together,
+        then each alone.
+        """
+        index = evidence.index(view)
+        positives = evidence.reference_totals(weights)[:, index, COUNTED]
+        n_alarms = allowed_alarms(weights.sum(axis=1)[:, None], rates)
+        columns = []
+        # pooled values rank all classes together, which is not the mean over classes
+        for pooled, total in ((True, positives.sum(axis=1, keepdims=True)), (False, positives)):
+            problem = evidence.curves([index], weights, max_dets, blocks=True, pooled=pooled)
+            hits = curves.hits_at(problem, n_alarms)[:, 0]
+            columns.append(ratio(hits.mean(axis=2), total))
+        return np.concatenate(columns, axis=1)
+
+
+def allowed_alarms(n_images: I64, rates: F64) -> F64:
+    """Return (R, n): the most false alarms k with ``k / n_images <= rate``; 0.29 x 100 is a little
+    less than 29.
+    """
+    n = np.maximum(n_images, 1)
+    most = np.floor(n * rates)
+    most = np.where(most / n > rates, most - 1, most)
+    return np.where((most + 1) / n <= rates, most + 1, most)
+
+
+class FrocCurve(Froc):
+    """Sensitivity at many rates of false alarms, all classes ranked together."""
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        super().__init__(plans)
+        self.rates = np.array([output.options["rates"][0] for output in self.outputs], np.float64)
+        self.facts = Facts(id="froc@1", names=self.names, per_class=False, swap=False)
+
+    @classmethod
+    def of(cls, view: View, rates: Sequence[float]) -> FrocCurve:
+        """Return the curve of a view at some rates."""
+        return cls([plan_of(view, f"FROC@{rate:g}", rates=(rate,)) for rate in rates])
+
+    def value(self, evidence: Matches, weights: I64) -> F64:
+        """Return (R, 1, n_rates)."""
+        output = self.outputs[0]
+        index = evidence.index(output.views[0])
+        positives = evidence.reference_totals(weights)[:, index, COUNTED].sum(axis=1)[:, None, None]
+        problem = evidence.curves([index], weights, output.max_dets, blocks=True, pooled=True)
+        hits = curves.hits_at(problem, allowed_alarms(weights.sum(axis=1)[:, None], self.rates))[
+            :, 0
+        ]
+        return ratio(hits.astype(np.float64), np.broadcast_to(positives, hits.shape))
+
+
+class PrecisionCurve(MatchMetric):
+    """Interpolated precision at many recalls, mean over the classes that have references."""
+
+    own_options = ("recall",)
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        super().__init__(plans)
+        self.recalls = np.array([output.options["recall"] for output in self.outputs], np.float64)
+        self.facts = Facts(id="precision@1", names=self.names, per_class=False, swap=False)
+
+    @classmethod
+    def of(cls, view: View, recalls: Sequence[float], ties: str = "block") -> PrecisionCurve:
+        """Return the curve of a view at some recalls."""
+        return cls(
+            [plan_of(view, f"precision@{recall:g}", recall=recall, ties=ties) for recall in recalls]
+        )
+
+    def value(self, evidence: Matches, weights: I64) -> F64:
+        """Return (R, 1, n_recalls)."""
+        output = self.outputs[0]
+        index = evidence.index(output.views[0])
+        problem = evidence.curves(
+            [index], weights, output.max_dets, blocks=output.options["ties"] == "block"
+        )
+        positives = evidence.reference_totals(weights)[:, index, COUNTED]
+        precisions = curves.precisions(problem, curves.needed_hits(positives, self.recalls))
+        return class_mean(np.where(positives[:, :, None] > 0, precisions, np.nan))[:, :1]
+
+
+def plan_of(view: View, name: str, **options: object) -> MetricPlan:
+    """Return the plan of one number that looks at matches through ``view``."""
+    matching = {
+        "criterion": view.criterion,
+        "assignment": view.assignment,
+        "thresholds": (view.threshold,),
+        "size": view.size,
+        "max_dets": view.max_dets,
+        "match_dets": view.max_dets,
+        "classes": "within" if view.within_class else "ignore",
+        "strict": view.strict,
+        "score_cut": view.score_cut,
+        "duplicates": view.duplicates,
+        "ties": "block",
+    }
+    return MetricPlan(name, "curve", {**matching, **options})

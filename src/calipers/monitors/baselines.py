@@ -1,5 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Baseline monitors that need only the predictions or the pictures, to compare others with.
+"""How far rows of features are from those of the fit images.
+
+Simple features of pictures: brightness, contrast, sharpness, histogram, colour.
+
+Alarms from the scores and the number of predictions.
+
+How usual the predicted boxes are: their size, shape and place under a normal distribution.
+
+Baseline monitors that need only the predictions or the pictures, to compare others with.
 
 In comes a cohort; out goes one number per image, high for an alarm. Called by
 `calipers.baseline` and the ``monitor`` command.
@@ -7,24 +15,506 @@ In comes a cohort; out goes one number per image, high for an alarm. Called by
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arguments import one_of, real, whole
-from calipers.errors import UsageError
-from calipers.monitors.alarms import array_of
-from calipers.monitors.baselines_boxes import Over, Source, box_likelihood
-from calipers.monitors.baselines_distances import mahalanobis, nearest
-from calipers.monitors.baselines_pictures import Features, Pictures, picture_features
-from calipers.monitors.baselines_scores import Empty, count, max_score, mean_score, score_entropy
-from calipers.tables import Cohort, Objects, Predictions
+from calipers.arrays import F64, I64, Array
+from calipers.data.cohort import Cohort
+from calipers.data.objects import Objects, Predictions
+from calipers.errors import InputError, UsageError, did_you_mean, one_of, real, shown, whole
+from calipers.io.source import list_files
+from calipers.monitors.scope import array_of
 
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
+# the least scale of a feature: one that is constant on the fit images still counts where it differs
+FINEST = 1e-3
+LEAST_SHRINKAGE = 1e-3  # keeps the covariance of features that depend on each other invertible
+AT_ONCE = 1 << 22  # distances that are held together
+
+
+@dataclass(frozen=True)
+class Normal:
+    """A normal distribution with a shrunken covariance.
+
+    Notes
+    -----
+    Features are centred and divided by their standard deviations (ddof 0) on the fit rows, at least
+    by 0.001. Their covariance S (ddof 0) is drawn towards ``m I``, m the mean of its diagonal, with
+    the weight of Ledoit and Wolf (2004), at least 0.001; where m is 0 it is I. So it can always be
+    inverted.
+    """
+
+    mean: F64  # (d,)
+    scale: F64  # (d,)
+    root: F64  # (d, d) lower triangle; root @ root.T is the covariance of scaled features
+
+    @classmethod
+    def fitted(cls, rows: F64) -> Normal:
+        """Return the distribution of (n, d) rows, n at least 1."""
+        mean, scale = rows.mean(axis=0), scale_of(rows)
+        scaled = (rows - mean) / scale
+        covariance = scaled.T @ scaled / len(rows)
+        level = float(np.trace(covariance)) / len(covariance)
+        weight = shrinkage_of(scaled)
+        target = np.eye(len(covariance)) * (level if level > 0.0 else 1.0)
+        return cls(mean, scale, np.linalg.cholesky((1.0 - weight) * covariance + weight * target))
+
+    def distances(self, rows: F64) -> F64:
+        """Return the (n,) Mahalanobis distances of rows from the mean."""
+        return np.asarray(np.sqrt((self._white(rows) ** 2).sum(axis=0)))
+
+    def log_density(self, rows: F64) -> F64:
+        """Return the (n,) natural logs of the density of rows, in the units of the features."""
+        volume = np.log(np.diag(self.root)).sum() + np.log(self.scale).sum()
+        constant = 0.5 * len(self.mean) * np.log(2.0 * np.pi)
+        return np.asarray(-0.5 * (self._white(rows) ** 2).sum(axis=0) - volume - constant)
+
+    def _white(self, rows: F64) -> F64:
+        from scipy.linalg import solve_triangular
+
+        return np.asarray(
+            solve_triangular(self.root, ((rows - self.mean) / self.scale).T, lower=True)
+        )
+
+
+def scale_of(rows: F64) -> F64:
+    """Return the (d,) standard deviations (ddof 0) of features, at least 0.001."""
+    return np.asarray(np.maximum(rows.std(axis=0), FINEST))
+
+
+def shrinkage_of(centred: F64) -> float:
+    """Return the weight of Ledoit and Wolf (2004) for (n, d) centred rows, between 0.001 and 1; 1
+    for one row.
+    """
+    n, d = centred.shape
+    if n < 2:
+        return 1.0
+    covariance = centred.T @ centred / n
+    level = np.trace(covariance) / d
+    spread = float(((covariance - level * np.eye(d)) ** 2).sum())
+    if spread <= 0.0:
+        return 1.0
+    # Mean squared distance of x x' from S, over n.
+    noise = float(((centred**2).sum(axis=1) ** 2).mean() - (covariance**2).sum()) / n
+    return float(np.clip(noise / spread, LEAST_SHRINKAGE, 1.0))
+
+
+def mahalanobis(rows: F64, fit: F64) -> F64:
+    """Return the (n,) Mahalanobis distances of rows from the fit rows."""
+    return Normal.fitted(fit).distances(rows)
+
+
+def nearest(rows: F64, fit: F64, neighbours: int, fit_row: I64) -> F64:
+    """Return the (n,) Euclidean distances of scaled rows to their k-th nearest fit row.
+
+    Parameters
+    ----------
+    fit_row
+        (n,) the fit row of the same image, -1 = none: an image is not its own neighbour.
+
+    Notes
+    -----
+    Features are divided by `scale_of` the fit rows. If there are fewer than k neighbours the
+    farthest counts. At least two fit rows are needed.
+    """
+    from scipy.spatial.distance import cdist
+
+    scale = scale_of(fit)
+    rows, fit = rows / scale, fit / scale
+    distances = np.empty(len(rows))
+    step = max(1, AT_ONCE // len(fit))
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        table = np.asarray(cdist(rows[part], fit))
+        mine = np.flatnonzero(fit_row[part] >= 0)
+        table[mine, fit_row[part][mine]] = np.inf
+        others = len(fit) - (fit_row[part] >= 0)
+        kth = np.minimum(neighbours, others) - 1
+        distances[part] = np.partition(table, np.unique(kth), axis=1)[np.arange(len(table)), kth]
+    return distances
+
+
+Picture = Array | str | PathLike[str]
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+BINS = 64
+FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP")
+# pixels; larger pictures are reduced, which costs less and makes sharpness comparable
+LARGEST_SIDE = 512
+LEAST_ENERGY = 1e-8  # of gradients: the log of a picture of one value is finite
+NAMES = (
+    "mean",
+    "sd",
+    *(f"q{100 * share:.0f}" for share in QUANTILES),
+    "log-gradient",
+    "log-laplacian",
+    "entropy",
+    "red",
+    "blue",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Numbers that describe every image: those of `picture_features`, or your own, such as
+    embeddings.
+    """
+
+    names: tuple[str, ...]
+    values: F64  # (n, d), finite
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 2 or self.values.shape[1] != len(self.names) or not self.names:
+            raise UsageError(
+                f"features are a row per image, a column per name; got shape {self.values.shape}"
+            )
+        if not np.isfinite(self.values).all():
+            row = int(np.flatnonzero(~np.isfinite(self.values).all(axis=1))[0])
+            raise InputError("finite features", rule="non-finite", location=f"features[{row}]")
+
+    def take(self, rows: I64) -> Features:
+        """Return the features of some images."""
+        return Features(self.names, self.values[rows])
+
+
+Pictures = str | PathLike[str] | Mapping[str, Picture] | Sequence[Picture] | Array | Features
+
+
+def picture_features(cohort: Cohort, images: Pictures) -> Features:
+    """Return the features of the picture of every image of a cohort.
+
+    Parameters
+    ----------
+    images
+        A folder, in which a picture is found by ``file_name`` or id, as a path, a name, or a name
+        without extension; id -> array or file; or one array or file per image. `Features` are
+        returned as they are.
+
+    Raises
+    ------
+    InputError
+        An image without a picture, with several, or with pixels that are no numbers; the message
+        names it.
+
+    Notes
+    -----
+    Whole numbers are divided by the largest of their type. A picture with a side of more than 512
+    pixels is reduced to the means of blocks of k pixels along every axis, k the least whole number
+    that brings its longest side to 512 or below; what is left over at the far edges is left out.
+    Grey is the mean of the channels. ``log-gradient`` is the log of the mean squared difference of
+    neighbours, summed over the axes; ``log-laplacian`` the log of the variance of the sum of second
+    differences; both with 1e-8 added. ``entropy`` is that of a histogram of 64 bins, in bits,
+    between 0 and 1 if all values lie there, else between the lowest and the highest. ``red`` and
+    ``blue`` are the means of these channels minus that of grey, 0 for grey pictures. A picture of
+    one value has entropy and ``sd`` 0.
+    """
+    if isinstance(images, Features):
+        if len(images.values) != cohort.n_images:
+            raise UsageError(
+                f"features of {len(images.values)} images, the cohort has {cohort.n_images}"
+            )
+        return images
+    rows = [features_of(picture, name) for name, picture in _pictures(cohort, images)]
+    return Features(NAMES, np.array(rows, np.float64).reshape(-1, len(NAMES)))
+
+
+def features_of(picture: Picture, name: str = "picture") -> F64:
+    """Return the features of one picture: ``(y, x)``, ``(y, x, 3)`` in colour, or a volume ``(z, y,
+    x)``.
+    """
+    array = _opened(picture) if isinstance(picture, str | PathLike) else np.asarray(picture)
+    file = fspath(picture) if isinstance(picture, str | PathLike) else "<arrays>"
+    if array.dtype.kind not in "biuf" or array.ndim not in (2, 3) or not array.size:
+        value = f"{array.dtype} of shape {array.shape}"
+        raise InputError(
+            "a picture of numbers", rule="picture-format", file=file, field=name, value=value
+        )
+    coloured = array.ndim == 3 and array.shape[-1] == 3
+    values = _scaled(array, array.ndim - int(coloured))
+    if not np.isfinite(values).all():
+        raise InputError("pixels that are finite", rule="non-finite", file=file, field=name)
+    grey = values.mean(axis=2) if coloured else values
+    channels = values.mean(axis=(0, 1))[[0, 2]] - grey.mean() if coloured else np.zeros(2)
+    sharpness = np.log(np.array([_gradient(grey), float(_laplacian(grey).var())]) + LEAST_ENERGY)
+    spread = [grey.mean(), grey.std(), *np.quantile(grey, QUANTILES)]
+    return np.concatenate([spread, sharpness, [_entropy(grey)], channels])
+
+
+def _scaled(array: Array, axes: int) -> F64:
+    """Return a picture in floats, whole numbers divided by the largest of their type, reduced if it
+    is large.
+    """
+    unit = float(np.iinfo(array.dtype).max) if array.dtype.kind in "iu" else 1.0
+    step = -(-max(array.shape[:axes]) // LARGEST_SIDE)
+    if step > 1:
+        exact = np.int64 if array.dtype.kind in "biu" else np.float64
+        for axis in range(axes):
+            across = min(step, array.shape[axis])
+            n = array.shape[axis] // across
+            whole = array[(slice(None),) * axis + (slice(n * across),)]
+            blocks = whole.reshape(*whole.shape[:axis], n, across, *whole.shape[axis + 1 :])
+            array = blocks.sum(axis=axis + 1, dtype=exact)
+            unit *= across
+    return array.astype(np.float64) / unit
+
+
+def _gradient(grey: F64) -> float:
+    steps = [np.diff(grey, axis=axis) for axis in range(grey.ndim)]
+    return float(sum((step**2).mean() for step in steps if step.size))
+
+
+def _laplacian(grey: F64) -> F64:
+    """Return the sum of second differences; the picture goes on beyond its edges as it is there."""
+    padded = np.pad(grey, 1, mode="edge")
+    inner = tuple(slice(1, -1) for _ in range(grey.ndim))
+    total = np.zeros(grey.shape)
+    for axis in range(grey.ndim):
+        total += (np.roll(padded, 1, axis) + np.roll(padded, -1, axis))[inner] - 2.0 * grey
+    return total
+
+
+def _entropy(grey: F64) -> float:
+    low, high = float(grey.min()), float(grey.max())
+    within = (0.0, 1.0) if low >= 0.0 and high <= 1.0 else (low, high)
+    share = np.histogram(grey, BINS, within)[0] / grey.size
+    share = share[share > 0]
+    return float(-(share * np.log2(share)).sum())
+
+
+def _opened(path: str | PathLike[str]) -> Array:
+    """Return the pixels of a file; of pictures in colour all three channels."""
+    from calipers.io.volumes.open import open_volume
+    from calipers.io.volumes.volume import guarded
+
+    volume = open_volume(path, role="image")  # the limits hold before anything is decoded
+    if volume.format.upper() not in FORMATS or volume.dimensions != 2:
+        return volume.read()
+    from PIL import Image
+
+    with guarded(volume.file), Image.open(Path(path), formats=FORMATS) as image:
+        if image.mode in ("RGB", "RGBA", "P", "CMYK", "YCbCr"):
+            return np.asarray(image.convert("RGB"))
+    return volume.read()
+
+
+def _pictures(cohort: Cohort, images: Any) -> Iterator[tuple[str, Picture]]:
+    """Yield the id and the picture of every image."""
+    ids = cohort.images.ids
+    if isinstance(images, str | PathLike):
+        yield from zip(ids, _picture_files(cohort, Path(fspath(images))))
+    elif isinstance(images, Mapping):
+        for name in ids:
+            if name not in images:
+                hint = did_you_mean(name, list(map(str, images))[:1000])[:300]
+                raise InputError(
+                    "a picture of every image", rule="no-picture", value=name, hint=hint
+                )
+            yield name, images[name]
+    else:
+        if not hasattr(images, "__len__") or getattr(images, "shape", None) == ():
+            raise UsageError(f"pictures are a folder, arrays or files, not {shown(images)}")
+        if len(images) != len(ids):
+            raise UsageError(
+                f"one picture per image: {len(images)} pictures, the cohort has {len(ids)} images"
+            )
+        yield from ((name, images[k]) for k, name in enumerate(ids))
+
+
+def _picture_files(cohort: Cohort, folder: Path) -> Iterator[str]:
+    """Yield the file of every image; raise where a name fits several files."""
+    files = list_files(folder, holds="pictures").files
+    file_names = cohort.images.groups.get("file_name")
+    by_base, by_stem = _unique(files, _base), _unique(files, _stem)
+    for k, image in enumerate(cohort.images.ids):
+        names = [image]
+        if file_names is not None and file_names[k]:
+            names.insert(0, str(file_names[k]))
+        # In this order: the whole path, then the name, then the name without its extension.
+        keys: list[tuple[Mapping[str, str], str]] = []
+        for name in names:
+            base = _base(name)
+            keys += [(files, name), (by_base, base), (by_stem, base)]
+        path = next((table[key] for table, key in keys if table.get(key)), None)
+        if path is None:
+            hint = "a file is found by the column file_name or by the id"
+            if any(key in table for table, key in keys):
+                hint = "its name fits several files"
+            raise InputError(
+                "a picture of every image",
+                rule="no-picture",
+                file=str(folder),
+                value=image,
+                hint=hint,
+            )
+        yield path
+
+
+def _base(name: str) -> str:
+    return name.replace("\\", "/").rpartition("/")[2]
+
+
+def _stem(name: str) -> str:
+    from calipers.io.volumes.open import stem_of
+
+    base = _base(name)
+    return stem_of(base) or base
+
+
+def _unique(files: Mapping[str, str], key: Any) -> dict[str, str]:
+    """Return name -> file, and an empty text where a name stands for several."""
+    times = Counter(map(key, files))
+    table = {}
+    for name, path in files.items():
+        short = key(name)
+        table[short] = path if times[short] == 1 else ""
+    return table
+
+
+Empty = Literal["alarm", "calm"]
+
+
+def max_score(predictions: Predictions, empty: Empty) -> F64:
+    """Return 1 - the highest score of every image.
+
+    Notes
+    -----
+    An image without predictions gets 1, as if its highest score were 0, or 0 if it is ``calm``.
+    Where scores leave [0, 1] it gets 1 more than the highest, or 1 less than the lowest alarm of
+    the others.
+    """
+    highest = np.full(predictions.n_images, -np.inf)
+    np.maximum.at(highest, predictions.image, predictions.score)
+    return fill_empty(1.0 - highest, predictions, empty, unit=_is_unit(predictions))
+
+
+def mean_score(predictions: Predictions, empty: Empty) -> F64:
+    """Return 1 - the mean score of every image; images without predictions as in `max_score`."""
+    return fill_empty(
+        1.0 - _means(predictions, predictions.score), predictions, empty, unit=_is_unit(predictions)
+    )
+
+
+def score_entropy(predictions: Predictions, empty: Empty) -> F64:
+    """Return the mean over the predictions of ``-s log2 s - (1 - s) log2 (1 - s)``, in bits; 0 log2
+    0 is 0.
+
+    Notes
+    -----
+    An image without predictions gets 1, nothing is known of it, or 0 if it is ``calm``.
+    """
+    if not _is_unit(predictions):
+        raise UsageError("score-entropy needs scores between 0 and 1: these are raw scores")
+    score = predictions.score
+    with np.errstate(divide="ignore", invalid="ignore"):
+        yes = np.where(score > 0.0, -score * np.log2(score), 0.0)
+        rest = 1.0 - score
+        no = np.where(rest > 0.0, -rest * np.log2(rest), 0.0)
+    return fill_empty(_means(predictions, yes + no), predictions, empty, unit=True)
+
+
+def count(predictions: Predictions, fit_counts: I64 | None) -> F64:
+    """Return the number of predictions, or its distance from the median of ``fit_counts``."""
+    numbers = np.diff(predictions.offsets).astype(np.float64)
+    return numbers if fit_counts is None else np.abs(numbers - np.median(fit_counts))
+
+
+def fill_empty(alarm: F64, predictions: Predictions, empty: Empty, *, unit: bool) -> F64:
+    """Return alarms in which images without predictions have the highest or the lowest one.
+
+    Notes
+    -----
+    With ``unit`` these are 1 and 0. Else they are 1 more than the highest and 1 less than the
+    lowest alarm of the other images, and 0 if there are none.
+    """
+    if empty not in ("alarm", "calm"):
+        raise UsageError(f"no empty {empty!r}; {did_you_mean(empty, ('alarm', 'calm'))}")
+    # without predictions there is no maximum or mean: the alarm is replaced
+    vacant = np.diff(predictions.offsets) == 0
+    if unit:
+        value = 1.0 if empty == "alarm" else 0.0
+    elif vacant.all():
+        value = 0.0
+    else:
+        value = float(
+            alarm[~vacant].max() + 1.0 if empty == "alarm" else alarm[~vacant].min() - 1.0
+        )
+    return np.where(vacant, value, alarm)
+
+
+def _means(predictions: Predictions, values: F64) -> F64:
+    total = np.bincount(predictions.image, values, predictions.n_images)
+    return np.asarray(total / np.maximum(np.diff(predictions.offsets), 1))
+
+
+def _is_unit(predictions: Predictions) -> bool:
+    return bool(((predictions.score >= 0.0) & (predictions.score <= 1.0)).all())
+
+
+Source = Literal["references", "predictions"]
+Over = Literal["worst", "mean"]
+
+
+def box_likelihood(
+    judged: tuple[Predictions, F64],
+    examples: tuple[Objects, F64],
+    *,
+    over: Over = "worst",
+    empty: Empty = "alarm",
+) -> F64:
+    """Return how unlikely the predicted boxes of every image are.
+
+    Parameters
+    ----------
+    judged
+        Predictions, and the (n_images, 2|3) sizes of their images.
+    examples
+        Objects of the fit images, and the sizes of these images.
+
+    Notes
+    -----
+    A box is described by the log of its size (the d-th root of its area or volume), the logs of its
+    aspects (width / height, in 3D also width / depth) and its centre; in fractions of the image if
+    the sizes of all images are known, else in pixels. A normal distribution with a shrunken
+    covariance (`Normal`) is fitted to the example boxes of all classes. The alarm of an image is
+    minus the log density of its most unlikely box (``worst``) or the mean of that over its boxes.
+    An image without predictions gets 1 more than the highest alarm of the others, or 1 less than
+    the lowest (`fill_empty`).
+    """
+    if over not in ("worst", "mean"):
+        raise UsageError(f"no over {over!r}; {did_you_mean(over, ('worst', 'mean'))}")
+    predictions, sizes = judged
+    objects, fit_sizes = examples
+    if len(objects) < 2:
+        raise UsageError(
+            f"box-likelihood is fitted on at least 2 boxes, the fit images have {len(objects)}"
+        )
+    have_sizes = bool(np.isfinite(sizes).all() and np.isfinite(fit_sizes).all())
+    normal = Normal.fitted(box_features(objects, fit_sizes if have_sizes else None))
+    surprise = -normal.log_density(box_features(predictions, sizes if have_sizes else None))
+    owner, n = predictions.image, predictions.n_images
+    if over == "worst":
+        alarm = np.full(n, -np.inf)
+        np.maximum.at(alarm, owner, surprise)
+    else:
+        alarm = np.bincount(owner, surprise, n) / np.maximum(np.diff(predictions.offsets), 1)
+    return fill_empty(alarm, predictions, empty, unit=False)
+
+
+def box_features(objects: Objects, sizes: F64 | None) -> F64:
+    """Return the (n, 2 d) features of boxes: log size, d - 1 log aspects, centre."""
+    low, high = np.split(objects.boxes, 2, axis=1)
+    scale = np.ones_like(low) if sizes is None else sizes[objects.image]
+    sides = np.log((high - low) / scale)
+    centre = (low + high) / 2.0 / scale
+    return np.hstack([sides.mean(axis=1, keepdims=True), sides[:, :1] - sides[:, 1:], centre])
+
+
 Fit = Cohort | NDArray[Any] | Literal["all"] | None
 
 BASELINES: Mapping[str, str] = {

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`MonitorEvaluation`, the result of `evaluate_monitor`: estimates of monitors under model-scope
+"""The curves of a monitor as points: ROC, precision and recall, risk against coverage. One point
+per attainable cut.
+
+The order of monitors under OMS labels, under OOD labels and under every tau, and whether these
+orders agree. Made by `MonitorEvaluation.ranking`.
+
+`MonitorEvaluation`, the result of `evaluate_monitor`: estimates of monitors under model-scope
 (OMS) and distribution (OOD) labels, and methods for comparisons, rankings, sweeps and curves.
 """
 
@@ -13,34 +19,221 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calipers.arguments import finite, one_of, word
-from calipers.errors import UsageError, did_you_mean
-from calipers.monitors.alarms import Monitors
-from calipers.monitors.curves import MonitorCurves, TauSweep, curves_of
-from calipers.monitors.disagreement import Disagreement
-from calipers.monitors.estimating import Family
-from calipers.monitors.labellings import OMS, OOD, PARADIGMS, Labelling, tau_text
-from calipers.monitors.orders import MonitorRanking, Order, best_shares
-from calipers.monitors.pairs import LOWER_IS_BETTER, MonitorReplicates, differences, draw_replicates
-from calipers.monitors.scope_result import Scope
-from calipers.monitors.thresholds import Split, Threshold
-from calipers.results import Estimate, Row
-from calipers.results.difference import Difference
-from calipers.results.document import RowsDocument
-from calipers.results.estimate import number
+from calipers.arrays import F64, Flags
+from calipers.data.cohort import Cohort
+from calipers.errors import UsageError, did_you_mean, finite, one_of, word
+from calipers.kernels.roc import Cuts, operating
+from calipers.monitors.estimates import (
+    LOWER_IS_BETTER,
+    Disagreement,
+    Family,
+    MonitorReplicates,
+    differences,
+    draw_replicates,
+)
+from calipers.monitors.labels import (
+    OMS,
+    OOD,
+    PARADIGMS,
+    Labelling,
+    Monitors,
+    Split,
+    Threshold,
+    tau_text,
+)
+from calipers.monitors.scope import Scope
+from calipers.results.comparison import Difference
+from calipers.results.estimate import Estimate, Row, RowsDocument, number
 from calipers.statistics.estimates import Certainty
+from calipers.statistics.ranks import kendall_tau_b
 from calipers.statistics.weights import Units
-from calipers.tables import Cohort
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from calipers.plots.figures import Figure
+    from calipers.show.figures import Figure
 
-F64 = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+
+@dataclass(frozen=True)
+class MonitorCurves:
+    """The curves of one monitor under one labelling; empty arrays where the images are all of one
+    kind.
+    """
+
+    monitor: str
+    paradigm: str
+    threshold: F64  # (g,) falling, on the scale on which high means alarm
+    tpr: F64  # (g + 1,) from 0, nothing rejected, to 1
+    fpr: F64
+    precision: F64  # (g,)
+    coverage: F64  # (g,) share of images accepted, rising to 1
+    risk: F64  # (g,) share of them on which an alarm is wanted
+    best_risk: F64  # at the same coverages, if all other images were accepted first
+    prevalence: float  # the risk at full coverage, which a random order has at every coverage
+
+
+def curves_of(monitor: str, paradigm: str, alarm: F64, positive: Flags) -> MonitorCurves:
+    """Return the curves of one monitor."""
+    share = float(positive.mean()) if len(positive) else float("nan")
+    if not positive.any() or positive.all():
+        threshold, tpr, fpr, precision, coverage, risk, best = (np.zeros(0) for _ in range(7))
+        return MonitorCurves(
+            monitor, paradigm, threshold, tpr, fpr, precision, coverage, risk, best, share
+        )
+    ones = np.ones((1, len(alarm)), np.int64)
+    points = operating(alarm, positive, ones)
+    tp, fp = points.tp[:, 0], points.fp[:, 0]
+    others = int((~positive).sum())
+    # Accepting images up to a score rejects all above it, as the threshold before does.
+    tp_before = np.concatenate([[0], tp[:-1]])[::-1]
+    fp_before = np.concatenate([[0], fp[:-1]])[::-1]
+    n_missed = len(alarm) - others - tp_before
+    number = n_missed + others - fp_before
+    return MonitorCurves(
+        monitor=monitor,
+        paradigm=paradigm,
+        threshold=Cuts.of(alarm).threshold,
+        tpr=np.concatenate([[0.0], tp / points.positives]),
+        fpr=np.concatenate([[0.0], fp / points.others]),
+        precision=tp / (tp + fp),
+        coverage=number / len(alarm),
+        risk=n_missed / number,
+        best_risk=np.maximum(number - others, 0) / number,
+        prevalence=share,
+    )
+
+
+@dataclass(frozen=True)
+class TauSweep:
+    """A quantity of all monitors as a function of tau, with the share of unsafe images."""
+
+    metric: str
+    tau: F64  # (T,)
+    prevalence: F64  # (T,)
+    monitors: tuple[str, ...]
+    value: F64  # (M, T)
+    low: F64
+    high: F64
+
+
+@dataclass(frozen=True)
+class Order:
+    """How monitors are ranked under one labelling."""
+
+    paradigm: str
+    tau: float | None  # None: the headline
+    values: Mapping[str, float]
+    higher_is_better: bool
+    # share of bootstrap replicates in which a monitor is best; empty without replicates
+    wins: Mapping[str, float]
+
+    @property
+    def defined(self) -> bool:
+        """Whether all monitors have a value."""
+        return not any(np.isnan(value) for value in self.values.values())
+
+    @property
+    def ranks(self) -> dict[str, int]:
+        """Monitor -> rank, 1 is best; equal values share the better one. Empty if a monitor has no
+        value.
+        """
+        if not self.defined:
+            return {}
+        ranks = {}
+        for name, value in self.values.items():
+            n_better = sum(self._better(other, value) for other in self.values.values())
+            ranks[name] = 1 + n_better
+        return ranks
+
+    @property
+    def winners(self) -> tuple[str, ...]:
+        """The best monitor, or all that share the first place."""
+        return tuple(name for name, rank in self.ranks.items() if rank == 1)
+
+    def _better(self, one: float, other: float) -> bool:
+        return one > other if self.higher_is_better else one < other
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the order for JSON."""
+        return {
+            "paradigm": self.paradigm,
+            "tau": self.tau,
+            "values": {name: number(value) for name, value in self.values.items()},
+            "ranks": self.ranks,
+            "winners": list(self.winners),
+            "wins": dict(self.wins),
+        }
+
+
+@dataclass(frozen=True)
+class MonitorRanking:
+    """The orders of monitors by one quantity."""
+
+    metric: str
+    orders: tuple[Order, ...]
+
+    def order(self, paradigm: str, tau: float | None = None) -> Order | None:
+        """Return the order under one labelling, if there is one."""
+        return next(
+            (one for one in self.orders if (one.paradigm, one.tau) == (paradigm, tau)), None
+        )
+
+    @property
+    def swept(self) -> tuple[Order, ...]:
+        """The orders of the sweep over tau in which all monitors have a value."""
+        return tuple(one for one in self.orders if one.tau is not None and one.defined)
+
+    def kendall(self, one: Order | None, other: Order | None) -> float:
+        """Return Kendall's tau-b between two orders; NaN if one is missing, or all monitors are
+        level in one.
+        """
+        if one is None or other is None or not (one.defined and other.defined):
+            return float("nan")
+        first = np.array([one.values[name] for name in one.values])
+        second = np.array([other.values[name] for name in one.values])
+        sign = 1.0 if one.higher_is_better == other.higher_is_better else -1.0
+        return float(kendall_tau_b(sign * first, second[None])[0])
+
+    @property
+    def agreement(self) -> float:
+        """Kendall's tau-b between the order under OMS labels and that under OOD labels."""
+        return self.kendall(self.order(OMS), self.order(OOD))
+
+    @property
+    def wins(self) -> dict[str, int]:
+        """Monitor -> at how many values of tau it is best, alone or with others."""
+        names = self.orders[0].values if self.orders else ()
+        counts = dict.fromkeys(names, 0)
+        for order in self.swept:
+            for name in order.winners:
+                counts[name] += 1
+        return counts
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the ranking for JSON."""
+        return {
+            "metric": self.metric,
+            "kendall_oms_ood": number(self.agreement),
+            "wins_over_tau": self.wins,
+            "n_tau": len(self.swept),
+            "orders": [one.as_dict() for one in self.orders],
+        }
+
+
+def best_shares(names: Sequence[str], replicates: F64, higher_is_better: bool) -> dict[str, float]:
+    """Return the share of replicates (B, M) in which every monitor is best; ties are shared
+    equally, undefined replicates left out.
+    """
+    rows = replicates[~np.isnan(replicates).any(axis=1)]
+    if not len(rows):
+        return {}
+    values = rows if higher_is_better else -rows
+    best = values == values.max(axis=1, keepdims=True)
+    shares = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
+    return dict(zip(names, shares.tolist()))
+
+
 Group = Mapping[str, str]
 
 SCHEMA = "calipers.monitor/1"
@@ -112,7 +305,7 @@ class MonitorEvaluation(RowsDocument):
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about the numbers, in words."""
-        from calipers.monitors.remarks import remarks
+        from calipers.monitors.words import remarks
 
         return tuple(remarks(self))
 
@@ -224,13 +417,13 @@ class MonitorEvaluation(RowsDocument):
 
     def sentences(self) -> list[str]:
         """Return in words whether the monitors can be trusted."""
-        from calipers.monitors.wording import sentences
+        from calipers.monitors.words import sentences
 
         return sentences(self)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON document of the contract ``calipers.monitor/1``."""
-        from calipers.monitors.saving import document
+        from calipers.monitors.words import document
 
         return document(self)
 
@@ -245,18 +438,18 @@ class MonitorEvaluation(RowsDocument):
         monitor
             May be left out if there is one, and for figures of all.
         """
-        from calipers.plots.monitors import figure
+        from calipers.monitors.figures import figure
 
         return figure(self, name, monitor)
 
     def plot(self, name: str = "risk", monitor: str | None = None, ax: Axes | None = None) -> Axes:
         """Draw a figure with matplotlib (extra ``mpl``) and return its axes."""
-        from calipers.plots.mpl import draw
+        from calipers.show.mpl.draw import draw
 
         return draw(self.figure(name, monitor), ax)
 
     def _repr_html_(self) -> str:
-        from calipers.report.small import of_monitors
+        from calipers.monitors.page import of_monitors
 
         return of_monitors(self)
 
@@ -289,7 +482,7 @@ class MonitorEvaluation(RowsDocument):
         command
             The command line of the evaluation, shown on the page.
         """
-        from calipers.report.monitors import write_monitors
+        from calipers.monitors.page import write_monitors
 
         pictures = None if images is None else Path(images)
         return write_monitors(

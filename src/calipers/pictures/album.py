@@ -1,36 +1,301 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The album of a report: the worst images of each model, a random sample, and the images on which
+"""Read the pictures that are shown, each once, and fit them into a budget of bytes.
+
+Load samples again for the slices that are shown: of their images, and of the maps of models.
+
+The album of a report: the worst images of each model, a random sample, and the images on which
 models differ most.
 
 An `Evaluation` and a folder of pictures come in; an `Album` goes out, which the report draws.
+
+An album as HTML.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from calipers.evaluation import Evaluation
-from calipers.matches import Matches
-from calipers.pictures.choosing import (
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.data.cohort import Cohort
+from calipers.data.maps import Sample
+from calipers.errors import InputError
+from calipers.evaluation.result import Evaluation
+from calipers.evaluation.saved import shown_matches
+from calipers.matching.matches import Matches
+from calipers.pictures.files import PictureFiles
+from calipers.pictures.overlays import (
     Outcomes,
     disputed,
     matches_at,
+    objects_of,
     operating_point,
     outcomes,
+    overlay,
     sample,
+    short,
+    slice_of,
     worst,
 )
-from calipers.pictures.encoding import Encoded
-from calipers.pictures.finding import PictureFiles
-from calipers.pictures.gathering import ImageSlice, PictureSet, gather
-from calipers.pictures.overlays import objects_of, overlay, short, slice_of
-from calipers.pictures.samples import read_samples
-from calipers.plots.figures import Overlay
-from calipers.saving import shown_matches
-from calipers.tables import Cohort
+from calipers.pictures.pixels import (
+    SIDE,
+    PictureError,
+    Pixels,
+    encode,
+    read_pixels,
+    scale_to_bytes,
+    shrink,
+    window_to_bytes,
+)
+from calipers.results.files import Encoded
+from calipers.show.figures import MARKS, SHADE, Overlay
+from calipers.show.html import cut, items, paragraph, text
+from calipers.show.svg.draw import svg
+
+SIDES = (SIDE, 384, 256, 192)  # pixels; smaller ones show nothing
+
+
+@dataclass(frozen=True, slots=True)
+class ImageSlice:
+    """A picture to show: an image, or one slice of a volume."""
+
+    image: int
+    slice_at: float | None = None
+
+    @property
+    def key(self) -> str:
+        """Its id on the page: letters, digits and hyphens only."""
+        return f"picture-{self._place}"
+
+    def map_key(self, model: int) -> str:
+        """Return the id on the page of the map of the model of that number."""
+        return f"map-{model}-{self._place}"
+
+    @property
+    def _place(self) -> str:
+        if self.slice_at is None:
+            return str(self.image)
+        return f"{self.image}-z{math.floor(self.slice_at)}"
+
+
+@dataclass(frozen=True, slots=True)
+class PictureSet:
+    """The encoded pictures by their id on the page, and notes about them."""
+
+    pictures: Mapping[str, Encoded]
+    sizes: Mapping[str, tuple[float, float]]  # width and height of the files
+    details: Mapping[str, str]  # notes on single pictures
+    notes: tuple[str, ...]
+
+
+@dataclass
+class _Reading:
+    """The pictures read so far, and those that cannot be shown."""
+
+    pixels: dict[str, Pixels] = field(default_factory=dict)
+    failed: list[tuple[str, PictureError]] = field(default_factory=list)  # id of the image, why
+    misfits: list[str] = field(default_factory=list)
+
+    def notes(self) -> list[str]:
+        """Return what went wrong, with the first case of each kind."""
+        notes = []
+        if self.failed:
+            image, error = self.failed[0]
+            hint = f" ({error.hint})" if error.hint else ""
+            value = f", got {error.value}" if error.value else ""
+            what = f"expected {error.expected}{value} [{error.rule}]{hint}"
+            notes.append(
+                f"{_pictures(len(self.failed))} could not be read; the first, of {image}: {what}"
+            )
+        if self.misfits:
+            n = _pictures(len(self.misfits))
+            notes.append(
+                f"{n} not shown because boxes would be misplaced; the first: {self.misfits[0]}"
+            )
+        return notes
+
+
+def gather(
+    cohort: Cohort,
+    files: PictureFiles | None,
+    places: Sequence[ImageSlice],
+    budget_bytes: int,
+    progress: Callable[[int, int], None] | None = None,
+    further: Mapping[str, Pixels] = {},
+) -> PictureSet:
+    """Read, check, shrink and encode pictures.
+
+    ``further`` pictures come from elsewhere, such as samples; without files there are no others.
+    """
+    state = _Reading(dict(further))
+    if files is not None:
+        for k, place in enumerate(places):
+            path = files.path_of(place.image)
+            if path is not None:
+                _read_picture(state, cohort, place, path)
+            if progress is not None:
+                progress(k + 1, len(places))
+    pictures, notes = _within(state.pixels, budget_bytes)
+    sizes: dict[str, tuple[float, float]] = {}
+    details: dict[str, str] = {}
+    for key, pixels in state.pixels.items():
+        sizes[key] = (float(pixels.width), float(pixels.height))
+        if pixels.note:
+            details[key] = pixels.note
+    return PictureSet(pictures, sizes, details, (*state.notes(), *notes))
+
+
+def _read_picture(state: _Reading, cohort: Cohort, place: ImageSlice, path: Path) -> None:
+    """Read one picture and shrink it.
+
+    A picture of another size than the cohort states is refused: its boxes would be misplaced.
+    """
+    name = short(cohort.images.ids[place.image])
+    try:
+        pixels = read_pixels(path, slice_at=place.slice_at)
+    except PictureError as error:
+        state.failed.append((name, error))
+        return
+    stated_size = cohort.images.size[place.image].tolist()
+    file_size = [pixels.width, pixels.height]
+    if pixels.depth is not None:
+        file_size.append(pixels.depth)
+    if any(math.isfinite(a) and a != b for a, b in zip(stated_size, file_size)):
+        sizes = f"{_size_text(stated_size)} in the data and {_size_text(file_size)} in its file"
+        note = f" ({pixels.note})" if pixels.note else ""
+        state.misfits.append(f"{name} is {sizes}{note}")
+        return
+    state.pixels[place.key] = replace(pixels, array=shrink(pixels.array, SIDE))
+
+
+def _size_text(size: Sequence[float]) -> str:
+    sides = []
+    for side in size:
+        sides.append("?" if math.isnan(side) else f"{side:g}")
+    return " x ".join(sides)
+
+
+def _within(pixels: Mapping[str, Pixels], budget: int) -> tuple[dict[str, Encoded], list[str]]:
+    """Return the pictures, as large as the budget allows, and a note if they were shrunk.
+
+    If they do not fit even at the smallest size, those that exceed the budget are left out.
+    """
+    encoded: dict[str, Encoded] = {}
+    for side in SIDES:
+        encoded = {key: encode(one, side=side) for key, one in pixels.items()}
+        if sum(picture.bytes for picture in encoded.values()) <= budget:
+            if side == SIDE:
+                return encoded, []
+            return encoded, [f"pictures shrunk to {side} pixels to keep the page small"]
+    pictures: dict[str, Encoded] = {}
+    remaining = budget
+    for key, picture in encoded.items():
+        if picture.bytes <= remaining:
+            pictures[key] = picture
+            remaining -= picture.bytes
+    return pictures, [f"{_pictures(len(encoded) - len(pictures))} left out to keep the page small"]
+
+
+def _pictures(n: int) -> str:
+    return "1 picture" if n == 1 else f"{n} pictures"
+
+
+ModelsBySlice = Mapping[ImageSlice, Sequence[str]]  # the models whose maps are shown
+
+
+@dataclass
+class SampleSlices:
+    """The pixels of the slices, and counts of samples without."""
+
+    pixels: dict[str, Pixels] = field(default_factory=dict)
+    without: int = 0  # samples that have no image
+    failures: list[str] = field(default_factory=list)  # why samples could not be loaded
+    n_samples: int = 0
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what is missing, in words."""
+        notes = []
+        if self.failures:
+            notes.append(
+                f"{len(self.failures)} of {self.n_samples} samples could not be read again; "
+                f"the first: {self.failures[0]}"
+            )
+        n_loaded = self.n_samples - len(self.failures)
+        if self.without and n_loaded:
+            which = "The samples have"
+            if self.without < n_loaded:
+                which = f"{self.without} of {n_loaded} samples have"
+            notes.append(f"{which} no image: the maps are shown on a dark background.")
+        return tuple(notes)
+
+
+def read_samples(
+    evaluation: Evaluation,
+    models: ModelsBySlice,
+    *,
+    images: bool = True,
+    progress: Callable[[int, int], None] | None = None,
+) -> SampleSlices:
+    """Load every sample once and keep the slices that are shown, shrunk; keep nothing if samples
+    cannot be loaded again.
+
+    Parameters
+    ----------
+    images
+        Whether the images of the samples are shown, or only the maps.
+    """
+    slices, load = SampleSlices(), evaluation.load_sample
+    if load is None:
+        return slices
+    by_image: dict[int, list[ImageSlice]] = {}
+    for place in models:
+        by_image.setdefault(place.image, []).append(place)
+    for k, (image, places) in enumerate(by_image.items()):
+        slices.n_samples += 1
+        try:
+            sample = load(image)
+        except (InputError, OSError) as error:
+            name = short(evaluation.cohort.images.ids[image])
+            slices.failures.append(f"{name}: {str(error).splitlines()[0]}")
+        else:
+            slices.without += images and sample.image is None
+            for place in places:
+                _add_slice(slices, evaluation, sample, place, models[place], images)
+        if progress is not None:
+            progress(k + 1, len(by_image))
+    return slices
+
+
+def _add_slice(
+    slices: SampleSlices,
+    evaluation: Evaluation,
+    sample: Sample,
+    place: ImageSlice,
+    models: Sequence[str],
+    images: bool,
+) -> None:
+    """Keep one slice of a sample: of its image and of the maps of the models."""
+    index = ... if place.slice_at is None else math.floor(place.slice_at)
+    if images and sample.image is not None and sample.image.shape == sample.labels.shape:
+        plane = np.asarray(sample.image[index])
+        grey = plane if plane.dtype == np.uint8 else window_to_bytes(plane, sample.name)
+        slices.pixels[place.key] = _pixels(grey)
+    maps = list(sample.maps.values())
+    for model in models:
+        number = evaluation.models.index(model)  # names may have been replaced, their order stays
+        levels = scale_to_bytes(np.asarray(maps[number][index]), 0.0, 1.0)
+        slices.pixels[place.map_key(number)] = _pixels(levels, scores=True)
+
+
+def _pixels(array: NDArray[np.uint8], *, scores: bool = False) -> Pixels:
+    height, width = array.shape
+    return Pixels(shrink(np.ascontiguousarray(array), SIDE), width, height, scores=scores)
+
 
 Progress = Callable[[int, int], None]
 FACTS = ("patient", "centre")  # shown for every image that has them
@@ -325,3 +590,136 @@ def _facts(evaluation: Evaluation, image: int) -> tuple[str, ...]:
 
 def _all(n_images: int) -> str:
     return "the only image" if n_images == 1 else f"all {n_images} images"
+
+
+MOST_NAMED = 4  # classes
+
+
+TOGGLES = ("reference", "hit", "false alarm", "duplicate", "missed")  # ignored too, if there is one
+
+
+def album_html(album: Album, *, volumes: bool) -> str:
+    """Return an album as HTML; one page can hold one."""
+    groups = [_group(group, str(g), volumes=volumes) for g, group in enumerate(album.groups)]
+    return "\n".join([_store(album), items(album.notes), _switches(album), *groups])
+
+
+def _overlays(album: Album) -> list[Overlay]:
+    overlays: list[Overlay] = []
+    for group in album.groups:
+        for entry in group.entries:
+            overlays += entry.overlays
+    return overlays
+
+
+def _store(album: Album) -> str:
+    """Return every picture and map once; the overlays refer to them by id."""
+    sizes = {}
+    for drawing in _overlays(album):
+        for key in (drawing.symbol, drawing.shade_symbol):
+            sizes[key] = drawing.size
+    images = ""
+    for key, picture in album.pictures.items():
+        if key in sizes:
+            width, height = sizes[key]
+            images += (
+                f'<image id="{key}" class="fig-picture" href="{picture.data}" width="{width:g}" '
+                f'height="{height:g}" preserveAspectRatio="none"/>'
+            )
+    if not images:
+        return ""
+    return f'<svg class="store" width="0" height="0" aria-hidden="true"><defs>{images}</defs></svg>'
+
+
+def _switches(album: Album) -> str:
+    """Return a check box for every kind of mark; the style sheet hides marks without a script."""
+    overlays = _overlays(album)
+    fates = list(TOGGLES)
+    if any(mark.fate == "ignored" for drawing in overlays for mark in drawing.marks):
+        fates.append("ignored")
+    switches = []
+    for fate in fates:
+        name = fate.replace(" ", "-")
+        line = f'<line class="fig-mark fig-{name}" x1="2" y1="6" x2="24" y2="6"/>'
+        sample = f'<svg class="sample" viewBox="0 0 26 12" aria-hidden="true">{line}</svg>'
+        switches.append(
+            f'<label><input type="checkbox" id="show-{name}" checked> {sample} '
+            f"{text(MARKS[fate].words)}</label>"
+        )
+    if any(drawing.shade_symbol for drawing in overlays):
+        switches.append(
+            f'<label><input type="checkbox" id="show-map" checked> {COLOUR_BAR} '
+            "score of the map, 0 to 1</label>"
+        )
+    return f'<fieldset class="switches"><legend>Marks</legend>{"".join(switches)}</fieldset>'
+
+
+def _colour_bar() -> str:
+    """Return the colours of the maps from 0 to 1, on a dark and on a grey ground as in the
+    pictures.
+    """
+    stops = "".join(
+        f'<stop offset="{at:g}" stop-color="rgb({r},{g},{b})" stop-opacity="{opacity:g}"/>'
+        for at, r, g, b, opacity in SHADE
+    )
+    return (
+        '<svg class="sample ramp" viewBox="0 0 60 12" preserveAspectRatio="none" '
+        'aria-hidden="true"><defs>'
+        f'<linearGradient id="map-colours">{stops}</linearGradient></defs>'
+        '<rect y="6" width="60" height="6" fill="#777"/>'
+        '<rect width="60" height="12" fill="url(#map-colours)"/></svg>'
+    )
+
+
+COLOUR_BAR = _colour_bar()
+
+
+def _group(group: AlbumGroup, name: str, *, volumes: bool) -> str:
+    entries = ""
+    for k, entry in enumerate(group.entries):
+        entries += _entry_html(entry, f"{name}-{k}", volumes=volumes)
+    heading = f"<h3>{text(group.title)}</h3>\n{paragraph(group.why, 'note')}"
+    return f'{heading}\n<div class="album">{entries}</div>'
+
+
+def _entry_html(entry: AlbumEntry, name: str, *, volumes: bool) -> str:
+    """Return one image: a panel per model, side by side if there are several."""
+    several = len(entry.overlays) > 1
+    panels = ""
+    for k, (model, drawing) in enumerate(zip(entry.models, entry.overlays)):
+        picture = svg(drawing, name=f"shot-{name}-{k}")
+        caption = drawing.title.removeprefix(short(entry.id)).lstrip(":, ")
+        if several:
+            caption = f"{model}: {caption}"
+        mistakes = _wrong(drawing)
+        if volumes and mistakes:
+            mistakes = f"in this slice: {mistakes}"
+        panels += (
+            f'<div class="panel"><div class="shot">{picture}</div><p>{text(caption)}</p>'
+            f"{paragraph(mistakes, 'note')}</div>"
+        )
+    facts = f' <span class="soft">{text(", ".join(entry.facts))}</span>' if entry.facts else ""
+    wide = " several" if several else ""
+    return (
+        f'<figure class="entry{wide}" id="image-{name}">'
+        f"<figcaption>{text(entry.id)}{facts}</figcaption>"
+        f'<div class="panels">{panels}</div></figure>'
+    )
+
+
+def _wrong(drawing: Overlay) -> str:
+    """Return the classes of missed references and wrong predictions, for a printed page without
+    tooltips.
+    """
+    phrases = []
+    for fate, words in (("missed", "missed"), ("false alarm", "false"), ("duplicate", "twice")):
+        counts = Counter(mark.label for mark in drawing.marks if mark.fate == fate)
+        if not counts:
+            continue
+        names = []
+        for name, n in counts.most_common(MOST_NAMED):
+            names.append(cut(name, 40) + (f" ({n})" if n > 1 else ""))
+        if len(counts) > MOST_NAMED:
+            names.append(f"{len(counts) - MOST_NAMED} more")
+        phrases.append(f"{words}: {', '.join(names)}")
+    return "; ".join(phrases)

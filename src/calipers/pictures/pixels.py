@@ -1,17 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pixels for display: eight bits, grey or colour; and limits that are checked before decoding."""
+"""Pixels for display: eight bits, grey or colour; and limits that are checked before decoding.
+
+Read a picture safely as eight bits: one frame or slice, limits checked before decoding.
+
+Every problem becomes a `PictureError`, so that a report can be made without the picture.
+
+Read one frame of a DICOM file for display (extra ``dicom``).
+
+Only the elements that describe pixels are read. Nothing of a header is kept, logged or quoted: it
+names patients.
+
+Read one slice of a NIfTI volume for display (extra ``volumes``).
+
+Encode pixels as a data: address: shrunk, without metadata, the same bytes every time.
+"""
 
 from __future__ import annotations
 
+import base64
+import gzip
+import io
+import math
+import struct
+import warnings
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arrays import U8
 from calipers.errors import InputError
+from calipers.io.source import open_regular
+from calipers.io.volumes.dicom import silent_logs, syntax_of
+from calipers.results.files import Encoded
+from calipers.show.figures import SHADE
 
-U8 = NDArray[np.uint8]
+if TYPE_CHECKING:
+    from PIL import Image
+
 MOST_PIXELS = 100_000_000  # of one picture or slice
 PERCENTILES = (1.0, 99.0)
 SAMPLED = 1_000_000  # pixels that are enough for a percentile
@@ -87,3 +117,410 @@ def scale_to_bytes(values: NDArray[Any], low: float, high: float) -> U8:
             part += 0.5
             levels[start : start + rows] = np.nan_to_num(part, copy=False, nan=0.0)
     return levels
+
+
+FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP")  # others are never tried: some start programs
+DICOM_MARK = b"DICM"
+MARK_AT = 128
+ORIENTATION = 274  # tag of EXIF and TIFF
+MANY_BITS = ("I", "F")  # first letters of the modes of more than eight bits
+
+
+def read_pixels(path: Path, *, slice_at: float | None = None) -> Pixels:
+    """Return a picture as eight bits.
+
+    Parameters
+    ----------
+    path
+        PNG, JPEG, BMP, TIFF, WebP; DICOM (extra ``dicom``); NIfTI (extra ``volumes``). Symbolic
+        links are refused.
+    slice_at
+        Of a volume: the place along z in voxels; voxel k reaches from k to k + 1.
+
+    Notes
+    -----
+    The size is taken from the header and limited to 100 megapixels; Pillow's own limit, 89
+    megapixels unless it was changed, applies too. Rotation by EXIF is ignored, and a note says so:
+    boxes are drawn on stored pixels. Of an animation the first frame is read. More than eight bits
+    are windowed to their percentiles 1 to 99.
+    """
+    with open_picture_file(path) as file:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # they may quote headers
+                return _decode(file, path, slice_at)
+        except PictureError:
+            raise
+        except Exception as error:
+            # Decoders raise anything, and their messages may quote a header with the name of a
+            # patient: only the type of the exception is kept.
+            kind = type(error).__name__
+            hint = "open it with another program: it may be truncated or damaged"
+            raise PictureError(
+                "a whole picture", rule="picture-broken", file=str(path), value=kind, hint=hint
+            ) from None
+
+
+def open_picture_file(path: Path) -> AbstractContextManager[BinaryIO]:
+    """Open a regular file; pipes and devices are refused without waiting for them, links are not
+    followed.
+    """
+    return open_regular(path, follow=False, kind=PictureError)
+
+
+def is_dicom(file: BinaryIO) -> bool:
+    """Return whether a file begins as DICOM files do; it is left at its beginning."""
+    head = file.read(MARK_AT + len(DICOM_MARK))
+    file.seek(0)
+    return head[MARK_AT:] == DICOM_MARK
+
+
+def _decode(file: BinaryIO, path: Path, slice_at: float | None) -> Pixels:
+    name = path.name.lower()
+    if is_dicom(file):
+        return read_dicom(file, str(path), slice_at)
+    if name.endswith((".dcm", ".dicom")):
+        raise PictureError(
+            f"{DICOM_MARK.decode()} at byte {MARK_AT}", rule="picture-format", file=str(path)
+        )
+    if name.endswith((".nii", ".nii.gz")):
+        return read_nifti(file, str(path), slice_at)
+    if slice_at is not None:
+        hint = "volumes are read from NIfTI files and from DICOM files with several frames"
+        raise PictureError(
+            "a volume", rule="picture-slice", file=str(path), value="a picture", hint=hint
+        )
+    return _read_picture(file, str(path))
+
+
+def _read_picture(file: BinaryIO, name: str) -> Pixels:
+    from PIL import Image, UnidentifiedImageError
+
+    warnings.simplefilter("error", Image.DecompressionBombWarning)
+    try:
+        image: Image.Image = Image.open(file, formats=FORMATS)
+    except UnidentifiedImageError:
+        formats = "PNG, JPEG, BMP, TIFF, WebP, DICOM or NIfTI"
+        raise PictureError(formats, rule="picture-format", file=name) from None
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        hint = "shrink it, or leave it out"
+        raise PictureError(
+            "a picture of a usual size", rule="picture-large", file=name, hint=hint
+        ) from None
+    check_size(*image.size, name)
+    notes = []
+    if getattr(image, "n_frames", 1) > 1:
+        notes.append("the first of several frames")
+    orientation = int(image.getexif().get(ORIENTATION, 1) or 1)
+    if orientation in range(2, 9):
+        notes.append("rotation by EXIF ignored")
+    image.load()
+    if image.format == "TIFF":
+        from calipers.io.volumes.pictures import undo_rotation
+
+        image = undo_rotation(image, orientation)
+    return Pixels(_eight_bits(image, name), *image.size, note="; ".join(notes))
+
+
+def _eight_bits(image: Image.Image, name: str) -> U8:
+    """Return (height, width) or (height, width, 3); what is transparent is black."""
+    if image.mode.startswith(MANY_BITS):
+        return window_to_bytes(np.asarray(image), name)
+    if image.mode in ("1", "L"):
+        return np.asarray(image.convert("L"))
+    if image.mode in ("LA", "La", "RGBA", "RGBa", "PA") or "transparency" in image.info:
+        colour = image.convert("RGBA")
+        opaque = colour.convert("RGB")
+        opaque.paste((0, 0, 0), mask=colour.getchannel("A").point([255 - k for k in range(256)]))
+        return _grey_if_it_is(np.asarray(opaque))
+    return _grey_if_it_is(np.asarray(image.convert("RGB")))
+
+
+def _grey_if_it_is(array: U8) -> U8:
+    """Return one channel if all three are equal."""
+    grey = array[..., 0]
+    return grey if (array[..., 1] == grey).all() and (array[..., 2] == grey).all() else array
+
+
+ELEMENTS = (
+    "Rows",
+    "Columns",
+    "NumberOfFrames",
+    "PhotometricInterpretation",
+    "RescaleSlope",
+    "RescaleIntercept",
+    "WindowCenter",
+    "WindowWidth",
+    "VOILUTFunction",
+)
+COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
+GREYS = ("MONOCHROME1", "MONOCHROME2")
+
+
+def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
+    """Return a single frame, or the frame ``slice_at`` of several.
+
+    Notes
+    -----
+    Grey values are rescaled (slope, intercept), then the first window of the file is applied, or
+    else percentiles 1 to 99; ``MONOCHROME1`` is inverted. Without ``slice_at`` the first of several
+    frames is read, and a note says so.
+    """
+    try:
+        import pydicom  # noqa: F401
+    except ImportError:
+        hint = "pip install 'calipers[dicom]'"
+        raise PictureError(
+            "pydicom, which reads DICOM", rule="missing-extra", file=name, hint=hint
+        ) from None
+    with silent_logs():
+        _check_syntax(file, name)
+        header = _header(file)
+        frames = int(header.get("NumberOfFrames") or 1)
+        width, height = int(header.get("Columns") or 0), int(header.get("Rows") or 0)
+        check_size(width, height, name)
+        kind = str(header.get("PhotometricInterpretation"))
+        if kind not in (*GREYS, *COLOURS):
+            raise PictureError(
+                f"one of {', '.join((*GREYS, *COLOURS))}", rule="picture-format", file=name
+            )
+        values = _frame(file, _index(slice_at, frames, name))
+    array = _grey(values, header, name) if kind in GREYS else _colour(values, name)
+    note = "the first of several frames" if frames > 1 and slice_at is None else ""
+    volume = frames > 1 or slice_at is not None
+    return Pixels(np.ascontiguousarray(array), width, height, frames if volume else None, note)
+
+
+def _check_syntax(file: BinaryIO, name: str) -> None:
+    """Raise unless the pixels can be decoded here."""
+    _, ready, syntax = syntax_of(file)
+    if not ready:
+        hint = (
+            "convert it to an uncompressed transfer syntax, "
+            "or install a decoder (pip install pylibjpeg[all])"
+        )
+        raise PictureError(
+            "a transfer syntax with a decoder",
+            rule="picture-codec",
+            file=name,
+            value=syntax,
+            hint=hint,
+        )
+
+
+def _header(file: BinaryIO) -> Any:
+    from pydicom import dcmread
+
+    header = dcmread(file, stop_before_pixels=True, specific_tags=list(ELEMENTS))
+    file.seek(0)
+    return header
+
+
+def _frame(file: BinaryIO, index: int) -> NDArray[Any]:
+    import warnings
+
+    from PIL import Image
+    from pydicom.pixels import pixel_array
+
+    # An encapsulated picture may be larger than the header of the DICOM file claims.
+    warnings.simplefilter("error", Image.DecompressionBombWarning)
+    return np.asarray(pixel_array(file, index=index))
+
+
+def _index(slice_at: float | None, frames: int, name: str) -> int:
+    if slice_at is None:
+        return 0
+    if not 0 <= slice_at < frames:
+        raise PictureError(
+            f"a frame from 0 to {frames - 1}", rule="picture-slice", file=name, value=slice_at
+        )
+    return math.floor(slice_at)
+
+
+def _colour(values: NDArray[Any], name: str) -> U8:
+    return values if values.dtype == np.uint8 else window_to_bytes(values, name)
+
+
+def _grey(values: NDArray[Any], header: Any, name: str) -> U8:
+    slope = _number(header.get("RescaleSlope"), 1.0)
+    intercept = _number(header.get("RescaleIntercept"), 0.0)
+    rescaled = values.astype(np.float32) * np.float32(slope or 1.0) + np.float32(intercept)
+    centre = _number(header.get("WindowCenter"), math.nan)
+    width = _number(header.get("WindowWidth"), math.nan)
+    function = str(header.get("VOILUTFunction") or "LINEAR")
+    # The functions of a window are defined in DICOM PS3.3, C.11.2.1.
+    least_width = 1.0 if function == "LINEAR" else 0.0
+    if not (math.isfinite(centre) and width > least_width):
+        grey = window_to_bytes(rescaled, name)
+    elif function == "SIGMOID":
+        with np.errstate(over="ignore"):
+            grey = scale_to_bytes(
+                1.0 / (1.0 + np.exp(-4.0 * (rescaled - centre) / width)), 0.0, 1.0
+            )
+    elif function == "LINEAR":
+        low, high = centre - 0.5 - (width - 1.0) / 2.0, centre - 0.5 + (width - 1.0) / 2.0
+        grey = scale_to_bytes(rescaled, low, high)
+    else:
+        grey = scale_to_bytes(rescaled, centre - width / 2.0, centre + width / 2.0)
+    return 255 - grey if header.PhotometricInterpretation == "MONOCHROME1" else grey
+
+
+def _number(element: Any, otherwise: float) -> float:
+    """Return the first value of an element, or another number if it has none."""
+    if element is None:
+        return otherwise
+    values: list[Any] = [element] if isinstance(element, int | float | str) else list(element)
+    try:
+        number = float(values[0])
+    except (TypeError, ValueError, IndexError):
+        return otherwise
+    return number if math.isfinite(number) else otherwise
+
+
+MOST_VOXELS = 2**31
+GZIP_MARK = b"\x1f\x8b"
+HEADER_SIZES = (348, 540)  # NIfTI-1, NIfTI-2: the first number of a file
+ORDERS = ("<", ">")
+START = 176  # bytes that contain, in both versions, the offset of the voxels
+MOST_BEFORE = 100_000_000  # bytes before the voxels
+MOST_BYTES = 8 << 30  # unpacked
+
+
+def read_nifti(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
+    """Return a 2D picture, or the slice of a volume through ``slice_at`` (voxels along z).
+
+    Notes
+    -----
+    The axes of the array are x, y, z, as in the boxes of a cohort. A slice is therefore shown as
+    ``data[:, :, z].T``: x to the right, y downwards, whatever the orientation in space. Only that
+    slice is read.
+    """
+    stream, start = _unpacked(file)
+    volume = _loaded(stream, start, name)
+    shape = tuple(int(n) for n in volume.shape)
+    width, height, depth = _extent(shape, int(volume.get_data_dtype().itemsize), name)
+    place = _slice(slice_at, depth, name)
+    planes = (slice(None), slice(None), place, *[0] * (len(shape) - 3))[: len(shape)]
+    values = np.asarray(volume.dataobj[planes]).T
+    if values.dtype.kind not in "buif":
+        raise PictureError(
+            "a number per voxel", rule="picture-format", file=name, value=values.dtype.kind
+        )
+    array = values if values.dtype == np.uint8 else window_to_bytes(values, name)
+    return Pixels(np.ascontiguousarray(array), width, height, depth if len(shape) > 2 else None)
+
+
+def _unpacked(file: BinaryIO) -> tuple[BinaryIO, bytes]:
+    """Return the file, unpacked while it is read if it is packed, and its first bytes."""
+    packed = file.read(2) == GZIP_MARK
+    file.seek(0)
+    stream: Any = gzip.GzipFile(fileobj=file) if packed else file
+    start = stream.read(START)
+    stream.seek(0)
+    return stream, start
+
+
+def _loaded(stream: BinaryIO, start: bytes, name: str) -> Any:
+    """Return the volume with its header read and its voxels not."""
+    try:
+        import nibabel
+    except ImportError:
+        hint = "pip install 'calipers[volumes]'"
+        raise PictureError(
+            "nibabel, which reads NIfTI", rule="missing-extra", file=name, hint=hint
+        ) from None
+    for order in ORDERS:
+        size, *offset = struct.unpack(f"{order}i104xf56xq", start.ljust(START, b"\0"))
+        if size in HEADER_SIZES:
+            # nibabel would read everything before the voxels into memory.
+            if not offset[HEADER_SIZES.index(size)] <= MOST_BEFORE:
+                raise PictureError("a short header", rule="picture-large", file=name)
+            classes = (nibabel.Nifti1Image, nibabel.Nifti2Image)
+            return classes[HEADER_SIZES.index(size)].from_stream(stream)
+    raise PictureError("a NIfTI file", rule="picture-format", file=name)
+
+
+def _extent(shape: tuple[int, ...], each: int, name: str) -> tuple[int, int, int]:
+    """Return width, height and depth; further axes must have length one.
+
+    A voxel has ``each`` bytes.
+    """
+    text = " x ".join(str(n) for n in shape)
+    if len(shape) < 2 or any(n != 1 for n in shape[3:]):
+        raise PictureError("two or three axes", rule="picture-format", file=name, value=text)
+    if math.prod(shape) > min(MOST_VOXELS, MOST_BYTES // each):
+        limit = f"at most {MOST_VOXELS:,} voxels and {MOST_BYTES >> 30} GB"
+        raise PictureError(limit, rule="picture-large", file=name, value=text)
+    check_size(shape[0], shape[1], name)
+    return shape[0], shape[1], shape[2] if len(shape) > 2 else 1
+
+
+def _slice(slice_at: float | None, depth: int, name: str) -> int:
+    if slice_at is None and depth == 1:
+        return 0
+    if slice_at is None:
+        raise PictureError(
+            "a picture", rule="picture-slice", file=name, value=f"a volume of {depth} slices"
+        )
+    if not 0 <= slice_at < depth:
+        raise PictureError(
+            f"a slice from 0 to {depth - 1}", rule="picture-slice", file=name, value=slice_at
+        )
+    return math.floor(slice_at)
+
+
+SIDE = 512
+QUALITY = 80
+ROUGH = 60  # quality of maps, which are smooth
+
+
+def shrink(array: U8, side: int) -> U8:
+    """Return an array whose longer side is at most ``side``; never enlarged."""
+    from PIL import Image
+
+    height, width = array.shape[:2]
+    longest = max(width, height)
+    if longest <= side:
+        return array
+    size = (max(1, round(width * side / longest)), max(1, round(height * side / longest)))
+    return np.asarray(Image.fromarray(array).resize(size, Image.Resampling.LANCZOS))
+
+
+def encode(pixels: Pixels, *, side: int = SIDE) -> Encoded:
+    """Return a picture, shrunk to ``side`` pixels, as WebP, or as JPEG if Pillow lacks WebP.
+
+    A new image is made from bare pixels, so no metadata can reach the file; grey stays grey. Maps
+    are coloured here, transparent where scores are low, and PNG if Pillow lacks WebP.
+    """
+    from PIL import Image, features
+
+    array = shrink(pixels.array, side)
+    array = shade(array) if pixels.scores else array
+    image, buffer = Image.fromarray(array), io.BytesIO()
+    if features.check("webp"):
+        kind = "webp"
+        image.save(buffer, "WEBP", quality=ROUGH if pixels.scores else QUALITY, method=4)
+    elif pixels.scores:
+        kind = "png"
+        image.save(buffer, "PNG", optimize=True)
+    else:
+        kind = "jpeg"
+        image.save(buffer, "JPEG", quality=QUALITY, optimize=True)
+    data = f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+    return Encoded(data, *image.size, len(data))
+
+
+def shade(levels: U8) -> U8:
+    """Return (h, w, 4) the colours of scores that are given in 255 steps: red, green, blue,
+    opacity.
+    """
+    return _ramp()[levels]
+
+
+@cache
+def _ramp() -> U8:
+    at, *channels = (np.array(column, np.float64) for column in zip(*SHADE))
+    channels[-1] = channels[-1] * 255.0
+    steps = np.arange(256) / 255.0
+    ramps = [np.interp(steps, at, channel) + 0.5 for channel in channels]
+    return np.stack(ramps, axis=1).astype(np.uint8)

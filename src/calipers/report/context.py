@@ -12,22 +12,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from calipers.errors import UsageError, did_you_mean
-from calipers.evaluate import evaluate
-from calipers.evaluation import Evaluation
-from calipers.metrics.contract import MetricPlan
-from calipers.monitors import MonitorEvaluation
+from calipers.evaluation.evaluate import evaluate
+from calipers.evaluation.figures import headline_of
+from calipers.evaluation.rank import by_value
+from calipers.evaluation.rename import redact_ids, with_display_names
+from calipers.evaluation.result import Evaluation
+from calipers.metrics.base import MetricPlan
+from calipers.monitors.page import monitors_with_display_names
+from calipers.monitors.result import MonitorEvaluation
 from calipers.pictures.album import Album, album
-from calipers.plots.forests import headline_of
-from calipers.report.monitors_names import monitors_with_display_names
-from calipers.report.naming import with_display_names
-from calipers.report.order import by_value
-from calipers.report.redaction import redact_ids
-from calipers.results.comparison import Comparison
-from calipers.results.pictures import Slices
-from calipers.results.provenance import sha256_of
-from calipers.results.ranking import Ranking
-from calipers.sensitivity import Multiverse
-from calipers.sensitivity import multiverse as multiverse_of
+from calipers.results.comparison import Comparison, Ranking
+from calipers.results.files import Slices, sha256_of
+from calipers.sensitivity.multiverse import multiverse as multiverse_of
+from calipers.sensitivity.result import Multiverse
 from calipers.stability.objects import object_stability
 from calipers.stability.objects_result import ObjectStability
 

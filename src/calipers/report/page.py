@@ -12,17 +12,17 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from calipers.evaluation import Evaluation, cohort_counts
-from calipers.plots.forests import headline, headline_of
-from calipers.report import markup
+from calipers.evaluation.figures import headline, headline_of
+from calipers.evaluation.result import Evaluation, cohort_counts
+from calipers.evaluation.tables import metrics_table, models_table
+from calipers.report import sections
 from calipers.report.context import Context, Step
-from calipers.report.grids import metrics_table, models_table
-from calipers.report.markup import text
-from calipers.report.sections import SECTIONS, numbers
-from calipers.report.shell import document
+from calipers.report.sections import SECTIONS
 from calipers.report.verdict import verdict
-from calipers.report.words import join, plural, short
 from calipers.results.files import write_atomically
+from calipers.show import html
+from calipers.show.html import document, text
+from calipers.show.words import count_text, join, short
 
 MOST_NAMED = 4
 
@@ -39,7 +39,7 @@ def page(context: Context) -> str:
     """Return the page as HTML; every text from the data is escaped."""
     title = f"Evaluation of {_models(context.evaluation.models)}"
     return document(
-        title, _body(context, title), skip="Skip to the answer", payload=numbers.payload(context)
+        title, _body(context, title), skip="Skip to the answer", payload=sections.payload(context)
     )
 
 
@@ -51,7 +51,7 @@ def _body(context: Context, title: str) -> str:
         inner = make(context)
         if inner:
             links += f'<li><a href="#{name}">{text(heading)}</a></li>'
-            sections.append(markup.section(name, heading, inner))
+            sections.append(html.section(name, heading, inner))
     all_sections = "\n".join(sections)
     return (
         f"<header>{_opening(context, title)}</header>\n"
@@ -87,7 +87,7 @@ def _headline(evaluation: Evaluation) -> str:
     table, chart = metrics_table(evaluation, names), headline(evaluation)
     if all(math.isnan(mark.value) for row in chart.rows for mark in row.marks):
         return table
-    return f'<div class="pair"><div>{table}</div>{markup.figure_block(chart, "fig-headline")}</div>'
+    return f'<div class="pair"><div>{table}</div>{html.figure_block(chart, "fig-headline")}</div>'
 
 
 def _models(models: Sequence[str]) -> str:
@@ -99,12 +99,12 @@ def _models(models: Sequence[str]) -> str:
 def _summary_line(evaluation: Evaluation) -> str:
     counts = cohort_counts(evaluation.cohort)
     facts = [
-        plural("image", counts["images"]),
-        plural("reference", counts["references"]),
-        plural("class", len(counts["classes"])),
+        count_text("image", counts["images"]),
+        count_text("reference", counts["references"]),
+        count_text("class", len(counts["classes"])),
     ]
     for name, n in counts["groups"].items():
         if name != "file_name":
-            facts.append(plural(short(name), n))
+            facts.append(count_text(short(name), n))
     ignored_note = f" ({counts['ignored']} references are ignored)" if counts["ignored"] else ""
     return f"{', '.join(facts)}{ignored_note}. Protocol: {evaluation.protocol.name}."

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The answer in words: what the models find, which of them leads, and whether that is significant.
+"""When a reference counts as found, in words for readers who do not know the criteria.
+
+The answer in words: what the models find, which of them leads, and whether that is significant.
 
 `verdict` takes an evaluation and its comparisons and returns the sentences at the top of the page.
 """
@@ -12,20 +14,84 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calipers.evaluation import Evaluation
-from calipers.findings import lower_is_better
-from calipers.kernels import matching
-from calipers.plots.forests import headline_of
-from calipers.plots.voxels import measures
-from calipers.plots.words import near_an_end, percent, short_name
-from calipers.report.found_words import counts_as_found
-from calipers.report.order import by_value
-from calipers.report.words import join, plural, reason_word
-from calipers.results import Estimate
-from calipers.results.comparison import Comparison
-from calipers.results.difference import Difference
-from calipers.saving import shown_matches
-from calipers.statistics.weights import plural as named_plural
+from calipers import registry
+from calipers.evaluation.figures import headline_of, hit_rule
+from calipers.evaluation.figures_maps import measures
+from calipers.evaluation.rank import by_value
+from calipers.evaluation.result import Evaluation
+from calipers.evaluation.saved import shown_matches
+from calipers.evaluation.warnings import lower_is_better
+from calipers.kernels import assignment
+from calipers.matching.matches import View
+from calipers.results.comparison import Comparison, Difference
+from calipers.results.estimate import Estimate
+from calipers.show.words import count_text, join, near_an_end, percent_text, reason_word, short_name
+from calipers.show.words import plural as named_plural
+
+OVER_BOTH = "the {area} it shares with {what} is {share} of the {area} both cover together"
+
+# Criterion -> how a reference is found. {share} is "at least 50 %", {amount} "at least 0.5" or "at
+# most 10".
+WORDS = {
+    "box-iou": OVER_BOTH.replace("{what}", "a predicted box"),
+    "giou": (
+        "a predicted box is close enough to its box, with a generalised IoU (1 for the same box) "
+        "of {amount}"
+    ),
+    "ciou": (
+        f"{OVER_BOTH.replace('{what}', 'a predicted box')}, after the box is moved onto its centre"
+    ),
+    "complete-iou": (
+        "a predicted box has its place, size and form, with a complete IoU (1 for the same box) of "
+        "{amount}"
+    ),
+    "iop": "{share} of a predicted box lies inside its box",
+    "ior": "a predicted box covers {share} of its box",
+    "hausdorff": (
+        "a predicted box has its size and form, with a Hausdorff similarity (1 for the same box) "
+        "of "
+        "{amount}"
+    ),
+    "mask-iou": OVER_BOTH.replace("{what}", "a predicted shape"),
+    "dice": "a predicted shape overlaps it, with a Dice score (1 for the same shape) of {amount}",
+    "hull-iou": (
+        f"{OVER_BOTH.replace('{what}', 'a predicted shape')}, with the dents of both filled"
+    ),
+    "boundary-iou": (
+        "the part that its rim shares with the rim of a predicted shape is {share} of what both "
+        "rims cover"
+    ),
+    "any-overlap": "a prediction overlaps it at all",
+    "centre-distance": "the centre of a prediction is {amount} {pixels} away from its centre",
+    "centre-distance-mm": "the centre of a prediction is {amount} mm away from its centre",
+    "centre-distance-relative": (
+        "the centre of a prediction is {amount} times its own size away from its centre"
+    ),
+    "point-in-box": "the centre of a prediction lies in its box",
+    "point-in-mask": "the centre of a prediction lies in it",
+    "point-in-hull": "the centre of a prediction lies in it, with its dents filled",
+}
+
+
+def counts_as_found(view: View, dimensions: int) -> str:
+    """Return when a reference counts as found, with the name of the criterion in brackets."""
+    criterion = registry.resolve("criterion", view.criterion)
+    if criterion.distance:
+        least = "less than" if view.strict else "at most"
+    else:
+        least = "more than" if view.strict or not view.threshold else "at least"
+    area, pixels = "area", "pixels"
+    if dimensions == 3:
+        area, pixels = "volume", "voxels"
+    rule = WORDS[view.criterion].format(
+        share=f"{least} {100 * view.threshold:g} %",
+        amount=f"{least} {view.threshold:g}",
+        area=area,
+        pixels=pixels,
+    )
+    of_class = "" if view.within_class else ", whatever the class"
+    return f"A reference counts as found if {rule} ({hit_rule(view)}){of_class}."
+
 
 MOST_NAMED = 3
 NOTHING_THERE = (
@@ -36,7 +102,7 @@ NOTHING_THERE = (
 NOTHING_JUDGED = "There is nothing to judge: no headline metric has a value."
 
 WON = {"a_better": True, "b_better": False}
-WORDS = {  # kind of lead -> sentence, the strongest first
+VERDICT_WORDS = {  # kind of lead -> sentence, the strongest first
     "sure": "{models} leads in {metrics} by more than chance.",
     "unsure": "{models} has the best {metrics}, but chance could explain it.",
     "untested": "{models} has the best {metrics}; the difference was not tested.",
@@ -176,18 +242,18 @@ def _objects_found(evaluation: Evaluation) -> list[str]:
     what = named_plural(cohort.classes[0]) if len(cohort.classes) == 1 else "references"
     for model in by_value(evaluation)[:MOST_NAMED]:
         table = shown_matches(evaluation, model)
-        n_counted = int((table.reference_fate[0] != matching.IGNORED).sum())
-        n_hits = int((table.reference_fate[0] == matching.HIT).sum())
-        wrong_fates = (matching.FALSE_ALARM, matching.DUPLICATE)
+        n_counted = int((table.reference_fate[0] != assignment.IGNORED).sum())
+        n_hits = int((table.reference_fate[0] == assignment.HIT).sum())
+        wrong_fates = (assignment.FALSE_ALARM, assignment.DUPLICATE)
         n_wrong = int(np.isin(table.prediction_fate[0], wrong_fates).sum())
         clause = "raises no false alarm"
         if n_wrong:
-            clause = f"raises {plural('false alarm', n_wrong)}"
+            clause = f"raises {count_text('false alarm', n_wrong)}"
         if n_counted:
-            share = percent(n_hits / n_counted)
+            share = percent_text(n_hits / n_counted)
             clause = f"finds {n_hits} of {n_counted} {what} ({share}) and {clause}"
         clauses.append(f"{short_name(model)} {clause}")
-    return [f"As objects, {'; '.join(clauses)}, in {plural('image', cohort.n_images)}."]
+    return [f"As objects, {'; '.join(clauses)}, in {count_text('image', cohort.n_images)}."]
 
 
 def _clinical(at_one: Evaluation, duel: Comparison | None) -> Sequence[str]:
@@ -210,8 +276,8 @@ def _references_found(
     at_one: Evaluation, duel: Comparison | None, best: Estimate, model: str
 ) -> Sequence[str]:
     """Return how many references the best model finds, and how far ahead it is."""
-    references = plural("reference", best.n_references)
-    share = f"{percent(best.value)} of the {references}{_interval(best)}"
+    references = count_text("reference", best.n_references)
+    share = f"{percent_text(best.value)} of the {references}{_interval(best)}"
     if len(at_one.models) == 1:
         return (f"At one false alarm per image, {short_name(model)} finds {share}.",)
     row = _closest(duel, model)
@@ -313,7 +379,7 @@ def _leads(
         which = "headline metric" if metrics is None else "other headline metric"
         return [f"The models do not differ in any {which}."] if any_value else []
     sentences = []
-    for kind, template in WORDS.items():
+    for kind, template in VERDICT_WORDS.items():
         for (lead_kind, models), names in metrics_of_lead.items():
             if lead_kind == kind:
                 sentences.append(template.format(models=models, metrics=join(names)))

@@ -1,17 +1,251 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of comparing models: a row per pair of models, metric and, on request, class."""
+"""The difference of two models in one metric, with its interval, its test, and what they say.
+
+A ranking of models, and how stable it is under resampling.
+
+The result of comparing models: a row per pair of models, metric and, on request, class.
+
+The results of an evaluation by groups: the rows of every grouping, and their summaries.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from calipers.errors import UsageError, did_you_mean
-from calipers.results.difference import Difference
-from calipers.results.document import Document
-from calipers.results.ranking import Ranking
+from calipers.results.estimate import Document, Estimate, Row, number
+
+VERDICTS = ("a_better", "b_better", "no_difference_shown", "undefined")
+MARGIN_VERDICTS = (
+    "equivalent",
+    "a_superior",
+    "b_superior",
+    "a_not_inferior",
+    "b_not_inferior",
+    "not_shown",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One metric of two models on the same images; the estimate is that of a minus b."""
+
+    metric: str
+    metric_id: str
+    label: str | None  # the class, None = pooled; written as "class"
+    model_a: str
+    model_b: str
+    value_a: float
+    value_b: float
+    estimate: Estimate
+    p: float
+    p_adjusted: float
+    p_share: float  # from the share of bootstrap replicates on the other side of 0
+    test: str  # bootstrap or permutation
+    correction: str
+    family: int  # number of tests that were corrected together
+    verdict: str  # one of VERDICTS
+    margin: float | None
+    margin_verdict: str | None  # one of MARGIN_VERDICTS; None without a margin
+    trades_undefined: int  # permutations without a value
+    sentence: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the row of the JSON contract: keys in a fixed order, NaN as None."""
+        e = self.estimate
+        return {
+            "metric": self.metric,
+            "metric_id": self.metric_id,
+            "class": self.label,
+            "model_a": self.model_a,
+            "model_b": self.model_b,
+            "value_a": number(self.value_a),
+            "value_b": number(self.value_b),
+            "difference": number(e.value),
+            "low": number(e.low),
+            "high": number(e.high),
+            "level": e.level,
+            "method": e.method,
+            "unit": e.unit,
+            "n_units": e.n_units,
+            "n_images": e.n_images,
+            "p": number(self.p),
+            "p_adjusted": number(self.p_adjusted),
+            "test": self.test,
+            "correction": self.correction,
+            "family": self.family,
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+            "undefined": e.undefined,
+            "reason": e.reason,
+            "n_references": e.n_references,
+            "n_predictions": e.n_predictions,
+            "bias": number(e.bias),
+            "percentile_low": number(e.percentile[0]),
+            "percentile_high": number(e.percentile[1]),
+            "p_share": number(self.p_share),
+            "margin": self.margin,
+            "margin_verdict": self.margin_verdict,
+            "trades_undefined": self.trades_undefined,
+            "flags": list(e.flags),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The rank of a model, and its ranks in the replicates."""
+
+    model: str
+    value: float  # what was ranked: the metric, a mean rank, or a number of tests won
+    rank: int  # 1 is best; equal values share the better rank
+    median: float  # of the ranks in the replicates
+    low: float
+    high: float
+    # of the replicates in which the model had rank 1, 2, ...: the blobs of a blob plot
+    shares: tuple[float, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the place for JSON output."""
+        return {
+            "model": self.model,
+            "value": number(self.value),
+            "rank": self.rank,
+            "median": number(self.median),
+            "low": number(self.low),
+            "high": number(self.high),
+            "shares": [number(share) for share in self.shares],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Superiority:
+    """A one-sided test of one model being better than another."""
+
+    better: str
+    worse: str
+    p: float
+    p_adjusted: float
+    significant: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the test for JSON output."""
+        return {
+            "better": self.better,
+            "worse": self.worse,
+            "p": number(self.p),
+            "p_adjusted": number(self.p_adjusted),
+            "significant": self.significant,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TauSummary:
+    """Kendall's tau-b between the ranking and those of the replicates."""
+
+    mean: float
+    low: float
+    high: float
+    undefined: int  # replicates without one: all models tied
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the summary for JSON output."""
+        return {
+            "mean": number(self.mean),
+            "low": number(self.low),
+            "high": number(self.high),
+            "undefined": self.undefined,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What `Evaluation.rank` returns: models from best to worst."""
+
+    metric: str
+    metric_id: str
+    label: str | None  # the class, None = pooled; written as "class"
+    method: str
+    higher_is_better: bool  # of the metric
+    unit: str
+    n_units: int
+    n_images: int
+    n_cases: int  # with a value for every model; 0 for the method "data-set", which has no cases
+    left_out: int  # cases that are undefined for all models
+    filled: int  # values of single models that were undefined and count as the worst
+    level: float
+    replicates: int
+    undefined: int  # replicates in which a model had no value
+    seed: int
+    places: tuple[Place, ...]
+    tau: TauSummary
+    winner_kept: float  # share of replicates with the same models on rank 1
+    test: str  # of the significance map
+    correction: str
+    family: int
+    pairs: tuple[Superiority, ...]  # all ordered pairs
+    reason: str | None  # why there is nothing about replicates: one of REASONS
+
+    def __getitem__(self, model: str) -> Place:
+        for place in self.places:
+            if place.model == model:
+                return place
+        raise KeyError(model)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models from best to worst."""
+        return tuple(place.model for place in self.places)
+
+    def sentence(self) -> str:
+        """Return in words which model is first and how stable that is."""
+        first = [place.model for place in self.places if place.rank == 1]
+        claim = "is first" if len(first) == 1 else "share rank 1"
+        opening = f"{' and '.join(first)} {claim} in {self.metric}"
+        if self.label is not None:
+            opening += f" of {self.label}"
+        if self.reason is not None:
+            return (
+                f"{opening}; the stability of this order is unknown "
+                f"({self.reason.replace('_', ' ')})."
+            )
+        replicates = self.replicates - self.undefined
+        words = f"{opening}, and in {100 * self.winner_kept:.0f} % of {replicates} replicates."
+        if len(self.places) > 2 and self.tau.mean == self.tau.mean:
+            words += f" Mean Kendall's tau with the orders of the replicates: {self.tau.mean:.2f}."
+        return words
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the ranking for JSON output: keys in a fixed order, NaN as None."""
+        return {
+            "metric": self.metric,
+            "metric_id": self.metric_id,
+            "class": self.label,
+            "method": self.method,
+            "higher_is_better": self.higher_is_better,
+            "unit": self.unit,
+            "n_units": self.n_units,
+            "n_images": self.n_images,
+            "n_cases": self.n_cases,
+            "left_out": self.left_out,
+            "filled": self.filled,
+            "level": self.level,
+            "replicates": self.replicates,
+            "undefined": self.undefined,
+            "seed": self.seed,
+            "models": [place.as_dict() for place in self.places],
+            "tau": self.tau.as_dict(),
+            "winner_kept": number(self.winner_kept),
+            "test": self.test,
+            "correction": self.correction,
+            "family": self.family,
+            "pairs": [pair.as_dict() for pair in self.pairs],
+            "sentence": self.sentence(),
+            "reason": self.reason,
+        }
+
 
 SCHEMA = "calipers.comparison/1"
 
@@ -67,7 +301,7 @@ class Comparison(Document):
         return matches[0]
 
     def _repr_html_(self) -> str:
-        from calipers.report.small import of_comparison
+        from calipers.show.html import of_comparison
 
         return of_comparison(self)
 
@@ -98,3 +332,70 @@ class Comparison(Document):
             "ranking": None if self.ranking is None else self.ranking.as_dict(),
             "warnings": list(self.warnings),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """A metric over the groups of one ``by``: unweighted mean, standard deviation (n - 1) and range
+    of their values.
+    """
+
+    by: str
+    model: str
+    metric: str
+    label: str | None
+    n_groups: int
+    n_defined: int  # groups with a value
+    mean: float
+    sd: float
+    lowest: float
+    highest: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the summary for JSON."""
+        return {
+            "by": self.by,
+            "model": self.model,
+            "metric": self.metric,
+            "class": self.label,
+            "n_groups": self.n_groups,
+            "n_defined": self.n_defined,
+            "mean": number(self.mean),
+            "sd": number(self.sd),
+            "lowest": number(self.lowest),
+            "highest": number(self.highest),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedRows:
+    """The rows of one ``by``, and their summaries."""
+
+    by: str
+    rows: tuple[Row, ...]
+    summaries: tuple[GroupSummary, ...]
+
+    @property
+    def title(self) -> str:
+        """``by centre, size``; classes have tables of their own."""
+        names = self.by.replace(" ", "").split(",")
+        return "by " + ", ".join(name for name in names if name != "class")
+
+    def table(
+        self, metric: str, label: str | None, models: Sequence[str]
+    ) -> dict[str, list[Estimate]]:
+        """Return name of the group -> estimates of the models, of one metric and class."""
+        cells: dict[str, dict[str, Estimate]] = {}
+        for row in self.rows:
+            if (row.metric, row.label) == (metric, label):
+                group = ", ".join((row.group or {}).values())
+                cells.setdefault(group, {})[row.model] = row.estimate
+        table = {}
+        for group, of_model in cells.items():
+            table[group] = [of_model[model] for model in models]
+        return table
+
+    def summary(self, metric: str, label: str | None, model: str) -> GroupSummary:
+        """Return the summary over the groups, for one metric, class and model."""
+        key = metric, label, model
+        return next(s for s in self.summaries if (s.metric, s.label, s.model) == key)

@@ -1,15 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing files so that a reader never sees half of one."""
+"""Writing files so that a reader never sees half of one.
+
+Where a result comes from: versions, inputs, protocol, seed, and a hash that a later run can be
+compared with.
+
+Pictures as a page embeds them: encoded text and notes. Plain data.
+"""
 
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
+import platform
 import re
+import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from calipers.errors import InputError, UsageError
 
@@ -187,3 +200,94 @@ def check_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ())
             hint="choose another folder, or pass --force to replace what is there",
         )
     return folder
+
+
+def canonical(document: Any) -> str:
+    """Return JSON text that is the same for equal documents: sorted keys, no spaces, no NaN."""
+    return json.dumps(
+        document, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False
+    )
+
+
+def sha256_of(document: Any) -> str:
+    """Return the hash of a document in canonical form."""
+    return hashlib.sha256(canonical(document).encode("utf-8")).hexdigest()
+
+
+def environment() -> dict[str, Any]:
+    """Return what the numbers may depend on: versions and machine, no paths, no names of people or
+    hosts.
+    """
+    import numpy
+    import scipy
+
+    return {
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "scipy": scipy.__version__,
+        "platform": platform.system(),
+        "machine": platform.machine(),
+        "byteorder": sys.byteorder,
+    }
+
+
+def run_record(
+    evaluation: Mapping[str, Any],
+    *,
+    metric_ids: Sequence[str],
+    settings: Mapping[str, Any],
+    command: Sequence[str],
+    started: datetime,
+    files: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return the content of ``run.json`` for an evaluation document.
+
+    ``result_hash`` covers rows and protocol only: two runs on the same data agree in it whatever
+    the time and the machine. ``files`` are those written beside it, each with its ``sha256`` and
+    ``bytes``.
+    """
+    return {
+        "schema": "calipers.run/1",
+        "calipers": evaluation["calipers"],
+        "command": list(command),
+        "environment": environment(),
+        "protocol": evaluation["protocol"],
+        "protocol_hash": sha256_of(evaluation["protocol"]),
+        "settings": dict(settings),
+        "metric_ids": list(metric_ids),
+        "inputs": evaluation["cohort"]["files"],
+        "cohort": {key: value for key, value in evaluation["cohort"].items() if key != "files"},
+        "result_hash": sha256_of({"protocol": evaluation["protocol"], "rows": evaluation["rows"]}),
+        "files": {name: dict(facts) for name, facts in files.items()},
+        "started": _stamp(started),
+        "ended": _stamp(datetime.now(UTC)),
+        "exit": 0,
+    }
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A picture as text that a page can hold."""
+
+    data: str  # data:image/webp;base64,...
+    width: int  # of what is encoded
+    height: int
+    bytes: int  # length of the text, which is ASCII
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """The pictures of the samples that a page shows: slices of images, and of the maps of every
+    model.
+
+    They are stored with a saved evaluation, because the volumes may be gone when its page is
+    written again.
+    """
+
+    # `calipers.pictures.album.Wanted` names them
+    pictures: Mapping[str, Encoded] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()

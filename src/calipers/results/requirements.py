@@ -5,20 +5,33 @@ it.
 A limit applies to a bound of the interval unless the requirement says otherwise: it tests what the
 data show, not what they suggest. What cannot be judged (undefined, no interval, too few patients,
 no such row) is *not shown*, and that counts as not met: nothing passes because it is missing.
+
+The schema ``calipers.requirements/1``: which keys a file of requirements has, of which type, in
+which range.
+
+Outcomes of requirements as JUnit XML, which every build server shows.
+
+A requirement on a row is a test case. *Not met* and *not shown* are failures of these types;
+nothing is ever ``skipped``, because build servers count a skipped test as passed. Input that cannot
+be judged is an ``error``.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import stat
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from calipers.errors import UsageError, did_you_mean
+from calipers.errors import InputError, UsageError, did_you_mean
 
-__all__ = ["Limit", "Outcome", "Requirement", "Requirements", "check", "verdicts"]
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 Statistic = Literal["low", "high", "value"]
 Verdict = Literal["met", "not met", "not shown"]
@@ -165,14 +178,12 @@ class Requirements:
     @classmethod
     def load(cls, path: str | Path) -> Requirements:
         """Return the requirements of a TOML file with the schema ``calipers.requirements/1``."""
-        from calipers.results.requirements_schema import parse, read_text
 
         return parse(read_text(Path(path)), str(path))
 
     @classmethod
     def from_toml(cls, text: str, *, file: str = "<text>") -> Requirements:
         """Return the requirements written in ``text``."""
-        from calipers.results.requirements_schema import parse
 
         return parse(text, file)
 
@@ -355,3 +366,292 @@ def _comparison_words(limit: Limit, value: float) -> str:
 
 def _exact(number: float) -> str:
     return repr(number).removesuffix(".0")
+
+
+SCHEMA = "calipers.requirements/1"
+MAX_BYTES = 1 << 20
+LONGEST_ID = 80
+LARGEST = 1 << 53  # whole numbers up to here are floats too
+TOP = ("schema", "name", "requirement")
+STATISTICS = ("low", "high", "value")
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a small regular file in UTF-8, or raise."""
+    file = str(path)
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError(
+                "a TOML file", rule="not-a-file", file=file, value="a folder, device or pipe"
+            )
+        if status.st_size > MAX_BYTES:
+            raise InputError(
+                f"at most {MAX_BYTES} bytes", rule="too-large", file=file, value=status.st_size
+            )
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "text in UTF-8", rule="encoding", file=file, location=f"byte {error.start}"
+        ) from None
+    except FileNotFoundError:
+        raise InputError("a file of requirements", rule="not-found", file=file) from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            "a readable file", rule="not-readable", file=file, value=str(error)
+        ) from None
+
+
+def parse(text: str, file: str) -> Requirements:
+    """Return the requirements of a TOML text; whatever is wrong is an error that names the key."""
+    try:
+        document = tomllib.loads(text)
+    except RecursionError:
+        raise InputError("fewer brackets inside each other", rule="depth", file=file) from None
+    except ValueError as error:  # a syntax error, or a whole number with thousands of digits
+        raise InputError("valid TOML", rule="toml-syntax", file=file, value=str(error)) from None
+    _check_keys(document, TOP, file, "")
+    if document.get("schema") != SCHEMA:
+        raise InputError(
+            f'schema = "{SCHEMA}"',
+            rule="schema",
+            file=file,
+            field="schema",
+            value=document.get("schema"),
+        )
+    if not isinstance(document.get("name", ""), str):
+        raise InputError("text", rule="type", file=file, location="name", value=document["name"])
+    tables = document.get("requirement", [])
+    if not isinstance(tables, list):
+        raise InputError(
+            "[[requirement]] tables", rule="type", file=file, location="requirement", value=tables
+        )
+    if not tables:
+        raise InputError("at least one [[requirement]]", rule="no-requirement", file=file)
+    entries = [_requirement(table, file, f"requirement[{k}]") for k, table in enumerate(tables)]
+    _each_once(entries, file)
+    digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return Requirements(tuple(entries), document.get("name", ""), file, digest)
+
+
+def _requirement(table: Any, file: str, where: str) -> Requirement:
+    if not isinstance(table, dict):
+        raise InputError(
+            "a [[requirement]] table", rule="type", file=file, location=where, value=table
+        )
+    _check_keys(table, KEYS, file, where)
+    for key in ("id", "metric"):
+        if key not in table:
+            raise InputError(f"the key {key!r}", rule="missing-key", file=file, location=where)
+    for key, value in table.items():
+        KEYS[key](value, file, f"{where}.{key}")
+    _agree(table, file, where)
+    arguments = dict(table)
+    if "class" in arguments:  # a keyword of Python
+        arguments["label"] = arguments.pop("class")
+    return Requirement(**arguments)
+
+
+def _agree(table: Mapping[str, Any], file: str, where: str) -> None:
+    """Raise for keys that are fine one by one and make no sense together."""
+    low, high = table.get("at_least"), table.get("at_most")
+    if low is None and high is None:
+        hint = "at_least = 0.8 demands that the lower bound of the interval reaches 0.8"
+        raise InputError(
+            "at_least, at_most or both", rule="no-limit", file=file, location=where, hint=hint
+        )
+    if low is not None and high is not None and low > high:
+        value = f"at_least {low:g}, at_most {high:g}"
+        raise InputError(
+            "at_least <= at_most", rule="contradiction", file=file, location=where, value=value
+        )
+    if table.get("statistic") == "value" and "level" in table:
+        hint = 'a limit on the value looks at no interval: leave out level, or statistic = "value"'
+        raise InputError(
+            "a level only for a bound", rule="contradiction", file=file, location=where, hint=hint
+        )
+
+
+def _each_once(entries: Iterable[Requirement], file: str) -> None:
+    ids: set[str] = set()
+    for k, entry in enumerate(entries):
+        if entry.id in ids:
+            where = f"requirement[{k}].id"
+            raise InputError(
+                "every id once", rule="dup-requirement", file=file, location=where, value=entry.id
+            )
+        ids.add(entry.id)
+
+
+def _check_keys(table: Mapping[str, Any], keys: Iterable[str], file: str, where: str) -> None:
+    for key in table:
+        if key not in keys:
+            raise InputError(
+                "a key of the schema of requirements",
+                rule="unknown-key",
+                file=file,
+                location=f"{where}.{key}" if where else key,
+                value=key,
+                hint=did_you_mean(key, keys),
+            )
+
+
+def _id(value: Any, file: str, where: str) -> None:
+    _text(value, file, where)
+    if not value.isprintable() or value != value.strip() or len(value) > LONGEST_ID:
+        expected = f"an id of at most {LONGEST_ID} characters, in one line, without space around it"
+        raise InputError(expected, rule="requirement-id", file=file, location=where, value=value)
+
+
+def _text(value: Any, file: str, where: str) -> None:
+    if not isinstance(value, str) or not value:
+        raise InputError("text", rule="type", file=file, location=where, value=value)
+
+
+def _group(value: Any, file: str, where: str) -> None:
+    if not isinstance(value, dict) or not value:
+        hint = "leave group out for all images"
+        expected = 'a table of columns, such as { centre = "C1" }'
+        raise InputError(expected, rule="type", file=file, location=where, value=value, hint=hint)
+    for column, name in value.items():
+        if not isinstance(name, str):
+            hint = 'names of groups are text: put them in quotes; "*" is every one'
+            raise InputError(
+                "text", rule="type", file=file, location=f"{where}.{column}", value=name, hint=hint
+            )
+
+
+def _statistic(value: Any, file: str, where: str) -> None:
+    if value not in STATISTICS:
+        hint = did_you_mean(str(value), STATISTICS)
+        expected = "one of " + ", ".join(STATISTICS)
+        raise InputError(expected, rule="choice", file=file, location=where, value=value, hint=hint)
+
+
+def _limit(value: Any, file: str, where: str) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise InputError("a number", rule="type", file=file, location=where, value=value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(
+            "a finite number", rule="non-finite", file=file, location=where, value=value
+        )
+    if abs(value) > LARGEST:
+        raise InputError(
+            "a number up to 2^53", rule="range", file=file, location=where, value=value
+        )
+
+
+def _count(value: Any, file: str, where: str) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InputError("a whole number", rule="type", file=file, location=where, value=value)
+    if not 1 <= value <= LARGEST:
+        raise InputError(
+            "a whole number from 1 on", rule="range", file=file, location=where, value=value
+        )
+
+
+def _level(value: Any, file: str, where: str) -> None:
+    _limit(value, file, where)
+    if not 0 < value < 1:
+        hint = f"did you mean {value / 100:g}?" if 1 < value < 100 else ""
+        raise InputError(
+            "a level between 0 and 1",
+            rule="range",
+            file=file,
+            location=where,
+            value=value,
+            hint=hint,
+        )
+
+
+KEYS: Mapping[str, Callable[[Any, str, str], None]] = {
+    "id": _id,
+    "text": _text,
+    "metric": _text,
+    "model": _text,
+    "class": _text,
+    "group": _group,
+    "statistic": _statistic,
+    "at_least": _limit,
+    "at_most": _limit,
+    "min_images": _count,
+    "min_units": _count,
+    "min_references": _count,
+    "level": _level,
+}
+
+
+SUITES = "calipers check"
+DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>\n'
+HEAD = f'{DECLARATION}<testsuites name="{SUITES}"'  # tells our files from others
+
+
+def junit(outcomes: Sequence[Outcome], *, suite: str, properties: Mapping[str, str]) -> str:
+    """Return the outcomes as an XML document; it contains no time, so that equal outcomes give
+    equal files.
+    """
+    from xml.etree.ElementTree import SubElement
+
+    failures = sum(outcome.verdict != "met" for outcome in outcomes)
+    root, tests = _suite(suite, tests=len(outcomes), failures=failures, errors=0)
+    property_list = SubElement(tests, "properties")
+    for name, value in properties.items():
+        SubElement(property_list, "property", name=name, value=_printable(value))
+    for outcome in outcomes:
+        requirement = outcome.requirement
+        name = _printable(f"{outcome.place}: {requirement}")
+        id_ = _printable(requirement.id)
+        case = SubElement(tests, "testcase", classname=id_, name=name, time="0")
+        words = f"{requirement.text}: {outcome.why}" if requirement.text else outcome.why
+        if outcome.verdict == "met":
+            SubElement(case, "system-out").text = _printable(words)
+        else:
+            why = _printable(outcome.why)
+            failure = SubElement(case, "failure", type=outcome.verdict, message=why)
+            failure.text = _printable(words)
+    return _xml_text(root)
+
+
+def junit_of_error(message: str, *, suite: str) -> str:
+    """Return a document with one error: the evaluation or the requirements could not be used."""
+    from xml.etree.ElementTree import SubElement
+
+    root, tests = _suite(suite, tests=1, failures=0, errors=1)
+    case = SubElement(
+        tests,
+        "testcase",
+        classname="input",
+        name="evaluation and requirements can be read",
+        time="0",
+    )
+    SubElement(case, "error", type="input", message=_printable(message)).text = _printable(message)
+    return _xml_text(root)
+
+
+def _suite(name: str, **counts: int) -> tuple[Element, Element]:
+    from xml.etree.ElementTree import Element, SubElement
+
+    numbers = {key: str(n) for key, n in counts.items()}
+    root = Element("testsuites", {"name": SUITES, **numbers, "time": "0"})
+    return root, SubElement(
+        root, "testsuite", {"name": _printable(name), **numbers, "skipped": "0", "time": "0"}
+    )
+
+
+def _xml_text(root: Element) -> str:
+    from xml.etree.ElementTree import indent, tostring
+
+    indent(root)
+    return DECLARATION + tostring(root, encoding="unicode") + "\n"
+
+
+def _printable(text: str) -> str:
+    """Return text with unprintable characters escaped: XML does not allow control characters."""
+    characters = []
+    for character in text:
+        if not character.isprintable():
+            character = character.encode("unicode_escape").decode("ascii")
+        characters.append(character)
+    return "".join(characters)

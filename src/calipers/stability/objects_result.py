@@ -1,9 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of `object_stability`: estimates, tables, single images and single models."""
+"""Models in object stability: select them, compare pairs of them, leave one of them out.
+
+`ObjectStability` calls `pair_matrix` and `leave_one_out`; `object_stability` and
+`detections_as_bags` call `select_models`.
+
+The result of `object_stability`: estimates, tables, single images and single models.
+
+Object stability in words: the sentences and warnings of an `ObjectStability`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,27 +20,141 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.errors import UsageError, did_you_mean
-from calipers.results import Estimate, Row
-from calipers.results.document import RowsDocument
-from calipers.results.estimate import number
-from calipers.stability.objects_evidence import ObjectPairs
-from calipers.stability.objects_models import (
-    MEANS,
-    SHARES,
-    ObjectLeaveOneOut,
-    dense_pairs,
-    leave_one_out,
-    pair_matrix,
-)
-from calipers.stability.objects_strata import mean_of_defined
-from calipers.tables import Cohort
+from calipers.arrays import F64, Column
+from calipers.data.cohort import Cohort
+from calipers.errors import InputError, UsageError, did_you_mean, several
+from calipers.kernels.ranks import pair_index
+from calipers.results.estimate import Estimate, Row, RowsDocument, number
+from calipers.show.words import interval_of, percent, plural, reason_of
+from calipers.stability.objects_evidence import ObjectPairs, Strata, mean_of_defined, pair_cells
 
 if TYPE_CHECKING:
-    from calipers.plots.figures import Figure
+    from calipers.show.figures import Figure
 
-F64 = NDArray[np.float64]
-Column = NDArray[Any]
+NAN = math.nan
+MEANS = ("agreement", "mean-iou")
+SHARES = ("found-by-all", "found-by-some", "found-by-none")
+FEWEST_MODELS = 3
+
+
+def select_models(cohort: Cohort, models: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of the models to compare: at least two different ones."""
+    if not isinstance(cohort, Cohort):
+        kind = type(cohort).__name__
+        raise UsageError(
+            f"object stability takes a cohort, not {kind}: make one with calipers.read"
+        )
+    if isinstance(models, str):
+        raise UsageError(f"models takes several names, such as [{models!r}, ...]")
+    names = tuple(cohort.models) if models is None else tuple(several("models", models))
+    for name in names:
+        cohort.predictions(name)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"model {twice!r} is named twice")
+    if len(names) < 2:
+        raise InputError(
+            "the predictions of two or more models on the same images",
+            rule="one-model",
+            location="models",
+            value=", ".join(names) or "none",
+            hint="stability compares models that were trained alike: "
+            "give their predictions as further models",
+        )
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectLeaveOneOut:
+    """A number without each of the models, and its jackknife interval for other trainings."""
+
+    metric: str
+    value: float  # with all models
+    without: Mapping[str, float]  # model -> value of the others
+    standard_error: float  # jackknife over models
+    low: float  # t interval over models
+    high: float
+    level: float
+    reason: str | None  # why there is no interval
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the facts for JSON."""
+        return {
+            "metric": self.metric,
+            "value": number(self.value),
+            "without": {name: number(value) for name, value in self.without.items()},
+            "standard_error": number(self.standard_error),
+            "low": number(self.low),
+            "high": number(self.high),
+            "level": self.level,
+            "n_models": len(self.without),
+            "reason": self.reason,
+        }
+
+
+def dense_pairs(evidence: ObjectPairs) -> tuple[F64, F64]:
+    """Return (n_images, P) agreement and mean IoU of every pair of models, NaN where undefined."""
+    cells = pair_cells(evidence, Strata.whole(evidence))
+    shape = evidence.n_images, len(pair_index(evidence.n_models)[0])
+    agreement, iou = np.full(shape, np.nan), np.full(shape, np.nan)
+    agreement[cells.image], iou[cells.image] = cells.agreement, cells.iou
+    return agreement, iou
+
+
+def pair_matrix(evidence: ObjectPairs) -> F64:
+    """Return (K, K) the mean agreement of two models over the images on which at least one of them
+    predicts something.
+    """
+    one, other = pair_index(evidence.n_models)
+    matrix = np.full((evidence.n_models, evidence.n_models), np.nan)
+    matrix[one, other] = matrix[other, one] = mean_of_defined(dense_pairs(evidence)[0].T)
+    return matrix
+
+
+def leave_one_out(
+    evidence: ObjectPairs, models: tuple[str, ...], metric: str, level: float
+) -> ObjectLeaveOneOut:
+    """Return a number without each of the models.
+
+    The jackknife's standard error is ``sqrt((K - 1) / K * sum((v_m - mean)^2))`` over the values
+    without model m; its interval is a t interval with K - 1 degrees of freedom, cut at 0 and 1. It
+    needs three models. Shares of references found by all, some or none have no such interval: with
+    one model less they are another quantity, not the same one from less data.
+    """
+    everyone = np.ones(len(models), np.bool_)
+    value = _value_of_models(evidence, metric, everyone)
+    if len(models) < FEWEST_MODELS:
+        return ObjectLeaveOneOut(
+            metric, value, dict.fromkeys(models, NAN), NAN, NAN, NAN, level, "too_few_units"
+        )
+    without = np.zeros(len(models))
+    for m in range(len(models)):
+        others = everyone & (np.arange(len(models)) != m)
+        without[m] = _value_of_models(evidence, metric, others)
+    by_model = dict(zip(models, without.tolist()))
+    if metric in SHARES or np.isnan(without).any():
+        reason = "not_requested" if metric in SHARES else "no_objects"
+        return ObjectLeaveOneOut(metric, value, by_model, NAN, NAN, NAN, level, reason)
+    from scipy.special import stdtrit
+
+    n = len(models)
+    error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
+    half = float(stdtrit(n - 1, (1 + level) / 2)) * error
+    low, high = max(0.0, value - half), min(1.0, value + half)
+    return ObjectLeaveOneOut(metric, value, by_model, error, low, high, level, None)
+
+
+def _value_of_models(evidence: ObjectPairs, metric: str, models: NDArray[np.bool_]) -> float:
+    """Return a number of some of the models, (K,) flags."""
+    if metric in SHARES:
+        times, most = evidence.references.by_model[:, models].sum(axis=1), int(models.sum())
+        kinds = {"all": times == most, "none": times == 0, "some": (times > 0) & (times < most)}
+        return float(kinds[metric.removeprefix("found-by-")].mean()) if len(times) else NAN
+    one, other = pair_index(evidence.n_models)
+    table = dense_pairs(evidence)[MEANS.index(metric)]
+    of_images = mean_of_defined(table[:, models[one] & models[other]])
+    return float(mean_of_defined(of_images[None])[0])
+
 
 SCHEMA = "calipers.object-stability/1"
 ALL = "all models"
@@ -243,14 +366,12 @@ class ObjectStability(RowsDocument):
 
     def sentences(self) -> list[str]:
         """Return in words how far the models find the same."""
-        from calipers.stability.objects_wording import sentences
 
         return sentences(self)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of the numbers must know."""
-        from calipers.stability.objects_wording import warnings
 
         return warnings(self)
 
@@ -258,9 +379,9 @@ class ObjectStability(RowsDocument):
         """Return a figure as data: ``found-by``, ``false-alarms``, ``sizes``, ``agreement`` or
         ``pairs``.
         """
-        from calipers.plots.object_stability import figure
+        from calipers.stability.figures import object_figure
 
-        return figure(self, name)
+        return object_figure(self, name)
 
     def __str__(self) -> str:
         return "\n".join([*self.sentences(), *(f"Note: {text}" for text in self.warnings)])
@@ -293,3 +414,167 @@ class ObjectStability(RowsDocument):
             "sentences": self.sentences(),
             "warnings": list(self.warnings),
         }
+
+
+FEW_MODELS = 5
+MANY_UNDEFINED = 0.2
+
+
+def sentences(result: ObjectStability) -> list[str]:
+    """Return the result in sentences, the most important first."""
+    candidates = [
+        _references(result),
+        _agreement(result),
+        _overlap(result),
+        _false_alarms(result),
+        _without(result),
+        _disputed(result),
+    ]
+    return [sentence for sentence in candidates if sentence]
+
+
+def _references(result: ObjectStability) -> str:
+    n, k = len(result.evidence.references), len(result.models)
+    if not n:
+        return "There are no counted references, so what the models find cannot be compared."
+    every = _share(result["found-by-all"])
+    some = _share(result["found-by-some"])
+    none = _share(result["found-by-none"])
+    references = _many(n, "reference")
+    if k == 2:
+        shares = f"both models find {every}, only one finds {some}"
+    else:
+        shares = f"all {k} models find {every}, some but not all find {some}"
+    return f"Of {references}, {shares}, and none finds {none}."
+
+
+def _agreement(result: ObjectStability) -> str:
+    value, n_silent = result["agreement"], result.undefined[2]
+    if math.isnan(value.value):
+        return "No model predicts anything: agreement is undefined."
+    details = f"mean over {_many(value.n_images, 'image')}"
+    sd = result.sd("agreement")
+    if sd == sd:
+        details += f", standard deviation {sd:.2f}"
+    if n_silent:
+        details += f"; {_many(n_silent, 'image')} without any prediction left out"
+    return f"Two models agree on {_share(value)} of what they predict, correct or not ({details})."
+
+
+def _overlap(result: ObjectStability) -> str:
+    value = result["mean-iou"]
+    if math.isnan(value.value):
+        return ""
+    interval = ""
+    if not math.isnan(value.low):
+        interval = f" ({100 * value.level:g} % interval {value.low:.2f} to {value.high:.2f})"
+    return (
+        "Where they agree, their shapes have a mean intersection over union of "
+        f"{value.value:.2f}{interval}."
+    )
+
+
+def _false_alarms(result: ObjectStability) -> str:
+    n = len(result.evidence.places)
+    if not n:
+        return "No model raises a false alarm."
+    share = _share(result["false-alarms-shared"])
+    return f"Of {_many(n, 'place')} with a false alarm, at least two models share {share}."
+
+
+def _without(result: ObjectStability) -> str:
+    jackknife = result.leave_one_out("agreement")
+    if jackknife.reason is not None:
+        return ""
+    without, value = jackknife.without, jackknife.value
+    name = max(without, key=lambda model: abs(without[model] - value))
+    return (
+        f"Other trainings: without one of the models, the agreement lies between "
+        f"{min(without.values()):.2f} and {max(without.values()):.2f} (furthest away without "
+        f"{name}); the jackknife over {len(result.models)} models gives {value:.2f} with a "
+        f"{100 * jackknife.level:g} % interval of {jackknife.low:.2f} to {jackknife.high:.2f}."
+    )
+
+
+def _disputed(result: ObjectStability) -> str:
+    images = result.disputed(3)
+    if not images:
+        return "No reference is disputed." if len(result.evidence.references) else ""
+    texts = [f"{one.image} ({len(one.references)} of {one.n_references})" for one in images]
+    return f"Most disputed references: {', '.join(texts)}."
+
+
+def warnings(result: ObjectStability) -> tuple[str, ...]:
+    """Return what was left out, and what limits the numbers."""
+    return (*_left_out(result), *_limits(result))
+
+
+def _left_out(result: ObjectStability) -> list[str]:
+    evidence, notes = result.evidence, []
+    if n_ignored := int(evidence.ignored.sum()):
+        notes.append(f"{_many(n_ignored, 'reference')} left out: ignored, or crowds")
+    score_cut = result.settings["score_cut"]
+    for name, n in result.below.items():
+        if n:
+            notes.append(f"{_many(n, 'prediction')} of {name} left out: score below {score_cut:g}")
+    for name, n in zip(result.models, evidence.duplicates.sum(axis=0).tolist()):
+        if n:
+            notes.append(
+                f"{_many(n, 'duplicate')} of {name}: further predictions of a reference that "
+                "was already found, not counted as false alarms"
+            )
+    chained = int((evidence.places.members > evidence.places.by_model.sum(axis=1)).sum())
+    if chained:
+        notes.append(
+            f"{_many(chained, 'place')} with several false alarms of one model, counted once"
+        )
+    unscored = [name for name in result.models if not result.cohort.models[name].scored]
+    if unscored:
+        notes.append(f"no scores: {', '.join(unscored)}; all predictions count, with a score of 1")
+    return notes
+
+
+def _limits(result: ObjectStability) -> list[str]:
+    notes, n_models, agreement = [], len(result.models), result["agreement"]
+    n_undefined, n_pairs, _ = result.undefined
+    if n_undefined:
+        note = (
+            f"in {n_undefined} of {n_pairs} comparisons of two models on an image, both predict "
+            "nothing: skipped"
+        )
+        if n_undefined > MANY_UNDEFINED * n_pairs:
+            note += ", a large part: see agreement-with-silence too"
+        notes.append(note)
+    if n_models < FEW_MODELS:
+        notes.append(f"{n_models} models are too few to predict what other trainings would find")
+    if result.evidence.n_images and np.isnan(agreement.low) and agreement.reason:
+        notes.append(f"no interval of the agreement: {reason_of(agreement)}")
+    if "few_units" in agreement.flags:
+        notes.append(
+            f"few units ({agreement.n_units} {plural(agreement.unit)}): intervals are rough"
+        )
+    notes.append(
+        "the shares found by all, some and none depend on the number of models: compare only "
+        "results with equal numbers"
+    )
+    return notes
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n} {what if n == 1 else plural(what)}"
+
+
+def _share(estimate: Estimate) -> str:
+    if math.isnan(estimate.value):
+        return "an undefined share"
+    value = f"{percent(estimate.value)} %"
+    if math.isnan(estimate.low):
+        return value
+    if estimate.method == "clopper-pearson-units":  # too few exceptions for a bootstrap
+        level, units = f"{100 * estimate.level:g}", plural(estimate.unit)
+        return f"{value} (at {level} %: {_between(estimate)} of the {units})"
+    return f"{value} ({interval_of(estimate)} {_between(estimate)})"
+
+
+def _between(estimate: Estimate) -> str:
+    return f"{percent(estimate.low)} to {percent(estimate.high)} %"

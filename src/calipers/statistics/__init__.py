@@ -1,4 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How sure we are: weights that resample units, intervals, comparison, ranking, mixed models,
-agreement.
-"""
+"""How sure we are: weights that resample units, intervals, comparison, ranking."""

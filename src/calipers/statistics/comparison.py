@@ -24,6 +24,22 @@ models are interchangeable, scores included, not that their metric is equal: suc
 No p value here is below ``2 / 2^K``: K units that all favour one model are no rarer than that by
 chance. With 5 units that is .0625: at a level of .95 the interval may leave 0 out, and p is still
 not below .05.
+
+Many tests at once: p values adjusted so that chance has no more say than in one test.
+
+``holm`` bounds the probability of one or more false claims in the whole family; ``bh`` (Benjamini
+and Hochberg) the expected share of false ones among the claims, for exploration; ``none`` adjusts
+nothing. A test without a p value is no member of the family: it stays NaN and the family shrinks,
+which the size that is returned tells.
+
+Wilcoxon's signed-rank test, one-sided, under whole-number weights: weight 2 is the same as
+listing a case twice.
+
+Differences of 0 are left out. Without equal differences and with at most 50 of them the p value is
+exact; else it is that of the normal distribution, with the variance corrected for ties and without
+a continuity correction.
+
+Sentences on differences between models, with care: no difference shown is not equality.
 """
 
 from __future__ import annotations
@@ -31,12 +47,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.metrics.contract import Evidence, Metric
+from calipers.arrays import F64
+from calipers.errors import UsageError, did_you_mean
+from calipers.metrics.base import Evidence, Metric
+from calipers.results.comparison import Difference
+from calipers.show.words import plural
 from calipers.statistics.intervals import (
     FEWEST_UNITS,
     MOST_UNDEFINED,
@@ -47,7 +68,6 @@ from calipers.statistics.intervals import (
 )
 from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, exact_swaps, swaps
 
-F64 = NDArray[np.float64]
 Evidences = Mapping[Hashable, Evidence]  # by the key of the recipe
 Progress = Callable[[], None]  # called after every block of weights
 
@@ -285,3 +305,194 @@ def alone(metric: Metric[Any], evidence: Evidence, units: Units, *, rows: int = 
 
 def _spans(n: int) -> Iterator[tuple[int, int]]:
     return ((first, min(first + BLOCK, n)) for first in range(0, n, BLOCK))
+
+
+CORRECTIONS = ("holm", "bh", "none")
+
+
+def adjusted(p: F64, correction: str = "holm") -> tuple[F64, int]:
+    """Return the adjusted p values, in the order given, and how many tests the family has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calipers.statistics.comparison import adjusted
+    >>> values, family = adjusted(np.array([0.01, 0.04, np.nan, 0.03]))
+    >>> values.tolist(), family
+    ([0.03, 0.06, nan, 0.06], 3)
+    """
+    if correction not in CORRECTIONS:
+        raise UsageError(f"no correction {correction!r}; {did_you_mean(correction, CORRECTIONS)}")
+    result = np.array(p, np.float64)
+    # A test without a p value was not made: it is no member of the family.
+    members = np.flatnonzero(~np.isnan(result))
+    m = len(members)
+    order = members[np.argsort(result[members], kind="stable")]
+    rising = result[order]
+    if correction == "holm":
+        rising = np.maximum.accumulate((m - np.arange(m)) * rising)
+    elif correction == "bh":
+        rising = np.minimum.accumulate((m / np.arange(1, m + 1) * rising)[::-1])[::-1]
+    result[order] = np.minimum(rising, 1.0)
+    return result, m
+
+
+MOST_EXACT = 50
+
+
+def signed_rank_p(differences: F64, weights: NDArray[Any]) -> F64:
+    """Return (R, 2): p values for "larger than 0" and for "smaller than 0" of differences (n,)
+    under weights (R, n).
+
+    1 for both where no difference is left.
+    """
+    from scipy.special import ndtr
+
+    nonzero = np.flatnonzero(differences != 0.0)
+    size = np.abs(differences[nonzero])
+    order = nonzero[np.argsort(size, kind="stable")]
+    if not len(order):
+        return np.ones((len(weights), 2))
+    weight = np.asarray(weights)[:, order].astype(np.float64)
+    # Equal differences share their mid-rank; weights are repetitions of a case.
+    starts = np.flatnonzero(np.diff(np.abs(differences[order]), prepend=-1.0))
+    tied = np.add.reduceat(weight, starts, axis=1)
+    rank = np.cumsum(tied, axis=1) - tied + (tied + 1.0) / 2.0
+    positive = np.add.reduceat(weight * (differences[order] > 0.0), starts, axis=1)
+    total, n = (positive * rank).sum(axis=1), tied.sum(axis=1)
+    variance = n * (n + 1.0) * (2.0 * n + 1.0) / 24.0 - (tied**3 - tied).sum(axis=1) / 48.0
+    z = np.divide(
+        total - n * (n + 1.0) / 4.0, np.sqrt(variance), out=np.zeros(len(n)), where=variance > 0
+    )
+    result = np.where((n > 0)[:, None], np.stack([ndtr(-z), ndtr(z)], axis=1), 1.0)
+    for r in np.flatnonzero((tied.max(axis=1) <= 1.0) & (n > 0) & (n <= MOST_EXACT)):
+        upper = _upper_tail(int(n[r]))
+        reached, top = round(total[r]), len(upper) - 1
+        result[r] = upper[reached], upper[top - reached]
+    return result
+
+
+@lru_cache(maxsize=MOST_EXACT)
+def _upper_tail(n: int) -> F64:
+    """Return P(sum of the ranks that got a plus >= s) for s = 0 ... n (n + 1) / 2 when signs are
+    thrown at random.
+    """
+    ways = np.zeros(n * (n + 1) // 2 + 1)
+    ways[0] = 1.0
+    for rank in range(1, n + 1):
+        ways[rank:] = ways[rank:] + ways[:-rank]
+    return np.asarray(np.cumsum(ways[::-1])[::-1] / 2.0**n)
+
+
+CORRECTED = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
+SMALLEST_SHOWN = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How the numbers of a metric are written: in points or plain, and which way is better."""
+
+    points: bool  # as points of 100, for metrics that are shares
+    higher_is_better: bool
+
+    @classmethod
+    def of(cls, bounds: tuple[float, float], higher_is_better: bool) -> Manner:
+        """Return the manner of a metric with these bounds."""
+        return cls(math.isfinite(bounds[0]) and math.isfinite(bounds[1]), higher_is_better)
+
+    def amount(self, value: float) -> str:
+        """Return a difference as a number, without its unit."""
+        return f"{100 * value:.1f}" if self.points else f"{value:.3g}"
+
+    def unit(self, value: float) -> str:
+        """Return ``points`` or nothing."""
+        if not self.points:
+            return ""
+        return " point" if self.amount(value).lstrip("-") == "1.0" else " points"
+
+
+def describe(d: Difference, manner: Manner) -> str:
+    """Return one or a few sentences on a difference between two models."""
+    where = d.metric if d.label is None else f"{d.metric} of {d.label}"
+    if not manner.higher_is_better:
+        where += " (lower is better)"
+    e = d.estimate
+    if math.isnan(e.value):
+        values = ((d.model_a, d.value_a), (d.model_b, d.value_b))
+        blank = " and ".join(model for model, value in values if math.isnan(value))
+        return (
+            f"{d.model_a} and {d.model_b} cannot be compared in {where}: "
+            f"undefined for {blank} ({_words(e.reason)})."
+        )
+    turned = d.verdict == "b_better"  # the better model comes first, and the numbers follow it
+    first, second = (d.model_b, d.model_a) if turned else (d.model_a, d.model_b)
+    one, other = (d.value_b, d.value_a) if turned else (d.value_a, d.value_b)
+    if d.verdict in ("a_better", "b_better"):
+        claim = f"{first} is better than {second} in {where}"
+    elif d.verdict == "no_difference_shown":
+        claim = f"No difference between {first} and {second} in {where} is shown"
+    else:
+        claim = f"{first} and {second} in {where}, without a test"
+    value = -e.value if turned else e.value
+    text = f"{claim}: {one:.3f} against {other:.3f}, a difference of "
+    text += f"{manner.amount(value)}{manner.unit(value)} ({_evidence(d, manner, turned)})."
+    return " ".join([text, *_cautions(d), *_margin(d, manner)])
+
+
+def _evidence(d: Difference, manner: Manner, turned: bool) -> str:
+    """Return interval, p value and number of units of a difference."""
+    e = d.estimate
+    parts = []
+    if math.isnan(e.low):
+        parts.append(f"no interval: {_words(e.reason)}")
+    else:
+        low, high = (-e.high, -e.low) if turned else (e.low, e.high)
+        parts.append(f"{100 * e.level:g} % interval {manner.amount(low)} to {manner.amount(high)}")
+    if not math.isnan(d.p):
+        text = p_value(d.p_adjusted)
+        if d.correction in CORRECTED and d.family > 1:
+            text += f", {CORRECTED[d.correction]} over {d.family}"
+        parts.append(text)
+    parts.append(f"{e.n_units} {e.unit if e.n_units == 1 else plural(e.unit)}")
+    return "; ".join(parts)
+
+
+def _cautions(d: Difference) -> list[str]:
+    """Return sentences on p values that cannot be small and on intervals of width 0."""
+    e, least = d.estimate, smallest_p(d.estimate.n_units)
+    cautions = []
+    if not math.isnan(d.p) and least >= 1.0 - e.level:
+        still = ", also where the interval leaves 0 out" if e.low > 0.0 or e.high < 0.0 else ""
+        cautions.append(
+            f"With {e.n_units} {plural(e.unit)} no p value can be below {least:g}{still}."
+        )
+    if "identical_units" in e.flags:
+        cautions.append("All replicates agree; an interval of width 0 is no certainty.")
+    return cautions
+
+
+def _margin(d: Difference, manner: Manner) -> list[str]:
+    if d.margin is None:
+        return []
+    within = f"{manner.amount(d.margin)}{manner.unit(d.margin)}"
+    if math.isnan(d.estimate.low):
+        return [f"Without an interval the margin of {within} cannot be judged."]
+    if d.margin_verdict == "equivalent":
+        return [f"Equivalent within {within}: the whole interval lies inside."]
+    if d.margin_verdict == "not_shown":
+        return [f"Neither equivalence nor non-inferiority within {within} is shown."]
+    one, other = (
+        (d.model_a, d.model_b) if str(d.margin_verdict).startswith("a_") else (d.model_b, d.model_a)
+    )
+    if str(d.margin_verdict).endswith("superior"):
+        return [f"{one} is superior to {other} by more than {within}."]
+    return [f"{one} is not inferior to {other} by {within} or more; equivalence is not shown."]
+
+
+def p_value(p: float) -> str:
+    """Return ``p = 0.02`` with two significant digits, or ``p < 0.001``."""
+    return f"p < {SMALLEST_SHOWN:g}" if p < SMALLEST_SHOWN else f"p = {p:.2g}"
+
+
+def _words(reason: str | None) -> str:
+    return str(reason).replace("_", " ")

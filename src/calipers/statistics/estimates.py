@@ -3,6 +3,10 @@
 
 `estimation.estimated_rows` calls `estimates` with (metric, evidence) pairs and gets a table of
 `Estimate` per pair: class row by name of the metric.
+
+From values and their replicates to `Estimate`: the last step of every table of ratings.
+
+Called by `criterion_scores` and `raters` with point values (m,) and replicates (B, m).
 """
 
 from __future__ import annotations
@@ -15,15 +19,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.arrays import F64, I64
 from calipers.errors import UsageError
-from calipers.metrics.contract import Metric
-from calipers.results import Estimate
+from calipers.metrics.base import Metric
+from calipers.results.estimate import Estimate
 from calipers.statistics import intervals as making
-from calipers.statistics.intervals import Interval, Support
+from calipers.statistics.intervals import NAN as NAN_
+from calipers.statistics.intervals import (
+    BootstrapSample,
+    Interval,
+    Support,
+    boot_se_t,
+    clopper_pearson,
+    intervals,
+    none,
+)
 from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, jackknife
 
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 Progress = Callable[[int, int], None]
 Case = tuple[Metric[Any], Any]  # a metric and its evidence
 
@@ -303,3 +315,140 @@ def rows_of(table: list[list[Estimate]]) -> Iterator[tuple[int, int, Estimate]]:
     for k in range(len(table[0]) if table else 0):
         for row, line in enumerate(table):
             yield row, k, line[k]
+
+
+@dataclass(frozen=True, slots=True)
+class Resampling:
+    """How replicates are drawn: units, number, seed, and level of the intervals."""
+
+    units: Units
+    replicates: int
+    seed: int
+    level: float
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """Yield blocks (at most 64, n) of bootstrap weights."""
+        return bootstrap(self.units, self.replicates, self.seed)
+
+    def part(self, rows: I64) -> Resampling:
+        """Return the resampling of some rows; their units are the ones that occur in them."""
+        return Resampling(self.units.take(rows), self.replicates, self.seed, self.level)
+
+    def units_with(self, rows: NDArray[np.bool_]) -> I64:
+        """Return (C,) how many units hold one of the rows that each column of ``rows`` (n, C)
+        marks.
+        """
+        return count_groups_with(self.units.code, rows)
+
+
+def count_groups_with(code: I64, rows: NDArray[np.bool_]) -> I64:
+    """Return (C,) how many of the groups in ``code`` (n,) hold one of the rows that each column
+    marks.
+    """
+    occupied = np.zeros((int(code.max(initial=-1)) + 1, rows.shape[1]), np.bool_)
+    at, column = np.nonzero(rows)
+    occupied[code[at], column] = True
+    return np.asarray(occupied.sum(axis=0), np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class RatingCounts:
+    """How many images, useful ratings and ratings stand behind an estimate."""
+
+    images: int
+    useful: int
+    ratings: int
+
+
+def rating_estimates(
+    values: F64,
+    replicates: F64,
+    how: Resampling,
+    counts: Sequence[RatingCounts],
+    *,
+    support: Sequence[Support],
+    bounds: tuple[float, float] = (0.0, 1.0),
+    method: str = "bootse-t-logit",
+    missing: str = "single_category",
+) -> tuple[list[Estimate], set[str]]:
+    """Return m estimates and the flags of their intervals.
+
+    Parameters
+    ----------
+    values
+        (m,) point estimates.
+    replicates
+        (B, m).
+    behind, support
+        m of each.
+    missing
+        The reason of an undefined value.
+    """
+    honest = [_honest(value, entry, how.level) for value, entry in zip(values.tolist(), support)]
+    interval_list = intervals(
+        values, replicates, honest, level=how.level, bounds=bounds, method=method
+    )
+    result, flags = [], set[str]()
+    for k, (interval, entry) in enumerate(zip(interval_list, counts)):
+        value = float(values[k])
+        # Reasons are named in terms of ratings here, not of objects.
+        if value != value:
+            interval = none(
+                missing if entry.ratings else "no_objects", undefined=interval.undefined
+            )
+        elif interval.reason == "one_unit" and how.units.number > 1:
+            interval = replace(interval, reason="too_few_units")
+        elif interval.method == "clopper-pearson-units" and value == bounds[0] < 0:
+            # A share of units says nothing about a score of -1.
+            interval = none("constant_input", undefined=interval.undefined)
+        elif "on_bound" in interval.flags:
+            interval = _kept_on_scale(
+                interval,
+                BootstrapSample.of(values[[k]], replicates[:, [k]], how.level, bounds),
+                honest[k],
+            )
+        result.append(_as_estimate(value, interval, how, entry))
+        flags |= set(interval.flags)
+    return result, flags
+
+
+def _kept_on_scale(interval: Interval, sample: BootstrapSample, support: Support) -> Interval:
+    """Return the t interval also where many replicates reach the end of the scale.
+
+    A percentile interval is right for a score that was cut off there. These scores end there by
+    themselves, and with few errors many replicates hold none: over 20 to 40 patients with 4 to 6 %
+    errors the percentile interval covered kappa, AC1, MCC and balanced accuracy in .84 to .92 of
+    500 simulations, the t interval in .94 to .98.
+    """
+    limits = boot_se_t(sample, np.array([support.n_units]))
+    return replace(
+        interval,
+        low=float(limits.low[0]),
+        high=float(limits.high[0]),
+        method=limits.method,
+        mc_error=(float(limits.mc_low[0]), float(limits.mc_high[0])),
+        flags=tuple(flag for flag in interval.flags if flag != "on_bound"),
+    )
+
+
+def _honest(value: float, support: Support, level: float) -> Support:
+    """Return the support; the error-free units stand in for a value only near perfection.
+
+    That is: if they are most of the units, and the interval of their share holds the value. With
+    few units, fewer than five with an error may be nearly all of them.
+    """
+    tried, error = support.n_tried, support.n_error
+    if tried is None or error is None:
+        return support
+    low, high = clopper_pearson(tried - error, tried, level)
+    return support if 2 * error < tried and low <= value <= high else replace(support, n_error=None)
+
+
+def _as_estimate(
+    value: float, interval: Interval, how: Resampling, rating_counts: RatingCounts
+) -> Estimate:
+    counts = (rating_counts.images, rating_counts.useful, rating_counts.ratings)
+    bias = interval.bias if interval.reason is None else NAN_
+    return replace(interval, bias=bias).around(
+        value, how.level, (how.units.name, how.units.number), counts
+    )

@@ -25,12 +25,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arguments import real, whole
-from calipers.errors import UsageError, did_you_mean
+from calipers.arrays import F64
+from calipers.errors import UsageError, did_you_mean, real, whole
 from calipers.registry import INTERVALS
-from calipers.results import Estimate
+from calipers.results.estimate import Estimate
 
-F64 = NDArray[np.float64]
 NAN = float("nan")
 NOWHERE = (NAN, NAN)
 

@@ -33,13 +33,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.results.ranking import Place, Superiority, TauSummary
-from calipers.statistics.comparison import superiority_p
-from calipers.statistics.corrections import adjusted
+from calipers.arrays import F64
+from calipers.results.comparison import Place, Superiority, TauSummary
+from calipers.statistics.comparison import adjusted, signed_rank_p, superiority_p
 from calipers.statistics.intervals import FEWEST_UNITS, MOST_UNDEFINED
-from calipers.statistics.signed_ranks import signed_rank_p
 
-F64 = NDArray[np.float64]
 NAN = float("nan")
 
 DATA_SET = "data-set"

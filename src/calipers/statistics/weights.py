@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arguments import several
-from calipers.errors import UsageError, did_you_mean
+from calipers.arrays import I64
+from calipers.errors import UsageError, did_you_mean, several
 from calipers.kernels import ragged, resampling
 from calipers.kernels.resampling import generator
+from calipers.show.words import plural
 
-I64 = NDArray[np.int64]
 Weights = NDArray[Any]  # (R, n_images) whole numbers; bytes if they fit, see kernels/resampling.py
 
 BLOCK = 64  # replicates at a time
@@ -124,13 +124,6 @@ class Units:
         if self.nested:
             return f"other {plural(self.name)} like these {self.number}, and their {parents}"
         return f"other {plural(self.name)} of these {self.n_strata} {parents}, not other {parents}"
-
-
-def plural(name: str) -> str:
-    """Return the plural of a column name: images, patients, studies."""
-    if name.endswith("y") and name[-2:-1] not in "aeiou":
-        return name[:-1] + "ies"
-    return name + ("es" if name.endswith(("s", "x", "ch", "sh")) else "s")
 
 
 def units_of(

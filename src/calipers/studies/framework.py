@@ -4,19 +4,31 @@
 A `Study` lists the statements of its paper. Running it with `StudyOptions` gives a `StudyResult`:
 figures, tables and one `Claim` per statement, judged by the numbers of the run. If a statement does
 not hold, the claim says so; the experiment is not adapted to make it hold.
+
+Studies: published experiments, run from end to end, with a verdict on every claim of the paper.
+
+`run_study` is what the command ``calipers study`` and Python users call. A name and options come
+in, a `StudyResult` goes out; `calipers.studies.page.write_study` writes it into a folder.
+
+Claims of a paper: each statement stands next to the function that judges it.
+
+A claims module of a study creates a `Claims` and decorates one function per statement with
+`Claims.statement`. The function receives the numbers of a run and returns a `ClaimJudgement`; the
+study calls `Claims.judge_all` to get all verdicts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from calipers.errors import UsageError
+from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
-from calipers.plots.figures import Cell, Figure, Table
+from calipers.show.figures import Cell, Figure, Table
 
 SCHEMA = "calipers.study/1"
 VERDICTS = ("held", "held in part", "did not hold", "not tested")
@@ -278,3 +290,145 @@ class Study:
                 "runs must be at least 2, so that a standard deviation exists, not "
                 f"{options.runs!r}"
             )
+
+
+# name -> (module and variable, the question in one line). A study is imported only when it is run,
+# because some need optional packages.
+STUDIES: Mapping[str, tuple[str, str]] = {
+    "rodeo": (
+        "calipers.studies.rodeo.study:STUDY",
+        "what AP, accuracy and RoDeO see of errors made on purpose (MIDL 2023)",
+    ),
+    "anomaly": (
+        "calipers.studies.anomaly.study:STUDY",
+        "what metrics of anomaly maps see, and a benchmark (2024)",
+    ),
+    "stability": (
+        "calipers.studies.stability.study:STUDY",
+        "do repeated trainings find the same places; what scores see of it",
+    ),
+    "monitors": (
+        "calipers.studies.monitors.study:STUDY",
+        "whether OOD labels rank runtime monitors as failures do (2025)",
+    ),
+}
+
+
+def load_study(name: str) -> Study:
+    """Return a study by its name."""
+    if name not in STUDIES:
+        raise UsageError(f"no study {name!r}; {did_you_mean(name, STUDIES)}")
+    module, _, variable = STUDIES[name][0].partition(":")
+    study: Study = getattr(import_module(module), variable)
+    return study
+
+
+def run_study(
+    name: str,
+    *,
+    data: str | Path | None = None,
+    predictions: Mapping[str, str] | None = None,
+    ranking: str | Path | None = None,
+    ood: str | None = None,
+    runs: int | None = None,
+    seed: int = 0,
+    quick: bool = False,
+    progress: Progress = lambda what, step, total: None,
+) -> StudyResult:
+    """Run a published experiment and judge the claims of its paper.
+
+    Parameters
+    ----------
+    name
+        One of `STUDIES`.
+    data
+        File or folder with data for the study; Calipers simulates data if this is left out.
+    predictions
+        Prediction files by model name, for the table of your own models.
+    ranking
+        File with a ranking of the algorithms by people: columns ``algorithm`` and ``rank``.
+    ood
+        Which images of ``data`` are out of distribution: a column of flags, or
+        ``column=value,value``.
+    runs
+        Number of runs, each with its own random numbers; that of the paper if left out.
+    seed
+        Seed of all random numbers. The same seed gives bit-identical results.
+    quick
+        Use coarse grids and little data. For trying the study out, not for citing.
+    progress
+        Called with (description of the step, steps finished, steps in total).
+    """
+    study = load_study(name)
+    options = StudyOptions(
+        data=data,
+        predictions=predictions or {},
+        ranking=ranking,
+        ood=ood,
+        runs=runs,
+        seed=seed,
+        quick=quick,
+    )
+    study.check(options)
+    return study.run(options, progress)
+
+
+Run = TypeVar("Run")  # the class with the numbers of a run; each study has its own
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimJudgement:
+    """Whether a statement held (None: in part), the numbers, and how to read them."""
+
+    outcome: bool | None
+    evidence: str
+    note: str = ""
+    is_tested: bool = True
+
+
+@dataclass
+class Claims(Generic[Run]):
+    """Statements with the functions that judge them, in the order of the paper."""
+
+    entries: list[tuple[Statement, Callable[[Run], ClaimJudgement]]] = field(default_factory=list)
+
+    def statement(
+        self, name: str, text: str, where: str
+    ) -> Callable[[Callable[[Run], ClaimJudgement]], Callable[[Run], ClaimJudgement]]:
+        """Register the decorated function as the judge of a statement."""
+
+        def register(judge: Callable[[Run], ClaimJudgement]) -> Callable[[Run], ClaimJudgement]:
+            self.entries.append((Statement(name, text, where), judge))
+            return judge
+
+        return register
+
+    def judge_all(self, run: Run) -> tuple[Claim, ...]:
+        """Judge every statement by the numbers of a run."""
+        claims = []
+        for statement, judge in self.entries:
+            judgement = judge(run)
+            claims.append(
+                Claim(
+                    statement.name,
+                    statement.text,
+                    statement.where,
+                    judgement.outcome,
+                    judgement.evidence,
+                    judgement.note,
+                    judgement.is_tested,
+                )
+            )
+        return tuple(claims)
+
+
+def joint_verdict(flags: Sequence[bool]) -> bool | None:
+    """Return True if all flags are true, False if none is, and None (in part) otherwise."""
+    if all(flags):
+        return True
+    return None if any(flags) else False
+
+
+def number_text(value: float) -> str:
+    """Return a number with three decimals, or "undefined" for NaN."""
+    return "undefined" if math.isnan(value) else f"{value:.3f}"

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from calipers.arrays import F64, Column, Flags
+from calipers.data.bags import Bag
 from calipers.errors import UsageError, did_you_mean
-from calipers.results.delimited import delimited
+from calipers.io.tables.table import delimited
 from calipers.results.files import write_atomically
-from calipers.synthetic.anatomy import stream
-from calipers.synthetic.discs import disc
-from calipers.tables.bags import F64, Bag, Column, Flags
+from calipers.synthetic.demo import stream
+from calipers.synthetic.volumes import disc
 
 FAMILIES = ("stable-good", "stable-wrong", "unstable")
 CELL = 32  # pixels of the image for each instance of its map, along every axis
@@ -37,7 +38,7 @@ Write = Callable[[Path, NDArray[Any], Sequence[float] | None], None]
 class DemoBags:
     """Bags that are drawn when they are asked for; `demo_bags` makes it.
 
-    It is a source of bags (`calipers.tables.bags.Bags`). Bag ``i`` depends on the seed and on ``i``
+    It is a source of bags (`calipers.data.bags.Bags`). Bag ``i`` depends on the seed and on ``i``
     alone.
     """
 

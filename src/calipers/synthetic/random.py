@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.random import Generator, Philox
-from numpy.typing import NDArray
 
+from calipers.arrays import F64, I64
+from calipers.data.cohort import Cohort, FileIntake, Images, Intake
+from calipers.data.objects import Predictions, References, to_corners
+from calipers.data.rules import Delivery, as_predictions, as_references
 from calipers.errors import UsageError
 from calipers.kernels import ragged
-from calipers.tables import Cohort, FileIntake, Images, Intake, Predictions, References, to_corners
-from calipers.tables.delivery import Delivery, as_predictions, as_references
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 SOURCE = "<random>"
 COPIES = (0.15, 0.60, 0.18, 0.07)  # probability that a reference gets 0, 1, 2, 3 predictions
@@ -77,7 +75,7 @@ def random_cohort(
 
     Examples
     --------
-    >>> from calipers.synthetic import random_cohort
+    >>> from calipers.synthetic.random import random_cohort
     >>> cohort = random_cohort(50, 3, seed=0, models=2, tie_levels=10)
     >>> cohort.n_images, cohort.classes, list(cohort.models)
     (50, ('class-1', 'class-2', 'class-3'), ['model-1', 'model-2'])

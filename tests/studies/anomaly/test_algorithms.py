@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from calipers.studies.anomaly.algorithms import ALGORITHMS, Algorithm, calibrate, intensity
-from calipers.studies.anomaly.benchmark import SEEN, SLICES, VOLUMES, has_object, samples_of
-from calipers.studies.anomaly.patches import COMPONENTS, STRIDE, at_all_voxels, learn_patches
-from calipers.studies.anomaly.volumes import (
+from calipers.studies.anomaly.algorithms import (
+    ALGORITHMS,
+    PATCH_COMPONENTS,
+    STRIDE,
+    Algorithm,
+    at_all_voxels,
+    calibrate,
+    intensity,
+    learn_patches,
+)
+from calipers.studies.anomaly.data import (
     RADII,
     SIDE,
     ChestVolume,
@@ -19,8 +26,9 @@ from calipers.studies.anomaly.volumes import (
     test_volumes,
     with_spheres,
 )
-from calipers.synthetic.anatomy import stream
-from calipers.synthetic.discs import disc
+from calipers.studies.anomaly.experiments import SEEN, SLICES, VOLUMES, has_object, samples_of
+from calipers.synthetic.demo import stream
+from calipers.synthetic.volumes import disc
 
 STRONG = (
     "atlas",
@@ -124,7 +132,7 @@ def test_patches_have_a_row_per_place_and_scores_go_back_to_voxels() -> None:
     volume = stream(0, "patches").random((8, 9, 10), np.float32)
     patches, rows = learn_patches([volume], place=2.0)
     n = [len(range(0, side, STRIDE)) for side in volume.shape]
-    assert rows.shape == (np.prod(n), COMPONENTS + 3)
+    assert rows.shape == (np.prod(n), PATCH_COMPONENTS + 3)
     assert (rows == patches.of(volume)).all()
     back = at_all_voxels(np.arange(np.prod(n), dtype=float), volume.shape)
     assert back.shape == volume.shape

@@ -10,21 +10,28 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from calipers.studies.anomaly.controlled import (
+from calipers.studies.anomaly.data import SETTINGS, disc_mask, peel_disc, place_discs
+from calipers.studies.anomaly.experiments import (
     CROWD_METRICS,
     CROWDS,
+    F1S,
+    METRICS,
+    PRINTED,
+    RANKING,
+    SOFT,
     TOUCHING,
+    AnomalyRun,
     ControlledExperiments,
     Response,
+    closed_form,
+    count_desired_changes,
+    desired_change,
     example,
     grid,
+    protocol,
     run_controlled,
 )
-from calipers.studies.anomaly.found import AnomalyRun, count_desired_changes, desired_change
-from calipers.studies.anomaly.laws import closed_form
-from calipers.studies.anomaly.layouts import SETTINGS, disc_mask, peel_disc, place_discs
-from calipers.studies.anomaly.measures import F1S, METRICS, PRINTED, RANKING, SOFT, protocol
-from calipers.synthetic.discs import Disc
+from calipers.synthetic.volumes import Disc
 
 DIMENSIONS = ("2D", "3D")
 BY_SAMPLE = [name for name in METRICS if name.endswith(("/sample", "/slice"))]

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from calipers.errors import InputError
-from calipers.studies.anomaly.ranking import agreement, read_ranking, tau_between
+from calipers.studies.anomaly.experiments import agreement, read_ranking, tau_between
 
 KNOWN = ("atlas", "pyramid", "intensity", "slice-pca")
 

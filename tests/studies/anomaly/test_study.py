@@ -10,16 +10,22 @@ import numpy as np
 import pytest
 
 from calipers.errors import UsageError
-from calipers.plots.figures import HeatMap
-from calipers.studies import STUDIES, StudyResult, load_study, run_study
-from calipers.studies.anomaly import claims_benchmark, claims_controlled, study
-from calipers.studies.anomaly.benchmark import SEEN, VIEWS, Benchmark, run_benchmark
-from calipers.studies.anomaly.controlled import run_controlled
-from calipers.studies.anomaly.found import AnomalyRun
-from calipers.studies.anomaly.measures import F1S, METRICS
-from calipers.studies.anomaly.ranking import HumanRanking
-from calipers.studies.page import study_page
-from calipers.studies.writing import write_study
+from calipers.show.figures import HeatMap
+from calipers.studies.anomaly import claims, study
+from calipers.studies.anomaly import claims as claims_controlled
+from calipers.studies.anomaly.experiments import (
+    F1S,
+    METRICS,
+    SEEN,
+    VIEWS,
+    AnomalyRun,
+    Benchmark,
+    HumanRanking,
+    run_benchmark,
+    run_controlled,
+)
+from calipers.studies.framework import STUDIES, StudyResult, load_study, run_study
+from calipers.studies.page import study_page, write_study
 from studies.judged import verdict_by_numbers
 
 # What a full run gives too; those that a quick run has too little data for are in DATA.
@@ -98,16 +104,16 @@ def test_every_statement_is_judged_in_the_order_of_the_paper(run: Run) -> None:
 def test_people_are_mirrored_if_they_rank_as_soft_iou_does(run: Run) -> None:
     claim = run.result.claim("soft-iou-and-f1-mirror-people")
     tau = {name: one.tau for name, one in run.found.agreements(SEEN).items()}
-    closely = max(tau[name] for name in F1S) >= claims_benchmark.CLOSE
+    closely = max(tau[name] for name in F1S) >= claims.CLOSE
     assert claim.verdict == ("held" if closely else "held in part")
     assert "softIoU 1.000" in claim.evidence
     backwards = {name: 10.0 - rank for name, rank in run.found.ranking.ranks.items()}
     other = replace(run.found, ranking=replace(run.found.ranking, ranks=backwards))
-    assert claims_benchmark.CLAIMS.judge_all(other)[0].verdict == "did not hold"
+    assert claims.CLAIMS.judge_all(other)[0].verdict == "did not hold"
 
 
 def test_without_a_ranking_that_claim_is_not_tested(run: Run) -> None:
-    claim = claims_benchmark.CLAIMS.judge_all(replace(run.found, ranking=None))[0]
+    claim = claims.CLAIMS.judge_all(replace(run.found, ranking=None))[0]
     assert claim.verdict == "not tested"
     assert "--ranking" in claim.evidence
 

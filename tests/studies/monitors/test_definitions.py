@@ -7,11 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from calipers.studies.monitors.crowds import crowds, literal_hits
-from calipers.studies.monitors.definitions import (
+from calipers.studies.monitors.experiments import (
     NUMBERS_OF_CLASSES,
     all_counts,
+    crowds,
     definitions,
+    literal_hits,
     one_runway,
 )
 

@@ -10,18 +10,23 @@ import numpy as np
 import pytest
 
 from calipers.errors import InputError, UsageError
-from calipers.monitors.labellings import OMS, OOD
-from calipers.plots.figures import HeatMap, Scatter
-from calipers.readers import read
-from calipers.studies import STUDIES, StudyResult, load_study, run_study
+from calipers.io.read import read
+from calipers.monitors.labels import OMS, OOD
+from calipers.show.figures import HeatMap, Scatter
+from calipers.studies.framework import STUDIES, StudyResult, load_study, run_study
 from calipers.studies.monitors import study
-from calipers.studies.monitors.found import MonitorsRun
-from calipers.studies.monitors.given import ood_labels, unit_of
-from calipers.studies.monitors.sweeps import share_sweep, tau_curves
-from calipers.studies.monitors.trials import IDEAL, rank_agreement, simulate_trial
-from calipers.studies.page import study_page
-from calipers.studies.writing import write_study
-from calipers.synthetic.runways import runway_cohort, write_runways
+from calipers.studies.monitors.data import runway_cohort, write_runways
+from calipers.studies.monitors.experiments import (
+    IDEAL,
+    MonitorsRun,
+    rank_agreement,
+    share_sweep,
+    simulate_trial,
+    tau_curves,
+)
+from calipers.studies.monitors.study import ood_labels, unit_of
+from calipers.studies.monitors.tables import tables as tables_
+from calipers.studies.page import study_page, write_study
 from studies.judged import verdict_by_numbers
 
 # What a quick run and a full one agree on.
@@ -60,7 +65,7 @@ def run() -> Run:
     kept: list[MonitorsRun] = []
     seen: list[tuple[int, int]] = []
     with pytest.MonkeyPatch.context() as patch:
-        tables = study.tables
+        tables = tables_
         patch.setattr(study, "tables", lambda found: kept.append(found) or tables(found))
         patch.setattr(study, "QUICK_IMAGES", 180)
         result = run_study(

@@ -8,8 +8,8 @@ from math import erf
 import numpy as np
 import pytest
 
-from calipers.monitors.scope_result import Scope
-from calipers.studies.monitors.sweeps import BESIDE, WEAK, closed_form, share_sweep, tau_grid
+from calipers.monitors.scope import Scope
+from calipers.studies.monitors.experiments import BESIDE, WEAK, closed_form, share_sweep, tau_grid
 
 
 @pytest.fixture(scope="module")

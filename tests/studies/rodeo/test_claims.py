@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calipers.studies import run_study
-from calipers.studies.rodeo.data import simulate_cohort
-from calipers.studies.rodeo.examples import examples
-from calipers.studies.rodeo.judging import RodeoRun
+from calipers.studies.framework import run_study
+from calipers.studies.rodeo.claims import RodeoRun
+from calipers.studies.rodeo.data import examples, simulate_cohort
+from calipers.studies.rodeo.experiments import run_all
 from calipers.studies.rodeo.study import CLAIMS, STUDY
-from calipers.studies.rodeo.sweeps import run_all
 from cases import DATA
 
 CHEST = DATA / "chestxray8" / "BBox_List_2017.csv"

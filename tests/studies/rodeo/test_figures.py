@@ -10,15 +10,22 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.plots.svg import svg
-from calipers.studies import run_study
-from calipers.studies.judging import joint_verdict
-from calipers.studies.rodeo.data import simulate_cohort
-from calipers.studies.rodeo.examples import examples
-from calipers.studies.rodeo.geometry import ap_at, iou_at, loc_at, map_at, shape_similarities
-from calipers.studies.rodeo.judging import best_rate, exponential, half_lost, hyperbolic, value_text
-from calipers.studies.rodeo.printed import PRINTED, harmonic, off_by_rounding
-from calipers.studies.rodeo.sweeps import EXPERIMENTS, run_all, steps
+from calipers.show.svg.draw import svg
+from calipers.studies.framework import joint_verdict, run_study
+from calipers.studies.rodeo.claims import best_rate, exponential, half_lost, hyperbolic, value_text
+from calipers.studies.rodeo.data import (
+    PRINTED,
+    ap_at,
+    examples,
+    harmonic,
+    iou_at,
+    loc_at,
+    map_at,
+    off_by_rounding,
+    shape_similarities,
+    simulate_cohort,
+)
+from calipers.studies.rodeo.experiments import EXPERIMENTS, run_all, steps
 from calipers.studies.rodeo.tables import model_table
 
 

@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from calipers.studies.stability.counting import (
+from calipers.studies.stability.data import BINARY, LAST_STEPS
+from calipers.studies.stability.experiments import (
     ADDED,
     JOINED,
     LINES,
@@ -20,7 +21,6 @@ from calipers.studies.stability.counting import (
     score_values,
     tables_of,
 )
-from calipers.studies.stability.printed import BINARY, LAST_STEPS
 
 
 @pytest.fixture(scope="module")

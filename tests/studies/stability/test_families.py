@@ -8,17 +8,22 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.studies.stability.families import (
+from calipers.studies.stability.data import (
     FOLDS,
+    MAX,
     MODELS,
+    NOR,
+    OPERATORS,
+    PASCAL,
     RECIPES,
+    TABLE_VII,
+    XRAY,
     cells,
     folds,
     identical_bags,
     scattered_bags,
     simulate_bags,
 )
-from calipers.studies.stability.printed import MAX, NOR, OPERATORS, PASCAL, TABLE_VII, XRAY
 
 
 def test_every_cell_of_table_vii_has_a_recipe() -> None:

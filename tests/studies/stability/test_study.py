@@ -12,17 +12,14 @@ import numpy as np
 import pytest
 
 from calipers.errors import InputError, UsageError
-from calipers.plots.svg import svg
-from calipers.plots.theme import style
-from calipers.studies import STUDIES, StudyResult, load_study, run_study
-from calipers.studies.framework import StudyOptions
-from calipers.studies.page import study_page
+from calipers.show.figures import style
+from calipers.show.svg.draw import svg
+from calipers.studies.framework import STUDIES, StudyOptions, StudyResult, load_study, run_study
+from calipers.studies.page import study_page, write_study
 from calipers.studies.stability import claims_networks, study
+from calipers.studies.stability.data import MAX, NOR, XRAY, read_maps
+from calipers.studies.stability.experiments import Network, StabilityRun, run_all
 from calipers.studies.stability.figures import SLOTS
-from calipers.studies.stability.found import Network, StabilityRun, run_all
-from calipers.studies.stability.given import read_maps
-from calipers.studies.stability.printed import MAX, NOR, XRAY
-from calipers.studies.writing import write_study
 from calipers.synthetic.bags import demo_bags, write_bags
 from studies.judged import verdict_by_numbers
 

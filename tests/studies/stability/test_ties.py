@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from calipers.studies.stability.ties import printed_spearman, rank_shifts, soft_maximum, ties
+from calipers.studies.stability.experiments import printed_spearman, rank_shifts, soft_maximum, ties
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Algorithms that learn from normal volumes and give the voxels of other volumes an anomaly score.
+"""A small convolutional autoencoder of slices (extra ``train``: PyTorch).
+
+Patches of volumes as rows of numbers: appearance in a few principal components, and position.
+
+Algorithms that learn from normal volumes and give the voxels of other volumes an anomaly score.
 
 Each one is small and well known, and they fail in different ways, which is what the metrics are
 compared on. Raw scores are 0 or more, on any scale; `calibrate` maps them to [0, 1].
-`calipers.studies.anomaly.benchmark` trains and runs them.
+`calipers.studies.anomaly.experiments` trains and runs them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
@@ -16,11 +21,145 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.studies.anomaly.patches import at_all_voxels, learn_patches
-from calipers.synthetic.anatomy import stream
+from calipers.arrays import F32
+from calipers.synthetic.demo import stream
 
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
+EPOCHS, BATCH, RATE = 12, 32, 2e-3
+CHANNELS, CODE = (8, 16, 32), 48  # of the layers, and numbers that a slice is squeezed into
+
+
+def fit_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
+    """Train on slices (n, height, width) whose sides are multiples of 8.
+
+    Returns the function that reproduces slices.
+    """
+    import torch
+    from torch import nn
+
+    with _seeded(seed):
+        net = _network(slices.shape[1] // 8, slices.shape[2] // 8)
+        data = torch.from_numpy(np.ascontiguousarray(slices))[:, None]
+        steps = EPOCHS * -(-len(data) // BATCH)
+        optimiser = torch.optim.Adam(net.parameters(), lr=RATE)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, RATE, total_steps=steps)
+        for _ in range(EPOCHS):
+            for part in torch.randperm(len(data)).split(BATCH):
+                optimiser.zero_grad()
+                nn.functional.mse_loss(net(data[part]), data[part]).backward()
+                optimiser.step()
+                schedule.step()
+    net.eval()
+
+    def reproduce(volume: F32) -> F32:
+        with _seeded(seed), torch.no_grad():
+            batch = torch.from_numpy(np.ascontiguousarray(volume))[:, None]
+            reproduction: F32 = net(batch)[:, 0].numpy()
+        return reproduction
+
+    return reproduce
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed PyTorch and use one thread, for bit-identical training; restore both at the end."""
+    import torch
+
+    # Several threads would add floating-point numbers in varying order.
+    state, threads = torch.get_rng_state(), torch.get_num_threads()
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_rng_state(state)
+
+
+def _network(height: int, width: int):  # type: ignore[no-untyped-def]  # PyTorch is not there when types are checked
+    """Return an encoder of three steps, a code, and a decoder of three steps."""
+    from torch import nn
+
+    encoder, decoder = [], []
+    sizes = (1, *CHANNELS)
+    for n_few, n_many in pairwise(sizes):
+        encoder += [nn.Conv2d(n_few, n_many, 3, stride=2, padding=1), nn.ReLU()]
+    for n_many, n_few in zip(sizes[:0:-1], sizes[-2::-1]):
+        decoder += [nn.Upsample(scale_factor=2), nn.Conv2d(n_many, n_few, 3, padding=1), nn.ReLU()]
+    last = CHANNELS[-1]
+    to_code = [nn.Flatten(), nn.Linear(last * height * width, CODE)]
+    from_code = [
+        nn.Linear(CODE, last * height * width),
+        nn.ReLU(),
+        nn.Unflatten(1, (last, height, width)),
+    ]
+    return nn.Sequential(*encoder, *to_code, *from_code, *decoder[:-1])
+
+
+SIDE = 5  # voxels of a patch along every axis
+STRIDE = 2  # voxels from one patch to the next
+PATCH_COMPONENTS = 10
+LEARNED_PATCHES = 20_000  # patches from which components are learned
+
+
+@dataclass(frozen=True)
+class Patches:
+    """The principal components of patches, learned from normal volumes."""
+
+    mean: F32  # (SIDE^3,)
+    axes: F32  # (components, SIDE^3)
+    # weight of the place, in units of the largest deviation of a component; 0 = the place plays no
+    # part
+    place: float
+
+    def of(self, volume: F32) -> F32:
+        """Return one row per patch, in the order of the voxels of a grid with stride `STRIDE`."""
+        rows = _cut_patches(volume)
+        looks = (rows - self.mean) @ self.axes.T
+        if not self.place:
+            return np.asarray(looks, np.float32)
+        return np.asarray(
+            np.concatenate([looks, self.place * places(volume.shape)], axis=1), np.float32
+        )
+
+
+def learn_patches(volumes: Sequence[F32], place: float = 0.0) -> tuple[Patches, F32]:
+    """Learn the components of patches from normal volumes; return them and the patch rows."""
+    rows = np.concatenate([_cut_patches(volume) for volume in volumes])
+    subset = rows[:: max(1, len(rows) // LEARNED_PATCHES)]
+    mean = subset.mean(axis=0)
+    centred = subset - mean
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    patches = Patches(mean, np.asarray(vectors[:, ::-1][:, :PATCH_COMPONENTS].T, np.float32), place)
+    return patches, np.concatenate([patches.of(volume) for volume in volumes])
+
+
+def places(shape: tuple[int, ...]) -> F32:
+    """Return (n, 3): positions of the patches, each axis from -1 to 1."""
+    axes = [np.linspace(-1.0, 1.0, len(range(0, n, STRIDE)), dtype=np.float32) for n in shape]
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(shape))
+
+
+def at_all_voxels(values: NDArray[np.floating], shape: tuple[int, ...]) -> F32:
+    """Interpolate the scores of patches linearly between their centres."""
+    from scipy import ndimage
+
+    coarse = np.asarray(values, np.float32).reshape([len(range(0, n, STRIDE)) for n in shape])
+    at = np.meshgrid(*(np.arange(n, dtype=np.float32) / STRIDE for n in shape), indexing="ij")
+    return np.asarray(ndimage.map_coordinates(coarse, at, order=1, mode="nearest"), np.float32)
+
+
+def _cut_patches(volume: F32) -> F32:
+    """Return (patches, SIDE^3): all patches of a volume, padded at its edges."""
+    # Edges are repeated, so that every voxel of the grid has a patch.
+    half = SIDE // 2
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(volume, half, mode="edge"), (SIDE,) * volume.ndim
+    )
+    return np.ascontiguousarray(
+        windows[(slice(None, None, STRIDE),) * volume.ndim].reshape(-1, SIDE**volume.ndim)
+    )
+
+
 Score = Callable[[F32], F32]  # a volume -> how unusual every voxel is
 Fit = Callable[[Sequence[F32], int], Score]  # normal volumes and a seed
 
@@ -172,7 +311,7 @@ def forest(volumes: Sequence[F32], seed: int) -> Score:
     """Isolate patches by random cuts, without their places; patches that few cuts isolate are
     unusual.
     """
-    from calipers.studies.anomaly.forest import fit_forest
+    from calipers.studies.anomaly.figures import fit_forest
 
     patches, rows = learn_patches(volumes)
     selection = stream(seed, "forest").choice(len(rows), min(LEARNED, len(rows)), replace=False)
@@ -186,7 +325,6 @@ def forest(volumes: Sequence[F32], seed: int) -> Score:
 
 def autoencoder(volumes: Sequence[F32], seed: int) -> Score:
     """Train a small convolutional autoencoder on slices; the score is the residual."""
-    from calipers.studies.anomaly.autoencoder import fit_autoencoder
 
     reproduce = fit_autoencoder(np.concatenate(list(volumes)), seed)
     return lambda volume: np.abs(_smooth(volume - reproduce(volume)))

@@ -6,20 +6,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calipers.studies.anomaly import claims_benchmark, claims_controlled
+from calipers.studies.anomaly import claims
 from calipers.studies.anomaly.algorithms import ALGORITHMS, RARE, USUAL
-from calipers.studies.anomaly.benchmark import run_benchmark
-from calipers.studies.anomaly.controlled import AXES, CROWDS, grid, run_controlled
-from calipers.studies.anomaly.figures_benchmark import benchmark_figures
-from calipers.studies.anomaly.figures_controlled import controlled_figures
-from calipers.studies.anomaly.found import EXACT, MOVES, AnomalyRun
-from calipers.studies.anomaly.layouts import SETTINGS
-from calipers.studies.anomaly.measures import ALPHA, METRICS, protocol
-from calipers.studies.anomaly.ranking import read_ranking
+from calipers.studies.anomaly.data import CONTRAST, RADII, SETTINGS, SIDE
+from calipers.studies.anomaly.experiments import (
+    ALPHA,
+    AXES,
+    CROWDS,
+    EXACT,
+    METRICS,
+    MOVES,
+    AnomalyRun,
+    grid,
+    protocol,
+    read_ranking,
+    run_benchmark,
+    run_controlled,
+)
+from calipers.studies.anomaly.figures import benchmark_figures, controlled_figures
 from calipers.studies.anomaly.tables import study_tables
-from calipers.studies.anomaly.volumes import CONTRAST, RADII, SIDE
-from calipers.studies.framework import Progress, Study, StudyOptions, StudyResult
-from calipers.studies.judging import Claims
+from calipers.studies.framework import Claims, Progress, Study, StudyOptions, StudyResult
 
 TITLE = "What metrics of anomaly maps see: controlled errors, and a benchmark"
 CITATION = (
@@ -38,7 +44,7 @@ REFERENCES = (
     "Roth K, et al. Towards total recall in industrial anomaly detection. CVPR 2022.",
 )
 # In the order of the paper.
-CLAIMS = Claims[AnomalyRun]([*claims_controlled.CLAIMS.entries, *claims_benchmark.CLAIMS.entries])
+CLAIMS = Claims[AnomalyRun]([*claims.CLAIMS.entries, *claims.CLAIMS.entries])
 CONTROLLED = 0.4  # approximate share of the running time that the controlled experiments take
 STEPS = 1000
 

@@ -3,14 +3,20 @@
 
 from __future__ import annotations
 
-from calipers.plots.figures import Cell, Table
+from calipers.show.figures import Cell, Table
 from calipers.studies.anomaly.algorithms import ALGORITHMS
-from calipers.studies.anomaly.benchmark import SEEN, SLICES, VIEWS
-from calipers.studies.anomaly.controlled import CROWD_METRICS, CROWDS, Response
-from calipers.studies.anomaly.found import AnomalyRun
-from calipers.studies.anomaly.laws import closed_form
-from calipers.studies.anomaly.measures import METRICS
-from calipers.studies.anomaly.ranking import agreement
+from calipers.studies.anomaly.experiments import (
+    CROWD_METRICS,
+    CROWDS,
+    METRICS,
+    SEEN,
+    SLICES,
+    VIEWS,
+    AnomalyRun,
+    Response,
+    agreement,
+    closed_form,
+)
 from calipers.studies.framework import StudyTable
 
 

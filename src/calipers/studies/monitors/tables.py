@@ -8,13 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calipers.monitors.labellings import OMS, OOD
-from calipers.plots.figures import Cell, Table
-from calipers.results import Estimate
+from calipers.monitors.labels import OMS, OOD
+from calipers.results.estimate import Estimate
+from calipers.show.figures import Cell, Table
 from calipers.studies.framework import StudyTable
-from calipers.studies.monitors.definitions import MEANS, NUMBERS_OF_CLASSES
-from calipers.studies.monitors.found import MonitorsRun
-from calipers.studies.monitors.trials import Trial
+from calipers.studies.monitors.experiments import MEANS, NUMBERS_OF_CLASSES, MonitorsRun, Trial
 
 SHOWN_COUNTS = 2  # predictions and references of the table
 FREE = ("AUROC", "AUPR", "FPR95", "AURC", "E-AURC")

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from calipers.studies.judging import ClaimJudgement, Claims, joint_verdict
-from calipers.studies.rodeo.geometry import ap_at, iou_at, loc_at, map_at
-from calipers.studies.rodeo.judging import (
+from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict
+from calipers.studies.rodeo.claims import (
     INVARIANT,
     RodeoRun,
     falls,
@@ -17,7 +16,8 @@ from calipers.studies.rodeo.judging import (
     value_text,
     values_text,
 )
-from calipers.studies.rodeo.sweeps import ACCURACIES, MEAN_AP, PRECISIONS
+from calipers.studies.rodeo.data import ap_at, iou_at, loc_at, map_at
+from calipers.studies.rodeo.experiments import ACCURACIES, MEAN_AP, PRECISIONS
 
 OPENING, NOISE, APPENDIX = Claims[RodeoRun](), Claims[RodeoRun](), Claims[RodeoRun]()
 CIRCLE = 0.5  # sides: where directions are compared

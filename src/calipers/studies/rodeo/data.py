@@ -2,26 +2,35 @@
 """The cohort of the study: boxes from the list of ChestX-ray8, or simulated boxes like them.
 
 Options come in; `study_data` returns the test half of the images, which the oracles corrupt.
+
+Figure 1: four pairs of boxes made by hand, with the value of every metric.
+
+Figures 2 and 6: similarities of two boxes, computed exactly and without data.
+
+Table 1 as printed in the paper, and a check of its totals.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator, Philox
-from numpy.typing import NDArray
 
+from calipers.arrays import F64, I64
+from calipers.data.cohort import Cohort
 from calipers.errors import InputError, UsageError
-from calipers.readers import read
-from calipers.studies.framework import StudyOptions
-from calipers.tables import Cohort
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
+from calipers.evaluation.evaluate import evaluate
+from calipers.io.read import read
+from calipers.kernels import boxes
+from calipers.kernels import boxes as overlap
+from calipers.show.figures import Axis, BoxMark, Contour, Curves, Line, Overlay
+from calipers.studies.framework import StudyFigure, StudyOptions
+from calipers.studies.rodeo.experiments import RODEO, protocol
 
 SIDE = 1024.0  # pixels
 IMAGES, QUICK_IMAGES = 880, 400
@@ -192,3 +201,229 @@ def _box(finding: BoxStatistics, random: Generator) -> F64:
     centre = np.array([0.5 + aside, random.normal(*finding.height)])
     centre = np.clip(centre, sides / 2.0, 1.0 - sides / 2.0)
     return np.concatenate([centre - sides / 2.0, centre + sides / 2.0]) * SIDE
+
+
+Corners = tuple[float, float, float, float]  # x0, y0, x1, y1
+
+CLASSES = tuple(finding.name for finding in FINDINGS)
+RIGHT, WRONG = CLASSES.index("Effusion"), CLASSES.index("Infiltration")
+REFERENCE = (600.0, 500.0, 800.0, 760.0)
+METRICS = ("accuracy@0.5", "AP@0.5", *RODEO)
+# name -> (predicted box, index of its class)
+PAIRS = {
+    "Right box, wrong class": (REFERENCE, WRONG),
+    "Partly overlapping box": ((700.0, 600.0, 900.0, 860.0), RIGHT),
+    "Box too large": ((500.0, 370.0, 900.0, 890.0), RIGHT),
+    "Wrong place, wrong class": ((180.0, 200.0, 330.0, 380.0), WRONG),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A prediction for the reference `REFERENCE`, and the value of every metric."""
+
+    box: Corners
+    label: str
+    iou: float
+    values: dict[str, float]
+
+
+def examples() -> dict[str, Example]:
+    """Return the four pairs; each is evaluated as a data set of one image with eight classes."""
+    result = {}
+    for name, (box, label) in PAIRS.items():
+        reference = {"boxes": [REFERENCE], "labels": [RIGHT], "width": SIDE, "height": SIDE}
+        prediction = {"boxes": [box], "labels": [label], "scores": [1.0]}
+        cohort = Cohort.from_arrays([reference], [prediction], classes=CLASSES)
+        rows = evaluate(cohort, protocol(), ci=False).rows
+        pooled = {row.metric: row.estimate.value for row in rows if row.label is None}
+        values = {metric: pooled[metric] for metric in METRICS}
+        result[name] = Example(box, CLASSES[label], _iou(REFERENCE, box), values)
+    return result
+
+
+def _iou(first: Corners, second: Corners) -> float:
+    a, b = np.array(first)[:, None], np.array(second)[:, None]
+    areas = [np.prod(overlap.sides(boxes), axis=0) for boxes in (a, b)]
+    return float(overlap.iou(a, b, *areas)[0])
+
+
+def figure_1(pairs: dict[str, Example]) -> StudyFigure:
+    """Return the four pairs as overlays, with their values below."""
+    panels = tuple(_panel(name, example) for name, example in pairs.items())
+    caption = (
+        "Constructed by hand on empty frames; the reference is solid, the prediction dashed. "
+        "Every pair is evaluated as a data set of one image with eight declared classes. Accuracy "
+        "counts the six or seven classes that are rightly absent as true negatives, which is why "
+        "it is 0.75 or more even for a useless prediction."
+    )
+    title = (
+        "A right box with a wrong name gets full marks for place and shape, and nothing in total"
+    )
+    return StudyFigure("figure-1", title, caption, panels, rows=(4,))
+
+
+def _panel(name: str, example: Example) -> Overlay:
+    values = example.values
+    note = f"IoU {example.iou:.2f}; " + "; ".join(
+        f"{metric} {value:.2f}" for metric, value in values.items()
+    )
+    marks = (
+        BoxMark("reference", REFERENCE, f"reference: {CLASSES[RIGHT]}"),
+        BoxMark("false alarm", example.box, f"prediction: {example.label}"),
+    )
+    return Overlay(name, (SIDE, SIDE), marks, note=note)
+
+
+THRESHOLDS = np.linspace(0.1, 0.7, 7)
+TENTHS = tuple(k / 10 for k in range(1, 10))
+SMALL, USUAL = 0.1, 0.25  # sides of references, in fractions of the image
+
+
+def iou_at(dx: F64, dy: F64) -> F64:
+    """Return the IoU of two equal squares whose centres are (dx, dy) sides apart."""
+    across, down = np.broadcast_arrays(np.asarray(dx, np.float64), np.asarray(dy, np.float64))
+    x, y = across.ravel(), down.ravel()
+    # The kernel takes boxes as (4, n): x0, y0, x1, y1.
+    ones = np.ones_like(x)
+    a = np.stack([0.0 * x, 0.0 * x, ones, ones])
+    b = np.stack([x, y, x + 1.0, y + 1.0])
+    return boxes.iou(a, b, ones, ones).reshape(across.shape)
+
+
+def ap_at(dx: F64, dy: F64, threshold: float) -> F64:
+    """Return the AP of one pair at an IoU threshold: all or nothing."""
+    return (iou_at(dx, dy) >= threshold).astype(np.float64)
+
+
+def map_at(dx: F64, dy: F64) -> F64:
+    """Return the mean AP of one pair over the thresholds 0.1 to 0.7."""
+    values = [ap_at(dx, dy, float(threshold)) for threshold in THRESHOLDS]
+    return np.asarray(np.mean(values, axis=0))
+
+
+def loc_at(dx: F64, dy: F64) -> F64:
+    """Return RoDeO/loc of one pair."""
+    return np.asarray(2.0 ** -(np.asarray(dx) ** 2 + np.asarray(dy) ** 2))
+
+
+def shape_similarities(reference: float, width: F64, height: F64) -> tuple[F64, F64]:
+    """Return centred IoU and Hausdorff similarity of a square and boxes of other sides; fractions
+    of the image.
+    """
+    n = len(width)
+    a = np.stack([np.zeros(n), np.zeros(n), np.full(n, reference), np.full(n, reference)])
+    b = np.stack([np.zeros(n), np.zeros(n), width, height])
+    return boxes.centred_iou(a, b), boxes.hausdorff_similarity(a, b, np.ones((2, n)))
+
+
+def figure_2() -> StudyFigure:
+    """Return the four metrics over the offset of the centres."""
+    at = np.round(np.arange(-1.5, 1.5001, 0.05), 10)
+    dx, dy = np.meshgrid(at, at)
+    metrics = {
+        "AP@0.5": ap_at(dx, dy, 0.5),
+        "mAP@0.1:0.7": map_at(dx, dy),
+        "IoU": iou_at(dx, dy),
+        "RoDeO/loc": loc_at(dx, dy),
+    }
+    x, y = Axis("offset in x (sides)"), Axis("offset in y (sides)")
+    # mAP over seven thresholds moves in steps of 1/7, so its contour levels lie between the steps.
+    levels = {"AP@0.5": (0.5,), "mAP@0.1:0.7": (0.2, 0.5, 0.8)}
+    panels = tuple(
+        Contour(name, x, y, at, at, v, "value", levels.get(name, TENTHS), 0.0, 1.0, square=True)
+        for name, v in metrics.items()
+    )
+    title = (
+        "Overlap ends one side away, and sooner on the diagonal; RoDeO/loc is the same in all "
+        "directions"
+    )
+    caption = (
+        "One reference and one prediction of its size and class, on a grid of 61 by 61 offsets, "
+        "computed exactly. AP of a single pair is all or nothing; its mean over IoU thresholds "
+        "0.1 to 0.7 has seven steps."
+    )
+    return StudyFigure("figure-2", title, caption, panels, rows=(4,))
+
+
+def figure_6() -> StudyFigure:
+    """Return centred IoU and Hausdorff similarity over size and over aspect."""
+    sides = np.round(np.arange(0.02, 1.0001, 0.01), 10)
+    size = _similarity_lines(sides, shape_similarities(USUAL, sides, sides))
+    aspect = np.geomspace(1 / 8, 8, 97)
+    same_area = shape_similarities(USUAL, USUAL * np.sqrt(aspect), USUAL / np.sqrt(aspect))
+    ratio = _similarity_lines(aspect, same_area)
+    factor = np.geomspace(0.25, 4.0, 97)
+    relative = []
+    for k, side in enumerate((SMALL, USUAL)):
+        values = shape_similarities(side, side * factor, side * factor)
+        relative += _similarity_lines(factor, values, f", side {side:g}", 2 * k)
+    similarity = Axis("similarity", 0.0, 1.0)
+    octaves = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+    panels = (
+        Curves("Size, same aspect", Axis("side (of the image)", 0.0, 1.0), similarity, tuple(size)),
+        Curves(
+            "Aspect, same area",
+            Axis("width / height", log=True, ticks=octaves),
+            similarity,
+            tuple(ratio),
+        ),
+        Curves(
+            "Size in multiples of the reference",
+            Axis("side / side of the reference", log=True, ticks=octaves[1:-1]),
+            similarity,
+            tuple(relative),
+        ),
+    )
+    title = (
+        "Centred IoU depends on the ratio of the sides; the Hausdorff similarity on their "
+        "difference in the image"
+    )
+    caption = (
+        f"A square reference with a side of {USUAL:g} of the image, except in the last panel, "
+        f"which adds one of {SMALL:g}; both boxes on one centre; Hausdorff distances in fractions "
+        "of the image. Computed exactly. The last panel is not in the paper: with centred IoU, "
+        "both references share one curve."
+    )
+    return StudyFigure("figure-6", title, caption, panels)
+
+
+def _similarity_lines(
+    x: F64, values: tuple[F64, F64], suffix: str = "", first_slot: int = 0
+) -> list[Line]:
+    """Return the lines of the two similarities that `shape_similarities` returns."""
+    centred, hausdorff = values
+    return [
+        Line(f"centred IoU{suffix}", x, centred, slot=first_slot),
+        Line(f"Hausdorff{suffix}", x, hausdorff, slot=first_slot + 1),
+    ]
+
+
+# Per class: RoDeO/cls, RoDeO/loc, RoDeO/shape, RoDeO, accuracy@0.3, mAP, in percent (Meissen et
+# al., table 1).
+PRINTED = {
+    "Atelectasis": (21.6, 17.3, 6.9, 28.4, 37.1, 2.0),
+    "Cardiomegaly": (55.7, 70.4, 45.8, 55.6, 86.2, 31.7),
+    "Effusion": (21.9, 15.5, 9.2, 13.7, 33.4, 5.1),
+    "Infiltration": (11.0, 15.9, 8.1, 10.8, 31.6, 3.0),
+    "Mass": (10.6, 11.4, 4.3, 7.2, 59.4, 1.6),
+    "Nodule": (16.9, 3.0, 0.8, 1.9, 55.7, 0.0),
+    "Pneumonia": (9.2, 38.3, 19.2, 16.0, 71.6, 2.1),
+    "Pneumothorax": (26.6, 14.3, 12.5, 16.0, 65.8, 1.0),
+    "Total": (19.8, 19.9, 10.9, 15.6, 55.1, 5.8),
+}
+ROUNDING = 0.05  # percent: half of the last printed digit
+
+
+def harmonic(*parts: float) -> float:
+    """Return the harmonic mean of numbers above 0."""
+    return len(parts) / sum(1.0 / part for part in parts)
+
+
+def off_by_rounding(row: tuple[float, ...]) -> bool:
+    """Return whether the printed total can be the harmonic mean of parts rounded to one decimal."""
+    cls, loc, shape = row[:3]
+    ends = []
+    for a, b, c in product((-ROUNDING, ROUNDING), repeat=3):
+        ends.append(harmonic(cls + a, loc + b, shape + c))
+    return min(ends) - ROUNDING <= row[3] <= max(ends) + ROUNDING

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from calipers.plots.figures import Axis, Contour, Curves, Line
-from calipers.sensitivity import Sweep
+from calipers.sensitivity.sweep import Sweep
+from calipers.show.figures import Axis, Contour, Curves, Line
 from calipers.studies.framework import StudyFigure
-from calipers.studies.rodeo.geometry import TENTHS
-from calipers.studies.rodeo.judging import RodeoRun, half_lost, value_text
-from calipers.studies.rodeo.sweeps import ACCURACIES, PRECISIONS, RODEO, SCALES, SUMMARIES
+from calipers.studies.rodeo.claims import RodeoRun, half_lost, value_text
+from calipers.studies.rodeo.data import TENTHS
+from calipers.studies.rodeo.experiments import ACCURACIES, PRECISIONS, RODEO, SCALES, SUMMARIES
 
 AXES = {
     "position-noise.sigma": "position noise σ (sides)",

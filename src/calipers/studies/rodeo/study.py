@@ -7,20 +7,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from calipers.studies.framework import (
+    Claims,
     Progress,
     Study,
     StudyFigure,
     StudyOptions,
     StudyResult,
 )
-from calipers.studies.judging import Claims
-from calipers.studies.rodeo import claims_counts, claims_design, claims_place
-from calipers.studies.rodeo.data import StudyData, study_data
-from calipers.studies.rodeo.examples import examples, figure_1
+from calipers.studies.rodeo import claims, claims_place
+from calipers.studies.rodeo.claims import INVARIANT, TURN, RodeoRun
+from calipers.studies.rodeo.data import (
+    StudyData,
+    examples,
+    figure_1,
+    figure_2,
+    figure_6,
+    study_data,
+)
+from calipers.studies.rodeo.experiments import EXPERIMENTS, protocol, run_all
 from calipers.studies.rodeo.figures import sweep_figures
-from calipers.studies.rodeo.geometry import figure_2, figure_6
-from calipers.studies.rodeo.judging import INVARIANT, TURN, RodeoRun
-from calipers.studies.rodeo.sweeps import EXPERIMENTS, protocol, run_all
 from calipers.studies.rodeo.tables import model_table, printed_table, theory_table
 
 RUNS, QUICK_RUNS = 5, 2
@@ -40,12 +45,12 @@ CLAIMS = Claims[RodeoRun](
     [
         *claims_place.OPENING.entries,
         *claims_place.NOISE.entries,
-        *claims_counts.MAIN.entries,
-        *claims_design.TABLE.entries,
-        *claims_design.DESIGN.entries,
-        *claims_counts.RANDOM.entries,
+        *claims.MAIN.entries,
+        *claims.TABLE.entries,
+        *claims.DESIGN.entries,
+        *claims.RANDOM.entries,
         *claims_place.APPENDIX.entries,
-        *claims_counts.APPENDIX.entries,
+        *claims.APPENDIX.entries,
     ]
 )
 

@@ -8,17 +8,16 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calipers.evaluate import evaluate
-from calipers.plots.figures import Cell, Table
+from calipers.arrays import F64
+from calipers.data.cohort import Cohort
+from calipers.evaluation.evaluate import evaluate
+from calipers.show.figures import Cell, Table
 from calipers.studies.framework import StudyTable
-from calipers.studies.rodeo.judging import RodeoRun
-from calipers.studies.rodeo.printed import PRINTED, harmonic
-from calipers.studies.rodeo.sweeps import MEAN_AP, protocol
-from calipers.tables import Cohort
+from calipers.studies.rodeo.claims import RodeoRun
+from calipers.studies.rodeo.data import PRINTED, harmonic
+from calipers.studies.rodeo.experiments import MEAN_AP, protocol
 
-F64 = NDArray[np.float64]
 COLUMNS = ("RoDeO/cls", "RoDeO/loc", "RoDeO/shape", "RoDeO", "accuracy@0.3", MEAN_AP)
 
 

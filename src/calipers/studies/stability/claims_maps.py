@@ -10,19 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calipers.stability import StabilityResult
-from calipers.stability.pairs import bag_means, pair_scores
-from calipers.studies.judging import ClaimJudgement, Claims, joint_verdict, number_text
-from calipers.studies.stability.found import (
-    IDENTICAL,
-    SCATTERED,
-    StabilityRun,
-    column_correlation,
-    values_text,
-)
-from calipers.studies.stability.printed import (
+from calipers.arrays import F64
+from calipers.stability.evidence import bag_means, pair_scores
+from calipers.stability.result import StabilityResult
+from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict, number_text
+from calipers.studies.stability.data import (
     DESCRIBED_BAGS,
     INTERCHANGEABLE,
     PASCAL,
@@ -30,9 +23,14 @@ from calipers.studies.stability.printed import (
     XRAY,
     Summary,
 )
+from calipers.studies.stability.experiments import (
+    IDENTICAL,
+    SCATTERED,
+    StabilityRun,
+    column_correlation,
+    values_text,
+)
 from calipers.synthetic.bags import FAMILIES
-
-F64 = NDArray[np.float64]
 
 CHOICE, BAGS, DISCUSSION = Claims[StabilityRun](), Claims[StabilityRun](), Claims[StabilityRun]()
 SAME = 0.95  # a correlation from here on counts as interchangeable
@@ -414,8 +412,8 @@ def _(run: StabilityRun) -> ClaimJudgement:
     "section VI-C1",
 )
 def _(run: StabilityRun) -> ClaimJudgement:
-    from calipers.stability import stability
-    from calipers.tables.array_bags import ArrayBags
+    from calipers.data.bags import ArrayBags
+    from calipers.stability.analyse import stability
 
     # All values are below the threshold of 0.5.
     empty = stability(ArrayBags.of(np.full((5, 4, 16, 16), 0.1)), ci=False)

@@ -6,18 +6,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from calipers.stability.analysis import SWEEP
-from calipers.studies.framework import Progress, Study, StudyOptions, StudyResult
-from calipers.studies.judging import Claims
-from calipers.studies.stability import (
-    claims_appendix,
-    claims_maps,
-    claims_networks,
-    claims_scores,
-    families,
+from calipers.stability.analyse import SWEEP
+from calipers.studies.framework import Claims, Progress, Study, StudyOptions, StudyResult
+from calipers.studies.stability import claims, claims_maps, claims_networks, data
+from calipers.studies.stability.experiments import (
+    QUICK_REPLICATES,
+    REPLICATES,
+    StabilityRun,
+    run_all,
 )
 from calipers.studies.stability.figures import study_figures
-from calipers.studies.stability.found import QUICK_REPLICATES, REPLICATES, StabilityRun, run_all
 from calipers.studies.stability.tables import study_tables
 from calipers.synthetic.bags import FAMILIES
 
@@ -39,14 +37,14 @@ REFERENCES = (
 # In the order of the paper.
 CLAIMS = Claims[StabilityRun](
     [
-        *claims_scores.CLAIMS.entries,
+        *claims.CLAIMS.entries,
         *claims_maps.CHOICE.entries,
         *claims_maps.BAGS.entries,
         *claims_networks.BAG_LEVEL.entries,
         *claims_networks.OPERATORS.entries,
         *claims_maps.DISCUSSION.entries,
         *claims_networks.ALWAYS.entries,
-        *claims_appendix.CLAIMS.entries,
+        *claims_networks.CLAIMS.entries,
     ]
 )
 
@@ -98,7 +96,7 @@ def _settings(run: StabilityRun, *, quick: bool) -> Mapping[str, Any]:
         fields = ("size", "wrong", "own", "floor", "shared", "noise", "auc", "hard")
         recipes["recipe"] = list(fields)
         for key in run.cells:
-            recipe = families.recipe_of(*key)
+            recipe = data.recipe_of(*key)
             recipes[", ".join(key)] = [getattr(recipe, name) for name in fields]
     return {
         "largest N of the tables counted": run.counting.most,
@@ -122,7 +120,7 @@ METHODS = (
     "Counting. Limits and monotonicity are checked exactly on every 2x2 table of up to 24 "
     "instances (12 in a quick run). A move changes one instance; a score is monotone under a move "
     "if it falls in no table.",
-    "Families. stable-good, stable-wrong and unstable are those of calipers.synthetic.demo_bags: "
+    "Families. stable-good, stable-wrong and unstable are those of calipers.synthetic.bags.demo_bags: "
     "the same lesions, the same bag scores, and different places. The families like X-Ray, MURA "
     "and Pascal VOC have one recipe per pooling operator: the size of the marked area, an error "
     "of place that all models share and one of their own, the darkness of the background, shared "

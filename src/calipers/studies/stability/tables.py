@@ -8,14 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calipers.plots.figures import Cell, Table
-from calipers.stability import StabilityResult
-from calipers.statistics.contingency import agreement_scores
+from calipers.agreement.raters import agreement_scores
+from calipers.show.figures import Cell, Table
+from calipers.stability.result import StabilityResult
 from calipers.studies.framework import StudyTable
-from calipers.studies.stability.counting import LINES, MOVES, SCORES, Extreme, last_step
-from calipers.studies.stability.families import SPLIT
-from calipers.studies.stability.found import Key, StabilityRun
-from calipers.studies.stability.printed import (
+from calipers.studies.stability.data import (
     BINARY,
     LAST_STEPS,
     LSE_SMALL,
@@ -23,9 +20,19 @@ from calipers.studies.stability.printed import (
     NOR,
     PASCAL,
     ROW_TOTALS,
+    SPLIT,
     TABLE_V,
     TABLE_VI,
     TABLE_VII,
+)
+from calipers.studies.stability.experiments import (
+    LINES,
+    MOVES,
+    SCORES,
+    Extreme,
+    Key,
+    StabilityRun,
+    last_step,
 )
 
 SIMULATED = (

@@ -1,0 +1,610 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ratings of predictions by people, beside the localization criteria of these predictions.
+
+Find the columns of a table of ratings: as the user names them, else by their names.
+
+Interpret the cells of a rating column: two words, or the steps of a scale.
+
+Read a table of ratings: find its columns, check every cell, and say how it was interpreted.
+
+`calipers.agreement.agreement` calls `read_ratings`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.arrays import F64, I64, Flags
+from calipers.data.cohort import FileIntake
+from calipers.errors import InputError, UsageError, did_you_mean, raise_problems
+from calipers.io.assemble import Problem
+from calipers.io.source import open_source
+from calipers.io.tables.columns import (
+    ALIASES,
+    column_of,
+    existing_column,
+    find_column,
+    missing_column,
+)
+from calipers.io.tables.table import PLAIN_NUMBER, Table, codes, empty, numbers, texts
+
+Scale = Literal["nominal", "ordinal", "interval"]
+SCALES: tuple[Scale, ...] = ("nominal", "ordinal", "interval")
+
+
+@dataclass(frozen=True, slots=True)
+class NameCodes:
+    """A column of names as numbers."""
+
+    code: I64  # (n,)
+    names: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Ratings:
+    """One row per rating: the item, the rater, the category, and the criteria of the item."""
+
+    name: str
+    code: I64  # (n,) category of each rating
+    categories: tuple[str, ...]  # in the order of the scale, if it has one
+    values: F64  # (q,) the categories as numbers, else their ranks
+    scale: Scale
+    useful: Flags | None  # (n,) None if it is unknown which categories count as useful
+    criteria: Mapping[str, F64]  # (n,) each
+    distances: frozenset[str]  # criteria that are better when small
+    item: NameCodes
+    rater: NameCodes | None
+    image: NameCodes | None
+    unit: str  # what is resampled, such as the patient
+    units: I64 | None  # (n,) None: every row is a unit
+    intake: FileIntake
+    understood: tuple[str, ...]  # how the table was read, in words
+
+    def __len__(self) -> int:
+        return len(self.code)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether an item has several ratings, so that raters can be compared."""
+        return len(self.item) < len(self)
+
+    def yes_no(self, criterion: str) -> bool:
+        """Return whether a criterion takes only the values 0 and 1, and is no distance."""
+        if criterion in self.distances:
+            return False
+        return bool(np.isin(self.criteria[criterion], (0.0, 1.0)).all())
+
+
+RATING = ("rating", "useful", "usefulness", "verdict")
+RATER = ("rater", "rater_id", "reader", "clinician", "annotator", "observer")
+ITEM = ("item", "item_id", "prediction", "prediction_id")
+CRITERION = re.compile(
+    r"(^|-)(g|c|d|complete-)?iou(-|$)|(^|-)(iop|ior|iobb|dice|hausdorff|overlap|distance)(-|$)|-in-"
+)
+DISTANCE = re.compile(r"(^|-)distance(-|$)")
+
+
+@dataclass(frozen=True)
+class RatingChoices:
+    """The user's choices for a table of ratings; None: decided by the column names."""
+
+    rating: str | None = None
+    criteria: Sequence[str] | None = None
+    distances: Sequence[str] = ()
+    rater: str | None = None
+    item: str | None = None
+    cluster: str | None = None
+    useful: Sequence[str] | None = None
+    categories: Sequence[str] | None = None
+    scale: Scale | None = None
+
+
+@dataclass(frozen=True)
+class RatingColumns:
+    """The columns of a table by their meaning."""
+
+    rating: str
+    criteria: tuple[str, ...]
+    distances: frozenset[str]
+    rater: str | None
+    item: str | None
+    image: str | None
+    cluster: str | None
+    unit: str  # the word for what the cluster holds
+    understood: tuple[str, ...]
+
+
+def find_rating_columns(table: Table, choices: RatingChoices) -> RatingColumns:
+    """Return the columns by meaning, and in words how they were interpreted."""
+    rating = find_column(table, "rating", choices.rating, RATING)
+    if rating is None:
+        hint = f"name it with --rating COLUMN, or call it {' or '.join(RATING)}"
+        raise missing_column(table, "a column of ratings", hint)
+    rater = find_column(table, "rater", choices.rater, RATER)
+    item = find_column(table, "item", choices.item, ITEM)
+    image = column_of(table, ALIASES["image"])
+    unit, cluster = _cluster(table, choices.cluster, item, image)
+    other_columns = {rating, rater, item, image, cluster}
+    criteria, distances = _criteria(table, choices, other_columns)
+    roles = f"rating: {rating}"
+    if rater:
+        roles += f"; rater: {rater}"
+    if item:
+        roles += f"; item: {item}"
+    unit_text = f"unit: {unit}"
+    if cluster and cluster != unit:
+        unit_text += f" (column {cluster})"
+    understood = [roles, _criteria_text(criteria, distances), unit_text]
+    unused = [name for name in table.names if name not in {*other_columns, *criteria}]
+    if unused:
+        understood.append(f"not used: {', '.join(unused)}")
+    return RatingColumns(
+        rating, criteria, distances, rater, item, image, cluster, unit, tuple(understood)
+    )
+
+
+def plain_name(name: str) -> str:
+    """Return a column name as criteria are written: lower case, words joined by hyphens."""
+    return re.sub(r"[\s_]+", "-", name.strip().lower())
+
+
+def _cluster(
+    table: Table, choice: str | None, item: str | None, image: str | None
+) -> tuple[str, str | None]:
+    """Return the unit in a word and its column: the patient, else the image, else the item.
+
+    Without a column every row is a unit.
+    """
+    patient = column_of(table, ALIASES["patient"])
+    columns = {"patient": patient, "image": image, "item": item}
+    if choice is None:
+        for word, column in columns.items():
+            if column:
+                return word, column
+        return "item", None
+    chosen_column = None
+    if choice not in table.names:
+        chosen_column = columns.get(choice)
+    if chosen_column is None:
+        chosen_column = existing_column(table, "cluster", choice)
+    for word, column in columns.items():
+        if column == chosen_column:
+            return word, chosen_column
+    return chosen_column, chosen_column
+
+
+def _criteria(
+    table: Table, choices: RatingChoices, other_columns: set[str | None]
+) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Return the columns that are criteria, and those of them that are distances."""
+    names: list[str] = []
+    if choices.criteria is None:
+        for name in table.names:
+            is_criterion = CRITERION.search(plain_name(name)) or name in choices.distances
+            if is_criterion and name not in other_columns:
+                names.append(name)
+    else:
+        names = [existing_column(table, "criteria", name) for name in choices.criteria]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"the criterion {name!r} is named twice")
+        if name in other_columns:
+            raise UsageError(
+                f"the column {name!r} cannot be a criterion: it is already something else"
+            )
+    for name in choices.distances:
+        if name not in names:
+            suggestion = did_you_mean(name, names or table.names)
+            raise UsageError(f"the distance {name!r} is no criterion; {suggestion}")
+    distances = {name for name in names if DISTANCE.search(plain_name(name))}
+    return tuple(names), frozenset(distances.union(choices.distances))
+
+
+def _criteria_text(criteria: Sequence[str], distances: frozenset[str]) -> str:
+    if not criteria:
+        return "no column is a criterion"
+    names = []
+    for name in criteria:
+        names.append(f"{name} (small is good)" if name in distances else name)
+    return f"criteria: {', '.join(names)}"
+
+
+USEFUL = {"useful", "1", "yes", "true", "y"}
+NOT_USEFUL = {"not useful", "not-useful", "not_useful", "useless", "0", "no", "false", "n"}
+TWO = ("not useful", "useful")
+MOST_CATEGORIES = 50
+
+
+@dataclass(frozen=True)
+class RatedColumn:
+    """The column as numbers of categories."""
+
+    code: I64  # (n,) -1 where a cell is a problem
+    categories: tuple[str, ...]
+    values: F64
+    scale: Scale
+    useful: Flags | None
+    understood: tuple[str, ...]
+
+    def take(self, rows: I64) -> RatedColumn:
+        """Return some rows."""
+        useful = None if self.useful is None else self.useful[rows]
+        return replace(self, code=self.code[rows], useful=useful)
+
+
+def read_scale(
+    table: Table, column: str, choices: RatingChoices
+) -> tuple[RatedColumn, dict[int, Problem]]:
+    """Return the ratings as categories, and the cells that are empty or none of them."""
+    if choices.scale is not None and choices.scale not in SCALES:
+        raise UsageError(f"no scale {choices.scale!r}; {did_you_mean(choices.scale, SCALES)}")
+    cells = [cell.strip() for cell in texts(table, column)]
+    distinct = list(dict.fromkeys(cell for cell in cells if cell))
+    labels, categories, note = _categories(cells, distinct, choices)
+    index = {category: k for k, category in enumerate(categories)}
+    code = np.array([index.get(label, -1) for label in labels], np.int64)
+    problems = {}
+    for row in np.flatnonzero(code < 0).tolist():
+        problems[row] = _problem(table, column, row, cells[row], categories)
+    if len(categories) > MOST_CATEGORIES:
+        hint = "is this a column of ratings? Name it with --rating"
+        expected = f"at most {MOST_CATEGORIES} different ratings"
+        raise InputError(
+            expected,
+            rule="rating-value",
+            file=table.file,
+            field=column,
+            value=len(categories),
+            hint=hint,
+        )
+    scale, values = _scale(categories, choices)
+    useful = _useful(code, categories, choices)
+    return RatedColumn(code, categories, values, scale, useful, (note, f"scale: {scale}")), problems
+
+
+def _categories(
+    cells: Sequence[str], distinct: Sequence[str], choices: RatingChoices
+) -> tuple[Sequence[str], tuple[str, ...], str]:
+    """Return the label of every row, the categories in order, and a note on them."""
+    if choices.categories is not None:
+        categories = tuple(choices.categories)
+        if len(set(categories)) < max(len(categories), 2):
+            raise UsageError(
+                f"categories are two or more different names, got {', '.join(categories)!r}"
+            )
+        return cells, categories, f"ratings: {' < '.join(categories)}"
+    words = {}
+    for cell in distinct:
+        if cell.lower() in USEFUL | NOT_USEFUL:
+            words[cell] = TWO[cell.lower() in USEFUL]
+    all_numbers = all(PLAIN_NUMBER.match(cell) for cell in distinct)
+    if choices.useful is None and words and (len(words) == len(distinct) or not all_numbers):
+        meanings = [f"{cell} is {word}" for cell, word in words.items() if cell != word]
+        labels = [words.get(cell, cell) for cell in cells]
+        return labels, TWO, f"ratings: {', '.join(meanings or TWO)}"
+    if all_numbers:
+        steps = {cell: float(cell) for cell in distinct}  # 2 and 2.0 are one step
+        categories = tuple(f"{step:g}" for step in sorted(set(steps.values())))
+        names = {cell: f"{step:g}" for cell, step in steps.items()}
+        labels = [names.get(cell, "") for cell in cells]
+        return labels, categories, f"ratings: {' < '.join(categories)}"
+    categories = tuple(sorted(distinct))
+    return cells, categories, f"ratings: {', '.join(categories)}, in no order"
+
+
+def _problem(table: Table, column: str, row: int, cell: str, categories: Sequence[str]) -> Problem:
+    if not cell:
+        hint = "--lenient leaves such rows out and counts them"
+        return table.problem(row, column, "rating-missing", "a rating", "", hint)
+    expected = f"one of {', '.join(categories)}"
+    options = "--useful VALUE,... or --categories LOWEST,...,HIGHEST"
+    hint = f"{did_you_mean(cell, categories)} Other words: {options}"
+    return table.problem(row, column, "rating-value", expected, cell, hint)
+
+
+def _scale(categories: tuple[str, ...], choices: RatingChoices) -> tuple[Scale, F64]:
+    """Return the scale, and the categories as numbers (their ranks if they are none)."""
+    all_numbers = bool(categories) and all(PLAIN_NUMBER.match(name) for name in categories)
+    has_order = all_numbers or choices.categories is not None or categories == TWO
+    default: Scale = "ordinal" if has_order and len(categories) > 2 else "nominal"
+    scale = choices.scale or default
+    if scale == "interval" and not all_numbers and len(categories) > 2:
+        raise UsageError("an interval scale needs ratings that are numbers")
+    if scale == "ordinal" and not has_order:
+        raise UsageError(
+            "the order of the ratings is not known: give --categories LOWEST,...,HIGHEST"
+        )
+    if all_numbers:
+        return scale, np.array(list(map(float, categories)), np.float64)
+    return scale, np.arange(len(categories), dtype=np.float64)
+
+
+def _useful(code: I64, categories: tuple[str, ...], choices: RatingChoices) -> Flags | None:
+    """Return which ratings count as useful; None if neither the user nor the words tell."""
+    if choices.useful is not None:
+        for name in choices.useful:
+            if name not in categories:
+                suggestion = did_you_mean(name, categories)
+                raise UsageError(
+                    f"no rating is {name!r}, so it cannot count as useful; {suggestion}"
+                )
+        return np.isin(code, [categories.index(name) for name in choices.useful])
+    words = [category.lower() for category in categories]
+    if not set(words) <= USEFUL | NOT_USEFUL:
+        return None
+    return np.isin(code, [k for k, word in enumerate(words) if word in USEFUL])
+
+
+Problems = dict[int, Problem]  # by row, the first of each
+
+YES_NO = {"true": "1", "false": "0", "yes": "1", "no": "0"}
+
+
+@dataclass(frozen=True)
+class _File:
+    table: Table
+    sha256: str = ""
+    size: int = 0
+
+
+def read_ratings(
+    source: Any, choices: RatingChoices | None = None, *, lenient: bool = False
+) -> Ratings:
+    """Read a table with a row per rating.
+
+    Parameters
+    ----------
+    source
+        A file (CSV, TSV or parquet), or columns by name: a mapping of arrays, a pandas frame.
+    choices
+        Which column is what; what is left out is found by its name.
+    lenient
+        Set rows aside that lack a rating, a criterion or their unit, or that hold an unexpected
+        value, and count them. Otherwise the first hundred of them are the error.
+    """
+    file = _open(source)
+    table, choices = file.table, choices or RatingChoices()
+    columns = find_rating_columns(table, choices)
+    reading, problems = read_scale(table, columns.rating, choices)
+    criteria, more = _criterion_columns(table, columns)
+    problems = {**_nameless(table, columns), **more, **problems}
+    sound_rows = _sound_rows(table, problems, lenient)
+    part = table.rows(sound_rows)
+    item, rater = _item(part, columns), _name_codes(part, columns.rater)
+    _check_rows(part, columns, item, rater)
+    criteria = {name: values[sound_rows] for name, values in criteria.items()}
+    _check_items(part, item, criteria)
+    set_aside = Counter(problem.rule for problem in (*table.problems, *problems.values()))
+    n_records = len(table) + len(table.problems)
+    intake = FileIntake(
+        table.file,
+        "ratings",
+        table.format,
+        n_records,
+        len(part),
+        dict(set_aside),
+        file.sha256,
+        file.size,
+        tuple(table.notes),
+    )
+    ratings = _assemble(part, columns, reading.take(sound_rows), criteria, intake)
+    if not criteria and not ratings.repeated:
+        raise InputError(
+            "a column of a criterion, or several ratings per item",
+            rule="no-criteria",
+            file=table.file,
+            value=list(table.names),
+            hint="name the columns with --criteria COLUMN,... or --item COLUMN",
+        )
+    return ratings
+
+
+def _open(source: Any) -> _File:
+    if isinstance(source, str | PathLike):
+        input_file = open_source(fspath(source))
+        if input_file.data[:1] in (b"{", b"["):
+            raise InputError(
+                "a table (csv, tsv or parquet)", rule="format", file=input_file.file, value="JSON"
+            )
+        from calipers.io.tables import table as columnar
+        from calipers.io.tables import table as delimited
+
+        if input_file.data[:4] == columnar.MAGIC:
+            table = columnar.read_columnar(input_file)
+        else:
+            table = delimited.read_delimited(input_file)
+        return _File(table, input_file.sha256, input_file.size)
+    if not isinstance(source, Mapping) and not hasattr(source, "columns"):
+        raise UsageError(
+            f"ratings are a file, a mapping of columns or a frame, not {type(source).__name__}"
+        )
+    names = list(source.columns) if hasattr(source, "columns") else list(source)
+    cells = {str(name): _cells(str(name), source[name]) for name in names}
+    if len({len(column) for column in cells.values()}) > 1:
+        lengths = {name: len(column) for name, column in cells.items()}
+        raise InputError("columns of one length", rule="length", value=lengths)
+    n = len(next(iter(cells.values()), []))
+    return _File(Table("<arrays>", "arrays", cells, np.arange(n), False))
+
+
+def _cells(name: str, column: Any) -> list[str] | NDArray[Any]:
+    """Return numbers as an array and everything else as text; None and NaN are empty cells."""
+    array = np.asarray(column)
+    if array.ndim != 1:
+        raise InputError(
+            "one value per row", rule="length", field=name, value=f"an array of shape {array.shape}"
+        )
+    if array.dtype.kind in "iuf":
+        return array
+    if array.dtype.kind == "b":
+        return array.astype(np.int8)
+    cells = []
+    for cell in array.tolist():
+        is_missing = cell is None or cell != cell
+        cells.append("" if is_missing else str(cell))
+    return cells
+
+
+def _criterion_columns(
+    table: Table, columns: RatingColumns
+) -> tuple[dict[str, NDArray[np.float64]], Problems]:
+    """Return the criteria as numbers, and the rows in which one is missing or no number."""
+    criteria: dict[str, NDArray[np.float64]] = {}
+    problems: Problems = {}
+    hint = (
+        "overlaps of a prediction that meets no reference are 0, "
+        "its distance is larger than any other"
+    )
+    for name in columns.criteria:
+        cells = words = table.columns[name]
+        if isinstance(cells, list):
+            words = [YES_NO.get(cell.strip().lower(), cell) for cell in cells]
+        values, bad = numbers(replace(table, columns={**table.columns, name: words}), name)
+        for row in np.flatnonzero(empty(cells)).tolist():
+            expected = "a value of the criterion"
+            bad[row] = table.problem(row, name, "criterion-missing", expected, "", hint)
+        for row in np.flatnonzero(~np.isfinite(values)).tolist():
+            if row not in bad:
+                expected = "a finite number"
+                bad[row] = table.problem(row, name, "non-finite", expected, cells[row], hint)
+        low, high, expected = _range(name, name in columns.distances)
+        for row in np.flatnonzero((values < low) | (values > high)).tolist():
+            if row not in bad:
+                percent = "write 0.55 for 55 %"
+                bad[row] = table.problem(
+                    row, name, "criterion-range", expected, cells[row], percent
+                )
+        criteria[name] = values
+        problems = {**bad, **problems}
+    return criteria, problems
+
+
+def _range(name: str, distance: bool) -> tuple[float, float, str]:
+    """Return between which numbers a criterion of this name lies, and in words."""
+    if distance:
+        return 0.0, np.inf, "a distance, which is not negative"
+    if "giou" in name.lower() or "ciou" in name.lower():
+        return -np.inf, 1.0, "an overlap of at most 1"
+    if "iou" in name.lower() or "dice" in name.lower():
+        return 0.0, 1.0, "an overlap between 0 and 1"
+    return -np.inf, np.inf, "a number"
+
+
+def _nameless(table: Table, columns: RatingColumns) -> Problems:
+    """Return the rows without a rater, an item or a unit."""
+    problems: Problems = {}
+    for name in dict.fromkeys((columns.rater, columns.item, columns.cluster, columns.image)):
+        if name is not None:
+            for row in np.flatnonzero(empty(table.columns[name])).tolist():
+                problems[row] = table.problem(
+                    row, name, "missing-group", f"the {name} of every rating", ""
+                )
+    return problems
+
+
+def _sound_rows(table: Table, problems: Problems, lenient: bool) -> I64:
+    """Return the rows without a problem; strict reading raises all problems instead."""
+    if not lenient:
+        all_problems = [*table.problems, *(problems[row] for row in sorted(problems))]
+        raise_problems([problem.as_error(table.file) for problem in all_problems])
+    sound_rows = np.setdiff1d(np.arange(len(table)), np.array(list(problems), np.int64))
+    if not len(sound_rows):
+        raise InputError(
+            "at least one rating", rule="no-ratings", file=table.file, value=f"{len(table)} rows"
+        )
+    return sound_rows
+
+
+def _name_codes(table: Table, column: str | None) -> NameCodes | None:
+    if column is None:
+        return None
+    numbered, names = codes([cell.strip() for cell in texts(table, column)])
+    return NameCodes(numbered, tuple(names))
+
+
+def _item(table: Table, columns: RatingColumns) -> NameCodes:
+    """Return the items; without a column every row is one."""
+    item_codes = _name_codes(table, columns.item)
+    return item_codes or NameCodes(
+        np.arange(len(table)), tuple(str(line) for line in table.lines.tolist())
+    )
+
+
+def _check_rows(
+    table: Table, columns: RatingColumns, item: NameCodes, rater: NameCodes | None
+) -> None:
+    """Refuse a second rating of one item by one rater, and an item in two units."""
+    earlier_pairs: set[tuple[int, int]] = set()
+    if rater is not None:
+        for row, pair in enumerate(zip(item.code.tolist(), rater.code.tolist())):
+            if pair in earlier_pairs:
+                name, who = item.names[pair[0]], rater.names[pair[1]]
+                expected = f"one rating of {name!r} by {who!r}"
+                problem = table.problem(
+                    row, columns.rating, "dup-rating", expected, texts(table, columns.rating)[row]
+                )
+                raise problem.as_error(table.file)
+            earlier_pairs.add(pair)
+    for column in dict.fromkeys((columns.cluster, columns.image)):
+        if column is not None:
+            _one_per_item(table, column, item, [cell.strip() for cell in texts(table, column)])
+
+
+def _check_items(
+    table: Table, item: NameCodes, criteria: Mapping[str, NDArray[np.float64]]
+) -> None:
+    for name, values in criteria.items():
+        _one_per_item(table, name, item, values.tolist())
+
+
+def _one_per_item(table: Table, column: str, item: NameCodes, cells: Sequence[Any]) -> None:
+    first_values: dict[int, Any] = {}
+    for row, (k, cell) in enumerate(zip(item.code.tolist(), cells)):
+        if first_values.setdefault(k, cell) != cell:
+            expected = f"{first_values[k]!r} as in the other rows of item {item.names[k]!r}"
+            hint = "a rating is of one prediction: give each its own name in the column of items"
+            raise table.problem(row, column, "item-conflict", expected, cell, hint).as_error(
+                table.file
+            )
+
+
+def _assemble(
+    table: Table,
+    columns: RatingColumns,
+    reading: RatedColumn,
+    criteria: Mapping[str, NDArray[np.float64]],
+    intake: FileIntake,
+) -> Ratings:
+    item, unit = _item(table, columns), _name_codes(table, columns.cluster)
+    if unit is None and columns.unit == "item" and len(item) < len(table):
+        unit = item
+    name = "ratings" if table.format == "arrays" else Path(table.file).stem
+    return Ratings(
+        name=name,
+        code=reading.code,
+        categories=reading.categories,
+        values=reading.values,
+        scale=reading.scale,
+        useful=reading.useful,
+        criteria=criteria,
+        distances=columns.distances,
+        item=item,
+        rater=_name_codes(table, columns.rater),
+        image=_name_codes(table, columns.image),
+        unit=columns.unit,
+        units=None if unit is None else unit.code,
+        intake=intake,
+        understood=(*columns.understood, *reading.understood),
+    )

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`calipers report DIR`.
+
+`calipers verify DIR`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from calipers.cli.options import output_options, picture_arguments, picture_options
+from calipers.errors import InputError
+from calipers.show.terminal import Narrator, one_line
+
+PICTURE = b"data:image/"  # how a page holds a picture
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("folder", metavar="DIR")
+@click.option("-o", "--output", metavar="FILE", help="File of the page. Default: DIR/report.html.")
+@picture_options
+@click.option(
+    "--multiverse",
+    is_flag=True,
+    help="Add how sensitive the ranking is to analysis choices.",
+)
+@click.option(
+    "--stability",
+    is_flag=True,
+    help="Add which objects repeated trainings find.",
+)
+@click.option(
+    "--differences",
+    type=click.Choice(["refuse", "warn"]),
+    default="refuse",
+    help="If a recomputed value differs from the stored one in any bit: stop, or warn and go on.",
+)
+@click.option(
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Number of threads; results do not depend on it.",
+)
+@click.option("--force", is_flag=True, help="Replace an existing page; nothing else is replaced.")
+@output_options
+def report(folder: str, **options: Any) -> None:
+    """Write the page of a saved evaluation again.
+
+    DIR was written by calipers evaluate -o. Nothing else is needed: the inputs may be gone. Every
+    value is recomputed from the cohort in DIR and compared with the stored one.
+
+    \b
+    calipers report results --force
+    calipers report results --redact -o for-others.html
+    """
+    from calipers import __version__
+    from calipers.evaluation.saved import PAGE, open_folder
+
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    target = Path(folder) / PAGE if options["output"] is None else Path(options["output"])
+    pictures = picture_arguments(options, target.parent)
+    _check_target(folder, target, options)
+    stored = open_folder(
+        folder, jobs=options["jobs"], progress=narrator.steps("matching", "resampling")
+    )
+    if options["differences"] == "refuse":
+        stored.require_equal()
+    notes = list(stored.notes)
+    narrator.warn(notes)
+    sections = {
+        name: options[name] or getattr(stored, name) for name in ("multiverse", "stability")
+    }
+    stored.evaluation.report(
+        target, command=stored.command, step=narrator.doing, **sections, **pictures
+    )
+    content = target.read_bytes()
+    document = {
+        "schema": "calipers.report/1",
+        "calipers": __version__,
+        "page": str(target),
+        "bytes": len(content),
+        "pictures": content.count(PICTURE),
+        "redacted": options["redact"],
+        "notes": notes,
+    }
+    click.echo(json.dumps(document) if options["as_json"] else f"Open {target}")
+
+
+def _check_target(folder: str, target: Path, options: dict[str, Any]) -> None:
+    """Refuse a bad target before any work is done; of the folder itself only the page may be
+    replaced.
+    """
+    from calipers.evaluation.saved import FILES, PAGE
+    from calipers.results.files import check_file
+
+    if not Path(folder).is_dir():
+        hint = "give the folder that calipers evaluate -o wrote"
+        raise InputError("the folder of an evaluation", rule="not-a-folder", file=folder, hint=hint)
+    other_files = [str(Path(folder) / name) for name in FILES if name != PAGE]
+    check_file(
+        options["output"] if options["output"] == "" else str(target),
+        force=options["force"],
+        inputs=other_files,
+    )
+
+
+SHOWN = 10
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("folder", metavar="DIR")
+@click.option(
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Number of threads; results do not depend on it.",
+)
+@output_options
+def verify(folder: str, jobs: int, as_json: bool, quiet: bool) -> int:
+    """Recompute a saved evaluation and compare every value.
+
+    DIR was written by calipers evaluate -o; the inputs may be gone. Exit code 0: all values are
+    identical to the stored ones; 1: at least one differs; 2: a file is missing, truncated or
+    changed.
+
+    \b
+    calipers verify results
+    """
+    from calipers import __version__
+    from calipers.evaluation.saved import FILES, open_folder, versions
+    from calipers.io.saved.folder import check_files
+
+    narrator = Narrator(quiet=quiet or as_json)
+    stored = open_folder(folder, jobs=jobs, progress=narrator.steps("matching", "resampling"))
+    check_files(Path(folder), stored.run, FILES)  # also those that are not needed to open it
+    differences, (then, now) = stored.changed, versions(stored.run)
+    if as_json:
+        document = {
+            "schema": "calipers.verify/1",
+            "calipers": __version__,
+            "evaluation": stored.file,
+            "result_hash": stored.run["result_hash"],
+            "reproduced": not differences,
+            "values": stored.n_values,
+            "saved_with": then,
+            "verified_with": now,
+            "differences": [one.as_dict() for one in differences],
+        }
+        click.echo(json.dumps(document))
+        return int(bool(differences))
+    if then != now:
+        narrator.say(f"note: saved with {then}; this is {now}")
+    n, n_equal = stored.n_values, stored.n_values - len(differences)
+    if differences:
+        click.echo(f"{n_equal:,} of {n:,} values recomputed and identical")
+    else:
+        click.echo(f"all {n:,} values recomputed and identical")
+    for one in differences[:SHOWN]:
+        click.echo(one_line(f"  {one}"))
+    if len(differences) > SHOWN:
+        click.echo(f"  ... and {len(differences) - SHOWN} more, see --json")
+    return int(bool(differences))

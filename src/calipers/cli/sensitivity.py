@@ -1,0 +1,488 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`calipers multiverse REFS PREDS PREDS...`.
+
+`calipers sweep REFS [PREDS...] --over CHOICE=VALUES`.
+
+Sweeps as tables and sentences in the terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from calipers.cli.evaluate import chosen_protocol
+from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
+from calipers.errors import InputError, UsageError
+from calipers.evaluation.tables import TableLine, grid
+from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
+from calipers.sensitivity.figures import point_text, short, sweep_figures
+from calipers.sensitivity.sweep import Sweep, SweepAxis
+from calipers.show.terminal import Narrator, one_line, stdout_console
+from calipers.show.words import short_number
+
+if TYPE_CHECKING:
+    from calipers.sensitivity.result import Multiverse
+
+REPLICATES = 200
+NAMED = ("metric", "criterion")  # choices with an option of their own
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("references", metavar="REFS")
+@click.argument("predictions", metavar="PREDS PREDS...", nargs=-1, required=True)
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Folder for page, JSON, CSV and figures; must be new or empty.",
+)
+@click.option(
+    "--grid",
+    metavar="FILE",
+    help="Choices and their values in TOML. Default: what suits the data.",
+)
+@click.option(
+    "--metric",
+    metavar="NAME",
+    multiple=True,
+    help="Use only this metric, such as AP or F1. Repeatable.",
+)
+@click.option(
+    "--criterion", metavar="NAME", multiple=True, help="Use only this criterion. Repeatable."
+)
+@click.option(
+    "--replicates",
+    metavar="N",
+    type=click.IntRange(100, 10_000),
+    help=f"Number of bootstrap replicates ({REPLICATES}).",
+)
+@click.option("--no-ci", is_flag=True, help="Compute no intervals.")
+@click.option(
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the bootstrap (0)."
+)
+@click.option(
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Number of threads; results do not depend on it.",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Allow a DIR that is not empty; a multiverse in it is replaced.",
+)
+@reading_options
+@output_options
+def multiverse(references: str, predictions: tuple[str, ...], **options: Any) -> None:
+    """Test how sensitive the ranking is to analysis choices.
+
+    All models are evaluated under every defensible configuration: a metric, a criterion, a
+    threshold, and so on; configurations that cannot differ count once. PREDS are files, or
+    name=file to name a model.
+
+    \b
+    calipers multiverse refs.json ours=a.json theirs=b.json -o choices
+    calipers multiverse refs.json a.json b.json --metric AP --metric F1 --criterion box-iou
+    """
+    from calipers.io.read import read
+    from calipers.sensitivity.multiverse import multiverse as run
+
+    files = named_files(predictions)
+    if len(files) < 2:
+        raise UsageError("a multiverse compares models: give the predictions of two or more models")
+    grid, base = _grid(options)
+    if options["output"] is not None:
+        from calipers.cli.evaluate import check_output as check_output_
+
+        others = [options[key] for key in ("groups", "grid") if options[key]]
+        check_output_(options["output"], options["force"], (references, *files.values(), *others))
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    cohort = read(references, files, **reading_arguments(options))
+    narrator.say(
+        f"{cohort.n_images} images, {len(cohort.references)} references, {len(files)} models"
+    )
+    result = run(
+        cohort,
+        grid,
+        base=base,
+        replicates=_replicates(options),
+        seed=options["seed"],
+        jobs=options["jobs"],
+        progress=narrator.steps("matching", "resampling"),
+    )
+    _finish(result, narrator, options)
+
+
+def _grid(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return grid and base of the file and the options; errors in them are reported before anything
+    is read.
+    """
+    from calipers.sensitivity.multiverse import DEFAULT, check_grid, load_grid
+
+    grid: dict[str, Any] = {}
+    base: dict[str, Any] = {}
+    if options["grid"] is not None:
+        grid, base = load_grid(options["grid"])
+    for name in NAMED:
+        if options[name]:
+            grid[name] = list(options[name])
+    check_grid({**DEFAULT, **grid})
+    return grid, base
+
+
+def _replicates(options: dict[str, Any]) -> int:
+    if options["no_ci"] and options["replicates"]:
+        raise UsageError("--replicates is for intervals, which --no-ci leaves out")
+    return 0 if options["no_ci"] else options["replicates"] or REPLICATES
+
+
+def _finish(result: Multiverse, narrator: Narrator, options: dict[str, Any]) -> None:
+    """Write and print the result."""
+    if not options["no_ci"] and result.robustness is None:
+        narrator.say("note: no intervals: too few patients or images to resample")
+    page = None
+    if options["output"] is not None:
+        narrator.doing("figures and tables")
+        command = click.get_current_context().obj or ()
+        page = str(result.save(options["output"], force=options["force"], command=command))
+        narrator.doing("")
+    if options["as_json"]:
+        click.echo(json.dumps({**result.as_dict(), "page": page}, allow_nan=False))
+        return
+    _print(result)
+    if page is not None:
+        click.echo(f"Open {page}")
+
+
+def _print(result: Multiverse) -> None:
+    """Print sentences, then the shares at every value of every choice, then the counts."""
+    from calipers.evaluation.tables import TableLine, grid
+    from calipers.sensitivity.result import (
+        choice_name,
+        choice_text,
+        configuration_text,
+        percent_text,
+    )
+    from calipers.show.terminal import stdout_console
+
+    for sentence in result.sentences():
+        click.echo(one_line(sentence))
+    console = stdout_console()
+    lines = []
+    for choice, level, n, wins in result.levels:
+        if choice not in result.silent:
+            shares = [percent_text(wins[model]) for model in result.models]
+            lines.append(TableLine(choice_text(choice, level), shares, (n,)))
+    whole = TableLine(
+        "all", [percent_text(result.wins[model]) for model in result.models], (len(result.each),)
+    )
+    console.print(
+        grid(console, "share won with", result.models, lines, ("configurations",), [whole])
+    )
+    if result.silent:
+        click.echo(f"Choices that change no share: {', '.join(map(choice_name, result.silent))}.")
+    click.echo(f"Base configuration: {configuration_text(result.each[result.base])}.")
+    counts = f"{len(result.each)} different configurations of {result.n_possible:,} combinations."
+    if result.n_undefined:
+        counts += f" {result.n_undefined} more were left out, because a model has no value."
+    click.echo(counts)
+
+
+OVER = (
+    "threshold=0.1:0.9:0.1, criterion=box-iou,iop or position-noise.sigma=0:2:0.25; one or two of "
+    "them."
+)
+METRIC = "A metric of the protocol. Default: those of its headline that the choice applies to."
+ALWAYS = "A corruption that is always applied, after the others."
+
+
+FIGURE = re.compile(r"sweep-[0-9].*\.svg")  # figures of an earlier sweep
+MOST = 10_000
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("references", metavar="REFS")
+@click.argument("predictions", metavar="[PREDS...]", nargs=-1)
+@click.option("--over", metavar="CHOICE=VALUES", multiple=True, required=True, help=OVER)
+@click.option("--metric", "metrics", metavar="NAME", multiple=True, help=METRIC)
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    help="Folder for sweep.json, sweep.csv and figures; must be new or empty.",
+)
+@click.option("--preset", metavar="NAME", help="Preset. Default: overview.")
+@click.option("--protocol", metavar="FILE", help="Protocol file (TOML) instead of a preset.")
+@click.option(
+    "--runs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=5,
+    help="Runs of an oracle at every point (5).",
+)
+@click.option("--with", "always", metavar="KIND", multiple=True, help=ALWAYS)
+@click.option(
+    "--seed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Seed of oracles and intervals (0).",
+)
+@click.option("--no-ci", is_flag=True, help="Compute no intervals of models.")
+@click.option(
+    "--force", is_flag=True, help="Allow a DIR that is not empty; a sweep in it is replaced."
+)
+@reading_options
+@output_options
+def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None:
+    """Show how metrics depend on one or two choices, such as a threshold or a known error.
+
+    Choices of the protocol (threshold, score_cut, least_area, max_dets, criterion, assignment,
+    interpolation, average, classes, ties) are swept for the models of PREDS. The strength of a
+    corruption, such as position-noise.sigma, is swept for an oracle that corrupts REFS; then PREDS
+    are not needed.
+
+    \b
+    calipers sweep refs.json ours=a.json --metric AP@0.5 --over threshold=0.1:0.9:0.1 -o results
+    calipers sweep refs.json --preset rodeo --over position-noise.sigma=0:2:0.25
+    """
+    from calipers.io.read import read
+    from calipers.sensitivity.sweep import check_choice, is_corruption
+    from calipers.sensitivity.sweep import sweep as run
+
+    narrator = Narrator(quiet=options["quiet"] or options["as_json"])
+    over, files = choices_of(options["over"]), named_files(predictions)
+    for name, values in over.items():
+        check_choice(name, values)  # errors are reported before anything is read
+    protocol = chosen_protocol(options, default="overview")
+    metrics = chosen_metrics(protocol, options["metrics"], over)
+    if options["output"] is not None:
+        others = [options[key] for key in ("groups", "protocol") if options[key]]
+        check_output(options["output"], options["force"], (references, *files.values(), *others))
+    oracle = any(is_corruption(name) for name in over)
+    cohort = read(references, files, **reading_arguments(options))
+    narrator.say(
+        f"{cohort.n_images} images, {len(cohort.references)} references; protocol {protocol.name}"
+    )
+    if oracle and files:
+        narrator.warn(
+            [
+                f"{', '.join(files)} are not used: the strength of a corruption is swept for an "
+                f"oracle"
+            ]
+        )
+    narrator.warn(cohort.intake.notes)
+    result = run(
+        cohort,
+        metrics,
+        over,
+        protocol=protocol,
+        runs=options["runs"],
+        seed=options["seed"],
+        ci=not options["no_ci"],
+        with_=options["always"],
+        progress=narrator.steps("runs") if oracle else narrator.steps("matching", "resampling"),
+    )
+    if options["output"]:
+        write(result, Path(options["output"]))
+    if options["as_json"]:
+        click.echo(result.to_json())
+        return
+
+    print_sweep(result)
+    if options["output"]:
+        narrator.say(f"written: {options['output']}")
+
+
+def choices_of(entries: tuple[str, ...]) -> dict[str, list[float | str]]:
+    """Return name -> values of entries such as ``threshold=0.1:0.9:0.1`` and
+    ``criterion=box-iou,iop``.
+    """
+    choices: dict[str, list[float | str]] = {}
+    for entry in entries:
+        name, sign, text = (part.strip() for part in entry.partition("="))
+        if not (name and sign and text):
+            raise UsageError(
+                f"--over takes CHOICE=VALUES, such as threshold=0.1:0.9:0.1, not {entry!r}"
+            )
+        if name in choices:
+            raise UsageError(
+                f"--over is given twice for {name!r}: write all its values in one list"
+            )
+        if ":" in text:
+            choices[name] = _span(text, entry)
+        else:
+            choices[name] = [_value(part.strip(), entry) for part in text.split(",")]
+    return choices
+
+
+def _span(text: str, entry: str) -> list[float | str]:
+    """Return the numbers of ``start:stop:step``, both ends included."""
+    parts = text.split(":")
+    try:
+        start, stop, step = (Decimal(part.strip()) for part in parts)
+    except (InvalidOperation, ValueError):
+        raise UsageError(f"--over {entry}: a range is START:STOP:STEP, three numbers") from None
+    if not all(number.is_finite() for number in (start, stop, step)) or step <= 0 or stop < start:
+        raise UsageError(f"--over {entry}: a range rises from START to STOP in steps above 0")
+    n = int((stop - start) / step) + 1
+    if n > MOST:
+        raise UsageError(f"--over {entry}: {n:,} values; at most {MOST:,}")
+    return [float(start + k * step) for k in range(n)]
+
+
+def _value(text: str, entry: str) -> float | str:
+    if not text:
+        raise UsageError(f"--over {entry}: a value is missing between commas")
+    try:
+        return int(text) if re.fullmatch(r"[+-]?\d{1,15}", text) else float(text)
+    except ValueError:
+        return text
+
+
+def chosen_metrics(
+    protocol: Any, names: tuple[str, ...], over: dict[str, list[float | str]]
+) -> list[str]:
+    """Return the metrics that were named; else those of the headline that the choices apply to."""
+    from calipers import registry
+    from calipers.sensitivity.sweep import OWN, is_corruption
+
+    if names:
+        return list(dict.fromkeys(protocol.only([name]).metrics[0].name for name in names))
+    kinds = {plan.name: plan.kind for plan in protocol.metrics}
+    metrics = list(protocol.headline or kinds)
+    if any(not is_corruption(name) and name not in OWN for name in over):
+        metrics = [name for name in metrics if not registry.own_matching(kinds[name])]
+    if not metrics:
+        raise UsageError(
+            f"no metric in the headline of {protocol.name} to sweep: name one with --metric"
+        )
+    return metrics
+
+
+def check_output(output: str, force: bool, inputs: tuple[str, ...]) -> None:
+    """Refuse a bad output folder before any work is done; a saved evaluation is never touched."""
+    if not output:
+        raise UsageError("-o needs the name of a folder")
+    folder = check_folder(output, force=force, inputs=inputs)
+    if (folder / "evaluation.json").exists():
+        hint = "it holds an evaluation: choose another folder"
+        raise InputError("a folder for a sweep", rule="output-exists", file=output, hint=hint)
+
+
+def write(result: Any, folder: Path) -> None:
+    """Write document, rows and figures together, or nothing."""
+    from calipers.io.tables.table import columns_of, delimited
+    from calipers.sensitivity.figures import sweep_figures
+    from calipers.show.svg.draw import svg
+
+    earlier = files_of(folder, FIGURE)
+    with staged_folder(folder, ("sweep.json", "sweep.csv", *earlier)) as stage:
+        write_atomically(stage / "sweep.json", result.to_json() + "\n")
+        write_atomically(stage / "sweep.csv", delimited(columns_of(result.rows())))
+        for k, (name, figure) in enumerate(sweep_figures(result).items(), start=1):
+            word = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:60]
+            write_atomically(stage / f"sweep-{k}-{word}.svg", svg(figure, standalone=True))
+
+
+MOST_ROWS = 40
+
+
+def print_sweep(sweep: Sweep) -> None:
+    """Print a table per figure, its finding in words, and the numbers behind it."""
+    console = stdout_console()
+    axis = short(sweep.axes[0])
+    if len(sweep.axes) == 2:
+        _two(sweep, console)
+    elif len(sweep.models) > 1:
+        for metric in sweep.metrics:
+            series = [(model, metric) for model in sweep.models]
+            _one(sweep, console, f"{sweep.metric_label(metric)} at {axis}", series)
+    else:
+        _one(sweep, console, axis, [(sweep.models[0], metric) for metric in sweep.metrics])
+    sentences = dict.fromkeys(f"{figure.title}." for figure in sweep_figures(sweep).values())
+    numbers = f"n = {sweep.n_images} images, {sweep.n_references} references"
+    sentences[f"{numbers}; protocol {sweep.protocol}."] = None
+    if sweep.band != "none":
+        band = f"In brackets: pointwise {sweep.band}."
+        if sweep.of_oracle:
+            band = f"After ±: {sweep.band}."
+        sentences[band] = None
+    for sentence in sentences:
+        console.print(Text(one_line(sentence)), soft_wrap=True)
+
+
+def _one(sweep: Sweep, console: Console, first: str, series: Sequence[tuple[str, str]]) -> None:
+    """Print a line per value and a column per series: models, or metrics of one."""
+    by_model = len(sweep.models) > 1
+    names, curves = [], []
+    for model, metric in series:
+        names.append(model if by_model else sweep.metric_label(metric))
+        curves.append(sweep.line(metric, model))
+    axis = sweep.axes[0]
+    cell = _spread if sweep.of_oracle else _interval
+    lines = []
+    for k in _table_rows(axis):
+        cells = [cell(value[k], low[k], high[k]) for value, low, high in curves]
+        lines.append(TableLine(_word(axis, k), cells, ()))
+    console.print(grid(console, first, names, lines, series="model" if by_model else "metric"))
+    _print_omitted(axis, console)
+
+
+def _two(sweep: Sweep, console: Console) -> None:
+    """Print a table per model and metric: a line per value of the first choice, a column per value
+    of the second.
+    """
+    rows, columns = sweep.axes
+    cell = _spread if sweep.of_oracle else _interval
+    head = [point_text(columns, k) for k in range(len(columns.values))]
+    for model in sweep.models:
+        of = f" of {model}" if len(sweep.models) > 1 else ""
+        for metric in sweep.metrics:
+            value, low, high = sweep.line(metric, model)
+            lines = []
+            for i in _table_rows(rows):
+                cells = [cell(value[i, j], low[i, j], high[i, j]) for j in range(len(head))]
+                lines.append(TableLine(_word(rows, i), cells, ()))
+            first = f"{sweep.metric_label(metric)}{of} at {short(rows)}"
+            console.print(grid(console, first, head, lines, series=short(columns)))
+            _print_omitted(rows, console)
+
+
+def _table_rows(axis: SweepAxis) -> range:
+    return range(min(len(axis.values), MOST_ROWS))
+
+
+def _print_omitted(axis: SweepAxis, console: Console) -> None:
+    if len(axis.values) > MOST_ROWS:
+        console.print(f"... and {len(axis.values) - MOST_ROWS} more values, see --json or -o")
+
+
+def _word(axis: SweepAxis, k: int) -> str:
+    value = axis.values[k]
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _interval(value: float, low: float, high: float) -> str:
+    if math.isnan(value):
+        return "undefined"
+    return short_number(value) + (
+        "" if math.isnan(low) else f" [{short_number(low)}, {short_number(high)}]"
+    )
+
+
+def _spread(value: float, low: float, high: float) -> str:
+    if math.isnan(value):
+        return "undefined"
+    return short_number(value) + ("" if math.isnan(low) else f" ± {short_number((high - low) / 2)}")

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data of an evaluation as frozen structs of arrays: cohort, objects, masks, maps, bags."""

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The account of the inputs: per file the records read, used and set aside, hashes and notes.
+
+The cohort: images with groups, references, and predictions of one or more models.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.arrays import F64, I64, Column
+from calipers.data.maps import Maps
+from calipers.data.objects import Predictions, References
+from calipers.errors import InputError, UsageError, did_you_mean, word
+
+
+@dataclass(frozen=True, slots=True)
+class FileIntake:
+    """The account of one input: ``read == used + sum(quarantined)`` always holds."""
+
+    file: str
+    role: str  # references | predictions of a model | groups
+    format: str
+    read: int
+    used: int
+    quarantined: Mapping[str, int] = field(default_factory=dict)  # rule -> records
+    sha256: str = ""
+    bytes: int = 0
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.read != self.used + sum(self.quarantined.values()):
+            raise AssertionError(
+                f"{self.file}: {self.read} records read, {self.used} used: the account is off"
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the account for JSON output."""
+        return {
+            "file": self.file,
+            "role": self.role,
+            "format": self.format,
+            "sha256": self.sha256,
+            "bytes": self.bytes,
+            "read": self.read,
+            "used": self.used,
+            "quarantined": dict(self.quarantined),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """One record that was set aside in lenient mode."""
+
+    file: str
+    location: str
+    rule: str
+    record: str  # the original text, at most 2 kB
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """The accounts of all inputs of a cohort."""
+
+    files: tuple[FileIntake, ...] = ()
+    quarantine: tuple[Quarantined, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes of the readers, in file order."""
+        return tuple(note for file in self.files for note in file.notes)
+
+    @property
+    def quarantined(self) -> int:
+        """How many records were set aside, over all files."""
+        total = 0
+        for file in self.files:
+            total += sum(file.quarantined.values())
+        return total
+
+    def merge(self, others: Sequence[Intake]) -> Intake:
+        """Return the account of this cohort and others together."""
+        files = list(self.files)
+        quarantine = list(self.quarantine)
+        for other in others:
+            files += other.files
+            quarantine += other.quarantine
+        return Intake(tuple(files), tuple(quarantine))
+
+
+# `Cohort.group` accepts this name in every cohort, so no column may have it.
+UNIT = "image"
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The images of a cohort and every column that describes an image."""
+
+    ids: tuple[str, ...]
+    size: F64  # (n, 2|3) pixels as width, height[, depth]; NaN = unknown
+    spacing: F64  # (n, 2|3) mm per pixel; NaN = unknown
+    groups: Mapping[str, Column]  # patient, centre, any image-level column
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, images: I64) -> Images:
+        """Return the images ``images``, in that order."""
+        groups = {name: column[images] for name, column in self.groups.items()}
+        ids = tuple(self.ids[i] for i in images.tolist())
+        return Images(ids, self.size[images], self.spacing[images], groups)
+
+    def span(self, start: int, stop: int) -> Images:
+        """Return the images ``start:stop`` without copying the columns."""
+        part = slice(start, stop)
+        groups = {name: column[part] for name, column in self.groups.items()}
+        return Images(self.ids[part], self.size[part], self.spacing[part], groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """Everything an evaluation needs; the readers have validated it.
+
+    Build one with `calipers.read` or `Cohort.from_arrays`. The display order of models is their
+    insertion order.
+    """
+
+    images: Images
+    classes: tuple[str, ...]
+    references: References
+    models: Mapping[str, Predictions]
+    intake: Intake
+    # model -> evidence from its score maps; empty for a cohort of boxes
+    maps: Mapping[str, Maps] = field(default_factory=dict)
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        return len(self.images)
+
+    @property
+    def dimensions(self) -> int:
+        """2 for pictures, 3 for volumes."""
+        return self.references.dimensions
+
+    def predictions(self, model: str) -> Predictions:
+        """Return the predictions of one model; an unknown name is an error."""
+        if word("the model", model) not in self.models:
+            raise UsageError(
+                f"no model {model!r} in this cohort; {did_you_mean(model, self.models)}"
+            )
+        return self.models[model]
+
+    def model_named(self, model: str | None) -> str:
+        """Return the name of a model of this cohort; None stands for the only model."""
+        if not self.models:
+            raise InputError(
+                "at least one model",
+                rule="no-predictions",
+                hint="give predictions to read or from_arrays",
+            )
+        if model is None:
+            if len(self.models) != 1:
+                raise UsageError(f"several models: say which, one of {', '.join(self.models)}")
+            return next(iter(self.models))
+        self.predictions(model)
+        return model
+
+    def group(self, name: str) -> Column:
+        """Return an image-level column such as ``patient``."""
+        if name == UNIT:
+            return np.arange(self.n_images)
+        if name not in self.images.groups:
+            raise UsageError(
+                f"no group column {name!r}; {did_you_mean(name, [UNIT, *self.images.groups])}"
+            )
+        return self.images.groups[name]
+
+    def take(self, images: NDArray[Any]) -> Cohort:
+        """Return the cohort of the images ``images``, in that order.
+
+        Images are chosen by index or by one flag per image.
+        """
+        rows = _image_indices(np.asarray(images), self.n_images)
+        models = {name: predictions.take(rows) for name, predictions in self.models.items()}
+        maps = {name: evidence.take(rows) for name, evidence in self.maps.items()}
+        return replace(
+            self,
+            images=self.images.take(rows),
+            references=self.references.take(rows),
+            models=models,
+            maps=maps,
+        )
+
+    def span(self, start: int, stop: int) -> Cohort:
+        """Return the cohort of the images ``start:stop`` without copying: one block of work."""
+        models = {name: table.span(start, stop) for name, table in self.models.items()}
+        maps = {name: evidence.span(start, stop) for name, evidence in self.maps.items()}
+        return replace(
+            self,
+            images=self.images.span(start, stop),
+            references=self.references.span(start, stop),
+            models=models,
+            maps=maps,
+        )
+
+    def with_predictions(self, model: str, predictions: Predictions) -> Cohort:
+        """Return the cohort with one more model (or the model replaced)."""
+        if predictions.n_images != self.n_images:
+            raise UsageError(
+                f"{model!r} has {predictions.n_images} images, the cohort has {self.n_images}"
+            )
+        return replace(self, models={**self.models, model: predictions})
+
+    def with_groups(self, groups: Mapping[str, Column]) -> Cohort:
+        """Return the cohort with further image-level columns, one entry per image."""
+        for name, column in groups.items():
+            if name == UNIT:
+                raise UsageError(f"no group may be called {UNIT!r}: that is the image itself")
+            if len(column) != self.n_images:
+                raise UsageError(
+                    f"group {name!r} has {len(column)} entries, "
+                    f"the cohort has {self.n_images} images"
+                )
+        columns = {name: np.asarray(column) for name, column in groups.items()}
+        return replace(self, images=replace(self.images, groups={**self.images.groups, **columns}))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Cohort]) -> Cohort:
+        """Return the cohort of all images of several cohorts with the same classes and models.
+
+        Group columns and maps that some of the cohorts lack are left out.
+        """
+        first = parts[0]
+        for part in parts[1:]:
+            _check_same_kind(first, part)
+        models = {}
+        for name in first.models:
+            models[name] = Predictions.concat([part.models[name] for part in parts])
+        maps = {}
+        for name in first.maps:
+            if all(name in part.maps for part in parts):
+                maps[name] = Maps.concat([part.maps[name] for part in parts])
+        return cls(
+            images=_concat_images([part.images for part in parts]),
+            classes=first.classes,
+            references=References.concat([part.references for part in parts]),
+            models=models,
+            intake=first.intake.merge([part.intake for part in parts[1:]]),
+            maps=maps,
+        )
+
+    @classmethod
+    def from_arrays(
+        cls,
+        references: Sequence[Mapping[str, Any]],
+        predictions: Sequence[Mapping[str, Any]]
+        | Mapping[str, Sequence[Mapping[str, Any]]]
+        | None = None,
+        *,
+        classes: Sequence[str],
+        box_format: str = "xyxy",
+        score_scale: str = "unit",
+    ) -> Cohort:
+        """Build a cohort from arrays in memory.
+
+        Parameters
+        ----------
+        references
+            One mapping per image: ``boxes`` (n, 4) or (n, 6), ``labels`` (n,) index into
+            ``classes``; optional ``image_id``, ``ignore``, ``crowd``, ``area``, ``width``,
+            ``height``, ``depth``, ``spacing``, ``patient``, ``centre``; any other scalar is a
+            further group column. An ``area`` of NaN is not declared. ``masks`` (n, height, width),
+            in 3D (n, depth, height, width), of 0 and 1, or a `calipers.data.masks.Masks`, for
+            criteria such as ``mask-iou``; boxes may then be left out. ``points`` (n, d) as x, y[,
+            z] are where the objects are; without them that is the centre of a box.
+        predictions
+            One mapping per image with ``boxes``, ``labels``, ``scores``, and ``masks`` and
+            ``points`` as above; or ``{"model": list, ...}``; or None. Paired with the references by
+            ``image_id`` if present, else by position.
+        classes
+            Names of the classes, declared: also those that no object has.
+        box_format
+            One of `calipers.data.objects.BOX_FORMATS`.
+        score_scale
+            ``"unit"``: scores outside [0, 1] are an error. ``"raw"``: any finite score.
+
+        Examples
+        --------
+        >>> import calipers as cal
+        >>> cohort = cal.Cohort.from_arrays(
+        ...     [{"boxes": [[10, 10, 30, 40]], "labels": [0], "patient": "p1"}],
+        ...     [{"boxes": [[12, 10, 30, 40]], "labels": [0], "scores": [0.9]}],
+        ...     classes=("nodule",),
+        ... )
+        >>> cohort.n_images, len(cohort.references), list(cohort.models)
+        (1, 1, ['model'])
+        """
+        from calipers.data.from_arrays import cohort_from_arrays
+
+        return cohort_from_arrays(references, predictions, tuple(classes), box_format, score_scale)
+
+
+def _check_same_kind(first: Cohort, other: Cohort) -> None:
+    """Raise unless two cohorts have the same classes, models and dimensions."""
+    if other.classes != first.classes:
+        raise UsageError(f"cohorts differ in their classes: {first.classes} and {other.classes}")
+    if list(other.models) != list(first.models):
+        raise UsageError(
+            f"cohorts differ in their models: {list(first.models)} and {list(other.models)}"
+        )
+    if other.dimensions != first.dimensions:
+        raise UsageError("2D and 3D cohorts cannot be joined")
+
+
+def _concat_images(parts: Sequence[Images]) -> Images:
+    """Return the images of several cohorts, with the group columns that all of them have."""
+    ids: list[str] = []
+    for part in parts:
+        ids += part.ids
+    if len(set(ids)) < len(ids):
+        repeated = Counter(ids).most_common(1)[0][0]
+        raise UsageError(f"image {repeated!r} is in more than one cohort")
+    groups = {}
+    for name in parts[0].groups:
+        if all(name in part.groups for part in parts):
+            groups[name] = np.concatenate([part.groups[name] for part in parts])
+    return Images(
+        ids=tuple(ids),
+        size=np.concatenate([part.size for part in parts]),
+        spacing=np.concatenate([part.spacing for part in parts]),
+        groups=groups,
+    )
+
+
+def _image_indices(images: NDArray[Any], n: int) -> I64:
+    """Return the indices behind flags or indices; negative ones count from the end."""
+    if images.dtype == np.bool_:
+        if images.shape != (n,):
+            raise UsageError(f"one flag per image: {n} are needed, got shape {images.shape}")
+        return np.flatnonzero(images)
+    if images.size and not np.issubdtype(images.dtype, np.integer):
+        raise UsageError(f"images are chosen by whole numbers or flags, not by {images.dtype}")
+    indices = images.astype(np.int64)
+    if ((indices < -n) | (indices >= n)).any():
+        raise UsageError(
+            f"the cohort has {n} images, numbered from 0; one beyond that was asked for"
+        )
+    return np.where(indices < 0, indices + n, indices)

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""References and predictions: flat tables of objects, with offsets per image.
+
+Box formats: what users deliver, and the one form in which Calipers holds boxes.
+
+Held form: corners ``x0 y0 x1 y1`` (3D: ``x0 y0 z0 x1 y1 z1``), pixels, half-open, no "+1".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+
+from calipers.arrays import F64, I32, I64, Column, Flags
+from calipers.data.masks import Masks, no_masks
+from calipers.kernels import ragged
+
+SHAPES = ("masks", "points")  # columns that a table may lack
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """Objects on images; the rows ``offsets[i]:offsets[i+1]`` belong to image i."""
+
+    offsets: I64  # (n_images + 1,)
+    boxes: F64  # (n, 4) x0 y0 x1 y1 | (n, 6) x0 y0 z0 x1 y1 z1
+    extent: F64  # (n,) box area or volume, from the sides as delivered
+    label: I32  # (n,) index into Cohort.classes
+    place: I64  # (n,) row in the input, for messages and the explorer
+    facts: Mapping[str, Column]  # object-level columns: type, rating, reader
+    # of all objects or of none; without masks the boxes are the shapes
+    masks: Masks | None = field(default=None, kw_only=True)
+    # (n, 2|3) where an object is; None = centres of the boxes
+    points: F64 | None = field(default=None, kw_only=True)
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    @property
+    def n_images(self) -> int:
+        """Number of images, with or without objects."""
+        return len(self.offsets) - 1
+
+    @property
+    def image(self) -> I64:
+        """(n,) index of the image of every object."""
+        return ragged.owners(self.offsets)
+
+    @property
+    def dimensions(self) -> int:
+        """2 or 3."""
+        return int(self.boxes.shape[1]) // 2
+
+    def take(self, images: I64) -> Self:
+        """Return the objects of the images ``images``, in that order."""
+        rows, offsets = ragged.take_rows(self.offsets, images)
+        return self.rows(rows, offsets)
+
+    def span(self, start: int, stop: int) -> Self:
+        """Return the objects of the images ``start:stop`` without copying."""
+        first, last = int(self.offsets[start]), int(self.offsets[stop])
+        return self.rows(slice(first, last), self.offsets[start : stop + 1] - first)
+
+    def rows(self, rows: I64 | slice, offsets: I64) -> Self:
+        """Return the table with these rows of every column."""
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in self._columns()}
+        for name in SHAPES:
+            shape = getattr(self, name)
+            if shape is not None:
+                columns[name] = shape[rows]
+        facts = {name: column[rows] for name, column in self.facts.items()}
+        return replace(self, offsets=offsets, facts=facts, **columns)
+
+    def keep(self, mask: Flags) -> Self:
+        """Return the objects for which ``kept`` is true; the images stay."""
+        counts = np.bincount(self.image[mask], minlength=self.n_images)
+        return self.rows(np.flatnonzero(mask), ragged.from_counts(counts))
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """Return the tables of several sets of images, one below the other.
+
+        Facts that some of the tables lack are left out.
+        """
+        columns: dict[str, Any] = {}
+        for name in parts[0]._columns():
+            columns[name] = np.concatenate([getattr(part, name) for part in parts])
+        columns["masks"] = _concat_masks(parts)
+        columns["points"] = _concat_points(parts)
+        facts = {}
+        for name in parts[0].facts:
+            if all(name in part.facts for part in parts):
+                facts[name] = np.concatenate([part.facts[name] for part in parts])
+        offsets = ragged.concat_offsets([part.offsets for part in parts])
+        return replace(parts[0], offsets=offsets, facts=facts, **columns)
+
+    @classmethod
+    def _columns(cls) -> tuple[str, ...]:
+        others = ("offsets", "facts", "scored", *SHAPES)
+        return tuple(column.name for column in fields(cls) if column.name not in others)
+
+
+@dataclass(frozen=True, slots=True)
+class References(Objects):
+    """What is really there."""
+
+    # declared (COCO `area`) if given, else of the mask, else the extent: what size cuts see
+    area: F64
+    ignore: Flags  # may be matched, never counted
+    crowd: Flags  # ignored, and may be matched many times
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions(Objects):
+    """What a model says is there."""
+
+    # of the mask if there is one, else the extent, or what size cuts shall see instead of it
+    area: F64
+    score: F64  # (n,) free of NaN
+    scored: bool  # whether the input had scores; else all are 1
+
+
+def _concat_masks(parts: Sequence[Objects]) -> Masks | None:
+    """Return the masks of all tables, or None if the objects of one of them have none."""
+    masks = []
+    for part in parts:
+        # A table without objects has masks as well as it has none.
+        own = part.masks if len(part) else no_masks(part.dimensions)
+        if own is None:
+            return None
+        masks.append(own)
+    return Masks.concat(masks)
+
+
+def _concat_points(parts: Sequence[Objects]) -> F64 | None:
+    """Return the points of all tables, or None if the objects of one of them have none."""
+    points = []
+    for part in parts:
+        own = part.points if len(part) else np.zeros((0, part.dimensions))
+        if own is None:
+            return None
+        points.append(own)
+    return np.concatenate(points)
+
+
+def empty_predictions(n_images: int, dimensions: int = 2) -> Predictions:
+    """Return the predictions of a model that says nothing."""
+    return Predictions(
+        offsets=np.zeros(n_images + 1, np.int64),
+        boxes=np.zeros((0, 2 * dimensions)),
+        extent=np.zeros(0),
+        label=np.zeros(0, np.int32),
+        place=np.zeros(0, np.int64),
+        facts={},
+        area=np.zeros(0),
+        score=np.zeros(0),
+        scored=True,
+    )
+
+
+BoxFormat = Literal[
+    "xyxy",
+    "xywh",
+    "cxcywh",
+    "xyxy-normalised",
+    "xywh-normalised",
+    "cxcywh-normalised",
+    "xyxy-inclusive",
+]
+BOX_FORMATS: tuple[str, ...] = get_args(BoxFormat)
+
+
+def to_corners(boxes: F64, box_format: str, sizes: F64 | None = None) -> tuple[F64, F64]:
+    """Convert delivered boxes to corners.
+
+    Parameters
+    ----------
+    boxes
+        (n, 4) or (n, 6); in 3D the order is all first coordinates, then all second ones (``x y z w
+        h d``).
+    box_format
+        One of `BOX_FORMATS`. ``xyxy-inclusive`` is 1-based with both ends inside, as in VOC XML.
+    sizes
+        (n, 2|3) image size of each box, for the normalised formats.
+
+    Returns
+    -------
+    corners, extent
+        (n, 4|6) corners and the (n,) area (volume) of each box, from the sides as delivered: `(x +
+        w) - x` is not always `w` in floating point, and size cuts such as 32 x 32 sit exactly on
+        that edge.
+    """
+    boxes = np.asarray(boxes, np.float64)
+    if box_format.endswith("-normalised"):
+        assert sizes is not None  # the callers check; here only for the type
+        boxes = boxes * np.concatenate([sizes, sizes], axis=1)
+    layout = box_format.split("-")[0]
+    first, second = np.split(boxes, 2, axis=1)
+    if layout == "xyxy":
+        low = first - 1.0 if box_format == "xyxy-inclusive" else first
+        return np.concatenate([low, second], axis=1), np.prod(second - low, axis=1)
+    low = first if layout == "xywh" else first - second / 2.0
+    return np.concatenate([low, low + second], axis=1), np.prod(second, axis=1)
+
+
+def from_corners(corners: F64, box_format: str, sizes: F64 | None = None) -> F64:
+    """Convert corners to a delivered format: the inverse of `to_corners`, for writers."""
+    low, high = np.split(np.asarray(corners, np.float64), 2, axis=1)
+    layout = box_format.split("-")[0]
+    if layout == "xyxy":
+        boxes = np.concatenate([low + 1.0 if box_format == "xyxy-inclusive" else low, high], axis=1)
+    elif layout == "xywh":
+        boxes = np.concatenate([low, high - low], axis=1)
+    else:
+        boxes = np.concatenate([(low + high) / 2.0, high - low], axis=1)
+    if box_format.endswith("-normalised"):
+        assert sizes is not None
+        boxes = boxes / np.concatenate([sizes, sizes], axis=1)
+    return boxes
+
+
+def box_extent(corners: F64) -> F64:
+    """Return the (n,) area, in 3D the volume, of corner boxes."""
+    low, high = np.split(corners, 2, axis=1)
+    return np.asarray(np.prod(high - low, axis=1))

@@ -1,0 +1,415 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects as an input delivers them, and the step that turns them into checked tables.
+
+Every reader and `Cohort.from_arrays` fills a `Delivery`; `checks.examine` finds what is wrong with
+it; `settle` raises (strict) or sets the records aside (lenient); `as_references` and
+`as_predictions` build the frozen tables.
+
+The rules that objects must keep, each with a stable name.
+
+`examine` takes a `Delivery` and returns `Finding`s. One vectorised function per rule, no I/O.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.arrays import F64, I64, Column, Flags
+from calipers.data.cohort import Quarantined
+from calipers.data.masks import Masks
+from calipers.data.objects import Predictions, References, to_corners
+from calipers.errors import InputError, InputProblems, raise_problems
+from calipers.kernels import ragged
+
+BLOCK = 1 << 20
+MOST_OBJECTS = (1 << 31) - 1  # the kernels store rows of pairs and partners in 32 bits
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """The objects of one input: flat, in input order, not yet checked."""
+
+    image: I64  # (n,) index into the images of the cohort
+    label: I64  # (n,) index into its classes
+    boxes: F64  # (n, 4|6) as delivered
+    box_format: str
+    place: I64  # (n,) record number in the input
+    score: F64 | None = None
+    area: F64 | None = None  # NaN = not declared; of predictions: what size cuts see
+    ignore: Flags | None = None
+    crowd: Flags | None = None
+    masks: Masks | None = None
+    points: F64 | None = None
+    facts: Mapping[str, Column] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def rows(self, rows: I64 | Flags) -> Delivery:
+        """Return the delivery with only these records."""
+        selection: dict[str, Any] = {}
+        for column in fields(self):
+            values = getattr(self, column.name)
+            if column.name not in ("box_format", "facts") and values is not None:
+                selection[column.name] = values[rows]
+        facts = {name: column[rows] for name, column in self.facts.items()}
+        return replace(self, **selection, facts=facts)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One rule that some records of a delivery break."""
+
+    rule: str
+    field: str
+    expected: str
+    rows: I64
+    values: Sequence[object] | NDArray[np.generic]
+    hint: str = ""
+    whole_file: bool = False  # the file as a whole cannot be trusted, so lenient reading fails too
+
+
+@dataclass(frozen=True)
+class Source:
+    """The origin of a delivery, for messages: file, location and original text of a record."""
+
+    file: str
+    locate: Callable[[int, str], str]  # (place, field) -> location
+    text: Callable[[int], str] = str
+
+
+def settle(
+    delivery: Delivery, findings: Sequence[Finding], source: Source, *, lenient: bool = False
+) -> tuple[Delivery, Counter[str], list[Quarantined]]:
+    """Raise for broken rules, or (lenient) set the records aside and account for them.
+
+    A record that breaks several rules is counted once, under the first.
+    """
+    fatal = [finding for finding in findings if finding.whole_file]
+    if fatal or (findings and not lenient):
+        problems, total = _as_errors(delivery, fatal or findings, source)
+        raise_problems(problems, total)
+    rule_of = np.full(len(delivery), -1)
+    for k, finding in enumerate(findings):
+        rows = finding.rows[rule_of[finding.rows] < 0]
+        rule_of[rows] = k
+    aside = np.flatnonzero(rule_of >= 0)
+    records = []
+    for row in aside.tolist():
+        finding, place = findings[rule_of[row]], int(delivery.place[row])
+        where = source.locate(place, finding.field)
+        records.append(Quarantined(source.file, where, finding.rule, source.text(place)[:2000]))
+    return delivery.rows(rule_of < 0), Counter(record.rule for record in records), records
+
+
+def _as_errors(
+    delivery: Delivery, findings: Sequence[Finding], source: Source
+) -> tuple[list[InputError], int]:
+    """Return the first errors of every finding, and how many records are broken in all."""
+    errors = []
+    total = 0
+    for finding in findings:
+        total += 1 if finding.whole_file else len(finding.rows)
+        for row, value in zip(finding.rows[: InputProblems.SHOWN].tolist(), finding.values):
+            if isinstance(value, np.ndarray | np.generic):
+                value = value.tolist()
+            location = ""
+            if not finding.whole_file:
+                location = source.locate(int(delivery.place[row]), finding.field)
+            errors.append(
+                InputError(
+                    finding.expected,
+                    rule=finding.rule,
+                    file=source.file,
+                    location=location,
+                    field=finding.field,
+                    value=value,
+                    hint=finding.hint,
+                )
+            )
+    return errors, total
+
+
+def as_references(delivery: Delivery, sizes: F64) -> References:
+    """Build the references of ``len(sizes)`` images from a settled delivery.
+
+    Objects of an image keep the order of the input.
+    """
+    order, shared = _in_image_order(delivery, sizes)
+    crowd = ignore = np.zeros(len(delivery), np.bool_)
+    if delivery.crowd is not None:
+        crowd = delivery.crowd[order]
+    if delivery.ignore is not None:
+        ignore = delivery.ignore[order]
+    return References(
+        **shared,
+        area=_areas(delivery, order, shared),
+        ignore=ignore | crowd,  # a crowd is never counted
+        crowd=crowd,
+    )
+
+
+def as_predictions(delivery: Delivery, sizes: F64) -> Predictions:
+    """Build the predictions of ``len(sizes)`` images from a settled delivery.
+
+    Objects of an image keep the order of the input. Without scores all scores are 1.
+    """
+    order, shared = _in_image_order(delivery, sizes)
+    score = np.ones(len(delivery))
+    if delivery.score is not None:
+        score = delivery.score[order]
+    return Predictions(
+        **shared,
+        area=_areas(delivery, order, shared),
+        score=score,
+        scored=delivery.score is not None,
+    )
+
+
+def _areas(delivery: Delivery, order: I64, shared: Mapping[str, Any]) -> F64:
+    """Return the declared areas, where there are any."""
+    own = _own_area(shared)
+    if delivery.area is None:
+        return own
+    area = delivery.area[order]
+    return np.where(np.isnan(area), own, area)
+
+
+def _in_image_order(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:
+    """Return the order of the objects by image, and the columns of all objects in that order."""
+    if len(delivery) > MOST_OBJECTS:
+        raise InputError(f"at most {MOST_OBJECTS} objects", rule="too-large", value=len(delivery))
+    order = np.argsort(delivery.image, kind="stable")
+    corners, extent = np.empty(delivery.boxes.shape), np.empty(len(order))
+    # There may be millions of boxes: a block at a time keeps the copies small.
+    for start in range(0, len(order), BLOCK):
+        block = slice(start, start + BLOCK)
+        rows = order[block]
+        corners[block], extent[block] = to_corners(
+            delivery.boxes[rows], delivery.box_format, sizes[delivery.image[rows]]
+        )
+    shared: dict[str, Any] = {
+        "offsets": ragged.from_owner(delivery.image, len(sizes)),
+        "boxes": corners,
+        "extent": extent,
+        "label": delivery.label[order].astype(np.int32),
+        "place": delivery.place[order],
+        "facts": {name: column[order] for name, column in delivery.facts.items()},
+        "masks": None,
+        "points": None,
+    }
+    if delivery.masks is not None:
+        shared["masks"] = delivery.masks[order]
+    if delivery.points is not None:
+        shared["points"] = delivery.points[order]
+    return order, shared
+
+
+def _own_area(shared: Mapping[str, Any]) -> F64:
+    """Return the areas of objects that declare none: pixels of the masks, else box areas."""
+    masks: Masks | None = shared["masks"]
+    extent: F64 = shared["extent"]
+    return extent if masks is None else masks.voxels.astype(np.float64)
+
+
+Role = Literal["references", "predictions"]
+
+OUTSIDE_TOLERANCE = 1.0  # pixels; annotation tools round
+# Coordinates up to which the box around any two boxes has a finite area (volume).
+LARGEST = {2: 1e150, 3: 1e100}
+SIDES = " (two formats, such as xywh,xyxy, are for references and predictions)"
+SUSPECT_SHARE = 0.2
+
+
+def examine(
+    delivery: Delivery, sizes: F64, role: Role, *, score_scale: str = "unit", declared: bool = False
+) -> list[Finding]:
+    """Return every broken rule of a delivery, most basic first.
+
+    Parameters
+    ----------
+    sizes
+        (n_images, 2|3) image sizes in pixels, NaN where unknown.
+    declared
+        The user named the box format, so it is not doubted.
+    """
+    findings = [*_non_finite(delivery), *_scores(delivery, score_scale), *_check_areas(delivery)]
+    sound = np.asarray(np.isfinite(delivery.boxes).all(axis=1))
+    per_box = sizes[delivery.image]
+    findings += [*_unsized(delivery, per_box), *_mask_sizes(delivery, per_box)]
+    suspect = [] if declared else list(_format_suspect(delivery, per_box, sound))
+    if suspect:
+        return [*findings, *suspect]
+    with np.errstate(over="ignore", invalid="ignore"):
+        corners, extent = to_corners(delivery.boxes, delivery.box_format, per_box)
+    sized = np.asarray(sound & np.isfinite(corners).all(axis=1))
+    findings += _sides(delivery, corners, extent, sized)
+    if role == "references":
+        findings += _outside(delivery, corners, per_box, sized)
+    return findings
+
+
+def outside_image(corners: F64, per_box: F64) -> Flags:
+    """Return which boxes reach more than a pixel beyond their image; unknown sizes never do."""
+    low, high = np.split(corners, 2, axis=1)
+    with np.errstate(invalid="ignore"):
+        beyond = (low < -OUTSIDE_TOLERANCE) | (high > per_box + OUTSIDE_TOLERANCE)
+    return np.asarray((beyond & np.isfinite(per_box)).any(axis=1))
+
+
+def _finding(
+    delivery: Delivery,
+    bad: Flags,
+    rule: str,
+    name: str,
+    expected: str,
+    *,
+    values: object = None,
+    hint: str = "",
+) -> Iterator[Finding]:
+    rows = np.flatnonzero(bad)
+    if len(rows):
+        column = delivery.boxes if values is None else np.asarray(values)
+        yield Finding(rule, name, expected, rows, column[rows], hint)
+
+
+def _non_finite(delivery: Delivery) -> Iterable[Finding]:
+    bad = np.asarray(~np.isfinite(delivery.boxes).all(axis=1))
+    return _finding(
+        delivery,
+        bad,
+        "non-finite",
+        "bbox",
+        "finite coordinates",
+        hint="remove or repair the record",
+    )
+
+
+def _scores(delivery: Delivery, score_scale: str) -> Iterator[Finding]:
+    if delivery.score is None:
+        return
+    score = delivery.score
+    finite = np.isfinite(score)
+    yield from _finding(delivery, ~finite, "non-finite", "score", "a finite score", values=score)
+    if score_scale == "unit":
+        out = finite & ((score < 0) | (score > 1))
+        hint = "scores that are not probabilities: pass --score-scale raw (score_scale='raw')"
+        yield from _finding(
+            delivery, out, "score-range", "score", "a score in [0, 1]", values=score, hint=hint
+        )
+
+
+def _check_areas(delivery: Delivery) -> Iterable[Finding]:
+    """Declared areas; NaN is none."""
+    if delivery.area is None:
+        return []
+    bad = (delivery.area < 0) | np.isinf(delivery.area)
+    return _finding(
+        delivery,
+        bad,
+        "area-range",
+        "area",
+        "a finite area that is not negative",
+        values=delivery.area,
+    )
+
+
+def _unsized(delivery: Delivery, per_box: F64) -> Iterable[Finding]:
+    if not delivery.box_format.endswith("-normalised"):
+        return []
+    bad = np.asarray(np.isnan(per_box).any(axis=1))
+    return _finding(
+        delivery, bad, "size-unknown", "bbox", "an image size, because the boxes are normalised"
+    )
+
+
+def _mask_sizes(delivery: Delivery, per_box: F64) -> Iterator[Finding]:
+    if delivery.masks is None:
+        return
+    size = delivery.masks.size
+    rows = np.flatnonzero(((size != per_box) & np.isfinite(per_box)).any(axis=1))
+    if len(rows):
+        sizes_of_masks = [
+            f"{_by(size[row])} in an image of {_by(per_box[row])}"
+            for row in rows[: InputProblems.SHOWN]
+        ]
+        hint = (
+            "masks must have the grid of their image: "
+            "check that the axes are [z, ]y, x, or resize the masks"
+        )
+        expected = "a mask of the size of its image (width x height[ x depth])"
+        yield Finding("mask-size", "masks", expected, rows, sizes_of_masks, hint)
+
+
+def _by(size: NDArray[Any]) -> str:
+    return " x ".join(f"{side:g}" for side in size.tolist())
+
+
+def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[Finding]:
+    """Find corners delivered as sides and fractions delivered as pixels; the user decides."""
+    has_size = sound & np.isfinite(per_box).all(axis=1)
+    boxes, size = delivery.boxes[has_size], per_box[has_size]
+    if not len(boxes) or delivery.box_format.endswith("-normalised"):
+        return
+    rows = np.flatnonzero(has_size)[:1]
+    if len(boxes) >= 3 and (boxes >= 0).all() and (boxes <= 1).all() and (size > 2).all():
+        message = f"{len(boxes)} of {len(boxes)} boxes lie within 0..1"
+        hint = (
+            "if the boxes are fractions of the image pass "
+            f"--box-format {delivery.box_format}-normalised{SIDES}"
+        )
+        yield Finding(
+            "box-format-suspect", "bbox", "boxes in pixels", rows, [message], hint, whole_file=True
+        )
+        return
+    if delivery.box_format != "xywh":
+        return
+    first, second = np.split(boxes, 2, axis=1)
+    as_sides = ((first + second) > size + OUTSIDE_TOLERANCE).any(axis=1)
+    as_corners = (second > size + OUTSIDE_TOLERANCE).any(axis=1) | (second <= first).any(axis=1)
+    if as_sides.mean() > SUSPECT_SHARE and not as_corners.any():
+        message = (
+            f"{int(as_sides.sum())} of {len(boxes)} boxes leave the image as xywh, none as xyxy"
+        )
+        hint = (
+            f"if the boxes are corners pass --box-format xyxy{SIDES}, "
+            "or name table columns x0 y0 x1 y1; if they really are xywh pass --box-format xywh"
+        )
+        yield Finding(
+            "box-format-suspect", "bbox", "boxes as xywh", rows, [message], hint, whole_file=True
+        )
+
+
+def _sides(delivery: Delivery, corners: F64, extent: F64, sized: Flags) -> Iterator[Finding]:
+    low, high = np.split(corners, 2, axis=1)
+    negative = sized & (high < low).any(axis=1)
+    hint = "check the box format (--box-format); the second corner must not lie before the first"
+    yield from _finding(
+        delivery, negative, "neg-size", "bbox", "sides that are not negative", hint=hint
+    )
+    empty = sized & ~negative & ((high <= low).any(axis=1) | ~(extent > 0))
+    yield from _finding(
+        delivery,
+        empty,
+        "zero-area",
+        "bbox",
+        "a box with an area above zero",
+        hint="remove the record",
+    )
+    largest = LARGEST[low.shape[1]]
+    huge = sized & ~negative & (np.abs(corners) > largest).any(axis=1)
+    yield from _finding(delivery, huge, "non-finite", "bbox", f"coordinates of at most {largest:g}")
+
+
+def _outside(delivery: Delivery, corners: F64, per_box: F64, sized: Flags) -> Iterable[Finding]:
+    bad = sized & outside_image(corners, per_box)
+    hint = "check width and height of the image and the box format"
+    return _finding(
+        delivery, bad, "outside", "bbox", "a reference inside its image (1 px tolerance)", hint=hint
+    )

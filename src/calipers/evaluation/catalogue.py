@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of an evaluation by name: what `Evaluation.plot` draws and what the page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from calipers.errors import UsageError, did_you_mean
+from calipers.evaluation import figures, figures_errors, figures_maps
+from calipers.evaluation.result import Evaluation
+from calipers.show.figures import Figure
+
+
+def differences(evaluation: Evaluation, **choices: Any) -> Figure:
+    """Return the differences of models; choices as in `Evaluation.compare`."""
+    return figures.differences(evaluation.compare(**choices))
+
+
+def ranking(evaluation: Evaluation, **choices: Any) -> Figure:
+    """Return how stable the order of the models is; choices as in `Evaluation.rank`."""
+    return figures.blob(evaluation.rank(**choices), evaluation.models)
+
+
+FIGURES: Mapping[str, Callable[..., Figure]] = {
+    "headline": figures.headline,
+    "froc": figures.froc,
+    "pr": figures.precision_recall,
+    "rodeo": figures.rodeo,
+    "classes": figures.classes,
+    "groups": figures.groups,
+    "error-gains": figures_errors.error_gains,
+    "error-counts": figures_errors.error_counts,
+    "fates": figures_errors.fates,
+    "scores": figures_errors.scores,
+    "overlaps": figures_errors.overlaps,
+    "thresholds": figures_errors.thresholds,
+    "voxel-roc": figures_maps.voxel_roc,
+    "voxel-pr": figures_maps.voxel_precision,
+    "soft-sizes": figures_maps.soft_sizes,
+    "levels": figures_maps.levels,
+    "differences": differences,
+    "ranking": ranking,
+}
+
+
+def figure(evaluation: Evaluation, name: str, **choices: Any) -> Figure:
+    """Return a figure of an evaluation as data.
+
+    Parameters
+    ----------
+    name
+        One of `FIGURES`.
+    choices
+        Options of the figure, such as ``metric="AP@0.5"`` for ``classes`` or ``model="ours"`` for
+        ``scores``.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> from calipers.evaluation.catalogue import figure
+    >>> ev = cal.evaluate(cal.demo_cohort(), "overview")
+    >>> figure(ev, "classes", metric="AP@0.5").table().columns
+    ('row', 'series', 'AP@0.5', 'low', 'high', 'references', 'undefined because')
+    """
+    if name not in FIGURES:
+        raise UsageError(f"no figure {name!r}; {did_you_mean(name, FIGURES)}")
+    return FIGURES[name](evaluation, **choices)

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collect evidence over blocks of images. Called by `evaluate` and everything that matches.
+
+Blocks depend on the data, never on the number of workers, and evidence is joined in block order:
+the result has the same bits on one thread and on many. Any `concurrent.futures.Executor` works.
+
+The middle of an evaluation: which evidence to collect, and the rows of estimates that follow.
+
+`evaluate` and `grouping` call `jobs_of` before the images are read and `estimated_rows` after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.data.cohort import Cohort
+from calipers.data.objects import Predictions, References
+from calipers.errors import UsageError
+from calipers.evaluation.protocol import Protocol
+from calipers.metrics.base import Evidence, Metric, Recipe
+from calipers.results.estimate import Row
+from calipers.statistics.estimates import Certainty, estimates, rows_of
+from calipers.statistics.estimates import Progress as Progress_
+from calipers.statistics.weights import Units, units_of
+
+BLOCK = 16384  # images
+
+Progress = Callable[[int, int], None]  # (blocks done, blocks in all)
+Job = tuple[str, Recipe[Any]]  # model, recipe
+
+
+def spans(n_images: int, block: int | None = None) -> list[tuple[int, int]]:
+    """Return the (start, stop) of every block; no images are one empty block."""
+    block = BLOCK if block is None else block
+    return [(start, min(start + block, n_images)) for start in range(0, max(n_images, 1), block)]
+
+
+def collect(
+    cohort: Cohort,
+    jobs: Mapping[Any, Job],
+    *,
+    workers: int = 1,
+    executor: Executor | None = None,
+    progress: Progress | None = None,
+) -> dict[Any, Evidence]:
+    """Collect the evidence of several (model, recipe) jobs over all blocks of a cohort.
+
+    Parameters
+    ----------
+    jobs
+        Any key -> (model, recipe); the result has the same keys.
+    workers
+        Threads to use when no executor is given; 1 works in this thread.
+    progress
+        Called after every block.
+    """
+    blocks = spans(cohort.n_images)
+    tasks = []
+    for key, (model, recipe) in jobs.items():
+        tasks += [(key, model, recipe, span) for span in blocks]
+    parts: dict[Any, list[Evidence]] = {key: [] for key in jobs}
+    for n_done, evidence in enumerate(_run(cohort, tasks, workers, executor), start=1):
+        parts[tasks[n_done - 1][0]].append(evidence)
+        if progress is not None:
+            progress(n_done, len(tasks))
+    return {key: _join(evidence) for key, evidence in parts.items()}
+
+
+def _run(
+    cohort: Cohort,
+    tasks: Sequence[tuple[Any, str, Recipe[Any], tuple[int, int]]],
+    workers: int,
+    executor: Executor | None,
+) -> Iterator[Evidence]:
+    """Yield the evidence of the tasks in their order."""
+    if executor is None and workers <= 1:
+        for _, model, recipe, span in tasks:
+            block = cohort if span == (0, cohort.n_images) else cohort.span(*span)
+            yield _work(block, model, recipe)
+        return
+    pool: AbstractContextManager[Executor] = (
+        nullcontext(executor) if executor else ThreadPoolExecutor(workers)
+    )
+    with pool as running:
+        futures: list[Future[Evidence]] = [
+            running.submit(_work, cohort.span(*span), model, recipe)
+            for _, model, recipe, span in tasks
+        ]
+        try:
+            for future in futures:
+                yield future.result()
+        finally:  # after an error or an interrupt the remaining blocks are not needed
+            for future in futures:
+                future.cancel()
+
+
+def _work(block: Cohort, model: str, recipe: Recipe[Any]) -> Evidence:
+    evidence: Evidence = recipe.collect(block, model)
+    return evidence
+
+
+def _join(parts: Sequence[Evidence]) -> Evidence:
+    return parts[0] if len(parts) == 1 else type(parts[0]).concat(parts)
+
+
+Key = tuple[str, tuple[Any, ...]]  # model, key of the recipe
+MOST_KEPT = 256_000_000  # bytes of replicates at a time; more models go in several rounds
+
+
+def with_areas(cohort: Cohort, protocol: Protocol) -> Cohort:
+    """Return the cohort with the areas that size cuts look at.
+
+    They are declared, or measured on boxes or masks; rescaled if the protocol says so.
+    """
+    if protocol.size_from == "mask" and cohort.references.masks is None and len(cohort.references):
+        raise UsageError(
+            "sizes from masks need references with masks; these have boxes: "
+            "use from = 'declared' or 'box'"
+        )
+    if protocol.size_from == "declared" and protocol.rescale_to is None:
+        return cohort
+    scale = np.ones(cohort.n_images)
+    if protocol.rescale_to is not None:
+        unknown = np.flatnonzero(np.isnan(cohort.images.size).any(axis=1))
+        if len(unknown):
+            name = cohort.images.ids[unknown[0]]
+            raise UsageError(f"rescale_to needs the size of every image; image {name!r} has none")
+        # Areas, so the product of the two scales.
+        scale = np.prod(protocol.rescale_to) / np.prod(cohort.images.size[:, :2], axis=1)
+
+    def resized(table: References | Predictions) -> Any:
+        area = table.area if protocol.size_from == "declared" else table.extent
+        # A predicted box without a mask is a shape of its own.
+        if protocol.size_from == "mask" and table.masks is not None:
+            area = table.masks.voxels.astype(np.float64)
+        return replace(table, area=area * scale[table.image])
+
+    models = {name: resized(predictions) for name, predictions in cohort.models.items()}
+    return replace(cohort, references=resized(cohort.references), models=models)
+
+
+def jobs_of(cohort: Cohort, metrics: Sequence[Metric[Any]]) -> dict[Key, Job]:
+    """Merge the recipes of all metrics, so that each evidence is collected once per model."""
+    recipes: dict[tuple[Any, ...], Any] = {}
+    for metric in metrics:
+        key, recipe = metric.recipe.key, metric.recipe
+        recipes[key] = recipes[key].merge(recipe) if key in recipes else recipe
+    jobs: dict[Key, Job] = {}
+    for model in cohort.models:
+        for key, recipe in recipes.items():
+            jobs[model, key] = (model, recipe)
+    return jobs
+
+
+def certainty_of(protocol: Protocol, *, ci: bool) -> Certainty:
+    """Return how the protocol states uncertainty; not at all without ``ci``."""
+    return Certainty(
+        protocol.level, protocol.interval, protocol.replicates if ci else 0, protocol.seed
+    )
+
+
+def units_for(cohort: Cohort, protocol: Protocol) -> Units:
+    """Return the units that the protocol resamples in this cohort."""
+    return units_of(cohort.images.groups, cohort.n_images, protocol.cluster, protocol.strata)
+
+
+def estimated_rows(
+    cohort: Cohort,
+    protocol: Protocol,
+    evidence: Mapping[Key, Evidence],
+    *,
+    ci: bool,
+    images: NDArray[np.int64] | None = None,
+    group: Mapping[str, str] | None = None,
+    per_class: bool = True,
+    progress: Progress_ | None = None,
+) -> list[Row]:
+    """Return the rows of all models on all images, or on those of a group: metrics as in the
+    protocol, pooled first.
+    """
+    units = units_for(cohort, protocol)
+    metrics = protocol.compile()
+    certainty = certainty_of(protocol, ci=ci)
+    if images is not None:
+        units = units.take(images)
+    rows: list[Row] = []
+    for models in _rounds(cohort, metrics, certainty):
+        owners, cases = [], []
+        for model in models:
+            tables = {}
+            for (name, key), table in evidence.items():
+                if name == model:
+                    tables[key] = table if images is None else table.take(images)
+            cases += [(metric, tables[metric.recipe.key]) for metric in metrics]
+            owners += [model] * len(metrics)
+        results = estimates(cases, units, certainty, progress)
+        for model, (metric, _), result in zip(owners, cases, results):
+            shown_rows = result if per_class else result[:1]
+            rows += _rows(model, metric, shown_rows, cohort.classes, group)
+    order = {plan.name: k for k, plan in enumerate(protocol.metrics)}
+    place = {model: k for k, model in enumerate(cohort.models)}
+    return sorted(rows, key=lambda row: (place[row.model], order[row.metric]))
+
+
+def _rounds(
+    cohort: Cohort, metrics: Sequence[Metric[Any]], certainty: Certainty
+) -> Iterator[list[str]]:
+    """Yield models whose replicates fit into memory together."""
+    names = sum(len(metric.facts.names) for metric in metrics)
+    size = 8 * max(1, certainty.replicates) * (1 + len(cohort.classes)) * max(1, names)
+    step, models = max(1, MOST_KEPT // size), list(cohort.models)
+    for start in range(0, len(models), step):
+        yield models[start : start + step]
+
+
+def _rows(
+    model: str,
+    metric: Metric[Any],
+    table: list[Any],
+    classes: Sequence[str],
+    group: Mapping[str, str] | None,
+) -> Iterator[Row]:
+    labels = [None, *classes]
+    for row, k, estimate in rows_of(table):
+        yield Row(model, metric.facts.names[k], metric.facts.id_of(k), labels[row], group, estimate)

@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Differences between the models of an evaluation: pairs x metrics, tested, corrected, described.
+
+`Evaluation.compare` calls `compare`. The evidence was collected by the evaluation; here it is only
+weighted again. All tests of one comparison are one family for the correction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, count
+from typing import Any
+
+import numpy as np
+
+from calipers.arrays import F64
+from calipers.errors import UsageError, did_you_mean
+from calipers.evaluation.collect import units_for
+from calipers.evaluation.protocol import Protocol
+from calipers.evaluation.result import Evaluation, cohort_counts
+from calipers.metrics.base import Evidence, Metric
+from calipers.results.comparison import Comparison, Difference
+from calipers.results.estimate import Estimate
+from calipers.show.words import plural
+from calipers.statistics import comparison as paired
+from calipers.statistics.comparison import CORRECTIONS, Manner, adjusted, describe
+from calipers.statistics.intervals import FEW_UNITS, FEWEST_UNITS, Interval, check_replicates
+from calipers.statistics.weights import Units
+
+NAN = float("nan")
+ALL = "all"
+
+
+def compare(
+    evaluation: Evaluation,
+    a: str | None = None,
+    b: str | None = None,
+    *,
+    metrics: Sequence[str] | None = None,
+    margin: float | Mapping[str, float] | None = None,
+    test: str | None = None,
+    correction: str = "holm",
+    replicates: int | None = None,
+    per_class: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Comparison:
+    """Compare models on the same images; see `Evaluation.compare`."""
+    check_choice("test", test, (None, *paired.TESTS))
+    check_choice("correction", correction, CORRECTIONS)
+    protocol = evaluation.protocol
+    names = chosen_metrics(protocol, metrics)
+    _check_margin(margin, names)
+    work = _ComparisonWork(
+        evaluation=evaluation,
+        pairs=_pairs(evaluation, a, b),
+        metrics=tuple(narrowed(protocol, names)),
+        test=test,
+        margin=margin,
+        units=units_to_compare(evaluation),
+        replicates=n_replicates(replicates, protocol.replicates),
+        n_rows=1 + len(evaluation.cohort.classes) if per_class else 1,
+        progress=progress,
+    )
+    order = {name: k for k, name in enumerate(evaluation.metrics)}
+    raw: list[Difference] = []
+    for differences in work.rows():
+        raw += sorted(differences, key=lambda row: order[row.metric])
+    rows, family = _corrected(raw, correction, protocol.level)
+    manners = {}
+    for metric in work.metrics:
+        for name in metric.facts.names:
+            manners[name] = work.manner(metric, name)
+    comparison = Comparison(
+        rows=tuple(replace(row, sentence=describe(row, manners[row.metric])) for row in rows),
+        level=protocol.level,
+        replicates=work.replicates,
+        seed=protocol.seed,
+        unit=work.units.name,
+        n_units=work.units.number,
+        generalises_to=work.units.generalises_to(),
+        correction=correction,
+        family=family,
+        protocol=protocol.as_dict(),
+        cohort=cohort_counts(evaluation.cohort),
+        ranking=None,
+        warnings=(),
+    )
+    warnings = (
+        *_warnings(comparison, work.mixed()),
+        *_hopeless(comparison, work.units),
+        *evaluation.warnings,
+    )
+    return replace(comparison, warnings=warnings)
+
+
+@dataclass(frozen=True)
+class _ComparisonWork:
+    """The pairs, metrics, units and settings of one comparison."""
+
+    evaluation: Evaluation
+    pairs: tuple[tuple[str, str], ...]
+    metrics: tuple[Metric[Any], ...]
+    test: str | None
+    margin: float | Mapping[str, float] | None
+    units: Units
+    replicates: int
+    n_rows: int  # 1 for the pooled row alone
+    progress: Callable[[int, int], None] | None
+
+    def rows(self) -> Iterator[list[Difference]]:
+        """Yield the rows of every pair, not yet corrected."""
+        models = tuple(dict.fromkeys(model for pair in self.pairs for model in pair))
+        seed, after_block = self.evaluation.protocol.seed, self._counter()
+        evidence = {model: self._evidence(model) for model in models}
+        # With too few units there is no interval, and nothing needs to be drawn.
+        number = self.replicates if self.units.number >= FEWEST_UNITS else 1
+        replicates = paired.bootstrapped(
+            self.metrics,
+            list(evidence.values()),
+            self.units,
+            number,
+            seed,
+            rows=self.n_rows,
+            progress=after_block,
+        )
+        of_model = dict(zip(models, replicates))
+        swapped = [
+            k for k, metric in enumerate(self.metrics) if self._test(metric) == "permutation"
+        ]
+        for a, b in self.pairs:
+            trades: dict[int, F64] = {}
+            if swapped:
+                values = paired.traded(
+                    [self.metrics[k] for k in swapped],
+                    evidence[a],
+                    evidence[b],
+                    self.units,
+                    self.replicates,
+                    seed,
+                    rows=self.n_rows,
+                    progress=after_block,
+                )
+                trades = dict(zip(swapped, map(flat, values)))
+            rows: list[Difference] = []
+            for k, metric in enumerate(self.metrics):
+                differences = flat(of_model[a][k] - of_model[b][k])
+                rows += self._rows_of(metric, (a, b), differences, trades.get(k))
+            yield rows
+
+    def _rows_of(
+        self, metric: Metric[Any], pair: tuple[str, str], replicates: F64, trades: F64 | None
+    ) -> Iterator[Difference]:
+        """Yield the rows of one metric and pair: pooled, then the classes."""
+        facts, tables = metric.facts, [self._evidence(model)[metric.recipe.key] for model in pair]
+        ones = np.ones((1, tables[0].n_images), np.int64)
+        a, b = (metric.value(table, ones)[0, : self.n_rows] for table in tables)
+        counts = [metric.counts(table, ones[0]) for table in tables]
+        d = (a - b).ravel()
+        tests = paired.judge(d, replicates, trades, self.units, self.evaluation.protocol.level)
+        for at, (r, k) in enumerate(np.ndindex(a.shape)):
+            if r and not facts.per_class:
+                continue
+            name, interval = facts.names[k], tests.intervals[at]
+            if d[at] != d[at]:
+                interval = replace(interval, reason=_why_undefined(metric, tables, (r, k)))
+            n_images, n_references = (int(number) for number in counts[0][r, k, :2])
+            n_predictions = int(counts[0][r, k, 2] + counts[1][r, k, 2])
+            higher = self.higher_is_better(metric, name)
+            estimate = self._estimate(
+                float(d[at]), interval, (n_images, n_references, n_predictions)
+            )
+            yield Difference(
+                metric=name,
+                metric_id=facts.id_of(k),
+                label=self.evaluation.cohort.classes[r - 1] if r else None,
+                model_a=pair[0],
+                model_b=pair[1],
+                value_a=float(a[r, k]),
+                value_b=float(b[r, k]),
+                estimate=estimate,
+                p=float(tests.p[at]),
+                p_adjusted=NAN,
+                p_share=float(tests.p_share[at]),
+                test=self._test(metric),
+                correction="none",
+                family=0,
+                # The better of the two, if the test says so: see _corrected.
+                verdict=("b_better", "a_better")[bool(d[at] > 0) == higher],
+                margin=self._margin(name),
+                margin_verdict=self._margin_verdict(name, interval, higher),
+                trades_undefined=int(tests.trades_undefined[at]),
+                sentence="",
+            )
+
+    def _margin_verdict(self, name: str, interval: Interval, higher: bool) -> str | None:
+        """Return what an interval says about the margin of a metric, if it has one."""
+        margin = self._margin(name)
+        if margin is None:
+            return None
+        low, high = interval.low, interval.high
+        if "identical_units" in interval.flags:
+            low, high = math.nan, math.nan  # a width of zero is no certainty, and decides nothing
+        return paired.against_margin(low, high, margin, higher_is_better=higher)
+
+    def _estimate(self, value: float, interval: Interval, counts: tuple[int, int, int]) -> Estimate:
+        units = (self.units.name, self.units.number)
+        return interval.around(value, self.evaluation.protocol.level, units, counts)
+
+    def mixed(self) -> list[str]:
+        """Return the metrics for which a requested permutation mixes two scales of scores."""
+        if self.test != "permutation":
+            return []
+        names: list[str] = []
+        for metric in self.metrics:
+            if not metric.facts.swap:
+                names += metric.facts.names
+        return names
+
+    def manner(self, metric: Metric[Any], name: str) -> Manner:
+        """Return how the numbers of a metric are written."""
+        return Manner.of(metric.facts.bounds, self.higher_is_better(metric, name))
+
+    def higher_is_better(self, metric: Metric[Any], name: str) -> bool:
+        """Return the direction of a metric."""
+        return higher_is_better(self.evaluation.protocol, metric, name)
+
+    def _test(self, metric: Metric[Any]) -> str:
+        return self.test or ("permutation" if metric.facts.swap else "bootstrap")
+
+    def _margin(self, name: str) -> float | None:
+        return self.margin.get(name) if isinstance(self.margin, Mapping) else self.margin
+
+    def _evidence(self, model: str) -> paired.Evidences:
+        """Return the evidence of a model that the metrics look at, by the key of its recipe."""
+        evidence: dict[Hashable, Evidence] = {}
+        for metric in self.metrics:
+            key = metric.recipe.key
+            evidence[key] = self.evaluation.evidence[model, key]
+        return evidence
+
+    def _counter(self) -> Callable[[], None]:
+        """Return the function that is called after every block of weights."""
+        permuted = any(self._test(metric) == "permutation" for metric in self.metrics)
+        total = paired.n_blocks("bootstrap", self.units, self.replicates)
+        if permuted:
+            blocks = paired.n_blocks("permutation", self.units, self.replicates)
+            total += len(self.pairs) * blocks
+        numbers = count(1)
+
+        def after_block() -> None:
+            if self.progress is not None:
+                self.progress(min(next(numbers), total), total)
+
+        return after_block
+
+
+def flat(values: F64) -> F64:
+    """Return (B, rows x names)."""
+    return values.reshape(len(values), -1)
+
+
+def chosen_metrics(protocol: Protocol, metrics: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the metrics to compare: the named ones, all for ``["all"]``, the protocol's headline
+    if none is named.
+    """
+    every = tuple(plan.name for plan in protocol.metrics)
+    if metrics is None:
+        return protocol.headline or every
+    if list(metrics) == [ALL]:
+        return every
+    if not metrics:
+        raise UsageError("no metric to compare: name one, or leave metrics out for the headline")
+    return tuple(plan.name for plan in protocol.only(list(metrics)).metrics)
+
+
+def narrowed(protocol: Protocol, names: Sequence[str]) -> list[Metric[Any]]:
+    """Return the protocol's metrics with only some of their outputs; they look at the same
+    evidence.
+    """
+    plans = {plan.name: plan for plan in protocol.resolved()}
+    metrics = []
+    for metric in protocol.compile():
+        selection = [plans[name] for name in metric.facts.names if name in names]
+        if selection:
+            metrics.append(type(metric)(selection))
+    return metrics
+
+
+def higher_is_better(protocol: Protocol, metric: Metric[Any], name: str) -> bool:
+    """Return the direction of a metric; counts of false alarms and of missed references are better
+    when small.
+    """
+    plan = next(plan for plan in protocol.metrics if plan.name == name)
+    return metric.facts.higher_is_better and plan.options.get("of") not in ("FP", "FN")
+
+
+def units_to_compare(evaluation: Evaluation) -> Units:
+    """Return the units of the protocol; a single one cannot say anything about others."""
+    units = units_for(evaluation.cohort, evaluation.protocol)
+    if units.number < 2:
+        raise UsageError(
+            f"models are compared over units, and there is one {units.name} only: "
+            "choose another cluster, such as image"
+        )
+    return units
+
+
+def n_replicates(replicates: int | None, default: int) -> int:
+    """Return the number of replicates, refusing so few that a tail has none."""
+    number = default if replicates is None else replicates
+    check_replicates(number)
+    return number
+
+
+def check_choice(what: str, choice: str | None, choices: Sequence[str | None]) -> None:
+    """Raise for an option that does not exist."""
+    if choice not in choices:
+        words = [name for name in choices if name]
+        raise UsageError(f"no {what} {choice!r}; {did_you_mean(str(choice), words)}")
+
+
+def _pairs(evaluation: Evaluation, a: str | None, b: str | None) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of models: the two named ones, one against all others, or all."""
+    models = evaluation.models
+    if len(models) < 2:
+        raise UsageError("a comparison needs two models or more; use evaluate for a single one")
+    for name in (a, b):
+        if name is not None:
+            check_choice("model", name, models)
+    if a is None and b is not None:
+        raise UsageError("b is compared with a: give a too")
+    if a is not None and a == b:
+        raise UsageError(f"{a!r} is compared with itself")
+    if a is None:
+        return tuple(combinations(models, 2))
+    if b is not None:
+        return ((a, b),)
+    return tuple((a, other) for other in models if other != a)
+
+
+def _check_margin(margin: float | Mapping[str, float] | None, names: Sequence[str]) -> None:
+    if margin is None:
+        return
+    margins: Mapping[str, Any] = margin if isinstance(margin, Mapping) else {"": margin}
+    for name, value in margins.items():
+        if name and name not in names:
+            raise UsageError(f"margin: {name!r} is not compared; {did_you_mean(name, names)}")
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not 0 < value < math.inf
+        ):
+            raise UsageError(
+                f"a margin is a number above 0 in units of the metric, such as 0.02, not {value!r}"
+            )
+
+
+def _corrected(
+    rows: Sequence[Difference], correction: str, level: float
+) -> tuple[list[Difference], int]:
+    """Return the rows with adjusted p values and the verdict that follows, and the size of the
+    family.
+    """
+    # Verdicts follow the adjusted p values: the raw ones overstate many comparisons.
+    corrected, family = adjusted(np.array([row.p for row in rows]), correction)
+    result = []
+    for row, p in zip(rows, corrected.tolist()):
+        verdict = row.verdict if p < 1.0 - level else "no_difference_shown"
+        if math.isnan(p):
+            verdict = "undefined"
+        result.append(
+            replace(row, p_adjusted=p, correction=correction, family=family, verdict=verdict)
+        )
+    return result, family
+
+
+def _why_undefined(metric: Metric[Any], tables: Sequence[Evidence], place: tuple[int, int]) -> str:
+    """Return the reason of the first model that has no value there."""
+    reasons = [metric.reasons(table).get(place) for table in tables]
+    return next((reason for reason in reasons if reason is not None), "no_objects")
+
+
+def _warnings(c: Comparison, mixed: Sequence[str]) -> Iterator[str]:
+    """Yield what a reader of the differences must know.
+
+    ``mixed`` metrics are permuted although they rank by score.
+    """
+    name, least = plural(c.unit), paired.smallest_p(c.n_units)
+    if c.n_units < FEWEST_UNITS:
+        yield f"{c.n_units} {name} are too few for intervals; no p value can be below {least:g}."
+    elif c.n_units < FEW_UNITS:
+        yield (
+            f"{c.n_units} {name} are few: intervals are wide, "
+            f"and no p value can be below {least:.3g}."
+        )
+    if c.untested:
+        yield (
+            f"{c.untested} of {len(c.rows)} differences have no p value; "
+            f"the family of the correction has {c.family}."
+        )
+    if mixed:
+        yield (
+            f"The permutation mixes the scores of two models ({', '.join(mixed)}): "
+            "its null is that they are interchangeable."
+        )
+
+
+def _hopeless(c: Comparison, units: Units) -> Iterator[str]:
+    """Yield the tests whose smallest p value does not survive Holm's correction, which multiplies
+    it by the family.
+    """
+    for test in paired.TESTS if c.correction == "holm" else ():
+        least = paired.least_p(test, units, c.replicates)
+        tested = any(row.test == test and not math.isnan(row.p) for row in c.rows)
+        by_units = least == paired.smallest_p(c.n_units)
+        if not tested or c.family * least < 1.0 - c.level or (by_units and c.family == 1):
+            continue  # a single test of few units has its own sentence
+        if by_units:
+            scarce, remedy = f"{c.n_units} {plural(c.unit)}", "Test less."
+        else:
+            scarce, remedy = f"{c.replicates} replicates", "Give more, or test less."
+        tests = "1 test" if c.family == 1 else f"{c.family} tests"
+        yield (
+            f"{scarce} are too few for {tests}: the smallest p value of a {test}, {least:.2g}, "
+            f"is {min(1.0, c.family * least):.2g} after Holm if it comes first. {remedy}"
+        )

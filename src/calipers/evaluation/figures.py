@@ -1,0 +1,590 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Words of an evaluation.
+
+Curves of an evaluation with pointwise bands: FROC, and precision against recall.
+
+`points` also serves the curves over thresholds (`errors`) and over voxels (`voxels`).
+
+Estimates side by side: headline metrics, classes, groups, RoDeO's parts, differences, ranks.
+
+`classes` and `groups` draw a forest plot, or a heat map if there are too many models for one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from calipers import registry
+from calipers.arrays import F64
+from calipers.errors import UsageError, did_you_mean
+from calipers.evaluation.collect import certainty_of, units_for
+from calipers.evaluation.result import Evaluation
+from calipers.evaluation.saved import shown_matches
+from calipers.evaluation.warnings import lower_is_better
+from calipers.matching.matches import View
+from calipers.metrics.base import Metric
+from calipers.metrics.ranking import RATES, FrocCurve, PrecisionCurve
+from calipers.results.comparison import Comparison, Difference, Ranking
+from calipers.results.estimate import Estimate
+from calipers.show.figures import Axis, Blob, Curves, Forest, ForestRow, HeatMap, Line, Mark
+from calipers.show.words import percent_text, plural, short_name, why
+from calipers.statistics.estimates import Case, estimates
+
+
+def hit_rule(view: View) -> str:
+    """Return when a prediction is a hit: ``box-iou >= 0.5``, ``centre-distance <= 10``."""
+    criterion = registry.resolve("criterion", view.criterion)
+    if criterion.yes_no:
+        return view.criterion
+    if criterion.distance:
+        sign = "<" if view.strict else "<="
+    else:
+        # Every pair has an overlap of at least 0, so a threshold of 0 means above 0.
+        sign = ">" if view.strict or not view.threshold else ">="
+    return f"{view.criterion} {sign} {view.threshold:g}"
+
+
+def at_level(evaluation: Evaluation) -> str:
+    """Return what bands and whiskers are; empty if there are none."""
+    if not has_intervals(evaluation):
+        return ""
+    settings = evaluation.statistics
+    units = f"{settings['n_units']} {plural(settings['unit'])}"
+    return f"Pointwise {100 * settings['level']:g} % intervals over {units}."
+
+
+def has_intervals(evaluation: Evaluation) -> bool:
+    """Return whether any number has an interval: they may be off, or the units too few."""
+    requested = evaluation.statistics["interval"] is not None
+    return requested and any(math.isfinite(row.estimate.low) for row in evaluation.rows)
+
+
+FROC_RATES = tuple(2.0 ** (k / 4) for k in range(-16, 17))  # exact at 1/8, 1/4, ..., 8
+RATE_NAMES = ("1/8", "1/4", "1/2", "1", "2", "4", "8")  # of `RATES`
+RECALLS = tuple(k / 100 for k in range(101))
+# Bands do not use the interval method of the protocol: most others are too slow, or too narrow, for
+# every point of a curve. With 400 replicates the standard error is known to 4 %.
+BAND_METHOD = "bootse-t-logit"
+BAND_REPLICATES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoints:
+    """One curve per model: estimates along x."""
+
+    x: F64
+    of_model: dict[str, list[Estimate]]
+
+    def line(self, model: str, slot: int, **options: Any) -> Line:
+        """Return the curve of a model with its band."""
+        y, low, high = ends_of_estimates(self.of_model[model])
+        return Line(model, self.x, y, low, high, slot=slot, **options)
+
+
+def ends_of_estimates(estimates: Sequence[Estimate]) -> tuple[F64, F64, F64]:
+    """Return the values, lower ends and upper ends of estimates."""
+    value = np.array([e.value for e in estimates])
+    low = np.array([e.low for e in estimates])
+    high = np.array([e.high for e in estimates])
+    return value, low, high
+
+
+def points(evaluation: Evaluation, x: Sequence[float], cases: Mapping[str, Case]) -> CurvePoints:
+    """Return the estimates of every model's metric; the names of the metric lie along x."""
+    certainty = certainty_of(evaluation.protocol, ci=evaluation.ci)
+    certainty = replace(
+        certainty, method=BAND_METHOD, replicates=min(certainty.replicates, BAND_REPLICATES)
+    )
+    units = units_for(evaluation.cohort, evaluation.protocol)
+    tables = estimates(list(cases.values()), units, certainty)
+    return CurvePoints(np.array(x), {model: table[0] for model, table in zip(cases, tables)})
+
+
+def _cases(
+    evaluation: Evaluation, make: Callable[[View], Metric[Any]], models: Sequence[str]
+) -> dict[str, Case]:
+    """Return the metric and the matches that the page shows, for some models."""
+    matches = {model: shown_matches(evaluation, model) for model in models}
+    return {model: (make(table.views[0]), table) for model, table in matches.items()}
+
+
+def froc(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curves:
+    """Return sensitivity against false alarms per image, all classes ranked together."""
+    names = models_shown(evaluation, models)
+    cases = _cases(evaluation, lambda view: FrocCurve.of(view, FROC_RATES), names)
+    curves = points(evaluation, FROC_RATES, cases)
+    at_one = FROC_RATES.index(1.0)
+    marks = tuple(FROC_RATES.index(rate) for rate in RATES)
+    lines = []
+    for model in names:
+        lines.append(curves.line(model, slot_of(evaluation, model), marks=marks, step=True))
+    shares = {model: curves.of_model[model][at_one].value for model in names}
+    return Curves(
+        finding(shares, "At one false alarm per image", "of the references"),
+        Axis(
+            "false alarms per image",
+            FROC_RATES[0],
+            FROC_RATES[-1],
+            log=True,
+            ticks=RATES,
+            names=RATE_NAMES,
+        ),
+        Axis("sensitivity", 0.0, 1.0),
+        tuple(lines),
+        levels=RATES,
+        note=_note(evaluation),
+    )
+
+
+def precision_recall(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Curves:
+    """Return interpolated precision against recall, mean over classes.
+
+    The mean of the curve over recall is the average precision.
+    """
+    names = models_shown(evaluation, models)
+    ties = evaluation.protocol.ties
+    cases = _cases(evaluation, lambda view: PrecisionCurve.of(view, RECALLS, ties), names)
+    curves = points(evaluation, RECALLS, cases)
+    lines = tuple(curves.line(model, slot_of(evaluation, model)) for model in names)
+    recalls = {model: reach(RECALLS, curves.of_model[model]) for model in names}
+    label = "precision, mean over classes" if _of_classes(evaluation) else "precision"
+    return Curves(
+        precision_finding(recalls),
+        Axis("recall", 0.0, 1.0),
+        Axis(label, 0.0, 1.0),
+        lines,
+        levels=tuple(k / 10 for k in range(11)),
+        note=_note(evaluation),
+    )
+
+
+def slot_of(evaluation: Evaluation, model: str) -> int:
+    """Return the slot of a model in the theme: it looks the same in all figures."""
+    return evaluation.models.index(model)
+
+
+def models_shown(evaluation: Evaluation, models: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the models of a figure: those that were named, else all."""
+    return evaluation.models if models is None else tuple(models)
+
+
+def best_first(values: Mapping[str, float]) -> list[tuple[float, str]]:
+    """Return (value, model) of the models that have a value, the highest first."""
+    defined = [(value, model) for model, value in values.items() if value == value]
+    return sorted(defined, reverse=True)
+
+
+def finding(shares: dict[str, float], where: str, of: str) -> str:
+    """Return which model finds which share, the best first."""
+    ranking = best_first(shares)
+    if not ranking:
+        return "There is nothing to find: no references"
+    clauses = [f"{short_name(model)} finds {percent_text(share)}" for share, model in ranking[:3]]
+    more = f", {len(ranking) - 3} more models less" if len(ranking) > 3 else ""
+    return f"{where}, {', '.join(clauses)} {of}{more}"
+
+
+def reach(recalls: Sequence[float], estimates_along: list[Estimate]) -> float:
+    """Return the largest recall at which the precision is one half or more.
+
+    0 if the precision is below one half everywhere, NaN if it is defined nowhere.
+    """
+    if all(e.value != e.value for e in estimates_along):
+        return float("nan")
+    good = [recall for recall, e in zip(recalls, estimates_along) if e.value >= 0.5]
+    return max(good, default=0.0)
+
+
+def precision_finding(recalls: dict[str, float]) -> str:
+    """Return which model keeps a precision of one half up to the highest recall."""
+    ranking = best_first(recalls)
+    if not ranking:
+        return "There is no precision to show: no references"
+    recall, model = ranking[0]
+    if recall == 0.0:
+        return "No model keeps a precision of one half at any recall above 0"
+    return (
+        f"{short_name(model)} keeps a precision of one half or more "
+        f"up to a recall of {percent_text(recall)}"
+    )
+
+
+def _of_classes(evaluation: Evaluation) -> bool:
+    """Return whether classes are evaluated one by one."""
+    return evaluation.protocol.matching.within_class and len(evaluation.cohort.classes) > 1
+
+
+def _note(evaluation: Evaluation) -> str:
+    """Return what the bands are, and what a hit is."""
+    rule = f"Hits at {hit_rule(evaluation.protocol.matching)}."
+    return f"{at_level(evaluation)} {rule}".strip()
+
+
+MOST_ROWS = 40
+MOST_SERIES = 4  # more models become a heat map
+MOST_NAMED = 3
+MOST_HEAT_ROWS = 25
+
+
+def headline(evaluation: Evaluation) -> Forest:
+    """Return the headline metrics that lie between 0 and 1, a row per metric."""
+    rows = []
+    for name in headline_of(evaluation):
+        if _unit_bounds(evaluation, name):
+            rows.append(_row(name, _estimates(evaluation, name, evaluation.models)))
+    return Forest(
+        _most_first_places(evaluation, rows),
+        _axis("value"),
+        evaluation.models,
+        tuple(rows),
+        n="references",
+        note=at_level(evaluation),
+    )
+
+
+def _estimates(evaluation: Evaluation, metric: str, models: Sequence[str]) -> list[Estimate]:
+    """Return the pooled estimates of a metric, one per model."""
+    return [evaluation.get(metric, model=model) for model in models]
+
+
+def _most_first_places(evaluation: Evaluation, rows: Sequence[ForestRow]) -> str:
+    """Return which model is best most often; for one model, its lowest and highest value."""
+    if len(evaluation.models) == 1:
+        return _range_of_values(rows)
+    lower = lower_is_better(evaluation.protocol)
+    firsts = dict.fromkeys(evaluation.models, 0)
+    for row in rows:
+        values = {}
+        for model, mark in zip(evaluation.models, row.marks):
+            if not math.isnan(mark.value):
+                values[model] = mark.value
+        pick = min if row.name in lower else max
+        best = pick(values.values(), default=math.nan)
+        for model, value in values.items():
+            firsts[model] += value == best
+    most = max(firsts.values())
+    if not most:
+        return "No headline metric has a value"
+    leaders = [short_name(model) for model, n in firsts.items() if n == most]
+    verb = "has" if len(leaders) == 1 else "each have"
+    return f"{_join(leaders)} {verb} the best value in {most} of {len(rows)} metrics"
+
+
+def _range_of_values(rows: Sequence[ForestRow]) -> str:
+    """Return the lowest and the highest value of the first model."""
+    pairs = [(row.marks[0].value, row.name) for row in rows]
+    values = sorted(pair for pair in pairs if not math.isnan(pair[0]))
+    if not values:
+        return "No headline metric has a value"
+    if len(values) == 1:
+        return "The headline metric"
+    return f"From {values[0][0]:.2f} ({values[0][1]}) to {values[-1][0]:.2f} ({values[-1][1]})"
+
+
+def rodeo(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Forest:
+    """Return average precision beside RoDeO and its parts: place, shape and class."""
+    names = models_shown(evaluation, models)
+    plans = evaluation.protocol.metrics
+    ranking = [plan.name for plan in plans if plan.kind == "average-precision"][:2]
+    parts = [plan.name for plan in plans if plan.kind == "rodeo"]
+    if not parts:
+        raise UsageError("this protocol has no RoDeO; use the preset rodeo or overview")
+    rows = [_row(metric, _estimates(evaluation, metric, names)) for metric in (*ranking, *parts)]
+    return Forest(
+        _why_in_words(evaluation, names),
+        _axis("score"),
+        names,
+        tuple(rows),
+        n="references",
+        slots=tuple(slot_of(evaluation, model) for model in names),
+        note=at_level(evaluation),
+    )
+
+
+def classes(
+    evaluation: Evaluation, *, metric: str | None = None, most: int = MOST_ROWS
+) -> Forest | HeatMap:
+    """Return one metric per class, pooled first; of many classes, those with most references."""
+    metric = metric or _first_per_class(evaluation)
+    labels, lower = evaluation.cohort.classes, metric in lower_is_better(evaluation.protocol)
+    table: dict[str, list[Estimate]] = {}
+    for label in labels:
+        table[label] = [evaluation.get(metric, model=m, label=label) for m in evaluation.models]
+    order = sorted(labels, key=lambda label: -table[label][0].n_references)
+    order = order[: _room(evaluation, metric, most)]
+    pooled = _estimates(evaluation, metric, evaluation.models)
+    rows = [_row("all classes", pooled, strong=True)]
+    rows += [_row(label, table[label]) for label in order]
+    among = ""
+    if len(labels) > len(order):
+        among = f"The {len(order)} classes with most references of {len(labels)}"
+    in_order = {label: table[label] for label in order}
+    title = _weakest(metric, in_order, evaluation.models, lower=lower, among=among)
+    return _side_by_side(evaluation, metric, rows, title, among)
+
+
+def groups(
+    evaluation: Evaluation,
+    *,
+    by: str | None = None,
+    metric: str | None = None,
+    most: int = MOST_ROWS,
+) -> Forest | HeatMap:
+    """Return one metric per group of a ``by``, pooled first."""
+    groupings = {grouping.by: grouping for grouping in evaluation.groupings}
+    if not groupings:
+        raise UsageError("this evaluation has no groups: evaluate with by=, or use ev.by(...)")
+    if by is None:
+        by = next(iter(groupings))
+    if by not in groupings:
+        raise UsageError(f"no grouping {by!r}; {did_you_mean(by, groupings)}")
+    grouping = groupings[by]
+    if not metric:
+        metrics_of_groups = {row.metric for row in grouping.rows}
+        metric = next(name for name in headline_of(evaluation) if name in metrics_of_groups)
+    table = grouping.table(metric, None, evaluation.models)
+    lower = metric in lower_is_better(evaluation.protocol)
+    groups_shown = dict(list(table.items())[: _room(evaluation, metric, most)])
+    pooled = _estimates(evaluation, metric, evaluation.models)
+    all_images = _row("all images", pooled, strong=True)
+    rows = [replace(all_images, n=f"{pooled[0].n_units} / {pooled[0].n_references}")]
+    rows += [_row(name, estimates, units=True) for name, estimates in groups_shown.items()]
+    among = ""
+    if len(table) > len(groups_shown):
+        among = f"The first {len(groups_shown)} of {len(table)} groups"
+    title = _weakest(metric, groups_shown, evaluation.models, lower=lower, among=among)
+    n = f"{plural(pooled[0].unit)} / references"
+    return _side_by_side(evaluation, metric, rows, title, among, n=n, what="group")
+
+
+def differences(comparison: Comparison, *, most: int | None = None) -> Forest:
+    """Return the differences with their intervals, or the first ``most``; no difference is 0."""
+    series, rows = _difference_rows(comparison, most)
+    marks = [mark for row in rows for mark in row.marks]
+    ends = [abs(end) for mark in marks for end in (mark.value, mark.low, mark.high)]
+    longest = max((length for length in ends if math.isfinite(length)), default=0.0)
+    limit = longest * 1.05 or 1.0
+    return Forest(
+        _differences_title(comparison),
+        Axis("difference", -limit, limit),
+        series,
+        rows,
+        n=plural(comparison.unit),
+        reference=0.0,
+        note=_differences_note(comparison, marks),
+    )
+
+
+def _differences_title(comparison: Comparison) -> str:
+    significant = [d for d in comparison.rows if d.verdict in ("a_better", "b_better")]
+    n = len(comparison.rows) - comparison.untested
+    differences = "tested differences" if comparison.untested else "differences"
+    return f"{len(significant)} of {n} {differences} are more than chance"
+
+
+def _differences_note(comparison: Comparison, marks: Sequence[Mark]) -> str:
+    intervals = "No intervals"
+    if any(math.isfinite(mark.low) for mark in marks):
+        level = f"{100 * comparison.level:g} %"
+        intervals = f"{level} intervals of paired differences, not adjusted for their number"
+    tests = "tests not corrected"
+    if comparison.correction != "none":
+        tests = f"tests corrected for {comparison.family} ({comparison.correction})"
+    omitted = ""
+    if len(marks) < len(comparison.rows):
+        omitted = f" The first {len(marks)} of {len(comparison.rows)} differences."
+    return f"{intervals}; {tests}.{omitted}"
+
+
+def _difference_rows(
+    comparison: Comparison, most: int | None
+) -> tuple[tuple[str, ...], tuple[ForestRow, ...]]:
+    """Return series and rows: a row per metric and a series per pair of models.
+
+    If there are too many pairs for that, there is one series, and a row per difference.
+    """
+    pairs = dict.fromkeys((d.model_a, d.model_b) for d in comparison.rows)
+    table: dict[str, dict[tuple[str, str], Difference]] = {}
+    for d in comparison.rows:
+        metric = d.metric if d.label is None else f"{d.metric} of {d.label}"
+        table.setdefault(metric, {})[d.model_a, d.model_b] = d
+    units = str(comparison.n_units)
+    if most is None:
+        most = len(comparison.rows)
+    rows: list[ForestRow] = []
+    if len(pairs) <= MOST_SERIES:
+        names = tuple(f"{short_name(a)} − {short_name(b)}" for a, b in pairs)
+        for metric, row in list(table.items())[: max(1, most // len(pairs))]:
+            rows.append(ForestRow(metric, units, tuple(_mark(row[p].estimate) for p in pairs)))
+        return names, tuple(rows)
+    # One model against all others needs naming once only.
+    leaders = {a for a, _ in pairs}
+    series = f"{short_name(leaders.pop())} − other" if len(leaders) == 1 else "difference"
+    for metric, row in table.items():
+        for (a, b), d in row.items():
+            pair = f"{short_name(a)} − {short_name(b)}" if series == "difference" else short_name(b)
+            rows.append(ForestRow(f"{metric}: {pair}", units, (_mark(d.estimate),)))
+    return (series,), tuple(rows[:most])
+
+
+def blob(ranking: Ranking, models: Sequence[str] = ()) -> Blob:
+    """Return how often each model had each rank; ``models`` in display order set their colours."""
+    places, units = ranking.places, f"{ranking.n_units} {plural(ranking.unit)}"
+    undefined = (math.nan,) * len(places)
+    shares = np.array([place.shares or undefined for place in places], np.float64)
+    slots: tuple[int, ...] = ()
+    if models:
+        slots = tuple(models.index(place.model) for place in places)
+    return Blob(
+        ranking.sentence().rstrip("."),
+        tuple(place.model for place in places),
+        shares.reshape(len(places), -1),
+        tuple(place.median for place in places),
+        tuple((place.low, place.high) for place in places),
+        slots=slots,
+        note=f"{ranking.replicates - ranking.undefined} bootstrap replicates of {units}.",
+    )
+
+
+def headline_of(evaluation: Evaluation) -> tuple[str, ...]:
+    """Return the metrics that come first."""
+    return evaluation.protocol.headline or evaluation.metrics[:4]
+
+
+def _first_per_class(evaluation: Evaluation) -> str:
+    names = [name for name in headline_of(evaluation) if name in evaluation.metrics_per_class]
+    names += list(evaluation.metrics_per_class)
+    if not names:
+        raise UsageError(
+            "no metric of this protocol has values per class: its matching ignores classes"
+        )
+    return names[0]
+
+
+def _side_by_side(
+    evaluation: Evaluation,
+    metric: str,
+    rows: Sequence[ForestRow],
+    title: str,
+    among: str,
+    n: str = "references",
+    what: str = "class",
+) -> Forest | HeatMap:
+    """Return a forest plot, or a heat map if there are too many models for it."""
+    label = metric
+    if metric in lower_is_better(evaluation.protocol):
+        label += " (lower is better)"
+    omitted = f"{among}." if among else ""
+    if not _is_heat_map(evaluation, metric):
+        note = f"{at_level(evaluation)} {omitted}".strip()
+        axis = _axis(label) if _unit_bounds(evaluation, metric) else Axis(label, 0.0)
+        slots = tuple(slot_of(evaluation, model) for model in evaluation.models)
+        return Forest(title, axis, evaluation.models, tuple(rows), n=n, slots=slots, note=note)
+    values = np.empty((len(rows), len(evaluation.models)))
+    for r, row in enumerate(rows):
+        values[r] = [mark.value for mark in row.marks]
+    names = tuple(f"{row.name} (n = {row.n})" for row in rows)
+    models = Axis("model", names=evaluation.models)
+    return HeatMap(title, models, Axis(what, names=names), values, label, note=omitted)
+
+
+def _is_heat_map(evaluation: Evaluation, metric: str) -> bool:
+    """Return whether there are too many models for a forest plot."""
+    return len(evaluation.models) > MOST_SERIES and _unit_bounds(evaluation, metric)
+
+
+def _room(evaluation: Evaluation, metric: str, most: int) -> int:
+    """Return how many rows are drawn: fewer as colours, which are large."""
+    return min(most, MOST_HEAT_ROWS) if _is_heat_map(evaluation, metric) else most
+
+
+def _row(
+    name: str, estimates: Sequence[Estimate], *, strong: bool = False, units: bool = False
+) -> ForestRow:
+    e = estimates[0]
+    n = f"{e.n_units} / {e.n_references}" if units else str(e.n_references)
+    return ForestRow(name, n, tuple(_mark(estimate) for estimate in estimates), strong)
+
+
+def _mark(e: Estimate) -> Mark:
+    return Mark(e.value, e.low, e.high, why(e))
+
+
+def _axis(label: str) -> Axis:
+    return Axis(label, 0.0, 1.0)
+
+
+def _unit_bounds(evaluation: Evaluation, metric: str) -> bool:
+    """Return whether a metric lies between 0 and 1 by its nature."""
+    for kind in evaluation.protocol.compile():
+        if metric in kind.facts.names:
+            return kind.facts.bounds == (0.0, 1.0)
+    return False
+
+
+def _weakest(
+    metric: str,
+    table: dict[str, list[Estimate]],
+    models: Sequence[str],
+    *,
+    lower: bool,
+    among: str = "",
+) -> str:
+    """Return where every model is worst.
+
+    ``AP is worst in Summit for A (0.32), in Valley for B (0.92)``. ``among`` says which rows these
+    are if some are left out: the worst place of all may be one that is not shown.
+    """
+    models_at: dict[str, list[str]] = {}
+    several = False
+    for k, model in enumerate(models):
+        values = {name: row[k].value for name, row in table.items()}
+        values = {name: value for name, value in values.items() if not math.isnan(value)}
+        several = several or len(values) > 1
+        if len(set(values.values())) > 1:
+            pick = max if lower else min
+            worst = pick(values.values())
+            places = _places([name for name in values if values[name] == worst])
+            models_at.setdefault(places, []).append(f"{short_name(model)} ({worst:.2f})")
+    if not models_at:
+        return f"{metric} does not vary" if several else metric
+    clauses = []
+    for places, names in list(models_at.items())[:MOST_NAMED]:
+        clauses.append(f"in {places} for {_join(names)}")
+    where = f"{among}: " if among else ""
+    return f"{where}{metric} is worst {', '.join(clauses)}"
+
+
+def _places(names: Sequence[str]) -> str:
+    """Return the places that share the worst value: the first, and how many more."""
+    first = short_name(names[0])
+    return first if len(names) == 1 else f"{first} and {len(names) - 1} more"
+
+
+def _join(names: Sequence[str]) -> str:
+    text = ", ".join(names[:MOST_NAMED])
+    return text if len(names) <= MOST_NAMED else f"{text} and {len(names) - MOST_NAMED} more"
+
+
+def _why_in_words(evaluation: Evaluation, models: Sequence[str]) -> str:
+    """Return the weakest of RoDeO's parts of every model, for up to three models."""
+    plans = [plan for plan in evaluation.protocol.metrics if plan.kind == "rodeo"]
+    metric_of = {plan.options.get("part", "total"): plan.name for plan in plans}
+    words = {"localization": "place", "shape": "shape", "classification": "class"}
+    clauses = []
+    for model in models[:MOST_NAMED]:
+        values = {}
+        for part, word in words.items():
+            if part in metric_of:
+                value = evaluation.get(metric_of[part], model=model).value
+                if not math.isnan(value):
+                    values[word] = value
+        if len(values) > 1:
+            worst = min(values, key=values.__getitem__)
+            clauses.append(f"{short_name(model)} loses most by {worst} ({values[worst]:.2f})")
+    return "; ".join(clauses) or "RoDeO and its parts"

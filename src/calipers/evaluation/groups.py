@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Estimates per group: columns of the images, bins of a number, sizes of the objects, classes.
+
+A grouping is written as ``centre``, ``centre,size`` (crossed), ``age=40:60`` (bins of a numeric
+column, cut at 40 and 60), ``size`` (the protocol's sizes), ``size=10000:40000`` (areas in px^2, cut
+there), or with ``class`` among the columns (values per class in every group). Groups of images take
+the evidence that is there. Sizes are strata of objects: fates are decided anew, and objects outside
+the range are ignored by pycocotools' rule, closed at both ends.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers import registry
+from calipers.data.cohort import Cohort
+from calipers.errors import UsageError, did_you_mean
+from calipers.evaluation.collect import collect, estimated_rows, jobs_of, with_areas
+from calipers.evaluation.protocol import Protocol
+from calipers.evaluation.result import Evaluation
+from calipers.results.comparison import GroupedRows, GroupSummary
+from calipers.results.estimate import Row
+from calipers.statistics.estimates import Progress
+
+EVERY_SIZE = 1e10
+COCO_SIZES = {"small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, EVERY_SIZE)}
+MOST_GROUPS = 500
+UNKNOWN = "unknown"  # the group of images without a number
+SIZE_NAMES = {2: ("small", "large"), 3: ("small", "medium", "large")}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some images, looked at under some range of sizes."""
+
+    values: Mapping[str, str]
+    images: NDArray[np.int64]
+    size: str | None
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """One ``by``: columns that are crossed."""
+
+    columns: tuple[str, ...]  # as given, without class
+    cuts: Mapping[str, tuple[float, ...]]
+    per_class: bool
+
+    @classmethod
+    def parse(cls, text: str, names: Collection[str], holders: str = "images") -> Grouping:
+        """Return the grouping that is written as ``centre,age=40:60,class``; ``known`` are the
+        columns that exist.
+        """
+        columns, cuts, per_class = [], {}, False
+        for entry in text.split(","):
+            name, sign, numbers = entry.strip().partition("=")
+            if name == "class" and not sign:
+                per_class = True
+                continue
+            if name != "size" and name not in names:
+                nearest = did_you_mean(name, ["size", "class", *names])
+                raise UsageError(f"by: the {holders} have no column {name!r}; {nearest}")
+            if name in columns:
+                raise UsageError(f"by: {name!r} is named twice in {text!r}")
+            columns.append(name)
+            if sign:
+                cuts[name] = _cuts(name, numbers)
+        return cls(tuple(columns), cuts, per_class)
+
+
+def grouped(
+    evaluation: Evaluation, by: Sequence[str], progress: Progress | None = None
+) -> Evaluation:
+    """Return the evaluation with the rows of all groups behind its own, and their summaries."""
+    rows = list(evaluation.rows)
+    summaries = list(evaluation.groups)
+    groupings = list(evaluation.groupings)
+    present = {summary.by for summary in summaries}
+    for text in dict.fromkeys(canonical(entry) for entry in by):
+        grouping = Grouping.parse(text, evaluation.cohort.images.groups)
+        if text in present:
+            continue
+        if not grouping.columns:
+            # By class alone: the rows of the classes are there already.
+            own = [row for row in evaluation.rows if row.label is not None and row.group is None]
+            summaries += _summaries([replace(row, label=None) for row in own], text)
+            continue
+        group_rows = _rows(evaluation, grouping, progress)
+        groupings.append(GroupedRows(text, group_rows, tuple(_summaries(group_rows, text))))
+        rows += group_rows
+        summaries += groupings[-1].summaries
+    return replace(
+        evaluation, rows=tuple(rows), groups=tuple(summaries), groupings=tuple(groupings)
+    )
+
+
+def _rows(evaluation: Evaluation, grouping: Grouping, progress: Progress | None) -> tuple[Row, ...]:
+    """Return the rows of all groups, by model, then metric."""
+    place = {metric: k for k, metric in enumerate(evaluation.metrics)}
+    models = {model: k for k, model in enumerate(evaluation.models)}
+    rows: list[Row] = []
+    for protocol, evidence, groups in _strata(evaluation, grouping, progress):
+        for group in groups:
+            rows += estimated_rows(
+                evaluation.cohort,
+                protocol,
+                evidence,
+                ci=evaluation.ci,
+                images=group.images,
+                group=group.values,
+                per_class=grouping.per_class,
+                progress=progress,
+            )
+    return tuple(sorted(rows, key=lambda row: (models[row.model], place[row.metric])))
+
+
+def canonical(text: str) -> str:
+    """Return a grouping in its one spelling: without blanks and repetitions of ``class``."""
+    names: list[str] = []
+    for entry in text.split(","):
+        name = entry.strip()
+        if name != "class" or "class" not in names:
+            names.append(name)
+    return ",".join(names)
+
+
+def check_groupings(cohort: Cohort, by: Sequence[str]) -> None:
+    """Raise for an impossible grouping, before any work is done."""
+    for text in by:
+        _image_groups(cohort, Grouping.parse(text, cohort.images.groups), None)
+
+
+def _strata(
+    evaluation: Evaluation, grouping: Grouping, progress: Progress | None
+) -> Iterator[tuple[Protocol, Mapping[Any, Any], list[Group]]]:
+    """Yield, for every range of sizes, the protocol and evidence that see it, and the groups of
+    images.
+    """
+    cohort, protocol = evaluation.cohort, evaluation.protocol
+    if "size" not in grouping.columns:
+        yield protocol, evaluation.evidence, _image_groups(cohort, grouping, None)
+        return
+    for name, size in _sizes(protocol, grouping.cuts.get("size")).items():
+        narrowed = _narrowed(protocol, name, size)
+        # Objects outside the range are ignored, so fates change: the evidence is collected anew.
+        sized = with_areas(cohort, narrowed)
+        evidence = collect(sized, jobs_of(sized, narrowed.compile()), progress=progress)
+        yield narrowed, evidence, _image_groups(cohort, grouping, name)
+
+
+def _image_groups(cohort: Cohort, grouping: Grouping, size: str | None) -> list[Group]:
+    """Return the groups of images, in the order of their values; empty ones do not exist."""
+    axes: list[list[tuple[str, str, NDArray[np.bool_]]]] = []
+    for name in grouping.columns:
+        if name == "size":
+            axes.append([(name, str(size), np.ones(cohort.n_images, np.bool_))])
+        else:
+            values = _values(cohort, name, grouping.cuts.get(name))
+            axes.append([(name, value, here) for value, here in values])
+    if math.prod(len(axis) for axis in axes) > MOST_GROUPS:
+        most = max(axes, key=len)
+        hint = f"bin a numeric column with {most[0][0]}=40:60"
+        raise UsageError(
+            f"by {','.join(grouping.columns)} makes more than {MOST_GROUPS} groups; {hint}"
+        )
+    groups = []
+    for cell in product(*axes):
+        inside = np.ones(cohort.n_images, np.bool_)
+        for _, _, here in cell:
+            inside &= here
+        if inside.any():
+            values_of_group = {name: value for name, value, _ in cell}
+            groups.append(Group(values_of_group, np.flatnonzero(inside), size))
+    return groups
+
+
+def _values(
+    cohort: Cohort, name: str, cuts: tuple[float, ...] | None
+) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Return the values of a column, or its bins, each with the images that have it."""
+    column = cohort.group(name)
+    if cuts is None:
+        missing = np.asarray(column != column)  # NaN of a numeric column
+        values = [(str(value), column == value) for value in np.unique(column[~missing]).tolist()]
+    else:
+        numbers = _column_numbers(column, name)
+        missing, place = np.isnan(numbers), np.searchsorted(cuts, numbers, side="right")
+        names = [_range_name(low, high) for low, high in pairwise((-math.inf, *cuts, math.inf))]
+        values = [(bin_name, (place == k) & ~missing) for k, bin_name in enumerate(names)]
+    if missing.any():
+        values.append((UNKNOWN, missing))
+    return values
+
+
+def _column_numbers(column: NDArray[Any], name: str) -> NDArray[np.float64]:
+    """Return a column as numbers, NaN where it is blank; other text is an error."""
+    try:
+        if column.dtype.kind in "UO" and (column == "").any():
+            column = np.where(column == "", "nan", column)
+        return column.astype(np.float64)
+    except ValueError:
+        texts = [str(value) for value in column.tolist() if value != "" and not _is_number(value)]
+        raise UsageError(
+            f"by {name}=...: bins need numbers, but the column has {texts[0]!r}"
+        ) from None
+
+
+def _sizes(protocol: Protocol, cuts: tuple[float, ...] | None) -> dict[str, tuple[float, float]]:
+    """Return the ranges of areas: those that are cut out, else the protocol's, else COCO's."""
+    if cuts is None:
+        own = {name: size for name, size in protocol.sizes.items() if not _is_every_size(size)}
+        return own or COCO_SIZES
+    ranges = list(pairwise((0.0, *cuts, math.inf)))
+    names = SIZE_NAMES.get(len(ranges)) or tuple(f"{low:g} to {high:g}" for low, high in ranges)
+    return dict(zip(names, ranges))
+
+
+def _narrowed(protocol: Protocol, name: str, size: tuple[float, float]) -> Protocol:
+    """Return the protocol in which all metrics that look at every size look at one range only."""
+    plans = []
+    for plan in protocol.metrics:
+        if registry.own_matching(plan.kind):
+            continue
+        if "size" not in plan.options or _is_every_size(protocol.sizes[plan.options["size"]]):
+            plans.append(replace(plan, options={**plan.options, "size": name}))
+    if not plans:
+        raise UsageError(f"by size: no metric of protocol {protocol.name!r} looks at all sizes")
+    names = {plan.name for plan in plans}
+    headline = tuple(metric for metric in protocol.headline if metric in names)
+    sizes = {**protocol.sizes, name: size}
+    return replace(protocol, sizes=sizes, metrics=tuple(plans), headline=headline)
+
+
+def _is_every_size(size: tuple[float, float]) -> bool:
+    return size[0] <= 0 and size[1] >= EVERY_SIZE
+
+
+def _summaries(rows: Sequence[Row], by: str) -> Iterator[GroupSummary]:
+    """Yield range, unweighted mean and standard deviation over the groups, for every model, metric
+    and class.
+    """
+    cells: dict[tuple[str, str, str | None], list[Row]] = {}
+    for row in rows:
+        cells.setdefault((row.model, row.metric, row.label), []).append(row)
+    for (model, metric, label), members in cells.items():
+        values = [row.estimate.value for row in members if row.estimate.value == row.estimate.value]
+        mean = float(np.mean(values)) if values else math.nan
+        sd = float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+        yield GroupSummary(
+            by=by,
+            model=model,
+            metric=metric,
+            label=label,
+            n_groups=len(members),
+            n_defined=len(values),
+            mean=mean,
+            sd=sd,
+            lowest=min(values, default=math.nan),
+            highest=max(values, default=math.nan),
+        )
+
+
+def _cuts(name: str, text: str) -> tuple[float, ...]:
+    try:
+        cuts = tuple(float(entry) for entry in text.split(":"))
+    except ValueError:
+        raise UsageError(
+            f"by {name}={text}: cuts are numbers with colons, such as {name}=40:60"
+        ) from None
+    if not all(a < b for a, b in pairwise(cuts)) or not all(map(math.isfinite, cuts)):
+        raise UsageError(f"by {name}={text}: cuts ascend and are finite")
+    if name == "size" and cuts[0] <= 0:
+        raise UsageError(f"by {name}={text}: areas are cut above 0")
+    return cuts
+
+
+def _range_name(low: float, high: float) -> str:
+    if math.isinf(low):
+        return f"below {high:g}"
+    return f"{low:g} or more" if math.isinf(high) else f"{low:g} to below {high:g}"
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The protocol: a written-down evaluation plan, as TOML or as one of the presets.
+
+A protocol says how places are compared, who is assigned to whom, which metrics are computed and how
+uncertainty is stated. Unknown keys are errors that name the nearest known one; nothing is taken
+from the environment.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from calipers import registry
+from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.evaluation.schema import (
+    NO_LIMIT,
+    SCHEMA,
+    check_document,
+    contradiction,
+    thresholds_of,
+)
+from calipers.kernels.resampling import check_seed
+from calipers.matching.matches import View
+from calipers.metrics.base import DERIVED_OPTION, MATCHING_OPTIONS, Metric, MetricPlan
+from calipers.metrics.maps import MapSettings
+from calipers.statistics.intervals import check_level
+
+MOST_REPLICATES = 10_000_000
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """A complete, checked plan. Make one with `Protocol.load`, change it with
+    `dataclasses.replace`.
+    """
+
+    name: str
+    source: str
+    matching: View
+    thresholds: tuple[float, ...]
+    sizes: Mapping[str, tuple[float, float]]
+    size_from: Literal["declared", "box", "mask"]
+    rescale_to: tuple[float, float] | None
+    ties: Literal["block", "coco"]
+    score_cut: float
+    metrics: tuple[MetricPlan, ...]
+    headline: tuple[str, ...]
+    level: float
+    replicates: int
+    cluster: str | tuple[str, ...]
+    interval: str
+    seed: int
+    strata: str | None = None  # groups that are fixed: units are drawn inside each of them
+    maps: MapSettings | None = None  # for protocols whose references and predictions are maps
+
+    def __post_init__(self) -> None:
+        check_level(self.level)
+        if not 0 <= self.replicates <= MOST_REPLICATES:
+            raise UsageError(
+                f"replicates are a number from 0 to {MOST_REPLICATES:,}, got {self.replicates}"
+            )
+        check_seed(self.seed)
+
+    @classmethod
+    def load(cls, protocol: str | Path | Protocol) -> Protocol:
+        """Return a protocol from a preset name, the path of a TOML file, or a protocol.
+
+        Examples
+        --------
+        >>> from calipers import Protocol
+        >>> Protocol.load("coco").headline
+        ('AP', 'AP50', 'AP75')
+        """
+        if isinstance(protocol, Protocol):
+            return protocol
+        text = str(protocol)
+        if text in presets():
+            return _preset(text)
+        path = Path(text)
+        if path.suffix == ".toml" or path.is_file():
+            try:
+                return cls.from_toml(path.read_text(encoding="utf-8"), file=text)
+            except (OSError, UnicodeDecodeError) as error:
+                raise InputError(
+                    "a readable TOML file", rule="not-found", file=text, value=str(error)
+                ) from None
+        raise UsageError(f"no preset {text!r}; {did_you_mean(text, presets())}")
+
+    @classmethod
+    def from_toml(cls, text: str, *, file: str = "<text>") -> Protocol:
+        """Return the protocol written in ``text``, starting from the preset it ``extends``."""
+        try:
+            document = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(
+                "valid TOML", rule="toml-syntax", file=file, value=str(error)
+            ) from None
+        check_document(document, file)
+        if "extends" not in document:
+            return _build(document, file)
+        base = document["extends"]
+        if base not in presets():
+            hint = did_you_mean(str(base), presets())
+            raise InputError(
+                "the name of a preset",
+                rule="unknown-preset",
+                file=file,
+                field="extends",
+                value=base,
+                hint=hint,
+            )
+        protocol = _build(_extended(tomllib.loads(_preset_text(base)), document), file)
+        return _renamed(protocol, _preset(base), document)
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any], *, file: str = "<protocol>") -> Protocol:
+        """Return the protocol that `as_dict` gave, from a document that may have been changed
+        since.
+        """
+        from calipers.evaluation.schema import toml_document
+
+        document = toml_document(stored, file)
+        check_document(document, file)
+        protocol = _build(document, file)
+        if protocol.as_dict() != stored:
+            hint = "only protocols that can be written as TOML are found again"
+            raise InputError(
+                "a protocol that says everything once", rule="stored-protocol", file=file, hint=hint
+            )
+        return protocol
+
+    def to_toml(self) -> str:
+        """Return the protocol as TOML; reading it back gives an equal protocol."""
+        from calipers.evaluation.schema import render
+
+        return render(self)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the protocol for JSON output; infinities become null."""
+        document = asdict(self)
+        document["metrics"] = [{"name": m.name, "kind": m.kind, **m.options} for m in self.metrics]
+        document.pop("maps")
+        if self.maps is not None:
+            document["maps"] = self.maps.as_dict()
+        return dict(_finite({"schema": SCHEMA, **document}))
+
+    def resolved(self) -> list[MetricPlan]:
+        """Return the metric plans with the defaults of the matching filled in."""
+        return [_resolve(self, plan) for plan in self.metrics]
+
+    def compile(self) -> list[Metric[Any]]:
+        """Return the metric objects: one for all plans of a kind that share their evidence, in
+        order of appearance.
+        """
+        return self._compiled
+
+    @cached_property
+    def _compiled(self) -> list[Metric[Any]]:
+        together: dict[tuple[Any, ...], list[MetricPlan]] = {}
+        for plan in self.resolved():
+            kind = registry.resolve("metric", plan.kind)
+            # Plans of one kind and recipe share a metric, and with it the pass over the evidence.
+            together.setdefault((plan.kind, kind([plan]).recipe.key), []).append(plan)
+        return [registry.resolve("metric", key[0])(plans) for key, plans in together.items()]
+
+    def only(self, names: Sequence[str]) -> Protocol:
+        """Return the protocol with only these metrics."""
+        names_here = [plan.name for plan in self.metrics]
+        for name in names:
+            if name not in names_here:
+                raise UsageError(
+                    f"protocol {self.name!r} has no metric {name!r}; "
+                    f"{did_you_mean(name, names_here)}"
+                )
+        selection = tuple(plan for plan in self.metrics if plan.name in names)
+        return replace(
+            self,
+            metrics=selection,
+            headline=tuple(n for n in self.headline if n in names) or tuple(names),
+        )
+
+
+def presets() -> list[str]:
+    """Return the names of the presets that ship with Calipers."""
+    return list(_preset_names())
+
+
+@lru_cache(maxsize=1)
+def _preset_names() -> tuple[str, ...]:
+    folder = resources.files("calipers").joinpath("presets")
+    names = (entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
+    return tuple(sorted(name.removesuffix(".toml") for name in names))
+
+
+@lru_cache(maxsize=64)
+def _preset(name: str) -> Protocol:
+    """Return a preset; they are frozen, so each is parsed once."""
+    return Protocol.from_toml(_preset_text(name), file=f"preset {name}")
+
+
+def _preset_text(name: str) -> str:
+    return (
+        resources.files("calipers").joinpath("presets", f"{name}.toml").read_text(encoding="utf-8")
+    )
+
+
+def _extended(base: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    """Replace keys of a preset: tables key by key, the list of metrics as a whole."""
+    result = dict(base)
+    for key, value in document.items():
+        if isinstance(value, dict) and isinstance(result.get(key), dict):
+            result[key] = {**result[key], **value}
+        elif key != "extends":
+            result[key] = value
+    if (
+        "metric" in document and "report" not in document
+    ):  # a headline of metrics that were replaced
+        result.pop("report", None)
+    return result
+
+
+def _renamed(protocol: Protocol, base: Protocol, document: Mapping[str, Any]) -> Protocol:
+    """Return a changed preset under another name and source: it is not the preset any more."""
+    if replace(protocol, name=base.name, source=base.source) == base:
+        return protocol
+    name = protocol.name if "name" in document else f"{base.name}, changed"
+    source = protocol.source if "source" in document else f"{base.source}; with changes"
+    return replace(protocol, name=name, source=source)
+
+
+def _build(document: dict[str, Any], file: str) -> Protocol:
+    """Return the protocol of a checked document."""
+    matching = document.get("matching", {})
+    statistics, sizes = document.get("statistics", {}), document.get("sizes", {})
+    ranges = {}
+    for name, bounds in sizes.items():
+        if name not in ("from", "rescale_to"):
+            ranges[name] = (float(bounds[0]), float(bounds[1]))
+    thresholds = thresholds_of(matching.get("thresholds", [0.5]))
+    cluster = statistics.get("cluster", "auto")
+    if isinstance(cluster, list):
+        cluster = tuple(cluster)
+    rescale_to = tuple(sizes["rescale_to"]) if "rescale_to" in sizes else None
+    maps = _map_settings(document["maps"], file) if "maps" in document else None
+    protocol = Protocol(
+        name=document["name"],
+        source=document["source"],
+        matching=View(
+            criterion=registry.check("criterion", matching.get("criterion", "box-iou")),
+            assignment=registry.check("assignment", matching.get("assignment", "by-score")),
+            threshold=thresholds[0],
+            max_dets=_limit(matching.get("max_dets", 100)),
+            within_class=matching.get("classes", "within") == "within",
+            strict=matching.get("strict", False),
+            score_cut=float(matching.get("score_cut", float("-inf"))),
+            duplicates=matching.get("duplicates", "penalised"),
+        ),
+        thresholds=thresholds,
+        sizes=ranges,
+        size_from=sizes.get("from", "declared"),
+        rescale_to=rescale_to,
+        ties=matching.get("ties", "block"),
+        score_cut=float(matching.get("score_cut", float("-inf"))),
+        metrics=tuple(_plan(entry) for entry in document.get("metric", [])),
+        headline=tuple(document.get("report", {}).get("headline", ())),
+        level=float(statistics.get("level", 0.95)),
+        replicates=int(statistics.get("replicates", 2000)),
+        cluster=cluster,
+        interval=statistics.get("interval", "bootse-t-logit"),
+        seed=int(statistics.get("seed", 0)),
+        strata=statistics.get("strata"),
+        maps=maps,
+    )
+    _check_together(protocol, file)
+    return protocol
+
+
+def _map_settings(table: Mapping[str, Any], file: str) -> MapSettings:
+    try:
+        return MapSettings.from_dict(table)
+    except UsageError as error:
+        raise InputError(
+            "settings of maps", rule="maps", file=file, location="maps", value=str(error)
+        ) from None
+
+
+def _plan(entry: dict[str, Any]) -> MetricPlan:
+    options = {key: value for key, value in entry.items() if key not in ("name", "kind")}
+    return MetricPlan(entry["name"], registry.check("metric", entry["kind"]), options)
+
+
+def _check_together(protocol: Protocol, file: str) -> None:
+    """Check what needs the whole document: names, sizes, headline, and that every metric accepts
+    its options.
+    """
+    names = [plan.name for plan in protocol.metrics]
+    if not names:
+        raise InputError("at least one [[metric]]", rule="no-metric", file=file)
+    for k, plan in enumerate(protocol.metrics):
+        where = f"metric[{k}]"
+        if plan.name in names[:k]:
+            raise InputError(
+                "metric names that differ",
+                rule="dup-metric",
+                file=file,
+                location=where,
+                value=plan.name,
+            )
+        size = plan.options.get("size")
+        if size is not None and size not in protocol.sizes:
+            hint = "add it under [sizes]"
+            if protocol.sizes:
+                hint = did_you_mean(str(size), protocol.sizes)
+            raise InputError(
+                "a size of [sizes]",
+                rule="unknown-size",
+                file=file,
+                location=where,
+                value=size,
+                hint=hint,
+            )
+    for k, plan in enumerate(protocol.resolved()):
+        _check_claims(plan, file, f"metric[{k}]")
+    for name in protocol.headline:
+        if name not in names:
+            hint = did_you_mean(name, names)
+            raise InputError(
+                "a metric",
+                rule="unknown-metric",
+                file=file,
+                field="headline",
+                value=name,
+                hint=hint,
+            )
+    protocol.compile()
+
+
+def _check_claims(plan: MetricPlan, file: str, where: str) -> None:
+    """Refuse a name that says something else than the options, and overlaps above 1."""
+    claim = contradiction(plan.name, plan.kind, plan.options)
+    if claim is not None:
+        hint = "a number is only worth its name: rename the metric, or set its own thresholds"
+        raise InputError(
+            f"options with {claim}",
+            rule="metric-claim",
+            file=file,
+            location=where,
+            value=plan.name,
+            hint=hint,
+        )
+    if not registry.own_matching(plan.kind):
+        criterion = registry.resolve("criterion", plan.options["criterion"])
+        most = max(plan.options["thresholds"])
+        if most > 1 and not criterion.distance:
+            hint = "overlaps lie in [0, 1]: write 0.5 for 50 %"
+            raise InputError(
+                "thresholds of at most 1",
+                rule="thresholds",
+                file=file,
+                location=where,
+                value=most,
+                hint=hint,
+            )
+
+
+def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
+    """Return a metric plan with the defaults of the protocol's matching filled in."""
+    own, view = plan.options, protocol.matching
+    if DERIVED_OPTION in own:
+        hint = did_you_mean(DERIVED_OPTION, MATCHING_OPTIONS)
+        raise UsageError(
+            f"metric {plan.name!r} ({plan.kind}) has no option {DERIVED_OPTION!r}; {hint}"
+        )
+    if registry.own_matching(plan.kind):
+        # Of the protocol's own options only the metric's defaults apply.
+        names = registry.resolve("metric", plan.kind).defaults
+        defaults = {name: getattr(protocol, name) for name in names}
+        return replace(plan, options={**defaults, **own})
+    assignment = registry.check("assignment", own.get("assignment", view.assignment))
+    max_dets = match_dets = _limit(own.get("max_dets", view.max_dets))
+    if assignment in ("by-score", "many-to-one"):
+        # In descending score a later prediction never changes an earlier match: one matching
+        # serves every limit.
+        limits = [_limit(other.options.get("max_dets", 0)) for other in protocol.metrics]
+        match_dets = max([view.max_dets, *limits])
+    thresholds = protocol.thresholds
+    if "thresholds" in own:
+        thresholds = thresholds_of(own["thresholds"])
+    options = {
+        "criterion": registry.check("criterion", own.get("criterion", view.criterion)),
+        "assignment": assignment,
+        "classes": "within" if view.within_class else "ignore",
+        "score_cut": protocol.score_cut,
+        "ties": protocol.ties,
+        "strict": view.strict,
+        "duplicates": view.duplicates,
+        **own,
+        "thresholds": thresholds,
+        "size": (0.0, float("inf")),
+        "max_dets": max_dets,
+        DERIVED_OPTION: match_dets,
+    }
+    if "size" in own:
+        options["size"] = protocol.sizes[own["size"]]
+    return replace(plan, options=options)
+
+
+def _limit(max_dets: float) -> int:
+    return NO_LIMIT if max_dets == float("inf") else int(max_dets)
+
+
+def _finite(value: Any) -> Any:
+    """Return JSON-ready data: tuples as lists, infinities and missing limits as None."""
+    if isinstance(value, Mapping):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    if isinstance(value, int):
+        return None if value == NO_LIMIT else value
+    if isinstance(value, float):
+        return None if math.isinf(value) else value
+    return value

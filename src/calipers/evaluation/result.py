@@ -1,0 +1,542 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result of an evaluation: rows of estimates, with the evidence behind them.
+
+`calipers.evaluation.evaluate` makes it; comparison, ranking, groups, figures, page and folder start from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calipers.data.cohort import Cohort
+from calipers.data.maps import Sample
+from calipers.errors import UsageError, did_you_mean
+from calipers.evaluation.protocol import Protocol
+from calipers.evaluation.warnings import (
+    group_warnings,
+    interval_warnings,
+    unit_warnings,
+    warnings_of,
+)
+from calipers.metrics.base import Evidence
+from calipers.results.comparison import GroupedRows, GroupSummary
+from calipers.results.estimate import Estimate, Row, RowsDocument, number
+from calipers.results.files import Slices
+from calipers.statistics.intervals import FEWEST_UNITS
+from calipers.statistics.weights import Units, units_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from calipers.evaluation.saved import ErrorTable
+    from calipers.monitors.result import MonitorEvaluation
+    from calipers.results.comparison import Comparison, Ranking
+    from calipers.results.requirements import Outcome, Requirements
+    from calipers.show.figures import Figure
+
+SCHEMA = "calipers.evaluation/1"
+
+
+@dataclass(frozen=True)
+class Evaluation(RowsDocument):
+    """What `calipers.evaluation.evaluate` returns.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> ev = cal.evaluate(cal.demo_cohort())
+    >>> ev.models
+    ('mislabels', 'overpredicts', 'misses-small')
+    >>> float(ev["overpredicts", "AP50"]) > float(ev["mislabels", "AP50"])
+    True
+    """
+
+    protocol: Protocol
+    cohort: Cohort
+    rows: tuple[Row, ...]
+    evidence: Mapping[tuple[str, tuple[Any, ...]], Evidence]
+    ci: bool  # whether intervals were asked for
+    groups: tuple[
+        GroupSummary, ...
+    ] = ()  # of all groupings, in the order in which they were asked for
+    groupings: tuple[
+        GroupedRows, ...
+    ] = ()  # without that by class alone, whose rows are those of the evaluation
+    load_sample: Callable[[int], Sample] | None = field(
+        default=None, compare=False, repr=False
+    )  # of an image, anew
+    slices: Slices | None = field(
+        default=None, compare=False, repr=False
+    )  # pictures that were kept for the page
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings for readers of the numbers; computed on first access."""
+        return (
+            *warnings_of(self.cohort, self.protocol, self.evidence),
+            *interval_warnings(self.rows, ci=self.ci),
+            *group_warnings(self.rows, self.metrics),
+            *unit_warnings(self._units, ci=self.ci),
+        )
+
+    @property
+    def statistics(self) -> dict[str, Any]:
+        """Unit, method, level and seed of the intervals, and what they generalise to."""
+        units, p = self._units, self.protocol
+        replicates = p.replicates if self.ci else 0
+        return {
+            "unit": units.name,
+            "n_units": units.number,
+            "generalises_to": units.generalises_to(),
+            "interval": p.interval if replicates else None,
+            "level": p.level,
+            "replicates": replicates,
+            "seed": p.seed,
+        }
+
+    @cached_property
+    def _units(self) -> Units:
+        images, p = self.cohort.images, self.protocol
+        return units_of(images.groups, self.cohort.n_images, p.cluster, p.strata)
+
+    @cached_property
+    def each(self) -> tuple[Row, ...]:
+        """The pooled values of every unit by itself, where there are too few of them for an
+        interval; else nothing.
+        """
+        name, number_of_units = self._units.name, self._units.number
+        if (
+            not self.ci
+            or not 1 < number_of_units < FEWEST_UNITS
+            or name not in self.cohort.images.groups
+        ):
+            return ()
+        alone = replace(self, ci=False, rows=(), groups=(), groupings=()).by(name)
+        return alone.groupings[0].rows
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models, in display order."""
+        return tuple(self.cohort.models)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of the metrics, in the order of the protocol."""
+        return tuple(plan.name for plan in self.protocol.metrics)
+
+    def __repr__(self) -> str:
+        size = f"{len(self.metrics)} metrics, {len(self.cohort.classes)} classes"
+        head = f"Evaluation of {', '.join(self.models)} under {self.protocol.name}"
+        return f"<{head}: {size}, {self.cohort.n_images} images>"
+
+    def _repr_html_(self) -> str:
+        from calipers.evaluation.tables import of_evaluation
+
+        return of_evaluation(self)
+
+    @cached_property
+    def metrics_per_class(self) -> tuple[str, ...]:
+        """The metrics that have values per class: all whose matching looks at classes."""
+        with_classes = {row.metric for row in self.rows if row.label is not None}
+        return tuple(metric for metric in self.metrics if metric in with_classes)
+
+    def __getitem__(self, key: str | tuple[str, str]) -> Estimate:
+        """Return the pooled estimate: ``ev["AP"]`` with one model, ``ev["ours", "AP"]`` with
+        several.
+        """
+        model, metric = (None, key) if isinstance(key, str) else key
+        return self.get(metric, model=model)
+
+    def get(
+        self, metric: str, *, model: str | None = None, label: str | None = None, **group: str
+    ) -> Estimate:
+        """Return one estimate; unknown names are errors that name the nearest one.
+
+        Parameters
+        ----------
+        label
+            A class; None is the pooled estimate.
+        group
+            Such as ``centre="C1"``.
+        """
+        if model is None:
+            if len(self.models) != 1:
+                raise UsageError(f"several models: say which, one of {', '.join(self.models)}")
+            model = self.models[0]
+        choices = [("model", model, self.models), ("metric", metric, self.metrics)]
+        if label is not None:
+            choices.append(("class", label, self.cohort.classes))
+        for what, name, names in choices:
+            if name not in names:
+                raise UsageError(f"no {what} {name!r}; {did_you_mean(str(name), names)}")
+        estimate = self._estimates.get((model, metric, label, frozenset(group.items())))
+        if estimate is not None:
+            return estimate
+        if label is not None and metric not in self.metrics_per_class:
+            raise UsageError(f"{metric!r} has no values per class: its matching ignores classes")
+        raise UsageError(f"no group {group} in this evaluation")
+
+    @cached_property
+    def _estimates(self) -> dict[tuple[Any, ...], Estimate]:
+        estimates = {}
+        for row in self.rows:
+            group = frozenset((row.group or {}).items())
+            estimates[row.model, row.metric, row.label, group] = row.estimate
+        return estimates
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON document of the contract ``calipers.evaluation/1``."""
+        from calipers import __version__
+
+        each = []
+        for row in self.each:
+            value = number(row.estimate.value)
+            entry = {"model": row.model, "metric": row.metric, "value": value}
+            each.append({**(row.group or {}), **entry})
+        return {
+            "schema": SCHEMA,
+            "calipers": __version__,
+            "protocol": self.protocol.as_dict(),
+            "cohort": cohort_counts(self.cohort),
+            "rows": [row.as_dict() for row in self.rows],
+            "warnings": list(self.warnings),
+            "statistics": {
+                **self.statistics,
+                "beside": [beside(row.estimate) for row in self.rows if self.ci],
+                "groups": [summary.as_dict() for summary in self.groups],
+                "each": each,
+            },
+        }
+
+    def flat(self, prefix: str = "") -> dict[str, float]:
+        """Return name -> value for loggers, such as ``{"val/AP": 0.41, "val/AP/nodule": 0.3}``, if
+        defined.
+        """
+        several = len(self.models) > 1
+        values = {}
+        for row in self.rows:
+            parts = [row.metric]
+            if several:
+                parts.insert(0, row.model)
+            if row.label is not None:
+                parts.append(row.label)
+            if row.group is None and row.estimate.value == row.estimate.value:
+                values[prefix + "/".join(parts)] = row.estimate.value
+        return values
+
+    def compare(
+        self,
+        a: str | None = None,
+        b: str | None = None,
+        *,
+        metrics: Sequence[str] | None = None,
+        margin: float | Mapping[str, float] | None = None,
+        test: str | None = None,
+        correction: str = "holm",
+        replicates: int | None = None,
+        per_class: bool = False,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Comparison:
+        """Compare models on the same images: differences with intervals, tests, and what they say
+        in words.
+
+        Parameters
+        ----------
+        a, b
+            Two models; with ``a`` alone it is compared with every other one, with neither all pairs
+            are.
+        metrics
+            Names; the headline of the protocol if left out, ``["all"]`` for all. Fewer are tested
+            more sharply.
+        margin
+            The largest difference that does not matter, in units of the metric: one number, or one
+            per metric.
+        test
+            ``"permutation"`` or ``"bootstrap"``; if left out, what suits each metric.
+        correction
+            ``"holm"``, ``"bh"`` or ``"none"``, over all tests of the comparison.
+        replicates
+            Of bootstrap and permutation; those of the protocol if left out.
+        per_class
+            Compare the classes too; they join the family of tests.
+        progress
+            Called with (blocks done, blocks in all).
+
+        Examples
+        --------
+        >>> import calipers as cal
+        >>> ev = cal.evaluate(cal.demo_cohort(), "overview")
+        >>> comparison = ev.compare("mislabels", "overpredicts", metrics=["sensitivity@0.5"])
+        >>> comparison.get("sensitivity@0.5").verdict
+        'b_better'
+        """
+        from calipers.evaluation.compare import compare
+
+        return compare(
+            self,
+            a,
+            b,
+            metrics=metrics,
+            margin=margin,
+            test=test,
+            correction=correction,
+            replicates=replicates,
+            per_class=per_class,
+            progress=progress,
+        )
+
+    def rank(
+        self,
+        metric: str | None = None,
+        *,
+        label: str | None = None,
+        method: str = "data-set",
+        quantile: float = 0.05,
+        missing: str | None = None,
+        replicates: int | None = None,
+    ) -> Ranking:
+        """Rank the models in one metric, and say how firmly the order stands.
+
+        Parameters
+        ----------
+        metric
+            The first of the headline if left out.
+        label
+            A class; None is the pooled metric.
+        method
+            ``data-set`` ranks the metric itself; ``mean-then-rank``, ``median-then-rank``,
+            ``quantile-then-rank``, ``rank-then-mean``, ``rank-then-median`` and ``test-then-rank``
+            look at single units.
+        quantile
+            Of ``quantile-then-rank``.
+        missing
+            ``"worst"`` gives a model without a value the worst one; it is an error if left out.
+        replicates
+            Of the bootstrap; at most 1000 if left out.
+
+        Examples
+        --------
+        >>> import calipers as cal
+        >>> cal.evaluate(cal.demo_cohort(), "overview").rank("AP@0.5").models
+        ('overpredicts', 'misses-small', 'mislabels')
+        """
+        from calipers.evaluation.rank import rank
+
+        return rank(
+            self,
+            metric,
+            label=label,
+            method=method,
+            quantile=quantile,
+            missing=missing,
+            replicates=replicates,
+        )
+
+    def by(self, *groupings: str) -> Evaluation:
+        """Return the evaluation with further rows per group, such as ``ev.by("centre")`` or
+        ``ev.by("centre,size")``.
+
+        A grouping crosses columns of the images, bins of a number (``"age=40:60"``), ``size`` and
+        ``class``. Each also gives a `GroupSummary` of mean, standard deviation and range over its
+        groups.
+        """
+        from calipers.evaluation.groups import grouped
+
+        return grouped(self, groupings)
+
+    def errors(self, model: str | None = None) -> ErrorTable:
+        """Return every mistake of a model, or of all models, with its kind and the objects behind
+        it.
+
+        Kinds are those of the metric ``error-types``: cls, loc, both, dup, bkg, miss; with the
+        limits of the protocol's own metric of that kind, else with the protocol's criterion and
+        threshold.
+
+        Examples
+        --------
+        >>> import calipers as cal
+        >>> ev = cal.evaluate(cal.demo_cohort(), "tide", ci=False)
+        >>> sorted({row["kind"] for row in ev.errors("misses-small").rows()})
+        ['bkg', 'both', 'cls', 'loc', 'miss']
+        """
+        from calipers.evaluation.saved import error_table
+
+        return error_table(self, model)
+
+    def check(self, requirements: str | Path | Requirements) -> tuple[Outcome, ...]:
+        """Judge the rows by acceptance limits, from a TOML file or a `Requirements`; see `calipers
+        check`.
+
+        Each outcome says ``met``, ``not met``, or ``not shown`` with its reason; what is not shown
+        is not met.
+        """
+        from calipers.results.requirements import Requirements, check
+
+        if not isinstance(requirements, Requirements):
+            requirements = Requirements.load(requirements)
+        return check([row.as_dict() for row in self.rows], requirements)
+
+    def figure(self, name: str, **choices: Any) -> Figure:
+        """Return a figure as data: its finding, its axes and, by its ``table()``, its numbers;
+        names as in `plot`.
+        """
+        from calipers.evaluation.catalogue import figure
+
+        return figure(self, name, **choices)
+
+    def plot(self, name: str = "froc", ax: Axes | None = None, **choices: Any) -> Axes:
+        """Draw a figure with matplotlib (extra ``mpl``) and return its axes, which notebooks show.
+
+        Parameters
+        ----------
+        name, choices
+            Such as ``"pr"``, or ``"classes", metric="AP@0.5"``; an unknown name is answered with
+            the nearest.
+        ax
+            Axes to draw into; those of a new figure if left out, of which pyplot knows nothing.
+        """
+        from calipers.show.mpl.draw import draw
+
+        return draw(self.figure(name, **choices), ax)
+
+    def report(
+        self,
+        path: str | Path,
+        *,
+        images: str | Path | None = None,
+        pictures: bool = True,
+        redact: bool = False,
+        multiverse: bool = False,
+        stability: bool = False,
+        monitor: MonitorEvaluation | None = None,
+        command: Sequence[str] = (),
+        step: Callable[[str], None] = lambda name: None,
+    ) -> Path:
+        """Write the evaluation as one self-contained HTML page and return its path.
+
+        Parameters
+        ----------
+        images
+            A folder with the pictures of the images; without it the marks stand on empty frames.
+        pictures
+            Whether single images are shown at all.
+        redact
+            Replace ids and names of files by hashes, and leave the images out.
+        multiverse
+            Add what the order of two models or more hangs on; see `calipers.multiverse`.
+        stability
+            Add which objects all, some and none of the models find: for models that were trained
+            alike.
+        monitor
+            Add what is known of monitors of a model on these images; see
+            `calipers.evaluate_monitor`.
+        command
+            How the evaluation was asked for; shown in the page.
+        step
+            Called with the name of each step, at last with an empty one.
+        """
+        from calipers.report.context import context_of
+        from calipers.report.page import write_page
+
+        folder = None if images is None else Path(images)
+        options = {
+            "pictures": pictures,
+            "redact": redact,
+            "multiverse": multiverse,
+            "stability": stability,
+        }
+        context = context_of(
+            self, images=folder, monitor=monitor, command=command, step=step, **options
+        )
+        return write_page(context, Path(path), step)
+
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        force: bool = False,
+        command: Sequence[str] = (),
+        started: datetime | None = None,
+        images: str | Path | None = None,
+        redact: bool = False,
+        pictures: bool = True,
+        multiverse: bool = False,
+        stability: bool = False,
+        step: Callable[[str], None] = lambda name: None,
+    ) -> Path:
+        """Write numbers, cohort and page into a folder; `calipers.open_evaluation` makes the
+        evaluation of it again.
+
+        These are ``evaluation.json``, ``objects.parquet``, ``images.parquet``, ``images.csv``,
+        ``report.html`` and, last, ``run.json``; of samples with maps also ``slices.parquet``, the
+        pictures of the page.
+
+        Parameters
+        ----------
+        folder
+            New or empty, and not the folder of an input.
+        force
+            Replace results that are already there; they stay untouched until the new ones are
+            complete.
+        command
+            How the evaluation was asked for; kept in ``run.json``.
+        started
+            When it began; the time of saving if left out.
+        images, redact, pictures, multiverse, stability, step
+            Of the page, as in `report`; the other files keep every name.
+        """
+        from calipers.evaluation.saved import save
+
+        of_page = {"images": images, "redact": redact, "pictures": pictures, "step": step}
+        of_page |= {"multiverse": multiverse, "stability": stability}
+        evaluation = self
+        if pictures and not redact:
+            evaluation = self._with_slices(None if images is None else Path(images))
+        return save(
+            evaluation,
+            Path(folder),
+            force=force,
+            command=command,
+            started=started,
+            pictures=of_page,
+        )
+
+    def _with_slices(self, images: Path | None) -> Evaluation:
+        """Return the evaluation with the pictures of its samples, read now: they may be gone when
+        it is opened.
+        """
+        from calipers.report.context import slices_of
+
+        return replace(self, slices=slices_of(self, images))
+
+
+def beside(estimate: Estimate) -> dict[str, Any]:
+    """Return the facts beside an interval: percentile interval, Monte-Carlo error, flags."""
+    return {
+        "percentile": [number(value) for value in estimate.percentile],
+        "mc_error": [number(value) for value in estimate.mc_error],
+        "flags": list(estimate.flags),
+        "partial": estimate.partial,
+    }
+
+
+def cohort_counts(cohort: Cohort) -> dict[str, Any]:
+    """Return the counts of a cohort for JSON output: what was read, used and set aside."""
+    return {
+        "images": cohort.n_images,
+        "references": len(cohort.references),
+        "ignored": int(cohort.references.ignore.sum()),
+        "classes": list(cohort.classes),
+        "dimensions": cohort.dimensions,
+        "groups": {
+            name: len(set(column.tolist())) for name, column in cohort.images.groups.items()
+        },
+        "models": {name: len(predictions) for name, predictions in cohort.models.items()},
+        "unscored": [name for name, predictions in cohort.models.items() if not predictions.scored],
+        "files": [file.as_dict() for file in cohort.intake.files],
+    }

@@ -1,0 +1,713 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open a saved evaluation: compute it again from the folder, and compare it with the stored values.
+
+Nobody has to believe a stored number: the cohort and the protocol are in the folder, so every row
+is recomputed and must have identical bits. The original inputs are not needed.
+
+The table of mistakes: one row per wrong prediction and per reference that no prediction is near.
+
+`Evaluation.errors` calls `error_table`, and so does saving for ``errors.csv``.
+
+Save an evaluation to a folder: JSON, the cohort with the fates, the page, the record of the run.
+
+`Evaluation.save` calls `save`; `opening` reads the folder back.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.data.cohort import Cohort, FileIntake
+from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.evaluation.collect import Progress, collect
+from calipers.evaluation.evaluate import evaluate
+from calipers.evaluation.protocol import Protocol
+from calipers.evaluation.result import Evaluation, cohort_counts
+from calipers.io.saved.cohort import (
+    IMAGES,
+    OBJECTS,
+    constant_column,
+    fact_columns,
+    facts_of,
+    image_columns,
+    object_columns,
+    shape_columns,
+    shapes_of,
+    stack_columns,
+    text_column_of,
+    with_nulls,
+)
+from calipers.io.saved.cohort import KINDS as KINDS_
+from calipers.io.saved.folder import EVALUATION, QUARANTINE, RUN, StoredFolder, read_folder
+from calipers.io.saved.maps import MAP_FILES, SLICES, save_maps, save_slices
+from calipers.io.source import hash_file
+from calipers.io.tables.table import delimited, write_table
+from calipers.kernels import assignment
+from calipers.kernels.error_types import MISS
+from calipers.kernels.route import native
+from calipers.matching.assign import MatchRecipe
+from calipers.matching.matches import FATES, Matches, View
+from calipers.metrics.base import MetricPlan
+from calipers.metrics.error_types import KINDS, ErrorTypes, Mistakes
+from calipers.metrics.rodeo import Rodeo, RodeoPaths
+from calipers.results.files import (
+    check_folder,
+    environment,
+    run_record,
+    staged_folder,
+    write_atomically,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PARTS = ("beside", "groups", "each")  # of the statistics: what has numbers that no row has
+VERSIONS = ("calipers", "numpy")
+
+
+@dataclass(frozen=True)
+class ChangedValue:
+    """One stored value that differs when it is computed again."""
+
+    place: str  # JSON pointer in evaluation.json
+    what: str  # the row in words: ours, AP50, class nodule
+    stored: Any
+    now: Any
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the difference for JSON."""
+        return {"place": self.place, "what": self.what, "stored": self.stored, "now": self.now}
+
+    def __str__(self) -> str:
+        return f"{self.place} ({self.what}): stored {self.stored!r}, now {self.now!r}"
+
+
+@dataclass(frozen=True)
+class OpenedFolder:
+    """An evaluation computed again from its folder, the record of its run, and the differences."""
+
+    evaluation: Evaluation
+    run: Mapping[str, Any]
+    file: str  # evaluation.json
+    n_values: int
+    changed: tuple[ChangedValue, ...]
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """How the evaluation was asked for, as the record of the run has it."""
+        command = self.run.get("command")
+        return tuple(map(str, command)) if isinstance(command, list) else ()
+
+    @property
+    def stability(self) -> bool:
+        """Whether its page had the section on the stability of repeated trainings."""
+        return self._page_setting("stability")
+
+    @property
+    def multiverse(self) -> bool:
+        """Whether its page had the section on the multiverse."""
+        return self._page_setting("multiverse")
+
+    def _page_setting(self, name: str) -> bool:
+        settings = self.run.get("settings")
+        return isinstance(settings, dict) and settings.get(name) is True
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Warnings for whoever opened the folder: other versions, and values that differ."""
+        then, now = versions(self.run)
+        notes = []
+        if then != now:
+            notes.append(f"saved with {then}; this is {now}")
+        if self.changed:
+            notes.append(
+                f"{len(self.changed)} of {self.n_values} stored values differ; "
+                f"the first is {self.changed[0]}"
+            )
+        return tuple(notes)
+
+    def require_equal(self) -> None:
+        """Raise if any value differs."""
+        if not self.changed:
+            return
+        first, (then, now) = self.changed[0], versions(self.run)
+        others = f", and {len(self.changed) - 1} values more" if len(self.changed) > 1 else ""
+        raise InputError(
+            f"{first.stored!r} as it is stored ({first.what})",
+            rule="not-reproduced",
+            file=self.file,
+            location=first.place,
+            value=first.now,
+            hint=f"saved with {then}; this is {now}{others}: use the version it was saved with, "
+            "evaluate again, or pass differences='warn' (--differences warn) to go on with the "
+            "values of now",
+        )
+
+
+def open_evaluation(
+    folder: str | Path,
+    *,
+    differences: Literal["refuse", "warn"] = "refuse",
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Open a saved evaluation: compute it again from its folder, and compare the values.
+
+    Parameters
+    ----------
+    folder
+        What `Evaluation.save` or ``calipers evaluate -o`` wrote. The inputs of then are not needed.
+    differences
+        What happens if a value comes out with other bits, after an update of NumPy for instance:
+        ``"refuse"`` raises, ``"warn"`` gives a warning and returns the values of now; they carry
+        the warning with them.
+    jobs
+        Threads; the result does not depend on it.
+    progress
+        Called with (blocks done, blocks in all).
+
+    Raises
+    ------
+    InputError
+        A file is missing, cut off or changed, or ``not-reproduced``: a value differs.
+
+    Examples
+    --------
+    >>> import calipers as cal, tempfile
+    >>> ev = cal.evaluate(cal.demo_cohort(), "rodeo")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = cal.open_evaluation(ev.save(folder))
+    >>> again["mislabels", "RoDeO"] == ev["mislabels", "RoDeO"]
+    True
+    """
+    if differences not in ("refuse", "warn"):
+        raise UsageError(f"differences is 'refuse' or 'warn', not {differences!r}")
+    result = open_folder(folder, jobs=jobs, progress=progress)
+    if differences == "refuse":
+        result.require_equal()
+    elif result.changed:
+        warnings.warn(f"{result.file}: {result.notes[-1]}", stacklevel=2)
+    return result.evaluation
+
+
+def open_folder(
+    folder: str | Path, *, jobs: int = 1, progress: Progress | None = None
+) -> OpenedFolder:
+    """Compute the evaluation of a folder again, and list the values that differ.
+
+    `open_evaluation` explains it.
+    """
+    saved = read_folder(Path(folder))
+    protocol = Protocol.from_dict(saved.document["protocol"], file=saved.file)
+    statistics = _statistics(saved)
+    _check_counts(saved)
+    evaluation = evaluate(
+        saved.cohort,
+        protocol,
+        ci=bool(statistics["beside"]),
+        by=list(dict.fromkeys(summary["by"] for summary in statistics["groups"])),
+        jobs=jobs,
+        progress=progress,
+    )
+    evaluation = replace(evaluation, slices=saved.slices)
+    # Identical bits, not close values: a difference in the last digit already needs a reason.
+    pairs = list(compared_values(saved.document, evaluation.as_dict()))
+    changes = tuple(pair for pair in pairs if _bits(pair.stored) != _bits(pair.now))
+    result = OpenedFolder(evaluation, saved.run, saved.file, len(pairs), changes)
+    return replace(result, evaluation=_noted(result, saved)) if changes else result
+
+
+def compared_values(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[ChangedValue]:
+    """Yield every value of the rows and the statistics, as stored and as computed now."""
+    names = [_in_words(row) for row in stored["rows"]]
+    yield from _entries("/rows", stored["rows"], now["rows"], names)
+    for part in PARTS:
+        entries = stored["statistics"][part]
+        # What stands beside the estimates has the names of their rows.
+        words = names
+        if part != "beside":
+            words = [_in_words(entry) for entry in entries]
+        yield from _entries(f"/statistics/{part}", entries, now["statistics"][part], words)
+
+
+def versions(run: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the versions that the numbers depend on, as they were and as they are."""
+    from calipers import __version__
+
+    stored = run.get("environment")
+    then = {**stored} if isinstance(stored, dict) else {}
+    then["calipers"] = run.get("calipers")
+    now = {**environment(), "calipers": __version__}
+    return _version_text(then), _version_text(now)
+
+
+def _version_text(versions_by_name: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {versions_by_name.get(name)}" for name in VERSIONS)
+
+
+def _entries(
+    place: str,
+    stored: Sequence[Mapping[str, Any]],
+    now: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+) -> Iterator[ChangedValue]:
+    if len(stored) != len(now):
+        yield ChangedValue(place, "number of entries", len(stored), len(now))
+        return
+    for k, (then, again) in enumerate(zip(stored, now)):
+        for key in dict.fromkeys((*again, *then)):
+            yield ChangedValue(
+                f"{place}/{k}/{key}",
+                names[k] if k < len(names) else "",
+                then.get(key),
+                again.get(key),
+            )
+
+
+def _bits(value: Any) -> str:
+    """Return text that is equal for equal bits: JSON writes the shortest digits that give the
+    number, and -0.0.
+    """
+    return json.dumps(value, sort_keys=True)
+
+
+def _in_words(entry: Mapping[str, Any]) -> str:
+    """Return an entry in words: ours, AP50, class nodule, centre A."""
+    words = [str(entry.get("model")), str(entry.get("metric"))]
+    if entry.get("class") is not None:
+        words.append(f"class {entry['class']}")
+    for name, value in (entry.get("group") or {}).items():
+        words.append(f"{name} {value}")
+    return ", ".join(words)
+
+
+def _statistics(stored: StoredFolder) -> Mapping[str, Any]:
+    """Return the statistics of the document, checked: lists of objects, groupings with a name."""
+    statistics = stored.document.get("statistics")
+    for part in PARTS:
+        entries = statistics.get(part) if isinstance(statistics, dict) else None
+        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+            place = f"/statistics/{part}"
+            raise InputError(
+                "a list of objects", rule="type", file=stored.file, location=place, value=entries
+            )
+    assert isinstance(statistics, dict)
+    for k, summary in enumerate(statistics["groups"]):
+        if not isinstance(summary.get("by"), str):
+            place = f"/statistics/groups/{k}/by"
+            raise InputError(
+                "text", rule="type", file=stored.file, location=place, value=summary.get("by")
+            )
+    return statistics
+
+
+def _check_counts(stored: StoredFolder) -> None:
+    """Raise unless the tables hold the cohort that the document counts."""
+    document_counts, counts = stored.document["cohort"], cohort_counts(stored.cohort)
+    for key, value in counts.items():
+        if _bits(document_counts.get(key)) != _bits(value):
+            hint = (
+                "the files of this folder are not of one run: "
+                "take it from a backup, or evaluate again"
+            )
+            raise InputError(
+                f"{value!r} as the tables have it",
+                rule="record-count",
+                file=stored.file,
+                location=f"/cohort/{key}",
+                value=document_counts.get(key),
+                hint=hint,
+            )
+
+
+def _noted(opened: OpenedFolder, stored: StoredFolder) -> Evaluation:
+    """Return the evaluation with the difference among its warnings, so that no page hides it."""
+    rows = len(opened.evaluation.rows)
+    account = FileIntake(
+        opened.file,
+        "evaluation",
+        "calipers",
+        rows,
+        rows,
+        {},
+        stored.sha256,
+        stored.bytes,
+        (opened.notes[-1],),
+    )
+    cohort = opened.evaluation.cohort
+    intake = replace(cohort.intake, files=(*cohort.intake.files, account))
+    return replace(opened.evaluation, cohort=replace(cohort, intake=intake))
+
+
+WORDS = {code: kind for kind, code in KINDS.items()}
+
+
+@dataclass(frozen=True, repr=False)
+class ErrorTable:
+    """Mistakes as columns of one length, None where a row has no such thing.
+
+    ``prediction`` and ``reference`` are rows of the cohort's tables, as ``row`` in
+    ``objects.parquet``. The reference of a mistake is the one that made it what it is: of another
+    class, roughly in the place, or taken already. ``mendable``: mending it would make it a hit.
+    ``ignored``: it lies in an ignored region and costs nothing.
+    """
+
+    columns: Mapping[str, tuple[Any, ...]]
+
+    def __len__(self) -> int:
+        return len(self.columns["image"])
+
+    def __repr__(self) -> str:
+        counts = Counter(zip(self.columns["model"], self.columns["kind"]))
+        lines = [f"{len(self)} mistakes (rows(), to_frame(), write())"]
+        for model in dict.fromkeys(self.columns["model"]):
+            kinds = [f"{kind} {counts[model, kind]}" for kind in KINDS if counts[model, kind]]
+            lines.append(f"  {model}: {', '.join(kinds)}")
+        return "\n".join(lines)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one mapping per mistake."""
+        return [dict(zip(self.columns, row)) for row in zip(*self.columns.values())]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the mistakes as a pandas frame (extra ``frames``)."""
+        from calipers.results.estimate import frame
+
+        return frame(self.rows())
+
+    def write(self, path: str | Path) -> Path:
+        """Write the mistakes as CSV; names that a spreadsheet would take for a formula are
+        protected.
+        """
+        write_atomically(Path(path), delimited(self.columns))
+        return Path(path)
+
+
+def error_table(evaluation: Evaluation, model: str | None = None) -> ErrorTable:
+    """Return the mistakes of one model, or of all; see `Evaluation.errors`."""
+    if model is not None and model not in evaluation.models:
+        raise UsageError(f"no model {model!r}; {did_you_mean(model, evaluation.models)}")
+    columns: dict[str, list[Any]] = {name: [] for name in NAMES}
+    for one in evaluation.models if model is None else (model,):
+        part = _columns(evaluation.cohort, one, mistakes_of(evaluation, one))
+        for name, column in columns.items():
+            column += part[name]
+    return ErrorTable({name: tuple(column) for name, column in columns.items()})
+
+
+def mistakes_of(evaluation: Evaluation, model: str) -> Mistakes:
+    """Return the mistakes of a model: those of the protocol's own metric, else found now."""
+    for (name, _), table in evaluation.evidence.items():
+        if name == model and isinstance(table, Mistakes):
+            return table
+    protocol = evaluation.protocol
+    options = {"matching": protocol.matching, "score_cut": protocol.score_cut}
+    recipe = ErrorTypes([MetricPlan("errors/cls", "error-types", options)]).recipe
+    evidence = collect(evaluation.cohort, {model: (model, recipe)})[model]
+    assert isinstance(evidence, Mistakes)
+    return evidence
+
+
+NAMES = (
+    "model",
+    "image",
+    "kind",
+    "prediction",
+    "reference",
+    "similarity",
+    "score",
+    "class",
+    "reference_class",
+    "mendable",
+    "ignored",
+)
+
+
+def _columns(cohort: Cohort, model: str, mistakes: Mistakes) -> dict[str, list[Any]]:
+    """Return the columns of one model: by image, predictions in input order, then missed
+    references.
+    """
+    predicted = np.flatnonzero(np.isin(mistakes.prediction_kind, list(WORDS)))
+    missed = np.flatnonzero(mistakes.reference_kind == MISS)
+    image = np.concatenate([mistakes.prediction_image[predicted], mistakes.reference_image[missed]])
+    # Stable: within an image predictions stay before missed references, in input order.
+    order = np.argsort(image, kind="stable")
+    kind = np.concatenate([mistakes.prediction_kind[predicted], mistakes.reference_kind[missed]])
+    prediction = np.concatenate([predicted, np.full(len(missed), -1)])
+    reference = np.concatenate([mistakes.partner[predicted], missed])
+    predictions = cohort.predictions(model)
+    columns: dict[str, list[Any]] = {
+        "model": [model] * len(order),
+        "image": [cohort.images.ids[i] for i in image[order].tolist()],
+        "kind": [WORDS[code] for code in kind[order].tolist()],
+        "prediction": _rows(prediction[order]),
+        "reference": _rows(reference[order]),
+        "similarity": _error_entries(mistakes.similarity, prediction[order]),
+        "score": _error_entries(mistakes.score, prediction[order]),
+        "class": _names(cohort.classes, predictions.label, prediction[order]),
+        "reference_class": _names(cohort.classes, cohort.references.label, reference[order]),
+        "mendable": _error_entries(mistakes.mended, prediction[order]),
+        "ignored": _error_entries(mistakes.covered, prediction[order]),
+    }
+    return columns
+
+
+def _rows(rows: NDArray[np.integer]) -> list[int | None]:
+    """Return row numbers, None for -1."""
+    return _error_entries(np.arange(rows.max(initial=-1) + 1), rows)
+
+
+def _error_entries(values: NDArray[Any], rows: NDArray[np.integer]) -> list[Any]:
+    """Return the values of some rows; None for -1 and for NaN."""
+    entries: list[Any] = []
+    every = values.tolist()
+    for row in rows.tolist():
+        value = every[row] if row >= 0 else None
+        entries.append(None if value != value else value)
+    return entries
+
+
+def _names(
+    classes: Sequence[str], label: NDArray[np.int32], rows: NDArray[np.integer]
+) -> list[str | None]:
+    """Return the class names of some rows; None for -1."""
+    names: list[str | None] = []
+    labels = label.tolist()
+    for row in rows.tolist():
+        names.append(classes[labels[row]] if row >= 0 else None)
+    return names
+
+
+PAGE = "report.html"
+ERRORS = "errors.csv"  # where the protocol has error types
+FILES = (
+    EVALUATION,
+    OBJECTS,
+    IMAGES,
+    *MAP_FILES,
+    "images.csv",
+    ERRORS,
+    SLICES,
+    QUARANTINE,
+    PAGE,
+    RUN,
+)
+OWN_COLUMNS = {
+    "image",
+    "model",
+    "references",
+    "predictions",
+    "hits",
+    "duplicates",
+    "false_alarms",
+    "missed",
+}
+EVERY_SIZE = 1e10
+
+
+def save(
+    evaluation: Evaluation,
+    folder: Path,
+    *,
+    force: bool,
+    command: Sequence[str],
+    started: datetime | None = None,
+    pictures: Mapping[str, Any] | None = None,
+) -> Path:
+    """Write all files or none; they appear together.
+
+    ``run.json`` is written last, because it vouches for the others.
+
+    ``pictures`` are further keywords of `Evaluation.report`. The page is the one file that the
+    record of the run says nothing of: it can be made anew from the others at any time.
+    """
+    began = started or datetime.now(UTC)
+    cohort = evaluation.cohort
+    check_folder(folder, force=force, inputs=tuple(file.file for file in cohort.intake.files))
+    document = evaluation.as_dict()
+    matches = {model: shown_matches(evaluation, model) for model in cohort.models}
+    with staged_folder(folder, owned=FILES) as stage:
+        write_atomically(stage / EVALUATION, json.dumps(document, allow_nan=False, indent=1) + "\n")
+        write_table(
+            stage / OBJECTS, objects_table(cohort, matches), facts_of(cohort) | shapes_of(cohort)
+        )
+        write_table(stage / IMAGES, image_columns(cohort))
+        save_maps(stage, cohort.maps)
+        write_atomically(stage / "images.csv", delimited(images_table(evaluation, matches)))
+        if any(plan.kind == "error-types" for plan in evaluation.protocol.metrics):
+            error_table(evaluation).write(stage / ERRORS)
+        if evaluation.slices is not None:
+            save_slices(stage / SLICES, evaluation.slices)
+        if cohort.intake.quarantine:
+            lines = [json.dumps(vars_of(record)) for record in cohort.intake.quarantine]
+            write_atomically(stage / QUARANTINE, "\n".join(lines) + "\n")
+        files = {}
+        for file in sorted(stage.iterdir()):
+            files[file.name] = {"sha256": hash_file(file), "bytes": file.stat().st_size}
+        # After the hashes: the page can be made again, so the record does not vouch for it.
+        evaluation.report(stage / PAGE, command=command, **(pictures or {}))
+        page_parts = {}
+        for name in ("multiverse", "stability"):
+            if (pictures or {}).get(name):
+                page_parts[name] = True
+        metric_ids = list(dict.fromkeys(row.metric_id for row in evaluation.rows))
+        record = run_record(
+            document,
+            files=files,
+            metric_ids=metric_ids,
+            settings={
+                "seed": evaluation.protocol.seed,
+                "rng": "Philox4x64",
+                "ties": evaluation.protocol.ties,
+                "kernels": "numpy" if native() is None else "native",
+                **page_parts,
+            },
+            command=command,
+            started=began,
+        )
+        write_atomically(stage / RUN, json.dumps(record, indent=1) + "\n")
+    return folder
+
+
+def shown_matches(evaluation: Evaluation, model: str) -> Matches:
+    """Return the matches that are shown and saved: the protocol's own, made now if no metric needed
+    just these.
+    """
+    recipe = MatchRecipe((evaluation.protocol.matching,))
+    for (name, _), table in evaluation.evidence.items():
+        if (
+            name == model
+            and isinstance(table, Matches)
+            and _same_fates(table.views[0], recipe.views[0])
+        ):
+            return table
+    matches = collect(evaluation.cohort, {model: (model, recipe)})[model]
+    assert isinstance(matches, Matches)
+    return matches
+
+
+def _same_fates(view: View, other: View) -> bool:
+    """Return whether two views decide the same fates; COCO's "all" sizes end at 1e10."""
+    is_every_size = view.size[0] <= 0 and view.size[1] >= EVERY_SIZE
+    return is_every_size and replace(view, size=other.size) == other
+
+
+def objects_table(cohort: Cohort, matches: dict[str, Matches]) -> dict[str, Any]:
+    """Return one row per object and model, references first: fate, partner and similarity under the
+    first view.
+
+    ``row`` counts the objects of a kind in cohort order; ``partner`` is the ``row`` on the other
+    side. Numbers that an object does not have are null.
+    """
+    parts, tables = [], []
+    for model, table in matches.items():
+        parts += _object_parts(cohort, model, table)
+        tables += [cohort.references, cohort.models[model]]
+    columns: dict[str, Any] = {}
+    for name in parts[0]:
+        columns[name] = stack_columns([part[name] for part in parts])
+    more = {**shape_columns(tables), **fact_columns(tables)}
+    return columns | {name: stack_columns(entries) for name, entries in more.items()}
+
+
+def _object_parts(cohort: Cohort, model: str, matches: Matches) -> list[dict[str, Any]]:
+    references, predictions = cohort.references, cohort.models[model]
+    hit = np.flatnonzero((matches.partner >= 0) & (matches.prediction_fate[0] == assignment.HIT))
+    found_by = np.full(len(references), -1)
+    found_by[matches.partner[hit]] = hit
+    reached = np.full(len(references), np.nan)
+    reached[matches.partner[hit]] = matches.similarity[hit]
+    parts = []
+    for kind, table, fate, partner, similarity in (
+        (KINDS_[0], references, matches.reference_fate[0], found_by, reached),
+        (KINDS_[1], predictions, matches.prediction_fate[0], matches.partner, matches.similarity),
+    ):
+        own = object_columns(cohort, table)
+        part: dict[str, Any] = {
+            "model": constant_column(model, len(table)),
+            "kind": constant_column(kind, len(table)),
+            "image": own["image"],
+            "row": np.arange(len(table)),
+            "class": own["class"],
+            "fate": text_column_of([FATES[code] for code in range(len(FATES))], fate),
+            "partner": with_nulls(partner.astype(np.int64)),
+            "similarity": with_nulls(similarity),
+            **own,
+        }
+        parts.append(part)
+    return parts
+
+
+def images_table(evaluation: Evaluation, matches: dict[str, Matches]) -> dict[str, list[Any]]:
+    """Return one row per image and model: groups, counts under the first view, and RoDeO where it
+    was asked for.
+    """
+    cohort = evaluation.cohort
+    columns: dict[str, list[Any]] = {}
+
+    def add(name: str, values: list[Any]) -> None:
+        columns.setdefault(name, []).extend(values)
+
+    for model, table in matches.items():
+        add("image", list(cohort.images.ids))
+        add("model", [model] * cohort.n_images)
+        for name, column in cohort.images.groups.items():
+            add(f"group_{name}" if name in OWN_COLUMNS else name, column.tolist())
+        add("references", np.diff(table.reference_offsets).tolist())
+        add("predictions", np.diff(table.prediction_offsets).tolist())
+        for name, value in _fate_counts(table).items():
+            add(name, value.tolist())
+        for name, scores in _rodeo_of_images(evaluation, model).items():
+            add(name, _numbers(scores))
+    return columns
+
+
+def _fate_counts(table: Matches) -> dict[str, NDArray[np.int64]]:
+    def count(image: NDArray[np.int64], fates: NDArray[np.int8], fate: int) -> NDArray[np.int64]:
+        return np.bincount(image[fates == fate], minlength=table.n_images)
+
+    predicted, real = table.prediction_fate[0], table.reference_fate[0]
+    return {
+        "hits": count(table.prediction_image, predicted, assignment.HIT),
+        "duplicates": count(table.prediction_image, predicted, assignment.DUPLICATE),
+        "false_alarms": count(table.prediction_image, predicted, assignment.FALSE_ALARM),
+        "missed": count(table.reference_image, real, assignment.MISSED),
+    }
+
+
+def _rodeo_of_images(evaluation: Evaluation, model: str) -> dict[str, NDArray[np.float64]]:
+    scores = {}
+    for metric in evaluation.protocol.compile():
+        if isinstance(metric, Rodeo):
+            evidence = evaluation.evidence[model, metric.recipe.key]
+            assert isinstance(evidence, RodeoPaths)
+            scores.update(metric.per_image(evidence))
+    return scores
+
+
+def vars_of(record: Any) -> dict[str, str]:
+    """Return a quarantined record for JSON output."""
+    return {
+        "file": record.file,
+        "location": record.location,
+        "rule": record.rule,
+        "record": record.record,
+    }
+
+
+def _numbers(values: NDArray[np.float64]) -> list[float | None]:
+    """Return the values with None for NaN."""
+    numbers: list[float | None] = values.tolist()
+    for k in np.flatnonzero(np.isnan(values)).tolist():
+        numbers[k] = None
+    return numbers

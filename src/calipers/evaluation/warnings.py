@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warnings about maps: samples without a value, values counted in bins, constant and faint maps.
+
+`findings.warnings_of` calls `map_warnings`; the page calls `bounds_of`.
+
+Warnings of an evaluation, and the notes below its tables.
+
+From a cohort, protocol, evidence and rows to sentences: cut predictions, tied scores, missing
+intervals, what the marks behind intervals mean. `Evaluation.warnings`, tables and pages call it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calipers.data.cohort import Cohort
+from calipers.data.maps import Histograms, Maps
+from calipers.data.objects import Predictions
+from calipers.data.rules import outside_image
+from calipers.evaluation.protocol import Protocol
+from calipers.kernels import voxels
+from calipers.matching.matches import Matches
+from calipers.metrics.base import Evidence, Metric
+from calipers.metrics.maps import AXES, MapMetric, MapSettings, Measure, Tables
+from calipers.results.estimate import FLAGS, Row
+from calipers.show.words import NO_INTERVAL, _of_flag, _of_units, plural
+from calipers.statistics.weights import Units
+
+EXACT = 1e-6  # a bound of this width changes no digit that is shown
+FAINT = 0.1  # a score below which a voxel is hardly called
+# of the reference voxels: faint scores that sum up to more than this lower the soft IoU visibly
+HEAVY = 0.25
+
+
+def map_warnings(
+    cohort: Cohort, protocol: Protocol, metrics: Sequence[Metric[Any]]
+) -> Iterator[str]:
+    """Yield the warnings of an evaluation of maps; none without maps."""
+    if not cohort.maps:
+        return
+    measures: dict[str, Measure] = {}
+    for metric in metrics:
+        if isinstance(metric, MapMetric):
+            measures.update(measures_of(metric))
+    yield from _undefined(cohort, protocol, measures)
+    for model, maps in cohort.maps.items():
+        yield from _binned(model, maps, measures)
+        yield from _constant(model, maps.histograms)
+        yield from _faint(model, maps.histograms, measures)
+
+
+def measures_of(metric: MapMetric) -> dict[str, Measure]:
+    """Return name -> measure."""
+    return dict(zip(metric.facts.names, metric.measures))
+
+
+def _undefined(
+    cohort: Cohort, protocol: Protocol, measures: Mapping[str, Measure]
+) -> Iterator[str]:
+    """Yield how many samples or slices have no value, once for all metrics with that number."""
+    maps = next(iter(cohort.maps.values()))  # the references are the same for all models
+    missing: dict[tuple[str, int, int], list[str]] = {}
+    for name, measure in measures.items():
+        if measure.level in ("sample", "slice"):
+            total = cohort.n_images
+            if measure.level == "slice":
+                total = number_of_slices(cohort, protocol)
+            defined = int(maps.sums[measure.key][:, 1].sum())
+            if defined < total:
+                missing.setdefault((measure.level, defined, total), []).append(name)
+    for (level, defined, total), names in missing.items():
+        n_missing = total - defined
+        rest = f"the mean is over the other {defined}" if defined else "there is no mean"
+        have = f"{level}s have" if total != 1 else f"{level} has"
+        healthy = level == "slice" or n_missing == int((maps.references == 0).sum())
+        lack = "no references and no value" if healthy else "no value"
+        yield f"{', '.join(names)}: {n_missing} of {total} {have} {lack}; {rest}."
+
+
+def number_of_slices(cohort: Cohort, protocol: Protocol) -> int:
+    """Return the slices of all samples; a picture is one slice."""
+    if cohort.dimensions == 2:
+        return cohort.n_images
+    axis = AXES.index((protocol.maps or MapSettings()).slices)
+    return int(cohort.images.size[:, axis].sum())
+
+
+def bounds_of(maps: Maps) -> dict[str, tuple[float, float]]:
+    """Return between which values AP and AUROC of all voxels lie; nothing where they are exact."""
+    if maps.exact_values or not len(maps.histograms.bin):
+        return {}
+    pooled = Tables(maps.histograms).pooled(np.ones((1, maps.n_images), np.int64), maps.references)
+    bounds = voxels.bounds(pooled.positives[0], pooled.negatives[0], pooled.inexact)
+    return {"AP": bounds.ap, "AUROC": bounds.auroc}
+
+
+def _binned(model: str, maps: Maps, measures: Mapping[str, Measure]) -> Iterator[str]:
+    """Yield the metrics that are counted in bins, with bounds of the exact value."""
+    bounds = bounds_of(maps)
+    for name, measure in measures.items():
+        low, high = bounds.get(measure.quantity, (0.0, 0.0)) if measure.pooled else (0.0, 0.0)
+        if high - low > EXACT:
+            yield (
+                f"{name} of {model} is counted in bins: "
+                f"the exact value lies in [{low:.6f}, {high:.6f}]."
+            )
+
+
+def _constant(model: str, histograms: Histograms) -> Iterator[str]:
+    """Yield how many maps have one value: such maps rank nothing."""
+    single = np.flatnonzero(np.diff(histograms.offsets) == 1)
+    bins = histograms.bin[histograms.offsets[single]]
+    n = int((histograms.lowest[bins] == histograms.highest[bins]).sum())
+    if n:
+        n_maps = len(histograms.offsets) - 1
+        have = "has" if n == 1 else "have"
+        yield (
+            f"{model}: {n} of {n_maps} maps {have} one score everywhere; "
+            "their AUROC is 0.5 and their AP the share of reference voxels."
+        )
+
+
+def _faint(model: str, histograms: Histograms, measures: Mapping[str, Measure]) -> Iterator[str]:
+    """Yield a warning if faint scores over the background lower the soft IoU.
+
+    They lower it more than false objects do, and nobody sees them.
+    """
+    soft = [name for name, measure in measures.items() if measure.quantity == "softIoU"]
+    if not soft:
+        return
+    faint, total = faint_scores(histograms)
+    inside = float(histograms.positives.sum())
+    if faint > 0.5 * total and faint > HEAVY * inside > 0:
+        yield (
+            f"{soft[0]} of {model}: {100 * faint / total:.0f} % of the score outside of references "
+            f"lies in voxels scored below {FAINT:g}, together as much as {faint / inside:.1f} "
+            "times the reference voxels; such faint scores lower the soft IoU, while AP and "
+            "objects ignore them."
+        )
+
+
+def faint_scores(histograms: Histograms) -> tuple[float, float]:
+    """Return the sum of the scores of voxels outside of references: of those with faint scores, and
+    of all.
+    """
+    # The middle of a bin stands for the scores in it.
+    score = 0.5 * (histograms.lowest[histograms.bin] + histograms.highest[histograms.bin])
+    sums = histograms.negatives * score
+    return float(sums[score < FAINT].sum()), float(sums.sum())
+
+
+SHARE = 0.5
+ARRAYS = "<arrays>"  # in place of a file
+NEAR = 0.1  # IoU
+MOST_COMPARED = 500_000  # predictions
+SAID_OF_MODELS = (
+    "scores are equal",
+    "scores are tied",
+    "reach outside",
+    "images without prediction",
+)
+
+
+def warnings_of(
+    cohort: Cohort,
+    protocol: Protocol,
+    evidence: Mapping[tuple[str, tuple[Any, ...]], Evidence],
+) -> tuple[str, ...]:
+    """Return the warnings of an evaluation, without repetition."""
+    metrics = protocol.compile()
+    warnings = [
+        *_notes(cohort),
+        *_quarantine(cohort),
+        *_classes(cohort, metrics),
+        *_models(cohort, protocol, metrics),
+        *map_warnings(cohort, protocol, metrics),
+    ]
+    for (model, _), table in evidence.items():
+        if isinstance(table, Matches):
+            warnings += [*_cut(model, table), *_far(model, table)]
+    return tuple(dict.fromkeys(warnings))
+
+
+def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
+    """Return what must be known of the intervals, each with the number of rows it concerns."""
+    estimates = [row.estimate for row in rows if row.estimate.value == row.estimate.value]
+    if not ci or not estimates:
+        return ()
+
+    def among(number: int) -> str:
+        if number == len(estimates) > 1:
+            return f"all {number} rows"
+        return f"{number} of {len(estimates)} rows"
+
+    warnings, one = [], estimates[0]
+    for flag in FLAGS:
+        number = sum(flag in estimate.flags for estimate in estimates)
+        if number:
+            warnings.append(f"Intervals of {among(number)}: {_of_flag(flag, one)}.")
+    for reason, (_, words) in NO_INTERVAL.items():
+        number = sum(estimate.reason == reason for estimate in estimates)
+        if number:
+            warnings.append(f"No interval for {among(number)}: {_of_units(words, one)}.")
+    undefined = [e.undefined for e in estimates if e.undefined > 0 and e.method != "none"]
+    if undefined:
+        warnings.append(
+            f"Intervals of {among(len(undefined))} leave out replicates without a value, "
+            f"at most {max(undefined)} of them."
+        )
+    return tuple(warnings)
+
+
+def unit_warnings(units: Units, *, ci: bool) -> tuple[str, ...]:
+    """Return a warning if units of one name lie in several parents."""
+    if not ci or not units.n_split:
+        return ()
+    inner, outer = units.name, units.parent_name
+    if units.nested:
+        inner, outer = outer, inner
+    return (
+        f"{units.n_split} {plural(inner)} occur in more than one {outer}; they count as different "
+        "ones in each, which is wrong if they are the same.",
+    )
+
+
+def group_warnings(rows: Sequence[Row], metrics: Sequence[str]) -> tuple[str, ...]:
+    """Return which metrics have no values by size."""
+    with_sizes = {row.metric for row in rows if row.group is not None and "size" in row.group}
+    without = [metric for metric in metrics if with_sizes and metric not in with_sizes]
+    if not without:
+        return ()
+    return (
+        f"By size there is no {', '.join(without)}: such a matching knows no sizes, "
+        "or has a size of its own.",
+    )
+
+
+def lower_is_better(protocol: Protocol) -> set[str]:
+    """Return the names of the metrics of which less is better."""
+    names: set[str] = set()
+    for metric in protocol.compile():
+        if not metric.facts.higher_is_better:
+            names.update(metric.facts.names)
+    for plan in protocol.metrics:
+        if plan.options.get("of") in ("FP", "FN"):
+            names.add(plan.name)
+    return names
+
+
+def _notes(cohort: Cohort) -> Iterator[str]:
+    """Yield the notes of the readers, each with its file.
+
+    What `_models` reports under the name of the model is not repeated.
+    """
+    for file in cohort.intake.files:
+        repeated = SAID_OF_MODELS if file.role.startswith("predictions") else ()
+        source = file.role if file.file == ARRAYS else Path(file.file).name
+        for note in file.notes:
+            if not any(words in note for words in repeated):
+                yield f"{source}: {note}"
+
+
+def _quarantine(cohort: Cohort) -> Iterator[str]:
+    """Yield how many records of every file were set aside, by rule."""
+    for file in cohort.intake.files:
+        if file.quarantined:
+            rules = ", ".join(f"{rule} {n}" for rule, n in file.quarantined.items())
+            aside = sum(file.quarantined.values())
+            name = Path(file.file).name
+            yield f"{name}: {aside} of {file.read} records were set aside ({rules})."
+
+
+def _classes(cohort: Cohort, metrics: list[Metric[Any]]) -> Iterator[str]:
+    """Yield which classes class means leave out, and how many references RoDeO leaves out."""
+    labels = cohort.references.label[~cohort.references.ignore]
+    absent = np.flatnonzero(np.bincount(labels, minlength=len(cohort.classes)) == 0)
+    if len(absent) and any(metric.facts.id.startswith(("ap@", "ar.")) for metric in metrics):
+        names = ", ".join(cohort.classes[c] for c in absent[:5])
+        if len(absent) > 5:
+            names += ", ..."
+        yield f"Classes without references are left out of class means ({len(absent)}): {names}."
+    ignored = int(cohort.references.ignore.sum())
+    if ignored and any(metric.facts.id.startswith("rodeo") for metric in metrics):
+        yield f"RoDeO knows no ignored references: {ignored} were left out."
+
+
+def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> Iterator[str]:
+    """Yield warnings on the predictions of every model: empty images, repeats, ties."""
+    ranks = any(metric.facts.id.startswith(("ap@", "froc")) for metric in metrics)
+    for model, predictions in cohort.models.items():
+        silent = int((np.diff(predictions.offsets) == 0).sum())
+        if silent > SHARE * cohort.n_images:
+            yield f"{model}: {silent} of {cohort.n_images} images have no prediction."
+        outside = int(outside_image(predictions.boxes, cohort.images.size[predictions.image]).sum())
+        if outside:
+            yield (
+                f"{model}: {outside} of {len(predictions)} predictions reach outside their image; "
+                "kept as they are."
+            )
+        yield from _repeated(model, predictions)
+        if not ranks or not len(predictions):
+            continue
+        distinct = len(np.unique(predictions.score))
+        if not predictions.scored:
+            yield (
+                f"{model}: has no scores; all count as 1, "
+                "and rankings depend on nothing but the tie rule."
+            )
+        elif distinct == 1 and len(predictions) > 1:
+            yield (
+                f"{model}: all scores are equal, so average precision depends on the tie rule "
+                f"({protocol.ties})."
+            )
+        elif distinct < SHARE * len(predictions):
+            tied = 1 - distinct / len(predictions)
+            yield (
+                f"{model}: {tied:.0%} of the scores repeat another one; "
+                f"ties are handled as '{protocol.ties}'."
+            )
+
+
+def _far(model: str, matches: Matches) -> Iterator[str]:
+    """Shapes that never meet a reference of their class point to a wrong box format, axis order or
+    class numbering.
+    """
+    if (
+        matches.views[0].criterion not in ("box-iou", "mask-iou")
+        or not len(matches.score)
+        or not len(matches.reference_label)
+    ):
+        return
+    if matches.pairs.similarity.max(initial=0.0) < NEAR:
+        yield (
+            f"{model}: no prediction overlaps a reference of its class by an IoU of {NEAR:g}; "
+            "are box format, axis order and classes right?"
+        )
+
+
+def _repeated(model: str, predictions: Predictions) -> Iterator[str]:
+    """Yield how many predictions repeat another one exactly."""
+    if not 1 < len(predictions) <= MOST_COMPARED:
+        return
+    columns = [predictions.image, predictions.label, predictions.score, *predictions.boxes.T]
+    if predictions.masks is not None:  # different masks may have one box
+        columns += [predictions.masks.voxels, *predictions.masks.centroids().T]
+    order = np.lexsort(columns)
+    is_repeat = np.ones(len(order) - 1, np.bool_)
+    for column in columns:
+        is_repeat &= column[order][1:] == column[order][:-1]
+    if is_repeat.any():
+        number = int(is_repeat.sum())
+        yield f"{model}: {number} of {len(predictions)} predictions repeat another one exactly."
+
+
+def _cut(model: str, matches: Matches) -> Iterator[str]:
+    """Yield how many predictions the limit per image and class left out."""
+    limit = matches.views[0].max_dets
+    cut = int((matches.rank >= limit).sum())
+    if cut:
+        yield (
+            f"{model}: {cut} predictions beyond the best {limit} of their image and class "
+            "were left out."
+        )

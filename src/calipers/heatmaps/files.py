@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read score maps from files, one map or a stack with one per class; and the sizes of pictures.
+
+Which file of a folder is the map of which image and class, and how large the images are.
+
+`calipers boxes` calls `find_maps` and `ids_and_sizes` before it reads any map.
+
+Read the sizes of images from a table with a row per image or from a file of references.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.arrays import F64
+from calipers.errors import InputError, UsageError, did_you_mean, raise_problems
+from calipers.heatmaps.settings import as_map
+from calipers.io.source import InputFile, open_source
+from calipers.io.tables.columns import SIZES, find_columns
+from calipers.io.tables.table import NIH_HEADER, Table, numbers, read_delimited, read_nih, texts
+from calipers.io.volumes.open import open_volume, stem_of
+from calipers.io.volumes.pictures import PALETTE, picture_size
+from calipers.io.volumes.volume import Limits, Volume
+
+MAP_SUFFIXES = (".npy", ".npz", ".png", ".tif", ".tiff", ".nii", ".nii.gz")
+# No JPEG: it is lossy, so its maps would have values that no model gave.
+FORMATS = ("npy", "npz", "png", "tiff", "nifti")
+# The value of white in a picture, by type.
+WHITE = {"bool": 1.0, "uint8": 255.0, "uint16": 65535.0, "float32": 1.0}
+STACKED = Limits(axes=4)  # an axis of classes before those of a volume
+
+
+def load_map(path: Path | str) -> NDArray[Any]:
+    """Return the array of a file.
+
+    Notes
+    -----
+    Arrays of npy and npz files come as they are stored; an npz holds one array, and maybe
+    ``spacing`` and ``affine``. Those of NIfTI files (extra ``volumes``) become ``[class, ]z, y,
+    x``, with slope and intercept applied. Grey pictures of 8 or 16 bits are divided by 255 or
+    65535, so that white is 1. Colours cannot be turned back into scores and are refused, and so are
+    arrays of Python objects, files that are cut off, and files that unpack to far more than they
+    should.
+    """
+    name = str(path)
+    if not name.lower().endswith(MAP_SUFFIXES):
+        hint = f"maps are read from {', '.join(MAP_SUFFIXES)}"
+        raise InputError(
+            "a map", rule="volume-format", file=name, value=Path(path).suffix, hint=hint
+        )
+    volume = open_volume(path, limits=STACKED)
+    if volume.format not in FORMATS:
+        expected = f"one of the formats {', '.join(FORMATS)}"
+        raise InputError(
+            expected,
+            rule="volume-format",
+            file=name,
+            value=volume.format,
+            hint="the name says otherwise",
+        )
+    if volume.format not in ("png", "tiff"):
+        return volume.read()
+    white = _white(volume)
+    return volume.read().astype(np.float64) / white
+
+
+def size_of(path: Path | str) -> tuple[int, ...]:
+    """Return width, height[, depth] of a picture or volume from its header, without EXIF turns."""
+    return picture_size(Path(path)) or open_volume(path, role="image").size
+
+
+def _white(volume: Volume) -> float:
+    """Return what stands for 1 in a picture of one page, or say why it holds no scores."""
+    if volume.dimensions != 2:
+        raise InputError(
+            "one page", rule="map-shape", file=volume.file, value=f"{volume.shape[0]} pages"
+        )
+    if PALETTE in volume.notes:
+        hint = (
+            "colours cannot be turned back into scores: "
+            "save the map itself, as npy or as a grey picture"
+        )
+        raise InputError(
+            "a grey picture", rule="volume-channels", file=volume.file, value="a palette", hint=hint
+        )
+    if volume.dtype.name not in WHITE:
+        expected = "8 or 16 bits, or floats"
+        raise InputError(expected, rule="volume-dtype", file=volume.file, value=volume.dtype.name)
+    return WHITE[volume.dtype.name]
+
+
+PLACES = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class MapFiles:
+    """The maps of a folder. Without a class in their names, files hold one map per class."""
+
+    folder: str
+    images: tuple[str, ...]
+    classes: tuple[str, ...]
+    by_class: bool
+    paths: Mapping[tuple[str, str], Path]  # (image, class), or (image, "")
+    notes: tuple[str, ...]
+
+    def load(self, volumes: bool, progress: Callable[[int, int], None]) -> Iterator[Any]:
+        """Yield the maps of every image, one image at a time, checked so far that errors name the
+        file.
+        """
+        for k, image in enumerate(self.images):
+            if self.by_class:
+                yield [self._layer(image, name, volumes) for name in self.classes]
+            else:
+                yield self._stack(self.paths[image, ""], volumes)
+            progress(k + 1, len(self.images))
+
+    def _layer(self, image: str, name: str, volumes: bool) -> NDArray[Any] | None:
+        path = self.paths.get((image, name))
+        if path is None:
+            return None
+        values = as_map(load_map(path), str(path))
+        if values.ndim != 2 + volumes:
+            raise _axes("one map per file", values, path, volumes)
+        return values
+
+    def _stack(self, path: Path, volumes: bool) -> NDArray[Any]:
+        values = as_map(load_map(path), str(path))
+        if len(self.classes) == 1 and values.ndim == 2 + volumes:
+            values = values[None]
+        if values.ndim != 3 + volumes or len(values) != len(self.classes):
+            raise _axes(
+                f"{len(self.classes)} maps in every file, one per class", values, path, volumes
+            )
+        return values
+
+
+def _axes(expected: str, values: NDArray[Any], path: Path, volumes: bool) -> InputError:
+    hint = "maps of volumes are read with --volumes"
+    if volumes:
+        hint = "maps of pictures are read without --volumes"
+    return InputError(expected, rule="map-shape", file=str(path), value=values.shape, hint=hint)
+
+
+def find_maps(folder: str, pattern: str | None, classes: Sequence[str], missing: str) -> MapFiles:
+    """Return the maps below a folder.
+
+    Parameters
+    ----------
+    pattern
+        Path below the folder with ``{image}`` and maybe ``{class}``, with or without extension;
+        None: ``{image}``, or ``{class}/{image}`` if the files lie in sub-folders.
+    classes
+        Selected classes in order; empty: those of the file names, sorted.
+    missing
+        ``"refuse"`` or ``"empty"``: what happens if an image has maps of some classes only.
+    """
+    files, n_others = _list_maps(folder)
+    if not pattern:
+        in_folders = any("/" in name for name in files)
+        pattern = "{class}/{image}" if in_folders else "{image}"
+    by_class = "{class}" in pattern
+    if not by_class and not classes:
+        raise UsageError(
+            "--classes is needed: it names the maps in a file, in their order, such as "
+            "--classes nodule,mass"
+        )
+    paths, n_unmatched = _match_files(folder, files, _expression(pattern, classes), pattern)
+    names = tuple(classes) or tuple(sorted({name for _, name in paths}))
+    notes = []
+    if n_unmatched:
+        notes.append(f"{n_unmatched} files do not fit {pattern!r}")
+    if n_others:
+        notes.append(f"{n_others} files of other kinds are not read")
+    if by_class:
+        notes += _complete(folder, paths, names, missing)
+    images = tuple(dict.fromkeys(image for image, _ in paths))
+    return MapFiles(folder, images, names, by_class, paths, tuple(notes))
+
+
+def _list_maps(folder: str) -> tuple[dict[str, str], int]:
+    """Return the files of maps below a folder, sorted by name, and the number of other files."""
+    from calipers.io.source import list_files
+
+    if not Path(folder).is_dir():
+        rule = "not-a-folder" if Path(folder).exists() else "not-found"
+        hint = "one file per image, or image and class"
+        raise InputError("a folder of maps", rule=rule, file=folder, hint=hint)
+    files = list_files(Path(folder)).files
+    maps = {}
+    for name, path in sorted(files.items()):
+        if name.lower().endswith(MAP_SUFFIXES):
+            maps[name] = path
+    if not maps:
+        expected = f"maps ({', '.join(MAP_SUFFIXES)})"
+        value = f"{len(files)} other files"
+        raise InputError(expected, rule="map-missing", file=folder, value=value)
+    return maps, len(files) - len(maps)
+
+
+def _expression(pattern: str, classes: Sequence[str]) -> re.Pattern[str]:
+    """Return the pattern as a regular expression; given classes decide where the name of an image
+    ends.
+    """
+    places = PLACES.findall(pattern)
+    if sorted(places) not in (["image"], ["class", "image"]):
+        raise UsageError(
+            f"--pattern contains {{image}} once and {{class}} at most once, not {pattern!r}"
+        )
+    # Longer names first: an alternation takes the first one that fits.
+    longest_first = sorted(classes, key=len, reverse=True)
+    class_names = "|".join(map(re.escape, longest_first)) or "[^/]+"
+    groups = {"image": "(?P<image>.+)", "class": f"(?P<class>{class_names})"}
+    text = ""
+    for k, piece in enumerate(PLACES.split(pattern)):
+        # Every second piece is the name of a place, the others are literal text.
+        text += groups[piece] if k % 2 else re.escape(piece)
+    return re.compile(text, re.DOTALL)
+
+
+def _match_files(
+    folder: str, files: Mapping[str, str], expression: re.Pattern[str], pattern: str
+) -> tuple[dict[tuple[str, str], Path], int]:
+    """Return the files that fit, and how many do not."""
+    with_suffix = pattern.lower().endswith(MAP_SUFFIXES)
+    paths: dict[tuple[str, str], Path] = {}
+    for name, path in files.items():
+        fits = expression.fullmatch(name if with_suffix else stem_of(name) or "")
+        if fits is None:
+            continue
+        key = fits["image"], fits.groupdict().get("class", "")
+        if key in paths:
+            hint = f"{paths[key]} is a map of the same image and class"
+            raise InputError(
+                "one map per image and class", rule="dup-image", file=path, value=key, hint=hint
+            )
+        paths[key] = Path(path)
+    if not paths:
+        hint = (
+            f"there is {next(iter(files))!r}; --pattern says which part is {{image}} and which is "
+            "{class}"
+        )
+        raise InputError(f"files that fit {pattern!r}", rule="map-missing", file=folder, hint=hint)
+    return paths, len(files) - len(paths)
+
+
+def _complete(
+    folder: str, paths: Mapping[tuple[str, str], Path], names: Sequence[str], missing: str
+) -> list[str]:
+    """Return notes on images without a map of some class; raise if they are refused."""
+    images = sorted({image for image, _ in paths})
+    present = {name for _, name in paths}
+    for name in names:
+        if name not in present:
+            hint = did_you_mean(name, sorted(present))
+            raise InputError(
+                "maps of every class", rule="map-missing", file=folder, value=name, hint=hint
+            )
+    absent = []
+    for image in images:
+        absent += [(image, name) for name in names if (image, name) not in paths]
+    if not absent:
+        return []
+    count = f"{len(absent)} of {len(images) * len(names)} maps are missing"
+    if missing == "refuse":
+        hint = f"{count}; --missing empty treats them as maps without a finding"
+        raise InputError(
+            "a map per image and class", rule="map-missing", file=folder, value=absent[0], hint=hint
+        )
+    return [f"{count}: they give no box"]
+
+
+@dataclass(frozen=True)
+class ImageSizes:
+    """Ids of images, the file names that some have beside them, and their sizes."""
+
+    file: str
+    ids: tuple[str, ...]
+    names: tuple[str, ...]  # file names, or the ids once more
+    size: F64  # (n, 2|3) width, height[, depth]
+
+
+def read_sizes(path: str | PathLike[str]) -> ImageSizes:
+    """Read ids and sizes of images.
+
+    Parameters
+    ----------
+    path
+        A table (csv, tsv, parquet) with the columns image, width, height[, depth]; several rows of
+        an image have to agree, and rows without an image say nothing, so a table of references will
+        do. Or references as COCO JSON or the NIH list.
+    """
+    input_file = open_source(fspath(path))
+    if input_file.data[:1] in (b"{", b"["):
+        return _of_references(input_file)
+    return _of_table(_table(input_file))
+
+
+def _of_references(input_file: InputFile) -> ImageSizes:
+    from calipers.io.read import read
+
+    images = read(input_file.file).images
+    file_names = images.ids
+    if "file_name" in images.groups:
+        file_names = tuple(map(str, images.groups["file_name"].tolist()))
+    unknown = np.flatnonzero(~np.isfinite(images.size).all(axis=1))
+    if len(unknown):
+        raise InputError(
+            "width and height of every image",
+            rule="size-unknown",
+            file=input_file.file,
+            value=images.ids[unknown[0]],
+        )
+    return ImageSizes(input_file.file, images.ids, file_names, images.size)
+
+
+def _table(input_file: InputFile) -> Table:
+    from calipers.io.tables import table
+
+    if input_file.data[:4] == table.MAGIC:
+        return table.read_columnar(input_file)
+    start = bytes(input_file.data[:200]).decode("utf-8", "replace")
+    return read_nih(input_file) if NIH_HEADER.match(start) else read_delimited(input_file)
+
+
+def _of_table(table: Table) -> ImageSizes:
+    raise_problems([problem.as_error(table.file) for problem in table.problems])
+    columns = find_columns([name for name in table.names if name], {}, table.file)
+    for name in ("image", "width", "height"):
+        if name not in columns:
+            raise InputError(
+                f"a column {name!r}",
+                rule="missing-column",
+                file=table.file,
+                location="1",
+                value=list(table.names),
+            )
+    sides = [columns[name] for name in SIZES if name in columns]
+    has_image = [bool(name.strip()) for name in texts(table, columns["image"])]
+    table = table.rows(np.flatnonzero(has_image))
+    sizes = np.stack([_lengths(table, side) for side in sides], axis=1)
+    first_rows: dict[str, int] = {}
+    for row, name in enumerate(texts(table, columns["image"])):
+        first_row = first_rows.setdefault(name, row)
+        if (sizes[row] != sizes[first_row]).any():
+            problem = table.problem(
+                row, sides[0], "size-conflict", "one size per image", sizes[row].tolist()
+            )
+            raise problem.as_error(table.file)
+    ids = tuple(first_rows)
+    size = sizes[list(first_rows.values())].reshape(len(ids), len(sides))
+    return ImageSizes(table.file, ids, ids, size)
+
+
+def _lengths(table: Table, column: str) -> F64:
+    values, bad = numbers(table, column)
+    raise_problems([problem.as_error(table.file) for problem in bad.values()])
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 1) & (values == np.floor(values))))
+    if len(wrong):
+        row = int(wrong[0])
+        expected = "a whole number above zero"
+        raise table.problem(row, column, "image-size", expected, values[row].item()).as_error(
+            table.file
+        )
+    return values

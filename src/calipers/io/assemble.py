@@ -1,0 +1,500 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the format readers return: images and objects of one role, before the rules are applied.
+
+Also the options that they take. `calipers.io.assemble` makes a cohort of the parts.
+
+Notes on predictions that are allowed but unusual, for the report.
+
+Build a checked cohort from the parts of the format readers; the same for all formats.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.arrays import F64, Column
+from calipers.data.cohort import UNIT, Cohort, FileIntake, Images, Intake, Quarantined
+from calipers.data.objects import BOX_FORMATS, Predictions, to_corners
+from calipers.data.rules import (
+    BLOCK,
+    Delivery,
+    Finding,
+    Role,
+    Source,
+    as_predictions,
+    as_references,
+    examine,
+    outside_image,
+    settle,
+)
+from calipers.errors import InputError, InputProblems, UsageError, did_you_mean, raise_problems
+from calipers.io.source import InputFile
+
+Key = int | str  # an id as the file types it: 1 and "1" are different images
+
+FORMATS = ("coco", "csv", "lard", "nih", "parquet")
+ONLY_OF_REFERENCES = ("lard", "nih")  # lists of data sets: they have no scores
+MASK_CHOICES = ("auto", "required", "ignore")
+LONGEST_TEXT = 4096
+GROUP_UNIT = f"group_{UNIT}"  # name for a group column that is called like the image itself
+
+
+class ReadOptions(TypedDict, total=False):
+    """The keywords that `read` and `explain` share; `read` explains them."""
+
+    format: str | None
+    box_format: str | tuple[str | None, str | None] | None
+    columns: Mapping[str, str] | None
+    score_scale: str
+    ids_as_strings: bool
+    masks: str
+
+
+@dataclass(frozen=True)
+class Options:
+    """The choices of a user that reach the format readers."""
+
+    format: str | None = None
+    box_format: str | None = None  # of the file that is being read
+    prediction_box_format: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    lenient: bool = False
+    score_scale: str = "unit"
+    ids_as_strings: bool = False
+    masks: str = "auto"
+
+    def __post_init__(self) -> None:
+        _check_option("format", self.format, FORMATS)
+        for box_format in (self.box_format, self.prediction_box_format):
+            _check_option("box_format", box_format, BOX_FORMATS)
+        _check_option("score_scale", self.score_scale, ("unit", "raw"))
+        _check_option("masks", self.masks, MASK_CHOICES)
+
+    @classmethod
+    def from_keywords(
+        cls,
+        *,
+        lenient: bool,
+        columns: Mapping[str, str] | None = None,
+        box_format: str | tuple[str | None, str | None] | None = None,
+        **others: Any,
+    ) -> Options:
+        """Return the options behind the keywords of `read`."""
+        sides = box_format if isinstance(box_format, tuple) else (box_format, box_format)
+        if len(sides) != 2:
+            raise UsageError(
+                "box_format is one name, or one for references and one for predictions, "
+                f"not {sides!r}"
+            )
+        return cls(
+            lenient=lenient,
+            columns=dict(columns or {}),
+            box_format=sides[0],
+            prediction_box_format=sides[1],
+            **others,
+        )
+
+    def of_predictions(self) -> Options:
+        """Return the options for reading predictions."""
+        return replace(self, box_format=self.prediction_box_format)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One record that could not even be put into columns."""
+
+    rule: str
+    location: str
+    field: str
+    expected: str
+    value: object = None
+    hint: str = ""
+    record: str = ""  # original text
+
+    def as_error(self, file: str) -> InputError:
+        """Return the problem as the error that strict reading raises."""
+        return InputError(
+            self.expected,
+            rule=self.rule,
+            file=file,
+            location=self.location,
+            field=self.field,
+            value=self.value,
+            hint=self.hint,
+        )
+
+
+@dataclass(frozen=True)
+class ImageList:
+    """The images in the order of the cohort, with the ids as the file types them."""
+
+    keys: Sequence[Key]
+    size: F64
+    spacing: F64
+    groups: dict[str, Column]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids as text, which is how a cohort holds them."""
+        return tuple(map(str, self.keys))
+
+
+@dataclass(frozen=True)
+class ObjectPart:
+    """The objects of one role from one file.
+
+    ``delivery`` may hold -1 as image or label where ``findings`` say why; ``problems`` are records
+    without a row in it. ``n_records`` counts both.
+    """
+
+    delivery: Delivery
+    source: Source
+    findings: list[Finding] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    n_dropped: int = 0  # records behind `problems`
+
+    @property
+    def n_records(self) -> int:
+        """The number of records in the file."""
+        return len(self.delivery) + self.n_dropped
+
+
+@dataclass(frozen=True)
+class ReferenceFile:
+    """A file of references: images, classes, objects."""
+
+    images: ImageList
+    classes: tuple[str, ...]
+    class_keys: Mapping[Key, int] | None  # category id -> class, if the format has such ids
+    part: ObjectPart
+    format: str
+
+
+@dataclass(frozen=True)
+class ReferenceIndex:
+    """Images and classes of the references, by which predictions are resolved."""
+
+    images: Mapping[Key, int]
+    as_text: Mapping[Key, int]  # the same by the text of the id
+    classes: tuple[str, ...]
+    class_keys: Mapping[Key, int] | None
+    file_names: Mapping[Key, int]
+    size: F64  # (n_images, 2|3), NaN = unknown
+
+    @property
+    def dimensions(self) -> int:
+        """2 or 3."""
+        return int(self.size.shape[1])
+
+
+def text_column(values: Sequence[Any]) -> Column:
+    """Return values as an array; values of mixed kinds become text."""
+    kinds = {type(value) for value in values}
+    if kinds == {int, float}:
+        kinds = {float}
+    if len(kinds) > 1:
+        texts = []
+        for value in values:
+            texts.append("" if value is None else str(value))
+        values = texts
+        kinds = {str}
+    # NumPy gives all cells the width of the longest: one giant text would fill the memory.
+    if kinds == {str} and max(map(len, values)) > LONGEST_TEXT:
+        return np.array(values, dtype=object)
+    if kinds == {int} and any(abs(value) >= 1 << 63 for value in values):
+        return np.array(list(map(str, values)))
+    return np.array(values)
+
+
+def _check_option(name: str, value: str | None, names: Sequence[str]) -> None:
+    if value is not None and value not in names:
+        hint = did_you_mean(str(value), names)
+        rule = name.replace("_", "-")
+        raise InputError(
+            f"one of {', '.join(names)}",
+            rule=rule,
+            file="<options>",
+            field=name,
+            value=value,
+            hint=hint,
+        )
+
+
+MANY = 0.5  # share from which tied scores and silent images are noted
+
+
+def prediction_notes(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
+    """Return notes on ties, boxes outside their image, and images without predictions."""
+    return [*_ties(delivery), *_outside(delivery, sizes), *_silent_images(delivery, len(sizes))]
+
+
+def _ties(delivery: Delivery) -> list[str]:
+    score, n = delivery.score, len(delivery)
+    if score is None or n < 2:
+        return []
+    sorted_scores = np.sort(score)
+    same = sorted_scores[1:] == sorted_scores[:-1]
+    tied = _count_tied(same)
+    if tied == n and sorted_scores[0] == sorted_scores[-1]:
+        return [f"all {n} scores are equal: average precision depends on the order of the records"]
+    if tied > MANY * n:
+        return [
+            f"{tied} of {n} scores are tied: average precision depends on the order of the records"
+        ]
+    return []
+
+
+def _count_tied(same: NDArray[np.bool_]) -> int:
+    """Count the entries that equal a neighbour, from the comparisons of sorted neighbours."""
+    edge = np.zeros(1, np.bool_)
+    return int((np.concatenate([edge, same]) | np.concatenate([same, edge])).sum())
+
+
+def _outside(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
+    n = 0
+    for start in range(0, len(delivery), BLOCK):
+        block = slice(start, start + BLOCK)
+        per_box = sizes[delivery.image[block]]
+        corners, _ = to_corners(delivery.boxes[block], delivery.box_format, per_box)
+        n += int(outside_image(corners, per_box).sum())
+    if not n:
+        return []
+    total = len(delivery)
+    return [f"{n} of {total} predictions reach outside their image; they are kept as they are"]
+
+
+def _silent_images(delivery: Delivery, n_images: int) -> list[str]:
+    silent = n_images - int((np.bincount(delivery.image, minlength=n_images) > 0).sum())
+    return [f"{silent} of {n_images} images without prediction"] if silent > MANY * n_images else []
+
+
+# A record counts under the first rule it breaks: the order in which `examine` applies them.
+RULE_ORDER = (
+    "non-finite",
+    "score-range",
+    "area-range",
+    "size-unknown",
+    "neg-size",
+    "zero-area",
+    "outside",
+)
+
+
+@dataclass
+class Account:
+    """What became of the records of one file and role."""
+
+    file: str
+    lenient: bool
+    errors: list[InputError] = field(default_factory=list)
+    n_errors: int = 0
+    aside: Counter[str] = field(default_factory=Counter)
+    quarantine: list[Quarantined] = field(default_factory=list)
+
+    def problems(self, problems: Sequence[Problem], n_records: int) -> None:
+        """Enter records that never became rows; each counts under the first of its problems."""
+        if not self.lenient:
+            errors = [problem.as_error(self.file) for problem in problems[: InputProblems.SHOWN]]
+            self._refuse(errors, len(problems))
+            return
+        firsts = {_record_of(problem.location): problem for problem in reversed(problems)}
+        for problem in reversed(firsts.values()):
+            self.aside[problem.rule] += 1
+            self.quarantine.append(
+                Quarantined(self.file, problem.location, problem.rule, problem.record[:2000])
+            )
+        assert len(firsts) == n_records, "two broken records share a location"
+
+    def settle(self, part: ObjectPart, delivery: Delivery, findings: Sequence[Finding]) -> Delivery:
+        """Apply findings: collect them as errors (strict) or set the records aside (lenient)."""
+        if not findings:
+            return delivery
+        if self.lenient:
+            rest, aside, records = settle(delivery, findings, part.source, lenient=True)
+            self.aside += aside
+            self.quarantine += records
+            return rest
+        try:
+            settle(delivery, findings, part.source)
+        except InputProblems as several:
+            self._refuse(several.problems, several.total)
+        except InputError as one:
+            self._refuse([one], 1)
+        bad = np.zeros(len(delivery), np.bool_)
+        for finding in findings:
+            bad[finding.rows] = True
+        return delivery.rows(~bad)
+
+    def close(self) -> None:
+        """Raise everything that was collected."""
+        raise_problems(self.errors[: InputProblems.SHOWN], self.n_errors)
+
+    def _refuse(self, errors: Sequence[InputError], total: int) -> None:
+        self.errors += errors
+        self.n_errors += total
+
+
+def _record_of(location: str) -> str:
+    """Return the part of a location that names the record: ``/annotations/12`` or ``17``."""
+    parts = location.split("/")
+    if len(parts) == 1:
+        return location.split(":")[0]
+    length = 3 if parts[1] == "annotations" else 2
+    return "/".join(parts[:length])
+
+
+def apply_rules(
+    part: ObjectPart, images: ImageList, role: Role, options: Options
+) -> tuple[Delivery, Account]:
+    """Apply all rules to a part; raises in strict mode if any is broken."""
+    account = Account(part.source.file, options.lenient)
+    account.problems(part.problems, part.n_dropped)
+    delivery = account.settle(part, part.delivery, part.findings)
+    delivery = account.settle(part, delivery, examine_blocks(delivery, images.size, role, options))
+    account.close()
+    return delivery, account
+
+
+def examine_blocks(delivery: Delivery, sizes: F64, role: Role, options: Options) -> list[Finding]:
+    """Apply `examine` to millions of objects a block at a time, so that its copies stay small.
+
+    Whether the box format is the declared one is judged on the whole, from every k-th object.
+    """
+    scale, declared = options.score_scale, options.box_format is not None
+    n = len(delivery)
+    if n <= BLOCK:
+        return examine(delivery, sizes, role, score_scale=scale, declared=declared)
+    if not declared:
+        sample = delivery.rows(np.arange(0, n, -(-n // BLOCK)))
+        suspect = examine(sample, sizes, role, score_scale=scale)
+        fatal = [finding for finding in suspect if finding.whole_file]
+        if fatal:
+            return fatal
+    findings: dict[tuple[str, str, str], list[Finding]] = {}
+    for start in range(0, n, BLOCK):
+        block = delivery.rows(np.arange(start, min(start + BLOCK, n)))
+        for finding in examine(block, sizes, role, score_scale=scale, declared=True):
+            key = (finding.rule, finding.field, finding.expected)
+            findings.setdefault(key, []).append(replace(finding, rows=finding.rows + start))
+    return [_merge_findings(findings[key]) for key in sorted(findings, key=_rule_rank)]
+
+
+def _rule_rank(key: tuple[str, str, str]) -> int:
+    rule = key[0]
+    return RULE_ORDER.index(rule) if rule in RULE_ORDER else len(RULE_ORDER)
+
+
+def _merge_findings(parts: Sequence[Finding]) -> Finding:
+    rows = np.concatenate([part.rows for part in parts])
+    values: list[object] = []
+    for part in parts:
+        values.extend(part.values)
+    return replace(parts[0], rows=rows, values=values)
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A cohort, and the box format in which each file was read (for `explain`)."""
+
+    cohort: Cohort
+    box_formats: tuple[str, ...]
+
+
+def assemble(
+    references: tuple[InputFile, ReferenceFile],
+    predictions: Sequence[tuple[InputFile, str, str, Callable[[], ObjectPart]]],
+    groups: FileIntake | None,
+    options: Options,
+) -> Assembled:
+    """Build the cohort.
+
+    Parameters
+    ----------
+    predictions
+        File, model, format, and a function that reads the part: one file's columns are in memory at
+        a time.
+    """
+    input_file, file = references
+    images, sizes = file.images, file.images.size
+    delivery, account = apply_rules(file.part, images, "references", options)
+    files = [_intake(input_file, "references", file.format, file.part, account, len(delivery), [])]
+    formats = [delivery.box_format]
+    quarantine = account.quarantine
+    table = as_references(_plain(delivery), sizes)
+    if groups is not None:
+        files.append(groups)
+        formats.append("")
+    models: dict[str, Predictions] = {}
+    for input_file, model, kind, read_part in predictions:
+        part = read_part()
+        delivery, account = apply_rules(part, images, "predictions", options.of_predictions())
+        formats.append(delivery.box_format)
+        notes = prediction_notes(delivery, sizes)
+        files.append(
+            _intake(
+                input_file, f"predictions of {model}", kind, part, account, len(delivery), notes
+            )
+        )
+        quarantine += account.quarantine
+        del part
+        models[model] = as_predictions(delivery, sizes)
+        del delivery
+    image_table = Images(images.ids, sizes, images.spacing, images.groups)
+    cohort = Cohort(
+        image_table, file.classes, table, models, Intake(tuple(files), tuple(quarantine))
+    )
+    return Assembled(cohort, tuple(formats))
+
+
+def fit_dimensions(images: ImageList, dimensions: int) -> ImageList:
+    """Give sizes and spacings as many columns as the boxes have dimensions, NaN where unknown."""
+
+    def fit(column: F64) -> F64:
+        resized = np.full((len(column), dimensions), np.nan)
+        shared = min(dimensions, column.shape[1])
+        resized[:, :shared] = column[:, :shared]
+        return resized
+
+    return replace(images, size=fit(images.size), spacing=fit(images.spacing))
+
+
+def text_index(images: ImageList) -> Mapping[int | str, int]:
+    """Return id as text -> image."""
+    return {name: k for k, name in enumerate(images.ids)}
+
+
+def _plain(delivery: Delivery) -> Delivery:
+    def flags(column: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+        return None if column is None else column.astype(np.bool_)
+
+    return replace(delivery, crowd=flags(delivery.crowd), ignore=flags(delivery.ignore))
+
+
+def _intake(
+    input_file: InputFile,
+    role: str,
+    format: str,
+    part: ObjectPart,
+    account: Account,
+    n_used: int,
+    notes: list[str],
+) -> FileIntake:
+    return FileIntake(
+        file=input_file.file,
+        role=role,
+        format=format,
+        read=part.n_records,
+        used=n_used,
+        quarantined=dict(account.aside),
+        sha256=input_file.sha256,
+        bytes=input_file.size,
+        notes=tuple(dict.fromkeys([*input_file.notes, *part.notes, *notes])),
+    )

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collect COCO records as columns: ids become indices, numbers go into arrays.
+
+`calipers.io.coco.document` adds the records piece by piece, so that they never are in memory all at
+once, and takes a `Delivery` and the findings at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
+from typing import Any
+
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from calipers.arrays import F64, I64
+from calipers.data.objects import from_corners, to_corners
+from calipers.data.rules import Delivery, Finding, Role
+from calipers.errors import did_you_mean
+from calipers.io.assemble import Key
+from calipers.io.coco.masks import MaskColumns
+from calipers.io.coco.records import (
+    LARGEST_ID,
+    CocoRecord,
+    MaskedAnnotation,
+    MaskedResult,
+    id_problem,
+)
+
+SHOWN_NAMES = 20
+ODD = 2  # a flag that is neither 0 nor 1
+
+
+class ObjectColumns:
+    """Collects the objects of one file, piece by piece.
+
+    Parameters
+    ----------
+    images, classes
+        Id as the file types it -> index.
+    names
+        Category id -> name, for messages.
+    as_text
+        Compare ids as text.
+    box_format
+        Of the boxes, also of those that are made from masks.
+    masks
+        Collects the masks; None: only boxes are wanted.
+    """
+
+    def __init__(
+        self,
+        role: Role,
+        images: Mapping[Key, int],
+        classes: Mapping[Key, int],
+        *,
+        names: Mapping[Key, str] | None = None,
+        known_names: Sequence[str] = (),
+        as_text: bool = False,
+        dimensions: int = 2,
+        box_format: str = "xywh",
+        masks: MaskColumns | None = None,
+    ) -> None:
+        self.role, self.as_text, self.dimensions = role, as_text, dimensions
+        self.box_format, self.masks = box_format, masks
+        self.index = {"image_id": images, "category_id": classes}
+        self.names, self.known_names = names or {}, known_names
+        self.columns: dict[str, NDArray[Any]] = {}  # filled up to n, with room to spare
+        self.expected = 0
+        self.ids: list[Key | None] = []
+        self.mask_areas: list[tuple[I64, F64]] = []  # of records without a box
+        self.strange: dict[str, list[tuple[int, Key]]] = {"image_id": [], "category_id": []}
+        self.odd_flags: dict[str, list[tuple[int, object]]] = {"iscrowd": [], "ignore": []}
+        self.n = 0
+        self.n_scored = 0
+
+    def add(self, records: Sequence[CocoRecord], places: I64 | None = None) -> None:
+        """Add some records; ``places`` are their numbers in the file if some were left out."""
+        n = len(records)
+        image = self._codes("image_id", [record.image_id for record in records])
+        self._keep("image", image)
+        self._keep("label", self._codes("category_id", [record.category_id for record in records]))
+        self._add_boxes(records, image)
+        self._keep("place", np.arange(self.n, self.n + n) if places is None else places)
+        if self.role == "predictions":
+            self._keep("score", np.array([record.score for record in records], np.float64))
+        else:
+            self._add_details(records)
+        self.n += n
+
+    def delivery(self) -> Delivery:
+        """Return the columns."""
+        empty: dict[str, Any] = {
+            "image": np.zeros(0, np.int64),
+            "label": np.zeros(0, np.int64),
+            "boxes": np.zeros((0, 2 * self.dimensions)),
+            "place": np.zeros(0, np.int64),
+        }
+        if self.role == "predictions":
+            empty["score"] = np.zeros(0)
+        columns_so_far: dict[str, Any] = {
+            name: column[: self.n] for name, column in self.columns.items()
+        }
+        columns = {**empty, **columns_so_far}
+        if self.role == "predictions":
+            columns["area"] = self._areas(columns["image"], columns["boxes"])
+        masks = None if self.masks is None else self.masks.masks()
+        return Delivery(box_format=self.box_format, masks=masks, **columns)
+
+    def findings(self) -> list[Finding]:
+        """Return the broken rules of ids, flags and masks.
+
+        Rows are those of the delivery before any record is set aside.
+        """
+        findings = [*self._strange_ids(), *self._repeated_ids()]
+        for name, rule in (("iscrowd", "crowd-flag"), ("ignore", "ignore-flag")):
+            rows, flags = _columns_of(self.odd_flags[name])
+            if len(rows):
+                findings.append(Finding(rule, name, "0 or 1", rows, flags))
+        if self.masks is not None:
+            findings += self.masks.findings()
+        return findings
+
+    def expect(self, n: int) -> None:
+        """Tell how many records to expect.
+
+        Pages that are never touched cost no memory; joining many pieces would.
+        """
+        self.expected = n
+
+    def _add_boxes(self, records: Sequence[Any], image: I64) -> None:
+        """Take the boxes, and the masks if there are any.
+
+        A record without a box gets the box around its mask.
+        """
+        n, width = len(records), 2 * self.dimensions
+        boxes = [record.bbox for record in records]
+        has_masks = n > 0 and isinstance(records[0], MaskedAnnotation | MaskedResult)
+        boxless = np.zeros(n, np.bool_)
+        if has_masks:
+            boxless = np.array([box is UNSET or box is None for box in boxes], np.bool_)
+            for row in np.flatnonzero(boxless).tolist():
+                boxes[row] = (np.nan,) * width
+        column = np.fromiter(chain.from_iterable(boxes), np.float64, n * width).reshape(n, width)
+        if self.masks is not None and not has_masks:
+            self.masks.skip(n)
+        elif self.masks is not None:
+            masks = self.masks.add([record.segmentation for record in records], image, boxless)
+            rows = np.flatnonzero(boxless)
+            if len(rows):
+                corners = masks[rows].boxes()
+                column[rows] = from_corners(corners, self.box_format, self.masks.size[image[rows]])
+                self.mask_areas.append((self.n + rows, masks.voxels[rows].astype(np.float64)))
+        self._keep("boxes", column)
+
+    def _areas(self, image: I64, boxes: F64) -> F64 | None:
+        """Return the areas of predictions: of the mask where it gave the box, else of the box.
+
+        None if there are no masks at all.
+        """
+        if self.masks is None or not (self.mask_areas or self.masks.has_masks):
+            return None
+        _, area = to_corners(boxes, self.box_format, self.masks.size[image])
+        for rows, pixels in self.mask_areas:
+            area[rows] = pixels
+        return area
+
+    def _keep(self, name: str, part: NDArray[Any]) -> None:
+        stop = self.n + len(part)
+        column = self.columns.get(name)
+        if column is None or stop > len(column):
+            room = np.empty(
+                (max(self.expected, stop, self.n * 3 // 2), *part.shape[1:]), part.dtype
+            )
+            if column is not None:
+                room[: self.n] = column[: self.n]
+            self.columns[name] = column = room
+        column[self.n : stop] = part
+
+    def _add_details(self, records: Sequence[Any]) -> None:
+        """Take what only references have: ids, areas and flags."""
+        n = len(records)
+        self.n_scored += n - [record.score for record in records].count(UNSET)
+        areas: list[float] = []
+        for record in records:
+            self.ids.append(None if record.id is UNSET else record.id)
+            areas.append(np.nan if record.area is UNSET or record.area is None else record.area)
+        self._keep("area", np.array(areas, np.float64))
+        for name, column_name in (("iscrowd", "crowd"), ("ignore", "ignore")):
+            flags = [getattr(record, name) for record in records]
+            column = _flag_column(flags)
+            for row in np.flatnonzero(column == ODD).tolist():
+                self.odd_flags[name].append((self.n + row, flags[row]))
+            self._keep(column_name, column)
+
+    def _codes(self, field: str, keys: Sequence[Key]) -> I64:
+        index = self.index[field]
+        keys_as_typed = map(str, keys) if self.as_text else keys
+        codes = np.fromiter(map(index.get, keys_as_typed, repeat(-1)), np.int64, len(keys))
+        for row in np.flatnonzero(codes < 0).tolist():
+            self.strange[field].append((self.n + row, keys[row]))
+        return codes
+
+    def _strange_ids(self) -> list[Finding]:
+        """Return the ids that belong to no image or category, by field and rule."""
+        findings = []
+        for field, entries in self.strange.items():
+            by_rule: dict[str, list[tuple[int, Key]]] = {}
+            for row, key in entries:
+                by_rule.setdefault(self._rule(field, key), []).append((row, key))
+            for rule, group in by_rule.items():
+                rows, keys = _columns_of(group)
+                values = [self._name(key) for key in keys]
+                hint = self._hint(field, rule, values)
+                findings.append(Finding(rule, field, self._expected(field), rows, values, hint))
+        return findings
+
+    def _name(self, key: Key) -> object:
+        """Return the name of a category for messages, else its id."""
+        return self.names.get(str(key) if self.as_text else key, key)
+
+    def _rule(self, field: str, key: Key) -> str:
+        problem = id_problem(key)
+        if problem:
+            return problem[0]
+        other = str(key) if isinstance(key, int) else _as_whole(key)
+        if other in self.index[field] and not self.as_text:
+            return "id-type"
+        if self.role == "references":
+            return "dangling"
+        return "unknown-image" if field == "image_id" else "unknown-category"
+
+    def _expected(self, field: str) -> str:
+        noun = "an image" if field == "image_id" else "a category"
+        if self.role == "predictions":
+            return f"{noun} of the references"
+        return f"{noun} that is listed"
+
+    def _hint(self, field: str, rule: str, values: Sequence[object]) -> str:
+        if rule == "id-type":
+            return '1 and "1" are different ids; to compare all ids as text pass --ids-as-strings'
+        if field == "image_id":
+            if self.role == "predictions":
+                return (
+                    "every predicted image must be in the references, "
+                    "if need be without annotations"
+                )
+            return "is an image missing from the list?"
+        if isinstance(values[0], str):
+            return did_you_mean(values[0], [*self.known_names[:SHOWN_NAMES]])
+        return "known: " + ", ".join(list(map(str, self.index[field]))[:SHOWN_NAMES])
+
+    def _repeated_ids(self) -> list[Finding]:
+        """Return the annotations whose id is taken, or out of range."""
+        findings = []
+        ids = [key for key in self.ids if key is not None]
+        if len(set(ids)) < len(ids):
+            earlier_ids: set[Key] = set()
+            rows = []
+            for row, key in enumerate(self.ids):
+                if key is not None and key in earlier_ids:
+                    rows.append(row)
+                elif key is not None:
+                    earlier_ids.add(key)
+            findings.append(self._id_finding("dup-annotation", "annotation ids that differ", rows))
+        whole = [key for key in ids if isinstance(key, int)]
+        if whole and (max(whole) > LARGEST_ID or min(whole) < -LARGEST_ID):
+            rows = []
+            for row, key in enumerate(self.ids):
+                if isinstance(key, int) and id_problem(key):
+                    rows.append(row)
+            findings.append(self._id_finding("id-range", "an id of at most 2^53", rows))
+        return findings
+
+    def _id_finding(self, rule: str, expected: str, rows: list[int]) -> Finding:
+        values = [self.ids[row] for row in rows]
+        return Finding(rule, "id", expected, np.array(rows), values)
+
+
+def _columns_of(entries: Sequence[tuple[int, Any]]) -> tuple[I64, list[Any]]:
+    """Return the rows and the values of (row, value) pairs."""
+    rows = np.array([row for row, _ in entries], np.int64)
+    return rows, [value for _, value in entries]
+
+
+def _flag_column(flags: list[Any]) -> NDArray[np.int8]:
+    """Return 0 and 1 as they are (missing is 0), anything else as ODD, which is refused later."""
+    distinct = set(flags)
+    if distinct <= {UNSET, 0}:
+        return np.zeros(len(flags), np.int8)
+    codes = dict.fromkeys(distinct, ODD)
+    for flag in distinct:
+        if flag is UNSET:
+            codes[flag] = 0
+        elif flag in (0, 1):
+            codes[flag] = int(flag)
+    return np.array([codes[flag] for flag in flags], np.int8)
+
+
+def _as_whole(text: str) -> int | None:
+    """Return the whole number that a text of moderate length writes, else None."""
+    if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20:
+        return int(text)
+    return None

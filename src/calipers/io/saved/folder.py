@@ -1,0 +1,472 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read the numbers of a saved evaluation back.
+
+Nothing in the file is trusted, and the hash in ``run.json`` must be that of its rows and protocol.
+
+Read the folder of a saved evaluation back; ``run.json`` holds the hash of every file in it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from calipers.data.cohort import Cohort, FileIntake, Intake, Quarantined
+from calipers.data.maps import Maps
+from calipers.errors import InputError, did_you_mean
+from calipers.io.coco.json import MAX_DEPTH, depth
+from calipers.io.saved.cohort import IMAGES, OBJECTS, CohortCounts, read_cohort
+from calipers.io.saved.maps import MAPS, SLICES, read_maps, read_slices
+from calipers.io.source import InputFile, open_source, require_file
+from calipers.results.files import Slices, sha256_of
+
+EVALUATION, RUN, QUARANTINE = "evaluation.json", "run.json", "quarantine.jsonl"
+EVALUATION_SCHEMA, RUN_SCHEMA = "calipers.evaluation/1", "calipers.run/1"
+MAX_BYTES = 256 << 20  # half a million rows
+LONGEST_INT = 400
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The rows of a saved evaluation, their hash, and whether a ``run.json`` confirms it."""
+
+    file: str
+    rows: tuple[Mapping[str, Any], ...]
+    result_hash: str
+    vouched: bool
+
+
+def read_stored(path: Path | str) -> Stored:
+    """Read the folder of an evaluation, or its ``evaluation.json``.
+
+    Raises
+    ------
+    InputError
+        ``result-hash`` if ``run.json`` beside it was written for other rows or another protocol.
+    """
+    path = Path(path)
+    file = _within(path, EVALUATION) if path.is_dir() else path
+    document = _evaluation(file)
+    rows = _distinct(document["rows"], str(file))
+    result_hash = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
+    record = file.with_name(RUN)
+    # `evaluate -o` writes no file of another name: a run.json beside it belongs to something else.
+    vouched = file.name == EVALUATION and record.exists()
+    if vouched:
+        _compare(record, result_hash, file)
+    return Stored(str(file), rows, result_hash, vouched)
+
+
+def read_documents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return ``evaluation.json`` and the ``run.json`` with the hash of its rows and protocol."""
+    if not folder.is_dir():
+        hint = "give the folder that calipers evaluate -o wrote"
+        raise InputError(
+            "the folder of an evaluation", rule="not-a-folder", file=str(folder), hint=hint
+        )
+    file, record = _within(folder, EVALUATION), _within(folder, RUN)
+    document = _evaluation(file)
+    result_hash = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
+    return document, _compare(record, result_hash, file)
+
+
+def _within(folder: Path, name: str) -> Path:
+    if not (folder / name).exists():
+        hint = (
+            "calipers evaluate -o writes such a folder; this one is another, or the run did not end"
+        )
+        raise InputError(f"a folder with {name}", rule="not-found", file=str(folder), hint=hint)
+    return folder / name
+
+
+def _evaluation(file: Path) -> dict[str, Any]:
+    """Return the document of an evaluation, every row checked."""
+    document = _document(file, EVALUATION_SCHEMA, ("protocol", "rows"))
+    rows = document["rows"]
+    if not isinstance(rows, list):
+        raise InputError(
+            "a list of rows", rule="type", file=str(file), location="/rows", value=rows
+        )
+    for k, row in enumerate(rows):
+        _check_row(row, f"/rows/{k}", str(file))
+    return document
+
+
+def _hash(result: dict[str, Any], file: str) -> str:
+    try:
+        return sha256_of(result)
+    except UnicodeEncodeError as error:
+        # JSON can escape half of a surrogate pair, which UTF-8 cannot encode.
+        raise InputError(
+            "whole characters", rule="encoding", file=file, value=error.object[error.start]
+        ) from None
+
+
+def _compare(record: Path, result_hash: str, file: Path) -> dict[str, Any]:
+    document = _document(record, RUN_SCHEMA, ("result_hash",))
+    recorded = document["result_hash"]
+    if recorded != result_hash:
+        raise InputError(
+            f"the result that {RUN} beside it was written for, {str(recorded)[:12]}...",
+            rule="result-hash",
+            file=str(file),
+            value=result_hash[:12] + "...",
+            hint="one of the two files was changed or exchanged after the run: evaluate again",
+        )
+    return document
+
+
+def _document(file: Path, schema: str, keys: tuple[str, ...]) -> dict[str, Any]:
+    """Return a JSON object with the schema and the keys."""
+    document = _load(file)
+    value: object = type(document).__name__
+    if isinstance(document, dict):
+        value = document.get("schema", list(document)[:8])
+    if not isinstance(document, dict) or value != schema:
+        hint = ""
+        if value == "calipers.error/1":
+            hint = "the command that should have written it ended with an error"
+        raise InputError(
+            f'"schema": "{schema}"', rule="schema", file=str(file), value=value, hint=hint
+        )
+    for key in keys:
+        if key not in document:
+            raise InputError(
+                f"the key {key!r}",
+                rule="missing-key",
+                file=str(file),
+                location=f"/{key}",
+                hint=did_you_mean(key, document),
+            )
+    return document
+
+
+def _load(path: Path) -> Any:
+    """Return a JSON document of moderate size: strict text, each key once, finite numbers."""
+    if require_file(path).stat().st_size > MAX_BYTES:
+        size = path.stat().st_size
+        raise InputError(f"at most {MAX_BYTES} bytes", rule="too-large", file=str(path), value=size)
+    data = bytes(open_source(path).data)
+    if depth(data) > MAX_DEPTH:
+        raise InputError(
+            f"at most {MAX_DEPTH} brackets inside each other", rule="depth", file=str(path)
+        )
+    strict = _Strict(str(path))
+    try:
+        return json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=strict.pairs,
+            parse_constant=strict.number,
+            parse_float=strict.number,
+            parse_int=strict.whole,
+        )
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "text in UTF-8", rule="encoding", file=str(path), location=f"byte {error.start}"
+        ) from None
+    except json.JSONDecodeError as error:
+        place, hint = f"line {error.lineno}, column {error.colno}", "was the file cut off?"
+        raise InputError(
+            "valid JSON",
+            rule="json-syntax",
+            file=str(path),
+            location=place,
+            value=error.msg,
+            hint=hint,
+        ) from None
+
+
+class _Strict:
+    """The hooks of the decoder, which is strict about JSON where Python is not."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        members = dict(pairs)
+        if len(members) < len(pairs):
+            names = [key for key, _ in pairs]
+            twice = next(key for key in names if names.count(key) > 1)
+            raise InputError("every key once", rule="dup-key", file=self.file, field=twice)
+        return members
+
+    def number(self, digits: str) -> float:
+        value = float(digits)
+        if not math.isfinite(value):
+            hint = "Calipers writes null for what is undefined: another program wrote this file"
+            raise InputError(
+                "finite numbers", rule="non-finite", file=self.file, value=digits, hint=hint
+            )
+        return value
+
+    def whole(self, digits: str) -> int:
+        if len(digits) > LONGEST_INT:
+            raise InputError(
+                "numbers of moderate length", rule="non-finite", file=self.file, value=digits
+            )
+        return int(digits)
+
+
+Check = tuple[str, Callable[[Any], bool]]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_group(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(isinstance(name, str) for name in value.values())
+    return value is None
+
+
+TEXT: Check = ("text", lambda value: isinstance(value, str))
+MAYBE_TEXT: Check = ("text or null", lambda value: value is None or isinstance(value, str))
+MAYBE_NUMBER: Check = ("a number or null", lambda value: value is None or _is_number(value))
+COUNT: Check = ("a whole number that is not negative", _is_count)
+ROW: Mapping[str, Check] = {
+    **dict.fromkeys(("model", "metric", "metric_id", "method", "unit"), TEXT),
+    **dict.fromkeys(("class", "reason"), MAYBE_TEXT),
+    **dict.fromkeys(("value", "low", "high", "level", "bias"), MAYBE_NUMBER),
+    **dict.fromkeys(("n_units", "n_images", "n_references", "n_predictions", "undefined"), COUNT),
+    "group": ("an object of column and name, or null", _is_group),
+}
+
+
+def _check_row(row: Any, pointer: str, file: str) -> None:
+    if not isinstance(row, dict):
+        raise InputError("a row", rule="type", file=file, location=pointer, value=row)
+    for key, (expected, fits) in ROW.items():
+        if key not in row:
+            raise InputError(f"the key {key!r}", rule="missing-key", file=file, location=pointer)
+        if not fits(row[key]):
+            raise InputError(
+                expected, rule="type", file=file, location=f"{pointer}/{key}", value=row[key]
+            )
+
+
+def _distinct(rows: list[dict[str, Any]], file: str) -> tuple[Mapping[str, Any], ...]:
+    """Return every row once; two different rows of the same estimate are an error."""
+    first_rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for k, row in enumerate(rows):
+        key = (row["model"], row["metric"], row["class"], frozenset((row["group"] or {}).items()))
+        if first_rows.setdefault(key, row) != row:
+            what = {name: row[name] for name in ("model", "metric", "class", "group")}
+            raise InputError(
+                "one row for each", rule="dup-row", file=file, location=f"/rows/{k}", value=what
+            )
+    return tuple(first_rows.values())
+
+
+AGAIN = "it was changed or cut off after the run: take the folder from a backup, or evaluate again"
+
+
+@dataclass(frozen=True)
+class StoredFolder:
+    """The contents of a folder: the document of the numbers, the record of the run, the cohort."""
+
+    file: str  # evaluation.json
+    document: Mapping[str, Any]
+    run: Mapping[str, Any]
+    cohort: Cohort
+    sha256: str  # of evaluation.json
+    bytes: int
+    slices: Slices | None = None  # the pictures of samples that the page shows
+
+
+def read_folder(folder: Path) -> StoredFolder:
+    """Read the folder of a saved evaluation. Nothing in it is trusted; no input is needed."""
+    document, run = read_documents(folder)
+    file = str(folder / EVALUATION)
+    input_file = _open_verified(folder, run, EVALUATION)
+    cohort = _member(document, "cohort", dict, file, "")
+    quarantine_file = (
+        _open_verified(folder, run, QUARANTINE) if QUARANTINE in _files(folder, run) else None
+    )
+    intake = _intake(cohort, quarantine_file, file)
+    counts = _counts(cohort, file)
+    tables = (_open_verified(folder, run, IMAGES), _open_verified(folder, run, OBJECTS))
+    stored_cohort = read_cohort(*tables, counts, intake)
+    stored_cohort = replace(stored_cohort, maps=_maps(folder, run, stored_cohort))
+    slices = (
+        read_slices(_open_verified(folder, run, SLICES)) if SLICES in _files(folder, run) else None
+    )
+    return StoredFolder(
+        file, document, run, stored_cohort, input_file.sha256, input_file.size, slices
+    )
+
+
+def _maps(folder: Path, run: Mapping[str, Any], cohort: Cohort) -> dict[str, Maps]:
+    """Return the evidence from maps, if there is any, of the models and images of the cohort."""
+    if MAPS not in _files(folder, run):
+        return {}
+    maps_of_models = read_maps(folder, lambda path: _open_verified(folder, run, path.name))
+    for model, maps in maps_of_models.items():
+        if model not in cohort.models or maps.n_images != cohort.n_images:
+            expected = f"maps of {cohort.n_images} images and of a model of the evaluation"
+            value = f"{maps.n_images} images, model {model!r}"
+            raise InputError(
+                expected, rule="record-count", file=str(folder / MAPS), value=value, hint=AGAIN
+            )
+    return maps_of_models
+
+
+def check_files(folder: Path, run: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise if one of the files ``names`` that the record of the run lists has changed."""
+    for name in names:
+        if name in _files(folder, run):
+            _open_verified(folder, run, name)
+
+
+def _files(folder: Path, run: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the files that the record of the run lists, with their hashes."""
+    hint = "an earlier version of Calipers saved this folder, without the cohort: evaluate again"
+    if "files" not in run:
+        raise InputError("the key 'files'", rule="missing-key", file=str(folder / RUN), hint=hint)
+    return dict(_member(run, "files", dict, str(folder / RUN), ""))
+
+
+def _open_verified(folder: Path, run: Mapping[str, Any], name: str) -> InputFile:
+    """Open a file of the folder; its bytes must be those that were written."""
+    record = str(folder / RUN)
+    entry = _member(_files(folder, run), name, dict, record, "/files")
+    sha256 = _member(entry, "sha256", str, record, f"/files/{name}")
+    input_file = open_source(folder / name)
+    if input_file.sha256 != sha256:
+        expected = f"the file that {RUN} was written for, {sha256[:12]}..."
+        raise InputError(
+            expected,
+            rule="file-hash",
+            file=input_file.file,
+            value=input_file.sha256[:12] + "...",
+            hint=AGAIN,
+        )
+    return input_file
+
+
+def _counts(cohort: Mapping[str, Any], file: str) -> CohortCounts:
+    """Return the counts of the cohort in the document, with which the tables must agree."""
+    classes = _member(cohort, "classes", list, file, "/cohort")
+    models = _member(cohort, "models", dict, file, "/cohort")
+    unscored = _member(cohort, "unscored", list, file, "/cohort")
+    for place, check, entries in (
+        ("classes", TEXT, classes),
+        ("unscored", TEXT, unscored),
+        ("models", COUNT, models.values()),
+    ):
+        for entry in entries:
+            _fits(entry, check, file, f"/cohort/{place}")
+    if not classes or len(set(classes)) < len(classes):
+        raise InputError(
+            "class names that differ", rule="dup-category", file=file, location="/cohort/classes"
+        )
+    for name in ("images", "references", "dimensions"):
+        _fits(_member(cohort, name, int, file, "/cohort"), COUNT, file, f"/cohort/{name}")
+    if cohort["dimensions"] not in (2, 3):
+        place, dimensions = "/cohort/dimensions", cohort["dimensions"]
+        raise InputError(
+            "2 or 3 dimensions", rule="range", file=file, location=place, value=dimensions
+        )
+    return CohortCounts(
+        images=cohort["images"],
+        references=cohort["references"],
+        dimensions=cohort["dimensions"],
+        classes=tuple(classes),
+        models=dict(models),
+        unscored=frozenset(unscored),
+    )
+
+
+ACCOUNT: Mapping[str, Check] = {
+    **dict.fromkeys(("file", "role", "format", "sha256"), TEXT),
+    **dict.fromkeys(("bytes", "read", "used"), COUNT),
+    "quarantined": ("an object of rule and number", lambda value: _all(value, dict, COUNT)),
+    "notes": ("a list of texts", lambda value: _all(value, list, TEXT)),
+}
+
+
+def _intake(cohort: Mapping[str, Any], quarantine_file: InputFile | None, file: str) -> Intake:
+    """Return the accounts of the inputs, and the records that were set aside."""
+    files = []
+    for k, entry in enumerate(_member(cohort, "files", list, file, "/cohort")):
+        place = f"/cohort/files/{k}"
+        _record(entry, ACCOUNT, file, place)
+        if entry["read"] != entry["used"] + sum(entry["quarantined"].values()):
+            raise InputError(
+                "read = used + quarantined",
+                rule="range",
+                file=file,
+                location=place,
+                value=entry["read"],
+            )
+        facts = {**{key: entry[key] for key in ACCOUNT}, "notes": tuple(entry["notes"])}
+        files.append(FileIntake(**facts))
+    quarantine = () if quarantine_file is None else tuple(_quarantined(quarantine_file))
+    intake = Intake(tuple(files), quarantine)
+    if len(quarantine) != intake.quarantined:
+        expected = f"{intake.quarantined} records in {QUARANTINE}"
+        raise InputError(
+            expected, rule="record-count", file=file, value=len(quarantine), hint=AGAIN
+        )
+    return intake
+
+
+def _quarantined(input_file: InputFile) -> list[Quarantined]:
+    keys = ("file", "location", "rule", "record")
+    records = []
+    for k, line in enumerate(bytes(input_file.data).splitlines(), start=1):
+        try:
+            entry: Any = json.loads(line) if depth(line) <= MAX_DEPTH else None
+        except ValueError as error:
+            raise InputError(
+                "valid JSON",
+                rule="json-syntax",
+                file=input_file.file,
+                location=f"line {k}",
+                value=str(error),
+                hint=AGAIN,
+            ) from None
+        _record(entry, dict.fromkeys(keys, TEXT), input_file.file, f"line {k}")
+        records.append(Quarantined(**{key: entry[key] for key in keys}))
+    return records
+
+
+def _member(document: Mapping[str, Any], key: str, kind: type, file: str, where: str) -> Any:
+    """Return a member of a document that has to be there and of that kind."""
+    if key not in document:
+        raise InputError(f"the key {key!r}", rule="missing-key", file=file, location=where or "/")
+    value = document[key]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        words = {dict: "an object", list: "a list", str: "text", int: "a whole number"}
+        raise InputError(
+            words[kind], rule="type", file=file, location=f"{where}/{key}", value=value
+        )
+    return value
+
+
+def _record(entry: Any, checks: Mapping[str, Check], file: str, where: str) -> None:
+    if not isinstance(entry, dict):
+        raise InputError("an object", rule="type", file=file, location=where, value=entry)
+    for key, check in checks.items():
+        _fits(_member(entry, key, object, file, where), check, file, f"{where}/{key}")
+
+
+def _fits(value: Any, check: Check, file: str, where: str) -> None:
+    expected, fits = check
+    if not fits(value):
+        raise InputError(expected, rule="type", file=file, location=where, value=value)
+
+
+def _all(value: Any, kind: type, check: Check) -> bool:
+    if not isinstance(value, kind):
+        return False
+    entries: Iterable[Any] = value.values() if isinstance(value, dict) else value  # type: ignore[assignment]
+    return all(check[1](entry) for entry in entries)

@@ -1,0 +1,690 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of objects, one row each, as references or predictions.
+
+A row without class and box declares an image without objects; a row with nothing but a class
+declares a class. Further columns of references describe the image if they are constant on every
+image, else the object.
+
+Read the list of the LARD data set: a row per runway, with its four corners in the image.
+
+The format is that of Ducoffe et al. (2023), "LARD - Landing Approach Runway Detection": a table, in
+the original separated by semicolons, with the columns ``image``, ``height``, ``width``, ``x_A y_A``
+to ``x_D y_D`` in pixels, and facts about the image such as ``airport``, ``runway``, ``scenario`` or
+``weather``.
+
+A table that describes images: groups such as patient and centre, sizes, spacings.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from calipers.arrays import F64, I64, Column, Flags
+from calipers.data.cohort import UNIT, FileIntake
+from calipers.data.rules import Delivery, Finding, Source
+from calipers.errors import InputError, did_you_mean, raise_problems
+from calipers.io.assemble import (
+    GROUP_UNIT,
+    ImageList,
+    Key,
+    ObjectPart,
+    Options,
+    Problem,
+    ReferenceFile,
+    ReferenceIndex,
+    text_column,
+)
+from calipers.io.coco.masks import MaskColumns
+from calipers.io.source import InputFile
+from calipers.io.tables.columns import (
+    ALIASES,
+    IMAGE_LEVEL,
+    ONLY_PREDICTIONS,
+    ONLY_REFERENCES,
+    SIZES,
+    SPACINGS,
+    Layout,
+    columns_for_role,
+    find_columns,
+    find_layout,
+)
+from calipers.io.tables.table import (
+    Cells,
+    Table,
+    codes,
+    empty,
+    flags,
+    numbers,
+    read_delimited,
+    texts,
+)
+
+MANY_NAMES, LONG_HINT = 1000, 300
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of a table by kind, and the numbers of those that hold an object."""
+
+    layout: Layout
+    image: list[str]
+    label: list[str]
+    is_object: Flags
+    is_class: Flags  # declares a class
+    sound: Flags  # objects without problem
+    boxes: F64
+    problems: dict[int, list[Problem]]
+
+
+def references_from(table: Table, options: Options) -> ReferenceFile:
+    """Read a table as references.
+
+    Images come in order of first appearance; classes as declared, then in alphabetical order.
+    """
+    names = columns_for_role(table.names, options.columns, ONLY_PREDICTIONS)
+    options = replace(options, columns=names)
+    rows = _rows(table, options)
+    columns = rows.layout.columns
+    if "score" in columns and not empty(table.columns[columns["score"]]).all():
+        raise InputError(
+            "references, which have no scores",
+            rule="wrong-role",
+            file=table.file,
+            field=columns["score"],
+            value=list(table.names),
+            hint="are references and predictions swapped?",
+        )
+    has_image = np.array([bool(name) for name in rows.image], np.bool_)
+    image_rows = np.flatnonzero(~rows.is_class & has_image)
+    image, ids = codes([rows.image[row] for row in image_rows.tolist()])
+    if not ids:
+        raise InputError(
+            "at least one image", rule="no-images", file=table.file, value="only a header"
+        )
+    classes = _classes(rows)
+    images, facts = _image_columns(table, rows.layout, image_rows, image, ids)
+    place_of: dict[Key, int] = {name: k for k, name in enumerate(ids)}
+    label_of: dict[Key, int] = {name: k for k, name in enumerate(classes)}
+    details: dict[str, Any] = _details(table, rows)  # may find more rows that are not sound
+    sound_rows = np.flatnonzero(rows.sound)
+    part = _part(table, rows, sound_rows, place_of, label_of)
+    for name, column in details.items():
+        details[name] = column[sound_rows]
+    facts = {name: column[sound_rows] for name, column in facts.items()}
+    delivery = replace(part.delivery, facts=facts, **details)
+    part = replace(part, delivery=delivery, notes=[*part.notes, *images.notes])
+    return ReferenceFile(images, classes, None, part, table.format)
+
+
+def predictions_from(
+    table: Table, index: ReferenceIndex, options: Options
+) -> dict[str, ObjectPart]:
+    """Read a table as predictions: one part per value of its model column, or one part named
+    ``""``.
+    """
+    options = replace(
+        options, columns=columns_for_role(table.names, options.columns, ONLY_REFERENCES)
+    )
+    layout = find_layout(table.names, options.columns, options.box_format, table.file)
+    if "score" not in layout.columns:
+        raise InputError(
+            "a column 'score'",
+            rule="score-missing",
+            file=table.file,
+            location="1",
+            value=list(table.names),
+            hint="if it has another name: columns={'score': ...} (--columns score=NAME)",
+        )
+    if layout.dimensions != index.dimensions:
+        raise InputError(
+            f"{index.dimensions}D boxes, as in the references",
+            rule="box-shape",
+            file=table.file,
+            value=layout.box,
+        )
+    if "model" not in layout.columns or not len(table):
+        return {"": _one_model(table, index, options)}
+    model, names = codes(texts(table, layout.columns["model"]))
+    parts = {}
+    for k, name in enumerate(names):
+        share = table.rows(np.flatnonzero(model == k))
+        # Rows that do not fit the header belong to no known model: the first one accounts for them.
+        parts[name] = _one_model(share if k == 0 else replace(share, problems=[]), index, options)
+    return parts
+
+
+def _one_model(table: Table, index: ReferenceIndex, options: Options) -> ObjectPart:
+    rows = _rows(table, options)
+    columns = rows.layout.columns
+    score, bad = numbers(table, columns["score"], rows.is_object)
+    missing = np.flatnonzero(rows.is_object & empty(table.columns[columns["score"]]))
+    for row in missing.tolist():
+        bad[row] = table.problem(row, columns["score"], "score-missing", "a score")
+    _mark(rows, bad)
+    sound_rows = np.flatnonzero(rows.sound)
+    images = index.images
+    if index.file_names and columns["image"].lower() in ("file_name", "filename"):
+        images = index.file_names
+    labels: dict[Key, int] = {name: k for k, name in enumerate(index.classes)}
+    part = _part(table, rows, sound_rows, images, labels)
+    facts = {}
+    if len(sound_rows):
+        for name in rows.layout.others:
+            facts[name] = text_column(_cells_of(table, name, sound_rows))
+    return replace(part, delivery=replace(part.delivery, score=score[sound_rows], facts=facts))
+
+
+def _rows(table: Table, options: Options) -> _Rows:
+    layout = find_layout(table.names, options.columns, options.box_format, table.file)
+    image, label = texts(table, layout.columns["image"]), texts(table, layout.columns["class"])
+    vacant = np.stack([empty(table.columns[name]) for name in layout.box]).reshape(
+        len(layout.box), len(table)
+    )
+    no_box, no_image = np.asarray(vacant.all(axis=0)), empty(image)
+    no_class = empty(label)
+    is_class = no_image & no_box & ~no_class
+    is_object = ~is_class & ~(no_class & no_box)
+    problems: dict[int, list[Problem]] = {}
+
+    def note(row: int, column: str, rule: str, expected: str, hint: str = "") -> None:
+        problems.setdefault(row, []).append(table.problem(row, column, rule, expected, None, hint))
+
+    for row in np.flatnonzero(no_image & is_object).tolist():
+        note(row, layout.columns["image"], "missing-id", "an image")
+    for row in np.flatnonzero(no_class & is_object).tolist():
+        note(row, layout.columns["class"], "class-missing", "a class")
+    for row in np.flatnonzero(vacant.any(axis=0) & is_object).tolist():
+        column = layout.box[int(vacant[:, row].argmax())]
+        hint = "an image without objects is a row with neither class nor box" if no_box[row] else ""
+        note(row, column, "box-shape", f"{len(layout.box)} numbers", hint)
+    boxes = np.empty((len(table), len(layout.box)))
+    for k, name in enumerate(layout.box):
+        boxes[:, k], bad = numbers(table, name, is_object)
+        for row, problem in bad.items():
+            problems.setdefault(row, []).append(problem)
+    sound = is_object.copy()
+    sound[list(problems)] = False
+    return _Rows(layout, image, label, is_object, is_class, sound, boxes, problems)
+
+
+def _part(
+    table: Table,
+    rows: _Rows,
+    sound_rows: I64,
+    images: Mapping[Key, int],
+    labels: Mapping[Key, int],
+) -> ObjectPart:
+    """Return the objects of the sound rows, and all problems of the table."""
+    image_names = [rows.image[row] for row in sound_rows.tolist()]
+    label_names = [rows.label[row] for row in sound_rows.tolist()]
+    image = np.array([images.get(name, -1) for name in image_names], np.int64)
+    label = np.array([labels.get(name, -1) for name in label_names], np.int64)
+    boxes, lines = rows.boxes[sound_rows], table.lines[sound_rows]
+    delivery = Delivery(image, label, boxes, rows.layout.box_format, lines)
+    names = {"bbox": rows.layout.box[0], **rows.layout.columns}
+    source = Source(
+        table.file, lambda line, field: table.locate(line, names.get(field, field)), table.text
+    )
+    problems = list(table.problems)
+    for row in sorted(rows.problems):
+        problems += rows.problems[row]
+    findings = [
+        *_unknown(image, image_names, "image", "unknown-image", images),
+        *_unknown(label, label_names, "class", "unknown-category", labels),
+    ]
+    n_dropped = len(table.problems) + len(rows.problems)
+    return ObjectPart(delivery, source, findings, problems, list(table.notes), n_dropped)
+
+
+def _unknown(
+    code: I64, names: list[str], field: str, rule: str, index: Mapping[Key, int]
+) -> list[Finding]:
+    """Return the rows whose image or class is not among the references."""
+    bad = np.flatnonzero(code < 0)
+    if not len(bad):
+        return []
+    values = [names[row] for row in bad.tolist()]
+    hint = did_you_mean(values[0], list(map(str, index))[:MANY_NAMES])
+    if len(hint) > LONG_HINT:
+        hint = f"none of the {len(index)} known names is similar"
+    noun = "an image" if field == "image" else "a class"
+    return [Finding(rule, field, f"{noun} of the references", bad, values, hint)]
+
+
+def _classes(rows: _Rows) -> tuple[str, ...]:
+    declared = [name for name, is_class in zip(rows.label, rows.is_class.tolist()) if is_class]
+    names = {rows.label[row] for row in np.flatnonzero(rows.sound).tolist()}
+    return tuple(dict.fromkeys([*declared, *sorted(names)]))
+
+
+def _cells_of(table: Table, name: str, rows: I64) -> list[Any]:
+    cells = table.columns[name]
+    if isinstance(cells, list):
+        return [cells[row] for row in rows.tolist()]
+    return list(cells[rows].tolist())
+
+
+def _details(table: Table, rows: _Rows) -> dict[str, Column]:
+    """Return area and flags of references; rows in which one is broken are no longer sound."""
+    columns = rows.layout.columns
+    details: dict[str, Column] = {}
+    bad: dict[int, Problem] = {}
+    if "area" in columns:
+        details["area"], bad = numbers(table, columns["area"], rows.is_object)
+    for name in ("ignore", "crowd"):
+        if name in columns:
+            details[name], wrong = flags(table, columns[name], f"{name}-flag")
+            for row, problem in wrong.items():
+                if rows.is_object[row]:
+                    bad.setdefault(row, problem)
+    _mark(rows, bad)
+    return details
+
+
+def _mark(rows: _Rows, bad: Mapping[int, Problem]) -> None:
+    for row, problem in bad.items():
+        rows.problems.setdefault(row, []).append(problem)
+        rows.sound[row] = False
+
+
+def _refuse(table: Table, bad: Mapping[int, Problem]) -> None:
+    for problem in bad.values():
+        raise problem.as_error(table.file)
+
+
+def _image_columns(
+    table: Table, layout: Layout, image_rows: I64, image: I64, ids: list[str]
+) -> tuple[ImageList, dict[str, Column]]:
+    """Return the images with every column that is constant on them, and the others as facts."""
+    first = np.full(len(ids), len(table), np.int64)
+    np.minimum.at(first, image, image_rows)
+    groups: dict[str, Column] = {}
+    facts: dict[str, Column] = {}
+    columns = {name: layout.columns[name] for name in IMAGE_LEVEL if name in layout.columns}
+    columns.update(zip(layout.others, layout.others))
+    notes: tuple[str, ...] = ()
+    for name, column in columns.items():
+        cells = table.columns[column]
+        values = text_column(cells) if isinstance(cells, list) else cells
+        if not bool((values[image_rows] == values[first[image]]).all()):
+            facts[name] = values
+        elif name == UNIT:
+            groups[GROUP_UNIT] = values[first]
+        else:
+            groups[name] = values[first]
+    if GROUP_UNIT in groups and UNIT in layout.others:
+        notes = (f"column {UNIT!r} is read as {GROUP_UNIT!r}",)
+    size = _measures(table, layout, SIZES[: layout.dimensions], image_rows, image, first)
+    spacing = _measures(table, layout, SPACINGS[: layout.dimensions], image_rows, image, first)
+    return ImageList(ids, size, spacing, groups, notes), facts
+
+
+def _measures(
+    table: Table, layout: Layout, names: tuple[str, ...], image_rows: I64, image: I64, first: I64
+) -> F64:
+    """Return sizes or spacings of images; they must be the same on every row of an image."""
+    measures = np.full((len(first), len(names)), np.nan)
+    for k, name in enumerate(names):
+        column = layout.columns.get(name)
+        if column is None and "spacing" in name:
+            column = layout.columns.get("spacing")
+        if column is None:
+            continue
+        values, bad = numbers(table, column)
+        _refuse(table, bad)
+        lengths = values[first]
+        differs = np.flatnonzero(~_same(values[image_rows], values[first[image]]))
+        wrong = np.flatnonzero(~(np.isnan(lengths) | ((lengths > 0) & np.isfinite(lengths))))
+        if len(differs):
+            row = int(image_rows[differs[0]])
+            expected = "one value per image"
+            _refuse(
+                table, {row: table.problem(row, column, "size-conflict", expected, values[row])}
+            )
+        if len(wrong):
+            row = int(first[wrong[0]])
+            expected = "a size above zero"
+            _refuse(table, {row: table.problem(row, column, "image-size", expected, values[row])})
+        measures[:, k] = lengths
+    return measures
+
+
+def _same(first: F64, second: F64) -> Flags:
+    return np.asarray((first == second) | (np.isnan(first) & np.isnan(second)))
+
+
+CLASS = "runway"
+# In lower case, as names are compared.
+CORNERS = ("x_a", "y_a", "x_b", "y_b", "x_c", "y_c", "x_d", "y_d")
+BOX = ("x0", "y0", "x1", "y1")
+CLASS_COLUMN = "class"
+AT_ONCE = 256  # runways that are drawn together, so that their runs take little memory
+
+
+@dataclass(frozen=True)
+class _Quadrilaterals:
+    """The corners of every row, and what is wrong with them."""
+
+    corners: F64  # (n, 4, 2) x, y in the order of the file; NaN where there are none
+    vacant: Flags  # (n,) rows without any corner: an image without a runway
+    problems: dict[int, Problem]  # by row, the first of each
+
+
+def is_lard(header: str) -> bool:
+    """Return whether a header line names an image and four corners."""
+    names = {name.strip().strip('"').lower() for name in re.split("[,;\t]", header)}
+    return set(CORNERS) <= names and bool(names & set(ALIASES["image"]))
+
+
+def read_lard(input_file: InputFile, options: Options) -> ReferenceFile:
+    """Read the list as references: boxes around the corners, and the quadrilaterals as masks.
+
+    Notes
+    -----
+    The box is ``min x, min y, max x, max y`` of the corners; nothing is added or clipped, so a
+    corner more than a pixel outside of its image breaks the rule ``outside``. Without a column of
+    classes all objects are of the class ``runway``. A row without corners is an image without a
+    runway. Several rows of an image are several runways.
+
+    The corners may come in any order: LARD sorts them by row, which does not follow the outline.
+    They are joined in the order of their angles around their mean, which is the outline of every
+    convex quadrilateral. Masks are drawn as polygons of COCO are. With ``masks="auto"`` they are
+    used if all runways have one; a note says why if not.
+    """
+    table = read_delimited(input_file)
+    quadrilaterals = _quadrilaterals(table)
+    options = _of_this_file(options, table)
+    file = references_from(_box_table(table, quadrilaterals, options), options)
+    part = _with_locations(file.part, table, quadrilaterals.problems)
+    corners = quadrilaterals.corners[np.searchsorted(table.lines, part.delivery.place)]
+    if options.masks != "ignore" and len(corners):
+        part = _with_masks(
+            part, MaskColumns("required", file.images.size, input_file.size), corners, options
+        )
+    part = replace(part, notes=[*part.notes, *_notes(quadrilaterals)])
+    return replace(file, classes=file.classes or (CLASS,), part=part, format="lard")
+
+
+def _of_this_file(options: Options, table: Table) -> Options:
+    """Return the options without those for the predictions: box format and columns not here."""
+    columns = {}
+    for name, column in options.columns.items():
+        if name == "image" or column in table.names:
+            columns[name] = column
+    return replace(options, box_format=None, columns=columns)
+
+
+def _quadrilaterals(table: Table) -> _Quadrilaterals:
+    lower = {name.lower(): name for name in table.names}
+    missing = [name for name in CORNERS if name not in lower]
+    if missing:
+        raise InputError(
+            "the columns x_A y_A x_B y_B x_C y_C x_D y_D of LARD",
+            rule="missing-column",
+            file=table.file,
+            location="1",
+            value=list(table.names),
+            hint=f"{len(missing)} are not there; for a table of boxes pass --format csv",
+        )
+    names = [lower[name] for name in CORNERS]
+    values = np.full((len(table), len(names)), np.nan)
+    holes = np.zeros((len(table), len(names)), np.bool_)
+    problems: dict[int, Problem] = {}
+    for k, name in enumerate(names):
+        cells = table.columns[name]
+        holes[:, k] = empty(cells)
+        values[:, k], bad = numbers(table, name)
+        for row in np.flatnonzero(~np.isfinite(values[:, k]) & ~holes[:, k]).tolist():
+            if row not in bad:
+                bad[row] = table.problem(row, name, "non-finite", "a finite number", cells[row])
+        problems = {**bad, **problems}
+    vacant = np.asarray(holes.all(axis=1))
+    for row in np.flatnonzero(holes.any(axis=1) & ~vacant).tolist():
+        if row not in problems:
+            name = names[int(holes[row].argmax())]
+            expected = "four corners of two numbers"
+            hint = "an image without a runway has no corner at all"
+            problems[row] = table.problem(row, name, "box-shape", expected, "", hint)
+    return _Quadrilaterals(values.reshape(-1, 4, 2), vacant, problems)
+
+
+def _box_table(table: Table, quadrilaterals: _Quadrilaterals, options: Options) -> Table:
+    """Return the table with boxes in place of the corners, and a class for every runway.
+
+    A broken row keeps its image and loses its box: it becomes a problem, which `_with_locations`
+    replaces by the real one.
+    """
+    columns: dict[str, Cells] = {}
+    for name, cells in table.columns.items():
+        if name.lower() not in CORNERS:
+            columns[name] = cells
+    sound = ~quadrilaterals.vacant
+    sound[list(quadrilaterals.problems)] = False
+    corners = quadrilaterals.corners
+    boxes = np.hstack([corners.min(axis=1), corners.max(axis=1)])
+    for name, values in zip(BOX, boxes.T):
+        texts = list(map(repr, values.tolist()))
+        for row in np.flatnonzero(~sound).tolist():
+            texts[row] = ""
+        columns[name] = texts
+    names = {name.lower() for name in columns}
+    if "class" not in options.columns and not names & set(ALIASES["class"]):
+        classes = np.where(quadrilaterals.vacant, "", CLASS)
+        columns[CLASS_COLUMN] = classes.tolist()
+    return replace(table, columns=columns)
+
+
+def _with_locations(part: ObjectPart, table: Table, problems: dict[int, Problem]) -> ObjectPart:
+    """Return the part with messages that name cells of the file, not of the table that was made
+    from it.
+    """
+    first = next(name for name in table.names if name.lower() == CORNERS[0])
+    lines = {int(table.lines[row]): problem for row, problem in problems.items()}
+    all_problems: list[Problem] = []
+    for problem in part.problems:
+        line = int(problem.location.split(":")[0])
+        if line not in lines:
+            all_problems.append(problem)
+        elif lines[line] not in all_problems:
+            all_problems.append(lines[line])
+
+    def locate(line: int, field: str) -> str:
+        return table.locate(line, first if field in ("bbox", "segmentation") else field)
+
+    return replace(part, problems=all_problems, source=Source(table.file, locate, table.text))
+
+
+def _with_masks(
+    part: ObjectPart, drawing: MaskColumns, corners: F64, options: Options
+) -> ObjectPart:
+    """Return the part with the quadrilaterals as masks, or with the reasons why not."""
+    outlines = [[ring] for ring in outlines_of(corners).reshape(len(corners), -1).tolist()]
+    for start in range(0, len(corners), AT_ONCE):
+        piece = slice(start, start + AT_ONCE)
+        drawing.add(
+            outlines[piece], part.delivery.image[piece], np.zeros(len(corners[piece]), np.bool_)
+        )
+    findings = drawing.findings()
+    if not findings:
+        return replace(part, delivery=replace(part.delivery, masks=drawing.masks()))
+    if options.masks == "required":
+        return replace(part, findings=[*part.findings, *findings])
+    return replace(part, notes=[*part.notes, _undrawn_note(findings, len(corners))])
+
+
+def outlines_of(corners: F64) -> F64:
+    """Return the (n, 4, 2) corners in the order of their angles around their mean.
+
+    Corners that coincide with the mean come in the order of the file.
+    """
+    away = corners - corners.mean(axis=1, keepdims=True)
+    order = np.argsort(np.arctan2(away[..., 1], away[..., 0]), axis=1, kind="stable")
+    return np.take_along_axis(corners, order[..., None], axis=1)
+
+
+def _undrawn_note(findings: list[Finding], n: int) -> str:
+    rows = np.unique(np.concatenate([finding.rows for finding in findings]))
+    rules = ", ".join(dict.fromkeys(finding.rule for finding in findings))
+    return f"{len(rows)} of {n} quadrilaterals cannot be drawn ({rules}), so only boxes are used"
+
+
+def _notes(quadrilaterals: _Quadrilaterals) -> list[str]:
+    n = int(quadrilaterals.vacant.sum())
+    return [f"{n} rows have no corners: images without a runway"] if n else []
+
+
+@dataclass(frozen=True)
+class _Match:
+    table: Table
+    rows: I64  # (n_images,) row of each image, -1 = none
+
+
+def add_groups(
+    images: ImageList, table: Table, input_file: InputFile, options: Options
+) -> tuple[ImageList, FileIntake]:
+    """Give images the columns of a table; sizes and spacings fill in what is unknown.
+
+    Notes
+    -----
+    Strict reading requires a row for every image. Lenient reading leaves the cells of a missing
+    image empty and says so. Rows of images that are not in the cohort are counted in a note.
+    """
+    raise_problems([problem.as_error(table.file) for problem in table.problems])
+    names = [name for name in table.names if name]
+    image_column = _image_column(names, table.file)
+    match, n_strange = _match_rows(images, table, image_column)
+    notes = [*table.notes, *_missing(images, match, options.lenient)]
+    if n_strange:
+        notes.append(f"{n_strange} rows describe images that are not in the references")
+    names.remove(image_column)
+    columns = find_columns(names, {}, table.file)
+    words = {}
+    for word in IMAGE_LEVEL:
+        if word in columns:
+            name = columns[word]
+            words[name] = word
+            if word != name:
+                notes.append(f"column {name!r} is read as {word!r}")
+    lengths = {columns[name] for name in (*SIZES, "spacing", *SPACINGS) if name in columns}
+    groups = {}
+    for name in names:
+        if name not in lengths:
+            groups[words.get(name, name)] = _column(match, name)
+    size = _fill_unknown(images.size, match, [columns.get(name) for name in SIZES])
+    spacings = [columns.get(name, columns.get("spacing")) for name in SPACINGS]
+    spacing = _fill_unknown(images.spacing, match, spacings)
+    images = replace(images, size=size, spacing=spacing, groups={**images.groups, **groups})
+    intake = FileIntake(
+        file=input_file.file,
+        role="groups",
+        format=table.format,
+        read=len(table),
+        used=len(table),
+        sha256=input_file.sha256,
+        bytes=input_file.size,
+        notes=tuple(notes),
+    )
+    return images, intake
+
+
+def _image_column(names: list[str], file: str) -> str:
+    lower = {name.lower(): name for name in names}
+    for alias in ("image", "image_id", "id", "file_name", "filename"):
+        if alias in lower:
+            return lower[alias]
+    raise InputError(
+        "a column image, image_id, id or file_name",
+        rule="missing-column",
+        file=file,
+        location="1",
+        value=names,
+    )
+
+
+def _match_rows(images: ImageList, table: Table, column: str) -> tuple[_Match, int]:
+    index: dict[str, int] = {name: k for k, name in enumerate(images.ids)}
+    if column.lower() in ("file_name", "filename") and "file_name" in images.groups:
+        index = {str(name): k for k, name in enumerate(images.groups["file_name"].tolist())}
+    rows = np.full(len(images.keys), -1, np.int64)
+    strange = 0
+    for row, name in enumerate(texts(table, column)):
+        k = index.get(name)
+        if k is None:
+            strange += 1
+        elif rows[k] >= 0:
+            raise table.problem(row, column, "dup-image", "one row per image", name).as_error(
+                table.file
+            )
+        else:
+            rows[k] = row
+    if strange == len(table):
+        hint = did_you_mean(texts(table, column)[0], list(index)[:10]) if strange else ""
+        raise InputError(
+            "images of the references",
+            rule="unknown-image",
+            file=table.file,
+            field=column,
+            hint=hint,
+        )
+    return _Match(table, rows), strange
+
+
+def _missing(images: ImageList, match: _Match, lenient: bool) -> list[str]:
+    missing = np.flatnonzero(match.rows < 0)
+    if not len(missing):
+        return []
+    message = f"{len(missing)} of {len(images.keys)} images have no row in the table of groups"
+    if lenient:
+        return [message + "; their cells are empty"]
+    raise InputError(
+        "a row for every image",
+        rule="missing-group",
+        file=match.table.file,
+        value=images.ids[missing[0]],
+        hint=message,
+    )
+
+
+def _column(match: _Match, name: str) -> Column:
+    """Return a column in the order of the images; images without a row have an empty cell."""
+    cells = match.table.columns[name]
+    if not isinstance(cells, list) and (match.rows >= 0).all():
+        return cells[match.rows]
+    cells_as_text = [*texts(match.table, name), ""]  # row -1 is the empty cell
+    return text_column([cells_as_text[row] for row in match.rows.tolist()])
+
+
+def _fill_unknown(lengths: F64, match: _Match, columns: list[str | None]) -> F64:
+    """Fill in unknown sizes from columns; a known size that differs is an error."""
+    result = lengths.copy()
+    for k, name in enumerate(columns[: lengths.shape[1]]):
+        if name is None:
+            continue
+        table = match.table
+        values, bad = numbers(table, name)
+        raise_problems([problem.as_error(table.file) for problem in bad.values()])
+        stated_lengths = np.where(match.rows >= 0, values[match.rows], np.nan)
+        wrong = np.flatnonzero(
+            ~(np.isnan(stated_lengths) | ((stated_lengths > 0) & np.isfinite(stated_lengths)))
+        )
+        clash = np.flatnonzero(
+            np.isfinite(lengths[:, k])
+            & np.isfinite(stated_lengths)
+            & (lengths[:, k] != stated_lengths)
+        )
+        for at, rule, expected in (
+            (wrong, "image-size", "a size above zero"),
+            (clash, "size-conflict", "the size that the references have"),
+        ):
+            if len(at):
+                row = int(match.rows[at[0]])
+                raise table.problem(
+                    row, name, rule, expected, stated_lengths[at[0]].item()
+                ).as_error(table.file)
+        result[:, k] = np.where(np.isnan(lengths[:, k]), stated_lengths, lengths[:, k])
+    return result

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays, pictures and volumes: header first, voxels on demand; folders paired by name."""

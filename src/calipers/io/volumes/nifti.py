@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open NIfTI-1 and NIfTI-2 files of one piece, packed or not (extra ``volumes``).
+
+nibabel parses the header; the voxels are read here, after the sizes were compared with the file.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calipers.arrays import F64, Array
+from calipers.errors import InputError, UsageError
+from calipers.io.volumes.volume import (
+    TOLERANCE,
+    Request,
+    Volume,
+    axis_codes,
+    broken_file,
+    check_affine,
+    check_extent,
+    check_packed,
+    check_spacing,
+    check_stored,
+    corner_distance,
+    is_packed,
+    read_gzip,
+    read_head,
+    read_stored,
+    shape_text,
+    spacing_of,
+)
+
+# By the length of the header, which is the first number of a file: the class in nibabel, the magic
+# bytes and their place.
+HEADERS = {
+    348: ("Nifti1Header", b"n+1\0", 344),
+    540: ("Nifti2Header", b"n+2\0\r\n\x1a\n", 4),
+}
+MOST_BEFORE = 100_000_000  # bytes before the voxels
+# By the code of the unit: unknown (taken for mm), metre, mm, micron.
+MILLIMETRES = {0: 1.0, 1: 1000.0, 2: 1.0, 3: 0.001}
+
+
+@dataclass(frozen=True, slots=True)
+class _Voxels:
+    """Where the voxels are and how they are stored; axes x, y, z."""
+
+    packed: bool
+    offset: int
+    size: tuple[int, ...]
+    stored: np.dtype[Any]
+    slope: float
+    inter: float
+
+    @property
+    def scaled(self) -> bool:
+        return (self.slope, self.inter) != (1.0, 0.0)
+
+
+def open_nifti(request: Request) -> Volume:
+    """Return the volume of a NIfTI file.
+
+    Notes
+    -----
+    The affine is the sform, else the qform. A file that has both is an error if a corner of the
+    volume moves by more than 1e-3 mm between them. A file with neither has a spacing and no
+    orientation. Lengths are converted to mm. Axes beyond the third must have length one, except for
+    a fourth one where the limits allow it.
+    """
+    path, file = request.path, request.file
+    packed = is_packed(path)
+    if packed != path.name.lower().endswith(".gz"):
+        kind = "packed with gzip" if packed else "not packed with gzip"
+        hint = "rename it: .nii is plain, .nii.gz is packed"
+        raise InputError(
+            "a name that fits the content", rule="volume-format", file=file, value=kind, hint=hint
+        )
+    header = _header(read_head(path, max(HEADERS), packed=packed), file)
+    size, notes = _size(header, file, request.limits.axes)
+    voxels = _voxels(header, size, packed, file)
+    shape = size[::-1]
+    check_extent(shape, voxels.stored.itemsize, file, request.limits)
+    needed = voxels.offset + math.prod(size) * voxels.stored.itemsize
+    on_disk = path.stat().st_size
+    if packed:
+        check_packed(needed, on_disk, file, request.limits)
+    else:
+        check_stored(needed, on_disk, file)
+        if on_disk > needed:
+            notes.append(f"{on_disk - needed} bytes behind the voxels were not read")
+    affine, spacing = _place(header, size[:3], file)
+    dtype = voxels.stored.newbyteorder("=")
+    if voxels.scaled:
+        dtype = np.dtype(np.float64)
+    codes = None
+    if affine is not None:
+        codes = axis_codes(affine, len(size[:3]))
+    return Volume(
+        file=file,
+        format="nifti",
+        shape=shape,
+        dtype=dtype,
+        reader=partial(_read, path, voxels),
+        spacing=spacing,
+        affine=affine,
+        codes=codes,
+        notes=tuple(notes),
+    )
+
+
+def _header(start: bytes, file: str) -> Any:
+    try:
+        import nibabel
+    except ImportError:
+        raise UsageError(
+            f'{file}: NIfTI files need nibabel: pip install "calipers[volumes]"'
+        ) from None
+    for order, word in (("<", "little"), (">", "big")):
+        length = int.from_bytes(start[:4], word)  # type: ignore[arg-type]
+        if length not in HEADERS:
+            continue
+        name, mark, place = HEADERS[length]
+        if len(start) < length:
+            raise broken_file(file, f"{len(start)} bytes", f"a header of {length} bytes")
+        if start[place : place + len(mark)] != mark:
+            hint = "pairs of .hdr and .img are not read: convert them to one .nii.gz"
+            raise InputError(
+                "a NIfTI file of one piece", rule="volume-format", file=file, hint=hint
+            )
+        return getattr(nibabel, name)(start[:length], endianness=order, check=False)
+    raise InputError("a NIfTI header", rule="volume-format", file=file, value=start[:4])
+
+
+def _size(header: Any, file: str, most: int) -> tuple[tuple[int, ...], list[str]]:
+    """Return the lengths along x, y[, z], and a note if further axes of length one were dropped.
+
+    A fourth length that is not one stays if ``most`` is 4.
+    """
+    dim = [int(n) for n in header["dim"]]
+    if not 1 <= dim[0] <= 7:
+        raise broken_file(file, dim[0], "one to seven axes")
+    size = tuple(dim[1 : 1 + dim[0]])
+    if most == 4 and any(n != 1 for n in size[3:4]) and all(n == 1 for n in size[4:]):
+        if len(size) == 4:
+            return size, []
+        return size[:4], [f"axes of length one behind the fourth were dropped: {shape_text(size)}"]
+    if any(n != 1 for n in size[3:]):
+        hint = "one volume per file: split channels and time points"
+        raise InputError(
+            "two or three axes", rule="volume-shape", file=file, value=shape_text(size), hint=hint
+        )
+    if len(size) <= 3:
+        return size, []
+    return size[:3], [f"axes of length one behind the third were dropped: {shape_text(size)}"]
+
+
+def _voxels(header: Any, size: tuple[int, ...], packed: bool, file: str) -> _Voxels:
+    stored = np.dtype(header.get_data_dtype())
+    if stored.kind not in "uif" or stored.itemsize > 8:
+        raise InputError("a number per voxel", rule="volume-dtype", file=file, value=str(stored))
+    offset = float(header["vox_offset"])
+    if not header.sizeof_hdr <= offset <= MOST_BEFORE or not offset.is_integer():
+        raise InputError(
+            "voxels soon after the header", rule="volume-broken", file=file, value=offset
+        )
+    slope, inter = float(header["scl_slope"]), float(header["scl_inter"])
+    # The standard's signs for values that are stored unscaled.
+    if slope == 0.0 or math.isnan(slope):
+        slope, inter = 1.0, 0.0
+    if not (math.isfinite(slope) and math.isfinite(inter)):
+        value = f"slope {slope}, intercept {inter}"
+        raise InputError(
+            "a finite scaling of values",
+            rule="non-finite",
+            file=file,
+            field="scl_slope",
+            value=value,
+        )
+    return _Voxels(packed, int(offset), size, stored, slope, inter)
+
+
+def _place(header: Any, size: tuple[int, ...], file: str) -> tuple[F64 | None, tuple[float, ...]]:
+    """Return the affine in mm if there is one, and the spacing in mm."""
+    unit = MILLIMETRES.get(int(header["xyzt_units"]) & 7)
+    if unit is None:
+        raise InputError("metre, mm or micron", rule="spacing", file=file, field="xyzt_units")
+    scale = np.diag([unit, unit, unit, 1.0])
+    forms: dict[str, F64] = {}
+    if int(header["sform_code"]) > 0:
+        forms["sform"] = check_affine(scale @ header.get_sform(), file, "sform")
+    if int(header["qform_code"]) > 0:
+        forms["qform"] = check_affine(scale @ _qform(header, file), file, "qform")
+    if len(forms) == 2:
+        _check_forms(forms["sform"], forms["qform"], size, file)
+    if not forms:
+        pixdim = tuple(abs(float(step)) * unit for step in header["pixdim"][1 : 1 + len(size)])
+        return None, check_spacing(pixdim, file)
+    affine = next(iter(forms.values()))
+    return affine, spacing_of(affine, len(size))
+
+
+def _qform(header: Any, file: str) -> F64:
+    try:
+        return np.asarray(header.get_qform(), np.float64)
+    except Exception as error:  # a quaternion longer than one, a spacing below zero
+        kind = type(error).__name__
+        raise InputError(
+            "a valid rotation", rule="affine", file=file, field="qform", value=kind
+        ) from None
+
+
+def _check_forms(sform: F64, qform: F64, size: tuple[int, ...], file: str) -> None:
+    distance = corner_distance(sform, qform, size)
+    if distance <= TOLERANCE:
+        return
+    forms = f"sform {axis_codes(sform)}, qform {axis_codes(qform)}"
+    raise InputError(
+        "a sform and a qform that agree",
+        rule="affine",
+        file=file,
+        value=f"{forms}, corners up to {distance:.3g} mm apart",
+        hint="keep the right one of the two: in nibabel, image.set_qform(image.get_sform())",
+    )
+
+
+def _read(path: Path, voxels: _Voxels) -> Array:
+    count = math.prod(voxels.size) * voxels.stored.itemsize
+    if voxels.packed:
+        raw = read_gzip(path, 0, voxels.offset, count)
+    else:
+        raw = read_stored(path, voxels.offset, count)
+    array: Array = raw.view(voxels.stored).reshape(voxels.size[::-1])
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if not voxels.scaled:
+        return array
+    values = array.astype(np.float64)
+    values *= voxels.slope
+    values += voxels.inter
+    return values

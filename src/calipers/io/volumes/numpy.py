@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open ``.npy`` and ``.npz`` files: arrays ``[z, ]y, x``.
+
+Nothing is unpickled and nothing is extracted to disk. `open_npy` and `open_npz` are called by
+`opening.open_volume`; the readers of bags use the functions that parse headers and archives.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import struct
+import zipfile
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+from numpy.lib import format as npy
+
+from calipers.arrays import F64, Array
+from calipers.errors import InputError
+from calipers.io.source import open_regular
+from calipers.io.volumes.volume import (
+    Limits,
+    Request,
+    Volume,
+    axis_codes,
+    broken_file,
+    check_affine,
+    check_extent,
+    check_packed,
+    check_spacing,
+    check_stored,
+    drain,
+    fill,
+    spacing_of,
+)
+
+LONGEST_HEADER = 10_000  # bytes: it is parsed as text
+MOST_MEMBERS = 10_000
+LONGEST_DIRECTORY = 4 << 20  # bytes of the list of members
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+FACTS = ("spacing", "affine")  # members that describe the array beside them
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayLayout:
+    """What the header of an array says."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    stored: np.dtype[Any]
+    start: int  # bytes of magic and header
+
+    @property
+    def count(self) -> int:
+        """Bytes of the array."""
+        return math.prod(self.shape) * self.stored.itemsize
+
+
+def open_npy(request: Request) -> Volume:
+    """Return the array of a ``.npy`` file; it has no spacing."""
+    file = request.file
+    with open_regular(request.path, follow=True) as stream:
+        layout = read_layout(stream, file)
+    _check(layout, file, request.limits)
+    stored = request.path.stat().st_size
+    check_stored(layout.start + layout.count, stored, file)
+    if stored > layout.start + layout.count:
+        raise broken_file(
+            file,
+            f"{stored - layout.start - layout.count} bytes more",
+            "one array and nothing behind it",
+        )
+    return Volume(
+        file,
+        "npy",
+        layout.shape,
+        layout.stored.newbyteorder("="),
+        partial(_read_npy, request.path, layout),
+    )
+
+
+def open_npz(request: Request) -> Volume:
+    """Return one array of a ``.npz`` archive: ``member``, or the only one beside ``spacing`` and
+    ``affine``.
+    """
+    file = request.file
+    with open_regular(request.path, follow=True) as stream:
+        check_directory(stream, file)
+        with zipfile.ZipFile(stream) as archive:
+            members = members_of(archive, file)
+            name = _array_name(members, request.member, file)
+            layout = _member_layout(archive, members[name], file, request.limits)
+            # With four axes allowed, the array is a stack of maps whose first axis may count
+            # classes: its place in space is not needed.
+            facts = {}
+            for fact in FACTS:
+                if fact in members and fact != name and request.limits.axes == 3:
+                    facts[fact] = _fact(archive, members[fact], file)
+    dimensions = len(layout.shape)
+    spacing, affine = _place(facts, dimensions, file)
+    codes = None
+    if affine is not None:
+        codes = axis_codes(affine, dimensions)
+    return Volume(
+        file=file,
+        format="npz",
+        shape=layout.shape,
+        dtype=layout.stored.newbyteorder("="),
+        reader=partial(_read_npz, request.path, members[name].filename, layout),
+        spacing=spacing,
+        affine=affine,
+        codes=codes,
+    )
+
+
+def read_layout(stream: IO[bytes], file: str) -> ArrayLayout:
+    """Parse magic and header; lengths are checked before they are used."""
+    start = stream.read(12)
+    if start[:6] != npy.MAGIC_PREFIX:
+        raise InputError("a NumPy array", rule="volume-format", file=file, value=start[:6])
+    version = tuple(start[6:8])
+    if version not in ((1, 0), (2, 0), (3, 0)) or len(start) < 12:
+        raise broken_file(file, f"version {version}", "a version of the format from 1 to 3")
+    prefix = 10 if version == (1, 0) else 12
+    length = int.from_bytes(start[8:prefix], "little")
+    if length > LONGEST_HEADER:
+        raise InputError(
+            f"a header of at most {LONGEST_HEADER} bytes", rule="too-large", file=file, value=length
+        )
+    text = start[prefix:] + stream.read(length - (12 - prefix))
+    if len(text) < length:
+        raise broken_file(file, f"{len(text)} bytes", f"a header of {length} bytes")
+    header = io.BytesIO(start[8:prefix] + text)
+    if version == (1, 0):
+        shape, fortran, dtype = npy.read_array_header_1_0(header)
+    else:
+        shape, fortran, dtype = npy.read_array_header_2_0(header)
+    if any(isinstance(n, bool) or n < 0 for n in shape):
+        raise broken_file(file, shape, "lengths of axes")
+    return ArrayLayout(
+        tuple(int(n) for n in shape), bool(fortran), np.dtype(dtype), prefix + length
+    )
+
+
+def check_numbers(layout: ArrayLayout, file: str) -> None:
+    """Raise for an array of anything but numbers."""
+    if layout.stored.hasobject:
+        hint = "save numbers: object arrays are pickles and could run programs"
+        raise InputError(
+            "an array of numbers", rule="pickle", file=file, value="an object array", hint=hint
+        )
+    if layout.stored.kind not in "buif" or layout.stored.itemsize > 8:
+        raise InputError(
+            "a number per voxel", rule="volume-dtype", file=file, value=str(layout.stored)
+        )
+
+
+def _check(layout: ArrayLayout, file: str, limits: Limits) -> None:
+    check_numbers(layout, file)
+    check_extent(layout.shape, layout.stored.itemsize, file, limits)
+
+
+def check_directory(stream: BinaryIO, file: str) -> None:
+    """Raise if an archive has no list of members, or one that is too long to parse.
+
+    The length is read from the end-of-central-directory record, the last one of the archive.
+    """
+    stream.seek(0, 2)
+    stream.seek(max(0, stream.tell() - (1 << 16) - 22))
+    tail = stream.read()
+    at = tail.rfind(b"PK\5\6")
+    if at < 0 or len(tail) < at + 22:
+        raise broken_file(file, "no list of members", "a zip archive")
+    count, length = struct.unpack("<10xHI", tail[at : at + 16])
+    if count > MOST_MEMBERS or length > LONGEST_DIRECTORY:
+        expected = f"at most {MOST_MEMBERS:,} arrays in an archive"
+        raise InputError(
+            expected, rule="too-large", file=file, value=f"{count} in a list of {length} bytes"
+        )
+    stream.seek(0)
+
+
+def members_of(archive: zipfile.ZipFile, file: str) -> dict[str, zipfile.ZipInfo]:
+    """Return name -> member of an archive; unsafe names and other compressions are errors."""
+    members: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        parts = info.filename.replace("\\", "/").split("/")
+        if ".." in parts or not parts[0] or info.filename.endswith("/"):
+            hint = "names with '..' or an absolute path are refused: save the archive again"
+            raise InputError(
+                "names of arrays", rule="volume-member", file=file, value=info.filename, hint=hint
+            )
+        name = info.filename.removesuffix(".npy")
+        if name in members:
+            raise InputError("one array of a name", rule="volume-member", file=file, value=name)
+        if info.flag_bits & 1 or info.compress_type not in METHODS:
+            expected = "members that are stored or deflated and not encrypted"
+            raise InputError(expected, rule="volume-format", file=file, field=name)
+        members[name] = info
+    return members
+
+
+def _array_name(members: dict[str, zipfile.ZipInfo], member: str | None, file: str) -> str:
+    arrays = [name for name in members if name not in FACTS] or list(members)
+    if member is not None:
+        if member in members:
+            return member
+        raise InputError(
+            "the name of an array in the archive",
+            rule="volume-member",
+            file=file,
+            value=member,
+            hint=_list(arrays),
+        )
+    if len(arrays) != 1:
+        value = f"{len(arrays)} of them"
+        raise InputError(
+            "one array",
+            rule="volume-member",
+            file=file,
+            value=value,
+            hint=f"name one with member: {_list(arrays)}",
+        )
+    return arrays[0]
+
+
+def _list(names: list[str]) -> str:
+    quoted = ", ".join(repr(name[:80]) for name in names[:10])
+    return f"the archive has {quoted or 'nothing'}"
+
+
+def _member_layout(
+    archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str, limits: Limits
+) -> ArrayLayout:
+    with archive.open(info) as stream:
+        layout = read_layout(stream, file)
+    _check(layout, file, limits)
+    check_packed(info.file_size, info.compress_size, file, limits)
+    if layout.start + layout.count != info.file_size:
+        raise broken_file(
+            file, f"{info.file_size:,} bytes", f"an array of {layout.start + layout.count:,} bytes"
+        )
+    return layout
+
+
+def _fact(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str) -> F64:
+    """Return a small array of numbers."""
+    with archive.open(info) as stream:
+        layout = read_layout(stream, file)
+        if layout.stored.kind not in "uif" or layout.count > 1024:
+            raise InputError("a few numbers", rule="volume-member", file=file, field=info.filename)
+        values = fill(stream, layout.count, file).view(layout.stored)
+    return values.reshape(layout.shape, order="F" if layout.fortran else "C").astype(np.float64)
+
+
+def _place(
+    facts: dict[str, F64], dimensions: int, file: str
+) -> tuple[tuple[float, ...] | None, F64 | None]:
+    affine, spacing = facts.get("affine"), facts.get("spacing")
+    if affine is not None:
+        if affine.shape != (4, 4):
+            raise InputError(
+                "an affine of 4 x 4 numbers", rule="affine", file=file, value=affine.shape
+            )
+        affine = check_affine(affine, file)
+        return spacing_of(affine, dimensions), affine
+    if spacing is None:
+        return None, None
+    if spacing.shape != (dimensions,):
+        raise InputError(
+            f"{dimensions} spacings: x, y, z", rule="spacing", file=file, value=spacing.tolist()
+        )
+    return check_spacing(tuple(spacing.tolist()), file), None
+
+
+def _read_npy(path: Path, layout: ArrayLayout) -> Array:
+    with open_regular(path, follow=True) as stream:
+        stream.seek(layout.start)
+        return as_array(fill(stream, layout.count, str(path)), layout)
+
+
+def _read_npz(path: Path, member: str, layout: ArrayLayout) -> Array:
+    with (
+        open_regular(path, follow=True) as file,
+        zipfile.ZipFile(file) as archive,
+        archive.open(member) as stream,
+    ):
+        fill(stream, layout.start, str(path))
+        raw = fill(stream, layout.count, str(path))
+        drain(stream, str(path))
+        return as_array(raw, layout)
+
+
+def as_array(raw: Array, layout: ArrayLayout) -> Array:
+    """Return bytes as the array that a header describes, in the byte order of this machine."""
+    array = raw.view(layout.stored).reshape(layout.shape, order="F" if layout.fortran else "C")
+    if layout.stored.kind == "b":
+        return np.asarray(array.view(np.uint8) != 0)  # other bytes than 0 and 1 are true
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

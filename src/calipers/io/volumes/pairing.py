@@ -1,0 +1,629 @@
+# SPDX-License-Identifier: Apache-2.0
+"""List the files of a folder or a list, by the name of the sample that each of them belongs to.
+
+`pairing` and the readers of bags call `list_samples` with a folder, a list of paths or one file.
+
+Propose a pattern for names that do not pair.
+
+The proposal becomes the hint of an error of `pairing`; it is never applied automatically.
+
+`pair`: find the labels, maps and images of the same sample by their names.
+
+Names must agree exactly. If they do not, the error proposes a pattern; nothing is guessed.
+
+`read_maps`: pair folders of label volumes and maps for `calipers.maps.evaluate`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from calipers.errors import InputError, UsageError, did_you_mean, raise_problems
+from calipers.io.source import InputFile, list_files, open_source, require_file
+from calipers.io.tables.table import decode, read_delimited, texts
+from calipers.io.volumes.open import EXTENSIONS, PICKLES, open_volume, stem_of
+from calipers.io.volumes.samples import Pairing, SampleFiles, check_pair, check_resize
+from calipers.io.volumes.volume import DEFAULT, Limits, Volume
+
+LISTS = (".txt", ".lst", ".csv", ".tsv")
+SLICES = (".dcm", ".dicom")
+SLOT = "{name}"
+Matcher = Callable[[str], str | None]
+
+
+@dataclass(frozen=True)
+class SampleList:
+    """Files by the name of their sample."""
+
+    source: str  # folder or list
+    files: Mapping[str, str]  # name -> path
+    notes: tuple[str, ...] = ()
+    single: bool = False  # one file, not a folder or a list
+
+
+def list_samples(
+    source: Path, role: str, pattern: str | None = None, columns: tuple[str, ...] = ()
+) -> SampleList:
+    """Return the files of a folder, a list, or one file.
+
+    Notes
+    -----
+    In a folder the name is the path below it without extension, in composed Unicode; with a pattern
+    it is the part of that path that matches ``{name}``. The slices of a DICOM series in a folder of
+    their own are one sample, named like the folder. A list holds paths, relative to itself or
+    absolute; the user wrote them, so they may lead anywhere.
+    """
+    if pattern is not None and pattern.count(SLOT) < 1:
+        raise UsageError(
+            f"a pattern needs {SLOT} in place of the sample's name, such as '{SLOT}_seg.nii.gz'"
+        )
+    if source.is_dir():
+        return _in_folder(source, role, pattern)
+    if source.name.lower().endswith(LISTS):
+        return _in_list(source, pattern, columns)
+    require_file(source)
+    base = stem_of(source.name) or source.name
+    return SampleList(str(source), {unicodedata.normalize("NFC", base): str(source)}, single=True)
+
+
+def _in_folder(folder: Path, role: str, pattern: str | None) -> SampleList:
+    listing = list_files(folder, holds=role)
+    paths, others = _volumes(listing.files)
+    if not paths:
+        raise _nothing(folder, role, listing.files)
+    files, strange = _by_name(paths.items(), _matcher(pattern), str(folder))
+    counts = {
+        "files of other kinds were not read": others,
+        f"files do not match the pattern {pattern!r}": strange,
+        "links out of the folder were not followed": listing.left,
+        "folders could not be read": listing.closed,
+    }
+    notes = tuple(f"{folder}: {n} {what}" for what, n in counts.items() if n)
+    return SampleList(str(folder), files, notes)
+
+
+def _volumes(files: Mapping[str, str]) -> tuple[dict[str, str], int]:
+    """Return path below the folder -> real path of what may be a volume, and the number of other
+    files.
+
+    DICOM files in a folder of their own are slices: that folder is one volume, whatever else is in
+    it.
+    """
+    series = set()
+    for name in files:
+        if "/" in name and name.lower().endswith(SLICES):
+            series.add(name.rpartition("/")[0])
+    volumes: dict[str, str] = {}
+    others = 0
+    for name, path in files.items():
+        folder = name.rpartition("/")[0]
+        if folder in series:
+            volumes.setdefault(folder, os.path.dirname(path))
+        elif name.lower().endswith(EXTENSIONS):
+            volumes[name] = path
+        else:
+            others += 1
+    return volumes, others
+
+
+def _by_name(
+    paths: Iterable[tuple[str, str]], fits: Matcher, source: str
+) -> tuple[dict[str, str], int]:
+    """Return name -> path, and how many paths do not match the pattern.
+
+    Two files with the same name are an error.
+    """
+    files: dict[str, str] = {}
+    path_below: dict[str, str] = {}  # for the message: the path without the folder
+    strange = 0
+    for below, path in paths:
+        name = fits(unicodedata.normalize("NFC", below))
+        if name is None:
+            strange += 1
+            continue
+        if name in files:
+            hint = (
+                "both have the same name without extension: remove one, "
+                "or give a pattern that includes the extension"
+            )
+            raise InputError(
+                "one file per sample",
+                rule="dup-name",
+                file=source,
+                value=f"{path_below[name]} and {below}",
+                hint=hint,
+            )
+        files[name], path_below[name] = path, below
+    return dict(sorted(files.items())), strange
+
+
+def _matcher(pattern: str | None) -> Matcher:
+    """Return a function from a path to the name of its sample; None if the path does not match."""
+    if pattern is None:
+        return lambda below: stem_of(below) or below
+    first, *rest = unicodedata.normalize("NFC", pattern).split(SLOT)
+    text = re.escape(first) + "(?P<name>.+)" + "(?P=name)".join(re.escape(part) for part in rest)
+    expression = re.compile(text)
+    # A pattern without extension also matches files with any extension of a volume.
+    without_extension = stem_of(pattern) is None
+
+    def fits(below: str) -> str | None:
+        match = expression.fullmatch(below)
+        if match is None and without_extension:
+            match = expression.fullmatch(stem_of(below) or below)
+        return match["name"] if match else None
+
+    return fits
+
+
+def _nothing(folder: Path, role: str, files: Mapping[str, str]) -> InputError:
+    pickled = next((name for name in files if name.lower().endswith(PICKLES)), None)
+    if pickled is not None:
+        hint = (
+            "pickles and checkpoints are never opened: save arrays with numpy.save or numpy.savez"
+        )
+        return InputError(
+            f"{role} as volumes", rule="pickle", file=str(folder), value=pickled, hint=hint
+        )
+    value = next(iter(files), "nothing")
+    return InputError(
+        f"{role} with one of {', '.join(EXTENSIONS)}",
+        rule="no-volumes",
+        file=str(folder),
+        value=value,
+    )
+
+
+def _in_list(file: Path, pattern: str | None, columns: tuple[str, ...]) -> SampleList:
+    opened = open_source(file)
+    names: list[str] | None = None
+    if file.name.lower().endswith((".csv", ".tsv")):
+        rows, names = _table_rows(opened, columns)
+    else:
+        rows = _plain_lines(opened)
+    paths = []
+    for row in rows:
+        path = row if os.path.isabs(row) else str(file.parent / row)
+        paths.append(path)
+    fits: Matcher = _as_it_is
+    if names is None:
+        names = [Path(row).name for row in rows]
+        fits = _matcher(pattern)
+    files, strange = _by_name(zip(names, paths), fits, str(file))
+    if not files:
+        raise InputError("paths of volumes", rule="no-volumes", file=str(file))
+    notes: tuple[str, ...] = ()
+    if strange:
+        notes = (f"{file}: {strange} paths do not match the pattern {pattern!r}",)
+    return SampleList(str(file), files, notes)
+
+
+def _as_it_is(name: str) -> str | None:
+    return name
+
+
+def _plain_lines(opened: InputFile) -> list[str]:
+    return [
+        line.strip()
+        for line in decode(opened).splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
+
+
+def _table_rows(opened: InputFile, columns: tuple[str, ...]) -> tuple[list[str], list[str] | None]:
+    """Return the paths of a table, and the names of their samples if it has them."""
+    table = read_delimited(opened)
+    lower = {name.lower(): name for name in table.names}
+    column = next((lower[name.lower()] for name in columns if name.lower() in lower), None)
+    if column is None:
+        if len(table.names) == 1 and stem_of(table.names[0]) is not None:
+            return _plain_lines(opened), None
+        expected = f"a column {' or '.join(columns)}"
+        raise InputError(
+            expected, rule="missing-column", file=opened.file, location="1", value=list(table.names)
+        )
+    rows = texts(table, column)
+    empty = next((k for k, row in enumerate(rows) if not row.strip()), None)
+    if empty is not None:
+        raise table.problem(empty, column, "missing-path", "a path", rows[empty]).as_error(
+            opened.file
+        )
+    if "name" in lower:
+        return rows, texts(table, lower["name"])
+    # A row with a reference is a pair: both files get the name of the reference.
+    if "reference" in lower and lower["reference"] != column:
+        references = [Path(row).name for row in texts(table, lower["reference"])]
+        return rows, [stem_of(name) or name for name in references]
+    return rows, None
+
+
+BOUNDARY = re.compile(r"[_\-. /]")
+
+
+def proposal(references: Mapping[str, str], predictions: Mapping[str, str]) -> str:
+    """Return a hint for two sets of names (name -> path) that do not pair; empty if there is none.
+
+    Prefixes and suffixes that all names of a side share are removed at their boundaries (``_ - .
+    /`` and space), on both sides; the shortest such pieces that make most names equal are proposed.
+    """
+    most_equal = len(set(references) & set(predictions))
+    reference_pieces, prediction_pieces = ("", ""), ("", "")
+    for ours in _affixes(references):
+        reference_names = {_bare(name, ours) for name in references}
+        for theirs in _affixes(predictions):
+            prediction_names = {_bare(name, theirs) for name in predictions}
+            equal = len(reference_names & prediction_names)
+            if equal > most_equal:
+                most_equal = equal
+                reference_pieces, prediction_pieces = ours, theirs
+    options = []
+    for option, pieces, paths in (
+        ("reference_pattern", reference_pieces, references),
+        ("pattern", prediction_pieces, predictions),
+    ):
+        if any(pieces):
+            options.append(f'{option}="{pieces[0]}{{name}}{pieces[1]}{_extension(paths)}"')
+    if options:
+        return f"{most_equal} names would pair with {' and '.join(options)}"
+    reference_names = {_loose(name) for name in references}
+    equal = len(reference_names & {_loose(name) for name in predictions})
+    if equal > most_equal:
+        return f"{equal} names would pair without regard to case: rename them"
+    return ""
+
+
+def _loose(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def _bare(name: str, pieces: tuple[str, str]) -> str:
+    start, end = pieces
+    return name[len(start) : len(name) - len(end)]
+
+
+def _affixes(names: Collection[str]) -> list[tuple[str, str]]:
+    """Return the (prefix, suffix) pairs that all names share, short ones first.
+
+    Pieces end at boundaries; of a single name, all pieces at its boundaries are returned.
+    """
+    shortest = min(map(len, names))
+    before = _common_start(list(names))
+    behind = _common_start([name[::-1] for name in names])[::-1]
+    starts = ["", *(before[: m.end()] for m in BOUNDARY.finditer(before))][:6]
+    ends = ["", *(behind[m.start() :] for m in reversed(list(BOUNDARY.finditer(behind))))][:6]
+    pairs = [(start, end) for start in starts for end in ends if len(start) + len(end) < shortest]
+    return sorted(pairs, key=lambda pieces: len(pieces[0]) + len(pieces[1]))
+
+
+def _common_start(names: list[str]) -> str:
+    """Return the letters with which all names begin."""
+    # What the first and the last name in alphabetical order share, all names share.
+    first, last = min(names), max(names)
+    length = 0
+    for a, b in zip(first, last):
+        if a != b:
+            break
+        length += 1
+    return first[:length]
+
+
+def _extension(paths: Mapping[str, str]) -> str:
+    """Return the extension that all files share; empty if they differ."""
+    extensions = {_extension_of(path.lower()) for path in paths.values()}
+    return extensions.pop() if len(extensions) == 1 else ""
+
+
+def _extension_of(path: str) -> str:
+    return next((extension for extension in EXTENSIONS if path.endswith(extension)), "")
+
+
+PathName = str | PathLike[str]
+Patterns = str | Mapping[str, str] | None
+MISSING = ("error", "empty", "skip")
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class _Options:
+    """How files become volumes."""
+
+    member: str | None
+    resize: str | None
+    limits: Limits
+
+
+def pair(
+    references: PathName,
+    predictions: Mapping[str, PathName] | PathName,
+    images: PathName | None = None,
+    pattern: Patterns = None,
+    *,
+    reference_pattern: str | None = None,
+    image_pattern: str | None = None,
+    missing: str = "error",
+    resize: str | None = None,
+    member: str | None = None,
+    limits: Limits = DEFAULT,
+) -> Pairing:
+    """Pair label volumes with the maps of one or more models, and check all headers before a voxel
+    is read.
+
+    Parameters
+    ----------
+    references, predictions, images
+        Folders, lists of paths (text with a path per line; csv with columns ``reference``,
+        ``prediction`` or the name of the model, ``image`` and, optionally, ``name``), or single
+        files. Predictions as model -> source, or one source for the model ``model``.
+    pattern
+        The paths of predictions with ``{name}`` in place of the sample's name, such as
+        ``"{name}_pred.nii.gz"``; or one pattern per model. Without a pattern the name is the path
+        below the folder without extension.
+    reference_pattern, image_pattern
+        The same for references and images.
+    missing
+        What to do with samples without a map: ``"error"``, ``"empty"`` (the model found nothing),
+        or ``"skip"`` (use only samples that all models have; maps without a reference are skipped
+        too). The notes count them.
+    resize
+        ``"nearest"`` or ``"linear"``: maps may have other shapes than their labels and are resized
+        to them when they are loaded.
+    member
+        The array of npz archives that hold several.
+
+    Returns
+    -------
+    Pairing
+        A sequence of `SampleFiles` in the order of their names, with notes.
+    """
+    if missing not in MISSING:
+        raise UsageError(f"missing cannot be {missing!r}; {did_you_mean(missing, MISSING)}")
+    check_resize(resize)
+    sources = dict(predictions) if isinstance(predictions, Mapping) else {"model": predictions}
+    if not sources:
+        raise UsageError("no model: give at least one folder of predictions")
+    patterns = _patterns(pattern, sources)
+    reference_files = list_samples(
+        _path(references), "references", reference_pattern, ("reference", "path", "file")
+    )
+    notes = list(reference_files.notes)
+    map_files: dict[str, SampleList] = {}
+    for model, source in sources.items():
+        columns = (model, "prediction", "path", "file")
+        own_files = list_samples(_path(source), "predictions", patterns[model], columns)
+        map_files[model] = _under_reference_name(own_files, reference_files)
+        notes += own_files.notes
+    image_files = None
+    if images is not None:
+        image_files = list_samples(
+            _path(images), "images", image_pattern, ("image", "path", "file")
+        )
+        notes += image_files.notes
+    names, name_notes = _names(reference_files, map_files, missing)
+    notes += name_notes
+    if image_files is not None:
+        without = sum(name not in image_files.files for name in names)
+        if without:
+            notes.append(f"{without} of {len(names)} samples have no image")
+    options = _Options(member, resize, limits)
+    return _open_all(names, reference_files, map_files, image_files, options, notes)
+
+
+def _path(name: PathName) -> Path:
+    return Path(fspath(name))
+
+
+def _patterns(pattern: Patterns, sources: Mapping[str, PathName]) -> dict[str, str | None]:
+    if not isinstance(pattern, Mapping):
+        return dict.fromkeys(sources, pattern)
+    for model in pattern:
+        if model not in sources:
+            raise UsageError(
+                f"there is a pattern for {model!r}, which is no model; "
+                f"{did_you_mean(model, sources)}"
+            )
+    return {model: pattern.get(model) for model in sources}
+
+
+def _under_reference_name(own_files: SampleList, references: SampleList) -> SampleList:
+    """Return a single file under the name of a single reference.
+
+    A user who passes two files has paired them already, whatever they are called.
+    """
+    if not (own_files.single and references.single):
+        return own_files
+    name = next(iter(references.files))
+    path = next(iter(own_files.files.values()))
+    return SampleList(own_files.source, {name: path}, own_files.notes, True)
+
+
+def _names(
+    references: SampleList, predictions: Mapping[str, SampleList], missing: str
+) -> tuple[list[str], list[str]]:
+    """Return the names of the samples that are used, and notes on those that are not."""
+    names, notes = list(references.files), []
+    for model, one in predictions.items():
+        unpredicted = [name for name in references.files if name not in one.files]
+        extra = [name for name in one.files if name not in references.files]
+        if (
+            (extra and missing != "skip")
+            or (unpredicted and missing == "error")
+            or len(unpredicted) == len(references.files)
+        ):
+            raise _unpaired(model, references, one, unpredicted, extra)
+        if unpredicted:
+            what = "count as empty" if missing == "empty" else "are skipped"
+            notes.append(
+                f"{len(unpredicted)} of {len(references.files)} samples "
+                f"have no prediction of {model} and {what}"
+            )
+        if extra:
+            notes.append(f"{len(extra)} predictions of {model} have no reference and are skipped")
+        if missing == "skip":
+            names = [name for name in names if name in one.files]
+    if not names:
+        raise InputError(
+            "a sample that all models have", rule="unpaired", file=references.source, value="none"
+        )
+    return names, notes
+
+
+def _unpaired(
+    model: str,
+    references: SampleList,
+    predictions: SampleList,
+    unpredicted: Sequence[str],
+    extra: Sequence[str],
+) -> InputError:
+    value = (
+        f"{len(unpredicted)} references without prediction, "
+        f"{len(extra)} predictions without reference"
+    )
+    hint = proposal(references.files, predictions.files)
+    examples = []
+    if unpredicted:
+        examples.append(f"references without prediction: {_few(unpredicted)}")
+    if extra:
+        examples.append(f"predictions without reference: {_few(extra)}")
+    lines = ["; ".join(examples)]
+    if hint:
+        lines.append(hint)
+    elif unpredicted and not extra:
+        lines.append("missing='empty' or 'skip' allows it")
+    return InputError(
+        f"a prediction of {model} for every reference, by name",
+        rule="unpaired",
+        file=predictions.source,
+        value=value,
+        hint="\n        ".join(line for line in lines if line),
+    )
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(repr(_shortened(name)) for name in names[:SHOWN]) + more
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= 80 else name[:77] + "..."
+
+
+def _open_all(
+    names: Sequence[str],
+    references: SampleList,
+    predictions: Mapping[str, SampleList],
+    images: SampleList | None,
+    options: _Options,
+    notes: list[str],
+) -> Pairing:
+    """Open all headers; the problems of all samples are raised together."""
+    samples: list[SampleFiles] = []
+    problems: list[InputError] = []
+    remarks: dict[str, int] = {}
+    for name in names:
+        try:
+            sample = _sample(name, references, predictions, images, options)
+            for remark in _check_sample(sample, samples[:1], options.resize):
+                remarks[remark] = remarks.get(remark, 0) + 1
+            samples.append(sample)
+        except InputError as error:
+            problems.append(error)
+    raise_problems(problems)
+    notes += [f"{remark} ({n} of {len(samples)})" for remark, n in remarks.items()]
+    return Pairing(tuple(samples), tuple(notes))
+
+
+def _sample(
+    name: str,
+    references: SampleList,
+    predictions: Mapping[str, SampleList],
+    images: SampleList | None,
+    options: _Options,
+) -> SampleFiles:
+    labels = open_volume(references.files[name], role="labels", limits=options.limits)
+    maps: dict[str, Volume | None] = {}
+    for model, one in predictions.items():
+        path = one.files.get(name)
+        maps[model] = None
+        if path is not None:
+            maps[model] = open_volume(path, member=options.member, limits=options.limits)
+    image = None
+    if images is not None and name in images.files:
+        image = open_volume(images.files[name], role="image", limits=options.limits)
+    return SampleFiles(name, labels, maps, image, resize=options.resize)
+
+
+def _check_sample(
+    sample: SampleFiles, first: Sequence[SampleFiles], resize: str | None
+) -> list[str]:
+    """Raise if the files of a sample do not agree with each other or with the first sample; return
+    notes.
+    """
+    labels = sample.labels
+    if first and first[0].labels.dimensions != labels.dimensions:
+        expected = f"{first[0].labels.dimensions} axes, as {first[0].labels.file} has"
+        value = f"{labels.dimensions} axes"
+        raise InputError(
+            expected,
+            rule="volume-shape",
+            file=labels.file,
+            value=value,
+            hint="evaluate 2D and 3D samples separately",
+        )
+    remarks = [note for volume in sample.files() for note in volume.notes]
+    for volume in sample.maps.values():
+        if volume is not None:
+            remarks += check_pair(labels, volume, resize=resize)
+            if volume.shape != labels.shape:
+                remarks.append(f"maps resized to the shape of their labels ({resize})")
+    if sample.image is not None:
+        check_pair(labels, sample.image)
+    return remarks
+
+
+def read_maps(
+    references: PathName,
+    predictions: Mapping[str, PathName] | PathName,
+    *,
+    images: PathName | None = None,
+    groups: PathName | None = None,
+    **choices: Any,
+) -> Pairing:
+    """Pair label images or volumes with maps of scores. Voxels are read one sample at a time, when
+    they are used.
+
+    Parameters
+    ----------
+    references, predictions
+        Folders with a file per sample, paired by name; lists of files; or single files. Several
+        models as a mapping.
+    images
+        The images themselves, for the pictures of the report.
+    groups
+        A table with a row per sample: patient, centre, any column.
+    choices
+        Further arguments of `calipers.io.volumes.pairing.pair`: ``pattern``, ``reference_pattern``,
+        ``missing``, ``resize``, ``member``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np, calipers as cal
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name in ("labels", "maps"):
+    ...     (folder / name).mkdir()
+    >>> np.save(folder / "labels" / "case1.npy", np.eye(8, dtype=np.uint8))
+    >>> np.save(folder / "maps" / "case1.npy", np.eye(8, dtype=np.float32))
+    >>> samples = cal.read_maps(folder / "labels", {"ours": folder / "maps"})
+    >>> print(cal.evaluate_maps(samples, ci=False)["AP/dataset"])
+    1.000, n = 1 images, 1 references
+    """
+    pairing = pair(references, predictions, images, **choices)
+    return pairing if groups is None else pairing.with_groups(groups)

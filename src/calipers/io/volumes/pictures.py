@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open PNG, TIFF and BMP files, and JPEG and WebP where losses do no harm.
+
+The values are those that are stored, of one channel. `open_picture` is called by
+`opening.open_volume`.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from calipers.arrays import Array
+from calipers.errors import InputError
+from calipers.io.source import open_regular, require_file
+from calipers.io.volumes.volume import (
+    DEFAULT,
+    Limits,
+    Request,
+    Role,
+    Volume,
+    broken_file,
+    check_extent,
+    check_packed,
+    guarded,
+)
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+MARKS = {
+    b"\x89PNG\r\n\x1a\n": "png",
+    b"\xff\xd8\xff": "jpeg",
+    b"BM": "bmp",
+    b"II*\0": "tiff",
+    b"MM\0*": "tiff",
+    b"II+\0": "tiff",
+    b"MM\0+": "tiff",
+    b"RIFF": "webp",
+}
+LOSSY = ("jpeg", "webp")
+LOSSY_TIFF = (6, 7, 33003, 33005, 34712, 50001)  # compressions: kinds of JPEG, WebP
+MODES = {
+    "1": np.bool_,
+    "L": np.uint8,
+    "P": np.uint8,
+    "I;16": np.uint16,
+    "I;16L": np.uint16,
+    "I;16B": np.uint16,
+    "I;16N": np.uint16,
+    "I": np.int32,
+    "F": np.float32,
+}
+MOST_PAGES = 65_536
+PALETTE = "values are the indices of a palette"
+ORIENTATION, COMPRESSION, SAMPLE_FORMAT, BITS = 274, 259, 339, 258  # tags of EXIF and TIFF
+
+
+def open_picture(request: Request) -> Volume:
+    """Return a picture, or the volume of a TIFF file of several pages.
+
+    Notes
+    -----
+    Values are those that are stored: indices of a palette, 16 bits unscaled, no rotation by EXIF.
+    Several channels are an error, except for the role ``"image"``, where they become grey. Lossy
+    formats are refused for labels.
+    """
+    file = request.file
+    with open_regular(request.path, follow=True) as stream:
+        kind = format_of(stream.read(8))
+        if kind is None:
+            raise InputError("PNG, TIFF, BMP, JPEG or WebP", rule="volume-format", file=file)
+        if kind == "png":
+            check_chunks(stream, file)
+        image = _open(stream, kind)
+        pages = _pages(image, request)
+        lossy = kind in LOSSY or _tag(image, COMPRESSION) in LOSSY_TIFF
+        if lossy and request.role == "labels":
+            hint = "save labels as PNG or lossless TIFF: lossy formats invent values at edges"
+            raise InputError(
+                "labels without losses", rule="lossy", file=file, value=kind.upper(), hint=hint
+            )
+        width, height = stored_size(image)
+        shape = (height, width) if pages == 1 else (pages, height, width)
+        dtype = _dtype(image, request)
+        _check_size(shape, dtype, request.path.stat().st_size, file, request.limits)
+        notes = _notes(image, lossy)
+    reader = partial(_read, request.path, kind, shape, dtype, request.role)
+    return Volume(file, kind, shape, dtype, reader, notes=tuple(notes))
+
+
+def picture_size(path: Path) -> tuple[int, int] | None:
+    """Return the stored width and height, from the header alone; None if a file is no picture."""
+    file = str(require_file(path))
+    with open_regular(path, follow=True) as stream, guarded(file):
+        kind = format_of(stream.read(8))
+        if kind is None:
+            return None
+        width, height = stored_size(_open(stream, kind))
+        check_extent((height, width), 1, file, DEFAULT)
+        return width, height
+
+
+def format_of(start: bytes) -> str | None:
+    """Return the format that the first bytes of a file belong to; None if unknown."""
+    return next((kind for mark, kind in MARKS.items() if start.startswith(mark)), None)
+
+
+def check_chunks(stream: BinaryIO, file: str) -> None:
+    """Raise if a PNG file is truncated or a checksum is wrong; Pillow does not check all of it."""
+    stream.seek(8)
+    while True:
+        head = stream.read(8)
+        length, kind = int.from_bytes(head[:4], "big"), head[4:]
+        if len(head) < 8 or length > 1 << 31:
+            raise broken_file(file, "the end of the file", "a whole PNG file")
+        checksum, remaining = zlib.crc32(kind), length
+        while remaining:
+            step = stream.read(min(remaining, 1 << 20))
+            if not step:
+                raise broken_file(file, "the end of the file", "a whole PNG file")
+            checksum, remaining = zlib.crc32(step, checksum), remaining - len(step)
+        if stream.read(4) != checksum.to_bytes(4, "big"):
+            raise broken_file(file, "another one", "the checksum of the content")
+        if kind == b"IEND":
+            stream.seek(0)
+            return
+
+
+def undo_rotation(image: Image.Image, orientation: int) -> Image.Image:
+    """Return a TIFF picture as it is stored.
+
+    Pillow rotates TIFF files, and only these, when it loads them; ``turned`` is their orientation.
+    """
+    from PIL.Image import Transpose
+
+    undo = {
+        2: Transpose.FLIP_LEFT_RIGHT,
+        3: Transpose.ROTATE_180,
+        4: Transpose.FLIP_TOP_BOTTOM,
+        5: Transpose.TRANSPOSE,
+        6: Transpose.ROTATE_90,
+        7: Transpose.TRANSVERSE,
+        8: Transpose.ROTATE_270,
+    }
+    return image.transpose(undo[orientation]) if orientation in undo else image
+
+
+def orientation_of(image: Any) -> int:
+    """Return the orientation that EXIF or TIFF state, 1 if none; no pixels are decoded."""
+    if image.format == "PNG" and "exif" not in image.info:
+        return 1  # Pillow would decode all pixels to look behind them
+    return int(image.getexif().get(ORIENTATION, 1) or 1)
+
+
+def stored_size(image: Any) -> tuple[int, int]:
+    """Return the stored width and height; for TIFF files Pillow reports those after rotation."""
+    width, height = image.size
+    # Orientations 5 to 8 swap the axes (TIFF 6.0, tag 274).
+    if image.format == "TIFF" and orientation_of(image) in range(5, 9):
+        return height, width
+    return width, height
+
+
+def _open(stream: BinaryIO, format: str) -> Any:
+    """Return the picture with its header read.
+
+    The plug-ins are called directly: our own limits on the size hold, not the check of
+    `PIL.Image.open`.
+    """
+    from PIL import (
+        BmpImagePlugin,
+        JpegImagePlugin,
+        PngImagePlugin,
+        TiffImagePlugin,
+        WebPImagePlugin,
+    )
+
+    stream.seek(0)
+    kinds: dict[str, Any] = {
+        "png": PngImagePlugin.PngImageFile,
+        "tiff": TiffImagePlugin.TiffImageFile,
+        "bmp": BmpImagePlugin.BmpImageFile,
+        "jpeg": JpegImagePlugin.JpegImageFile,
+        "webp": WebPImagePlugin.WebPImageFile,
+    }
+    return kinds[format](stream)
+
+
+def _pages(image: Any, request: Request) -> int:
+    """Return the number of pages, which must be alike; only TIFF files may have several."""
+    if image.format != "TIFF":
+        if getattr(image, "n_frames", 1) > 1:
+            raise InputError(
+                "a picture", rule="volume-format", file=request.file, value="an animation"
+            )
+        return 1
+    first = (stored_size(image), image.mode)
+    for page in range(MOST_PAGES + 1):
+        try:
+            image.seek(page)
+        except EOFError:
+            image.seek(0)
+            return page
+        if (stored_size(image), image.mode) != first:
+            value = f"page {page} is {' x '.join(map(str, stored_size(image)))} {image.mode}"
+            expected = f"pages of {first[0][0]} x {first[0][1]} {first[1]}"
+            raise InputError(expected, rule="volume-shape", file=request.file, value=value)
+    raise InputError(f"at most {MOST_PAGES} pages", rule="too-large", file=request.file)
+
+
+def _tag(image: Any, tag: int) -> Any:
+    """Return the value of a TIFF tag, the first one if it has several; None if it is absent."""
+    value = getattr(image, "tag_v2", {}).get(tag)
+    return value[0] if isinstance(value, tuple) and value else value
+
+
+def _dtype(image: Any, request: Request) -> np.dtype[Any]:
+    # Pillow reads signed bytes as unsigned ones.
+    if _tag(image, SAMPLE_FORMAT) == 2 and _tag(image, BITS) == 8:
+        raise InputError(
+            "unsigned bytes", rule="volume-dtype", file=request.file, hint="save it with 16 bits"
+        )
+    if _tag(image, BITS) == 64 or (
+        _tag(image, BITS) == 32 and _tag(image, SAMPLE_FORMAT) in (None, 1)
+    ):
+        hint = "save it as npy, or with 16 bits or 32-bit floats"
+        raise InputError(
+            "at most 16 bits, or 32-bit floats", rule="volume-dtype", file=request.file, hint=hint
+        )
+    if image.mode in MODES:
+        return np.dtype(MODES[image.mode])
+    if request.role == "image":
+        return np.dtype(np.uint8)
+    raise InputError(
+        "one channel",
+        rule="volume-channels",
+        file=request.file,
+        value=image.mode,
+        hint="save the channel that holds the values as a picture of its own, without alpha",
+    )
+
+
+def _notes(image: Any, lossy: bool) -> list[str]:
+    notes = []
+    if lossy:
+        notes.append("the format may have losses")
+    if image.mode == "P":
+        notes.append(PALETTE)
+    if orientation_of(image) in range(2, 9):
+        notes.append("rotation by EXIF ignored")
+    return notes
+
+
+def _check_size(
+    shape: tuple[int, ...], dtype: np.dtype[Any], stored: int, file: str, limits: Limits
+) -> None:
+    check_extent(shape, dtype.itemsize, file, limits)
+    pixels = math.prod(shape)
+    # Run-length codes and bitmaps in TIFF pack more tightly than deflate, so small files pass
+    # unchecked: only a zip bomb is of interest here.
+    if pixels * dtype.itemsize > limits.spared:
+        check_packed(pixels * dtype.itemsize, stored, file, limits)
+
+
+def _read(
+    path: Path, format: str, shape: tuple[int, ...], dtype: np.dtype[Any], role: Role
+) -> Array:
+    with open_regular(path, follow=True) as stream:
+        image = _open(stream, format)
+        if len(shape) == 2:
+            return _values(image, dtype, role)
+        volume = np.empty(shape, dtype)
+        for page in range(shape[0]):
+            image.seek(page)
+            values = _values(image, dtype, role)
+            if values.shape != shape[1:]:
+                raise broken_file(str(path), f"page {page} of another size", "pages of one size")
+            volume[page] = values
+        return volume
+
+
+def _values(image: Any, dtype: np.dtype[Any], role: Role) -> Array:
+    orientation = orientation_of(image)
+    image.load()
+    if image.format == "TIFF":
+        image = undo_rotation(image, orientation)
+    if image.mode not in MODES and role == "image":
+        image = image.convert("L")
+    return np.asarray(image).astype(dtype, copy=False)

@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Check that labels and a map lie on the same grid.
+
+Two `Volume` headers come in; `check_pair` compares their shapes, spacings and affines and raises an
+`InputError` that names the difference. Nothing is resampled unless the caller asks for `resize`.
+
+The files of one sample (`SampleFiles`) and of all samples (`Pairing`).
+
+`pairing.pair` makes them after all headers were checked; voxels are read one sample at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import permutations
+from os import PathLike, fspath
+from typing import Any, Literal, get_args, overload
+
+import numpy as np
+
+from calipers.arrays import F64, Array
+from calipers.data.cohort import FileIntake, Intake
+from calipers.data.maps import Sample
+from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.io.volumes.values import Meaning, as_labels, as_map
+from calipers.io.volumes.volume import TOLERANCE, Volume, axis_codes, corner_distance, shape_text
+
+Resize = Literal["nearest", "linear"]
+MIRRORED = {"L": "R", "R": "L", "P": "A", "A": "P", "I": "S", "S": "I"}
+
+
+def check_pair(
+    reference: Volume, prediction: Volume, *, resize: str | None = None
+) -> tuple[str, ...]:
+    """Raise unless a prediction lies on the grid of its reference; return notes.
+
+    Parameters
+    ----------
+    resize
+        ``"nearest"`` or ``"linear"``: shapes may differ, the extent in space may not.
+
+    Notes
+    -----
+    Affines agree if no corner of the two volumes is more than 1e-3 mm from its counterpart. If one
+    of the two has no affine, the spacings are compared in the same way. A volume without either is
+    assumed to lie on the grid of the other, and a note says so.
+    """
+    check_resize(resize)
+    if len(reference.shape) != len(prediction.shape) or (
+        reference.shape != prediction.shape and resize is None
+    ):
+        raise _shapes_differ(reference, prediction)
+    if reference.affine is not None and prediction.affine is not None:
+        _check_affines(reference, prediction, reference.affine, prediction.affine)
+        return ()
+    if reference.spacing is not None and prediction.spacing is not None:
+        _check_spacings(reference, prediction)
+    if (reference.affine is None) != (prediction.affine is None):
+        lacks = "the map" if prediction.affine is None else "the reference"
+        return (f"{lacks} has no orientation and is assumed to lie on the grid of the other",)
+    return ()
+
+
+def check_resize(resize: str | None) -> None:
+    """Raise for an unknown way of resizing."""
+    if resize is not None and resize not in get_args(Resize):
+        raise UsageError(f"no way of resizing {resize!r}; {did_you_mean(resize, get_args(Resize))}")
+
+
+def resize_map(array: Array, shape: tuple[int, ...], how: str) -> Array:
+    """Return a map with another shape over the same extent.
+
+    The voxels fill the extent, not their centres. ``"nearest"`` takes the voxel in which a new
+    centre lies, ``"linear"`` interpolates between centres; beyond the outermost centres the values
+    are those of the outermost voxels.
+    """
+    check_resize(how)
+    if array.shape == shape:
+        return array
+    from scipy import ndimage
+
+    zoom = [new / old for new, old in zip(shape, array.shape)]
+    values = array
+    if array.dtype not in (np.float32, np.float64):
+        values = array.astype(np.float32)
+    order = 0 if how == "nearest" else 1
+    result = ndimage.zoom(values, zoom, order=order, mode="nearest", grid_mode=True)
+    return np.asarray(result).reshape(shape)
+
+
+def _shapes_differ(reference: Volume, prediction: Volume) -> InputError:
+    return InputError(
+        f"the shape of {reference.file}, {shape_text(reference.shape)}",
+        rule="shape-mismatch",
+        file=prediction.file,
+        value=shape_text(prediction.shape),
+        hint=_shape_hint(reference.shape, prediction.shape),
+    )
+
+
+def _shape_hint(reference: tuple[int, ...], prediction: tuple[int, ...]) -> str:
+    """Return the likely reason why an array ``[z, ]y, x`` has another shape."""
+    long_axes = [n for n in prediction if n != 1]
+    expected_long_axes = [n for n in reference if n != 1]
+    if len(prediction) != len(reference) and long_axes == expected_long_axes:
+        return "there is an axis of length one too many or too few: drop or add it before saving"
+    if len(prediction) == len(reference) and prediction in permutations(reference):
+        return "the axes look transposed: arrays are [z, y, x], with the x axis last"
+    if len(prediction) == len(reference) + 1:
+        if prediction[1:] == reference:
+            return f"{prediction[0]} channels first? Save the one that holds the scores"
+        if prediction[:-1] == reference:
+            return f"{prediction[-1]} channels last? Save the one that holds the scores"
+    if len(prediction) != len(reference):
+        return "one has two axes and the other has three"
+    return "to resample maps to the shape of the labels, pass resize='nearest' or 'linear'"
+
+
+def _check_affines(
+    reference: Volume, prediction: Volume, reference_affine: F64, prediction_affine: F64
+) -> None:
+    distance = corner_distance(reference_affine, prediction_affine, reference.size, prediction.size)
+    if distance <= TOLERANCE:
+        return
+    codes = (
+        axis_codes(reference_affine, reference.dimensions),
+        axis_codes(prediction_affine, prediction.dimensions),
+    )
+    raise InputError(
+        f"the place of {reference.file}, axes {codes[0]}",
+        rule="affine",
+        file=prediction.file,
+        value=f"axes {codes[1]}, corners up to {distance:.3g} mm apart",
+        hint=_affine_hint(reference_affine, prediction_affine, codes),
+    )
+
+
+def _affine_hint(reference: F64, prediction: F64, codes: tuple[str, str]) -> str:
+    if codes[0] != codes[1]:
+        remedy = "save the prediction with the affine and voxel order of its image"
+        if all(a == b or MIRRORED[a] == b for a, b in zip(*codes)):
+            axes = [axis for axis, a, b in zip("xyz", *codes) if MIRRORED[a] == b]
+            return f"mirrored along {', '.join(axes)}: {remedy}"
+        return f"axes are permuted: {remedy}"
+    steps = np.linalg.norm(reference[:3, :3], axis=0), np.linalg.norm(prediction[:3, :3], axis=0)
+    if not np.allclose(*steps, rtol=1e-5):
+        return f"spacings differ: {_mm(steps[0])} and {_mm(steps[1])} mm"
+    if np.allclose(reference[:3, :3], prediction[:3, :3], rtol=0, atol=1e-6):
+        return "only the origins differ: was the prediction cropped, or saved without its affine?"
+    return "save the prediction with the affine of its image, or resample it there first"
+
+
+def _mm(steps: F64) -> str:
+    return " x ".join(f"{step:.6g}" for step in steps)
+
+
+def _check_spacings(reference: Volume, prediction: Volume) -> None:
+    reference_spacing, prediction_spacing = reference.spacing or (), prediction.spacing or ()
+    distance = math.dist(
+        [n * step for n, step in zip(reference.size, reference_spacing)],
+        [n * step for n, step in zip(prediction.size, prediction_spacing)],
+    )
+    if distance > TOLERANCE:
+        raise InputError(
+            f"the extent of {reference.file}, spacing {_mm(np.array(reference_spacing))} mm",
+            rule="spacing",
+            file=prediction.file,
+            value=f"spacing {_mm(np.array(prediction_spacing))} mm",
+            hint="save the prediction with the spacing of its image",
+        )
+
+
+@dataclass(frozen=True)
+class SampleFiles:
+    """One sample on disk; None where a model has no map."""
+
+    name: str
+    labels: Volume
+    maps: Mapping[str, Volume | None]
+    image: Volume | None = None
+    groups: Mapping[str, Any] = field(default_factory=dict)
+    # How maps that differ in shape are resized; the headers were checked under this rule.
+    resize: str | None = None
+
+    def load(
+        self,
+        *,
+        label_values: Meaning = "binary",
+        normalise: str = "none",
+        resize: str | None = None,
+    ) -> Sample:
+        """Return the sample with its voxels.
+
+        Parameters
+        ----------
+        label_values
+            The meaning of the label values: see `values.as_labels`.
+        normalise
+            How scores become numbers in [0, 1]: see `values.as_map`.
+        resize
+            How maps are resized to the shape of the labels; None: as chosen when the files were
+            paired.
+
+        Notes
+        -----
+        A model without a map gets one of zeros: it found nothing.
+        """
+        how = resize or self.resize
+        check_resize(how)
+        labels = as_labels(self.labels.read(), label_values, file=self.labels.file)
+        maps = {model: self._map(volume, normalise, how) for model, volume in self.maps.items()}
+        image = None if self.image is None else self.image.read()
+        return Sample(self.name, labels, maps, self._spacing(), self.groups, image)
+
+    def _spacing(self) -> tuple[float, ...] | None:
+        """Return the spacing of the labels, else of the first map on their grid that has one."""
+        if self.labels.spacing is not None:
+            return self.labels.spacing
+        for volume in self.maps.values():
+            if volume is None or volume.shape != self.labels.shape:
+                continue
+            if volume.spacing is not None:
+                return volume.spacing
+        return None
+
+    def _map(self, volume: Volume | None, normalise: str, how: str | None) -> Array:
+        if volume is None:
+            return np.zeros(self.labels.shape, np.float32)
+        scores = as_map(volume.read(), normalise, file=volume.file)
+        return scores if how is None else resize_map(scores, self.labels.shape, how)
+
+    def files(self) -> tuple[Volume, ...]:
+        """Return all volumes: labels, maps, image."""
+        return tuple(v for v in (self.labels, *self.maps.values(), self.image) if v is not None)
+
+
+@dataclass(frozen=True)
+class Pairing(Sequence[SampleFiles]):
+    """All samples in the order of their names, and the notes of pairing their files."""
+
+    samples: tuple[SampleFiles, ...]
+    notes: tuple[str, ...] = ()
+    tables: tuple[FileIntake, ...] = ()  # tables of groups
+
+    @overload
+    def __getitem__(self, index: int) -> SampleFiles: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[SampleFiles, ...]: ...
+    def __getitem__(self, index: int | slice) -> SampleFiles | tuple[SampleFiles, ...]:
+        return self.samples[index]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models."""
+        return tuple(self.samples[0].maps) if self.samples else ()
+
+    def intake(self, number: int, notes: Mapping[str, Sequence[str]]) -> Intake:
+        """Return the account of the files: one entry for all references, one for all maps of each
+        model.
+
+        ``number`` samples were used; ``notes`` are those of every model. The hash of an entry is
+        that of the names and hashes of its files.
+        """
+        counts = (len(self), number)
+        quarantine = {"tuning": len(self) - number} if number < len(self) else {}
+        labels = [sample.labels for sample in self.samples]
+        files = [_account(labels, "references", counts, quarantine, self.notes)]
+        for model in self.models:
+            maps = []
+            for sample in self.samples:
+                volume = sample.maps[model]
+                if volume is not None:
+                    maps.append(volume)
+            role = f"predictions of {model}"
+            files.append(_account(maps, role, counts, quarantine, notes[model]))
+        return Intake((*files, *self.tables))
+
+    def with_groups(self, table: str | PathLike[str], *, lenient: bool = False) -> Pairing:
+        """Return the samples with the columns of a table of groups: patient, centre, any.
+
+        The table has a row per sample: csv, tsv or parquet with a column ``image``, ``image_id``,
+        ``id`` or ``file_name`` that holds the names of the samples.
+        """
+        from calipers.io.assemble import ImageList, Options
+        from calipers.io.read import read_groups_table
+        from calipers.io.source import open_source
+        from calipers.io.tables.objects import add_groups
+
+        opened = open_source(fspath(table))
+        n = len(self)
+        dimensions = self.samples[0].labels.dimensions if self.samples else 2
+        size = np.empty((n, dimensions), np.float64)
+        spacing = np.full((n, dimensions), np.nan)
+        for k, sample in enumerate(self.samples):
+            size[k] = sample.labels.size
+            if sample.labels.spacing is not None:
+                spacing[k] = sample.labels.spacing
+        images = ImageList([sample.name for sample in self.samples], size, spacing, {})
+        images, intake = add_groups(
+            images, read_groups_table(opened), opened, Options(lenient=lenient)
+        )
+        samples = []
+        for k, sample in enumerate(self.samples):
+            row = {name: column[k].item() for name, column in images.groups.items()}
+            samples.append(_with_row(sample, row, images.spacing[k]))
+        notes = (*self.notes, *intake.notes)
+        return replace(self, samples=tuple(samples), notes=notes, tables=(*self.tables, intake))
+
+
+def _account(
+    volumes: Sequence[Volume],
+    role: str,
+    counts: tuple[int, int],
+    quarantine: Mapping[str, int],
+    notes: Sequence[str],
+) -> FileIntake:
+    """Return the account of the files of one role; ``counts`` are the samples read and used."""
+    names = [volume.file for volume in volumes]
+    folder = "<none>"
+    if names:
+        folder = os.path.commonpath([os.path.dirname(os.path.abspath(name)) for name in names])
+    hashes = "".join(f"{os.path.basename(volume.file)} {volume.sha256}\n" for volume in volumes)
+    formats = ", ".join(sorted({volume.format for volume in volumes}))
+    return FileIntake(
+        file=folder,
+        role=role,
+        format=formats,
+        read=counts[0],
+        used=counts[1],
+        quarantined=quarantine,
+        sha256=hashlib.sha256(hashes.encode("utf-8", "surrogateescape")).hexdigest(),
+        bytes=sum(volume.bytes for volume in volumes),
+        notes=tuple(notes),
+    )
+
+
+def _with_row(sample: SampleFiles, row: Mapping[str, Any], spacing: Any) -> SampleFiles:
+    """Return a sample with its row of groups; the table may add a spacing that the files lack."""
+    labels = sample.labels
+    if labels.spacing is None and np.isfinite(spacing).all():
+        labels = replace(labels, spacing=tuple(float(step) for step in spacing))
+    return replace(sample, labels=labels, groups={**sample.groups, **row})

@@ -1,0 +1,553 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples as users give them: pairs, mappings, samples in memory, or files that are read on demand.
+
+`evaluate_maps` calls `given_samples` and reads from the result one checked `Sample` at a time.
+
+Thresholds that the maps themselves determine: from which score on a voxel belongs to an object.
+
+`evaluate_maps` calls `chosen_thresholds` if the protocol asks for the best Dice or for a rate of
+false voxels instead of naming a number.
+
+Evaluate maps against labels: samples are read one at a time, measured, and dropped.
+
+- `given_samples` turns what the user gives into something that loads one sample at a time.
+- If the threshold is to be found on the maps, they are read once more for it (`chosen_thresholds`).
+- Every sample is examined (`engine.samples`) and dropped; `engine.sample_cohort` builds a cohort
+  from the measurements.
+- `evaluate` does the rest: values, intervals, groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.arrays import F64
+from calipers.data.cohort import Cohort, FileIntake, Intake
+from calipers.data.maps import Histograms, Sample
+from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.evaluation.collect import Progress
+from calipers.evaluation.evaluate import evaluate
+from calipers.evaluation.groups import Grouping
+from calipers.evaluation.protocol import Protocol
+from calipers.evaluation.result import Evaluation
+from calipers.io.volumes.values import NORMALISATIONS, as_labels, as_map
+from calipers.maps.examine import (
+    ExactScores,
+    Examined,
+    GatheredHistograms,
+    MapPlan,
+    ModelMaps,
+    VoxelHistogram,
+    cohort_of,
+    count_voxels,
+    examine,
+    in_order,
+)
+from calipers.metrics.maps import MapMetric, MapSettings, Measure, PooledVoxels, Tables
+
+OWN = ("map", "maps", "labels", "name", "spacing", "image")
+MODEL = "model"
+MEANINGS = ("binary", "nonzero", "instances")
+
+
+def _everything(groups: Mapping[str, Any]) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class GivenSamples:
+    """Something that loads samples one at a time; more than once, unless it is an iterator."""
+
+    entries: Iterable[Any]
+    labels: str | Sequence[int]  # meaning of the label values, or the values that count
+    normalise: str
+    selects: Callable[[Mapping[str, Any]], bool] = _everything
+    left_out: list[int] = field(
+        default_factory=list
+    )  # entries that `loaders` came by and that are not kept
+
+    @property
+    def instances(self) -> bool:
+        """Whether every label value is an object."""
+        return self.labels == "instances"
+
+    @property
+    def number(self) -> int:
+        """How many samples are kept, 0 if only reading them tells."""
+        if not isinstance(self.entries, Sequence):
+            return 0
+        # An entry may be made on the spot: none is looked at only for the number.
+        if self.selects is _everything:
+            return len(self.entries)
+        return sum(self.selects(_groups(entry)) for entry in self.entries)
+
+    @property
+    def columns(self) -> tuple[str, ...] | None:
+        """The names of the groups, None where entries have to be made to know them."""
+        if not isinstance(self.entries, list | tuple) and not hasattr(self.entries, "intake"):
+            return None
+        names: dict[str, None] = {}
+        for entry in self.entries:
+            names.update(dict.fromkeys(_groups(entry)))
+        return tuple(names)
+
+    @property
+    def again(self) -> bool:
+        """Whether the samples can be read more than once."""
+        return not isinstance(self.entries, Iterator)
+
+    def split(self, group: str) -> tuple[GivenSamples, GivenSamples]:
+        """Return the samples of a group such as ``split=tune``, and all others."""
+        name, _, value = group.partition("=")
+
+        def inside(groups: Mapping[str, Any]) -> bool:
+            return str(groups.get(name, "")) == value
+
+        outside = replace(self, selects=lambda groups: not inside(groups), left_out=[])
+        return replace(self, selects=inside, left_out=[]), outside
+
+    def loaders(self) -> Iterator[Callable[[], Sample]]:
+        """Yield functions that load one sample each, checked."""
+        self.left_out.clear()
+        # enumerate would hold on to an entry while an iterator makes the next one, and so would we
+        numbers = count()
+        for entry in self.entries:
+            k = next(numbers)
+            if self.selects(_groups(entry)):
+                yield partial(self._load, entry, k)
+            else:
+                self.left_out.append(k)
+            del entry
+
+    def again_one(self) -> Callable[[int], Sample] | None:
+        """Return a function that loads the k-th selected sample again, for pictures.
+
+        None for an iterator, which can be read only once.
+        """
+        if not isinstance(self.entries, Sequence):
+            return None
+        entries = self.entries
+
+        @cache
+        def selected_rows() -> list[int]:  # only when it is needed: entries may be made on the spot
+            return [k for k, entry in enumerate(entries) if self.selects(_groups(entry))]
+
+        return lambda number: self._load(entries[selected_rows()[number]], selected_rows()[number])
+
+    def _load(self, entry: Any, k: int) -> Sample:
+        if hasattr(entry, "load"):  # files: see `calipers.io.volumes`
+            sample: Sample = entry.load(label_values=self.labels, normalise=self.normalise)
+            return sample
+        sample, where = _sample(entry, k)
+        labels = as_labels(sample.labels, self.labels, file=f"{where} labels")
+        maps = {}
+        for model, scores in sample.maps.items():
+            if scores.shape != labels.shape:
+                raise InputError(
+                    f"a map of the shape of its labels, {labels.shape}",
+                    rule="shape-mismatch",
+                    location=f"{where} map of {model}",
+                    value=scores.shape,
+                    hint="nothing is resized or transposed; arrays are [z, ]y, x",
+                )
+            maps[model] = as_map(scores, self.normalise, file=f"{where} map of {model}")
+        return replace(sample, labels=labels, maps=maps)
+
+    def intake(self, number: int, notes: Mapping[str, tuple[str, ...]]) -> Intake:
+        """Return the account of what was read; ``notes`` are those of every model."""
+        if hasattr(self.entries, "intake"):
+            account: Intake = self.entries.intake(number, notes)
+            return account
+        aside = {"tuning": len(self.left_out)} if self.left_out else {}
+        counts = (number + len(self.left_out), number, aside)
+        files = [FileIntake("<arrays>", "references", "arrays", *counts, notes=())]
+        for model, notes_of_model in notes.items():
+            role = f"predictions of {model}"
+            files.append(FileIntake("<arrays>", role, "arrays", *counts, notes=notes_of_model))
+        return Intake(tuple(files))
+
+
+def given_samples(
+    samples: Iterable[Any], *, labels: str | Sequence[int], normalise: str
+) -> GivenSamples:
+    """Check the choices and wrap what was given; no sample is looked at yet."""
+    valid = labels in MEANINGS if isinstance(labels, str) else _whole_numbers(labels)
+    if not valid:
+        raise UsageError(
+            f"labels is one of {', '.join(MEANINGS)}, or the values that count; not {labels!r}"
+        )
+    if normalise not in NORMALISATIONS:
+        raise UsageError(
+            f"no normalisation {normalise!r}; {did_you_mean(normalise, NORMALISATIONS)}"
+        )
+    if isinstance(samples, Mapping | np.ndarray | str) or not isinstance(samples, Iterable):
+        raise UsageError(
+            f"samples is a list of (map, labels) pairs or mappings, not {type(samples).__name__}"
+        )
+    return GivenSamples(samples, labels, normalise)
+
+
+def _whole_numbers(labels: Any) -> bool:
+    """Return whether these are one or more whole numbers."""
+    values = list(labels) if isinstance(labels, Iterable) else []
+    for value in values:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool):
+            return False
+    return bool(values)
+
+
+def _groups(entry: Any) -> Mapping[str, Any]:
+    if isinstance(entry, Mapping):
+        return {key: value for key, value in entry.items() if key not in OWN}
+    groups: Mapping[str, Any] = getattr(entry, "groups", {})
+    return groups
+
+
+def _sample(entry: Any, k: int) -> tuple[Sample, str]:
+    """Return an entry as a sample, with its place for messages."""
+    where = f"samples[{k}]"
+    if isinstance(entry, Sample):
+        where = f"{where} ({entry.name})"
+        maps = {model: _array(scores, where) for model, scores in entry.maps.items()}
+        labels = _array(entry.labels, where)
+        return replace(
+            entry, labels=labels, maps=maps, spacing=_spacing(entry.spacing, labels.ndim, where)
+        ), where
+    if isinstance(entry, Mapping):
+        return _from_mapping(entry, k, where), where
+    if isinstance(entry, tuple | list) and len(entry) == 2:
+        return Sample(str(k), _array(entry[1], where), {MODEL: _array(entry[0], where)}), where
+    expected = "a pair (map, labels), a mapping with 'map' and 'labels', or a Sample"
+    raise InputError(expected, rule="type", location=where, value=type(entry).__name__)
+
+
+def _from_mapping(entry: Mapping[str, Any], k: int, where: str) -> Sample:
+    """Return the sample of a mapping with ``labels`` and ``map`` or ``maps``."""
+    maps = entry.get("maps", {MODEL: entry["map"]} if "map" in entry else None)
+    if (
+        "labels" not in entry
+        or ("map" in entry) == ("maps" in entry)
+        or not isinstance(maps, Mapping)
+        or not maps
+    ):
+        expected = "the keys 'labels' and 'map' (or 'maps', a mapping from model to map)"
+        raise InputError(expected, rule="missing-key", location=where, value=list(entry))
+    labels = _array(entry["labels"], where)
+    scores = {str(model): _array(values, where) for model, values in maps.items()}
+    image = entry.get("image")
+    return Sample(
+        name=str(entry.get("name", k)),
+        labels=labels,
+        maps=scores,
+        spacing=_spacing(entry.get("spacing"), labels.ndim, where),
+        groups=_groups(entry),
+        image=None if image is None else _array(image, where),
+    )
+
+
+def _spacing(spacing: Any, dimensions: int, where: str) -> tuple[float, ...] | None:
+    if spacing is None:
+        return None
+    try:
+        sides = tuple(float(side) for side in spacing)
+    except (TypeError, ValueError):
+        sides = ()
+    if len(sides) != dimensions or not all(side > 0 and math.isfinite(side) for side in sides):
+        expected = f"{dimensions} positive numbers, mm along x, y[, z]"
+        raise InputError(expected, rule="spacing", location=where, value=spacing)
+    return sides
+
+
+def _array(values: Any, where: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except ValueError:  # rows of different lengths
+        raise InputError(
+            "an array with 2 or 3 axes", rule="type", location=where, value=type(values).__name__
+        ) from None
+    if array.ndim not in (2, 3) or not array.size:
+        raise InputError(
+            "an array with 2 or 3 axes, [z, ]y, x",
+            rule="volume-shape",
+            location=where,
+            value=array.shape,
+        )
+    return array
+
+
+def chosen_thresholds(
+    source: GivenSamples, settings: MapSettings, *, jobs: int = 1, progress: Progress | None = None
+) -> dict[str, float] | None:
+    """Return model -> threshold, None if the settings name a number.
+
+    Scores are counted in bins: the threshold is the lowest score of its bin that occurs, so that
+    the rate of false voxels stays within what was asked for. It is above 0. A model that has no
+    such score, as its maps are empty or constant, has the threshold inf: it calls nothing.
+    """
+    if not settings.is_rule:
+        return None
+    if not source.again:
+        raise UsageError(
+            f"a threshold of {settings.threshold!r} reads the maps twice: "
+            "give a list, not an iterator"
+        )
+    maps: dict[str, GatheredHistograms] = {}
+    for n_done, histograms in enumerate(in_order(source.loaders(), _histograms, jobs), start=1):
+        for model, part in histograms.items():
+            maps.setdefault(model, GatheredHistograms()).add(part)
+        if progress is not None and source.number:
+            progress(n_done, source.number)
+    if not maps:
+        raise InputError(f"samples to choose a threshold on ({settings.tuning})", rule="no-images")
+    thresholds = {}
+    for model, gathered in maps.items():
+        thresholds[model] = _threshold(model, gathered.settled(), settings)
+    return thresholds
+
+
+def _histograms(sample: Sample) -> dict[str, VoxelHistogram]:
+    """Return the voxels of every map counted by score."""
+    positive = sample.labels != 0
+    return {model: count_voxels(scores, positive) for model, scores in sample.maps.items()}
+
+
+def _threshold(model: str, histograms: Histograms, settings: MapSettings) -> float:
+    tables = Tables(histograms)
+    n = len(histograms.offsets) - 1
+    pooled = tables.pooled(np.ones((1, n), np.int64), np.zeros(n, np.int64))
+    voxels = pooled.positives if settings.rate is None else pooled.negatives
+    if not voxels.sum():
+        raise InputError(
+            f"maps of {model} with a threshold for {settings.threshold}",
+            rule="threshold",
+            value=f"no voxel {'in' if settings.rate is None else 'outside of'} a reference",
+            hint="give a number as threshold, or other samples to choose it on",
+        )
+    return _score(histograms.lowest[tables.used], pooled, settings.rate)
+
+
+def _score(values: F64, pooled: PooledVoxels, rate: float | None) -> float:
+    """Return the lowest score of the bin of the best Dice, or of the lowest one within a rate of
+    false voxels.
+
+    Of equally good ones for Dice the highest; inf if no score above 0 will do.
+    """
+    hits, alarms = (np.cumsum(side[0][::-1])[::-1] for side in (pooled.positives, pooled.negatives))
+    if rate is None:
+        overlap = np.where(values > 0, hits / (hits[0] + alarms), 0.0)
+        # argmax finds the first of equals, which in reverse order is the highest score.
+        best = len(overlap) - 1 - int(np.argmax(overlap[::-1]))
+        return float(values[best]) if overlap[best] > 0 else float("inf")
+    candidates = np.flatnonzero((values > 0) & (alarms / alarms[0] <= rate))
+    return float(values[candidates[0]]) if len(candidates) else float("inf")
+
+
+def evaluate_maps(
+    samples: Iterable[Any],
+    protocol: str | Path | Protocol = "anomaly",
+    *,
+    labels: str | Sequence[int] = "binary",
+    normalise: str = "none",
+    label: str = "lesion",
+    seed: int | None = None,
+    ci: bool = True,
+    by: str | Sequence[str] = (),
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Evaluate maps of scores against label arrays, in 2D or 3D.
+
+    Parameters
+    ----------
+    samples
+        One entry per sample: a pair ``(map, labels)``; a mapping with ``map`` (or ``maps``, a
+        mapping from model to map), ``labels``, and as one likes ``name``, ``spacing``, ``image``,
+        ``patient``, ``centre`` or any other column; a `calipers.data.maps.Sample`; or what
+        `calipers.read_maps` returns. Arrays are ``[z, ]y, x``. An iterator is read once and never
+        held as a whole.
+    protocol
+        A preset name such as ``anomaly`` or ``mood``, the path of a TOML file, or a `Protocol`.
+    labels
+        What the values of the label arrays mean: ``binary`` (0 and one other value; objects are
+        connected components), ``nonzero`` (all but 0), ``instances`` (every value is an object), or
+        the values that count, such as ``(1, 3)``.
+    normalise
+        How maps come to scores in [0, 1]: ``none`` (others are an error), ``minmax``, ``sigmoid``,
+        ``clip``, ``uint8``, ``uint16`` or ``rank``.
+    label
+        What the objects are called.
+    seed, ci, by, jobs
+        As in `calipers.evaluation.evaluate`. With more jobs more samples are in memory.
+    progress
+        Called with (samples done, samples in all), where their number is known.
+
+    Examples
+    --------
+    >>> import numpy as np, calipers as cal
+    >>> labels = np.zeros((32, 32), int)
+    >>> labels[8:16, 8:16] = 1
+    >>> ev = cal.evaluate_maps([(0.9 * labels, labels)], ci=False)
+    >>> print(round(float(ev["AP/dataset"]), 3), round(float(ev["softIoU"]), 3))
+    1.0 0.947
+    """
+    protocol = Protocol.load(protocol)
+    settings = protocol.maps or MapSettings()
+    source = given_samples(samples, labels=labels, normalise=normalise)
+    if (
+        columns := source.columns
+    ) is not None:  # before the first sample is read; `evaluate` looks closer
+        for text in [by] if isinstance(by, str) else by:
+            Grouping.parse(text, columns, "samples")
+    tuning, source = source.split(settings.tuning) if settings.tuning else (source, source)
+    thresholds = chosen_thresholds(tuning, settings, jobs=jobs, progress=progress)
+    plan = _SamplesPlan(settings, _named_measures(protocol), thresholds, label)
+    cohort = _gathered(source, plan, jobs, progress)
+    evaluation = evaluate(cohort, protocol, seed=seed, ci=ci, by=by, jobs=jobs, progress=progress)
+    return replace(evaluation, load_sample=source.again_one())
+
+
+def _named_measures(protocol: Protocol) -> dict[str, Measure]:
+    """Return what has to be measured on every map, by the name of the metric."""
+    measures: dict[str, Measure] = {}
+    for metric in protocol.compile():
+        if isinstance(metric, MapMetric):
+            measures.update(zip(metric.facts.names, metric.measures))
+    return measures
+
+
+@dataclass(frozen=True)
+class _SamplesPlan:
+    """What is measured on every sample, and at which thresholds objects are cut out."""
+
+    settings: MapSettings
+    names: Mapping[str, Measure]
+    thresholds: Mapping[str, float] | None  # model -> threshold, where it was found on the maps
+    label: str
+
+    @cached_property
+    def measures(self) -> tuple[Measure, ...]:
+        """Every measure once."""
+        return tuple(dict.fromkeys(self.names.values()))
+
+    def of(self, sample: Sample, *, instances: bool, keep: bool) -> MapPlan:
+        """Return the plan of one sample."""
+        thresholds = self.thresholds
+        if not thresholds:
+            thresholds = {model: float(self.settings.threshold) for model in sample.maps}
+        missing = [model for model in sample.maps if model not in thresholds]
+        if missing:
+            raise InputError(
+                f"the models {', '.join(thresholds)}",
+                rule="models",
+                location=sample.name,
+                value=list(sample.maps),
+            )
+        return MapPlan(self.settings, self.measures, thresholds, instances, keep=keep)
+
+
+def _gathered(
+    source: GivenSamples, plan: _SamplesPlan, jobs: int, progress: Progress | None
+) -> Cohort:
+    """Examine all samples one after the other, and return the cohort of what was measured."""
+    examined_samples: list[Examined] = []
+    maps: dict[str, ModelMaps] = {}
+    exact = ExactScores(needed=any(measure.pooled for measure in plan.measures))
+    check, number = _Alike(), source.number
+
+    def work(sample: Sample) -> Examined:
+        return examine(sample, plan.of(sample, instances=source.instances, keep=not exact.given_up))
+
+    for n_done, examined in enumerate(in_order(source.loaders(), work, jobs), start=1):
+        check(examined)
+        for model, measured_map in examined.models.items():
+            maps.setdefault(model, ModelMaps()).add(measured_map)
+            if measured_map.scores is not None:
+                exact.add(model, measured_map.scores)
+        # Without its maps a sample is small: only this much stays in memory.
+        examined_samples.append(replace(examined, models={}))
+        if progress is not None and number:
+            progress(n_done, number)
+    _check_number(examined_samples, source, plan.settings)
+    values = {model: exact.values(model, plan.measures) for model in maps}
+    notes = {model: _notes(model, gathered, plan) for model, gathered in maps.items()}
+    return cohort_of(
+        examined_samples,
+        maps,
+        values,
+        plan.measures,
+        label=plan.label,
+        batch=plan.settings.batch,
+        intake=source.intake(len(examined_samples), notes),
+    )
+
+
+def _check_number(samples: Sequence[Examined], source: GivenSamples, settings: MapSettings) -> None:
+    """Raise if there is no sample to evaluate, or none of the group to tune on."""
+    if not samples:
+        value = "none"
+        if source.left_out:
+            value = f"all are of {settings.tuning}, to choose a threshold on"
+        raise InputError("at least one sample to evaluate", rule="no-images", value=value)
+    if settings.tuning and not source.left_out:
+        raise InputError(f"samples of the group {settings.tuning}", rule="no-images", value="none")
+
+
+def _notes(model: str, gathered: ModelMaps, plan: _SamplesPlan) -> tuple[str, ...]:
+    """Return notes on the threshold of a model and on small objects that were left out."""
+    notes, settings = [], plan.settings
+    if plan.thresholds is not None:
+        where = f" on {settings.tuning}" if settings.tuning else ""
+        threshold = plan.thresholds[model]
+        text = f"objects of {model} are voxels with a score of at least {threshold:.6g}"
+        if not math.isfinite(threshold):
+            text = f"{model} has no objects: no score above 0 can be its threshold"
+        notes.append(f"{text} ({settings.threshold}{where})")
+    small = sum(objects.small for objects in gathered.objects)
+    if small:
+        notes.append(
+            f"{small} predicted objects of {model} of fewer than {settings.least} voxels "
+            "were left out"
+        )
+    return tuple(notes)
+
+
+class _Alike:
+    """Raise unless samples share models and number of axes, and have names that differ."""
+
+    def __init__(self) -> None:
+        self.first: Examined | None = None
+        self.names: set[str] = set()
+
+    def __call__(self, sample: Examined) -> None:
+        first = self.first = self.first or sample
+        if len(sample.size) != len(first.size):
+            raise InputError(
+                f"{len(first.size)} axes, as {first.name!r} has",
+                rule="volume-shape",
+                location=sample.name,
+                value=len(sample.size),
+            )
+        if list(sample.models) != list(first.models):
+            raise InputError(
+                f"the models {', '.join(first.models)}, as {first.name!r} has",
+                rule="models",
+                location=sample.name,
+                value=list(sample.models),
+            )
+        if sample.name in self.names:
+            raise InputError(
+                "names of samples that differ",
+                rule="dup-image",
+                location=sample.name,
+                value=sample.name,
+            )
+        self.names.add(sample.name)

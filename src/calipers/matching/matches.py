@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matches: the fates of all objects under all views; evidence of all metrics that count objects.
+
+`assignment.match` makes them; metrics ask for weighted totals and curves, pages for partners.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.arrays import F64, I8, I32, I64
+from calipers.kernels import assignment, curves, ragged
+from calipers.kernels.assignment import FateTable
+
+HITS, COUNTED = range(2)  # entries of `Matches.totals`
+
+FATES = {
+    assignment.HIT: "hit",
+    assignment.DUPLICATE: "duplicate",
+    assignment.FALSE_ALARM: "false alarm",
+    assignment.MISSED: "missed",
+    assignment.IGNORED: "ignored",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One way of deciding fates; COCO = 10 thresholds x 4 sizes = 40 views."""
+
+    criterion: str = "box-iou"
+    assignment: str = "by-score"
+    threshold: float = 0.5
+    size: tuple[float, float] = (0.0, float("inf"))  # area range that counts, closed at both ends
+    max_dets: int = 100
+    within_class: bool = True
+    strict: bool = False
+    score_cut: float = float("-inf")  # predictions below it do not exist
+    duplicates: str = "penalised"  # penalised | forgiven
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Candidate pairs of one criterion, sorted by prediction: enough for every sweep over
+    thresholds.
+    """
+
+    reference: I32
+    prediction: I32
+    similarity: F64
+
+
+class ObjectsByImage:
+    """References and predictions in the order of their images, parted by offsets."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def reference_offsets(self) -> I64:
+            """(n_images + 1,) where the references of every image begin."""
+
+        @property
+        def prediction_offsets(self) -> I64:
+            """(n_images + 1,) where the predictions of every image begin."""
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        return len(self.reference_offsets) - 1
+
+    @cached_property
+    def reference_image(self) -> I64:
+        """(n_references,) image of every reference."""
+        return ragged.owners(self.reference_offsets)
+
+    @cached_property
+    def prediction_image(self) -> I64:
+        """(n_predictions,) image of every prediction."""
+        return ragged.owners(self.prediction_offsets)
+
+
+@dataclass(frozen=True)
+class Matches(ObjectsByImage):
+    """Fates of all objects under all views; partner and similarity under ``views[0]``, the one that
+    is shown.
+    """
+
+    views: tuple[View, ...]
+    n_classes: int
+    reference_offsets: I64
+    prediction_offsets: I64
+    reference_label: I32
+    prediction_label: I32
+    score: F64
+    rank: I32  # of a prediction in its image and class; a cut at m predictions is rank < m
+    reference_fate: I8  # (n_views, n_references)
+    prediction_fate: I8  # (n_views, n_predictions)
+    partner: I32  # (n_predictions,) reference row or -1
+    similarity: F64  # (n_predictions,) to the partner, NaN without one
+    pairs: Pairs
+
+    @cached_property
+    def _reference_table(self) -> FateTable:
+        return FateTable.unnumbered(self.reference_fate)  # too few to be worth it
+
+    @cached_property
+    def _prediction_table(self) -> FateTable:
+        return FateTable(self.prediction_fate)
+
+    @cached_property
+    def _deepest(self) -> int:
+        return int(self.rank.max(initial=0))
+
+    @cached_property
+    def _rankings(
+        self,
+    ) -> dict[tuple[int, bool, bool], tuple[FateTable, curves.Ranking, I64, dict[Any, Any]]]:
+        return {}
+
+    @cached_property
+    def _index(self) -> dict[View, int]:
+        return {view: k for k, view in enumerate(self.views)}
+
+    @cached_property
+    def _known_views(self) -> dict[int, tuple[tuple[View, ...], list[int]]]:
+        return {}
+
+    @cached_property
+    def _plain_totals(self) -> dict[Any, I64]:
+        return {}
+
+    @cached_property
+    def _last_totals(self) -> dict[str, Any]:
+        return {}
+
+    @cached_property
+    def kept(self) -> dict[Any, Any]:
+        """Results that metrics compute from the matches once and use under all weights."""
+        return {}
+
+    def remember(self, table: FateTable) -> None:
+        """Keep the numbering of the prediction rows that came with the matching; it would be made
+        again otherwise.
+        """
+        self.__dict__["_prediction_table"] = table
+
+    def index(self, view: View) -> int:
+        """Return which row of the fates belongs to a view."""
+        return self._index[view]
+
+    def indices(self, views: tuple[View, ...]) -> list[int]:
+        """Return which rows of the fates belong to some views; looked up once for each tuple."""
+        entry = self._known_views.get(id(views))
+        if entry is None or entry[0] is not views:
+            entry = self._known_views[id(views)] = views, [self._index[view] for view in views]
+        return entry[1]
+
+    def totals(self, weights: I64, max_dets: int = sys.maxsize) -> tuple[I64, I64]:
+        """Return (R, V, 2, K) for references and for the best ``max_dets`` predictions of every
+        cell.
+
+        Entries ``HITS`` and ``COUNTED`` are the weight of the hits and of all objects that are not
+        ignored.
+        """
+        return self.reference_totals(weights), self.prediction_totals(weights, max_dets)
+
+    def reference_totals(self, weights: I64) -> I64:
+        """Return (R, V, 2, K) for references."""
+        totals, nobody = self._known_totals(weights), np.zeros(0, np.int32)
+        if "references" not in totals:
+            side = (self._reference_table, self.reference_label, nobody, 0, self.reference_image)
+            totals["references"] = assignment.totals(*side, weights, self.n_classes)
+        return totals["references"]
+
+    def prediction_totals(
+        self, weights: I64, max_dets: int = sys.maxsize, *, only_hits: bool = False
+    ) -> I64:
+        """Return (R, V, 2, K) for the best ``max_dets`` predictions of every cell.
+
+        With ``only_hits`` the entry ``COUNTED`` may leave out predictions that hit nothing, which
+        are most of them.
+        """
+        limit = min(max_dets, self._deepest + 1)
+        totals = self._known_totals(weights)
+        if limit in totals:
+            return totals[limit]
+        key: Any = (limit, only_hits)
+        if key in totals:
+            return totals[key]
+        rank = self.rank if limit <= self._deepest else np.zeros(0, np.int32)
+        # Totals under weights 1 are kept for good, so they are worth counting in full.
+        is_complete = not only_hits or totals is self._plain_totals
+        if is_complete:
+            key = limit
+        totals[key] = assignment.totals(
+            self._prediction_table,
+            self.prediction_label,
+            rank,
+            limit,
+            self.prediction_image,
+            weights,
+            self.n_classes,
+            only_hits=not is_complete,
+        )
+        return totals[key]
+
+    def _known_totals(self, weights: I64) -> dict[Any, I64]:
+        """Return the totals known under these weights, to be filled by the caller.
+
+        Only the last block is kept, by identity: blocks are worked off one after the other, and
+        never changed.
+        """
+        if len(weights) == 1 and bool((weights == 1).all()):
+            return self._plain_totals
+        if self._last_totals.get("weights") is not weights:
+            self._last_totals.update(weights=weights, known={})
+        totals: dict[Any, I64] = self._last_totals["known"]
+        return totals
+
+    def curves(
+        self, views: list[int], weights: I64, max_dets: int, *, blocks: bool, pooled: bool = False
+    ) -> curves.CurveProblem:
+        """Return the input of the curves of some views: the best ``max_dets`` predictions, ranked.
+
+        The limit holds in every cell of image and class. Sorted once and kept: all views and
+        replicates share the order. ``pooled`` ranks all classes together.
+        """
+        limit = min(max_dets, self._deepest + 1)
+        key = (limit, blocks, pooled)
+        if key not in self._rankings:
+            # Without a limit that cuts anything, the table of all predictions serves as it is.
+            rows: slice | I64 = slice(None)
+            table = self._prediction_table
+            if limit <= self._deepest:
+                rows = np.flatnonzero(self.rank < limit)
+                table = FateTable(self.prediction_fate[:, rows])
+            label, n_classes = self.prediction_label[rows], self.n_classes
+            if pooled:
+                label, n_classes = np.zeros_like(label), 1
+            ranking = curves.ranking(self.score[rows], label, n_classes, blocks=blocks)
+            self._rankings[key] = table, ranking, self.prediction_image[rows], {}
+        table, ranking, image, plans = self._rankings[key]
+        return curves.CurveProblem(table, views, ranking, image, weights, plans)
+
+    def take(self, images: I64) -> Matches:
+        """Return the matches of the images ``images``, in that order; images may be repeated."""
+        reference_rows, reference_offsets = ragged.take_rows(self.reference_offsets, images)
+        prediction_rows, prediction_offsets = ragged.take_rows(self.prediction_offsets, images)
+        pair_rows, pair_offsets = ragged.take_rows(
+            np.searchsorted(self.pairs.prediction, self.prediction_offsets), images
+        )
+        reference_move = reference_offsets[:-1] - self.reference_offsets[images]
+        prediction_move = prediction_offsets[:-1] - self.prediction_offsets[images]
+        image_of_pair = ragged.owners(pair_offsets)
+        partner = self.partner[prediction_rows]
+        moved = partner + reference_move[ragged.owners(prediction_offsets)]
+        return replace(
+            self,
+            reference_offsets=reference_offsets,
+            prediction_offsets=prediction_offsets,
+            reference_label=self.reference_label[reference_rows],
+            prediction_label=self.prediction_label[prediction_rows],
+            score=self.score[prediction_rows],
+            rank=self.rank[prediction_rows],
+            reference_fate=self.reference_fate[:, reference_rows],
+            prediction_fate=self.prediction_fate[:, prediction_rows],
+            partner=np.where(partner < 0, -1, moved).astype(np.int32),
+            similarity=self.similarity[prediction_rows],
+            pairs=Pairs(
+                (self.pairs.reference[pair_rows] + reference_move[image_of_pair]).astype(np.int32),
+                (self.pairs.prediction[pair_rows] + prediction_move[image_of_pair]).astype(
+                    np.int32
+                ),
+                self.pairs.similarity[pair_rows],
+            ),
+        )
+
+    @classmethod
+    def concat(cls, parts: Sequence[Matches]) -> Matches:
+        """Return the matches of all images of several parts: blocks of a run, or shards of many."""
+        if len(parts) == 1:
+            return parts[0]
+        first = parts[0]
+        n_references = ragged.from_counts(np.array([len(part.reference_label) for part in parts]))
+        n_predictions = ragged.from_counts(np.array([len(part.score) for part in parts]))
+
+        def column(name: str, axis: int = 0) -> NDArray[np.generic]:
+            return np.concatenate([getattr(part, name) for part in parts], axis=axis)
+
+        # Rows of a part are counted on from the rows of the parts before it.
+        partner, reference, prediction = [], [], []
+        for part, references_before, predictions_before in zip(parts, n_references, n_predictions):
+            partner.append(np.where(part.partner < 0, -1, part.partner + references_before))
+            reference.append(part.pairs.reference + references_before)
+            prediction.append(part.pairs.prediction + predictions_before)
+        pairs = Pairs(
+            np.concatenate(reference).astype(np.int32),
+            np.concatenate(prediction).astype(np.int32),
+            np.concatenate([part.pairs.similarity for part in parts]),
+        )
+        names = ("reference_label", "prediction_label", "score", "rank", "similarity")
+        return cls(
+            views=first.views,
+            n_classes=first.n_classes,
+            reference_offsets=ragged.concat_offsets([part.reference_offsets for part in parts]),
+            prediction_offsets=ragged.concat_offsets([part.prediction_offsets for part in parts]),
+            **{name: column(name) for name in names},  # type: ignore[arg-type]
+            reference_fate=column("reference_fate", 1),  # type: ignore[arg-type]
+            prediction_fate=column("prediction_fate", 1),  # type: ignore[arg-type]
+            partner=np.concatenate(partner).astype(np.int32),
+            pairs=pairs,
+        )

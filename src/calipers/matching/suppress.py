@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Non-maximum suppression of the predictions of a model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calipers.data.objects import Predictions
+from calipers.errors import UsageError
+from calipers.kernels import boxes
+from calipers.kernels.boxes import overlapping
+
+
+def suppressed(
+    predictions: Predictions, threshold: float = 0.5, *, n_classes: int = 0
+) -> Predictions:
+    """Return the predictions that non-maximum suppression leaves.
+
+    Parameters
+    ----------
+    threshold
+        A box goes if its IoU with a better one that stays is above it.
+    n_classes
+        Boxes of different classes do not suppress each other; 0: classes do not matter.
+
+    Notes
+    -----
+    Better is the higher score; of equal ones the earlier in the input.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> from calipers.matching.suppress import suppressed
+    >>> cohort = cal.demo_cohort()
+    >>> predictions = cohort.models["overpredicts"]
+    >>> len(suppressed(predictions, 0.5, n_classes=len(cohort.classes))) < len(predictions)
+    True
+    """
+    if not 0 <= threshold <= 1:
+        raise UsageError(f"a threshold of suppression lies in [0, 1], got {threshold!r}")
+    side = (predictions.offsets, predictions.label, predictions.boxes, predictions.extent)
+    one, other, iou = overlapping(side, side, np.zeros(len(predictions), np.bool_), n_classes)
+    rank = boxes.rank_of(predictions.offsets, predictions.score)
+    rivals = (iou > threshold) & (rank[one] < rank[other])
+    better, worse = one[rivals].astype(np.int64), other[rivals].astype(np.int64)
+    return predictions.keep(boxes.survivors(better, worse, len(predictions)))

@@ -1,0 +1,542 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The protocol of a metric: a recipe that collects evidence once (expensive), and a value that is
+computed from evidence and weights of the images (cheap), again for every bootstrap replicate.
+
+The base of all metrics on matches: views from plans, the numbers of images and objects behind a
+value, and the reason of an undefined one.
+
+The base of the metrics on the similarity of hits to their references: one view each, and
+weighted sums and medians of similarities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers import registry
+from calipers.arrays import F64, I64, Flags
+from calipers.data.cohort import Cohort
+from calipers.errors import UsageError, did_you_mean
+from calipers.kernels.assignment import HIT, IGNORED
+from calipers.kernels.resampling import MedianTable, SumTable
+from calipers.matching.assign import MatchRecipe, PairRecipe
+from calipers.matching.criteria import Criterion
+from calipers.matching.matches import COUNTED, Matches, View
+
+
+class Evidence(Protocol):
+    """The result of the expensive part, image by image."""
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        ...
+
+    def take(self, images: I64) -> Self:
+        """Return the evidence of some images."""
+        ...
+
+    @classmethod
+    def concat(cls, parts: Sequence[Self]) -> Self:
+        """Return the evidence of all images of several parts."""
+        ...
+
+
+E = TypeVar("E", bound=Evidence)
+E_co = TypeVar("E_co", bound=Evidence, covariant=True)
+
+
+class Recipe(Protocol[E_co]):
+    """How evidence is collected. Recipes with one key are merged and collected once, for several
+    metrics.
+    """
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What two recipes must share to be merged."""
+        ...
+
+    def merge(self, other: Self) -> Self:
+        """Return the recipe that serves both."""
+        ...
+
+    def collect(self, cohort: Cohort, model: str) -> E_co:
+        """Do the expensive part for the images of a cohort: no reduction over images."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class MetricPlan:
+    """One ``[[metric]]`` of a protocol, with the protocol's defaults filled in."""
+
+    name: str
+    kind: str
+    options: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The facts about a metric that the statistics and the report use."""
+
+    id: str  # "froc@1": goes to rows and run.json; the version changes whenever values change
+    names: tuple[str, ...]
+    # one per name, where the names of a family are defined differently: "ap.coco101@1"
+    ids: tuple[str, ...] = ()
+    bounds: tuple[float, float] = (0.0, 1.0)
+    higher_is_better: bool = True
+    per_class: bool = True
+    proportion: bool = False  # numerator / denominator over independent units: Wilson applies
+    swap: bool = True  # exchanging two models' images is a fair null (not for AP: two score scales)
+    class_means: frozenset[str] = frozenset()  # names whose pooled value is the mean over classes
+    # names whose values move in steps, which the jackknife does not follow
+    rough: frozenset[str] = frozenset()
+
+    def id_of(self, k: int) -> str:
+        """Return the id of the k-th name, which does not depend on the others of its family."""
+        return self.ids[k] if self.ids else self.id
+
+
+class Metric(Protocol[E]):
+    """A family of numbers computed from one evidence; built from the plans of one kind."""
+
+    facts: Facts
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None: ...
+
+    @property
+    def recipe(self) -> Recipe[E]:
+        """How the evidence is collected."""
+        ...
+
+    def value(self, evidence: E, weights: I64) -> F64:
+        """Return (R, 1 + n_classes, n_names) for weights (R, n_images); entry 0 is pooled; NaN =
+        undefined.
+        """
+        ...
+
+    def reasons(self, evidence: E) -> Mapping[tuple[int, int], str]:
+        """Return why point values are NaN: (class row, name) -> one of results.REASONS."""
+        ...
+
+    def counts(self, evidence: E, weights: I64) -> I64:
+        """Return (1 + n_classes, n_names, 3) for weights (n_images,): images, references and
+        predictions behind it.
+        """
+        ...
+
+    def support(self, evidence: E, unit: I64, n_units: int) -> I64:
+        """Return (1 + n_classes, n_names, 3) numbers of units, given the unit of every image.
+
+        Units without which there is no value (those with references, for most metrics); units in
+        which something could go wrong; units in which something did.
+        """
+        ...
+
+
+class UnitMarks:
+    """Which units have something of which class."""
+
+    def __init__(self, n_units: int, n_classes: int) -> None:
+        self.marks = np.zeros((n_units, n_classes), np.bool_)
+
+    def add(self, unit: I64, label: NDArray[np.integer]) -> UnitMarks:
+        """Mark the units and classes of some objects."""
+        self.marks[unit, label] = True
+        return self
+
+    def counts(self) -> I64:
+        """Return (1 + n_classes,): units with anything, then units with something of each class."""
+        return np.concatenate([[self.marks.any(axis=1).sum()], self.marks.sum(axis=0)]).astype(
+            np.int64
+        )
+
+
+def check_options(
+    plan: MetricPlan, own: Sequence[str], *, matching: Sequence[str] = ("score_cut",)
+) -> None:
+    """Raise for an option that is neither one of the metric's own nor one of ``matching``."""
+    from calipers.errors import UsageError, did_you_mean
+
+    options = [*matching, *own]
+    for name in plan.options:
+        if name in options:
+            continue
+        metric = f"metric {plan.name!r} ({plan.kind})"
+        if name in MATCHING_OPTIONS:
+            raise UsageError(
+                f"{metric} has a matching of its own: {name!r} does not apply, only "
+                f"{', '.join(matching)}"
+            )
+        raise UsageError(f"{metric} has no option {name!r}; {did_you_mean(name, options)}")
+
+
+def check_number(
+    plan: MetricPlan, option: str, *, above: float = -float("inf"), least: float = -float("inf")
+) -> None:
+    """Raise unless an option is absent or a finite number above or at least a limit."""
+    from calipers.errors import UsageError
+
+    value = plan.options.get(option)
+    if value is None:
+        return
+    number = (
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+    )
+    if not number or not (value > above and value >= least):
+        limit = f" above {above:g}" if above > -float("inf") else f" of at least {least:g}"
+        raise UsageError(f"metric {plan.name!r}: {option} is a number{limit}, not {value!r}")
+
+
+MATCHING_OPTIONS = (
+    "criterion",
+    "assignment",
+    "thresholds",
+    "classes",
+    "max_dets",
+    "score_cut",
+    "ties",
+    "strict",
+    "duplicates",
+    "size",
+)
+# The limit of predictions for the matching: `Protocol.resolved` adds it, users may not set it.
+DERIVED_OPTION = "match_dets"
+
+
+Sides = tuple[str, ...]  # of "references", "predictions" and "hits"
+
+
+@dataclass(frozen=True)
+class Output:
+    """One named number: the views it averages over and its options."""
+
+    name: str
+    views: tuple[View, ...]
+    max_dets: int
+    options: Mapping[str, Any]
+
+
+class MatchMetric:
+    """Base of the metrics whose evidence is `Matches`."""
+
+    own_options: tuple[str, ...] = ()
+    needed: Sides = ("references",)  # without these there is no value; nothing: it always has one
+    # a unit with these can be in error; nothing: every unit can
+    tried: Sides = ("references", "predictions")
+    # whose fates can be an error; of hits: how far they are off
+    judged: Sides = ("references", "predictions")
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        for plan in plans:
+            check_options(plan, self.own_options, matching=(*MATCHING_OPTIONS, DERIVED_OPTION))
+        self.outputs = tuple(_output(plan) for plan in plans)
+        self.recipe = MatchRecipe(
+            tuple(dict.fromkeys(view for output in self.outputs for view in output.views))
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+        return tuple(output.name for output in self.outputs)
+
+    @property
+    def per_class(self) -> bool:
+        """Whether there are values per class; not where the matching ignores classes."""
+        return all(view.within_class for view in self.recipe.views)
+
+    def counts(self, evidence: Matches, weights: I64) -> I64:
+        """Return (1 + n_classes, n_names, 3): images, counted references, counted predictions."""
+        table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)
+        table[:, :, 0] = weights.sum()
+        for k, output in enumerate(self.outputs):
+            # Thresholds change who is a hit, not who is counted, except for predictions on ignored
+            # references.
+            view = evidence.indices(output.views)[0]
+            references, predictions = evidence.totals(weights[None], output.max_dets)
+            table[1:, k, 1] = references[0, view, COUNTED]
+            table[1:, k, 2] = predictions[0, view, COUNTED]
+        table[0, :, 1:] = table[1:, :, 1:].sum(axis=0)
+        return table
+
+    def reasons(self, evidence: Matches) -> Mapping[tuple[int, int], str]:
+        """Return why values without references (or without any object) are undefined."""
+        table = self.counts(evidence, np.ones(evidence.n_images, np.int64))
+        why = {}
+        for row, name in np.argwhere(self.undefined(table)).tolist():
+            why[row, name] = self.reason(int(table[row, name, 1]), int(table[row, name, 2]))
+        return why
+
+    def support(self, evidence: Matches, unit: I64, n_units: int) -> I64:
+        """Return (1 + n_classes, n_names, 3): units with what is `needed`, with what is `tried`,
+        with an error.
+        """
+        table = np.zeros((1 + evidence.n_classes, len(self.outputs), 3), np.int64)
+        numbers: dict[tuple[Any, ...], list[I64]] = {}
+        for k, output in enumerate(self.outputs):
+            key = (tuple(evidence.indices(output.views)), output.max_dets, self.sides(output))
+            if key not in numbers:
+                numbers[key] = self._units(evidence, *key, (unit, n_units))
+            table[:, k] = np.stack(numbers[key], axis=1)
+        return table
+
+    def sides(self, output: Output) -> tuple[Sides, Sides, Sides]:
+        """Return whose units are needed, tried and judged for one of the numbers."""
+        return self.needed, self.tried, self.judged
+
+    def off(self, evidence: Matches) -> Flags:
+        """Return (n_predictions,): which hits are an error because they could be nearer. Most
+        metrics do not look.
+        """
+        return np.zeros(len(evidence.score), np.bool_)
+
+    def _units(
+        self,
+        evidence: Matches,
+        views: tuple[int, ...],
+        max_dets: int,
+        sides: tuple[Sides, Sides, Sides],
+        units: tuple[I64, int],
+    ) -> list[I64]:
+        """Return the numbers of units per class row: needed, tried, in error."""
+        unit, n_units = units
+        of_reference, of_prediction = (
+            unit[evidence.reference_image],
+            unit[evidence.prediction_image],
+        )
+        within, fate = evidence.rank < max_dets, evidence.prediction_fate[views[0]]
+        hits = (fate == HIT) & within
+        valid = (evidence.reference_fate[views[0]] != IGNORED, (fate != IGNORED) & within, hits)
+        missed = _missed_under(evidence, views, max_dets)
+        wrong = (
+            missed,
+            wrong_under(evidence.prediction_fate, views) & within,
+            hits & self.off(evidence),
+        )
+
+        def units_with(side: Sides, rows: tuple[Flags, Flags, Flags]) -> I64:
+            marks = UnitMarks(n_units, evidence.n_classes)
+            if "references" in side:
+                marks.add(of_reference[rows[0]], evidence.reference_label[rows[0]])
+            for name, flags in (("predictions", rows[1]), ("hits", rows[2])):
+                if name in side:
+                    marks.add(of_prediction[flags], evidence.prediction_label[flags])
+            return marks.counts() if side else np.full(1 + evidence.n_classes, n_units, np.int64)
+
+        return [
+            units_with(sides[0], valid),
+            units_with(sides[1], valid),
+            units_with(sides[2], wrong),
+        ]
+
+    def undefined(self, table: I64) -> NDArray[np.bool_]:
+        """Return which entries are undefined, from the counts behind them. Most need references."""
+        return np.asarray(table[:, :, 1] == 0)
+
+    def reason(self, n_references: int, n_predictions: int) -> str:
+        """Return the reason of an undefined entry."""
+        return "no_references"
+
+
+def wrong_under(fate: NDArray[np.int8], views: Sequence[int]) -> NDArray[np.bool_]:
+    """Return (n,): who is missed, a duplicate or a false alarm under any of the views."""
+    wrong = np.zeros(fate.shape[1], np.bool_)
+    for view in views:
+        wrong |= fate[view] > HIT
+    return wrong
+
+
+def _missed_under(evidence: Matches, views: Sequence[int], max_dets: int) -> NDArray[np.bool_]:
+    """Return (n_references,): who is missed under any of the views, or is of an image and class
+    with a cut hit.
+
+    A reference that only a prediction beyond the limit finds is missed; which one it is does not
+    matter to its unit.
+    """
+    wrong = wrong_under(evidence.reference_fate, views)
+    if max_dets > evidence.rank.max(initial=-1):  # no prediction is beyond the limit
+        return wrong
+    n_cells = evidence.n_images * evidence.n_classes
+    reference = evidence.reference_image * evidence.n_classes + evidence.reference_label
+    prediction = evidence.prediction_image * evidence.n_classes + evidence.prediction_label
+    for view in views:
+        valid = evidence.reference_fate[view] != IGNORED
+        beyond = (evidence.prediction_fate[view] == HIT) & (evidence.rank >= max_dets)
+        short = np.bincount(prediction[beyond], minlength=n_cells) > 0
+        wrong |= valid & short[reference]
+    return wrong
+
+
+def class_mean(per_class_values: F64) -> F64:
+    """Prepend the mean over classes that have a value: (R, C, names) -> (R, 1 + C, names).
+
+    A class that is undefined is left out, as in COCO; the result says how many references stand
+    behind it.
+    """
+    is_defined = ~np.isnan(per_class_values)
+    total = np.where(is_defined, per_class_values, 0.0).sum(axis=1, keepdims=True)
+    number = is_defined.sum(axis=1, keepdims=True)
+    mean = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
+    return np.concatenate([mean, per_class_values], axis=1)
+
+
+def _output(plan: MetricPlan) -> Output:
+    o = plan.options
+    views = tuple(
+        View(
+            criterion=o["criterion"],
+            assignment=o["assignment"],
+            threshold=threshold,
+            size=tuple(o["size"]),
+            max_dets=o["match_dets"],
+            within_class=o["classes"] == "within",
+            strict=o["strict"],
+            score_cut=o["score_cut"],
+            duplicates=o["duplicates"],
+        )
+        for threshold in o["thresholds"]
+    )
+    return Output(plan.name, views, o["max_dets"], o)
+
+
+ROUNDING = 1e-9  # of coordinates: a hit that is nearer than this to perfect is perfect
+SUMMARIES = ("mean", "median")
+
+
+class PairedMetric(MatchMetric):
+    """Base of the metrics on the similarities of hits.
+
+    Each has one threshold: partners and similarities are those of one view. The measure is the
+    overlap of a hit; a metric on distances says so with ``distance``.
+    """
+
+    distance = False
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        super().__init__(plans)
+        for output in self.outputs:
+            _check_one_threshold(output)
+            _check_criterion(output, distance=self.distance)
+        views = {output.views for output in self.outputs}
+        if len(views) > 1:
+            raise UsageError(f"{', '.join(self.names)}: metrics on pairs share their matching")
+        self.recipe = PairRecipe(self.outputs[0].views)
+
+    def measure(self, evidence: Matches) -> F64:
+        """Return (n_predictions,): the overlap with the partner, or the distance from it; NaN
+        without one.
+        """
+        return -evidence.similarity if self.distance else np.minimum(evidence.similarity, 1.0)
+
+    def off(self, evidence: Matches) -> Flags:
+        """Return (n_predictions,): which are not quite where their partner is."""
+        with np.errstate(invalid="ignore"):
+            measure = self.measure(evidence)
+            return np.asarray(measure > ROUNDING if self.distance else measure < 1.0 - ROUNDING)
+
+    def hits(self, evidence: Matches, output: Output) -> I64:
+        """Return the rows of the predictions that are hits."""
+        return np.flatnonzero(
+            (evidence.prediction_fate[0] == HIT) & (evidence.rank < output.max_dets)
+        )
+
+    def sums(self, evidence: Matches, output: Output, weights: I64) -> F64:
+        """Return (R, n_classes): the weighted sums of the measure over the hits of every class."""
+        key = ("sums of hits", output.max_dets)
+        if key not in evidence.kept:
+            rows = self.hits(evidence, output)
+            image, label = evidence.prediction_image[rows], evidence.prediction_label[rows]
+            evidence.kept[key] = SumTable.of(
+                self.measure(evidence)[rows], image, label, evidence.n_classes
+            )
+        table: SumTable = evidence.kept[key]
+        return table.sums(weights)
+
+    def hit_medians(self, evidence: Matches, output: Output, weights: I64) -> F64:
+        """Return (R, 1 + n_classes): the weighted medians of the measure over all hits and those of
+        every class.
+        """
+        key = ("medians of hits", output.max_dets)
+        if key not in evidence.kept:
+            rows = self.hits(evidence, output)
+            image, label = evidence.prediction_image[rows], evidence.prediction_label[rows]
+            evidence.kept[key] = median_tables(
+                self.measure(evidence)[rows], image, label, evidence.n_classes
+            )
+        return medians(evidence.kept[key], weights)
+
+    def reasons(self, evidence: Matches) -> Mapping[tuple[int, int], str]:
+        """Return why values are undefined: nothing there, one side missing, or nothing hit."""
+        weights = np.ones(evidence.n_images, np.int64)
+        table, values = self.counts(evidence, weights), self.value(evidence, weights[None])[0]
+        why = {}
+        for row, k in np.argwhere(np.isnan(values)).tolist():
+            why[row, k] = self.reason(int(table[row, k, 1]), int(table[row, k, 2]))
+        return why
+
+    def value(self, evidence: Matches, weights: I64) -> F64:
+        """Return (R, 1 + n_classes, n_names)."""
+        raise AssertionError("every metric on pairs has a value")
+
+    def reason(self, n_references: int, n_predictions: int) -> str:
+        """Return the reason of an undefined entry; ``no_positives``: no prediction is a hit."""
+        if not n_references:
+            return "no_references" if n_predictions else "no_objects"
+        return "no_positives" if n_predictions else "no_predictions"
+
+
+def median_tables(
+    values: F64, image: I64, label: NDArray[np.integer], n_classes: int
+) -> list[MedianTable]:
+    """Return the tables for the medians of all values, then of those of every class."""
+    tables = [MedianTable.of(values, image)]
+    for c in range(n_classes):
+        rows = np.flatnonzero(label == c)
+        tables.append(MedianTable.of(values[rows], image[rows]))
+    return tables
+
+
+def medians(tables: Sequence[MedianTable], weights: I64) -> F64:
+    """Return (R, number of tables)."""
+    return np.stack([table.medians(weights) for table in tables], axis=1)
+
+
+def with_pooled(per_class: F64) -> F64:
+    """Return (R, 1 + n_classes) sums or counts: those of all classes, then each."""
+    return np.concatenate([per_class.sum(axis=1, keepdims=True), per_class], axis=1)
+
+
+def check_choice(output: Output, option: str, choices: Sequence[str]) -> None:
+    """Raise unless an option is absent or one of the choices."""
+    value = output.options.get(option, choices[0])
+    if value not in choices:
+        raise UsageError(
+            f"metric {output.name!r}: no {option} {value!r}; {did_you_mean(str(value), choices)}"
+        )
+
+
+def _check_one_threshold(output: Output) -> None:
+    if len(output.views) != 1:
+        raise UsageError(
+            f"metric {output.name!r} ({len(output.views)} thresholds): pairs are matched at one "
+            "threshold; give the metric one of its own"
+        )
+
+
+def _check_criterion(output: Output, *, distance: bool) -> None:
+    """Raise unless the criterion measures a distance, or an overlap from 0 to 1."""
+    name = output.views[0].criterion
+    criterion: Criterion = registry.resolve("criterion", name)
+    overlap = not criterion.distance and not criterion.yes_no and criterion.none == 0
+    if distance:
+        fits, kind = criterion.distance, "a distance, such as centre-distance"
+    else:
+        fits, kind = overlap, "an overlap from 0 to 1, such as box-iou"
+    if not fits:
+        raise UsageError(
+            f"metric {output.name!r}: needs a criterion that measures {kind}, not {name}"
+        )

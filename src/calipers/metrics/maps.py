@@ -1,0 +1,682 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How maps become objects, slices and batches: the table ``[maps]`` of a protocol.
+
+A measure of a map: a quantity, at a level, with its options. One measure is one column of
+`Maps.sums`.
+
+The voxels of all images together, counted by score, under many weightings at once.
+
+Metrics on maps: average precision, AUROC, AUPRO, Dice and IoU of voxels, and the soft IoU of
+instances.
+
+At the level of the data set all voxels are ranked together, and weights multiply the voxels of an
+image. At the level of samples, slices and batches a value is the weighted mean over those that have
+one; a sample or slice without a positive voxel has none, and is counted. The evidence is
+`calipers.data.maps.Maps`.
+
+Curves over all voxels as families of numbers, so that every point gets its interval like any
+other metric.
+
+They are drawn, not listed in protocols. Voxels of all images are ranked together, and weights
+multiply those of an image; a bin of scores is one operating point. See `calipers.metrics.maps`.
+
+Soft instance IoU of one sample: how well a map covers each object and nothing else, without a
+threshold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from calipers.arrays import F64, I64
+from calipers.data.cohort import Cohort
+from calipers.data.maps import COUNTED, Histograms, Maps
+from calipers.data.masks import Masks
+from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.io.volumes.values import as_labels, as_map
+from calipers.kernels import ragged, runs, voxel_ranking, voxels
+from calipers.kernels.voxel_ranking import SoftSums, Variant
+from calipers.metrics.base import Facts, MetricPlan, check_number, check_options
+
+AXES = ("x", "y", "z")
+CONNECTIVITIES = ("full", "edges", "faces")
+SCORES = ("max", "mean")
+BEST_DICE, FPR = "best-dice", "fpr:"
+
+
+@dataclass(frozen=True, slots=True)
+class MapSettings:
+    """The choices behind every number on maps.
+
+    Predicted objects are connected components of the voxels whose score is at least the threshold:
+    a number; or ``"fpr:0.05"``, the lowest score at which at most that share of the voxels outside
+    of references is called; or ``"best-dice"``, the score of the largest pooled Dice on a
+    ``tuning`` group of samples such as ``"split=tune"``, which is then left out of the evaluation.
+    """
+
+    threshold: float | str = 0.5
+    tuning: str | None = None
+    connectivity: str = "full"  # full: 8 or 26 neighbours; faces: 4 or 6; edges: 18
+    least: int = 1  # voxels; smaller predicted objects are left out, and counted
+    score: str = "max"  # of a predicted object: of its voxels the largest score, or their mean
+    slices: str = "z"  # slices are cut across this axis
+    batch: int = 8  # samples
+
+    def __post_init__(self) -> None:
+        choices = {"connectivity": CONNECTIVITIES, "score": SCORES, "slices": AXES}
+        for name, words in choices.items():
+            value = getattr(self, name)
+            if value not in words:
+                raise UsageError(f"maps: {name} is one of {', '.join(words)}, not {value!r}")
+        for name in ("least", "batch"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise UsageError(f"maps: {name} is a whole number of at least 1, not {value!r}")
+        self._check_threshold()
+        if self.tuning is not None and (
+            "=" not in self.tuning or not all(self.tuning.partition("=")[::2])
+        ):
+            raise UsageError(
+                f"maps: tuning names a group of samples, such as split=tune, not {self.tuning!r}"
+            )
+
+    def _check_threshold(self) -> None:
+        threshold = self.threshold
+        if threshold == BEST_DICE:
+            if self.tuning is None:
+                raise UsageError(
+                    "maps: the best threshold must be chosen on other samples than it is judged "
+                    "on; name them, such as tuning = 'split=tune'"
+                )
+        elif isinstance(threshold, str):
+            if self.rate is None or not 0 < self.rate < 1:
+                raise UsageError(
+                    f"maps: threshold is a number, 'fpr:0.05' or 'best-dice', not {threshold!r}"
+                )
+        elif isinstance(threshold, bool) or not 0 < threshold <= 1:
+            raise UsageError(f"maps: threshold is a score above 0 and at most 1, not {threshold!r}")
+
+    @property
+    def rate(self) -> float | None:
+        """The rate of false voxels of ``"fpr:0.05"``."""
+        return rate_of(self.threshold)
+
+    @property
+    def is_rule(self) -> bool:
+        """Whether the threshold is a rule on the maps, which are then read twice."""
+        return isinstance(self.threshold, str)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the table for TOML and JSON; what is not set is left out."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> MapSettings:
+        """Return the settings of a table; an unknown key is an error that names the nearest one."""
+        keys = list(cls.__dataclass_fields__)
+        for key in table:
+            if key not in keys:
+                raise UsageError(f"maps has no {key!r}; {did_you_mean(key, keys)}")
+        return cls(**table)
+
+
+def rate_of(text: Any) -> float | None:
+    """Return 0.05 of ``"fpr:0.05"``, None of anything else."""
+    if not isinstance(text, str) or not text.startswith(FPR):
+        return None
+    try:
+        rate = float(text.removeprefix(FPR))
+    except ValueError:
+        return None
+    return rate if math.isfinite(rate) else None
+
+
+LEVELS = ("dataset", "sample", "slice", "batch")
+BEST = "best"
+VARIANTS = ("tversky", "jaccard", "printed")
+
+# quantity -> levels at which it is defined, options beside the level
+QUANTITIES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "AP": (LEVELS, ()),
+    "AUROC": (LEVELS, ()),
+    "AUPRO": (("dataset", "sample"), ("limit",)),
+    "Dice": (LEVELS, ("at",)),
+    "IoU": (LEVELS, ("at",)),
+    "softIoU": (("sample",), ("alpha", "variant")),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A quantity of a map at a level."""
+
+    quantity: str
+    level: str = "dataset"
+    # Dice and IoU: the best of all thresholds, one threshold, or that of a rate of false voxels
+    at: float | str = BEST
+    limit: float = 0.3  # AUPRO: the rate of false voxels up to which is integrated
+    alpha: float = 0.5  # softIoU: the weight of false voxels
+    variant: str = "tversky"  # softIoU
+
+    @classmethod
+    def of(cls, quantity: str, plan: MetricPlan) -> Measure:
+        """Return the measure that a plan asks for."""
+        levels, own_options = QUANTITIES[quantity]
+        check_options(plan, ("level", *own_options), matching=())
+        options: dict[str, Any] = dict(plan.options)
+        level = options.get("level", levels[0])
+        if level not in levels:
+            raise UsageError(
+                f"metric {plan.name!r}: level is one of {', '.join(levels)}, not {level!r}"
+            )
+        for name in ("limit", "alpha"):
+            check_number(plan, name, least=0.0)
+            if options.get(name, 0) > 1:
+                raise UsageError(
+                    f"metric {plan.name!r}: {name} lies in [0, 1], got {options[name]!r}"
+                )
+        if options.get("limit", 1) == 0:
+            raise UsageError(f"metric {plan.name!r}: limit is above 0")
+        if options.get("variant", VARIANTS[0]) not in VARIANTS:
+            raise UsageError(f"metric {plan.name!r}: variant is one of {', '.join(VARIANTS)}")
+        measure = cls(quantity, **{**options, "level": level})
+        measure._check_at(plan)
+        return measure
+
+    def _check_at(self, plan: MetricPlan) -> None:
+        """A name that claims a threshold has to have it."""
+        number = isinstance(self.at, int | float) and not isinstance(self.at, bool)
+        if not (number and 0 < float(self.at) <= 1) and self.at != BEST and self.rate is None:
+            raise UsageError(
+                f"metric {plan.name!r}: at is a score, 'best' or '{FPR}0.05', not {self.at!r}"
+            )
+        _, sign, claim = plan.name.partition("@")
+        text = self.at if isinstance(self.at, str) else f"{self.at:g}"
+        if sign and claim != text:
+            raise UsageError(
+                f"metric {plan.name!r} claims {claim}, but its option at is {text}: rename the "
+                "metric or set at"
+            )
+
+    @property
+    def rate(self) -> float | None:
+        """The rate of false voxels of ``at = "fpr:0.05"``."""
+        return rate_of(self.at)
+
+    @property
+    def threshold(self) -> float | None:
+        """The score from which a voxel is called, where it is a given number."""
+        return None if isinstance(self.at, str) else float(self.at)
+
+    @property
+    def pooled(self) -> bool:
+        """Whether it is made of the scores of all voxels together, not of numbers per image."""
+        return self.level == "dataset" and self.threshold is None
+
+    @property
+    def definition(self) -> str:
+        """The part of its identifier that tells it from its relatives: ``sample``,
+        ``dataset.best``, ``jaccard``.
+        """
+        if self.quantity == "softIoU":
+            return self.variant
+        if self.quantity not in ("Dice", "IoU"):
+            return self.level
+        if self.rate is not None:
+            return f"{self.level}.fpr"
+        return f"{self.level}.{BEST if self.threshold is None else 'threshold'}"
+
+    @property
+    def key(self) -> str:
+        """A name that says everything: equal measures have equal keys."""
+        choices = {
+            "AUPRO": f"@{self.limit:g}",
+            "Dice": f"@{self.at}",
+            "IoU": f"@{self.at}",
+            "softIoU": f"@{self.variant},{self.alpha:g}",
+        }
+        return f"{self.quantity}/{self.level}{choices.get(self.quantity, '')}"
+
+
+RATE = 0.05  # of false voxels, where none is named
+COARSE = 3  # shift of the bins of replicates: 8,192 of them
+MOST_DENSE = 400_000_000  # bytes; larger tables stay sparse
+
+
+@dataclass(frozen=True)
+class PooledVoxels:
+    """Voxels by ascending score, (R, B): in references, outside of them, and shares of references;
+    (R,) references.
+    """
+
+    positives: F64
+    negatives: F64
+    overlap: F64
+    regions: F64
+    inexact: NDArray[np.bool_]  # (B,) whether a column holds more than one score
+    _cache: dict[float, voxels.PooledFigures] = field(default_factory=dict)
+
+    def figures(self, rate: float = RATE) -> voxels.PooledFigures:
+        """Return the values of all metrics on voxels, computed once."""
+        if rate not in self._cache:
+            self._cache[rate] = voxels.from_histograms(
+                self.positives, self.negatives, rate, self.inexact
+            )
+        return self._cache[rate]
+
+
+def value_of(voxels: PooledVoxels, measure: Measure) -> F64:
+    """Return (R,) a measure of voxels that are counted by score.
+
+    NaN without a positive voxel, and for areas under a curve also without a negative one.
+    """
+    if measure.quantity == "AUPRO":
+        return voxel_ranking.area_to_limit(
+            voxels.overlap, voxels.regions, voxels.negatives, measure.limit
+        )
+    figures = voxels.figures(RATE if measure.rate is None else measure.rate)
+    if measure.quantity in ("AP", "AUROC"):
+        return figures.ap if measure.quantity == "AP" else figures.auroc
+    dice = figures.dice if measure.rate is None else figures.rate_dice
+    return dice if measure.quantity == "Dice" else dice / (2.0 - dice)
+
+
+class Tables:
+    """The histograms of some images as matrices, over the bins that occur; products with weights
+    pool them.
+    """
+
+    def __init__(self, histograms: Histograms) -> None:
+        self.used, self._column = np.unique(histograms.bin, return_inverse=True)
+        self._histograms = histograms
+        self.inexact = histograms.lowest[self.used] < histograms.highest[self.used]
+
+    @cached_property
+    def _matrices(self) -> list[Any]:
+        histograms = self._histograms
+        shape = len(histograms.offsets) - 1, len(self.used)
+        image = ragged.owners(histograms.offsets)
+        if 8 * shape[0] * shape[1] * len(COUNTED) <= MOST_DENSE:
+            tables = []
+            for name in COUNTED:
+                table = np.zeros(shape)
+                table[image, self._column] = getattr(histograms, name)
+                tables.append(table)
+            return tables
+        from scipy.sparse import csr_array
+
+        matrices = []
+        for name in COUNTED:
+            values = getattr(histograms, name).astype(np.float64)
+            matrices.append(csr_array((values, self._column, histograms.offsets), shape=shape))
+        return matrices
+
+    def pooled(self, weights: I64, references: I64) -> PooledVoxels:
+        """Return the pooled voxels of every replicate. Sums of whole numbers below 2^53 are exact
+        in any order.
+        """
+        w = weights.astype(np.float64)
+        positives, negatives, overlap = (np.asarray(w @ table) for table in self._matrices)
+        return PooledVoxels(
+            positives, negatives, overlap, (weights @ references).astype(np.float64), self.inexact
+        )
+
+
+def pool_voxels(evidence: Maps, weights: I64) -> PooledVoxels:
+    """Return the pooled voxels of an evidence; the last block of weights is cached, because all
+    metrics need it.
+
+    A single weighting uses all bins. Replicates, which only show how much a value varies, use
+    fewer, because the time of each grows with the bins: 128 in every octave of the distance to 0 or
+    1.
+    """
+    cache: dict[str, Any] = evidence.__dict__.setdefault("_pooling", {})
+    key = "one" if len(weights) == 1 else "many"
+    if key not in cache:
+        histograms = evidence.histograms
+        cache[key] = Tables(histograms if len(weights) == 1 else histograms.coarsened(COARSE))
+    if cache.get("weights") is not weights:
+        cache.update(weights=weights, voxels=cache[key].pooled(weights, evidence.references))
+    voxels: PooledVoxels = cache["voxels"]
+    return voxels
+
+
+@dataclass(frozen=True)
+class MapRecipe:
+    """Takes the evidence from the cohort: maps are examined when they are read."""
+
+    measures: tuple[Measure, ...]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """All metrics on maps share one evidence."""
+        return ("maps",)
+
+    def merge(self, other: MapRecipe) -> MapRecipe:
+        """Return the recipe that serves both."""
+        return MapRecipe(tuple(dict.fromkeys((*self.measures, *other.measures))))
+
+    def collect(self, cohort: Cohort, model: str) -> Maps:
+        """Return the evidence of a model."""
+        if model not in cohort.maps:
+            raise UsageError(
+                "metrics on voxels need maps: use evaluate_maps or calipers maps instead of "
+                "evaluate"
+            )
+        maps = cohort.maps[model]
+        for measure in self.measures:
+            if not measure.pooled and measure.key not in maps.sums:
+                hint = did_you_mean(measure.key, maps.sums)
+                raise UsageError(f"{measure.key} was not measured when the maps were read; {hint}")
+        return maps
+
+
+class MapMetric:
+    """Base of the metrics on maps."""
+
+    own_matching = True  # thresholds and criteria of the protocol play no part
+    defaults: tuple[str, ...] = ()
+    quantity = ""
+    id = ""
+
+    def __init__(self, plans: Sequence[MetricPlan]) -> None:
+        self.measures = tuple(Measure.of(self.quantity, plan) for plan in plans)
+        self.recipe = MapRecipe(self.measures)
+        self.facts = Facts(
+            id=self.id,
+            names=tuple(plan.name for plan in plans),
+            ids=tuple(self.id.replace("@", f".{measure.definition}@") for measure in self.measures),
+            per_class=False,
+            swap=False,
+        )
+
+    def value(self, evidence: Maps, weights: I64) -> F64:
+        """Return (R, 1, n_names)."""
+        columns = [self._column(evidence, measure, weights) for measure in self.measures]
+        return np.stack(columns, axis=1)[:, None, :]
+
+    def _column(self, evidence: Maps, measure: Measure, weights: I64) -> F64:
+        if not measure.pooled:
+            values = _ratio(weights @ evidence.sums[measure.key])
+            if measure.level == "dataset":
+                # False voxels alone make a ratio of 0, but there was nothing to find.
+                values[weights @ evidence.references == 0] = np.nan
+            return values
+        if len(weights) == 1 and (weights == 1).all() and measure.key in evidence.exact_values:
+            return np.array([evidence.exact_values[measure.key]])
+        return value_of(pool_voxels(evidence, weights), measure)
+
+    def reasons(self, evidence: Maps) -> Mapping[tuple[int, int], str]:
+        """Return why values are undefined: no image, nothing to find, or every voxel is to be
+        found.
+        """
+        value = self.value(evidence, np.ones((1, evidence.n_images), np.int64))[0]
+        why = "single_category" if evidence.references.any() else "no_references"
+        if not evidence.n_images:
+            why = "no_objects"
+        return {(int(row), int(k)): why for row, k in np.argwhere(np.isnan(value))}
+
+    def counts(self, evidence: Maps, weights: I64) -> I64:
+        """Return (1, n_names, 3): images, references and predicted objects."""
+        row = [weights.sum(), weights @ evidence.references, weights @ evidence.predictions]
+        return np.tile(np.array(row, np.int64), (1, len(self.measures), 1))
+
+    def support(self, evidence: Maps, unit: I64, n_units: int) -> I64:
+        """Return (1, n_names, 3): units with a value, that can be in error, that are in error."""
+        table = np.zeros((1, len(self.measures), 3), np.int64)
+        for k, measure in enumerate(self.measures):
+            needed, tried, wrong = self._judged(evidence, measure)
+            for entry, flags in enumerate((needed, tried, wrong)):
+                table[0, k, entry] = len(np.unique(unit[flags]))
+        return table
+
+    def _judged(self, evidence: Maps, measure: Measure) -> tuple[NDArray[np.bool_], ...]:
+        """Return three flags per image. Where all voxels are ranked together no image is free of
+        error.
+        """
+        if measure.pooled:
+            has = evidence.references > 0
+            return has, np.ones_like(has), np.ones_like(has)
+        total, number = evidence.sums[measure.key].T
+        return number > 0, number > 0, total < number
+
+
+def _ratio(sums: F64) -> F64:
+    """Return (R,) the first of two columns over the second, NaN where it is 0."""
+    quotient: F64 = np.full(len(sums), np.nan)
+    np.divide(sums[:, 0], sums[:, 1], out=quotient, where=sums[:, 1] > 0)
+    return quotient
+
+
+class VoxelAveragePrecision(MapMetric):
+    """The mean precision over the positive voxels, each at its own score; equal scores are one
+    operating point.
+    """
+
+    quantity, id = "AP", "voxel-ap@1"
+
+
+class VoxelAuroc(MapMetric):
+    """The chance that a positive voxel scores higher than a negative one, ties counting half."""
+
+    quantity, id = "AUROC", "voxel-auroc@1"
+
+
+class Aupro(MapMetric):
+    """The mean overlap of the references as a function of the rate of false voxels, up to a limit
+    [1]_.
+
+    References
+    ----------
+    .. [1] Bergmann et al., The MVTec anomaly detection dataset, IJCV 2021.
+    """
+
+    quantity, id = "AUPRO", "aupro@1"
+
+
+class VoxelDice(MapMetric):
+    """Twice the common voxels over the sum of both: at the best or a given threshold, or a rate of
+    false voxels.
+    """
+
+    quantity, id = "Dice", "voxel-dice@1"
+
+
+class VoxelIou(MapMetric):
+    """The common voxels over those of either set: at the best or a given threshold, or a rate of
+    false voxels.
+    """
+
+    quantity, id = "IoU", "voxel-iou@1"
+
+
+class SoftInstanceIou(MapMetric):
+    """The soft IoU of every reference object with the map around it, averaged per sample, then over
+    samples.
+
+    On an object and the background, other objects left out: ``(sum p y + e) / (a sum p + (1 - a)
+    sum y + e)``. A sample without objects has ``e / (a sum p + e)``: 1 if nothing is called. See
+    `calipers.kernels.voxel_ranking`.
+    """
+
+    quantity, id = "softIoU", "soft-instance-iou@1"
+
+
+SLACK = 1e-9  # of a voxel: a recall of 0.07 of 100 voxels is 7 of them
+
+
+class VoxelCurve(MapMetric):
+    """Base of curves: one number per place on the x axis."""
+
+    word = ""
+
+    def __init__(self, places: Sequence[float]) -> None:
+        self.places = np.array(places, np.float64)
+        self.measures = (Measure("AUROC"),) * len(places)  # all voxels together
+        self.recipe = MapRecipe(())
+        names = tuple(f"{self.word}@{place:g}" for place in places)
+        self.facts = Facts(id=self.id, names=names, per_class=False, swap=False)
+
+    def value(self, evidence: Maps, weights: I64) -> F64:
+        """Return (R, 1, n_places); NaN without a positive voxel, of rates also without a negative
+        one.
+        """
+        voxels = pool_voxels(evidence, weights)
+        hits = np.cumsum(voxels.positives[:, ::-1], axis=1)
+        alarms = np.cumsum(voxels.negatives[:, ::-1], axis=1)
+        return np.stack([self._curve(*row) for row in zip(hits, alarms)])[:, None, :]
+
+    def _curve(self, hits: F64, alarms: F64) -> F64:
+        """Return (n_places,) from the numbers of voxels of either kind at and above ever lower
+        scores.
+        """
+        raise AssertionError("every curve says how it is made")
+
+
+class SensitivityCurve(VoxelCurve):
+    """The share of reference voxels that are called, at shares of the other voxels that are called:
+    the ROC curve.
+
+    Between two operating points it is a straight line, so that the area below it is the AUROC.
+    """
+
+    id, word = "voxel-roc@1", "TPR"
+
+    def _curve(self, hits: F64, alarms: F64) -> F64:
+        if not len(hits) or not hits[-1] or not alarms[-1]:
+            return np.full(len(self.places), np.nan)
+        rate, share = np.append(0.0, alarms / alarms[-1]), np.append(0.0, hits / hits[-1])
+        # of points with the same rate, the one with the highest share
+        before = np.searchsorted(rate, self.places, side="right") - 1
+        after = np.minimum(before + 1, len(rate) - 1)
+        gap = rate[after] - rate[before]
+        way = np.divide(self.places - rate[before], gap, out=np.zeros(len(gap)), where=gap > 0)
+        return np.asarray(share[before] + way * (share[after] - share[before]))
+
+
+class VoxelPrecisionCurve(VoxelCurve):
+    """The share of called voxels that are of references, at the highest score that reaches a
+    recall.
+    """
+
+    id, word = "voxel-precision@1", "precision"
+
+    def _curve(self, hits: F64, alarms: F64) -> F64:
+        if not len(hits) or not hits[-1]:
+            return np.full(len(self.places), np.nan)
+        first = np.searchsorted(hits, self.places * hits[-1] - SLACK)
+        return np.asarray(hits[first] / (hits[first] + alarms[first]))
+
+
+def soft_instance_iou(
+    prediction: ArrayLike,
+    labels: ArrayLike,
+    alpha: float = 0.5,
+    variant: Variant = "tversky",
+    *,
+    instances: bool | None = None,
+) -> float:
+    """Return the soft instance IoU of one sample, the mean over its objects.
+
+    Parameters
+    ----------
+    prediction
+        Scores in [0, 1], two- or three-dimensional.
+    labels
+        Of the same shape: a whole number per object and 0 for the background, or a mask whose
+        connected components (neighbours across corners included) are the objects.
+    alpha
+        Weight of scores outside of an object against gaps inside of it, in [0, 1].
+    variant
+        ``tversky`` (the soft Dice at alpha = .5), ``jaccard`` (the soft IoU at alpha = .5) or
+        ``printed`` (the formula as it stands in the paper, which is not 1 for a perfect
+        prediction).
+    instances
+        Whether ``labels`` numbers objects (True) or is a mask (False). By default truth values, and
+        numbers that are only 0 and 1, are a mask.
+
+    Notes
+    -----
+    For object k, with y its voxels and p the scores, both summed over its voxels and the background
+    (other objects are left out), and e = 1e-5: ``(sum p y + e) / (alpha sum p + (1 - alpha) sum y +
+    e)``; the other variants are in `calipers.kernels.voxel_ranking`. A sample without objects scores ``e
+    / (alpha sum p + e)``: 1 for an empty map, near 0 otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> labels = np.array([[1, 1, 0, 0], [0, 0, 0, 2]])
+    >>> round(soft_instance_iou(labels > 0, labels), 6)
+    1.0
+    >>> round(soft_instance_iou(labels == 1, labels), 4)  # one of two objects is missed
+    0.5
+    """
+    return voxel_ranking.per_sample(
+        _sums(prediction, labels, alpha, variant, instances), alpha, variant
+    )
+
+
+def soft_instance_ious(
+    prediction: ArrayLike,
+    labels: ArrayLike,
+    alpha: float = 0.5,
+    variant: Variant = "tversky",
+    *,
+    instances: bool | None = None,
+) -> F64:
+    """Return the soft instance IoU of every object, in the order of their numbers; see
+    `soft_instance_iou`.
+
+    A sample without objects gives no values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> labels = np.array([[1, 1, 0, 0], [0, 0, 0, 2]])
+    >>> soft_instance_ious(labels == 1, labels).round(4).tolist()
+    [1.0, 0.0]
+    """
+    return voxel_ranking.per_object(
+        _sums(prediction, labels, alpha, variant, instances), alpha, variant
+    )
+
+
+def _sums(
+    prediction: ArrayLike, labels: ArrayLike, alpha: float, variant: str, instances: bool | None
+) -> SoftSums:
+    """Check everything that came in, and sum up."""
+    if variant not in get_args(Variant):
+        raise UsageError(f"no soft IoU {variant!r}; {did_you_mean(variant, get_args(Variant))}")
+    if not 0 <= alpha <= 1:
+        raise UsageError(f"alpha lies in [0, 1], not {alpha!r}")
+    scores, numbers = np.asarray(prediction), np.asarray(labels)
+    if scores.ndim not in (2, 3):
+        raise InputError(
+            "a map with 2 or 3 axes", rule="map-shape", field="prediction", value=scores.shape
+        )
+    if scores.shape != numbers.shape:
+        shapes = f"{scores.shape} and {numbers.shape}"
+        raise InputError(
+            "a prediction and labels of one shape",
+            rule="shape-mismatch",
+            value=shapes,
+            hint="nothing is resized",
+        )
+    masks = _objects(as_labels(numbers, "instances", file="labels"), instances)
+    objects = runs.fill(masks.start, masks.length, masks.owner + 1, scores.shape)
+    return voxel_ranking.sums(as_map(scores, file="prediction"), objects, len(masks))
+
+
+def _objects(labels: NDArray[Any], instances: bool | None) -> Masks:
+    """Return the objects in the order of their labels, or of their first voxels if the labels are a
+    mask.
+    """
+    is_mask = not instances if instances is not None else labels.max(initial=0) <= 1
+    return Masks.from_components(labels) if is_mask else Masks.from_labels(labels)

@@ -1,0 +1,600 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images on which monitors err most: unsafe ones that are accepted, safe ones that are rejected.
+
+They are shown as pictures if the cohort is at hand, and as tables otherwise.
+
+How monitors were evaluated: a paragraph that is ready for a paper, with its sources.
+
+Display names of monitors: short enough for a page, and never two that look the same.
+
+`bearable_monitors` takes an evaluation of monitors and returns it with such names; no number
+changes.
+
+The page and the folder of an evaluation of monitors: words, figures, tables and pictures.
+
+A `MonitorEvaluation` comes in; `write_monitors` writes the whole folder for `calipers monitor -o`.
+The page of an evaluation shows some of these parts in its section on monitors.
+
+Monitors in a notebook.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from calipers.arrays import I64
+from calipers.data.cohort import Cohort
+from calipers.evaluation.evaluate import evaluate
+from calipers.evaluation.protocol import Protocol
+from calipers.evaluation.rename import with_display_names
+from calipers.monitors.estimates import Disagreement
+from calipers.monitors.figures import (
+    OF_ALL,
+    OF_ONE,
+    WORDS,
+    available,
+    leading,
+    others_of,
+    rejected_by,
+)
+from calipers.monitors.labels import OMS, OOD, threshold_text
+from calipers.monitors.result import MonitorEvaluation, headline
+from calipers.monitors.scope import Scope
+from calipers.monitors.tables import (
+    all_table,
+    cells_table,
+    headline_table,
+    labels_table,
+    order_table,
+    pairs_table,
+)
+from calipers.monitors.words import DOCUMENT, IMAGES, ROWS, document, of_labels, of_monitor, tables
+from calipers.pictures.album import Album, album_html, album_of
+from calipers.results.estimate import Row
+from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
+from calipers.show.figures import Cell, Figure, Table
+from calipers.show.html import _row as _row_
+from calipers.show.html import (
+    _table,
+    answer_page,
+    answer_section,
+    data_table,
+    details,
+    figure_block,
+    framed,
+    further,
+    in_pairs,
+    items,
+    made_by,
+    paragraph,
+    reproduce_block,
+)
+from calipers.show.svg.draw import svg
+from calipers.show.words import Short, between, count_text, plural, reason_word, short, short_number
+
+MOST_ALBUM_MONITORS = 3
+MOST_IMAGES = 8  # rows of a table, for one monitor
+MOST_PICTURES = 4
+MATCHING = "oms"
+
+
+@dataclass(frozen=True)
+class ImageGroup:
+    """Images on which a monitor errs, the worst errors first."""
+
+    title: str
+    why: str
+    images: I64  # of the evaluation of monitors; all of them
+    monitor: str
+
+
+def embarrassing(result: MonitorEvaluation) -> list[ImageGroup]:
+    """Return the images on which the leading monitors err at their thresholds; nothing without
+    labels or thresholds.
+    """
+    labels = headline(result.basis.labels, OMS) or headline(result.basis.labels, OOD)
+    groups: list[ImageGroup] = []
+    if labels is None:
+        return groups
+    other_word, wanted_word = WORDS[labels.paradigm]
+    judged = result.basis.judged
+    for name in leading(result, MOST_ALBUM_MONITORS):
+        rejected = rejected_by(result, name)
+        if rejected is None:
+            continue
+        alarm = result.basis.monitors.alarm[result.monitors.index(name)]
+        for kind, word, wrong, order, fate, first in (
+            (labels.positive, wanted_word, ~rejected, alarm, "accepted", "lowest"),
+            (~labels.positive, other_word, rejected, -alarm, "rejected", "highest"),
+        ):
+            images = np.flatnonzero(kind & wrong & judged)
+            images = images[np.argsort(order[images], kind="stable")]
+            n = int((kind & judged).sum())
+            why = f"{len(images)} of {n} images that are {word}, {first} alarms first."
+            groups.append(ImageGroup(f"{short(name)}: {word} and {fate}", why, images, name))
+    return groups
+
+
+def images_part(
+    result: MonitorEvaluation,
+    scope: Scope | None = None,
+    cohort: Cohort | None = None,
+    folder: Path | None = None,
+) -> str:
+    """Return images on which monitors err: as pictures if the cohort is at hand, and as tables; ""
+    if there are none.
+
+    Parameters
+    ----------
+    scope
+        With the names of the cohort; those of ``result`` may be shortened.
+    """
+    groups = [group for group in embarrassing(result) if len(group.images)]
+    if not groups:
+        return ""
+    if cohort is None:
+        return images_tables(result, groups)
+    album = _album(scope or result.scope, groups, cohort, folder)
+    pictures = album_html(album, volumes=cohort.dimensions == 3)
+    return pictures + details("These images and more as tables", images_tables(result, groups))
+
+
+def images_tables(result: MonitorEvaluation, groups: Sequence[ImageGroup]) -> str:
+    """Return a table for every group."""
+    parts = []
+    for k, group in enumerate(groups):
+        columns, rows = _rows(result, group)
+        caption = f"{group.title}. {group.why}"
+        full_list_note = " images.csv has all of them." if len(group.images) > len(rows) else ""
+        parts.append(
+            data_table(Table(columns, rows), f"table-images-{k}", caption + full_list_note)
+        )
+    return "\n".join(parts)
+
+
+def _rows(
+    result: MonitorEvaluation, group: ImageGroup
+) -> tuple[tuple[str, ...], tuple[tuple[Cell, ...], ...]]:
+    monitors, scope = result.basis.monitors, result.scope
+    k = result.monitors.index(group.monitor)
+    alarm_scores = monitors.alarm[k] if monitors.higher_is_alarm[k] else -monitors.alarm[k]
+    columns: dict[str, list[Cell]] = {"image": [], "alarm score": [], "s": []}
+    ood = headline(result.basis.labels, OOD)
+    for i in group.images[:MOST_IMAGES].tolist():
+        columns["image"].append(scope.images[i])
+        columns["alarm score"].append(float(alarm_scores[i]))
+        columns["s"].append(float(scope.score[i]))
+        if len(scope.n_references):
+            columns.setdefault("references", []).append(int(scope.n_references[i]))
+            columns.setdefault("predictions", []).append(int(scope.n_predictions[i]))
+        if ood is not None:
+            columns.setdefault("out of distribution", []).append("yes" if ood.positive[i] else "no")
+    return tuple(columns), tuple(zip(*columns.values()))
+
+
+def _album(
+    scope: Scope, groups: Sequence[ImageGroup], cohort: Cohort, folder: Path | None
+) -> Album:
+    """Return the pictures with the marks of the monitored model, matched as in its scope."""
+    place = {image: k for k, image in enumerate(cohort.images.ids)}
+    settings = scope.settings
+    base = Protocol.load(MATCHING)
+    matching = replace(
+        base.matching,
+        criterion=settings.get("criterion", base.matching.criterion),
+        assignment=settings.get("assignment", base.matching.assignment),
+        threshold=settings.get("iou", base.matching.threshold),
+    )
+    protocol = replace(base.only(base.headline[:1]), matching=matching, cluster="image")
+    one_model = replace(cohort, models={scope.model: cohort.predictions(scope.model)})
+    evaluation = with_display_names(evaluate(one_model, protocol, ci=False))
+    picture_groups = []
+    for group in groups:
+        places = [place[scope.images[i]] for i in group.images[:MOST_PICTURES].tolist()]
+        picture_groups.append((group.title, group.why, places))
+    return album_of(
+        evaluation,
+        folder,
+        picture_groups,
+        model=evaluation.models[0],
+        cut=settings.get("score_cut", -np.inf),
+    )
+
+
+def nothing_wrong(result: MonitorEvaluation) -> str:
+    """Return why no image is shown."""
+    if not result.paradigms:
+        return paragraph(
+            "Without tau or OOD labels, no image can be called wrongly accepted or rejected."
+        )
+    return paragraph("No monitor has a threshold, or none makes an error at its threshold.")
+
+
+SOURCES = (
+    "Guérin J, et al. Out-of-distribution detection is not all you need. AAAI 2023.",
+    "Guérin J, et al. Unifying evaluation of machine learning safety monitors. ISSRE 2022.",
+    "Geifman Y, et al. Bias-reduced uncertainty estimation for deep neural classifiers. ICLR 2019.",
+    "Traub J, et al. Overcoming common flaws in the evaluation of selective classification "
+    "systems. NeurIPS 2024.",
+)
+CLASSES = {
+    "declared": "all declared classes; a class with neither references nor predictions counts 1",
+    "present": "the classes that are on the image, as references or as predictions",
+    "micro": "all classes together, whose counts are added up",
+}
+
+
+def methods_part(result: MonitorEvaluation) -> str:
+    """Return the paragraph and its sources."""
+    return paragraph(methods(result)) + details("Sources", items(SOURCES))
+
+
+def methods(result: MonitorEvaluation) -> str:
+    """Return how monitors were evaluated, in sentences."""
+    return " ".join(
+        [
+            *_scope(result),
+            *_labels(result),
+            *_quantities(result),
+            *_thresholds(result),
+            *_intervals(result),
+        ]
+    )
+
+
+def _scope(result: MonitorEvaluation) -> Iterator[str]:
+    settings, model = result.scope.settings, result.scope.model
+    score = settings.get("score", "given")
+    if score == "labels":
+        yield f"An image is safe if the label that {model} predicts is the true one."
+        return
+    if score == "given":
+        yield f"The score s of every image, high where {model} is good, was computed elsewhere."
+    elif score == "mF1":
+        yield (
+            f"The score s of an image is the mean F1 of {model}, "
+            "2 TP / (predictions + references), over "
+            f"{CLASSES.get(str(settings.get('classes')), 'classes')}; hits by "
+            f"{settings.get('criterion')} at {settings.get('iou', 0.5):g} "
+            f"(assignment {settings.get('assignment')}), within a class."
+        )
+    else:
+        of = f" of the protocol {settings['protocol']}" if "protocol" in settings else ""
+        yield (
+            f"The score s of an image is {score}{of} of {model} on this image alone, and 1 if "
+            "there is nothing on it."
+        )
+    if "score_cut" in settings:
+        yield f"Predictions with a score below {settings['score_cut']:g} do not count."
+    if "set_aside" in settings:
+        yield f"Broken records that were set aside and count nowhere: {settings['set_aside']}."
+
+
+def _labels(result: MonitorEvaluation) -> Iterator[str]:
+    if OMS in result.paradigms and not result.scope.binary:
+        yield (
+            "Under OMS (out of model scope) labels an image is unsafe, and an alarm wanted, if "
+            f"s < {result.tau:g}."
+        )
+    elif result.tau is None and result.taus:
+        n = len(result.taus)
+        yield f"An image is unsafe if s < tau; no single tau was chosen, {n} values were swept."
+    if OOD in result.paradigms:
+        yield (
+            "Under OOD labels an alarm is wanted on the images that were labelled out of "
+            "distribution."
+        )
+    else:
+        yield "No OOD labels were given."
+
+
+def _quantities(result: MonitorEvaluation) -> Iterator[str]:
+    yield (
+        "AUROC counts ties half; AUPR is the average precision with equal scores as one point; "
+        "FPR95 is the smallest share of other images rejected at an attainable threshold that "
+        "rejects 95 % of the wanted ones, without interpolation. AURC is the mean risk over all "
+        "coverages, with the expected value inside ties; E-AURC is its exact excess over the best "
+        "order."
+    )
+    if result.settings["stakes"] == "labels":
+        yield (
+            "SG, RH and AC are the shares of all images that are unsafe and rejected, unsafe and "
+            "accepted, safe and rejected (for OOD labels: out of distribution instead of unsafe)."
+        )
+    else:
+        yield (
+            "SG, RH and AC are mean hazard removed, mean hazard left and mean reward lost, with "
+            "the "
+            "given severities, hazards and fall-back hazards."
+        )
+
+
+def _thresholds(result: MonitorEvaluation) -> Iterator[str]:
+    thresholds = []
+    for name, threshold in result.thresholds.items():
+        if threshold is not None:
+            thresholds.append(f"{name}: {threshold_text(threshold, others_of(result))}")
+    if not thresholds:
+        yield "No threshold was used."
+        return
+    yield f"Thresholds: {'; '.join(thresholds)}."
+    if result.split.random:
+        n = int(result.basis.judged.sum())
+        yield (
+            "As no tuning images were named, thresholds were chosen on a random half of the "
+            f"{plural(result.settings['unit'])}; all numbers at a threshold come from the other "
+            f"{n} images."
+        )
+    elif result.split.tuning.any():
+        n = int(result.split.tuning.sum())
+        yield f"The {n} tuning images were used for the thresholds only."
+
+
+def _intervals(result: MonitorEvaluation) -> Iterator[str]:
+    settings = result.settings
+    if not settings["replicates"]:
+        yield "No confidence intervals were computed."
+        return
+    yield (
+        f"{100 * settings['level']:g} % confidence intervals come from {settings['replicates']} "
+        f"bootstrap replicates, resampled by {settings['unit']} (n = {settings['n_units']}, seed "
+        f"{settings['seed']}); all monitors and labels use the same resampled weights, and pairs "
+        "of monitors are compared under them, with Holm's correction."
+    )
+
+
+def monitors_with_display_names(result: MonitorEvaluation) -> MonitorEvaluation:
+    """Return the evaluation with display names of monitors, model, unit and images."""
+    unit = result.settings["unit"]
+    names = Short([*result.monitors, result.scope.model, *result.scope.images, unit])
+    if not names.changed:
+        return result
+    name = names.name
+    basis, scope = result.basis, result.scope
+    disagreement = None
+    if result.disagreement is not None:
+        disagreement = _disagreement(result.disagreement, name)
+    return replace(
+        result,
+        monitors=tuple(map(name, result.monitors)),
+        scope=replace(scope, model=name(scope.model), images=tuple(map(name, scope.images))),
+        rows=tuple(_row(row, name) for row in result.rows),
+        thresholds={name(monitor): threshold for monitor, threshold in result.thresholds.items()},
+        disagreement=disagreement,
+        settings={**result.settings, "unit": name(unit)},
+        basis=replace(
+            basis,
+            monitors=replace(basis.monitors, names=tuple(map(name, basis.monitors.names))),
+            units=replace(basis.units, name=name(basis.units.name)),
+            free=tuple(replace(one, model=name(one.model)) for one in basis.free),
+            decided=tuple(replace(one, model=name(one.model)) for one in basis.decided),
+        ),
+    )
+
+
+def _disagreement(result: Disagreement, name: Callable[[str], str]) -> Disagreement:
+    alarms = {name(monitor): counts for monitor, counts in result.alarms.items()}
+    return replace(result, alarms=alarms, rows=tuple(_row(row, name) for row in result.rows))
+
+
+def _row(row: Row, name: Callable[[str], str]) -> Row:
+    return replace(
+        row, model=name(row.model), estimate=replace(row.estimate, unit=name(row.estimate.unit))
+    )
+
+
+PAGE = "monitor.html"
+OURS = re.compile(
+    rf"{re.escape(PAGE)}|{re.escape(DOCUMENT)}|{re.escape(ROWS)}|{re.escape(IMAGES)}"
+    rf"|monitor-({'|'.join(OF_ALL)})\.svg|monitor-({'|'.join(OF_ONE)})-\d+\.svg"
+)
+SVG_WIDTH = 560
+MOST_FIGURE_MONITORS = 4  # with figures of their own
+TITLES = ("Can I trust this monitor?", "Can I trust these monitors?")
+
+
+def write_monitors(
+    result: MonitorEvaluation,
+    folder: Path,
+    *,
+    force: bool = False,
+    command: Sequence[str] = (),
+    cohort: Cohort | None = None,
+    images: Path | None = None,
+) -> Path:
+    """Write page, document, rows, images and figures, all of them or none; return the page.
+
+    Files of an earlier evaluation of monitors in the folder are replaced or removed; other files
+    stay.
+    """
+    check_folder(folder, force=force)
+    old = files_of(folder, OURS)
+    display = monitors_with_display_names(result)
+    with staged_folder(folder, owned=old) as stage:
+        for name, figure in named_figures(display):
+            picture = svg(figure, width=SVG_WIDTH, name=name, standalone=True)
+            write_atomically(stage / f"monitor-{name}.svg", picture + "\n")
+        for name, content in tables(result).items():
+            write_atomically(stage / name, content)
+        page = monitors_page(display, command, cohort, images, result.scope)
+        write_atomically(stage / PAGE, page)
+        record = document(result) | made_by(command)
+        write_atomically(stage / DOCUMENT, json.dumps(record, allow_nan=False) + "\n")
+    return folder / PAGE
+
+
+def named_figures(result: MonitorEvaluation) -> list[tuple[str, Figure]]:
+    """Return all figures with the names of their files; those of single monitors are numbered, best
+    first.
+    """
+    figures = [(name, result.figure(name)) for name in available(result)]
+    names = leading(result, MOST_FIGURE_MONITORS)
+    for kind in OF_ONE:
+        for k, name in enumerate(names, 1):
+            figures.append((f"{kind}-{k}", result.figure(kind, name)))
+    return figures
+
+
+def monitors_page(
+    result: MonitorEvaluation,
+    command: Sequence[str] = (),
+    cohort: Cohort | None = None,
+    images: Path | None = None,
+    original: Scope | None = None,
+) -> str:
+    """Return the page as HTML; every text is escaped.
+
+    Parameters
+    ----------
+    result
+        With names that can be shown.
+    original
+        The scope with the names of the cohort, by which images are found.
+    """
+    title = TITLES[len(result.monitors) > 1]
+    labels_title = "Which monitor is best under which labels?"
+    if result.disagreement is not None:
+        labels_title = "Do OOD labels stand for failures?"
+    numbers = headline_table(result) + pairs_table(result) + all_table(result)
+    parts = [
+        ("numbers", "Numbers", numbers),
+        ("figures", "How well do they order images?", order_part(result)),
+        ("outcomes", "What happens at the threshold?", outcomes_part(result)),
+        ("labels", labels_title, labels_part(result)),
+        ("tau", "Does the result depend on tau?", tau_part(result)),
+        ("images", "Images", _images(result, original, cohort, images)),
+        ("methods", "Methods", methods_part(result)),
+        ("reproduce", "Reproduce", reproduce_block(command)),
+    ]
+    return answer_page(title, summary_line(result), _answer(result), parts)
+
+
+def summary_line(result: MonitorEvaluation) -> str:
+    """Return monitors, images and labels in one line."""
+    facts = [count_text("monitor", len(result.monitors)), count_text("image", result.n_images)]
+    if OMS in result.paradigms:
+        unsafe = result.get("prevalence")
+        at = "" if result.scope.binary else f" (s below tau = {result.tau:g})"
+        facts.append(f"{unsafe.n_references} of them unsafe{at}")
+    only = " No OOD labels were given: only model-scope (OMS) labels are shown."
+    if OOD in result.paradigms:
+        n = result.get("AUROC", result.monitors[0], OOD).n_references
+        facts.append(f"{n} out of distribution")
+        only = ""
+    return f"{', '.join(facts)}; the model is {result.scope.model}.{only}"
+
+
+def verdict(result: MonitorEvaluation) -> tuple[str, list[str]]:
+    """Return the most important sentence on the best monitor at its threshold, and the other
+    sentences.
+    """
+    best = leading(result, 1)[0]
+    sentences = list(of_monitor(result, best))
+    area = result.get("AUROC", best) if OMS in result.paradigms else None
+    chance = area is not None and not math.isnan(area.low) and area.low <= 0.5
+    # The second sentence is about the threshold: it answers the question, unless the monitor is no
+    # better than chance.
+    k = 1 if len(sentences) > 1 and result.tau is not None and not chance else 0
+    first = sentences[k] if sentences else "Nothing can be said."
+    if chance:
+        first = f"No. {first}"
+    return first, [*sentences[:k], *sentences[k + 1 :], *of_labels(result)]
+
+
+def _answer(result: MonitorEvaluation) -> str:
+    first, rest = verdict(result)
+    figures = "".join(_figure_blocks(result, beside_answer(result)))
+    cautions = f"<h3>Cautions</h3>{items(result.warnings)}" if result.warnings else ""
+    others = ""
+    for name in leading(result, len(result.monitors))[1:]:
+        others += details(f"Results of {name}", items(list(of_monitor(result, name))))
+    words = f"<div>{further(rest)}{others}{cautions}</div>"
+    return answer_section(first, f'<div class="pair">{words}<div>{figures}</div></div>')
+
+
+def _figure_blocks(result: MonitorEvaluation, names: Sequence[str]) -> list[str]:
+    return [figure_block(result.figure(name), f"fig-monitor-{name}") for name in names]
+
+
+def beside_answer(result: MonitorEvaluation) -> list[str]:
+    """Return the figures beside the answer."""
+    swept = [] if OMS in result.paradigms else _has(result, "sweep", "prevalence")
+    return swept or _has(result, "auroc", "risk")
+
+
+def order_part(result: MonitorEvaluation) -> str:
+    """Return the ROC curves of both paradigms, and what does not stand beside the answer."""
+    return in_pairs(_figure_blocks(result, _not_in_answer(result, "roc", "risk", "auroc")))
+
+
+def _not_in_answer(result: MonitorEvaluation, *starts: str) -> list[str]:
+    answer = beside_answer(result)
+    return [name for name in _has(result, *starts) if name not in answer]
+
+
+def labels_part(result: MonitorEvaluation) -> str:
+    """Return how far OOD labels stand for failures, and which monitor is best under which
+    labels.
+    """
+    blocks = _figure_blocks(result, _has(result, "ranking"))
+    if result.disagreement is not None:
+        blocks.insert(0, f"<div>{labels_table(result)}</div>")
+    return in_pairs(blocks) + order_table(result)
+
+
+def tau_part(result: MonitorEvaluation) -> str:
+    """Return AUROC and the share of unsafe images against tau, unless they stand beside the
+    answer.
+    """
+    return in_pairs(_figure_blocks(result, _not_in_answer(result, "sweep", "prevalence")))
+
+
+def outcomes_part(result: MonitorEvaluation) -> str:
+    """Return for every leading monitor what it accepts and rejects, and where its scores lie."""
+    note = ""
+    if len(result.monitors) > MOST_FIGURE_MONITORS:
+        note = f"Figures of the {MOST_FIGURE_MONITORS} best of {len(result.monitors)} monitors."
+    rows = [paragraph(note, "note")]
+    for k, name in enumerate(leading(result, MOST_FIGURE_MONITORS)):
+        blocks = []
+        if result.paradigms and result.thresholds[name] is not None:
+            outcomes = result.figure("outcomes", name)
+            blocks.append(figure_block(outcomes, f"fig-monitor-outcomes-{k}"))
+        blocks.append(figure_block(result.figure("scores", name), f"fig-monitor-scores-{k}"))
+        rows.append(in_pairs(blocks))
+    return "\n".join([*rows, cells_table(result)])
+
+
+def _has(result: MonitorEvaluation, *starts: str) -> list[str]:
+    return [name for name in available(result) if name.startswith(starts)]
+
+
+def _images(
+    result: MonitorEvaluation, scope: Scope | None, cohort: Cohort | None, folder: Path | None
+) -> str:
+
+    return images_part(result, scope, cohort, folder) or nothing_wrong(result)
+
+
+def of_monitors(result: MonitorEvaluation) -> str:
+    """Return the sentences on monitors, and their AUROC under OMS and OOD labels side by side."""
+    if not result.paradigms:
+        return framed(items(result.sentences()))
+    names = ("monitor", *(f"AUROC, {paradigm.upper()} labels" for paradigm in result.paradigms))
+    lines = []
+    for name in result.monitors:
+        cells = []
+        for paradigm in result.paradigms:
+            e = result.get("AUROC", name, paradigm)
+            value = short_number(e.value) or reason_word(e.reason)
+            cells.append(f"{value} {between(e.low, e.high)}".strip())
+        lines.append(_row_(name, cells))
+    table = _table(f"{count_text('image', result.n_images)}.", names, lines)
+    return framed(items(result.sentences()) + (table if lines else ""))

@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warnings about an evaluation of monitors: labels, thresholds, scores, intervals.
+
+In comes a `MonitorEvaluation`; `MonitorEvaluation.warnings` calls `remarks`.
+
+An evaluation of monitors in sentences, each with its n and its interval.
+
+In comes a `MonitorEvaluation`; its `sentences` and the report call this.
+
+The files of an evaluation of monitors: the JSON document, the rows, and one row per image.
+
+Called by `MonitorEvaluation.as_dict` and by the report, which writes the files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calipers.io.tables.table import delimited
+from calipers.monitors.estimates import complement
+from calipers.monitors.labels import OMS, OOD, threshold_text
+from calipers.monitors.result import SCHEMA, headline, threshold_dict
+from calipers.monitors.scope import FEW, MOST_TAUS
+from calipers.results.estimate import Estimate
+from calipers.show.words import interval_of, percent, plural, reason_of
+
+if TYPE_CHECKING:
+    from calipers.monitors.result import MonitorEvaluation
+
+HEAVY = 0.5  # share of images that share their score with another one
+FEWEST_VALUES = 5
+BACKWARDS = 0.3  # AUROC below which the direction is questioned where there is no interval
+
+
+def remarks(result: MonitorEvaluation) -> list[str]:
+    """Return the warnings of an evaluation, those on labels first."""
+    return [
+        *_on_labels(result),
+        *_on_thresholds(result),
+        *_on_scores(result),
+        *_on_intervals(result),
+    ]
+
+
+def _on_labels(result: MonitorEvaluation) -> Iterator[str]:
+    if result.tau is not None:
+        for warning in result.scope.warnings(result.tau):
+            if result.scope.binary:  # the user never chose a tau: do not speak of one
+                warning = warning.replace(f"at tau = {result.tau:g} ", "")
+            yield warning
+    elif result.taus:
+        yield "no tau was given: under OMS labels, only the sweep over tau is stated"
+        yield from _on_small_taus(result)
+    if len(result.taus) == MOST_TAUS and len(np.unique(result.scope.score)) > MOST_TAUS + 1:
+        yield (
+            f"s has more than {MOST_TAUS} values: the sweep takes {MOST_TAUS} of them, spread "
+            "evenly over the images"
+        )
+    ood = headline(result.basis.labels, OOD)
+    if ood is not None:
+        n, n_ood = len(ood.positive), int(ood.positive.sum())
+        if n_ood in (0, n):
+            subject = "no image is" if n_ood == 0 else "every image is"
+            yield f"{subject} out of distribution: results under OOD labels are undefined"
+        elif min(n_ood, n - n_ood) < FEW:
+            few, kind = min((n_ood, "out of"), (n - n_ood, "in"))
+            yield (
+                f"only {few} of {n} images are {kind} distribution: every number about them is "
+                "rough"
+            )
+
+
+def _on_small_taus(result: MonitorEvaluation) -> Iterator[str]:
+    """Warn of values of tau at which an image whose only object is missed still counts as safe."""
+    scope = result.scope
+    limit = 1 - 1 / scope.n_classes
+    traps = [tau for tau in result.taus if len(scope.warnings(tau)) and tau <= limit]
+    if traps and scope.settings.get("classes") == "declared" and scope.n_classes > 1:
+        yield (
+            f"with {scope.n_classes} declared classes, at tau up to {limit:.4g} an image on which "
+            "the only object is missed counts as safe"
+        )
+
+
+def _on_thresholds(result: MonitorEvaluation) -> Iterator[str]:
+    judged = int(result.basis.judged.sum())
+    if result.split.random:
+        units = plural(result.basis.units.name)
+        yield (
+            f"no tuning images were given: thresholds are chosen on a random half of the {units} "
+            f"({result.n_images - judged} images, seed {result.settings['seed']}), and numbers at "
+            f"a threshold are computed on the other half ({judged} images)"
+        )
+    alarm = result.basis.monitors.alarm[:, result.basis.judged]
+    for name, scores in zip(result.monitors, alarm):
+        threshold = result.thresholds[name]
+        if threshold is None:
+            continue
+        if not threshold.exists:
+            yield f"{name}: the tuning images are all of one kind, so no threshold can be chosen"
+            continue
+        n_rejected = int(threshold.rejected(scores).sum())
+        if n_rejected in (0, len(scores)):
+            which = "none" if n_rejected == 0 else "all"
+            yield f"{name}: its threshold rejects {which} of {len(scores)} images; MCC is undefined"
+
+
+def _on_scores(result: MonitorEvaluation) -> Iterator[str]:
+    monitors = result.basis.monitors
+    for k, name in enumerate(result.monitors):
+        alarm = monitors.alarm[k]
+        values, counts = np.unique(alarm, return_counts=True)
+        if len(values) == 1:
+            yield (
+                f"{name} gives the same score to all {len(alarm)} images: AUROC is 0.5 and FPR95 "
+                "is 1"
+            )
+        elif not monitors.switches[k] and counts[counts > 1].sum() > HEAVY * len(alarm):
+            tied = int(counts[counts > 1].sum())
+            yield (
+                f"{name}: {tied} of {len(alarm)} images share their score with another one "
+                f"({len(values)} different scores); ties are one operating point, and few "
+                "thresholds are attainable"
+            )
+        yield from _on_direction(result, name, monitors.higher_is_alarm[k])
+
+
+def _on_direction(result: MonitorEvaluation, name: str, higher: bool) -> Iterator[str]:
+    for paradigm in result.paradigms:
+        area = result.get("AUROC", name, paradigm)
+        clearly = area.value < BACKWARDS if math.isnan(area.high) else area.high < 0.5
+        if clearly:
+            labels = "unsafe" if paradigm == OMS else "OOD"
+            yield (
+                f"{name}: AUROC is {area.value:.3f}, below 0.5 ({labels} images get lower alarms): "
+                f"if low scores mean alarm, say higher_is_alarm={not higher}"
+            )
+            return
+
+
+def _on_intervals(result: MonitorEvaluation) -> Iterator[str]:
+    flags = {flag for row in result.rows for flag in row.estimate.flags}
+    unit, n = result.basis.units.name, result.basis.units.number
+    if not result.settings["replicates"]:
+        yield "intervals were not requested"
+    elif n < FEWEST_VALUES:
+        yield f"{n} {plural(unit)} are too few for intervals"
+    if "few_units" in flags:
+        yield f"few units behind some values ({n} {plural(unit)} in all): their intervals are rough"
+    if flags & {"near_perfect", "all_wrong"}:
+        yield (
+            "where fewer than 5 units are in error, or all of them, the interval is the exact "
+            "Clopper-Pearson interval of the share of units without error (clopper-pearson-units)"
+        )
+
+
+def sentences(result: MonitorEvaluation) -> list[str]:
+    """Return the sentences about every monitor, then about the labels, then about the ranking."""
+    texts = []
+    for name in result.monitors:
+        texts += list(of_monitor(result, name))
+    return [*texts, *of_labels(result)]
+
+
+def of_labels(result: MonitorEvaluation) -> list[str]:
+    """Return how far the labels agree, and which monitor is best under which labels."""
+    return [*_of_labels(result), *_of_order(result)]
+
+
+def of_monitor(result: MonitorEvaluation, name: str) -> Iterator[str]:
+    """Yield how well a monitor orders images, what it does at its threshold, and how it looks under
+    OOD labels.
+    """
+    if result.tau is None:
+        yield from _swept(result, name)
+        if OOD in result.paradigms:
+            yield _order(
+                result.get("AUROC", name, OOD), name, "out of distribution", "in distribution"
+            )
+        return
+    area = result.get("AUROC", name)
+    if math.isnan(area.value):
+        yield f"{name}: results are undefined, {_reason(area)} among {area.n_images} images."
+        return
+    yield _order(area, name, "unsafe", "safe")
+    threshold = result.thresholds[name]
+    if threshold is not None:
+        yield from _at_threshold(result, name, threshold_text(threshold))
+    if OOD in result.paradigms:
+        yield _proxy(result, name)
+
+
+def _order(area: Estimate, name: str, kind: str, other: str) -> str:
+    if math.isnan(area.value):
+        return f"{name}: the order of images {kind} and {other} is undefined, {_reason(area)}."
+    if math.isnan(area.low):
+        verdict = "no interval shows how certain that is"
+    elif area.high < 0.5:
+        verdict = "it alarms on the wrong images"
+    elif area.low <= 0.5:
+        verdict = "it is not shown to be better than chance"
+    else:
+        verdict = "that is better than chance"
+    n = area.n_references
+    return (
+        f"{name} gives an image that is {kind} a higher alarm than one that is {other} in "
+        f"{_percent(area)} of pairs ({n} {kind}, {area.n_images - n} {other}): {verdict}."
+    )
+
+
+def _at_threshold(result: MonitorEvaluation, name: str, threshold: str) -> Iterator[str]:
+    hit, false = result.get("sensitivity", name), result.get("FPR", name)
+    if math.isnan(hit.value):
+        yield f"At its threshold, results of {name} are undefined: {_reason(hit)}."
+        return
+    n = hit.n_references
+    miss = complement(hit)
+    yield (
+        f"Of 100 unsafe images {name} lets {percent(miss.value)} through ({_span(miss)}; {n} "
+        f"unsafe images), and it rejects {_percent(false)} of the safe ones "
+        f"({false.n_images - n} safe images; {threshold})."
+    )
+    residual, gain = result.get("RH", name), result.get("SG", name)
+    if not math.isnan(residual.value) and result.settings["stakes"] == "labels":
+        before, cost = residual.value + gain.value, result.get("AC", name)
+        yield (
+            f"Of 100 images {percent(before)} are unsafe without the monitor; with it, "
+            f"{percent(residual.value)} are still unsafe and accepted ({_span(residual)}), at the "
+            f"cost of rejecting safe images, {_percent(cost)} of all images."
+        )
+
+
+def _proxy(result: MonitorEvaluation, name: str) -> str:
+    """Return how a monitor looks under OOD labels, compared with OMS labels."""
+    oms, ood = result.get("AUROC", name), result.get("AUROC", name, OOD)
+    if math.isnan(ood.value):
+        return f"Under OOD labels, results of {name} are undefined: {_reason(ood)}."
+    e = result.paradigm_gaps[name].estimate
+    gap = f"difference {e.value:+.3f}"
+    if not math.isnan(e.low):
+        gap += f", {interval_of(e)} {e.low:+.3f} to {e.high:+.3f}"
+    words = f"{name} is not shown to look better or worse"
+    if not math.isnan(e.low) and (e.low > 0 or e.high < 0):
+        look = "better" if e.value > 0 else "worse"
+        words = f"{name} looks {look} than under OMS labels"
+    return f"Under OOD labels {words}: AUROC {ood.value:.3f} instead of {oms.value:.3f} ({gap})."
+
+
+def _swept(result: MonitorEvaluation, name: str) -> Iterator[str]:
+    table = result.sweep("AUROC")
+    values = table.value[table.monitors.index(name)]
+    defined = np.flatnonzero(~np.isnan(values))
+    if not len(defined):
+        return
+
+    def value_text(k: int) -> str:
+        unsafe = percent(table.prevalence[k])
+        return f"{values[k]:.3f} (tau = {table.tau[k]:.3g}, {unsafe} % of images unsafe)"
+
+    ends = f"{table.tau[defined[0]]:.4g} to {table.tau[defined[-1]]:.4g}"
+    lowest = value_text(defined[np.argmin(values[defined])])
+    highest = value_text(defined[np.argmax(values[defined])])
+    yield (
+        f"No tau was given. Over {len(defined)} values of tau, {ends}, the AUROC of {name} ranges "
+        f"from {lowest} to {highest}."
+    )
+
+
+def _of_labels(result: MonitorEvaluation) -> Iterator[str]:
+    if result.disagreement is None:
+        return
+    ood_safe, unsafe_id, id_unsafe = (
+        result.disagreement.share(name) for name in ("OOD-safe", "unsafe-ID", "ID-unsafe")
+    )
+    if any(math.isnan(share.value) for share in (ood_safe, unsafe_id, id_unsafe)):
+        return
+    yield (
+        f"Of {ood_safe.n_images} images out of distribution {_percent(ood_safe)} are safe; of "
+        f"{unsafe_id.n_images} unsafe images {_percent(unsafe_id)} are in distribution."
+    )
+    if math.isnan(ood_safe.high) or math.isnan(id_unsafe.high):
+        verdict = "without intervals, it is not known how well OOD labels predict failures"
+    elif 1.0 - ood_safe.high > id_unsafe.high:
+        verdict = "OOD labels predict failures in part"
+    elif 1.0 - ood_safe.low < id_unsafe.low:
+        verdict = "the model fails less often on OOD images than on others"
+    else:
+        verdict = "OOD labels are not shown to predict the failures of this model"
+    yield (
+        f"The model fails on {_percent(complement(ood_safe))} of OOD and {_percent(id_unsafe)} of "
+        f"other images: {verdict}."
+    )
+
+
+def _of_order(result: MonitorEvaluation) -> Iterator[str]:
+    if len(result.monitors) < 2:
+        return
+    ranking = result.ranking("AUROC")
+    oms, ood = ranking.order(OMS), ranking.order(OOD)
+    if oms is not None and ood is not None and oms.winners and ood.winners:
+        first, second = " and ".join(oms.winners), " and ".join(ood.winners)
+        if set(oms.winners) == set(ood.winners):
+            text = f"{first} is best by AUROC under both kinds of labels"
+        else:
+            text = (
+                f"{first} is best by AUROC under OMS labels, {second} under OOD labels: choosing "
+                "by OOD labels would choose another monitor"
+            )
+        if not math.isnan(ranking.agreement):
+            text += f" (Kendall's tau of the orders {ranking.agreement:.2f})"
+        text += "."
+        share = oms.wins.get(oms.winners[0], math.nan)
+        if len(oms.winners) == 1 and not math.isnan(share):
+            text += f" {first} stays first in {percent(share)} % of bootstrap replicates."
+        yield text
+    if len(ranking.swept) > 1:
+        wins = sorted(ranking.wins.items(), key=lambda pair: -pair[1])
+        counts = ", ".join(f"{name} at {n}" for name, n in wins if n)
+        yield f"Best by AUROC over {len(ranking.swept)} values of tau: {counts}."
+
+
+def _percent(e: Estimate) -> str:
+    if math.isnan(e.value):
+        return f"an undefined share ({_reason(e)})"
+    return f"{percent(e.value)} % ({_span(e)})"
+
+
+def _span(e: Estimate) -> str:
+    """Return the interval of a share in whole percents; or why there is none."""
+    if math.isnan(e.low):
+        return f"no interval: {_reason(e)}"
+    whose = ""
+    if e.method == "clopper-pearson-units" and e.unit != "image":
+        whose = f" of the share of {plural(e.unit)}:"
+    return f"{interval_of(e)}{whose} {percent(e.low)} to {percent(e.high)}"
+
+
+def _reason(e: Estimate) -> str:
+    words = {
+        "no_positives": "no alarm is wanted on any image",
+        "single_category": "the images are all of one kind",
+        "no_predictions": "nothing is rejected",
+    }
+    return words.get(str(e.reason), reason_of(e))
+
+
+DOCUMENT, ROWS, IMAGES = "monitor.json", "monitor.csv", "images.csv"
+RANKED = ("AUROC", "FPR95", "AURC")
+
+
+def document(result: MonitorEvaluation) -> dict[str, Any]:
+    """Return the JSON document of the contract ``calipers.monitor/1``."""
+    from calipers import __version__
+
+    taus = np.array(result.taus)
+    comparisons, rankings = [], []
+    if len(result.monitors) > 1:
+        for paradigm in result.paradigms:
+            comparisons += [row.as_dict() for row in result.compare_all("AUROC", paradigm)]
+        for metric in RANKED:
+            if _has_ranking(result, metric):
+                rankings.append(result.ranking(metric).as_dict())
+    return {
+        "schema": SCHEMA,
+        "calipers": __version__,
+        "settings": dict(result.settings),
+        "monitors": list(result.monitors),
+        "model": result.scope.model,
+        "n_images": result.n_images,
+        "n_judged": int(result.basis.judged.sum()),
+        "n_tuning": int(result.split.tuning.sum()),
+        "tau": result.tau,
+        "taus": list(result.taus),
+        "prevalence": result.scope.prevalence(taus).tolist(),
+        "thresholds": {name: threshold_dict(result.thresholds[name]) for name in result.monitors},
+        "rows": [row.as_dict() for row in result.rows],
+        "tables": result.tables,
+        "comparisons": comparisons,
+        "rankings": rankings,
+        "sentences": result.sentences(),
+        "warnings": list(result.warnings),
+    }
+
+
+def image_columns(result: MonitorEvaluation) -> dict[str, list[Any]]:
+    """Return one row per image: its score, its labels, and every monitor's alarm and decision."""
+    columns: dict[str, list[Any]] = {
+        name: column.tolist() for name, column in result.scope.as_table().items()
+    }
+    for paradigm, name in ((OMS, "unsafe"), (OOD, "ood")):
+        labels = headline(result.basis.labels, paradigm)
+        if labels is not None:
+            columns[name] = labels.positive.tolist()
+    columns["judged"] = result.basis.judged.tolist()
+    monitors = result.basis.monitors
+    for name, alarm, higher in zip(monitors.names, monitors.alarm, monitors.higher_is_alarm):
+        columns[f"alarm {name}"] = (alarm if higher else -alarm).tolist()
+        threshold = result.thresholds[name]
+        if threshold is not None and threshold.exists:
+            columns[f"rejected {name}"] = threshold.rejected(alarm).tolist()
+    return columns
+
+
+def tables(result: MonitorEvaluation) -> dict[str, bytes]:
+    """Return the contents of the tables by the names of their files: the rows, and one row per
+    image.
+    """
+    rows = [row.as_dict() for row in result.rows]
+    for row in rows:
+        row["group"] = "; ".join(f"{name}={value}" for name, value in (row["group"] or {}).items())
+    columns = {}
+    for name in rows[0]:
+        columns[name] = [row[name] for row in rows]
+    return {
+        ROWS: delimited(columns).encode("utf-8", "replace"),
+        IMAGES: delimited(image_columns(result)).encode("utf-8", "replace"),
+    }
+
+
+def _has_ranking(result: MonitorEvaluation, metric: str) -> bool:
+    """Return whether all monitors have a quantity under any labels."""
+    for labels in result.basis.labels:
+        if all(result.basis.find(metric, name, labels.group) for name in result.monitors):
+            return True
+    return False

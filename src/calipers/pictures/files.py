@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find the picture file of every image.
+
+Names are only looked up among the files of a folder, never joined to a path, so that a name cannot
+lead out of the folder.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from calipers.data.cohort import Cohort
+from calipers.errors import InputError, shorten
+from calipers.io.source import Listing, list_files
+from calipers.pictures.pixels import PictureError, is_dicom, open_picture_file
+
+EXTENSIONS = (
+    ".nii",
+    ".nii.gz",
+    ".png",
+    ".jpg",
+    ".jpeg",
+    ".bmp",
+    ".tif",
+    ".tiff",
+    ".webp",
+    ".dcm",
+    ".dicom",
+)
+SEVERAL = ""  # in place of a path: the name fits more than one file
+
+
+@dataclass(frozen=True, slots=True)
+class PictureFiles:
+    """The picture of every image that has one."""
+
+    folder: str  # its name, for notes
+    paths: tuple[str | None, ...]  # one per image
+    several: int  # images whose name matches several files
+    shared: int  # images that match a file which matches other images too
+    left: int  # links out of the folder
+    closed: int  # folders that could not be read
+
+    @classmethod
+    def of(cls, folder: Path, cohort: Cohort) -> PictureFiles:
+        """Pair the images of a cohort with the files below a folder.
+
+        Notes
+        -----
+        The column ``file_name`` is tried first, then the id of the image. Each is tried as a path
+        below the folder, as a name in any of its folders, and as a name without its extension;
+        first exactly, then without regard to case and to how accents are encoded. A step that
+        matches several files ends the search: nothing is guessed. A file that matches several
+        images is used for none of them, unless they name its exact path.
+
+        Files are pictures by their extension, or by the mark of DICOM at byte 128.
+        """
+        return cls.from_names(folder, list(_names(cohort)))
+
+    @classmethod
+    def from_names(cls, folder: Path, images: Sequence[tuple[str, ...]]) -> PictureFiles:
+        """Pair images, each with the names that its file may have, with the files below a folder;
+        see `of`.
+        """
+        folder = Path(folder)
+        listing = list_files(folder, holds="pictures")
+        search = _Search(listing)
+        matches = [search.find(names) for names in images]
+        uses = Counter(path for path, exact in matches if path and not exact)
+        # Images that name the exact path of a file count once, however many they are.
+        uses.update({path for path, exact in matches if path and exact and path in uses})
+        paths: list[str | None] = []
+        several = shared = 0
+        for path, exact in matches:
+            is_shared = not exact and path is not None and uses[path] > 1
+            several += path == SEVERAL
+            shared += is_shared
+            paths.append(path if path and not is_shared else None)
+        files = cls(
+            folder.name or folder.resolve().name,
+            tuple(paths),
+            several,
+            shared,
+            listing.left,
+            listing.closed,
+        )
+        if images and not any(paths):
+            raise _nothing_fits(folder, images[0][0], listing, files)
+        return files
+
+    def path_of(self, image: int) -> Path | None:
+        """Return the file of an image, by its index in the cohort."""
+        path = self.paths[image]
+        return None if path is None else Path(path)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return how many images have a picture, and why others have none."""
+        n_pictures = len(self.paths) - self.paths.count(None)
+        parts = [f"{n_pictures} of {len(self.paths)} images have a picture in {self.folder}"]
+        parts += self._doubts()
+        if self.left:
+            parts.append(f"{_times(self.left, 'link')} out of the folder not followed")
+        if self.closed:
+            parts.append(f"{_times(self.closed, 'folder')} could not be read")
+        return ("; ".join(parts),)
+
+    def _doubts(self) -> Iterator[str]:
+        if self.several:
+            verb = "matches" if self.several == 1 else "match"
+            yield f"{_times(self.several, 'name')} {verb} several files"
+        if self.shared:
+            yield f"{_times(self.shared, 'image')} would share files with others"
+
+
+def _times(n: int, word: str) -> str:
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"
+
+
+def _names(cohort: Cohort) -> Iterator[tuple[str, ...]]:
+    """Yield the names that the file of each image may have."""
+    ids, column = cohort.images.ids, cohort.images.groups.get("file_name")
+    if column is None:
+        yield from ((image,) for image in ids)
+        return
+    for name, image in zip(column.tolist(), ids):
+        yield (str(name), image) if name and str(name) != image else (image,)
+
+
+def _nothing_fits(folder: Path, name: str, listing: Listing, files: PictureFiles) -> InputError:
+    pictures = [file for file in listing.files if _stem(file.rpartition("/")[2]) is not None]
+    more = f" and {len(pictures) - 1} more" if len(pictures) > 1 else ""
+    parts = [f"{pictures[0]}{more}" if pictures else "no picture", *files._doubts()]
+    hint = (
+        "files are found by the column file_name or by the id of their image, "
+        "with or without extension"
+    )
+    return InputError(
+        f"a file for an image such as {shorten(name)}",
+        rule="no-picture",
+        file=str(folder),
+        value="; ".join(parts),
+        hint=hint,
+    )
+
+
+def _stem(base: str) -> str | None:
+    """Return a name without the extension of a picture; None if it has none."""
+    if not base.lower().endswith(EXTENSIONS):
+        return None
+    return base[: -len(".nii.gz")] if base.lower().endswith(".nii.gz") else base.rpartition(".")[0]
+
+
+def _tolerant(name: str) -> str:
+    """Return a name without regard to case and to how accents are encoded."""
+    if name.isascii():
+        return name.lower()
+    # Folding can decompose letters again, hence the second normalisation.
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+@dataclass(frozen=True)
+class _Search:
+    """The files of a folder under all their names; tables are made when they are first needed."""
+
+    listing: Listing
+    # Of files without extension: whether they are DICOM.
+    marks: dict[str, bool] = field(default_factory=dict)
+
+    def find(self, names: Iterable[str]) -> tuple[str | None, bool]:
+        """Return the real path for the first name that matches, or SEVERAL; and whether the name is
+        its exact path.
+        """
+        for name in names:
+            below = name.replace("\\", "/").removeprefix("./")
+            exact = self.listing.files.get(below)
+            if exact is not None and self._is_picture(exact, below):
+                return exact, True
+            for path in self._candidates(below):
+                if path == SEVERAL or self._is_picture(path, below):
+                    return path, False
+        return None, False
+
+    def _candidates(self, below: str) -> Iterator[str]:
+        """Yield the paths that match a name, most exact first.
+
+        It is a generator so that the tolerant tables are only made if nothing else matches.
+        """
+        base = below.rpartition("/")[2]
+        if base != below and (path := self._loose_paths.get(_tolerant(below))) is not None:
+            yield path
+        for table in self._exact:
+            if (path := table.get(base)) is not None:
+                yield path
+        loose = _tolerant(base)
+        for table in self._loose:
+            if (path := table.get(loose)) is not None:
+                yield path
+
+    @cached_property
+    def _loose_paths(self) -> Mapping[str, str]:
+        return _table((_tolerant(name), path) for name, path in self.listing.files.items())
+
+    @cached_property
+    def _exact(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        """Files by their names, and by their names without extension."""
+        names = [(name.rpartition("/")[2], path) for name, path in self.listing.files.items()]
+        return _table(names), _stem_table(names)
+
+    @cached_property
+    def _loose(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        names = []
+        for name, path in self.listing.files.items():
+            names.append((_tolerant(name.rpartition("/")[2]), path))
+        return _table(names), _stem_table(names)
+
+    def _is_picture(self, path: str, name: str) -> bool:
+        if path.lower().endswith(EXTENSIONS) or name.lower().endswith(EXTENSIONS):
+            return True
+        if path not in self.marks:
+            try:
+                with open_picture_file(Path(path)) as file:
+                    self.marks[path] = is_dicom(file)
+            except (PictureError, OSError):
+                self.marks[path] = False
+        return self.marks[path]
+
+
+def _table(names: Iterable[tuple[str, str]]) -> Mapping[str, str]:
+    """Return name -> path, SEVERAL where a name stands for different files."""
+    paths: dict[str, str] = {}
+    for name, path in names:
+        if paths.setdefault(name, path) != path:
+            paths[name] = SEVERAL
+    return paths
+
+
+def _stem_table(names: Iterable[tuple[str, str]]) -> Mapping[str, str]:
+    """Return the same for the names of pictures without their extension."""
+    stems = []
+    for name, path in names:
+        stem = _stem(name)
+        if stem is not None:
+            stems.append((stem, path))
+    return _table(stems)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sentences on the effects of a mixed model, one each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from calipers.regression.design import INTERCEPT
+from calipers.regression.model import Coefficient
+
+MOST_DIGITS = 6
+SPELT = {"iou": "IoU"}
+
+
+def sentences(response: str, coefficients: Sequence[Coefficient]) -> tuple[str, ...]:
+    """Return a sentence for every coefficient but the intercept."""
+    name, n = SPELT.get(response, response), digits(coefficients)
+    return tuple(_sentence(name, one, n) for one in coefficients if one.term != INTERCEPT)
+
+
+def digits(coefficients: Sequence[Coefficient]) -> int:
+    """Return how many decimals a table needs: two digits of the largest standard error."""
+    errors = [one.se for one in coefficients if math.isfinite(one.se) and one.se > 0.0]
+    if not errors:
+        return 3
+    return min(max(1 - math.floor(math.log10(max(errors))), 0), MOST_DIGITS)
+
+
+def percent(level: float) -> str:
+    """Return a level as people say it: 95 %."""
+    return f"{100 * level:g} %"
+
+
+def probability(p: float) -> str:
+    """Return a p value: three decimals below 0.1, two above."""
+    if p < 0.001:
+        return "p < 0.001"
+    return f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
+
+
+def _sentence(response: str, one: Coefficient, n: int) -> str:
+    """Return the sentence on one coefficient."""
+    where = (
+        f"({percent(one.level)} interval {one.low:.{n}f} to {one.high:.{n}f}, {probability(one.p)})"
+    )
+    if math.isnan(one.low):
+        where = "(no interval)"
+    amount = f"{abs(one.value):.{n}f}"
+    direction = "lower" if one.value < 0 else "higher"
+    if one.reference is not None:
+        level = one.name.removeprefix(f"{one.term}[").removesuffix("]")
+        pair = f"{one.term} {level} than with {one.term} {one.reference}"
+        text = f"{response} is {amount} {direction} with {pair} {where}"
+    elif one.name == one.term:
+        text = f"{response} is {amount} {direction} for every step of 1 in {one.term} {where}"
+    else:
+        text = f"{one.name} adds {one.value:+.{n}f} to {response} {where}"
+    if one.low <= 0.0 <= one.high:
+        return f"{text}; the interval contains 0, so this may be chance."
+    return f"{text}."

@@ -1,0 +1,732 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Are the differences between models more than chance, and how stable is their ranking?
+
+FROC and precision-recall curves, with bands.
+
+What was evaluated, and what to know before trusting the numbers.
+
+Kinds of mistakes (TIDE): the cost of each, their number, and examples to look at.
+
+What went wrong, and how much the answer depends on the threshold.
+
+Estimates side by side: RoDeO's parts beside average precision, classes, groups.
+
+Everything that is needed to get the same numbers again, and a hash to compare them by.
+
+Every row of the evaluation in one table that the reader can search, sort and save.
+
+The rows travel as JSON, deflated, because 80 classes of 10 models would be a megabyte of HTML; a
+script shows them page by page, as text only. Without scripts the section names the file that has
+the same numbers.
+
+Can the monitor of the model be trusted? Only on pages with an evaluation of monitors.
+
+Would the ranking of the models change under other analysis choices?
+
+Do models that were trained alike find the same objects?
+
+The sections of the page, in reading order: id, heading, and the function that returns the HTML.
+
+A section that has nothing to show returns "" and is left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import shlex
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.errors import UsageError
+from calipers.evaluation import figures as forests
+from calipers.evaluation.catalogue import figure
+from calipers.evaluation.figures import headline_of
+from calipers.evaluation.figures_errors import KIND, SHARES, WORDS
+from calipers.evaluation.rank import leading
+from calipers.evaluation.result import Evaluation
+from calipers.evaluation.saved import mistakes_of
+from calipers.evaluation.tables import classes_table, groups_table, metrics_table
+from calipers.kernels.error_types import MISS
+from calipers.kernels.route import native
+from calipers.metrics.error_types import KINDS, ErrorTypes
+from calipers.monitors.page import (
+    beside_answer,
+    labels_part,
+    methods_part,
+    order_part,
+    outcomes_part,
+    summary_line,
+    tau_part,
+    verdict,
+)
+from calipers.monitors.tables import headline_table, pairs_table
+from calipers.report import methods, sections_images
+from calipers.report.context import Context
+from calipers.results.comparison import Comparison, GroupedRows
+from calipers.results.estimate import Row, number
+from calipers.results.files import environment
+from calipers.sensitivity.page import METHOD, figures, levels_table
+from calipers.sensitivity.result import configuration_text
+from calipers.show import html
+from calipers.show.figures import Cell, Table
+from calipers.show.html import data_table, details, figure_block, items, paragraph, text
+from calipers.show.words import count_text as counted
+from calipers.stability.page import objects_block
+
+MOST_SENTENCES = 8
+MOST_ROWS = 18
+
+
+def comparison_section(page: Context) -> str:
+    """Return differences with intervals and tests, and the ranking; nothing for one model."""
+    comparison = page.comparison
+    if comparison is None or all(math.isnan(row.estimate.value) for row in comparison.rows):
+        return ""
+    figures = figure_block(forests.differences(comparison, most=MOST_ROWS), "fig-differences")
+    if page.ranking is not None:
+        blob = forests.blob(page.ranking, page.evaluation.models)
+        if blob is not None:
+            figures += figure_block(blob, "fig-ranking")
+    n_more = len(comparison.rows) - MOST_SENTENCES
+    more = f"{counted('more difference', n_more)} in the table." if n_more > 0 else ""
+    parts = [
+        paragraph(
+            f"Paired differences on the same images, resampled by {comparison.unit} "
+            f"(n = {comparison.n_units}); p values corrected together "
+            f"({comparison.correction}, {counted('test', comparison.family)})."
+        ),
+        f'<div class="pair">{figures}</div>',
+        items([row.sentence for row in comparison.rows[:MOST_SENTENCES]]),
+        paragraph(more, "note"),
+        data_table(_table(comparison), "table-differences", "All differences"),
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _table(comparison: Comparison) -> Table:
+    columns = (
+        "metric",
+        "model a",
+        "model b",
+        "a",
+        "b",
+        "a - b",
+        "low",
+        "high",
+        "p",
+        "p corrected",
+        "test",
+        "verdict",
+    )
+    rows = []
+    for d in comparison.rows:
+        e = d.estimate
+        values = (d.value_a, d.value_b, e.value, e.low, e.high, d.p, d.p_adjusted)
+        numbers = [number(value) for value in values]
+        rows.append((d.metric, d.model_a, d.model_b, *numbers, d.test, d.verdict.replace("_", " ")))
+    return Table(columns, tuple(rows))
+
+
+MOST_LINES = 5
+
+
+def curves_section(page: Context) -> str:
+    """Return the curves of the leading models; nothing without scores or references."""
+    ev = page.evaluation
+    if page.at_one is None or not len(ev.cohort.references):
+        return ""
+    models = leading(ev, MOST_LINES)
+    n_omitted = len(ev.models) - len(models)
+    note = (
+        f"The {len(models)} leading models; {n_omitted} more are in the tables."
+        if n_omitted
+        else ""
+    )
+    blocks = [
+        figure_block(figure(ev, name, models=models), f"fig-{name}") for name in ("froc", "pr")
+    ]
+    return paragraph(note, "note") + f'<div class="pair">{"".join(blocks)}</div>'
+
+
+MOST_COLUMNS = 4  # models
+MOST_CLASSES = 150
+
+
+def section(page: Context) -> str:
+    """Return warnings, classes and the account of every input."""
+    ev = page.evaluation
+    cautions = ""
+    if ev.warnings:
+        warnings = html.items(ev.warnings)
+        cautions = f'<div class="care"><h3>Before you trust these numbers</h3>{warnings}</div>'
+    caption = "References and predictions of every class"
+    if len(ev.cohort.classes) > MOST_CLASSES:
+        caption = (
+            f"References and predictions of the {MOST_CLASSES} classes with most references, and "
+            "of all"
+        )
+    if len(ev.models) > MOST_COLUMNS:
+        caption += f", of the first {MOST_COLUMNS} of {len(ev.models)} models"
+    parts = [
+        cautions,
+        html.data_table(_classes(page), "table-classes", caption, 1 + MOST_CLASSES, over=1),
+    ]
+    if ev.cohort.intake.files:
+        files_caption = "Every input: records read = used + set aside"
+        parts.append(html.data_table(_files(page), "table-files", files_caption))
+    return "\n".join(part for part in parts if part)
+
+
+def _classes(page: Context) -> Table:
+    cohort = page.evaluation.cohort
+    references = cohort.references
+    n_classes = len(cohort.classes)
+    n_references = _count_labels(references.label[~references.ignore], n_classes)
+    n_ignored = int(references.ignore.sum())
+    extra = f", without {n_ignored} ignored" if n_ignored else ""
+    names = ["class", f"references{extra}"]
+    columns = [n_references]
+    for model in list(cohort.models)[:MOST_COLUMNS]:
+        names.append(f"predictions of {html.cut(model, 40)}")
+        columns.append(_count_labels(cohort.models[model].label, n_classes))
+    # If there are too many classes, those with most references stay, in the order of the cohort.
+    most_references = sorted(range(n_classes), key=lambda k: -n_references[k])[:MOST_CLASSES]
+    rows: list[tuple[Cell, ...]] = []
+    for k in sorted(most_references):
+        rows.append((cohort.classes[k], *(column[k] for column in columns)))
+    rows.append(("all classes", *map(sum, columns)))
+    return Table(tuple(names), tuple(rows))
+
+
+def _count_labels(label: NDArray[np.int32], n_classes: int) -> list[int]:
+    return [int((label == k).sum()) for k in range(n_classes)]
+
+
+def _files(page: Context) -> Table:
+    rows = []
+    for file in page.evaluation.cohort.intake.files:
+        aside = sum(file.quarantined.values())
+        rows.append(
+            (
+                Path(file.file).name,
+                file.role,
+                file.format,
+                file.read,
+                file.used,
+                aside,
+                file.sha256[:16],
+            )
+        )
+    return Table(
+        ("file", "role", "format", "read", "used", "set aside", "sha256 (first 16)"), tuple(rows)
+    )
+
+
+EXAMPLES = 3  # of each kind and model
+COLUMNS = (
+    "model",
+    "kind",
+    "image",
+    "class",
+    "class of the reference",
+    "score",
+    "similarity",
+    "prediction",
+    "reference",
+)
+MOST_LINKS = 12
+
+
+def bars(ev: Evaluation, models: Sequence[str]) -> list[str]:
+    """Return the figures of costs and counts, as far as the protocol computes them."""
+    blocks = []
+    for name in ("error-gains", "error-counts"):
+        try:
+            blocks.append(figure_block(figure(ev, name, models=models), f"fig-{name}"))
+        except UsageError:  # only gains, or only counts
+            continue
+    return blocks
+
+
+def introduction(ev: Evaluation) -> str:
+    """Return what the kinds mean, in words; nothing without error types."""
+    metric = next(
+        (metric for metric in ev.protocol.compile() if isinstance(metric, ErrorTypes)), None
+    )
+    if metric is None:
+        return ""
+    r = metric.recipe
+    return paragraph(
+        f"A prediction is right if its {r.criterion} with a free reference of its class is at "
+        f"least "
+        f"{r.foreground:g}. Every other prediction is a mistake of one kind: place ({r.criterion} "
+        f"from {r.background:g} to {r.foreground:g} with its class), class (at least "
+        f"{r.foreground:g} with another class), double (another prediction already has its "
+        f"reference), nothing (at most {r.background:g} with any reference), both (all others). "
+        "Missed references are those that no mistake in place or class comes near. The cost of a "
+        "kind is what fixing it would gain: the best mistake on a free reference becomes a hit, "
+        "and the others are removed; missed references are removed."
+    )
+
+
+def examples(page: Context, models: Sequence[str]) -> str:
+    """Return the mistakes with the highest scores and the largest missed references, with links to
+    their pictures.
+    """
+    ev = page.evaluation
+    if not any(plan.kind == KIND for plan in ev.protocol.metrics):
+        return ""
+    rows: list[tuple[Cell, ...]] = []
+    for model in models:
+        rows += _rows(ev, model)
+    if not rows:
+        return ""
+    words = (
+        f"Per model and kind, the {EXAMPLES} mistakes with the highest scores, and the {EXAMPLES} "
+        "largest missed references. Predictions and references are numbered as in objects.parquet; "
+        "errors.csv has all mistakes."
+    )
+    table = data_table(
+        Table(COLUMNS, tuple(rows)), "table-mistakes", "Mistakes to look at", all_in="errors.csv"
+    )
+    return paragraph(words) + table + _links(page, [str(row[2]) for row in rows])
+
+
+def _rows(ev: Evaluation, model: str) -> Iterator[tuple[Cell, ...]]:
+    mistakes, cohort = mistakes_of(ev, model), ev.cohort
+    references, predictions = cohort.references, cohort.predictions(model)
+    for kind, code in KINDS.items():
+        if code == MISS:
+            lost = np.flatnonzero(mistakes.reference_kind == MISS)
+            largest = lost[np.argsort(-references.area[lost], kind="stable")]
+            for k in largest[:EXAMPLES].tolist():
+                image = cohort.images.ids[mistakes.reference_image[k]]
+                label = cohort.classes[references.label[k]]
+                yield model, _kind_name(kind), image, "", label, None, None, None, k
+            continue
+        rows = np.flatnonzero((mistakes.prediction_kind == code) & ~mistakes.covered)
+        highest = rows[np.argsort(-mistakes.score[rows], kind="stable")]
+        for k in highest[:EXAMPLES].tolist():
+            image = cohort.images.ids[mistakes.prediction_image[k]]
+            label = cohort.classes[predictions.label[k]]
+            score = float(mistakes.score[k])
+            partner = int(mistakes.partner[k])
+            if partner < 0:  # no reference is near
+                yield model, _kind_name(kind), image, label, "", score, None, k, None
+                continue
+            partner_label = cohort.classes[references.label[partner]]
+            similarity = float(mistakes.similarity[k])
+            name = _kind_name(kind)
+            yield model, name, image, label, partner_label, score, similarity, k, partner
+
+
+def _links(page: Context, images: Sequence[str]) -> str:
+    """Return links to those images that the page shows."""
+    if page.album is None:
+        return ""
+    addresses: dict[str, str] = {}
+    for g, group in enumerate(page.album.groups):
+        for k, entry in enumerate(group.entries):
+            addresses.setdefault(entry.id, f"#image-{g}-{k}")
+    places = [(name, addresses[name]) for name in dict.fromkeys(images) if name in addresses][
+        :MOST_LINKS
+    ]
+    links = ", ".join(f'<a href="{place}">{text(name)}</a>' for name, place in places)
+    return f'<p class="note">Pictures of these images are below: {links}.</p>' if links else ""
+
+
+def _kind_name(kind: str) -> str:
+    """Return a kind as the bars and as errors.csv call it."""
+    return WORDS[kind] if WORDS[kind] == kind else f"{WORDS[kind]} ({kind})"
+
+
+MOST_MODELS = 3
+
+
+def errors_section(page: Context) -> str:
+    """Return fates, scores of right and wrong predictions, and overlaps of hits; nothing without
+    any object.
+
+    If the protocol has error types, the cost of each kind of mistake comes first, and examples come
+    last.
+    """
+    ev = page.evaluation
+    if not len(ev.cohort.references) and not any(map(len, ev.cohort.models.values())):
+        return ""
+    models = leading(ev, MOST_MODELS)
+    blocks = [
+        *bars(ev, models),
+        figure_block(figure(ev, "fates", models=models), "fig-fates"),
+    ]
+    if ev.protocol.matching.criterion in SHARES:
+        blocks.append(figure_block(figure(ev, "overlaps", models=models), "fig-overlaps"))
+    for k, model in enumerate(models):
+        predictions = ev.cohort.models[model]
+        if predictions.scored and len(predictions):
+            blocks.append(figure_block(figure(ev, "scores", model=model), f"fig-scores-{k}"))
+    n_omitted = len(ev.models) - len(models)
+    note = f"The {len(models)} leading models of {len(ev.models)}." if n_omitted else ""
+    return (
+        introduction(ev)
+        + paragraph(note, "note")
+        + f'<div class="pair">{"".join(blocks)}</div>'
+        + examples(page, models)
+    )
+
+
+def choices(page: Context) -> str:
+    """Return the average precision against the threshold; nothing if it cannot vary."""
+    ev = page.evaluation
+    if (
+        page.at_one is None
+        or ev.protocol.matching.criterion not in SHARES
+        or not len(ev.cohort.references)
+    ):
+        return ""
+    words = (
+        f"The protocol calls a place right at {ev.protocol.matching.criterion} "
+        f"{ev.protocol.matching.threshold:g}. Nobody can prove that this threshold is the right "
+        "one; the figure shows the result at other thresholds."
+    )
+    thresholds = figure(ev, "thresholds", models=leading(ev, 5))
+    return paragraph(words) + figure_block(thresholds, "fig-thresholds")
+
+
+MOST_FIGURES = 4
+FEW_GROUPS = 12
+MOST_TABLED = 300  # cells of a static table of classes; the table of all numbers has the others
+
+
+def parts(page: Context) -> str:
+    """Return average precision beside the parts of RoDeO, which explain the score of a model."""
+    ev = page.evaluation
+    has_rodeo = any(plan.kind == "rodeo" for plan in ev.protocol.metrics)
+    if not has_rodeo or not len(ev.cohort.references):
+        return ""
+    words = (
+        "Average precision measures how well predictions are ranked. RoDeO measures what is wrong "
+        "with them: their place (loc), their shape, or their class (cls); missed and surplus boxes "
+        "lower all three."
+    )
+    rodeo = figure(ev, "rodeo", models=leading(ev, MOST_LINES))
+    return paragraph(words) + figure_block(rodeo, "fig-rodeo")
+
+
+def classes(page: Context) -> str:
+    """Return the headline metrics per class; nothing for a single class."""
+    ev = page.evaluation
+    if len(ev.cohort.classes) < 2:
+        return ""
+    names = []
+    for name in headline_of(ev):
+        if name in ev.metrics_per_class and _has_class_values(ev, name):
+            names.append(name)
+    few_rows = len(ev.models) <= MOST_FIGURES and len(ev.cohort.classes) <= 20
+    figure_metrics = _one_of_a_kind(ev, names)[: MOST_FIGURES if few_rows else 1]
+    blocks = ""
+    for k, name in enumerate(figure_metrics):
+        blocks += figure_block(figure(ev, "classes", metric=name), f"fig-classes-{k}")
+    if not blocks:
+        return ""
+    figures = f'<div class="pair">{blocks}</div>'
+    if len(ev.cohort.classes) * len(ev.models) <= MOST_TABLED:
+        tables = "".join(classes_table(ev, name) for name in figure_metrics)
+        return figures + details("As tables", f'<div class="pairs">{tables}</div>')
+    return figures + paragraph(
+        "The table of all numbers below has all classes, metrics and models.", "note"
+    )
+
+
+def groups(page: Context) -> str:
+    """Return the headline metrics per group, grouping by grouping."""
+    return "\n".join(
+        _grouping(page.evaluation, grouping, g)
+        for g, grouping in enumerate(page.evaluation.groupings)
+    )
+
+
+def _grouping(ev: Evaluation, grouping: GroupedRows, number: int) -> str:
+    """Return figures and tables of one grouping; for many groups fewer of them, because the table
+    of all numbers has the rest.
+    """
+    places = dict.fromkeys((row.metric, row.label) for row in grouping.rows)  # an ordered set
+    names = [name for name in headline_of(ev) if (name, None) in places]
+    if not names:
+        return ""
+    n_groups = len(grouping.table(names[0], None, ev.models))
+    n_figures = MOST_FIGURES if n_groups <= FEW_GROUPS else 1
+    blocks = ""
+    for k, name in enumerate(_one_of_a_kind(ev, names)[:n_figures]):
+        chart = figure(ev, "groups", by=grouping.by, metric=name)
+        blocks += figure_block(chart, f"fig-groups-{number}-{k}")
+    tabled: list[tuple[str, str | None]] = [(name, None) for name in names]
+    for metric, label in places:
+        if label is not None and metric == names[0]:
+            tabled.append((metric, label))
+    n_tables = max(1, MOST_TABLED // (n_groups * len(ev.models)))
+    tables = "".join(groups_table(ev, grouping, *place) for place in tabled[:n_tables])
+    n_omitted = len(tabled) - n_tables
+    note = ""
+    if n_omitted > 0:
+        note = f"The table of all numbers has {n_omitted} more tables of groups."
+    parts = [
+        f"<h3>{text(grouping.title[:1].upper() + grouping.title[1:])}</h3>",
+        f'<div class="pair">{blocks}</div>',
+        details(
+            "As tables, with mean and range of the groups", f'<div class="stack">{tables}</div>'
+        ),
+        paragraph(note, "note"),
+    ]
+    return "\n".join(parts)
+
+
+def _one_of_a_kind(evaluation: Evaluation, names: Sequence[str]) -> list[str]:
+    """Return the first metric of every kind: RoDeO without its parts."""
+    kinds = {plan.name: plan.kind for plan in evaluation.protocol.metrics}
+    first: dict[str, str] = {}
+    for name in names:
+        first.setdefault(kinds[name], name)
+    return list(first.values())
+
+
+def _has_class_values(evaluation: Evaluation, metric: str) -> bool:
+    """Return whether a metric has any value per class."""
+    return any(
+        row.metric == metric and row.label is not None and row.estimate.value == row.estimate.value
+        for row in evaluation.rows
+    )
+
+
+def reproduce_section(page: Context) -> str:
+    """Return command, protocol, hashes, versions and seed."""
+    ev = page.evaluation
+    command = " ".join(shlex.quote(word) for word in page.command)
+    parts = [
+        f"<h3>Command</h3><pre>{text(command)}</pre>" if command else "",
+        data_table(Table(("what", "value"), tuple(_facts(page))), "table-run", "The run"),
+        _inputs(page),
+        details(
+            "The protocol, to run it again (TOML)", f"<pre>{text(ev.protocol.to_toml())}</pre>"
+        ),
+    ]
+    if page.hidden:
+        parts.append(
+            paragraph(
+                "Ids and names of files are replaced by keyed hashes in this page; the key was not "
+                "kept.",
+                "note",
+            )
+        )
+    return "\n".join(part for part in parts if part)
+
+
+def _facts(page: Context) -> list[tuple[str, str]]:
+    from calipers import __version__
+
+    ev = page.evaluation
+    facts = {
+        "calipers": __version__,
+        "kernels": "numpy" if native() is None else "native",
+        **{name: str(value) for name, value in environment().items()},
+        "seed": str(ev.protocol.seed),
+        "random numbers": "Philox4x64, key = [seed, replicate]",
+        "replicates": str(ev.statistics["replicates"]),
+        "protocol sha256": page.protocol_hash,
+    }
+    if page.result_hash:
+        facts["result sha256"] = page.result_hash
+    return list(facts.items())
+
+
+def _inputs(page: Context) -> str:
+    files = page.evaluation.cohort.intake.files
+    if not files or page.hidden:
+        return ""
+    rows = tuple((file.file, file.bytes, file.sha256) for file in files)
+    table = data_table(Table(("file", "bytes", "sha256"), rows), "table-inputs", "Inputs")
+    return details("Inputs and their hashes", table)
+
+
+MOST_NUMBER_ROWS = 12_000
+NUMBER_COLUMNS = (
+    "model",
+    "metric",
+    "class",
+    "group",
+    "value",
+    "low",
+    "high",
+    "units",
+    "references",
+    "predictions",
+    "note",
+)
+LONGEST_NAME = 800  # several names of a group are joined
+
+
+def numbers_section(page: Context) -> str:
+    """Return all pooled metrics, and the place of the table whose rows are in `payload`."""
+    total = len(page.evaluation.rows)
+    words = f"{total} estimates: every metric, model, class and group."
+    if total > MOST_NUMBER_ROWS:
+        words += f" This page has the first {MOST_NUMBER_ROWS}, evaluation.json has all."
+    off = (
+        "This table needs JavaScript. The same rows are in evaluation.json, and many of them in "
+        "the "
+        "sections above."
+    )
+    pooled = metrics_table(page.evaluation, page.evaluation.metrics)
+    without_script = f"<noscript>{paragraph(off, 'note')}</noscript>"
+    return f'{pooled}\n{paragraph(words)}<div id="every-row"></div>{without_script}'
+
+
+def payload(page: Context) -> str:
+    """Return the rows for a script element, as ``{"deflate": base64}``: no sign of HTML is in
+    it.
+    """
+    text = json.dumps(_document(page), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    deflated = base64.b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
+    return json.dumps({"deflate": deflated})
+
+
+def _document(page: Context) -> dict[str, Any]:
+    rows = page.evaluation.rows[:MOST_NUMBER_ROWS]
+    names: dict[str, dict[str, int]] = {
+        "model": {},
+        "metric": {},
+        "class": {},
+        "group": {},
+        "note": {},
+    }
+
+    def code(kind: str, name: str) -> int:
+        return names[kind].setdefault(name[:LONGEST_NAME], len(names[kind]))
+
+    columns: list[list[Any]] = [[] for _ in NUMBER_COLUMNS]
+    for row in rows:
+        for column, entry in zip(columns, _pack_row(row, code)):
+            column.append(entry)
+    return {
+        "columns": NUMBER_COLUMNS,
+        "names": {kind: list(codes) for kind, codes in names.items()},
+        "rows": columns,
+    }
+
+
+def _pack_row(row: Row, code: Any) -> tuple[Any, ...]:
+    e = row.estimate
+    group = ", ".join(f"{name} {value}" for name, value in (row.group or {}).items())
+    notes = [] if e.reason in (None, "not_requested") else [str(e.reason)]
+    note = "; ".join([*notes, *e.flags]).replace("_", " ")
+    return (
+        code("model", row.model),
+        code("metric", row.metric),
+        code("class", row.label or ""),
+        code("group", group),
+        *map(_short, (e.value, e.low, e.high)),
+        e.n_units,
+        e.n_references,
+        e.n_predictions,
+        code("note", note),
+    )
+
+
+def _short(value: float) -> float | int | None:
+    """Return a number with four significant digits: the page is for reading, evaluation.json for
+    computing.
+    """
+    if not math.isfinite(value):
+        return None
+    short = float(f"{value:.4g}")
+    return int(short) if short == int(short) and abs(short) < 1e15 else short
+
+
+def monitor_section(page: Context) -> str:
+    """Return the answer, the figures, the numbers and the methods; nothing if no monitor was
+    evaluated.
+    """
+    monitors = page.monitor
+    if monitors is None:
+        return ""
+    first, further = verdict(monitors)
+    blocks = ""
+    for name in beside_answer(monitors):
+        blocks += figure_block(monitors.figure(name), f"fig-monitor-{name}")
+    title = "The monitor" if len(monitors.monitors) == 1 else "The monitors"
+    parts = [
+        paragraph(summary_line(monitors), "note"),
+        f"<h3>{title}</h3>",
+        items([first, *further]),
+        f'<div class="pair">{blocks}</div>' if blocks else "",
+        order_part(monitors),
+        outcomes_part(monitors),
+        labels_part(monitors),
+        tau_part(monitors),
+        details("Numbers on monitors", headline_table(monitors) + pairs_table(monitors)),
+    ]
+    if not page.hidden:
+        from calipers.monitors.page import images_part
+
+        parts.append(details("Images on which monitors err most", images_part(monitors)))
+    parts += [items(monitors.warnings), methods_part(monitors)]
+    return "\n".join(part for part in parts if part)
+
+
+def multiverse_section(page: Context) -> str:
+    """Return the sentences of the multiverse, its figures and its shares; nothing if it was not
+    requested.
+    """
+    result = page.multiverse
+    if result is None:
+        return ""
+    base = configuration_text(result.each[result.base])
+    note = f"{METHOD} The base configuration is {base}, not the protocol of this page."
+    parts = [items(result.sentences()), figures(result), levels_table(result)]
+    return "\n".join([*parts, paragraph(note, "note")])
+
+
+MEANT = (
+    "This section is for models that were trained alike, with other seeds or on other folds: it "
+    "treats them as repeated trainings of one model and shows what another training would find too."
+)
+
+
+def stability_section(page: Context) -> str:
+    """Return what all, some and none of the models find; nothing if it was not requested."""
+    result = page.stability
+    if result is None:
+        return ""
+    settings = result.settings
+    rule = (
+        "An object is found, and two predictions are the same, if their "
+        f"{settings['criterion']} is at least {settings['threshold']:g}."
+    )
+    return "\n".join([paragraph(MEANT), objects_block(result), paragraph(rule, "note")])
+
+
+SECTIONS: tuple[tuple[str, str, Callable[[Context], str]], ...] = (
+    ("data", "Data and cautions", section),
+    ("maps", "Maps", sections_images.maps_section),
+    ("curves", "Curves", curves_section),
+    ("parts", "Why: place, shape, class", parts),
+    ("classes", "Per class", classes),
+    ("groups", "Per group", groups),
+    ("errors", "Errors", errors_section),
+    ("objects", "Objects", sections_images.section),
+    ("choices", "Sensitivity to choices", choices),
+    ("multiverse", "Ranking under other choices", multiverse_section),
+    ("images", "Images", sections_images.images_section),
+    ("stability", "Stability", stability_section),
+    ("monitor", "Monitor", monitor_section),
+    ("comparison", "Comparison", comparison_section),
+    ("methods", "Methods", methods.methods_section),
+    ("numbers", "All numbers", numbers_section),
+    ("reproduce", "Reproduce", reproduce_section),
+)

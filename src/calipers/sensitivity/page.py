@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page and the folder of a multiverse: answer, figures, all shares, and how to reproduce it.
+
+A `Multiverse` comes in; `write_multiverse` writes the folder for `calipers multiverse -o`, and the
+page of an evaluation shows the figures and the table in its own section.
+
+Sensitivity in a notebook.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from zlib import crc32
+
+from calipers.io.tables.table import columns_of, delimited
+from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
+from calipers.sensitivity.figures import FIGURES, sweep_figure
+from calipers.sensitivity.result import Multiverse, Robustness, choice_name, configuration_text
+from calipers.sensitivity.sweep import Sweep
+from calipers.show.figures import Cell, Table
+from calipers.show.html import (
+    _row,
+    _table,
+    answer_page,
+    answer_section,
+    as_bytes,
+    data_table,
+    details,
+    figure_block,
+    framed,
+    further,
+    in_pairs,
+    items,
+    made_by,
+    paragraph,
+    reproduce_block,
+    text,
+)
+from calipers.show.svg.draw import svg
+from calipers.show.words import Short, percent_text
+
+PAGE, DOCUMENT, ROWS = "multiverse.html", "multiverse.json", "multiverse.csv"
+OURS = re.compile(rf"multiverse\.(html|json|csv)|multiverse-({'|'.join(FIGURES)})\.svg")
+SVG_WIDTH = 560
+TITLE = "How sensitive is the ranking to analysis choices?"
+METHOD = (
+    "Every model is evaluated under every combination of the choices, on the same images. A choice "
+    "that has no effect given the others is left out, so that nothing counts twice. Models are "
+    "compared within a configuration only; a configuration in which a model has no value is left "
+    "out. No combination is preferred over another: the shares describe the grid and are not "
+    "probabilities."
+)
+REPLICATES = (
+    "Confidence intervals come from {replicates} bootstrap replicates, resampled by {unit} "
+    "(n = {n_units}): all configurations of a replicate use the same weights, and the shares are "
+    "computed anew in each replicate (seed {seed})."
+)
+
+
+def write_multiverse(
+    result: Multiverse, folder: Path, *, force: bool = False, command: Sequence[str] = ()
+) -> Path:
+    """Write page, document, rows and figures, all of them or none; return the page.
+
+    Files of an earlier multiverse in the folder are replaced or removed; other files stay.
+    """
+    check_folder(folder, force=force)
+    old = files_of(folder, OURS)
+    display = _bearable(result)
+    with staged_folder(folder, owned=old) as stage:
+        for name in FIGURES:
+            picture = svg(display.figure(name), width=SVG_WIDTH, name=name, standalone=True)
+            write_atomically(stage / f"multiverse-{name}.svg", picture + "\n")
+        write_atomically(stage / ROWS, as_bytes(delimited(columns_of(result.rows()))))
+        write_atomically(stage / PAGE, multiverse_page(display, command))
+        record = result.as_dict() | made_by(command)
+        write_atomically(stage / DOCUMENT, json.dumps(record, allow_nan=False) + "\n")
+    return folder / PAGE
+
+
+def _bearable(result: Multiverse) -> Multiverse:
+    """Return the multiverse with display names of the models."""
+    names = Short(result.models)
+    return replace(result, models=tuple(map(names.name, result.models)))
+
+
+def multiverse_page(result: Multiverse, command: Sequence[str] = ()) -> str:
+    """Return the page as HTML; every text is escaped."""
+    parts = [
+        ("figures", "Figures", figures(result)),
+        ("levels", "Which model wins where", levels_table(result)),
+        ("methods", "Methods", _methods(result)),
+        ("reproduce", "Reproduce", reproduce_block(command)),
+    ]
+    return answer_page(TITLE, _summary_line(result), _answer(result), parts)
+
+
+def _summary_line(result: Multiverse) -> str:
+    undefined_note = (
+        f"; {result.n_undefined} more have no value for some model" if result.n_undefined else ""
+    )
+    return (
+        f"{len(result.models)} models, {result.n_images:,} images, {result.n_references:,} "
+        f"references; "
+        f"{len(result.each):,} configurations of {result.n_possible:,} "
+        f"combinations{undefined_note}."
+    )
+
+
+def _answer(result: Multiverse) -> str:
+    first, *rest = result.sentences()
+    return answer_section(first, further(rest))
+
+
+def figures(result: Multiverse) -> str:
+    """Return all figures, two in a row where there is room."""
+    blocks = []
+    for name in ("curve", "ranks", "choices", "levels"):
+        blocks.append(figure_block(result.figure(name), f"fig-multiverse-{name}"))
+    return in_pairs(blocks)
+
+
+def levels_table(result: Multiverse) -> str:
+    """Return the share of configurations that every model wins, at every value of every choice."""
+    rows: list[tuple[Cell, ...]] = []
+    for choice, level, n, wins in result.levels:
+        rows.append((choice_name(choice), level, n, *map(wins.__getitem__, result.models)))
+    rows.append(("all", "", len(result.each), *map(result.wins.__getitem__, result.models)))
+    table = Table(("choice", "value", "configurations", *result.models), tuple(rows))
+    caption = "Share of configurations that each model wins"
+    return data_table(table, "table-levels", caption, len(rows), over=1, all_in=DOCUMENT)
+
+
+def _methods(result: Multiverse) -> str:
+    rows = []
+    for name in result.choices:
+        values = dict.fromkeys(str(one[name]) for one in result.each if name in one)
+        rows.append((choice_name(name), ", ".join(values)))
+    robust = result.robustness
+    units = "" if robust is None else _replicates_sentence(robust)
+    grid = data_table(Table(("choice", "values"), tuple(rows)), "table-grid", "The grid")
+    base = f"The base configuration is {configuration_text(result.each[result.base])}."
+    return "\n".join(
+        [paragraph(METHOD), paragraph(base), paragraph(units), details("The grid", grid)]
+    )
+
+
+def _replicates_sentence(robust: Robustness) -> str:
+    return REPLICATES.format(
+        replicates=robust.replicates, unit=robust.unit, n_units=robust.n_units, seed=robust.seed
+    )
+
+
+def of_sweep(sweep: Sweep) -> str:
+    """Return the first figure of a sweep, with its finding and its note."""
+    figure = sweep_figure(sweep)
+    # All outputs of a notebook share one document, so ids must differ between sweeps.
+    name = f"sweep-{crc32(sweep.to_json().encode()):08x}"
+    picture = svg(figure, name=name, standalone=True)
+    title = f"<p><strong>{text(figure.title)}</strong></p>"
+    return framed(f"{title}{picture}<p><small>{text(figure.note)}</small></p>")
+
+
+def of_multiverse(result: Multiverse) -> str:
+    """Return the sentences of a multiverse, and the share of configurations that each model
+    wins.
+    """
+    lines = [_row(model, (percent_text(share),)) for model, share in result.wins.items()]
+    caption = f"{len(result.each)} configurations; models that tie share one."
+    table = _table(caption, ("model", "configurations won"), lines)
+    return framed(items(result.sentences()) + table)

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Curves with bands: names at the ends of the lines where there is room, else a legend above.
+
+Histograms: an outline per series over the same bins, with a line at a threshold.
+
+Points in a plane, with error bars and with names where these have room.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from calipers.arrays import F64, I64
+from calipers.show.figures import Curves, Dots, Histogram, Line, Scatter, slots_of, tick_text
+from calipers.show.svg.axes import (
+    Entry,
+    Plane,
+    PlaneSpec,
+    clip_line,
+    label_heights,
+    legend,
+    limits,
+    pieces,
+    plane,
+    room_at_ends,
+    step_line,
+    swatch,
+    thin_line,
+)
+from calipers.show.svg.canvas import (
+    Drawing,
+    Sheet,
+    el,
+    empty_drawing,
+    fill,
+    fit,
+    line_classes,
+    marker,
+    num,
+    polyline,
+    rect,
+    segments,
+    stroke,
+    title,
+    why_no_limits,
+    width_of,
+    words,
+)
+
+BROAD = 480.0  # narrower sheets have no room for names beside the plane
+NAMES_SHARE = 0.3  # of the width that names beside the plane may take
+GAP = 16.0  # between the end of a line and its name
+MARKERS = 4  # on a line without marks of its own
+
+
+def draw_curves(figure: Curves, sheet: Sheet) -> Drawing:
+    """Draw lines over a number."""
+    if not figure.lines:
+        return empty_drawing(sheet, "no series")
+    xs = [line.x[np.isfinite(line.y)] for line in figure.lines]
+    ys = [values for line in figure.lines for values in (line.y, line.low, line.high)]
+    x_limits, y_limits = limits(figure.x, xs), limits(figure.y, ys)
+    if x_limits is None or y_limits is None or not any(len(x) for x in xs):
+        missing = (figure.x, xs) if x_limits is None else (figure.y, ys)
+        return empty_drawing(sheet, why_no_limits(*missing))
+    plan = PlaneSpec(figure.x, figure.y, x_limits, y_limits)
+    at, labels = _layout(figure, sheet, plan)
+    clip = f"{sheet.name}-clip"
+    box = rect(at.left, at.top - 1.0, at.right, at.bottom + 1.0, "")
+    content = [
+        *_diagonal(figure, at),
+        *(_band(line, at) for line in figure.lines),
+        *(_path(line, at) for line in figure.lines),
+    ]
+    parts = [el("clipPath", box.replace(' class=""', ""), id=clip), *at.parts]
+    parts.append(el("g", "".join(content), clip_path=f"url(#{clip})"))
+    parts.extend(
+        part for line in figure.lines for part in _markers(line, at, several=len(figure.lines) > 1)
+    )
+    return Drawing(sheet.width, at.height, [*parts, *labels])
+
+
+def _layout(figure: Curves, sheet: Sheet, plan: PlaneSpec) -> tuple[Plane, list[str]]:
+    """Return the plane and the names of the lines: beside their ends if all fit, else above."""
+    entries = [Entry(line.name, line.slot) for line in figure.lines]
+    if not any(entry.name for entry in entries):
+        return plane(sheet, plan), []
+    room = room_at_ends([entry.name for entry in entries])
+    if sheet.width >= BROAD and room <= NAMES_SHARE * sheet.width:
+        at = plane(sheet, replace(plan, right=room))
+        ends = [_end(line, at) for line in figure.lines]
+        ends_at_edge = [end for end in ends if end is not None]
+        heights = None
+        if len(ends_at_edge) == len(ends):
+            heights = label_heights(ends_at_edge, at.top, at.bottom)
+        if heights is not None:
+            names: list[str] = []
+            for entry, y in zip(entries, heights):
+                names += _name(entry, at.right + GAP, y, sheet)
+            return at, names
+    labels, top = legend(sheet, entries)
+    return plane(sheet, replace(plan, top=top)), labels
+
+
+def _name(entry: Entry, x: float, y: float, sheet: Sheet) -> list[str]:
+    return [*swatch(entry, x, y, sheet.name), words(x + 31.0, y + 4.0, entry.name)]
+
+
+def _end(line: Line, at: Plane) -> float | None:
+    """Return the height of a line at the right edge, None if it ends elsewhere."""
+    x, y = at.x(line.x), at.y(line.y)
+    good = np.flatnonzero(np.isfinite(x) & np.isfinite(y) & (x <= at.right + 0.5))
+    if not len(good) or x[good[-1]] < at.right - 16.0:
+        return None
+    return float(np.clip(y[good[-1]], at.top, at.bottom))
+
+
+def _pixels(line: Line, values: F64, at: Plane) -> tuple[F64, F64]:
+    """Return a line of the given heights in pixels, cut where it leaves the plane to the left or
+    right.
+    """
+    x, y = clip_line(line.x, values, at.x.low, at.x.high, step=line.step)
+    return at.x(x), at.y(y)
+
+
+def _path(line: Line, at: Plane) -> str:
+    x, y = _pixels(line, line.y, at)
+    paths = []
+    for px, py in pieces(x, y):
+        if line.step:
+            px, py = step_line(px, py)
+        paths.append(polyline(*thin_line(px, py)))
+    return el("path", d="".join(paths), cls=f"fig-line {line_classes(line.slot)}") if paths else ""
+
+
+def _band(line: Line, at: Plane) -> str:
+    if line.low is None or line.high is None:
+        return ""
+    both = np.isfinite(line.low) & np.isfinite(line.high) & np.isfinite(line.y)
+    low, high = np.where(both, line.low, np.nan), np.where(both, line.high, np.nan)
+    x, lower = _pixels(line, low, at)
+    upper = _pixels(line, high, at)[1]
+    paths = []
+    for (px, lo), (_, hi) in zip(pieces(x, lower), pieces(x, upper)):
+        one, other = (px, lo), (px, hi)
+        if line.step:
+            one, other = step_line(*one), step_line(*other)
+        (x0, y0), (x1, y1) = thin_line(*one), thin_line(*other)
+        paths.append(
+            polyline(np.concatenate([x1, x0[::-1]]), np.concatenate([y1, y0[::-1]]), closed=True)
+        )
+    cls = f"fig-band {fill(line.slot)} {stroke(line.slot)}"
+    return el("path", d="".join(paths), cls=cls) if paths else ""
+
+
+def _markers(line: Line, at: Plane, *, several: bool) -> list[str]:
+    x, y = at.x(line.x), at.y(line.y)
+    indices = [k for k in line.marks if 0 <= k < len(x)]
+    good = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+    if not indices and several:  # markers tell lines apart without colour
+        indices = _spaced_points(x, good, at, line.slot)
+    markers = []
+    for k in dict.fromkeys([*indices, *_isolated(good)]):
+        if np.isfinite(x[k] + y[k]) and at.holds(x[k], y[k]):
+            markers.append(marker(line.slot, float(x[k]), float(y[k])))
+    return markers
+
+
+def _isolated(good: I64) -> list[int]:
+    """Return the points without neighbours: no line shows them."""
+    if not len(good):
+        return []
+    gaps = np.diff(good) > 1
+    before, after = np.concatenate([[True], gaps]), np.concatenate([gaps, [True]])
+    return [int(k) for k in good[before & after]]
+
+
+def _spaced_points(x: F64, good: I64, at: Plane, slot: int) -> list[int]:
+    """Return a few points of a line far from each other, other ones for other slots."""
+    if not len(good):
+        return []
+    wide = at.right - at.left
+    targets = at.left + wide * (np.arange(MARKERS) + 0.3 + 0.1 * (slot % 5)) / MARKERS
+    nearest = [int(good[np.abs(x[good] - pixel).argmin()]) for pixel in targets]
+    return [k for k, pixel in zip(nearest, targets) if abs(x[k] - pixel) < wide / MARKERS / 2]
+
+
+def _diagonal(figure: Curves, at: Plane) -> list[str]:
+    return diagonal(at) if figure.diagonal else []
+
+
+def diagonal(at: Plane) -> list[str]:
+    """Return the line on which both axes say the same."""
+    low, high = max(at.x.low, at.y.low), min(at.x.high, at.y.high)
+    if low >= high:
+        return []
+    if at.x.log == at.y.log:
+        ends = [(at.x.at(low), at.y.at(low), at.x.at(high), at.y.at(high))]
+        return [el("path", d=segments(ends), cls="fig-guide")]
+    values = np.linspace(low, high, 64)
+    good = np.isfinite(at.x(values) + at.y(values))
+    return [el("path", d=polyline(at.x(values)[good], at.y(values)[good]), cls="fig-guide")]
+
+
+def draw_histogram(figure: Histogram, sheet: Sheet) -> Drawing:
+    """Draw counts between edges."""
+    if not len(figure.series) or len(figure.edges) < 2:
+        return empty_drawing(sheet, "no series" if not len(figure.series) else "no bins")
+    x_limits = limits(figure.x, [figure.edges, figure.cut])
+    y_limits = limits(figure.y, [figure.counts], zero=True)
+    if x_limits is None or y_limits is None:
+        return empty_drawing(sheet, why_no_limits(figure.x, [figure.edges]))
+    slots = slots_of(figure, len(figure.series))
+    entries = [Entry(name, slot, "outline") for name, slot in zip(figure.series, slots)]
+    labels, top = legend(sheet, entries) if len(entries) > 1 else ([], 0.0)
+    at = plane(sheet, PlaneSpec(figure.x, figure.y, x_limits, y_limits, top=top))
+    outlines = [_outline(figure, s, slot, at) for s, slot in zip(range(len(figure.series)), slots)]
+    return Drawing(
+        sheet.width, at.height, [*labels, *at.parts, *outlines, *_threshold_line(figure, at)]
+    )
+
+
+def _outline(figure: Histogram, s: int, slot: int, at: Plane) -> str:
+    """Return the area and the line along its top, from the floor to the floor."""
+    counts = np.nan_to_num(figure.counts[s], nan=0.0)
+    floor = max(0.0, at.y.low) if not at.y.log else at.y.low
+    heights = np.concatenate([[floor], np.repeat(np.maximum(counts, floor), 2), [floor]])
+    x = np.repeat(at.x(figure.edges), 2)
+    good = np.isfinite(x)
+    x, y = np.clip(x[good], at.left, at.right), np.clip(at.y(heights)[good], at.top, at.bottom)
+    if len(x) < 2:
+        return ""
+    path = polyline(x, y)
+    return el("path", d=path, cls=f"fig-fill {fill(slot)}") + el(
+        "path", d=path, cls=f"fig-line {line_classes(slot)}"
+    )
+
+
+def _threshold_line(figure: Histogram, at: Plane) -> list[str]:
+    if not math.isfinite(figure.cut) or not at.x.low <= figure.cut <= at.x.high:
+        return []
+    x, text = at.x.at(figure.cut), tick_text(figure.cut)
+    place, anchor = x + 5.0, ""
+    if place + width_of(text) > at.right:
+        place, anchor = x - 5.0, "end"
+    label = words(place, at.top + 9.0, text, "fig-halo-text", anchor=anchor)
+    return [el("path", d=segments([(x, at.top, x, at.bottom)]), cls="fig-cut"), label]
+
+
+MANY = 400  # points of a series from which on they are small dots
+Box = tuple[float, float, float, float]
+# Offset and anchor of a name from its point, best first: beside it if no error bar is there, else
+# in a corner between two of them.
+PLACES = (
+    (8, 4, ""), (6, -7, ""), (6, 15, ""), (-8, 4, "end"),
+    (-6, -7, "end"), (-6, 15, "end"), (0, -9, "middle"), (0, 17, "middle"),
+)  # fmt: skip
+
+
+def draw(figure: Scatter, sheet: Sheet) -> Drawing:
+    """Draw points of one or several series."""
+    if not figure.dots:
+        return empty_drawing(sheet, "no series")
+    xs = [v for d in figure.dots for v in (d.x, d.x_low, d.x_high)]
+    ys = [v for d in figure.dots for v in (d.y, d.y_low, d.y_high)]
+    x_limits, y_limits = limits(figure.x, xs), limits(figure.y, ys)
+    if (
+        x_limits is None
+        or y_limits is None
+        or not any((np.isfinite(d.x) & np.isfinite(d.y)).any() for d in figure.dots)
+    ):
+        missing = (figure.x, xs) if x_limits is None else (figure.y, ys)
+        return empty_drawing(sheet, why_no_limits(*missing))
+    series_with_name = [d for d in figure.dots if d.name]
+    labels: list[str] = []
+    top = 0.0
+    if len(series_with_name) > 1:
+        entries = [Entry(d.name, d.slot, "marker") for d in series_with_name]
+        labels, top = legend(sheet, entries)
+    at = plane(sheet, PlaneSpec(figure.x, figure.y, x_limits, y_limits, top=top))
+    parts = [*labels, *at.parts, *(diagonal(at) if figure.diagonal else [])]
+    parts.extend(_bars(dots, at) for dots in figure.dots)
+    parts.extend(_points(dots, at) for dots in figure.dots)
+    return Drawing(sheet.width, at.height, [*parts, *_names(figure, at)])
+
+
+def _scatter_pixels(dots: Dots, at: Plane) -> list[tuple[int, float, float]]:
+    """Return the points on the plane: which, and where."""
+    x, y = at.x(dots.x), at.y(dots.y)
+    good = np.isfinite(x) & np.isfinite(y)
+    return [
+        (k, float(x[k]), float(y[k]))
+        for k in np.flatnonzero(good).tolist()
+        if at.holds(x[k], y[k], 1.0)
+    ]
+
+
+def _bars(dots: Dots, at: Plane) -> str:
+    ends = _ends(dots, at)
+    return el("path", d=segments(ends), cls=f"fig-whisker {stroke(dots.slot)}") if ends else ""
+
+
+def _ends(dots: Dots, at: Plane) -> list[Box]:
+    ends: list[Box] = []
+    for k, x, y in _scatter_pixels(dots, at):
+        for low, high, scale, upright in (
+            (dots.x_low, dots.x_high, at.x, False),
+            (dots.y_low, dots.y_high, at.y, True),
+        ):
+            pair = _pair(low, high, k)
+            if pair is not None:
+                a, b = scale.within(pair[0]), scale.within(pair[1])
+                ends.append((x, a, x, b) if upright else (a, y, b, y))
+    return ends
+
+
+def _pair(low: F64 | None, high: F64 | None, k: int) -> tuple[float, float] | None:
+    if low is None or high is None or not (np.isfinite(low[k]) and np.isfinite(high[k])):
+        return None
+    return float(low[k]), float(high[k])
+
+
+def _points(dots: Dots, at: Plane) -> str:
+    points = _scatter_pixels(dots, at)
+    if len(points) > MANY:  # a round cap on a line of no length is a dot of few characters
+        path = "".join(f"M{num(x)} {num(y)}h0" for _, x, y in points)
+        return el("path", d=path, cls=f"fig-speck {stroke(dots.slot)}")
+    return "".join(marker(dots.slot, x, y, 4.0, title(_point_text(dots, k))) for k, x, y in points)
+
+
+def _point_text(dots: Dots, k: int) -> str:
+    name = ", ".join(filter(None, (dots.name, dots.names[k] if k < len(dots.names) else "")))
+    place = f"{tick_text(float(dots.x[k]))}, {tick_text(float(dots.y[k]))}"
+    return f"{name}: {place}" if name else place
+
+
+def _names(figure: Scatter, at: Plane) -> list[str]:
+    """Return names beside the points: at the first free place around them, else none."""
+    points = [(dots, *point) for dots in figure.dots for point in _scatter_pixels(dots, at)]
+    if len(points) > MANY:
+        return []
+    occupied: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for _, _, x, y in points]
+    for dots in figure.dots:
+        for x0, y0, x1, y1 in _ends(dots, at):
+            occupied.append((x0 - 1, min(y0, y1) - 1, x1 + 1, max(y0, y1) + 1))
+    parts = []
+    for dots, k, x, y in points:
+        if dots.quiet or k >= len(dots.names) or not dots.names[k]:
+            continue
+        wide = width_of(fit(dots.names[k], 0.4 * (at.right - at.left)))
+        for dx, dy, anchor in PLACES:
+            tx, ty = x + dx, y + dy
+            left_edge = tx - {"": 0.0, "middle": wide / 2, "end": wide}[anchor]
+            box = (left_edge, ty - 10, left_edge + wide, ty + 3)
+            on_plane = at.holds(left_edge, ty, 2.0) and at.holds(left_edge + wide, ty, 2.0)
+            if on_plane and not any(_meet(box, other) for other in occupied):
+                occupied.append(box)
+                style = "fig-halo-text"
+                parts.append(words(tx, ty, dots.names[k], style, width=wide + 1.0, anchor=anchor))
+                break
+    return parts
+
+
+def _meet(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measure whether models that were trained alike mark the same places: `stability`.
+
+In come maps (arrays, or a source of bags) and optional labels; out goes a `StabilityResult`.
+Called by `calipers.stability` and the ``stability`` command.
+
+Several stability analyses in one table: data sets, pooling operators, ways of training.
+
+In come `StabilityResult` by key; out goes a `StabilityTable` with mean and standard deviation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from calipers.arrays import F64, Flags
+from calipers.data.bags import ArrayBags, Bags
+from calipers.errors import InputError, UsageError, flag, one_of, real, several, shown
+from calipers.kernels.resampling import check_seed
+from calipers.results.estimate import number
+from calipers.stability.evidence import (
+    ALL_MODELS,
+    StabilityPlan,
+    check_jobs,
+    check_undefined,
+    gather,
+)
+from calipers.stability.result import StabilityResult, remarks
+from calipers.stability.scores import Cases, localization, stability_rows
+from calipers.statistics.estimates import Certainty
+from calipers.statistics.intervals import check_level, check_replicates
+from calipers.statistics.weights import units_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from calipers.show.figures import Figure
+
+Progress = Callable[[int, int], None]
+
+SWEEP = tuple(k / 10 for k in range(1, 10))
+BAGS = ("positive", "all")
+
+
+def stability(
+    maps: Any,
+    labels: Any = None,
+    threshold: float = 0.5,
+    *,
+    undefined: Literal["skip", "agree", "one"] = "skip",
+    bags: Literal["positive", "all"] = "positive",
+    thresholds: Sequence[float] = SWEEP,
+    models: Sequence[str] | None = None,
+    ids: Sequence[str] | None = None,
+    instances: Any = None,
+    groups: Mapping[str, Any] | None = None,
+    bag_scores: Any = None,
+    cluster: str | Sequence[str] = "auto",
+    level: float = 0.95,
+    replicates: int = 2000,
+    seed: int = 0,
+    ci: bool = True,
+    kendall: bool = True,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> StabilityResult:
+    """Measure how far models that were trained alike mark the same places.
+
+    Parameters
+    ----------
+    maps
+        An array (models, bags, ...instances...), a list with one (models, ...instances...) array
+        per bag, ``{"model": maps}``, or any source of bags (`calipers.data.bags.Bags`). A bag is
+        an image; its instances are the pixels, voxels or patches that every model gives a value in
+        [0, 1].
+    labels
+        (bags,) 0 or 1: whether there is something to find.
+    threshold
+        An instance is called positive at or above it (above it if it is 0).
+    undefined
+        A score of two maps that call everything alike is 0/0. ``skip`` leaves such pairs out and
+        counts them; ``agree`` takes 1 if both call everything positive and 0 if both call nothing;
+        ``one`` takes 1.
+    bags
+        ``positive`` uses the bags with something to find, if labels say which; ``all`` uses every
+        bag.
+    thresholds
+        Thresholds of the sweep.
+    instances
+        The positive instances of the reference, one array per bag or None: for DICE and Jaccard.
+    bag_scores
+        (models, bags): the score of each model for the whole bag. Without them the maps are pooled.
+    cluster
+        Unit of resampling: ``auto`` (patient if ``groups`` has that column, else image) or a
+        column of ``groups``.
+    ci, level, replicates, seed
+        Settings of the bootstrap intervals; ``ci=False`` computes none.
+    kendall
+        False leaves out Kendall's tau, the slowest score.
+    jobs
+        Number of threads; the numbers do not depend on it.
+
+    Notes
+    -----
+    The score is computed for every bag and unordered pair of models; the value of a bag is the mean
+    over its defined pairs, and the value of the analysis is the mean over bags. Pairs that share a
+    model are not independent, so no interval counts pairs: intervals come from resampling bags (or
+    patients) with these models, and, in ``leave_one_out``, from leaving out one model at a time.
+
+    Examples
+    --------
+    >>> import numpy as np, calipers as cal
+    >>> rng = np.random.default_rng(0)
+    >>> shared = rng.random((30, 64))  # 30 bags of 64 instances; 5 models see them with noise
+    >>> maps = np.clip(shared + 0.1 * rng.standard_normal((5, 30, 64)), 0, 1)
+    >>> result = cal.stability(maps, replicates=200)
+    >>> round(result["APJ"].value, 2), result["APJ"].n_images, result["APJ"].unit
+    (0.63, 30, 'image')
+    """
+    check_undefined(undefined)
+    _check_certainty(level, replicates, seed, ci)
+    check_jobs(jobs)
+    check_progress(progress)
+    kendall, thresholds = flag("kendall", kendall), several("thresholds", thresholds)
+    every_threshold = _thresholds(threshold, thresholds)
+    optional = {
+        "models": models,
+        "ids": ids,
+        "groups": groups,
+        "instances": instances,
+        "bag_scores": bag_scores,
+    }
+    source = _source(maps, labels, optional)
+    if ALL_MODELS in source.models:
+        raise UsageError(
+            f"no model may be called {ALL_MODELS!r}: results use that name for all models together"
+        )
+    selection, notes = _select_bags(source, bags)
+    positive = None
+    if source.positive is not None:
+        positive = np.asarray(source.positive, np.bool_)[selection]
+    columns = {name: np.asarray(column) for name, column in source.groups.items()}
+    selected_columns = {name: column[selection] for name, column in columns.items()}
+    plan = StabilityPlan(
+        models=tuple(source.models),
+        ids=tuple(source.ids[k] for k in np.flatnonzero(selection)),
+        n_bags=len(source),
+        positive=positive,
+        threshold=float(threshold),
+        sweep=tuple(dict.fromkeys(float(t) for t in thresholds)),
+        undefined=undefined,
+        bags=bags,
+        kendall=kendall,
+        units=units_of(selected_columns, int(selection.sum()), cluster),
+        certainty=Certainty(
+            level=float(level), replicates=int(replicates) if ci else 0, seed=int(seed)
+        ),
+        notes=(*source.notes, *notes),
+    )
+    pool = _bags_to_pool(source)
+    evidence = gather(
+        source, every_threshold, selection, pool, kendall=kendall, jobs=jobs, progress=progress
+    )
+    # The bag AUC needs the negative bags too, so its cases are all bags, not only the selection.
+    cases = Cases.of(source, evidence.pooled_scores, units_of(columns, len(source), cluster))
+    result = StabilityResult(
+        plan=plan,
+        evidence=evidence.pairs,
+        cases=cases,
+        stability_rows=tuple(stability_rows(evidence.pairs, plan)),
+        localized=localization(evidence.pairs, plan, cases),
+        source=source,
+    )
+    return replace(result, remarks=tuple(remarks(result)))
+
+
+def check_progress(progress: Any) -> None:
+    """Raise unless ``progress`` is None or a function."""
+    if progress is not None and not callable(progress):
+        raise UsageError(
+            f"progress must be a function of (steps done, steps in all), got {shown(progress)}"
+        )
+
+
+def _check_certainty(level: float, replicates: int, seed: int, ci: bool) -> None:
+    check_seed(seed)
+    check_level(level)
+    if flag("ci", ci):
+        check_replicates(replicates)
+
+
+def _thresholds(threshold: float, sweep: Sequence[float]) -> F64:
+    """Return all thresholds in ascending order, each once."""
+    numbers = []
+    for value in (threshold, *sweep):
+        number = real("a threshold", value)
+        if not 0 <= number <= 1:
+            raise UsageError(f"a threshold lies in [0, 1], as the values of maps do; got {value!r}")
+        numbers.append(number)
+    return np.unique(numbers)
+
+
+def _source(maps: Any, labels: Any, optional: Mapping[str, Any]) -> Bags:
+    """Return the bags: a source unchanged, arrays after checking them."""
+    attributes = ("models", "ids", "bag_scores")
+    if isinstance(maps, Mapping) or not all(hasattr(maps, name) for name in attributes):
+        return ArrayBags.of(maps, labels, **optional)
+    for name, value in {"labels": labels, **optional}.items():
+        if value is not None:
+            raise UsageError(
+                f"a source of bags already has its {name}: set it in the source, or pass arrays"
+            )
+    source: Bags = maps
+    return source
+
+
+def _select_bags(source: Bags, bags: str) -> tuple[Flags, list[str]]:
+    """Return which bags are analysed, and notes for the reader about that selection."""
+    one_of("choice of bags", bags, BAGS)
+    every = np.ones(len(source), np.bool_)
+    if bags == "all":
+        return every, []
+    if source.positive is None:
+        return every, ["there are no labels that mark positive bags: all bags are used"]
+    positive = np.asarray(source.positive, np.bool_)
+    if not positive.any():
+        hint = "pass bags='all' to analyse negative bags"
+        raise InputError(
+            "at least one positive bag", rule="no-bags", field="labels", value="all 0", hint=hint
+        )
+    n_negative = int((~positive).sum())
+    notes = []
+    if n_negative:
+        notes.append(
+            f"{n_negative} of {len(source)} bags are negative and left out of the stability scores"
+        )
+    return positive, notes
+
+
+def _bags_to_pool(source: Bags) -> Flags:
+    """Return the bags whose maps must be pooled for the bag AUC.
+
+    These are all bags if there are positive and negative ones and no bag scores, else none.
+    """
+    labels = source.positive
+    needed = source.bag_scores is None and labels is not None and len(np.unique(labels)) == 2
+    return np.full(len(source), needed)
+
+
+COLUMNS = ("APJ", "Spearman", "AUC", "DICE")
+OVER = {"APJ": "bags", "Spearman": "bags", "AUC": "models", "DICE": "models"}
+SCHEMA = "calipers.stability-table/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Mean and standard deviation (ddof 0) of a measure, over what, and how many of them."""
+
+    metric: str
+    mean: float
+    sd: float
+    over: str  # "bags" or "models"
+    n: int
+
+    def __str__(self) -> str:
+        return "-" if self.mean != self.mean else f"{self.mean:.2f} ± {self.sd:.2f}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the cell for JSON."""
+        return {"mean": number(self.mean), "sd": number(self.sd), "over": self.over, "n": self.n}
+
+
+@dataclass(frozen=True)
+class StabilityTable:
+    """Analyses by key: stability as mean and SD over bags, bag AUC and DICE as mean and SD over
+    models.
+    """
+
+    keys: tuple[tuple[str, ...], ...]
+    cells: tuple[tuple[Cell, ...], ...]  # as keys by COLUMNS
+
+    def __getitem__(self, place: tuple[tuple[str, ...] | str, str]) -> Cell:
+        """Return a cell: ``table[("X-Ray", "NOR"), "APJ"]``."""
+        key, metric = place
+        row = (key,) if isinstance(key, str) else tuple(key)
+        if row not in self.keys or metric not in COLUMNS:
+            raise UsageError(
+                f"no cell {place!r}; rows: {list(self.keys)}, columns: {', '.join(COLUMNS)}"
+            )
+        return self.cells[self.keys.index(row)][COLUMNS.index(metric)]
+
+    def __str__(self) -> str:
+        lines = [[*([""] * len(self.keys[0])), *COLUMNS]]
+        for key, row in zip(self.keys, self.cells):
+            lines.append([*key, *map(str, row)])
+        widths = [max(map(len, column)) for column in zip(*lines)]
+        padded = []
+        for line in lines:
+            words = [word.ljust(width) for word, width in zip(line, widths)]
+            padded.append("  ".join(words).rstrip())
+        return "\n".join(padded)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the table for JSON."""
+        rows = []
+        for key, row in zip(self.keys, self.cells):
+            cells = {cell.metric: cell.as_dict() for cell in row}
+            rows.append({"key": list(key), **cells})
+        return {"schema": SCHEMA, "columns": list(COLUMNS), "sd_ddof": 0, "rows": rows}
+
+    def figure(self, measure: str = "AUC", score: str = "APJ") -> Figure:
+        """Return stability against bag AUC or DICE, a point per key with standard deviations, as
+        data.
+        """
+        from calipers.stability.figures import table_figure
+
+        return table_figure(self, measure, score)
+
+    def plot(self, measure: str = "AUC", score: str = "APJ", ax: Axes | None = None) -> Axes:
+        """Draw the figure with matplotlib (extra ``mpl``) and return its axes."""
+        from calipers.show.mpl.draw import draw
+
+        return draw(self.figure(measure, score), ax)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a row per key and measure as a pandas frame (extra ``frames``)."""
+        from calipers.results.estimate import frame
+
+        rows = []
+        for key, cells in zip(self.keys, self.cells):
+            name = " / ".join(key)
+            for cell in cells:
+                rows.append({"key": name, "metric": cell.metric, **cell.as_dict()})
+        return frame(rows)
+
+
+def stability_table(results: Mapping[str | Sequence[str], StabilityResult]) -> StabilityTable:
+    """Return several analyses as one table.
+
+    Parameters
+    ----------
+    results
+        By a name, or by a tuple of names such as ``("X-Ray", "NOR")``: data set and pooling
+        operator.
+
+    Examples
+    --------
+    >>> import numpy as np, calipers as cal
+    >>> maps = np.random.default_rng(0).random((3, 8, 16))
+    >>> table = stability_table({("made up", "max"): cal.stability(maps, ci=False)})
+    >>> print(table[("made up", "max"), "DICE"], table[("made up", "max"), "APJ"].n)
+    - 8
+    """
+    keys = tuple(_key(key) for key in results)
+    if len(set(map(len, keys))) != 1:
+        raise UsageError("a table needs at least one result, and keys of one length")
+    cells = []
+    for result in results.values():
+        cells.append(tuple(_cell(result, name) for name in COLUMNS))
+    return StabilityTable(keys, tuple(cells))
+
+
+def _key(key: str | Sequence[str]) -> tuple[str, ...]:
+    return (key,) if isinstance(key, str) else tuple(map(str, key))
+
+
+def _cell(result: StabilityResult, name: str) -> Cell:
+    if OVER[name] == "bags":
+        n_defined = int((~np.isnan(result.per_bag(name))).sum())
+        return Cell(name, result[name].value, result.sd(name), "bags", n_defined)
+    localized = result.localized
+    if not localized.has(name):
+        return Cell(name, float("nan"), float("nan"), "models", 0)
+    return Cell(name, localized.mean(name), localized.sd(name), "models", len(result.models))

@@ -1,0 +1,498 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Stack`: read one bag of a compressed array (bags, ...), from the nearest position before it.
+
+`ModelMaps`: the maps of one model, a header per bag, whatever files they come from.
+
+Open bags from ``.npy`` (bags, ...) and ``.npz`` (an array per bag, or ``maps`` and ``ids``).
+
+Headers are parsed and checked here; every map becomes a `Volume` that reads its values on demand.
+Nothing is unpickled.
+
+Open bags from a folder with a file per bag, or from a single volume.
+
+All headers are read, but no values.
+
+Names of the columns of tables about bags.
+"""
+
+from __future__ import annotations
+
+import threading
+import unicodedata
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from calipers.arrays import Array
+from calipers.errors import InputError
+from calipers.io.source import open_regular, require_file
+from calipers.io.tables.columns import column_of, missing_column
+from calipers.io.tables.table import Table
+from calipers.io.volumes.numpy import (
+    FACTS,
+    ArrayLayout,
+    as_array,
+    check_directory,
+    check_numbers,
+    members_of,
+    read_layout,
+)
+from calipers.io.volumes.open import open_volume
+from calipers.io.volumes.pairing import list_samples
+from calipers.io.volumes.volume import (
+    DEFAULT,
+    STEP,
+    Role,
+    Volume,
+    broken_file,
+    check_extent,
+    check_packed,
+    check_stored,
+    drain,
+    fill,
+    guarded,
+)
+
+MOST_CURSORS = 8  # of readers that go through different parts at once
+
+
+@dataclass
+class _Cursor:
+    """A stream, and the bag that it stands before."""
+
+    stream: IO[bytes]
+    at: int
+
+
+@dataclass
+class Stack:
+    """An array in an archive that is read bag by bag; reading forwards costs one pass.
+
+    A compressed stream has no random access. Open streams keep their position, so that several
+    readers that each go forwards do not unpack anything twice; a step back unpacks from the
+    beginning.
+    """
+
+    path: Path
+    member: str
+    layout: ArrayLayout
+    each: ArrayLayout  # of one bag
+    _archive: zipfile.ZipFile | None = None
+    _cursors: list[_Cursor] = field(default_factory=list)  # the last used one is last
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def read(self, k: int) -> Array:
+        """Return bag ``k``."""
+        with self._lock:
+            cursor = self._nearest(k)
+            try:
+                raw = self._read_at(cursor, k)
+            except BaseException:
+                self._drop(cursor)  # its position is unknown
+                raise
+            if cursor.at == self.layout.shape[0]:
+                self._drop(cursor)
+        return as_array(raw, self.each)
+
+    def _read_at(self, cursor: _Cursor, k: int) -> Array:
+        file = str(self.path)
+        self._skip(cursor, (k - cursor.at) * self.each.count)
+        raw = fill(cursor.stream, self.each.count, file)
+        cursor.at = k + 1
+        if cursor.at == self.layout.shape[0]:
+            drain(cursor.stream, file)  # the checksum
+        return raw
+
+    def _nearest(self, k: int) -> _Cursor:
+        """Return the cursor that has the least way to go, moved to the end of the list."""
+        behind = [cursor for cursor in self._cursors if cursor.at <= k]
+        if behind:
+            best = max(behind, key=lambda cursor: cursor.at)
+            self._cursors.remove(best)
+        else:
+            if self._archive is None:
+                self._archive = zipfile.ZipFile(self.path)
+            best = _Cursor(self._archive.open(self.member), 0)
+            fill(best.stream, self.layout.start, str(self.path))
+        self._cursors.append(best)
+        if len(self._cursors) > MOST_CURSORS:
+            self._drop(self._cursors[0])
+        return best
+
+    def _drop(self, cursor: _Cursor) -> None:
+        cursor.stream.close()
+        self._cursors.remove(cursor)
+
+    def _skip(self, cursor: _Cursor, count: int) -> None:
+        while count:
+            step = cursor.stream.read(min(count, STEP))
+            if not step:
+                raise broken_file(str(self.path), "the end of the file", "maps of all bags")
+            count -= len(step)
+
+
+LEAST_AXES = 2  # of what `check_extent` accepts
+
+
+@dataclass(frozen=True)
+class ModelMaps:
+    """The maps of one model by bag; values are read on demand."""
+
+    model: str
+    source: str  # file or folder
+    maps: Mapping[str, Volume]  # bag id -> map
+    named: bool = True  # whether bags have ids; if not, these are the positions "0", "1", ...
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.maps:
+            raise InputError(
+                "at least one map",
+                rule="no-bags",
+                file=self.source,
+                location=f"model {self.model!r}",
+            )
+
+
+def check_shape(shape: tuple[int, ...], each: int, file: str) -> None:
+    """Raise for the shape of one map that is empty, too large, or has not one, two or three axes.
+
+    Instances in a row, ``(n,)``, obey the limits of one image.
+    """
+    if shape:
+        shape = (1,) * (LEAST_AXES - len(shape)) + shape
+    check_extent(shape, each, file, DEFAULT)
+
+
+def located(error: InputError, model: str, bag: str | None = None) -> InputError:
+    """Return an error that also names the model and the bag."""
+    place = f"model {model!r}"
+    if bag is not None:
+        place += f", bag {bag!r}"
+    return InputError(
+        error.expected,
+        rule=error.rule,
+        file=error.file,
+        location=", ".join(part for part in (place, error.location) if part),
+        field=error.field,
+        value=_Quoted(error.value) if error.value else None,
+        hint=error.hint,
+    )
+
+
+class _Quoted(str):
+    """A value that was shortened and quoted already: it is shown as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+MAPS, IDS = "maps", "ids"
+UNNAMED = "arr_0"  # what NumPy calls an array that was saved without a name
+LONGEST_IDS = 1 << 28  # bytes
+
+
+def open_npy(path: Path, model: str) -> ModelMaps:
+    """Return the maps of an array (bags, ...), by position."""
+    file = str(require_file(path))
+    with guarded(file):
+        layout = _npy_layout(path)
+    each = _each(layout, file)
+    count = layout.shape[0]
+    maps: dict[str, Volume] = {}
+    for k in range(count):
+        reader = partial(_row, path, layout, k)
+        maps[str(k)] = Volume(file, "npy", each.shape, _native(each), reader)
+    return ModelMaps(model, file, maps, named=False)
+
+
+def open_one(path: Path) -> Volume:
+    """Return the single map of a ``.npy`` file: instances in a row, an image or a volume."""
+    file = str(require_file(path))
+    with guarded(file):
+        layout = _npy_layout(path)
+        check_shape(layout.shape, layout.stored.itemsize, file)
+    return Volume(file, "npy", layout.shape, _native(layout), partial(_whole, path, layout))
+
+
+def open_npz(path: Path, model: str) -> ModelMaps:
+    """Return the maps of an archive: ``maps`` (bags, ...) with or without ``ids``, or an array per
+    bag by its id.
+
+    Notes
+    -----
+    An archive of a single array without a name is read as (bags, ...), like a ``.npy`` file.
+    """
+    file = str(require_file(path))
+    with guarded(file):
+        with open_regular(path, follow=True) as stream:
+            check_directory(stream, file)
+        archive = _Archive(path)
+        members = archive.members
+        if MAPS in members:
+            return _open_stack(archive, MAPS, model)
+        if set(members) - set(FACTS) == {UNNAMED}:
+            return _open_stack(archive, UNNAMED, model)
+        layouts = {name: archive.layout(name) for name in members if name not in FACTS}
+    maps: dict[str, Volume] = {}
+    for name, layout in layouts.items():
+        check_numbers(layout, file)
+        check_shape(layout.shape, layout.stored.itemsize, file)
+        reader = partial(archive.read, name, layout)
+        _add(maps, name, Volume(file, "npz", layout.shape, _native(layout), reader))
+    others = [name for name in FACTS if name in members]
+    return ModelMaps(model, file, maps, notes=_unused_note(file, others))
+
+
+def _open_stack(archive: _Archive, name: str, model: str) -> ModelMaps:
+    """Return the maps of one array (bags, ...) in an archive."""
+    file, layout = archive.file, archive.layout(name)
+    each = _each(layout, file)
+    if layout.fortran:
+        hint = "save numpy.ascontiguousarray(maps), so that one bag can be read without the others"
+        raise InputError(
+            "an array in C order",
+            rule="volume-format",
+            file=file,
+            field=name,
+            value="Fortran",
+            hint=hint,
+        )
+    ids = archive.ids() if IDS in archive.members else None
+    if ids is not None and len(ids) != layout.shape[0]:
+        value = f"{len(ids)} ids, {layout.shape[0]} maps"
+        raise InputError(
+            "an id for every map", rule="bags-differ", file=file, field=IDS, value=value
+        )
+    stack = Stack(archive.path, archive.members[name].filename, layout, each)
+    maps: dict[str, Volume] = {}
+    for k in range(layout.shape[0]):
+        bag = str(k) if ids is None else ids[k]
+        _add(maps, bag, Volume(file, "npz", each.shape, _native(each), partial(stack.read, k)))
+    others = [other for other in archive.members if other not in (name, IDS)]
+    return ModelMaps(model, file, maps, ids is not None, _unused_note(file, others))
+
+
+@dataclass(frozen=True)
+class _Archive:
+    """An archive whose list of members is parsed once."""
+
+    path: Path
+
+    @property
+    def file(self) -> str:
+        return str(self.path)
+
+    @cached_property
+    def zip(self) -> zipfile.ZipFile:
+        # It closes its file when it is collected; several threads may read members.
+        return zipfile.ZipFile(self.path)
+
+    @cached_property
+    def members(self) -> dict[str, zipfile.ZipInfo]:
+        return members_of(self.zip, self.file)
+
+    def layout(self, name: str) -> ArrayLayout:
+        info = self.members[name]
+        with self.zip.open(info) as stream:
+            layout = read_layout(stream, self.file)
+        if layout.stored.hasobject:
+            return layout  # a pickle, whose length means nothing; the callers refuse it
+        check_packed(info.file_size, info.compress_size, self.file, DEFAULT)
+        if layout.start + layout.count != info.file_size:
+            raise broken_file(
+                self.file,
+                f"{info.file_size:,} bytes",
+                f"an array of {layout.start + layout.count:,} bytes",
+            )
+        return layout
+
+    def read(self, name: str, layout: ArrayLayout) -> Array:
+        with self.zip.open(self.members[name]) as stream:
+            fill(stream, layout.start, self.file)
+            raw = fill(stream, layout.count, self.file)
+            drain(stream, self.file)
+        return as_array(raw, layout)
+
+    def ids(self) -> list[str]:
+        """Return the texts or whole numbers of the array ``ids``."""
+        layout = self.layout(IDS)
+        if layout.stored.hasobject or layout.stored.kind not in "USiu" or len(layout.shape) != 1:
+            value = f"shape {layout.shape} of {layout.stored}"
+            hint = "save ids as text: numpy.array(ids, dtype=str)"
+            raise InputError(
+                "a text for every bag",
+                rule="id-type",
+                file=self.file,
+                field=IDS,
+                value=value,
+                hint=hint,
+            )
+        if layout.count > LONGEST_IDS:
+            raise InputError(
+                "short ids",
+                rule="too-large",
+                file=self.file,
+                field=IDS,
+                value=f"{layout.count:,} bytes",
+            )
+        if not layout.count:
+            return []
+        names = self.read(IDS, layout).tolist()
+        if layout.stored.kind == "S":
+            return [name.decode("utf-8") for name in names]
+        return [str(name) for name in names]
+
+
+def _npy_layout(path: Path) -> ArrayLayout:
+    file, stored = str(path), path.stat().st_size
+    with open_regular(path, follow=True) as stream:
+        layout = read_layout(stream, file)
+    check_numbers(layout, file)
+    check_stored(layout.start + layout.count, stored, file)
+    if stored > layout.start + layout.count:
+        raise broken_file(
+            file,
+            f"{stored - layout.start - layout.count} bytes more",
+            "one array and nothing behind it",
+        )
+    return layout
+
+
+def _each(layout: ArrayLayout, file: str) -> ArrayLayout:
+    """Return the layout of one bag of an array (bags, ...)."""
+    check_numbers(layout, file)
+    if len(layout.shape) not in (2, 3, 4):
+        hint = (
+            "the first axis counts the bags: (bags, instances), (bags, rows, columns) "
+            "or (bags, slices, rows, columns)"
+        )
+        value = " x ".join(map(str, layout.shape)) or "one number"
+        raise InputError("maps (bags, ...)", rule="volume-shape", file=file, value=value, hint=hint)
+    if layout.shape[0] == 0:
+        raise InputError(
+            "at least one map", rule="no-bags", file=file, value=" x ".join(map(str, layout.shape))
+        )
+    check_shape(layout.shape[1:], layout.stored.itemsize, file)
+    return replace(layout, shape=layout.shape[1:], start=0)
+
+
+def _add(maps: dict[str, Volume], bag: str, volume: Volume) -> None:
+    bag = unicodedata.normalize("NFC", bag)
+    if bag in maps:
+        hint = "every bag has an id of its own"
+        raise InputError(
+            "ids that differ", rule="dup-bag", file=volume.file, field=IDS, value=bag, hint=hint
+        )
+    maps[bag] = volume
+
+
+def _unused_note(file: str, names: list[str]) -> tuple[str, ...]:
+    if not names:
+        return ()
+    return (f"{file}: arrays that are no maps were not read: {', '.join(names)}",)
+
+
+def _native(layout: ArrayLayout) -> np.dtype[Any]:
+    return layout.stored.newbyteorder("=")
+
+
+def _map_file(path: Path, layout: ArrayLayout) -> Array:
+    with open_regular(path, follow=True) as stream:
+        # NumPy takes an open file, although its types do not say so.
+        memory_map: Any = np.memmap
+        order = "F" if layout.fortran else "C"
+        values: Array = memory_map(stream, layout.stored, "r", layout.start, layout.shape, order)
+        return values
+
+
+def _row(path: Path, layout: ArrayLayout, k: int) -> Array:
+    return _plain(_map_file(path, layout)[k])
+
+
+def _whole(path: Path, layout: ArrayLayout) -> Array:
+    return _plain(_map_file(path, layout))
+
+
+def _plain(view: Array) -> Array:
+    """Return a copy in memory in the byte order of this machine.
+
+    Any byte of a boolean array other than 0 is true.
+    """
+    values = np.array(view, order="C")
+    if values.dtype.kind == "b":
+        return np.asarray(values.view(np.uint8) != 0)
+    return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
+
+
+def open_folder(folder: Path, model: str, pattern: str | None = None) -> ModelMaps:
+    """Return the maps of a folder; the id of a bag is the name of its file without extension.
+
+    ``pattern`` is the path with ``{name}`` in place of the id, such as ``"{name}_map.nii.gz"``.
+    """
+    listing = list_samples(folder, "maps", pattern)
+    if not listing.files:
+        names = [path.name for path in sorted(folder.iterdir()) if path.is_file()]
+        hint = ""
+        if names:
+            hint = (
+                f"a file here is called {names[0]!r}; the pattern is its name, "
+                "with {name} for the id of the image"
+            )
+        raise InputError(
+            f"files that match the pattern {pattern!r}",
+            rule="no-bags",
+            file=str(folder),
+            location=f"model {model!r}",
+            hint=hint,
+        )
+    maps: dict[str, Volume] = {}
+    for bag, path in listing.files.items():
+        try:
+            maps[bag] = open_file(path, "map")
+        except InputError as error:
+            raise located(error, model, bag) from None
+    notes = list(listing.notes)
+    for volume in maps.values():
+        notes += volume.notes
+    return ModelMaps(model, str(folder), maps, notes=tuple(dict.fromkeys(notes)))
+
+
+def open_single(path: Path, model: str) -> ModelMaps:
+    """Return one file as the only bag: the user has paired the models by giving a file of each."""
+    volume = open_volume(path)
+    return ModelMaps(model, str(path), {"0": volume}, named=False, notes=volume.notes)
+
+
+def open_file(path: str, role: Role) -> Volume:
+    """Return a map or a label mask; arrays may also have one axis: instances in a row."""
+    return open_one(Path(path)) if path.lower().endswith(".npy") else open_volume(path, role=role)
+
+
+BAG = ("bag", "bag_id", "image", "image_id", "case", "sample", "id", "file_name", "filename")
+VALUE = ("value", "score", "probability")
+LABEL = ("label", "positive", "bag_label")
+
+
+def require_column(table: Table, aliases: Sequence[str], what: str) -> str:
+    """Return the column with the first of these names; raise if there is none."""
+    column = column_of(table, aliases)
+    if column is None:
+        hint = f"accepted names: {', '.join(aliases)}"
+        raise missing_column(table, f"a column {what!r}", hint)
+    return column
+
+
+def rename_column(table: Table, old: str, new: str) -> Table:
+    """Return a table in which one column has another name."""
+    columns = {}
+    for name, cells in table.columns.items():
+        columns[new if name == old else name] = cells
+    return replace(table, columns=columns)

@@ -1,0 +1,710 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The least and the most stable images: how many models mark every place, on the picture and as a
+histogram.
+
+Object by object: references found by k of m models, shared false alarms, and disputed images.
+
+The words of the page of a stability analysis: can the maps be trusted, and methods for a
+paper.
+
+Tables of the page of a stability analysis: scores, models against the reference, images.
+
+The page and the folder of a stability analysis: can the maps of these models be trusted?
+
+A `StabilityResult` comes in; `write_stability` writes the folder for `calipers stability -o`, and
+`of_stability` is the view in a notebook.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calipers.errors import InputError
+from calipers.io.tables.table import columns_of, delimited
+from calipers.pictures.files import PictureFiles
+from calipers.pictures.pixels import PictureError, Pixels, encode, read_pixels
+from calipers.results.estimate import Estimate, number
+from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
+from calipers.show.figures import Cell, Table
+from calipers.show.html import (
+    answer_page,
+    answer_section,
+    as_bytes,
+    cut,
+    data_table,
+    details,
+    digits,
+    figure_block,
+    frame,
+    framed,
+    further,
+    in_pairs,
+    items,
+    made_by,
+    paragraph,
+    reproduce_block,
+    text,
+)
+from calipers.show.svg.draw import svg
+from calipers.show.words import (
+    Short,
+    between,
+    legend,
+    marks_of,
+    reason_word,
+    short,
+    short_number,
+    without_interval,
+)
+from calipers.stability.evidence import ALL_MODELS
+from calipers.stability.figures import FIGURES, MapSlice, available
+from calipers.stability.objects_result import ObjectStability
+from calipers.stability.result import (
+    HEADLINE,
+    StabilityResult,
+    agreement_word,
+    by_chance,
+    number_word,
+)
+from calipers.stability.scores import CALLED, SCORES
+
+EACH = 4  # images at either end
+WIDTH = 300  # for which a panel is laid out
+MIDDLE = 0.5  # of a slice, in voxels
+LEGEND = (
+    "The darker a place, the more models mark it: if models agree, only the lightest and the "
+    "darkest shade remain."
+)
+
+
+@dataclass
+class Pictures:
+    """The pictures of images in a folder; `notes` says which cannot be shown and why."""
+
+    files: PictureFiles | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, folder: str | Path | None, ids: tuple[str, ...]) -> Pictures:
+        """Look for the pictures of images by their ids."""
+        if folder is None:
+            return cls()
+        files = PictureFiles.from_names(Path(folder), [(name,) for name in ids])
+        return cls(files, list(files.notes()))
+
+    def below(self, place: int, part: MapSlice) -> tuple[str, float]:
+        """Return the picture of an image as a data address, and the aspect ratio (height over
+        width) of a cell of its map.
+        """
+        path = None if self.files is None else self.files.path_of(place)
+        if path is None:
+            return "", 1.0
+        slice_at = None if part.index is None else part.index + MIDDLE
+        try:
+            pixels = read_pixels(path, slice_at=slice_at)
+        except PictureError as error:
+            self.notes.append(
+                f"a picture could not be read: expected {error.expected} [{error.rule}]"
+            )
+            return "", 1.0
+        if part.index is not None and pixels.depth not in (None, part.of):
+            self.notes.append(
+                f"a picture with {pixels.depth} slices does not fit a map with {part.of} slices "
+                "and is not shown"
+            )
+            return "", 1.0
+        rows, columns = part.counts.shape
+        aspect = (pixels.height / rows) / (pixels.width / columns)
+        return encode(_padded(pixels, part)).data, aspect
+
+
+def _padded(pixels: Pixels, part: MapSlice) -> Pixels:
+    """Return the picture with a black rim where the last blocks of a map reach beyond it."""
+    rim = []
+    for n_cells, n_pixels in zip(part.counts.shape, pixels.array.shape):
+        beyond = (-(-n_cells // part.side) * part.side) / n_cells
+        rim.append((0, round(n_pixels * (beyond - 1.0))))
+    if not any(width for _, width in rim):
+        return pixels
+    colours = [(0, 0)] * (pixels.array.ndim - 2)
+    return Pixels(np.pad(pixels.array, [*rim, *colours]), pixels.width, pixels.height)
+
+
+def shown_images(result: StabilityResult) -> list[tuple[str, list[int]]]:
+    """Return titles and places of the images that are shown; none is shown twice."""
+    order = result.ranked("APJ").tolist()
+    if len(order) <= 2 * EACH:
+        return [("Images, least stable first", order)] if order else []
+    return [("Least stable", order[:EACH]), ("Most stable", order[: -EACH - 1 : -1])]
+
+
+def images_section(result: StabilityResult, pictures: Pictures) -> str:
+    """Return map and histogram of the least and the most stable images; "" without any."""
+    groups = shown_images(result) if result.source is not None else []
+    blocks = []
+    for g, (title, places) in enumerate(groups):
+        entries = [_entry(result, place, pictures, f"fig-bag-{g}-{place}") for place in places]
+        blocks.append(f'<h3>{title}</h3>\n<div class="pairs">{"".join(entries)}</div>')
+    if not blocks:
+        return ""
+    return "\n".join([paragraph(LEGEND), items(list(dict.fromkeys(pictures.notes))), *blocks])
+
+
+def _entry(result: StabilityResult, place: int, pictures: Pictures, name: str) -> str:
+    """Return one image: its map and its histogram side by side, and the numbers of both."""
+    try:
+        cells = result.figure("bags", bag=place, picture=lambda part: pictures.below(place, part))
+    except InputError as error:
+        # The file of a map is gone: the numbers stand, and the page says why there is no map.
+        return paragraph(f"{result.ids[place]}: the map could not be read again: {error}", "note")
+    bars = result.figure("called", bag=place)
+    panels, tables = "", ""
+    for k, figure in enumerate((cells, bars)):
+        picture = svg(figure, width=WIDTH, name=f"{name}-{k}")
+        panels += f'<div class="panel">{picture}</div>'
+        caption = f"Numbers of this figure: {figure.title}"
+        tables += data_table(figure.table(), f"{name}-{k}-numbers", caption)
+    return (
+        f'<figure class="plot" id="{name}">\n<figcaption>{text(cells.title)}</figcaption>\n'
+        f'<div class="panels">{panels}</div>\n{paragraph(f"{cells.note} {bars.note}", "note")}\n'
+        f"{details('Numbers of this figure', tables)}\n</figure>"
+    )
+
+
+DISPUTED = 20
+LONGEST = 2000  # characters of a sentence
+WHY = (
+    "If models that were trained alike find different objects, they are unsure of them, whatever "
+    "their scores say. A reference is disputed if some but not all models find it."
+)
+
+
+def objects_block(result: ObjectStability) -> str:
+    """Return sentences, figures and the most disputed images."""
+    sentences = [cut(sentence, LONGEST) for sentence in (*result.sentences(), *result.warnings)]
+    blocks = [figure_block(result.figure(name), f"fig-objects-{name}") for name in _figures(result)]
+    return "\n".join([items(sentences), in_pairs(blocks), paragraph(WHY), _disputed(result)])
+
+
+def _figures(result: ObjectStability) -> list[str]:
+    names = ["found-by", "false-alarms", "agreement", "pairs"]
+    if any("size" in (row.group or {}) for row in result.rows):
+        names.append("sizes")
+    return names
+
+
+def _disputed(result: ObjectStability) -> str:
+    images = result.disputed(DISPUTED)
+    if not images:
+        return paragraph("No reference is disputed.")
+    rows: list[tuple[Cell, ...]] = []
+    for one in images:
+        agreement = None if math.isnan(one.agreement) else one.agreement
+        counts = "; ".join(
+            f"{ref.label}: {len(ref.found_by)} of {len(result.models)}" for ref in one.references
+        )
+        rows.append((one.image, len(one.references), one.n_references, agreement, counts))
+    columns = ("image", "disputed", "references", "agreement of the models", "found by")
+    return data_table(Table(columns, tuple(rows)), "table-disputed", "The most disputed images")
+
+
+# From this mean DICE on, models are said to mark what the reference does. It is a judgement, so the
+# sentence states the number too.
+RIGHT = 0.5
+
+CITATIONS = (
+    "Romanova R, van Schoren J, Cheplygina V. Localization stability of weakly supervised deep "
+    "neural networks.",
+    "Cohen J. A coefficient of agreement for nominal scales. Educ Psychol Meas 1960;20:37-46.",
+    "Feinstein AR, Cicchetti DV. High agreement but low kappa: I. The problems of two paradoxes. J "
+    "Clin Epidemiol "
+    "1990;43:543-549.",
+    "Byrt T, Bishop J, Carlin JB. Bias, prevalence and kappa. J Clin Epidemiol 1993.",
+    "Gwet KL. Computing inter-rater reliability in the presence of high agreement. Br J Math Stat "
+    "Psychol 2008.",
+)
+UNDEFINED = {
+    "skip": "left out and counted",
+    "agree": "counted as 1 if both mark everything and as 0 if both mark nothing",
+    "one": "counted as 1",
+}
+MEANINGS = {  # of the scores, for readers who have never heard of them
+    "called-by-all": "of the places that any model marks, the share that all of them mark",
+    "called-by-some": "of all places, the share that some but not all models mark",
+    "APJ": (
+        "overlap (Jaccard) of what two models mark, corrected for chance: 1 for the same places, 0 "
+        "as by chance"
+    ),
+    "AJ": "Cohen's kappa of two models: the same information as APJ on another scale",
+    "PAR": "agreement of two models on marked places (their Dice)",
+    "NAR": "agreement of two models on unmarked places",
+    "TAR": "share of places on which two models agree, marked or not",
+    "AC1": "the same, corrected for chance in a way that stays high if almost nothing is marked",
+    "Pearson": "correlation of the scores of two maps, without a threshold",
+    "Spearman": "correlation of the ranks of two maps, without a threshold",
+}
+
+
+def trust(result: StabilityResult, what: str = "map") -> str:
+    """Return in one sentence, without numbers, whether a single map, or model, can be trusted."""
+    word, models = agreement_word(result), f"{number_word(len(result.models))} models"
+    if not word:
+        return (
+            f"There is nothing to trust: none of the {models} marks anything at the threshold "
+            f"{result.threshold:g}."
+        )
+    right = result.localized.get("DICE").value if result.localized.has("DICE") else None
+    if word == "hardly" or by_chance(result):
+        why = "agree no better than chance"
+        if word == "hardly":
+            why = "mark different places on the same image"
+        also = ""
+        if _wrong(right):
+            also = f" Nor do they mark what the reference marks (mean DICE {right:.2f})."
+        elif right is not None:
+            also = (
+                " Still, on average they mark much of what the reference marks "
+                f"(mean DICE {right:.2f})."
+            )
+        return f"Do not trust a single {what}: these {models} {why}.{also}"
+    if _wrong(right):
+        return (
+            f"Do not trust these {what}s: the {models} {word} mark the same places, but these are "
+            f"mostly not where the reference is (mean DICE {right:.2f}). Stable is not right."
+        )
+    start = (
+        f"Trust a single {what} in part: these {models} share a core of places and differ around "
+        "it."
+    )
+    if word == "mostly":
+        start = (
+            f"A single {what} stands for the others: these {models} mark nearly the same places."
+        )
+    if right is None:
+        return f"{start} Without a reference, nobody knows whether they are the right places."
+    return f"{start} They are mostly where the reference is (mean DICE {right:.2f})."
+
+
+def _wrong(dice: float | None) -> bool:
+    return dice is not None and dice < RIGHT
+
+
+def summary_line(result: StabilityResult) -> str:
+    """Return models, images and places in one line."""
+    instances = int(result.evidence.n.sum())
+    n_omitted = result.n_bags - result.n_used
+    omitted_note = f" ({n_omitted} negative ones are left out)" if n_omitted else ""
+    return (
+        f"{len(result.models)} models, {result.n_used} images{omitted_note}, {instances:,} places; "
+        f"a place is marked if its score is at least {result.threshold:g}."
+    )
+
+
+def methods(result: StabilityResult) -> list[str]:
+    """Return paragraphs on methods that are ready for a paper."""
+    plan, n = result.plan, len(result.models)
+    kind = "positive images" if plan.positive is not None and plan.bags == "positive" else "images"
+    first = (
+        f"We compared the maps of {n} models that were trained alike on {result.n_used} {kind}. "
+        f"Maps were binarised at {result.threshold:g}. For each image and each of the "
+        f"{n * (n - 1) // 2} unordered pairs of models we computed the agreement of the binary "
+        "maps, among others the adjusted positive Jaccard index (APJ: the Jaccard index of "
+        "positive instances corrected for chance; 1 for the same instances, 0 for agreement by "
+        "chance), positive and negative agreement and Gwet's AC1, and rank and linear correlations "
+        "of the maps themselves. The value of an image is the mean over pairs, and the reported "
+        "value is the mean over images. Pairs of maps for which a score is 0/0, because both mark "
+        f"nothing or everything, were {UNDEFINED[plan.undefined]}."
+    )
+    return [first, _uncertainty(result), *_against(result)]
+
+
+def _uncertainty(result: StabilityResult) -> str:
+    plan, certainty = result.plan, result.plan.certainty
+    sentences = ["No confidence intervals over images were computed."]
+    if certainty.replicates:
+        sentences = [
+            f"{100 * certainty.level:g} % confidence intervals come from {certainty.replicates} "
+            f"bootstrap replicates, resampled by {plan.units.name} (n = {plan.units.number}, seed "
+            f"{certainty.seed}), with these models; they generalise to "
+            f"{plan.units.generalises_to()}."
+        ]
+    if result.leave_one_out("APJ").reason is None:
+        sentences.append(
+            "Pairs that share a model are dependent, so pairs were never counted as independent: "
+            f"the uncertainty over trainings is a t interval with {len(result.models) - 1} degrees "
+            "of freedom from the jackknife over models."
+        )
+    sentences.append("Standard deviations are over images (ddof 0).")
+    return " ".join(sentences)
+
+
+def _against(result: StabilityResult) -> list[str]:
+    local, sentences = result.localized, []
+    if local.has("DICE"):
+        sentences.append(
+            f"On {len(local.ids)} annotated positive images every model was compared with the "
+            "reference by DICE, the Jaccard index, and whether the Jaccard index is at least "
+            f"{local.least_jaccard:g} (accuracy)."
+        )
+    if local.has("AUC"):
+        scores = "given scores" if local.pooling == "given" else f"the {local.pooling} of each map"
+        sentences.append(
+            f"Whole images were classified by {scores}, measured by the area under the ROC curve "
+            "(AUC)."
+        )
+    return [" ".join(sentences)] if sentences else []
+
+
+BAGS = "bags.csv"
+MEASURES = ("DICE", "Jaccard", "accuracy", "AUC")
+IN_BAGS = ("APJ", "called-by-all", "called-by-some", "Spearman")  # scores in the table of images
+
+
+def scores_table(
+    result: StabilityResult, names: Sequence[str] = HEADLINE, *, label: str = "Stability"
+) -> str:
+    """Return a row per score: mean with its interval, SD, interval over models, undefined pairs,
+    meaning.
+    """
+    score_names = [name for name in names if name in result.names]
+    estimates = [result[name] for name in score_names]
+    heads = (
+        "score",
+        "mean over images",
+        "SD over images",
+        "other trainings",
+        "undefined pairs",
+    )
+    head = "".join(f"<th scope=col>{words}</th>" for words in heads)
+    head += "<th scope=col class=words>meaning</th>"
+    lines = [_line(result, name, estimate) for name, estimate in zip(score_names, estimates)]
+    caption = f"n = {result.n_used} images, {len(result.models)} models"
+    below = [*legend(estimates), *_below(result)]
+    return frame(caption, f"<tr>{head}</tr>", lines, label=label, below=below)
+
+
+def _below(result: StabilityResult) -> list[str]:
+    """Return how the intervals were made and what they generalise to."""
+    plan, sentences = result.plan, []
+    if plan.certainty.replicates:
+        sentences.append(
+            f"{100 * plan.certainty.level:g} % confidence intervals, resampled by "
+            f"{plan.units.name} (n = {plan.units.number}); they generalise to "
+            f"{plan.units.generalises_to()}, with these models."
+        )
+    sentences.append(
+        "Other trainings: t interval from leaving out one model at a time, on these images."
+    )
+    return sentences
+
+
+def _line(result: StabilityResult, name: str, estimate: Estimate) -> str:
+    other, pairs = "<td></td>", "<td></td>"
+    if name not in CALLED:
+        jackknife, undefined = result.leave_one_out(name), result.undefined(name)
+        interval = between(jackknife.low, jackknife.high) or reason_word(jackknife.reason)
+        other = f"<td>{text(interval)}</td>"
+        pairs = f"<td class=n>{undefined.pairs} of {undefined.of_pairs}</td>"
+    meaning = MEANINGS.get(name, SCORES[name].meaning)
+    return (
+        f"<tr><th scope=row>{text(name)}</th>{estimate_cell(estimate)}"
+        f"{_number(result.sd(name))}{other}{pairs}<td class=words>{text(meaning)}</td></tr>"
+    )
+
+
+def estimate_cell(estimate: Estimate) -> str:
+    """Return value and interval, or why there is none, as a cell."""
+    if math.isnan(estimate.value):
+        return f"<td class=undefined>{text(reason_word(estimate.reason))}</td>"
+    beside = between(estimate.low, estimate.high) + marks_of(estimate) or without_interval(estimate)
+    small = f"<small>{text(beside)}</small>" if beside else ""
+    return f'<td data-v="{digits(estimate.value)}">{short_number(estimate.value)}{small}</td>'
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "<td></td>"
+    return f'<td data-v="{digits(value)}">{short_number(value)}</td>'
+
+
+def reference_table(result: StabilityResult) -> str:
+    """Return a row per model: overlap with the reference, and AUC of whole images; "" for
+    nothing.
+    """
+    local = result.localized
+    names = [name for name in MEASURES if local.has(name)]
+    if not names:
+        return ""
+    every: list[Estimate] = []
+    lines = []
+    for model in (*local.models, ALL_MODELS):
+        estimates = [local.get(name, model) for name in names]
+        every += estimates
+        mark, title = "", model
+        if model == ALL_MODELS:
+            mark, title = " class=over", "mean of all models"
+        cells = "".join(map(estimate_cell, estimates))
+        lines.append(f"<tr{mark}><th scope=row>{text(short(title))}</th>{cells}</tr>")
+    columns = [f"{name}, n = {estimate.n_images}" for name, estimate in zip(names, every)]
+    head = "".join(f"<th scope=col>{text(words)}</th>" for words in ("model", *columns))
+    caption = "n: images."
+    if "AUC" in names and local.pooling != "given":
+        caption = f"Whole images have the {local.pooling} of their map as score. {caption}"
+    if "DICE" in names:
+        accuracy = f"images whose Jaccard index is at least {local.least_jaccard:g}"
+        caption = f"Accuracy: {accuracy}. {caption}"
+    return frame(
+        caption,
+        f"<tr>{head}</tr>",
+        lines,
+        label="Models against the reference",
+        below=legend(every),
+    )
+
+
+def bag_columns(result: StabilityResult) -> dict[str, list[Any]]:
+    """Return a column per fact of every image that was used, for ``bags.csv``; undefined values are
+    empty.
+    """
+    positive, evidence = result.plan.positive, result.evidence
+    columns: dict[str, list[Any]] = {
+        "bag": list(result.ids),
+        "positive": [None] * result.n_used if positive is None else positive.astype(int).tolist(),
+        "instances": evidence.n.tolist(),
+    }
+    for name in result.names:
+        columns[name] = result.per_bag(name).tolist()
+    columns["undefined pairs"] = undefined_pairs(result)
+    local = result.localized
+    if local.has("DICE"):
+        for measure in ("DICE", "Jaccard"):
+            for words, values in zip(("mean", "SD"), local.per_bag(measure)):
+                whole = np.full(result.n_used, np.nan)
+                whole[local.places] = values
+                columns[f"{measure} {words}"] = whole.tolist()
+    ones = evidence.ones[:, evidence.at(result.threshold)]
+    for k, model in enumerate(result.models):
+        columns[f"marked by {model}"] = ones[:, k].tolist()
+    return columns
+
+
+def undefined_pairs(result: StabilityResult) -> list[int]:
+    """Return how many pairs of models have no APJ on every image."""
+    from calipers.stability.evidence import pair_scores
+
+    scores = pair_scores(result.evidence, "APJ", result.evidence.at(result.threshold), "skip")
+    return [int(n) for n in np.isnan(scores).sum(axis=1)]
+
+
+def bags_table(result: StabilityResult) -> str:
+    """Return the images, least stable first; those without a value come last."""
+    columns = bag_columns(result)
+    candidates = ("bag", *IN_BAGS, "undefined pairs", "DICE mean", "DICE SD")
+    names = [name for name in candidates if name in columns]
+    defined = result.ranked("APJ").tolist()
+    undefined = sorted(set(range(result.n_used)).difference(defined))
+    rows: list[tuple[Cell, ...]] = []
+    for i in (*defined, *undefined):
+        rows.append(tuple(_value_or_none(columns[name][i]) for name in names))
+    heads = ("image", *names[1:])
+    return data_table(
+        Table(heads, tuple(rows)), "table-bags", "Every image, least stable first", all_in=BAGS
+    )
+
+
+def _value_or_none(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+PAGE, DOCUMENT, ROWS = "stability.html", "stability.json", "stability.csv"
+OURS = re.compile(rf"stability\.(html|json|csv)|bags\.csv|stability-({'|'.join(FIGURES)})\.svg")
+SVG_WIDTH = 560
+TITLES = {
+    "map": "Can these maps be trusted?",
+    "model": "Can these models be trusted?",
+}
+# order of the figures; single images have their own section
+ORDER = ("pairs", "models", "called", "images", "sweep", "scores")
+AGAINST = ("dice", "auc")
+
+
+@dataclass(frozen=True)
+class PageInputs:
+    """What the page shows besides the result."""
+
+    command: Sequence[str] = ()
+    objects: ObjectStability | None = None
+    pictures: Pictures = field(default_factory=Pictures)
+
+    @property
+    def what(self) -> str:
+        """What may be trusted or not: a map, or a model that predicts objects."""
+        return "map" if self.objects is None else "model"
+
+
+def write_stability(
+    result: StabilityResult,
+    folder: Path,
+    *,
+    force: bool = False,
+    command: Sequence[str] = (),
+    images: str | Path | None = None,
+    objects: ObjectStability | None = None,
+) -> Path:
+    """Write page, document, rows, images and figures, all of them or none; return the page.
+
+    Files of an earlier result in the folder are replaced or removed; other files stay. The folder
+    of an input is refused.
+    """
+    check_folder(folder, force=force, inputs=_inputs(result))
+    old = files_of(folder, OURS)
+    inputs = PageInputs(command, objects, Pictures.of(images, result.ids))
+    display = with_display_names(result)
+    with staged_folder(folder, owned=old) as stage:
+        for name in available(result):
+            picture = svg(display.figure(name), width=SVG_WIDTH, name=name, standalone=True)
+            write_atomically(stage / f"stability-{name}.svg", as_bytes(picture + "\n"))
+        write_atomically(stage / ROWS, as_bytes(delimited(_rows(result))))
+        write_atomically(stage / BAGS, as_bytes(delimited(bag_columns(result))))
+        write_atomically(stage / PAGE, as_bytes(stability_page(display, inputs)))
+        record = json.dumps(_document(result, inputs), allow_nan=False)
+        write_atomically(stage / DOCUMENT, record + "\n")
+    return folder / PAGE
+
+
+def write_stability_page(
+    result: StabilityResult,
+    path: Path,
+    *,
+    command: Sequence[str] = (),
+    images: str | Path | None = None,
+    objects: ObjectStability | None = None,
+) -> Path:
+    """Write the page alone."""
+    inputs = PageInputs(command, objects, Pictures.of(images, result.ids))
+    write_atomically(path, as_bytes(stability_page(with_display_names(result), inputs)))
+    return path
+
+
+def _inputs(result: StabilityResult) -> tuple[str, ...]:
+    """Return the files and folders of the maps; nothing for maps from memory."""
+    sources = getattr(result.source, "sources", ())
+    return tuple(str(one.source) for one in sources)
+
+
+def _rows(result: StabilityResult) -> Mapping[str, Sequence[Any]]:
+    rows = []
+    for row in result.rows:
+        group = json.dumps(row.group) if row.group else None
+        rows.append({**row.as_dict(), "group": group})
+    columns = columns_of(rows)
+    columns.pop("flags", None)
+    return columns
+
+
+def _document(result: StabilityResult, inputs: PageInputs) -> dict[str, Any]:
+    objects = {} if inputs.objects is None else {"objects": inputs.objects.as_dict()}
+    return {
+        **result.as_dict(),
+        "verdict": trust(result, inputs.what),
+        **objects,
+        **made_by(inputs.command),
+    }
+
+
+def with_display_names(result: StabilityResult) -> StabilityResult:
+    """Return the result with display names of models and images."""
+    names = Short([*result.models, *result.ids])
+    if not names.changed:
+        return result
+    models, ids = tuple(map(names.name, result.models)), tuple(map(names.name, result.ids))
+    local = result.localized
+    rows = tuple(replace(row, model=names.name(row.model)) for row in local.rows)
+    local = replace(local, models=models, ids=tuple(map(names.name, local.ids)), rows=rows)
+    return replace(result, plan=replace(result.plan, models=models, ids=ids), localized=local)
+
+
+def stability_page(result: StabilityResult, inputs: PageInputs) -> str:
+    """Return the page as HTML; every text is escaped."""
+    objects = "" if inputs.objects is None else objects_block(inputs.objects)
+    title = TITLES[inputs.what]
+    parts = [
+        ("cautions", "Before you trust these numbers", _cautions(result)),
+        ("objects", "Object by object", objects),
+        ("figures", "Do the models agree?", _figure_blocks(result, ORDER)),
+        ("images", "Where they agree, and where not", images_section(result, inputs.pictures)),
+        ("reference", "Is it the right place?", _reference(result)),
+        ("methods", "Methods", _methods(result)),
+        ("numbers", "All numbers", _numbers(result)),
+        ("reproduce", "Reproduce", reproduce_block(inputs.command, result.plan.settings())),
+    ]
+    return answer_page(title, summary_line(result), _answer(result, inputs.what), parts)
+
+
+def _answer(result: StabilityResult, what: str) -> str:
+    return answer_section(trust(result, what), further(result.sentences()) + scores_table(result))
+
+
+def _cautions(result: StabilityResult) -> str:
+    """Return what may mislead, then further notes."""
+    flagged = [remark.text for remark in result.remarks if remark.flag]
+    care = f'<div class="care"><h3>What may mislead</h3>{items(flagged)}</div>' if flagged else ""
+    paradox = result.paradox()
+    notes = [remark.text for remark in result.remarks if not remark.flag]
+    if not paradox.flagged and paradox.of_pairs:
+        notes.append(
+            "The kappa paradox (calls so one-sided that APJ and AJ are low although models agree) "
+            f"occurs in {paradox.pairs} of {paradox.of_pairs} pairs of maps: too few to mislead"
+        )
+    return care + items([f"{note[:1].upper()}{note[1:]}." for note in notes])
+
+
+def _figure_blocks(result: StabilityResult, names: Sequence[str]) -> str:
+    """Return figures, two in a row where there is room."""
+    blocks = []
+    for name in names:
+        if name in available(result):
+            all_in = BAGS if name == "dice" else DOCUMENT
+            blocks.append(figure_block(result.figure(name), f"fig-{name}", all_in=all_in))
+    return in_pairs(blocks)
+
+
+def _reference(result: StabilityResult) -> str:
+    table = reference_table(result)
+    return f"{table}\n{_figure_blocks(result, AGAINST)}" if table else ""
+
+
+def _methods(result: StabilityResult) -> str:
+    paragraphs = "\n".join(paragraph(words) for words in methods(result))
+    return paragraphs + details("References", items(CITATIONS))
+
+
+def _numbers(result: StabilityResult) -> str:
+    every = details("Every score", scores_table(result, result.names, label="Every score"))
+    parts = result.components("APJ")
+    spread = ""
+    if parts.reason is None:
+        shares = {"images": "bags", "pairs of models": "pairs", "neither": "rest"}
+        rows = tuple(
+            (words, getattr(parts, name), number(parts.shares[name]))
+            for words, name in shares.items()
+        )
+        table = Table(("APJ varies between", "variance", "share"), rows)
+        caption = f"Where APJ varies: {parts.n_bags} images with all {parts.n_pairs} pairs"
+        spread = details("Where APJ varies", data_table(table, "table-variance", caption))
+    return "\n".join([bags_table(result), every, spread])
+
+
+def of_stability(result: StabilityResult) -> str:
+    """Return the result in a notebook: the verdict, the sentences, the main scores."""
+    display = with_display_names(result)
+    verdict = f"<p><strong>{text(trust(display))}</strong></p>"
+    return framed(verdict + items(display.sentences()) + scores_table(display))

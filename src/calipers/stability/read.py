@@ -1,0 +1,739 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`FileBags`: bags on disk whose headers were checked; values are read one bag at a time.
+
+Read tables with a row per bag: groups, and the score that every model gives the whole bag.
+
+Open bags from a long table: a row per instance with its bag, place and value, and optionally its
+model.
+
+Check that all models have the same bags, with maps of the same shape in the same place.
+
+`reading.read_bags` calls `check_models` with the maps of all models; the error names the first
+difference.
+
+`read_bags`: read the maps of several models from files of any kind, paired by bag id.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calipers.arrays import F64, I64, Column, Flags
+from calipers.data.bags import Bag
+from calipers.errors import (
+    InputError,
+    UsageError,
+    did_you_mean,
+    raise_problems,
+    several,
+    shown,
+    word,
+)
+from calipers.errors import path as as_path
+from calipers.io.assemble import ImageList, Options
+from calipers.io.source import open_regular, require_file
+from calipers.io.tables.columns import column_of, missing_column
+from calipers.io.tables.objects import add_groups
+from calipers.io.tables.table import MAGIC, Table, codes, numbers, read_plain, texts
+from calipers.io.volumes.open import stem_of
+from calipers.io.volumes.samples import check_pair
+from calipers.io.volumes.values import NORMALISATIONS, as_map
+from calipers.io.volumes.volume import Volume, shape_text
+from calipers.stability.files import (
+    BAG,
+    VALUE,
+    ModelMaps,
+    check_shape,
+    located,
+    open_folder,
+    open_npy,
+    open_npz,
+    open_single,
+    rename_column,
+    require_column,
+)
+from calipers.stability.labels import Labels, read_labels
+
+# From boxes (n, 4), (width, height) of the image and (rows, columns) of the map to flags.
+Rule = Callable[[F64, tuple[float, float], tuple[int, int]], Flags]
+GRID = 2  # axes of a map that boxes can be laid on
+
+
+@dataclass(frozen=True)
+class FileBags:
+    """The maps of several models of the same bags, in files; `read_bags` makes it.
+
+    It is a source of bags (`calipers.data.bags.Bags`): the maps of one bag, of all models, are in
+    memory at a time.
+    """
+
+    sources: tuple[ModelMaps, ...]
+    ids: tuple[str, ...]
+    labels: Labels = field(default_factory=Labels)
+    bag_scores: F64 | None = None  # (n_models, n_bags)
+    groups: Mapping[str, Column] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    normalise: str = "none"
+    rule: Rule | None = None  # from boxes to instances
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of the models."""
+        return tuple(source.model for source in self.sources)
+
+    @property
+    def positive(self) -> Flags | None:
+        """(n_bags,) which bags are positive; None without labels."""
+        return self.labels.positive
+
+    @property
+    def boxes(self) -> Mapping[str, F64]:
+        """Bag -> (n, 4) corners of its findings in pixels of its image; (0, 4) for negative bags.
+
+        Positive bags without boxes are left out.
+        """
+        return {} if self.labels.boxes is None else self.labels.boxes.of
+
+    @property
+    def sizes(self) -> Mapping[str, tuple[float, float]]:
+        """Bag -> width and height of the image that `boxes` lie on."""
+        return {} if self.labels.boxes is None else self.labels.boxes.sizes
+
+    def with_instances(self, rule: Rule) -> FileBags:
+        """Return the bags with positive instances from their boxes.
+
+        Parameters
+        ----------
+        rule
+            Called with the (n, 4) boxes, (width, height) of the image and (rows, columns) of the
+            map; returns (rows, columns) flags: `calipers.stability.grid.instance_labels` with
+            one of its rules.
+        """
+        for bag in self.boxes:
+            volume = self.sources[0].maps[bag]
+            if len(_flat(volume.shape)) != GRID:
+                value = f"{len(volume.shape)} axes"
+                place = f"model {self.models[0]!r}, bag {bag!r}"
+                hint = "boxes need maps of rows and columns; for others, give a folder of masks"
+                raise InputError(
+                    "maps of two axes",
+                    rule="volume-shape",
+                    file=volume.file,
+                    location=place,
+                    value=value,
+                    hint=hint,
+                )
+        return replace(self, rule=rule)
+
+    def __len__(self) -> int:
+        """Return the number of bags."""
+        return len(self.ids)
+
+    def __getitem__(self, i: int) -> Bag:
+        """Read one bag of all models."""
+        bag = self.ids[i]
+        shape = self.sources[0].maps[bag].shape
+        values = np.empty((len(self.sources), math.prod(shape)), np.float64)
+        for k, source in enumerate(self.sources):
+            values[k] = self._read(source.model, bag, source.maps[bag])
+        return Bag(bag, values, shape, self._instances(i, shape))
+
+    def _read(self, model: str, bag: str, volume: Volume) -> F64:
+        try:
+            return as_map(volume.read(), self.normalise, file=volume.file).ravel()
+        except InputError as error:
+            raise located(error, model, bag) from None
+
+    def _instances(self, i: int, shape: tuple[int, ...]) -> Flags | None:
+        bag = self.ids[i % len(self.ids)]
+        if self.labels.masks is not None:
+            return self.labels.mask(i)
+        if self.rule is None or bag not in self.boxes:
+            return None
+        if not len(self.boxes[bag]):
+            return np.zeros(math.prod(shape), np.bool_)
+        grid = (shape[-2], shape[-1])
+        return np.asarray(self.rule(self.boxes[bag], self.sizes[bag], grid), np.bool_).ravel()
+
+
+def _flat(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape without an axis of one slice: a picture that was saved as a volume."""
+    return shape[1:] if len(shape) == GRID + 1 and shape[0] == 1 else shape
+
+
+PathName = str | PathLike[str]
+SIDES = 2  # axes of sizes and spacings, which are not used here
+
+
+def read_groups(
+    path: PathName | None, bags: Sequence[str], columns: Mapping[str, Column]
+) -> tuple[dict[str, Column], list[str]]:
+    """Return ``columns`` with those of a table added, and notes; every bag needs a row."""
+    if path is None:
+        return dict(columns), []
+    table, opened = read_plain(fspath(path))
+    column = column_of(table, BAG)
+    if column is not None and column.lower() not in ("image", "image_id", "id"):
+        table = rename_column(table, column, "image")
+    unknown = np.full((len(bags), SIDES), np.nan)
+    images = ImageList(list(bags), unknown, unknown, dict(columns))
+    images, intake = add_groups(images, table, opened, Options())
+    return dict(images.groups), list(intake.notes)
+
+
+def read_scores(path: PathName, bags: Sequence[str], models: Sequence[str]) -> F64:
+    """Return the (n_models, n_bags) scores of whole bags: a row per bag, a column per model."""
+    table, _ = read_plain(fspath(path))
+    rows = _rows(table, bags)
+    scores = np.empty((len(models), len(bags)), np.float64)
+    for k, model in enumerate(models):
+        if model not in table.names:
+            raise missing_column(
+                table, f"a column {model!r}, the name of a model", did_you_mean(model, table.names)
+            )
+        values, bad = numbers(table, model)
+        raise_problems([problem.as_error(table.file) for problem in bad.values()])
+        wrong = np.flatnonzero(~np.isfinite(values[rows]))
+        if len(wrong):
+            row = rows[int(wrong[0])]
+            problem = table.problem(
+                row, model, "non-finite", "a score of every bag", texts(table, model)[row]
+            )
+            raise problem.as_error(table.file)
+        scores[k] = values[rows]
+    return scores
+
+
+def _rows(table: Table, bags: Sequence[str]) -> list[int]:
+    """Return the row of every bag; rows of other bags are not an error, a bag without a row is."""
+    column = require_column(table, BAG, "bag")
+    row_of: dict[str, int] = {}
+    for row, name in enumerate(texts(table, column)):
+        bag = unicodedata.normalize("NFC", name.strip())
+        if bag in row_of:
+            raise table.problem(row, column, "dup-bag", "one row per bag", name).as_error(
+                table.file
+            )
+        row_of[bag] = row
+    absent = [bag for bag in bags if bag not in row_of]
+    if absent:
+        hint = f"{len(absent)} of {len(bags)} bags have none"
+        raise InputError(
+            "a score of every bag",
+            rule="labels-differ",
+            file=table.file,
+            location=f"bag {absent[0]!r}",
+            hint=hint,
+        )
+    return [row_of[bag] for bag in bags]
+
+
+# Axes of a map, the most of them first.
+PLACES = (("slice", "row", "column"), ("row", "column"), ("instance",))
+ALIASES = {
+    "slice": ("slice", "z"),
+    "row": ("row",),
+    "column": ("column", "col"),
+    "instance": ("instance", "instance_id", "patch", "index"),
+}
+MODEL = ("model",)
+LARGEST = 1 << 31
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows in the order of model, bag and place; a map is a stretch of them."""
+
+    table: Table
+    order: I64  # (n,) row of the table
+    starts: I64  # (m,) where every map begins
+    stops: I64
+    model: I64  # (m,)
+    bag: I64  # (m,)
+    values: F64  # (n,) in this order
+    places: I64  # (n, axes) in this order, counted from 0
+    axes: tuple[str, ...]  # columns of the places
+
+
+def open_table(path: Path, model: str, *, unit: bool = True) -> list[ModelMaps]:
+    """Return the maps of every model of a table (CSV, TSV or parquet).
+
+    Parameters
+    ----------
+    model
+        The name of the model if the table has no column ``model`` or only one model in it; with
+        several models, a prefix of their names, unless it is empty.
+    unit
+        Whether values outside [0, 1] are errors here, with their line.
+
+    Notes
+    -----
+    Columns: ``bag`` (or ``image``), ``value`` (or ``score``, ``probability``) and the place:
+    ``instance``, or ``row`` and ``column``, or ``slice`` too. Places count from 0 or from 1, and
+    every bag has all of them, each once.
+    """
+    table, _ = read_plain(path)
+    bag, ids = _names(table, require_column(table, BAG, "bag"))
+    model_code, names = np.zeros(len(table), np.int64), [""]
+    column = column_of(table, MODEL)
+    if column is not None:
+        model_code, names = _names(table, column)
+    rows = _sorted_rows(table, model_code, bag, _values(table, unit))
+    shapes = _shapes(rows, ids)
+    maps: list[dict[str, Volume]] = [{} for _ in names]
+    # Rows are sorted by model, then by the code of their bag, which counts the ids in order.
+    for k, (start, stop) in enumerate(zip(rows.starts.tolist(), rows.stops.tolist())):
+        reader = partial(_stretch, rows.values, start, stop, shapes[k])
+        volume = Volume(table.file, table.format, shapes[k], np.dtype(np.float64), reader)
+        maps[int(rows.model[k])][ids[int(rows.bag[k])]] = volume
+    if not names:
+        return [ModelMaps(model, table.file, {})]
+    models = []
+    for k, own_maps in enumerate(maps):
+        models.append(ModelMaps(_title(model, names, k), table.file, own_maps))
+    return models
+
+
+def _title(prefix: str, names: Sequence[str], k: int) -> str:
+    own = names[k]
+    if not own or (prefix and len(names) == 1):
+        return prefix
+    return f"{prefix}/{own}" if prefix else own
+
+
+def _names(table: Table, column: str) -> tuple[I64, list[str]]:
+    """Return the (n,) code of the name in every row, and the names; an empty name is an error."""
+    raw, cells = codes(texts(table, column))
+    clean, names = codes([unicodedata.normalize("NFC", cell.strip()) for cell in cells])
+    name_code = clean[raw]
+    if "" in names:
+        row = int(np.flatnonzero(name_code == names.index(""))[0])
+        raise table.problem(row, column, "missing-id", f"the {column} of every row", "").as_error(
+            table.file
+        )
+    return name_code, names
+
+
+def _values(table: Table, unit: bool) -> F64:
+    name = require_column(table, VALUE, "value")
+    values, bad = numbers(table, name)
+    raise_problems([problem.as_error(table.file) for problem in bad.values()])
+    for wrong, rule, expected in (
+        (~np.isfinite(values), "non-finite", "a finite value for every instance"),
+        (unit & ((values < 0) | (values > 1)), "score-range", "values in [0, 1]"),
+    ):
+        rows = np.flatnonzero(wrong)
+        if len(rows):
+            hint = "give probabilities, or 0 and 1" if rule == "score-range" else ""
+            cell = texts(table, name)[rows[0]]
+            raise table.problem(int(rows[0]), name, rule, expected, cell, hint).as_error(table.file)
+    return values
+
+
+def _sorted_rows(table: Table, model: I64, bag: I64, values: F64) -> _Rows:
+    """Return the rows by model, bag and place."""
+    columns = _place_columns(table)
+    places = np.stack([_whole(table, name) for name in columns], axis=1)
+    # Places count from 0 or from 1, and some bag has the first one; `_shapes` checks the rest.
+    if len(table):
+        places = places - places.min(axis=0)
+    order = np.lexsort((*places.T[::-1], bag, model))
+    model, bag = model[order], bag[order]
+    new = np.flatnonzero((np.diff(model, prepend=-1) != 0) | (np.diff(bag, prepend=-1) != 0))
+    stops = np.append(new[1:], len(order)) if len(new) else new
+    return _Rows(
+        table, order, new, stops, model[new], bag[new], values[order], places[order], columns
+    )
+
+
+def _place_columns(table: Table) -> tuple[str, ...]:
+    for axes in PLACES:
+        columns = [column_of(table, ALIASES[axis]) for axis in axes]
+        if all(columns):
+            return tuple(column for column in columns if column is not None)
+    raise missing_column(
+        table,
+        "a column instance, or columns row and column",
+        "a row holds the value of one instance: bag,row,column,value or bag,instance,value",
+    )
+
+
+def _whole(table: Table, name: str) -> I64:
+    values, bad = numbers(table, name)
+    raise_problems([problem.as_error(table.file) for problem in bad.values()])
+    rows = np.flatnonzero(~((values >= 0) & (values < LARGEST) & (values == np.floor(values))))
+    if len(rows):
+        cell = texts(table, name)[rows[0]]
+        expected = "a whole number that counts from 0 or 1"
+        raise table.problem(int(rows[0]), name, "type", expected, cell).as_error(table.file)
+    places = values.astype(np.int64)
+    if len(places) and places.min() > 1:
+        expected, lowest = "places that count from 0 or 1", int(places.min())
+        row = int(places.argmin())
+        raise table.problem(row, name, "instances", expected, lowest).as_error(table.file)
+    return places
+
+
+def _shapes(rows: _Rows, ids: Sequence[str]) -> list[tuple[int, ...]]:
+    """Return the shape of every map; a place twice, or one that is missing, is an error."""
+    if not len(rows.starts):
+        return []
+    same = np.flatnonzero((np.diff(rows.places, axis=0) == 0).all(axis=1)) + 1
+    same = same[~np.isin(same, rows.starts)]
+    if len(same):
+        row, name = int(rows.order[same[0]]), rows.axes[-1]
+        at = _place(rows, rows.places[same[0]])
+        expected = f"every instance of a bag once, not {at} twice"
+        raise rows.table.problem(row, name, "instances", expected, None).as_error(rows.table.file)
+    sides = np.maximum.reduceat(rows.places, rows.starts, axis=0) + 1
+    counts = rows.stops - rows.starts
+    # Multiplied as floats: integers up to 2^31 per side may overflow. Rounding sets in above 2^53,
+    # far more than the rows of a table, so equality is exact wherever it can hold.
+    wrong = np.flatnonzero(sides.astype(np.float64).prod(axis=1) != counts)
+    if len(wrong):
+        raise _hole(rows, int(wrong[0]), tuple(sides[wrong[0]].tolist()), ids)
+    shapes = [tuple(side) for side in sides.tolist()]
+    for shape in set(shapes):
+        check_shape(shape, 8, rows.table.file)
+    return shapes
+
+
+def _hole(rows: _Rows, k: int, shape: tuple[int, ...], ids: Sequence[str]) -> InputError:
+    """Return the error for a bag that lacks an instance, with the first one that it lacks."""
+    start, stop = int(rows.starts[k]), int(rows.stops[k])
+    flat = np.zeros(stop - start, np.float64)
+    for axis, side in enumerate(shape):
+        flat = flat * side + rows.places[start:stop, axis]
+    gaps = np.flatnonzero(flat != np.arange(stop - start))
+    first: list[Any] = []
+    position = int(gaps[0]) if len(gaps) else stop - start
+    for side in reversed(shape):
+        first.insert(0, position % side)
+        position //= side
+    return InputError(
+        f"a value for each of {' x '.join(map(str, shape))} instances",
+        rule="instances",
+        file=rows.table.file,
+        location=f"bag {ids[int(rows.bag[k])]!r}",
+        value=f"{stop - start}; the first missing one is {_place(rows, first)}, counted from 0",
+        hint="every bag needs a value for each of its instances",
+    )
+
+
+def _place(rows: _Rows, place: Any) -> str:
+    return ", ".join(f"{name} {int(at)}" for name, at in zip(rows.axes, place))
+
+
+def _stretch(values: F64, start: int, stop: int, shape: tuple[int, ...]) -> F64:
+    return values[start:stop].reshape(shape)
+
+
+SHOWN = 3
+
+
+def check_models(sources: Sequence[ModelMaps]) -> tuple[tuple[str, ...], list[str]]:
+    """Return the ids of the bags in the order of the first model, and notes; raise at the first
+    difference.
+    """
+    names = [source.model for source in sources]
+    twice = next((k for k, name in enumerate(names) if name in names[:k]), None)
+    if twice is not None:
+        first = sources[names.index(names[twice])].source
+        raise UsageError(
+            f"two models are called {names[twice]!r}; name them: "
+            f"first={first} second={sources[twice].source}"
+        )
+    if len(sources) < 2:
+        raise _too_few(sources)
+    reference = sources[0]
+    notes: list[str] = []
+    for source in sources[1:]:
+        _check_bags(reference, source)
+        notes += _check_maps(reference, source)
+        if source.named and list(source.maps) != list(reference.maps):
+            notes.append(
+                f"the bags of {source.model} are in another order than those of "
+                f"{reference.model}; they are paired by their ids"
+            )
+    if not reference.named and len(reference.maps) > 1:
+        notes.append("the maps have no ids: bags are paired by position and are called 0, 1, ...")
+    return tuple(reference.maps), notes
+
+
+def _too_few(sources: Sequence[ModelMaps]) -> InputError:
+    """Return the error for a single model, or none."""
+    file = "<none>"
+    hint = (
+        "stability is agreement between models: give the maps of two or more, "
+        "or a table with a column model"
+    )
+    if sources:
+        file = sources[0].source
+        folders = sorted({bag.split("/")[0] for bag in sources[0].maps if "/" in bag})
+        # The user may have passed the folder that contains the folders of the models.
+        if len(folders) > 1:
+            root = file.rstrip("/")
+            hint += (
+                "; if its folders are the models, name each: "
+                f"{root}/{folders[0]} {root}/{folders[1]} ..."
+            )
+    return InputError(
+        "at least two models",
+        rule="one-model",
+        file=file,
+        value=f"{len(sources)} of them",
+        hint=hint,
+    )
+
+
+def _check_bags(reference: ModelMaps, other: ModelMaps) -> None:
+    """Raise unless both have the same bags."""
+    if reference.named != other.named:
+        with_ids, nameless = (reference, other) if reference.named else (other, reference)
+        hint = (
+            f"save {nameless.source} as an npz with maps and ids, "
+            "or as a folder with a file per bag"
+        )
+        raise InputError(
+            f"ids of the bags, as {with_ids.source} has them",
+            rule="bags-differ",
+            file=nameless.source,
+            location=f"model {nameless.model!r}",
+            value="maps by position",
+            hint=hint,
+        )
+    absent = [bag for bag in reference.maps if bag not in other.maps]
+    extra = [bag for bag in other.maps if bag not in reference.maps]
+    if not absent and not extra:
+        return
+    if not reference.named:
+        raise InputError(
+            f"{len(reference.maps)} bags, as {reference.source} has",
+            rule="bags-differ",
+            file=other.source,
+            location=f"model {other.model!r}",
+            value=f"{len(other.maps)} bags",
+            hint=(
+                "maps without ids are paired by position, "
+                "so every model needs all bags in the same order"
+            ),
+        )
+    value = f"{len(extra)} more"
+    if absent:
+        value = f"{len(absent)} of them missing, {len(extra)} more"
+    examples = [_few("missing", absent), _few("only here", extra)]
+    raise InputError(
+        f"the bags of {reference.source}, model {reference.model!r}",
+        rule="bags-differ",
+        file=other.source,
+        location=f"model {other.model!r}, bag {(absent or extra)[0]!r}",
+        value=value,
+        hint="; ".join(example for example in examples if example),
+    )
+
+
+def _few(what: str, bags: Sequence[str]) -> str:
+    if not bags:
+        return ""
+    more = f" and {len(bags) - SHOWN} more" if len(bags) > SHOWN else ""
+    return f"{what}: {', '.join(map(repr, bags[:SHOWN]))}{more}"
+
+
+def _check_maps(reference: ModelMaps, other: ModelMaps) -> list[str]:
+    """Raise for the first map that does not lie on the grid of the reference; return notes."""
+    without = 0
+    for bag, volume in reference.maps.items():
+        if other.maps[bag].shape != volume.shape:
+            raise _other_shape(reference, other, bag)
+        try:
+            without += len(check_pair(volume, other.maps[bag])) > 0
+        except InputError as error:
+            raise located(error, other.model, bag) from None
+    if not without:
+        return []
+    maps = f"{without} of {len(reference.maps)} maps of {reference.model} and {other.model}"
+    return [
+        f"{maps}: only one of the two has an orientation; "
+        "the other is assumed to lie on the same grid"
+    ]
+
+
+def _other_shape(reference: ModelMaps, other: ModelMaps, bag: str) -> InputError:
+    first, second = reference.maps[bag], other.maps[bag]
+    return InputError(
+        f"the shape of the map in {first.file}, {shape_text(first.shape)}",
+        rule="shape-mismatch",
+        file=second.file,
+        location=f"model {other.model!r}, bag {bag!r}",
+        value=shape_text(second.shape),
+        hint=(
+            "instances are compared one by one: "
+            "resample the maps of all models to one shape, axes [z, ]y, x"
+        ),
+    )
+
+
+Models = Mapping[str, PathName] | Sequence[PathName | tuple[str, PathName]] | PathName
+TABLES = (".csv", ".tsv", ".txt", ".parquet")
+HEAD = 8
+
+
+def read_bags(
+    models: Models,
+    labels: PathName | None = None,
+    *,
+    groups: PathName | None = None,
+    scores: PathName | None = None,
+    pattern: str | None = None,
+    label_pattern: str | None = None,
+    normalise: str = "none",
+) -> FileBags:
+    """Pair the maps of several models of the same images. Maps are read one image at a time, when
+    they are used.
+
+    Parameters
+    ----------
+    models
+        Name -> files of a model; or files, which name the models; or pairs (name, files). Files are
+        a folder with a file per bag (NIfTI, NRRD, MetaImage, npy, npz, PNG, TIFF); ``.npz`` with an
+        array per bag, or with ``maps`` (bags, ...) and ``ids``; ``.npy`` (bags, ...); or a table
+        with the columns bag, instance (or row and column) and value, and maybe model.
+    labels
+        A table with the columns bag and label (0 or 1), further columns as groups, and maybe boxes
+        (x0, y0, x1, y1, width, height); or a folder of masks of the shape of the maps; or a
+        ``.npy`` array of 0 and 1.
+    groups
+        A table with a row per bag: patient, centre, any column.
+    scores
+        A table with a row per bag and a column per model: the model's score of the whole bag.
+    pattern
+        The paths in a folder with ``{name}`` in place of the id of a bag, such as
+        ``"{name}_map.nii.gz"``.
+    label_pattern
+        The same for a folder of masks.
+    normalise
+        How values become numbers in [0, 1], as in `calipers.io.volumes.values.as_map`: ``"uint8"``
+        for pictures.
+
+    Returns
+    -------
+    FileBags
+        In the order of the bags of the first model.
+
+    Notes
+    -----
+    Bags are paired by their ids; arrays without ids are paired by position, and then their bags are
+    called 0, 1, ... The headers of all maps are checked before any value is read.
+
+    Raises
+    ------
+    InputError
+        ``one-model``, ``no-bags``; ``bags-differ``: a bag that one model has and another lacks;
+        ``dup-bag``; ``shape-mismatch``; ``labels-differ``; those of volumes; ``non-finite`` and
+        ``score-range`` when a bag is read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from calipers.stability.read import read_bags
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name, values in {"a": [0.1, 0.9], "b": [0.2, 0.7]}.items():
+    ...     np.savez(folder / f"{name}.npz", xray1=np.array([values, values]))
+    >>> bags = read_bags([folder / "a.npz", folder / "b.npz"])
+    >>> bags.models, bags.ids, bags[0].shape
+    (('a', 'b'), ('xray1',), (2, 2))
+    """
+    if normalise not in NORMALISATIONS:
+        raise UsageError(
+            f"no normalisation {normalise!r}; {did_you_mean(normalise, NORMALISATIONS)}"
+        )
+    groups = None if groups is None else as_path("groups", groups)
+    scores = None if scores is None else as_path("scores", scores)
+    if pattern is not None:
+        word("pattern", pattern)
+    if label_pattern is not None:
+        word("label_pattern", label_pattern)
+    sources: list[ModelMaps] = []
+    for name, path in _names_and_paths(models):
+        sources += open_model(path, name, pattern, unit=normalise == "none")
+    notes = [note for source in sources for note in source.notes]
+    ids, model_notes = check_models(sources)
+    bag_labels = Labels()
+    if labels is not None:
+        maps = {bag: sources[0].maps[bag] for bag in ids}
+        bag_labels = read_labels(Path(as_path("labels", labels)), maps, label_pattern)
+    columns, group_notes = read_groups(groups, ids, bag_labels.groups)
+    bag_scores = None
+    if scores is not None:
+        bag_scores = read_scores(scores, ids, [source.model for source in sources])
+    notes += [*model_notes, *bag_labels.notes, *group_notes]
+    return FileBags(
+        sources=tuple(sources),
+        ids=ids,
+        labels=bag_labels,
+        bag_scores=bag_scores,
+        groups=columns,
+        notes=tuple(dict.fromkeys(notes)),
+        normalise=normalise,
+    )
+
+
+def open_model(
+    path: Path, name: str, pattern: str | None = None, *, unit: bool = True
+) -> list[ModelMaps]:
+    """Return the maps of a file or folder: of one model, or of those in the column ``model`` of a
+    table.
+
+    ``name`` is that of the model; "" takes the name of the file.
+    """
+    if path.is_dir():
+        return [open_folder(path, name or path.resolve().name, pattern)]
+    own = name or stem_of(path.name) or path.stem
+    require_file(path)
+    with open_regular(path, follow=True) as file:
+        head = file.read(HEAD)
+    if head.startswith(b"\x93NUMPY"):
+        return [open_npy(path, own)]
+    if head.startswith((b"PK\3\4", b"PK\5\6")):
+        return [open_npz(path, own)]
+    if head.lstrip()[:1] in (b"{", b"["):
+        hint = (
+            "to turn predicted boxes into maps, add their references: "
+            "calipers stability ... --references REFS"
+        )
+        raise InputError(
+            "maps of a model", rule="wrong-role", file=str(path), value="JSON", hint=hint
+        )
+    if head.startswith(MAGIC) or path.name.lower().endswith(TABLES):
+        models = []
+        for maps in open_table(path, name, unit=unit):
+            models.append(maps if maps.model else replace(maps, model=own))
+        return models
+    return [open_single(path, own)]
+
+
+def _names_and_paths(models: Models) -> list[tuple[str, Path]]:
+    """Return (name, path) of every model; "" for a model that is named by its file."""
+    if isinstance(models, Mapping):
+        return [
+            (str(name), Path(as_path(f"model {name!r}", path))) for name, path in models.items()
+        ]
+    entries = [models] if isinstance(models, str | PathLike) else several("models", models)
+    pairs = []
+    for entry in entries:
+        pair = entry if isinstance(entry, tuple) else ("", entry)
+        if len(pair) != 2:
+            raise UsageError(f"a model is a path, or a pair of name and path, not {shown(pair)}")
+        pairs.append(pair)
+    return [(str(name), Path(as_path("a model", path))) for name, path in pairs]

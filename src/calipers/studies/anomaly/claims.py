@@ -1,0 +1,522 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Claims of the paper about its benchmark, and of its discussion.
+
+Claims of the paper about its metrics and about the controlled experiments (a) to (e).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calipers.studies.anomaly.experiments import (
+    AREAS,
+    AS_MANY,
+    DESIRED_CHANGES,
+    EXACT,
+    F1S,
+    HALF,
+    INSTANCE,
+    LENIENT,
+    METRICS,
+    MOVES,
+    PRINTED,
+    RANKING,
+    SEEN,
+    SLICES,
+    SOFT,
+    TOUCHING,
+    VOLUMES,
+    AnomalyRun,
+    Response,
+    agreement,
+    count_desired_changes,
+    tau_between,
+)
+from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict, number_text
+
+CLAIMS: Claims[AnomalyRun] = Claims()
+CLOSE = 0.6  # two orders with a tau-b of at least this count as close
+HIDDEN = 0.2  # share of false positive voxels that raters did not see; from here on it is large
+
+
+@CLAIMS.statement(
+    "soft-iou-and-f1-mirror-people",
+    "The soft IoU and F1 order algorithms much as people do.",
+    "section 3, figure 1 (bottom)",
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    if run.ranking is None:
+        return ClaimJudgement(
+            None,
+            "No ranking by people was provided, and the paper prints none: pass one with "
+            "--ranking FILE (columns algorithm and rank).",
+            "Rank the maps of the algorithms of this benchmark, by slices with an object or by "
+            "whole volumes, and run the study again. It then shows tau-b and rho of every metric "
+            "with that ranking.",
+            is_tested=False,
+        )
+    tau = {name: one.tau for name, one in run.agreements(SEEN).items()}
+    ours = (*SOFT, *F1S)
+    families = [tau[_best(tau, SOFT)], tau[_best(tau, F1S)]]
+    other = _best(tau, tuple(name for name in METRICS if name not in ours))
+    return ClaimJudgement(
+        joint_verdict([best >= CLOSE for best in families]),
+        f"Tau-b with {run.ranking.file} over {len(run.ranking.ranks)} algorithms, on slices with "
+        f"an object: {', '.join(f'{name} {number_text(tau[name])}' for name in ours)}; the best "
+        f"of the others is {other}, {number_text(tau[other])}. Orders count as close with a tau-b "
+        f"of {CLOSE:g} or more.",
+        "With so few algorithms, exchanging one pair changes tau considerably.",
+    )
+
+
+def _best(tau: dict[str, float], names: tuple[str, ...]) -> str:
+    """Return the name with the largest tau-b; NaN counts as less than the lowest possible, -1."""
+    values = np.array([tau[name] for name in names])
+    return names[int(np.where(np.isnan(values), -2.0, values).argmax())]
+
+
+@CLAIMS.statement(
+    "people-saw-only-slices-with-objects",
+    "People who see slices with an object only see less of the false alarms.",
+    "section 3, last sentence",
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    bench = run.benchmark
+    # An algorithm without false positive voxels has no share.
+    shares = {name: value for name, value in bench.unseen_share.items() if not np.isnan(value)}
+    middle = float(np.median(list(shares.values())))
+    least, most = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
+    taus = {name: _same_order(run, name) for name in ("softIoU", "F1@0.5", "AP/dataset")}
+    return ClaimJudgement(
+        middle >= HIDDEN,
+        f"{bench.slices - bench.slices_seen} of {bench.slices} slices contain no object. Of the "
+        f"false positive voxels, {middle:.0%} lie there (median over the algorithms; {least} "
+        f"{shares[least]:.0%}, {most} {shares[most]:.0%}). Tau-b of the orders on all slices and "
+        "on slices with an object: "
+        f"{', '.join(f'{name} {number_text(tau)}' for name, tau in taus.items())}.",
+        "AP and AUROC by slices do not change at all: slices without an object have no value "
+        "there.",
+    )
+
+
+def _same_order(run: AnomalyRun, metric: str) -> float:
+    """Return tau-b of the orders of the algorithms on all slices and on those with an object."""
+    ranks = [-value for value in run.benchmark.column(SLICES, metric)]
+    return agreement(ranks, run.benchmark.column(SEEN, metric)).tau
+
+
+@CLAIMS.statement(
+    "metrics-see-different-things",
+    "Metrics capture different aspects of performance: which one to choose depends on the use.",
+    "section 4 and abstract",
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    columns = {name: run.benchmark.column(VOLUMES, name) for name in METRICS}
+    tau = tau_between(columns)
+    r, c = np.unravel_index(int(np.nanargmin(tau)), tau.shape)
+    by_winner: dict[str, list[str]] = {}
+    for name, values in columns.items():
+        winner = run.benchmark.algorithms[int(np.argmax(values))]
+        by_winner.setdefault(winner, []).append(name)
+    winners = "; ".join(
+        f"{winner} wins by {', '.join(names)}" for winner, names in by_winner.items()
+    )
+    return ClaimJudgement(
+        len(by_winner) > 1,
+        f"Whole volumes: {winners}. The orders differ most between {METRICS[r]} and {METRICS[c]}, "
+        f"tau-b {number_text(tau[r, c])}.",
+        "The controlled experiments say why: figure 2 shows which errors a metric is blind to.",
+    )
+
+
+@CLAIMS.statement(
+    "soft-iou-and-f1-favourable",
+    "The soft IoU and metrics based on F1 have favourable properties; the soft IoU shows promise.",
+    "section 4 and abstract",
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    score = {name: count_desired_changes(run, name) for name in METRICS}
+    others = {name: score[name] for name in METRICS if name not in (*SOFT, *F1S)}
+    best = max(others.values())
+    soft, f1 = min(score[name] for name in SOFT), min(score[name] for name in F1S)
+    equal_metrics = [name for name, value in others.items() if value >= f1]
+    outcome = joint_verdict([soft > best, f1 > best])
+    return ClaimJudgement(
+        outcome,
+        f"Of the {len(DESIRED_CHANGES)} controlled errors, those to which a metric reacts as "
+        f"desired, by more than {MOVES:g} in 2D and in 3D: "
+        f"{', '.join(f'{name} {score[name]}' for name in (*SOFT, *F1S))}; others at most {best}; "
+        f"at least as many as the weakest F1: {', '.join(equal_metrics) or 'none'}.",
+        "F1 by centre and F1 at IoU 0.01 are blind to size. AUPRO, which the paper does not "
+        "mention, reacts to all errors but empty samples. The soft IoU has a drawback: one faint "
+        "voxel in every normal sample removes everything that such samples could contribute, "
+        "because a sample without objects scores 0.00001 / (a sum p + 0.00001).",
+    )
+
+
+STEADY = 0.1  # a range up to this counts as nearly constant
+STRONG = 0.2  # a loss of at least this counts as strong
+BOTH = ("2D", "3D")
+DEFINITIONS, EXPERIMENTS = "section 2", "section 3, figure 1 (top)"
+
+
+@CLAIMS.statement(
+    "undefined-without-objects",
+    "Dice, AP and AUROC have no value without labelled objects.",
+    DEFINITIONS,
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    empty = run.controlled.probes["2D"]["empty"]
+    undefined_names = [name for name in (*RANKING, *AREAS) if np.isnan(empty[name])]
+    others = ", ".join(f"{name} {number_text(empty[name])}" for name in ("softIoU", "F1@0.5"))
+    return ClaimJudgement(
+        len(undefined_names) == len(RANKING) + len(AREAS),
+        f"On samples without objects and without positive voxels {', '.join(undefined_names)} are "
+        f"undefined; {others}.",
+        "Metrics by sample or by slice skip and count such samples; metrics of the data set count "
+        "their voxels as negatives.",
+    )
+
+
+@CLAIMS.statement(
+    "pooling-favours-large-objects",
+    "Metrics over the voxels of a whole data set favour large anomalies.",
+    DEFINITIONS,
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    flags, parts = [], []
+    for name in BOTH:
+        probes = run.controlled.probes[name]
+        large, small = probes["large"]["AP/dataset"], probes["small"]["AP/dataset"]
+        flags.append(large > small)
+        parts.append(f"{name}: AP {number_text(large)} against {number_text(small)}")
+    probes = run.controlled.probes["2D"]
+    soft = [number_text(probes[part]["softIoU"]) for part in ("large", "small")]
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"Two large objects of six are found, against four small ones. {'; '.join(parts)}; "
+        f"softIoU {' against '.join(soft)}.",
+        "AP per sample does so too if large and small objects lie in one sample: what matters is "
+        "that voxels are counted, not where they are pooled.",
+    )
+
+
+@CLAIMS.statement(
+    "printed-formula",
+    "The printed formula of the soft IoU measures the overlap of a map with an object.",
+    DEFINITIONS,
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    perfect = run.controlled.probes["2D"]["all"]
+    return ClaimJudgement(
+        abs(perfect[PRINTED] - 1.0) < EXACT,
+        f"A perfect map gets {number_text(perfect[PRINTED])} by the printed formula at a = 0.5, "
+        f"and {number_text(perfect['softIoU'])} by the soft Tversky index that is used here.",
+        "As printed a perfect map gets a / (1.5 - a), so it cannot be the formula that was used. "
+        "At a = 0.5 the Tversky index is a soft Dice; softIoU/jaccard is the soft IoU, and both "
+        "are always shown.",
+    )
+
+
+@CLAIMS.statement(
+    "ap-auroc-fall-in-a",
+    "(a) AP and AUROC fall although more objects are found, with as many voxels.",
+    EXPERIMENTS,
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    names = [name for name in RANKING if not name.endswith("slice")]
+    changes = run.changes("a", names)
+    outcome: bool | None = False
+    if (changes < -MOVES).all():
+        outcome = True
+    elif (changes <= MOVES).all():
+        outcome = None
+    return ClaimJudgement(
+        outcome,
+        f"{run.ends('a', names)}. {run.ends('a', ['AP/slice'])}.",
+        "They do not rise, but do not fall either: here large objects lose exactly as many voxels "
+        "as small ones gain, and on maps of 0 and 1 both depend on nothing but these numbers. By "
+        "slices of volumes they rise, because slices that contain only small spheres now have a "
+        "hit.",
+    )
+
+
+@CLAIMS.statement(
+    "soft-iou-rises-in-a",
+    "(a) The soft IoU rises as intended when more objects are found.",
+    EXPERIMENTS,
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    return ClaimJudgement(bool((run.changes("a", SOFT) > MOVES).all()), f"{run.ends('a', SOFT)}.")
+
+
+@CLAIMS.statement(
+    "object-metrics-steady-in-a",
+    "(a) Metrics on objects are noisy, but remain relatively consistent.",
+    EXPERIMENTS,
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    names = (*F1S, INSTANCE)
+    return ClaimJudgement(
+        bool((np.abs(run.changes("a", names)) <= STEADY).all()),
+        f"{run.ends('a', names)}.",
+        "They count objects, so they rise with every object that is found, as the soft IoU does, "
+        f"and so does AUPRO ({run.ends('a', ['AUPRO'])}). F1 at IoU 0.5 would fall again only if "
+        "the large objects lost more than half of their voxels, and four small ones are not "
+        "enough for that.",
+    )
+
+
+@CLAIMS.statement(
+    "peak-at-true-size", "(b) Most metrics have their peak at the true size.", EXPERIMENTS
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    flags, parts = [], []
+    for response in run.controlled.of("b"):
+        peak_metrics = [name for name in METRICS if _peaks(response, name)]
+        flat = [name for name in METRICS if name not in peak_metrics]
+        flags.append(2 * len(peak_metrics) > len(METRICS))
+        parts.append(
+            f"{response.setting.name}: {len(peak_metrics)} of {len(METRICS)}, all but "
+            f"{', '.join(flat)}"
+        )
+    return ClaimJudgement(
+        joint_verdict(flags), f"The only maximum is at the true radius. {'; '.join(parts)}."
+    )
+
+
+@CLAIMS.statement(
+    "f1-less-pronounced",
+    "(b) The peaks of F1 at IoU 0.5 and by centre are less pronounced.",
+    EXPERIMENTS,
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    names, flags, parts = ("F1@0.5", "F1@centre"), [], []
+    for response in run.controlled.of("b"):
+        usual = float(np.median([_plateau(response, name) for name in METRICS if name not in F1S]))
+        words = []
+        for name in names:
+            width = _plateau(response, name)
+            flags.append(width > usual)
+            words.append(f"{name} at {width}")
+        parts.append(
+            f"{response.setting.name}: {', '.join(words)}, median of the metrics other than F1 "
+            f"{usual:g}"
+        )
+    n = len(run.controlled.of("b")[0].x)
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"Of {n} radii, those within {MOVES:g} of the maximum. {'; '.join(parts)}.",
+        "F1 at IoU 0.5 is a plateau with steep walls: no loss until the IoU of every object is "
+        "below 0.5, then all is lost.",
+    )
+
+
+@CLAIMS.statement(
+    "dataset-ap-one-sided", "(b) AP of the data set is nearly constant on one side.", EXPERIMENTS
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    flags, parts = [], []
+    for response in run.controlled.of("b"):
+        sides = _sides(response, "AP/dataset")
+        other = _sides(response, "AUROC/dataset")
+        flags.append(min(sides) <= STEADY)
+        parts.append(
+            f"{response.setting.name}: range {number_text(sides[0])} below and "
+            f"{number_text(sides[1])} above the true radius (AUROC/dataset "
+            f"{number_text(other[0])} and {number_text(other[1])})"
+        )
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"{'; '.join(parts)}, up to {TOUCHING:g} radii.",
+        "With f the ratio of the radii and d = 2 or 3 dimensions, AP is about f^d below and 1 / "
+        "f^d above the true radius, so it falls on both sides. AUROC is nearly constant on one "
+        "side, for objects that are too large: it loses half of the false positive share of the "
+        "background.",
+    )
+
+
+@CLAIMS.statement(
+    "f1-001-one-sided", "(b) F1 at IoU 0.01 is nearly constant on one side.", EXPERIMENTS
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    flags, words, last = [], [], []
+    for name, response in zip(BOTH, run.controlled.of("b")):
+        below, above = _sides(response, "F1@0.01")
+        flags.append(min(below, above) <= STEADY)
+        words.append(f"{name}: range {number_text(below)} below, {number_text(above)} above")
+        last.append(number_text(float(response.values["F1@0.01"][-1])))
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"{'; '.join(words)}, up to {TOUCHING:g} radii, from where on objects may touch; "
+        f"{' and '.join(last)} at the last.",
+        "It is constant on both sides until objects grow together. Then one predicted object "
+        "stands for several, and what falls is the number of objects, not their fit. The same "
+        "holds for F1 by centre.",
+    )
+
+
+@CLAIMS.statement(
+    "false-alarms-strong",
+    "(c) AP, AUROC and F1 by centre react strongly to false detections.",
+    EXPERIMENTS,
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    flags, words = [], []
+    for name in ("AP/dataset", "AUROC/dataset", "F1@centre"):
+        two, three = (_loss(response, name, AS_MANY) for response in run.controlled.of("c"))
+        flags.append(min(two, three) >= STRONG)
+        words.append(f"{name} {number_text(two)} (2D), {number_text(three)} (3D)")
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"Lost with as many false objects as true ones: {'; '.join(words)}.",
+        "AUROC loses half of the false positive share of the background, which is little if "
+        "objects are small.",
+    )
+
+
+@CLAIMS.statement(
+    "soft-iou-less-affected", "(c) The soft IoU is less affected by false detections.", EXPERIMENTS
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    names = ("softIoU", "AP/dataset", "F1@centre")
+    at_four = {name: run.controlled.responses["c", "2D"].at(name, AS_MANY) for name in names}
+    single = {name: run.controlled.crowds[1].at(name, AS_MANY) for name in names}
+    lenient = run.controlled.crowds[4].at(LENIENT, AS_MANY)
+    outcome: bool | None = False
+    if at_four["softIoU"] > max(at_four["AP/dataset"], at_four["F1@centre"]):
+        outcome = True
+    elif single["softIoU"] > single["AP/dataset"] or lenient > at_four["AP/dataset"]:
+        outcome = None
+    return ClaimJudgement(
+        outcome,
+        f"Four false objects beside four true ones: {_values_text(at_four)}; beside a single true "
+        f"one: {_values_text(single)}. With a = 0.1 instead of 0.5, softIoU {number_text(lenient)} "
+        "whatever the number of true ones.",
+        "With k false objects of the size of n true ones softIoU = 1 / (1 + a k), which is 1 / (1 "
+        "+ k / 2) at a = 0.5, and AP = n / (n + k): every object pays for all false ones. So the "
+        "soft IoU is the less affected one only with few objects per sample (fewer than 1 / a, "
+        "here two), or with a smaller a.",
+    )
+
+
+@CLAIMS.statement(
+    "missed-most-sensitive",
+    "(d) F1, the soft IoU, and AP and Dice of the data set are the most sensitive to missed "
+    "objects.",
+    EXPERIMENTS,
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    family = (*F1S, "softIoU", "AP/dataset", "Dice")
+    others = [name for name in (*RANKING, *AREAS) if name not in family]
+    losses = {}
+    for name in (*family, *others):
+        losses[name] = min(_loss(response, name, HALF) for response in run.controlled.of("d"))
+    least, most = min(losses[name] for name in family), max(others, key=losses.__getitem__)
+    outcome: bool | None = False
+    if least >= STRONG:
+        outcome = True if losses[most] < least else None
+    return ClaimJudgement(
+        outcome,
+        "Lost with half of the objects missed, the less of 2D and 3D: "
+        f"{', '.join(f'{n} {number_text(losses[n])}' for n in family)}; of the others most by "
+        f"{most}, {number_text(losses[most])}, least by {_least(losses, others)}.",
+        "All of them do lose much, but AP by samples and by slices loses no less than AP of the "
+        "data set.",
+    )
+
+
+def _values_text(values: dict[str, float]) -> str:
+    return ", ".join(f"{name} {number_text(value)}" for name, value in values.items())
+
+
+def _least(losses: dict[str, float], names: list[str]) -> str:
+    name = min(names, key=losses.__getitem__)
+    return f"{name}, {number_text(losses[name])}"
+
+
+@CLAIMS.statement(
+    "sample-level-blind-to-missed",
+    "(d) Metrics by samples and by slices do not reflect missed objects.",
+    EXPERIMENTS,
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    names = ("AP/sample", "AP/slice", "AUROC/sample", "AUROC/slice")
+    # Both readings of the experiment: missed in every sample, and in new samples.
+    changes = np.concatenate([run.changes(name, names) for name in ("d", "d-new")])
+    return ClaimJudgement(
+        joint_verdict((np.abs(changes) < MOVES).all(axis=0).tolist()),
+        f"Objects missed in every sample: {run.ends('d', names)}. Samples added in which all "
+        f"are missed: {run.ends('d-new', names)}.",
+        "With m of n objects missed AP of a sample is (n - m) / n plus a small rest, and a sample "
+        "in which nothing is found has its share of positive voxels as AP, not no value. In new "
+        "samples the claim holds only if those without any call are left out of the mean: the "
+        "others still have 1.",
+    )
+
+
+@CLAIMS.statement(
+    "empty-only-f1-and-soft",
+    "(e) Only F1 and the soft IoU improve with normal samples.",
+    EXPERIMENTS,
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    rising, others = (*SOFT, *F1S), [name for name in METRICS if name not in (*SOFT, *F1S)]
+    rise, rest = run.changes("e", rising), run.changes("e", others)
+    return ClaimJudgement(
+        bool((rise > MOVES).all() and (rest < EXACT).all()),
+        f"{run.ends('e', ('softIoU', 'F1@0.5'))}; largest rise of any other metric "
+        f"{number_text(max(float(rest.max()), 0.0))}.",
+        "F1 rises because it is averaged over samples, and a sample without objects and calls "
+        "counts 1; F1 of all objects pooled would not move. A baseline without misses could not "
+        "improve; here one object of four is missed.",
+    )
+
+
+@CLAIMS.statement(
+    "dataset-ap-falls-with-empty", "(e) AP of the data set falls with normal samples.", EXPERIMENTS
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    return ClaimJudgement(
+        bool((run.changes("e", ["AP/dataset"]) < -EXACT).all()),
+        f"{run.ends('e', ['AP/dataset'])}.",
+        "Only slightly: the missed voxels are found only when all voxels are positive, at a "
+        "precision that is the share of positive voxels, and that share falls. A map with false "
+        "voxels of low scores would fall by other amounts.",
+    )
+
+
+@CLAIMS.statement(
+    "others-insensitive-to-empty",
+    "(e) The other metrics do not see normal samples, by design.",
+    EXPERIMENTS,
+)
+def _(run: AnomalyRun) -> ClaimJudgement:
+    others = [name for name in METRICS if name not in (*SOFT, *F1S, "AP/dataset")]
+    most = np.abs(run.changes("e", others)).max()
+    return ClaimJudgement(bool(most < EXACT), f"Largest change of {', '.join(others)}: {most:.1e}.")
+
+
+def _peaks(response: Response, metric: str) -> bool:
+    """Return whether the only maximum is at the true size."""
+    values = response.values[metric]
+    # A plateau is not a peak: no other strength may be as good.
+    best = int(values.argmax())
+    return bool(response.x[best] == 1.0 and (values >= values[best] - EXACT).sum() == 1)
+
+
+def _plateau(response: Response, metric: str) -> int:
+    """Return the number of strengths whose value is within `MOVES` of the best."""
+    values = response.values[metric]
+    return int((values >= values.max() - MOVES).sum())
+
+
+def _sides(response: Response, metric: str) -> tuple[float, float]:
+    """Return the range of a metric below and above the true size, while no objects touch."""
+    x, values = response.x, response.values[metric]
+    below, above = values[x <= 1.0], values[(x >= 1.0) & (x <= TOUCHING)]
+    return float(np.ptp(below)), float(np.ptp(above))
+
+
+def _loss(response: Response, metric: str, x: float) -> float:
+    return float(response.values[metric][0]) - response.at(metric, x)

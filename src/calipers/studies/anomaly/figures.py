@@ -1,0 +1,429 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Isolation forest (extra ``studies``: scikit-learn).
+
+Pictures of the study: outlines of objects by their fate, over the image and the map.
+
+Figures of the benchmark: maps of the algorithms, their values, and how far metrics agree.
+
+Figures of the controlled experiments: what they look like, a scorecard, and every metric over
+every error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.arrays import F32, Array, Flags
+from calipers.kernels import shapes
+from calipers.pictures.pixels import Pixels, encode
+from calipers.show.figures import MINUS, Axis, Bars, BoxMark, Curves, HeatMap, Line, Overlay, Ring
+from calipers.studies.anomaly.data import SETTINGS
+from calipers.studies.anomaly.experiments import (
+    ALPHA,
+    AXES,
+    CROWD_METRICS,
+    CROWDS,
+    DESIRED_CHANGES,
+    EXACT,
+    FAMILIES,
+    METRICS,
+    MOVES,
+    SEEN,
+    SLICES,
+    TOUCHING,
+    VIEWS,
+    VOLUMES,
+    AnomalyRun,
+    Response,
+    agreement,
+    count_desired_changes,
+    example,
+    scorecard,
+    tau_between,
+)
+from calipers.studies.framework import StudyFigure
+
+TREES, DRAWN = 100, 512
+
+
+def fit_forest(rows: F32, seed: int) -> Callable[[F32], NDArray[np.float64]]:
+    """Fit a forest to rows; return its score: up to 0.5 is usual, near 1 is isolated at once."""
+    from sklearn.ensemble import IsolationForest
+
+    model = IsolationForest(
+        n_estimators=TREES, max_samples=min(DRAWN, len(rows)), random_state=seed % 2**32, n_jobs=1
+    ).fit(rows)
+    return lambda patches: -np.asarray(model.score_samples(patches))
+
+
+LARGER = 6  # pixels per voxel; enlarged here because browsers blur when they enlarge
+THRESHOLD = 0.5
+
+
+def picture(
+    title: str, labels: Array, scores: Array, image: Array | None = None, note: str = ""
+) -> Overlay:
+    """Return one slice: references found or missed, false alarms, and the map as a shade.
+
+    A reference is found if any of its voxels has a score of at least 0.5; a component of such
+    voxels that touches no reference is a false alarm.
+    """
+    positive, references = scores >= THRESHOLD, labels > 0
+    marks = []
+    for part in _parts(references):
+        fate = "reference" if (positive & part).any() else "missed"
+        marks.append(_mark(fate, part))
+    for part in _parts(positive):
+        if not (part & references).any():
+            marks.append(_mark("false alarm", part))
+    height, width = labels.shape
+    background = np.zeros(labels.shape) if image is None else image
+    return Overlay(
+        title,
+        (float(width), float(height)),
+        tuple(marks),
+        picture=_encode(background, scores=False),
+        shade=_encode(scores, scores=True),
+        note=note,
+    )
+
+
+def _parts(mask: Flags) -> list[Flags]:
+    from scipy import ndimage
+
+    components, n = ndimage.label(mask, np.ones((3, 3)))
+    return [np.asarray(components == number) for number in range(1, n + 1)]
+
+
+def _mark(fate: str, mask: Flags) -> BoxMark:
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    box = (float(columns[0]), float(rows[0]), float(columns[-1] + 1), float(rows[-1] + 1))
+    points, offsets = shapes.rings(mask)
+    corners = [(x, y) for x, y in points.astype(float).tolist()]
+    rings: list[Ring] = []
+    for start, end in pairwise(offsets.tolist()):
+        rings.append(tuple(corners[start:end]))
+    return BoxMark(fate, box, "object", outline=tuple(rings))
+
+
+def _encode(values: Array, *, scores: bool) -> str:
+    # Scores and grey values are both in [0, 1].
+    array = np.round(255.0 * np.clip(values, 0.0, 1.0)).astype(np.uint8)
+    array = array.repeat(LARGER, axis=0).repeat(LARGER, axis=1)
+    height, width = array.shape
+    return encode(Pixels(array, width, height, scores=scores)).data
+
+
+def benchmark_figures(run: AnomalyRun) -> tuple[StudyFigure, ...]:
+    """Return all figures of the benchmark; the last one only if there is a ranking by people."""
+    figures = [_maps(run), _values(run), _between(run), _slice_choice(run)]
+    return (*figures, _people(run)) if run.ranking is not None else tuple(figures)
+
+
+def _maps(run: AnomalyRun) -> StudyFigure:
+    """Return one slice with the map of every algorithm."""
+    bench, example = run.benchmark, run.benchmark.example
+    panels = tuple(
+        picture(
+            name, example.labels, example.maps[name], example.image, note=_values_note(run, name)
+        )
+        for name in bench.algorithms
+    )
+    caption = (
+        f"One test volume, {example.title}. White: detected spheres; dotted yellow: missed ones; "
+        "dashed orange: false alarms; green: the map. All maps are calibrated to [0, 1]: one in "
+        "1000 voxels of normal volumes reaches a score of 0.5."
+    )
+    return StudyFigure(
+        "figure-9", "Algorithms fail in different ways", caption, panels, rows=(len(panels),)
+    )
+
+
+def _values_note(run: AnomalyRun, name: str) -> str:
+    values = run.benchmark.views[VOLUMES][name]
+    return (
+        f"softIoU {values['softIoU']:.2f}, F1@0.5 {values['F1@0.5']:.2f}, AP/dataset "
+        f"{values['AP/dataset']:.2f}"
+    )
+
+
+def _values(run: AnomalyRun) -> StudyFigure:
+    """Return the table of metrics by algorithms."""
+    bench = run.benchmark
+    panels = []
+    for view in (VOLUMES, SEEN):
+        table = np.array([bench.column(view, name) for name in METRICS])
+        x, y = Axis("algorithm", names=bench.algorithms), Axis("metric", names=METRICS)
+        panels.append(HeatMap(view.capitalize(), x, y, table, "value"))
+    winners: list[str] = []
+    for name in METRICS:
+        best = bench.algorithms[int(np.argmax(bench.column(VOLUMES, name)))]
+        if best not in winners:
+            winners.append(best)
+    title = f"{winners[0]} wins by every metric"
+    if len(winners) > 1:
+        title = f"{len(winners)} algorithms win by one metric or another: {', '.join(winners)}"
+    n = bench.numbers
+    caption = (
+        f"{n.test} test volumes of which every second one has one large and four small spheres; "
+        f"on the right, each of their {bench.slices_seen} slices that hold a part of a sphere is "
+        "a sample of its own."
+    )
+    return StudyFigure("figure-10", title, caption, tuple(panels), rows=(2,))
+
+
+def _between(run: AnomalyRun) -> StudyFigure:
+    """Return tau-b between all metrics."""
+    columns = {name: run.benchmark.column(VOLUMES, name) for name in METRICS}
+    # Over whole volumes, which is what the algorithms were run on.
+    tau = tau_between(columns)
+    r, c = np.unravel_index(int(np.nanargmin(tau)), tau.shape)
+    panel = HeatMap(
+        "Tau-b of the orders of the algorithms",
+        Axis("metric", names=METRICS),
+        Axis("metric", names=METRICS),
+        tau,
+        "tau-b",
+        min(0.0, float(np.nanmin(tau))),
+        1.0,
+    )
+    title = f"Orders differ most between {METRICS[r]} and {METRICS[c]}: tau-b {tau[r, c]:.2f}"
+    caption = (
+        f"Kendall's tau-b over {len(run.benchmark.algorithms)} algorithms, whole volumes; 1 = "
+        "the same order."
+    )
+    return StudyFigure("figure-11", title, caption, (panel,), rows=(1,))
+
+
+def _slice_choice(run: AnomalyRun) -> StudyFigure:
+    """Return how the order changes if only slices with an object are evaluated."""
+    bench = run.benchmark
+    taus = []
+    for metric in METRICS:
+        ranks = [-value for value in bench.column(SLICES, metric)]
+        taus.append(agreement(ranks, bench.column(SEEN, metric)).tau)
+    changed_metrics = [name for name, tau in zip(METRICS, taus) if tau < 1.0 - 1e-9]
+    orders = Bars(
+        "Order on all slices against that on slices with an object",
+        Axis("metric", names=METRICS),
+        Axis("tau-b", min(0.0, float(np.nanmin(taus))), 1.0),
+        ("tau-b",),
+        np.array([taus]),
+    )
+    hidden_bars = Bars(
+        "False voxels in slices without an object",
+        Axis("algorithm", names=bench.algorithms),
+        Axis("share of all false voxels", 0.0, 1.0),
+        ("share",),
+        np.array([[bench.unseen_share[name] for name in bench.algorithms]]),
+    )
+    title = (
+        f"Leaving out slices without an object changes the order by {len(changed_metrics)} of "
+        f"{len(METRICS)} metrics"
+    )
+    caption = (
+        "The raters of the paper saw only slices with an object. Right: the share of the false "
+        "positive voxels (score 0.5 or more) that they would not have seen here."
+    )
+    return StudyFigure("figure-12", title, caption, (orders, hidden_bars), rows=(2,))
+
+
+def _people(run: AnomalyRun) -> StudyFigure:
+    """Return the agreement of metrics with the ranking by people."""
+    assert run.ranking is not None
+    tables = {view: run.agreements(view) for view in VIEWS}
+    panels = []
+    for words, part in (("Kendall's tau-b", "tau"), ("Spearman's rho", "rho")):
+        heights = np.empty((len(VIEWS), len(METRICS)))
+        for row, view in enumerate(VIEWS):
+            for column, name in enumerate(METRICS):
+                heights[row, column] = getattr(tables[view][name], part)
+        low = min(0.0, float(np.nanmin(heights)))
+        panels.append(
+            Bars(words, Axis("metric", names=METRICS), Axis(words, low, 1.0), VIEWS, heights)
+        )
+    tau = {name: one.tau for name, one in tables[SEEN].items() if not np.isnan(one.tau)}
+    best = max(tau, key=tau.__getitem__)
+    title = (
+        f"On slices with an object {best} agrees best with the ranking by people: tau-b "
+        f"{tau[best]:.2f}"
+    )
+    caption = f"The ranking is that of {run.ranking.file}, {len(run.ranking.ranks)} algorithms."
+    return StudyFigure("figure-13", title, caption, tuple(panels), rows=(2,))
+
+
+EXAMPLES = {
+    "a": (3.0, "(a) Three small objects found, large ones shrunk"),
+    "b": (1.4, "(b) Found too large"),
+    "c": (3.0, "(c) Three false objects"),
+    "d": (2.0, "(d) Two objects missed"),
+    "e": (1.0, "(e) One missed; empty samples are added"),
+}
+MOST = 0.5  # a change at which colours end
+
+
+def controlled_figures(run: AnomalyRun) -> tuple[StudyFigure, ...]:
+    """Return all figures of the controlled experiments."""
+    return (
+        looks(run),
+        score_figure(run),
+        _experiment(
+            run,
+            "figure-3",
+            ("a",),
+            f"(a) The soft IoU sees small objects ({_ends(run, 'a', 'softIoU')}), AP does not "
+            f"({_ends(run, 'a', 'AP/dataset')})",
+            "Two large and four small objects. Small ones are found one after the other; the "
+            "large ones lose exactly as many of their outermost voxels as the small ones have.",
+        ),
+        _experiment(
+            run,
+            "figure-4",
+            ("b",),
+            "(b) Nearly all metrics have their peak at the true size; F1 has plateaus",
+            f"Four equal objects, found with another radius. Up to {TOUCHING:g} of the true "
+            "radius no two of them touch; beyond, some grow together and count as one.",
+        ),
+        _experiment(
+            run,
+            "figure-5",
+            ("c",),
+            f"(c) False objects cost the soft IoU most: {_ends(run, 'c', 'softIoU')}, against AP "
+            f"{_ends(run, 'c', 'AP/dataset')}",
+            "Four equal objects are found, and false ones of the same size. Dice at 5 % false "
+            "voxels ends where more than 5 % of the background is positive: then no threshold "
+            "qualifies, and nothing counts as positive.",
+        ),
+        _crowds(run),
+        _experiment(
+            run,
+            "figure-7",
+            ("d", "d-new"),
+            "(d) Missed objects cost AP by samples as much as AP of the data set: "
+            f"{_ends(run, 'd', 'AP/sample')}",
+            "First two rows: of four equal objects some are missed in every sample. Last two "
+            f"rows: all objects of the {run.controlled.samples} samples are found, and samples "
+            "are added in which all are missed.",
+        ),
+        _experiment(
+            run,
+            "figure-8",
+            ("e",),
+            f"(e) Normal samples raise the soft IoU ({_ends(run, 'e', 'softIoU')}) and F1 by "
+            f"samples ({_ends(run, 'e', 'F1@0.5')}), nothing else",
+            "One of four objects is missed in every sample, nothing is called falsely; samples "
+            "without objects are added.",
+        ),
+    )
+
+
+def looks(run: AnomalyRun) -> StudyFigure:
+    """Return one sample of every experiment."""
+    panels = []
+    for name, (strength, title) in EXAMPLES.items():
+        sample = example(name, SETTINGS[0], strength, run.seed)
+        panels.append(picture(title, sample.labels, sample.maps[f"{strength:g}"]))
+    caption = (
+        "One 2D sample of each experiment. White: references that are found; dotted yellow: "
+        "missed ones; dashed orange: false alarms; green: positive voxels. All objects are discs "
+        "(spheres in 3D) whose centres are centres of voxels."
+    )
+    return StudyFigure("figure-1", "Five errors, one at a time", caption, tuple(panels), rows=(5,))
+
+
+def score_figure(run: AnomalyRun) -> StudyFigure:
+    """Return how far every metric moves in the desired direction under every error."""
+    panels = []
+    for setting in SETTINGS:
+        values = scorecard(run, setting.name)
+        words = tuple(tuple(map(_signed_text, row)) for row in values.tolist())
+        panels.append(
+            HeatMap(
+                f"{setting.name}: {setting.object}s",
+                Axis("experiment", names=tuple(f"({name})" for name in DESIRED_CHANGES)),
+                Axis("metric", names=METRICS),
+                values,
+                "change as wanted",
+                0.0,
+                MOST,
+                words=words,
+            )
+        )
+    # Several metrics may share the first place.
+    best = max(count_desired_changes(run, name) for name in METRICS)
+    names = [name for name in METRICS if count_desired_changes(run, name) == best]
+    caption = "; ".join(f"({name}) {words}" for name, words in DESIRED_CHANGES.items())
+    caption = (
+        f"How far a metric moves in the desired direction. {caption}. Changes within {MOVES:g} of "
+        "0 count as blindness."
+    )
+    title = f"{' and '.join(names)} answer {best} of {len(DESIRED_CHANGES)} errors as desired"
+    return StudyFigure("figure-2", title, caption, tuple(panels), rows=(2,))
+
+
+def _experiment(
+    run: AnomalyRun, name: str, experiments: tuple[str, ...], title: str, caption: str
+) -> StudyFigure:
+    """Return three families of metrics, in 2D and in 3D."""
+    panels = []
+    for experiment in experiments:
+        for response in run.controlled.of(experiment):
+            for family, names in FAMILIES.items():
+                panels.append(_panel(response, family, names))
+    samples = (
+        f"{run.controlled.samples} samples; maps of 0 and 1; a value is that of all samples, no "
+        "mean of runs."
+    )
+    return StudyFigure(
+        name, title, f"{caption} {samples}", tuple(panels), rows=(3,) * (len(panels) // 3)
+    )
+
+
+def _panel(response: Response, family: str, names: tuple[str, ...]) -> Curves:
+    title = f"{response.setting.name}: {family}"
+    x = Axis(AXES[response.experiment])
+    return Curves(title, x, Axis("value", 0.0, 1.0), _lines(response, names))
+
+
+def _lines(response: Response, names: tuple[str, ...]) -> tuple[Line, ...]:
+    lines = []
+    for slot, name in enumerate(names):
+        lines.append(Line(name, response.x, response.values[name], slot=slot))
+    return tuple(lines)
+
+
+def _crowds(run: AnomalyRun) -> StudyFigure:
+    """Return experiment (c) for several numbers of true objects."""
+    panels = []
+    for n in CROWDS:
+        lines = _lines(run.controlled.crowds[n], CROWD_METRICS)
+        title = f"{n} true object{'s' if n > 1 else ''} per sample"
+        panels.append(Curves(title, Axis(AXES["c"]), Axis("value", 0.0, 1.0), lines))
+    caption = (
+        "Experiment (c) in 2D with other numbers of true objects. softIoU = 1 / (1 + a k) does "
+        "not know how many there are; AP = n / (n + k) does. softIoU has a = 0.5, softIoU/lenient "
+        f"a = {ALPHA:g}."
+    )
+    title = (
+        "Whether the soft IoU or AP forgives false objects depends on how many true ones there are"
+    )
+    return StudyFigure("figure-6", title, caption, tuple(panels))
+
+
+def _signed_text(value: float) -> str:
+    """Return +0.62, −0.006 or 0: small changes with a third decimal, rounding errors as 0."""
+    if abs(value) < EXACT:
+        return "0"
+    text = f"{value:+.2f}" if abs(value) >= 0.005 else f"{value:+.3f}"
+    return text.replace("-", MINUS)
+
+
+def _ends(run: AnomalyRun, experiment: str, metric: str) -> str:
+    values = run.controlled.responses[experiment, "2D"].values[metric]
+    if np.ptp(values) > MOVES:
+        return f"{values[0]:.2f} to {values[-1]:.2f}"
+    return f"{values[0]:.2f} throughout"

@@ -1,0 +1,727 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The definitions of the paper on counts and on constructed images.
+
+They show where the printed formulas have no value, and what the mean over classes hides.
+
+One detector on one set of images, with monitors that are evaluated under both paradigms.
+
+The matching rule of the paper taken literally, on images with references close to each other.
+
+Literally, a prediction is matched with a reference if their IoU is at least 0.5 and no other
+prediction of the class has a larger IoU with that reference. Nothing prevents a prediction from
+being the best for two references.
+
+The order of monitors as the share of harmless shifts grows, and as tau grows.
+
+Closed forms are given next to the values that the simulation measures.
+
+The numbers of a run, which claims, figures and tables read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calipers.arrays import F64, Flags
+from calipers.data.cohort import Cohort
+from calipers.kernels import boxes as overlap
+from calipers.kernels.roc import Cuts, Standing
+from calipers.monitors.baselines import BASELINES, baseline, picture_features
+from calipers.monitors.evaluate import evaluate_monitor
+from calipers.monitors.labels import OMS, OOD
+from calipers.monitors.result import MonitorEvaluation, headline
+from calipers.monitors.scope import Scope, mean_f1, scope_scores
+from calipers.results.estimate import Estimate
+from calipers.statistics.ranks import kendall_tau_b
+from calipers.statistics.weights import Units, bootstrap, units_of
+from calipers.studies.monitors.data import (
+    RUNWAY_SHIFTS,
+    SEES_FAILURE,
+    SEES_SHIFT,
+    ShiftedCohort,
+    runway_cohort,
+)
+from calipers.synthetic.demo import stream
+
+MOST = 6  # predictions, references: all counts up to here are tried
+NUMBERS_OF_CLASSES = (1, 2, 3, 4, 8, 14, 20, 80)
+MOST_PREDICTIONS = 8  # on an image with one runway
+MEANS = ("declared", "present", "micro")
+BOX = (10.0, 10.0, 50.0, 40.0)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassCounts:
+    """One class on one image, and its scores; NaN where a formula divides by 0."""
+
+    predictions: int
+    references: int
+    hits: int
+    precision: float
+    recall: float
+    printed_score: float  # the score by the four printed cases
+    defined_score: float  # 2 TP / (Nd + Nx), 1 if both are 0
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Consequences of the definitions alone."""
+
+    counts: tuple[ClassCounts, ...]  # all that can be, up to MOST of each
+    one_runway: tuple[tuple[int, bool, float], ...]  # predictions, hit, measured s
+    # kind of mean -> score of an image whose only object is missed, by number of classes
+    missed_scores: dict[str, F64]
+    confused_scores: dict[str, F64]  # the same with a wrong class instead; NaN for one class
+
+
+def definitions() -> Definitions:
+    """Compute all consequences of the definitions."""
+    missed_scores, confused_scores = {}, {}
+    for mean in MEANS:
+        missed_scores[mean] = np.array([_score_if_missed(c, mean) for c in NUMBERS_OF_CLASSES])
+        confused_scores[mean] = np.array([_score_if_confused(c, mean) for c in NUMBERS_OF_CLASSES])
+    return Definitions(all_counts(), one_runway(), missed_scores, confused_scores)
+
+
+def all_counts(most: int = MOST) -> tuple[ClassCounts, ...]:
+    """Return every number of predictions, references and hits up to ``most``, with all scores."""
+    counts = []
+    for n_predictions, n_references in product(range(most + 1), repeat=2):
+        for hits in range(min(n_predictions, n_references) + 1):
+            p = hits / n_predictions if n_predictions else math.nan
+            r = hits / n_references if n_references else math.nan
+            printed_score = _printed_score(n_predictions, n_references, p, r)
+            # One image with one class, as `mean_f1` takes them.
+            one = np.array([[[hits]], [[n_predictions]], [[n_references]]], np.float64)
+            score = float(mean_f1(one[0], one[1], one[2], "declared")[0])
+            counts.append(
+                ClassCounts(n_predictions, n_references, hits, p, r, printed_score, score)
+            )
+    return tuple(counts)
+
+
+def _printed_score(n_predictions: int, n_references: int, p: float, r: float) -> float:
+    """Return the score by the printed cases, taken literally: 2 P R / (P + R) is 0 / 0 without
+    hits.
+    """
+    if n_predictions == 0 and n_references == 0:
+        return 1.0
+    if n_predictions == 0 or n_references == 0:
+        return 0.0
+    return 2.0 * p * r / (p + r) if p + r > 0 else math.nan
+
+
+def one_runway() -> tuple[tuple[int, bool, float], ...]:
+    """Return the scores of images with one runway and up to eight predictions, of which one or none
+    hits the runway.
+    """
+    cases: list[tuple[int, bool]] = [(0, False)]
+    for n in range(1, MOST_PREDICTIONS + 1):
+        cases += [(n, False), (n, True)]
+    records, predictions = [], []
+    for k, (n, hit) in enumerate(cases):
+        boxes = [list(BOX)] if hit else []
+        for j in range(n - hit):
+            boxes.append([60.0 + 12.0 * j, 60.0, 70.0 + 12.0 * j, 70.0])
+        image = {"image_id": str(k), "width": 200, "height": 100}
+        records.append({**image, "boxes": [list(BOX)], "labels": [0]})
+        labels, scores = np.zeros(n, np.int64), np.linspace(0.9, 0.5, n)
+        corners = np.array(boxes).reshape(-1, 4)
+        predictions.append(
+            {"image_id": str(k), "boxes": corners, "labels": labels, "scores": scores}
+        )
+    scope = scope_scores(Cohort.from_arrays(records, {"made": predictions}, classes=("runway",)))
+    return tuple((n, hit, float(s)) for (n, hit), s in zip(cases, scope.score))
+
+
+def _score_if_missed(n_classes: int, mean: str) -> float:
+    hits = n_predictions = np.zeros((1, n_classes))
+    n_references = np.zeros((1, n_classes))
+    n_references[0, 0] = 1.0
+    return float(mean_f1(hits, n_predictions, n_references, mean)[0])
+
+
+def _score_if_confused(n_classes: int, mean: str) -> float:
+    if n_classes == 1:
+        return math.nan
+    hits, n_predictions, n_references = np.zeros((3, 1, n_classes))
+    n_references[0, 0] = n_predictions[0, 1] = 1.0
+    return float(mean_f1(hits, n_predictions, n_references, mean)[0])
+
+
+TAU = 0.5
+IDEAL = {OMS: "ideal-OMS", OOD: "ideal-OOD"}  # they know the labels: not part of any ranking
+USUAL = "none"
+RAISED_CUT = 0.6  # of the same detector as another model
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A detector, its scope, and the evaluation of monitors on the images for testing."""
+
+    name: str  # "runways"
+    title: str  # "Runways"
+    evaluation: MonitorEvaluation
+    cohort: Cohort  # the images for testing
+    # s as the mean over all declared classes; the evaluation has the mean over those present
+    declared_scope: Scope
+    raised_scope: Scope  # s of the same detector with a higher score cut
+    # (n,) the shift of every image; "ID" or "OOD" where no shift is known
+    kinds: NDArray[np.str_]
+    planted_failures: (
+        Flags | None
+    )  # (n,) on which images the detector was made to fail; None for given data
+
+    @property
+    def scope(self) -> Scope:
+        """The score of the detector on every image for testing."""
+        return self.evaluation.scope
+
+    @property
+    def unsafe(self) -> Flags:
+        """(n,) OMS labels."""
+        return self.scope.unsafe(TAU)
+
+    @property
+    def ood(self) -> Flags | None:
+        """(n,) OOD labels, if there are any."""
+        labels = headline(self.evaluation.basis.labels, OOD)
+        return None if labels is None else labels.positive
+
+    @property
+    def contenders(self) -> tuple[str, ...]:
+        """The monitors that do not know the labels, unlike the ideal ones."""
+        return tuple(name for name in self.evaluation.monitors if name not in IDEAL.values())
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether there are safe and unsafe images."""
+        return bool(self.unsafe.any() and not self.unsafe.all())
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether both paradigms have images of both kinds."""
+        return bool(
+            self.is_mixed and self.ood is not None and self.ood.any() and not self.ood.all()
+        )
+
+    def alarm(self, monitor: str) -> F64:
+        """Return (n,) alarm scores, high where a monitor alarms."""
+        monitors = self.evaluation.basis.monitors
+        return np.asarray(monitors.alarm[monitors.index(monitor)])
+
+    def order(self, paradigm: str) -> list[str]:
+        """Return the contenders from the best AUROC to the worst."""
+        return sorted(
+            self.contenders, key=lambda name: -self.evaluation.get("AUROC", name, paradigm).value
+        )
+
+    @cached_property
+    def harm(self) -> tuple[float, float]:
+        """95 % confidence interval (bootstrap percentiles) of the difference between the shares of
+        unsafe images among OOD and among ID images.
+        """
+        assert self.ood is not None
+        basis = self.evaluation.basis
+        marks = np.stack(
+            [self.ood & self.unsafe, self.ood, ~self.ood & self.unsafe, ~self.ood]
+        ).astype(np.float64)
+        blocks = bootstrap(basis.units, basis.certainty.replicates, basis.certainty.seed)
+        sums = np.concatenate([weights @ marks.T for weights in blocks])
+        # A replicate without any OOD image, or without any ID image, has no difference.
+        sums = sums[(sums[:, 1] > 0) & (sums[:, 3] > 0)]
+        differences = sums[:, 0] / sums[:, 1] - sums[:, 2] / sums[:, 3]
+        low, high = np.quantile(differences, (0.025, 0.975))
+        return float(low), float(high)
+
+    @cached_property
+    def rank_agreement(self) -> RankAgreement:
+        """Agreement of the orders of the contenders under both paradigms; needs OOD labels."""
+        assert self.ood is not None
+        return rank_agreement(self, np.stack([self.unsafe, self.ood]))
+
+
+@dataclass(frozen=True)
+class RankAgreement:
+    """Two orders by AUROC, under the same bootstrap weights."""
+
+    kendall: float  # tau-b between them
+    low: float
+    high: float
+    winner_differs: float  # share of the replicates in which no monitor wins both
+    replicates: int  # that are defined
+
+
+def rank_agreement(trial: Trial, labels: Flags) -> RankAgreement:
+    """Return the agreement of the orders under two labellings (2, n)."""
+    certainty = trial.evaluation.basis.certainty
+    units = trial.evaluation.basis.units
+    alarms = np.stack([trial.alarm(name) for name in trial.contenders])
+    table = bootstrap_auroc(
+        alarms, labels, units, certainty.replicates, certainty.seed
+    )  # (M, 2, B)
+    value = auroc(alarms, labels)
+    # Replicates without both kinds of images are undefined and left out for all monitors.
+    table = table[:, :, ~np.isnan(table).any(axis=(0, 1))]
+    # Ties for the first place: the winners agree if any monitor wins under both.
+    best = table == table.max(axis=0)
+    differs = ~(best[:, 0] & best[:, 1]).any(axis=0)
+    taus = []
+    for b in range(table.shape[2]):
+        taus.append(float(kendall_tau_b(table[:, 0, b], table[None, :, 1, b])[0]))
+    low, high = np.nanquantile(taus, (0.025, 0.975)) if taus else (np.nan, np.nan)
+    tau = float(kendall_tau_b(value[:, 0], value[None, :, 1])[0])
+    return RankAgreement(tau, float(low), float(high), float(differs.mean()), table.shape[2])
+
+
+def auroc(alarms: F64, labels: Flags) -> F64:
+    """Return (M, L): the AUROC of monitors (M, n) under labellings (L, n); NaN where all images are
+    of one kind.
+    """
+    ones = np.ones((1, alarms.shape[1]), np.int64)
+    return np.stack([Standing.of(Cuts.of(alarm), ones).auroc(labels)[:, 0] for alarm in alarms])
+
+
+def bootstrap_auroc(alarms: F64, labels: Flags, units: Units, replicates: int, seed: int) -> F64:
+    """Return (M, L, B): AUROC under bootstrap weights of the units; all monitors and labellings
+    share the weights.
+    """
+    all_cuts = [Cuts.of(alarm) for alarm in alarms]
+    blocks = []
+    for weights in bootstrap(units, replicates, seed):
+        blocks.append(np.stack([Standing.of(cuts, weights).auroc(labels) for cuts in all_cuts]))
+    return np.concatenate(blocks, axis=2)
+
+
+def simulate_trial(name: str, data: ShiftedCohort, replicates: int, seed: int) -> Trial:
+    """Return the trial of a simulated cohort: three simulated monitors, baselines, ideal ones."""
+    fit = data.split("fit")
+    alarms = dict(data.alarms) | baselines(data.cohort, "detector", fit, data.pictures)
+    ood = np.asarray(data.columns["ood"], np.bool_)
+    splits = (fit, data.split("tuning"))
+    kinds = np.asarray(data.columns["shift"], np.str_)
+    planted_failures = np.asarray(data.columns["fails"], np.bool_)
+    return evaluate_trial(
+        name,
+        (data.cohort, "detector"),
+        alarms,
+        splits,
+        (ood, kinds, planted_failures),
+        (replicates, seed),
+    )
+
+
+def baselines(cohort: Cohort, model: str, fit: Flags, pictures: object | None) -> dict[str, F64]:
+    """Return alarms of the baseline monitors; those that need pictures only if there are any."""
+    names = [name for name in BASELINES if pictures is not None or not name.startswith("image-")]
+    features = None if pictures is None else picture_features(cohort, pictures)  # type: ignore[arg-type]
+    return {name: baseline(name, cohort, model, features, fit) for name in names}
+
+
+def evaluate_trial(
+    name: str,
+    detector: tuple[Cohort, str],
+    alarms: Mapping[str, F64],
+    splits: tuple[Flags, Flags],
+    labels: tuple[Flags | None, NDArray[np.str_], Flags | None],
+    resampling: tuple[int, int],
+    cluster: str | Sequence[str] = "auto",
+) -> Trial:
+    """Return the trial of a detector (cohort, model) and monitors.
+
+    Parameters
+    ----------
+    splits
+        Images that monitors were fitted on, which are left out, and images that thresholds are
+        chosen on.
+    labels
+        OOD labels, kinds of images, and planted failures.
+    resampling
+        Replicates and seed.
+    """
+    (cohort, model), (fit, tuning), (ood, kinds, planted_failures) = detector, splits, labels
+    scope = scope_scores(cohort, model=model, classes="present")
+    alarms = {**alarms, IDEAL[OMS]: scope.unsafe(TAU).astype(np.float64)}
+    if ood is not None:
+        alarms[IDEAL[OOD]] = ood.astype(np.float64)
+    # Images that baselines were fitted on would flatter them.
+    subset = ~fit
+    evaluation = evaluate_monitor(
+        {key: values[subset] for key, values in alarms.items()},
+        scope.take(subset),
+        TAU,
+        None if ood is None else ood[subset],
+        tuning=tuning[subset],
+        cluster=cluster,
+        replicates=resampling[0],
+        seed=resampling[1],
+    )
+    test = np.flatnonzero(~fit & ~tuning)
+    return Trial(
+        name,
+        name[:1].upper() + name[1:],
+        evaluation,
+        cohort.take(test),
+        scope_scores(cohort, model=model).take(test),
+        scope_scores(cohort, model=model, classes="present", score_cut=RAISED_CUT).take(test),
+        kinds[test],
+        None if planted_failures is None else planted_failures[test],
+    )
+
+
+def split_images(
+    cohort: Cohort, ood: Flags | None, cluster: str, random: np.random.Generator
+) -> tuple[Flags, Flags]:
+    """Return images to fit on (3 of 10 that are not OOD) and to tune on (a quarter of the others);
+    a unit is never divided.
+    """
+    units = units_of(cohort.images.groups, cohort.n_images, cluster)
+    chance = random.random((2, units.number))[:, units.outer_code]
+    fit = chance[0] < 0.3 if ood is None else (chance[0] < 0.3) & ~ood
+    return fit, ~fit & (chance[1] < 0.25)
+
+
+FOREGROUND = 0.5
+SIDE = 100.0
+CLOSE = (0.0, 0.45)  # how far the second reference lies from the first, in sides
+ONE_FOR_BOTH = 0.4  # share of images on which the detector sees a pair as one
+
+
+@dataclass(frozen=True)
+class Crowds:
+    """Counts by the literal rule and by one-to-one matching."""
+
+    images: int
+    references: int
+    twice: int  # images on which a prediction is matched with two references
+    hits_by_reference: int
+    hits_by_prediction: int  # predictions that are matched with any reference
+    hits_one_to_one: int
+    recall_without_cost: int  # images with literal recall 1 and fewer predictions than references
+    ties: int  # references for which two predictions have the same largest IoU: both match
+
+
+def crowds(n: int, seed: int) -> Crowds:
+    """Return the counts on ``n`` images with two close references, such as parallel runways."""
+    random = stream(seed, "close references")
+    records, predictions, hits = [], [], []
+    for k in range(n):
+        reference_boxes, boxes = _pair(random)
+        image = {"image_id": str(k), "width": 200, "height": 200}
+        records.append({**image, "boxes": reference_boxes, "labels": [0, 0]})
+        labels, scores = np.zeros(len(boxes), np.int64), np.linspace(0.9, 0.5, len(boxes))
+        predictions.append({"image_id": str(k), "boxes": boxes, "labels": labels, "scores": scores})
+        hits.append(literal_hits(reference_boxes, boxes))
+    cohort = Cohort.from_arrays(records, {"made": predictions}, classes=("runway",))
+    scope = scope_scores(cohort, FOREGROUND)
+    # The score is F1 = 2 TP / (references + predictions); solved for TP.
+    one_to_one = np.rint(scope.score * (scope.n_references + scope.n_predictions) / 2.0)
+    literal = np.array(hits, np.int64).reshape(-1, 3)
+    full = (literal[:, 0] == scope.n_references) & (scope.n_predictions < scope.n_references)
+    return Crowds(
+        images=n,
+        references=int(scope.n_references.sum()),
+        twice=int((literal[:, 0] > literal[:, 1]).sum()),
+        hits_by_reference=int(literal[:, 0].sum()),
+        hits_by_prediction=int(literal[:, 1].sum()),
+        hits_one_to_one=int(one_to_one.sum()),
+        recall_without_cost=int(full.sum()),
+        ties=int(literal[:, 2].sum()),
+    )
+
+
+def literal_hits(references: F64, predictions: F64) -> tuple[int, int, int]:
+    """Return the counts by the literal rule: references with a match, predictions with a match,
+    and references with two equally good matches.
+    """
+    if not len(references) or not len(predictions):
+        return 0, 0, 0
+    a = np.repeat(references, len(predictions), axis=0).T
+    b = np.tile(predictions, (len(references), 1)).T
+    areas = (np.prod(overlap.sides(boxes), axis=0) for boxes in (a, b))
+    iou = overlap.iou(a, b, *areas).reshape(len(references), len(predictions))
+    best = (iou == iou.max(axis=1, keepdims=True)) & (iou >= FOREGROUND)
+    return (
+        int(best.any(axis=1).sum()),
+        int(best.any(axis=0).sum()),
+        int((best.sum(axis=1) > 1).sum()),
+    )
+
+
+def _pair(random: np.random.Generator) -> tuple[F64, F64]:
+    """Return two close references and the predictions for them: one for each, or one for both."""
+    corner = random.uniform(0.0, 50.0, 2)
+    aside = random.uniform(*CLOSE) * SIDE
+    first = np.array([*corner, *(corner + SIDE)])
+    references = np.stack([first, first + np.array([aside, 0.0, aside, 0.0])])
+    predictions = references.copy()
+    if random.random() < ONE_FOR_BOTH:
+        predictions = references.mean(axis=0, keepdims=True)
+    return references, predictions + random.normal(0.0, 3.0, predictions.shape)
+
+
+HARMLESS, HARMFUL = ("sky",), ("fog", "blur", "night")
+WEAK = 0.6  # standard deviations by which the weak failure predictor sees a failure: AUROC 0.664
+PAIR = ("shift-detector", "weak-failure-predictor")
+FAR_SHARES, QUICK_FAR_SHARES = (0.0, 0.3, 0.6), (0.0, 0.3)
+GRID = tuple(k / 10 for k in range(11))
+POOL, QUICK_POOL = 2000, 300  # images of each kind: usual, harmless shift, harmful shift
+REPLICATES = 500
+BESIDE = 0.005  # a step of a curve over tau is as wide as this
+
+
+@dataclass(frozen=True)
+class ShareSweep:
+    """Two monitors over the share of OOD images whose shift is harmless; half of all images are
+    OOD.
+    """
+
+    far: float  # share of far runways, which cause failures in distribution
+    shares: F64  # (S,)
+    n_images: int  # at every share
+    values: Mapping[str, F64]  # paradigm -> (2, S) measured AUROC of PAIR
+    low: Mapping[str, F64]
+    high: Mapping[str, F64]
+    difference: F64  # (3, S): OMS AUROC of the first less that of the second, low, high
+    theory: Mapping[str, F64]  # paradigm -> (2, S)
+
+    def flip(self, values: F64) -> float:
+        """Return the first share at which a difference becomes negative, interpolated linearly; NaN
+        if it never does.
+        """
+        turns = np.flatnonzero((values[:-1] > 0) & (values[1:] <= 0))
+        if not len(turns):
+            return float("nan")
+        k = int(turns[0])
+        step = values[k] / (values[k] - values[k + 1])
+        return float(self.shares[k] + step * (self.shares[k + 1] - self.shares[k]))
+
+    @property
+    def measured_flip(self) -> float:
+        """Where the second monitor overtakes the first under OMS labels."""
+        return self.flip(self.difference[0])
+
+    @property
+    def flip_bounds(self) -> tuple[float, float]:
+        """The shares between which the interval of the difference contains 0, at most [0, 1]."""
+        _, low, high = self.difference
+        first, last = self.flip(low), self.flip(high)
+        if math.isnan(first):
+            first = 0.0
+        if math.isnan(last):
+            last = 1.0
+        return first, last
+
+    @property
+    def turns(self) -> bool:
+        """Whether the first monitor is certainly better without harmless shifts, and certainly
+        worse with harmless shifts only.
+        """
+        return bool(self.difference[1, 0] > 0 and self.difference[2, -1] < 0)
+
+    @property
+    def expected_flip(self) -> float:
+        """Where the second monitor overtakes the first by the closed form."""
+        return self.flip(self.theory["oms"][0] - self.theory["oms"][1])
+
+
+def share_sweeps(seed: int, *, quick: bool) -> tuple[ShareSweep, ...]:
+    """Return the sweep for several shares of far runways."""
+    far_shares, pool = (QUICK_FAR_SHARES, QUICK_POOL) if quick else (FAR_SHARES, POOL)
+    return tuple(share_sweep(far, pool, seed) for far in far_shares)
+
+
+def share_sweep(far: float, pool: int, seed: int) -> ShareSweep:
+    """Return one sweep over shares of harmless shifts.
+
+    There is one pool of images of three kinds, and every share takes the first images of each kind.
+    Neighbouring shares have most of their images in common, so that the curves are smooth.
+    """
+    weights = {shift.name: shift.share for shift in RUNWAY_SHIFTS if shift.name in HARMFUL}
+    total = sum(weights.values())
+    shares = {"none": 1.0, HARMLESS[0]: 1.0}
+    for name, weight in weights.items():
+        shares[name] = weight / total
+    shifted_cohort = runway_cohort(3 * pool, seed, shares=shares, far=far)
+    shift = np.asarray(shifted_cohort.columns["shift"], np.str_)
+    unsafe = scope_scores(shifted_cohort.cohort).unsafe(TAU)
+    ood = np.asarray(shifted_cohort.columns["ood"], np.bool_)
+    # The failure predictor is noise plus a step on failures. The weak one has the same noise and a
+    # smaller step.
+    fails = np.asarray(shifted_cohort.columns["fails"], np.float64)
+    noise = shifted_cohort.alarms["failure-predictor"] - SEES_FAILURE * fails
+    alarms = np.stack([shifted_cohort.alarms[PAIR[0]], noise + WEAK * unsafe])
+    kinds = [np.flatnonzero(np.isin(shift, names)) for names in (("none",), HARMLESS, HARMFUL)]
+    values, replicates = [], []
+    for share in GRID:
+        at_share = _at(share, kinds, pool, alarms, np.stack([unsafe, ood]), seed)
+        values.append(at_share[0])
+        replicates.append(at_share[1])
+    value = np.stack(values, axis=-1)  # (2, 2, S)
+    sample = np.stack(replicates, axis=-1)  # (2, 2, B, S)
+    low, high = np.nanquantile(sample, (0.025, 0.975), axis=2)
+    ends = np.nanquantile(sample[0, 0] - sample[1, 0], (0.025, 0.975), axis=0)
+    names = ("oms", "ood")
+    return ShareSweep(
+        far=far,
+        shares=np.array(GRID),
+        n_images=2 * pool,
+        values={name: value[:, k] for k, name in enumerate(names)},
+        low={name: low[:, k] for k, name in enumerate(names)},
+        high={name: high[:, k] for k, name in enumerate(names)},
+        difference=np.stack([value[0, 0] - value[1, 0], *ends]),
+        theory=closed_form(far, np.array(GRID)),
+    )
+
+
+def _at(
+    share: float,
+    kinds: Sequence[NDArray[np.int64]],
+    pool: int,
+    alarms: F64,
+    labels: Flags,
+    seed: int,
+) -> tuple[F64, F64]:
+    """Return AUROC (2 monitors, 2 labellings) at one share of harmless shifts, and its replicates
+    (2, 2, B).
+    """
+    # Half of the images are always usual; only the kind of the shifts changes.
+    harmless = round(share * pool)
+    images = np.concatenate([kinds[0][:pool], kinds[1][:harmless], kinds[2][: pool - harmless]])
+    units = Units.of("image", None, len(images))
+    subset = alarms[:, images], labels[:, images]
+    return auroc(*subset), bootstrap_auroc(*subset, units, REPLICATES, seed)
+
+
+def closed_form(far: float, shares: F64) -> dict[str, F64]:
+    """Return the closed form: paradigm -> (2, S) AUROC of PAIR.
+
+    A monitor whose own two groups lie d standard deviations apart has an AUROC of A = Phi(d / sqrt
+    2) for these groups, and 1/2 + (p - q) (A - 1/2) for other labels, p and q being the shares of
+    its upper group among the images with that label and without it.
+    """
+    fails = {
+        shift.name: (1.0 - far) * shift.fails[0] + far * shift.fails[1] for shift in RUNWAY_SHIFTS
+    }
+    weights = np.array([shift.share for shift in RUNWAY_SHIFTS if shift.name in HARMFUL])
+    harmful = float(weights @ np.array([fails[name] for name in HARMFUL]) / weights.sum())
+    usual_rate = fails["none"]
+    shifted_rate = shares * fails[HARMLESS[0]] + (1.0 - shares) * harmful
+    p, q = (
+        shifted_rate / (shifted_rate + usual_rate),
+        (1.0 - shifted_rate) / (2.0 - shifted_rate - usual_rate),
+    )
+    sees_shift, sees_failure = (0.5 * math.erf(d / 2.0) for d in (SEES_SHIFT, WEAK))
+    level = np.ones(len(shares))
+    return {
+        "oms": np.stack([0.5 + (p - q) * sees_shift, (0.5 + sees_failure) * level]),
+        "ood": np.stack(
+            [(0.5 + sees_shift) * level, 0.5 + (shifted_rate - usual_rate) * sees_failure]
+        ),
+    }
+
+
+@dataclass(frozen=True)
+class TauCurves:
+    """Prevalence and AUROC of the contenders of a trial over tau, for one way to average over
+    classes.
+    """
+
+    trial: str
+    classes: str  # "present" or "declared"
+    taus: F64  # (T,)
+    prevalence: F64  # (T,)
+    monitors: tuple[str, ...]
+    values: F64  # (M, T), NaN where all images are of one kind
+    low: F64
+    high: F64
+
+    @property
+    def defined(self) -> Flags:
+        """(T,) where there are safe and unsafe images."""
+        return np.asarray(~np.isnan(self.values).any(axis=0))
+
+    @property
+    def winners(self) -> tuple[str, ...]:
+        """The monitors that are best at some tau, in the order of tau."""
+        best = self.values[:, self.defined].argmax(axis=0)
+        return tuple(dict.fromkeys(self.monitors[k] for k in best.tolist()))
+
+
+def tau_grid(scope: Scope) -> F64:
+    """Return values of tau from near 0 to 1: every score that occurs, and a value just above it, at
+    which an image with that score is unsafe.
+    """
+    values = scope.taus()
+    steps = np.concatenate([[BESIDE, 1.0], values, values + BESIDE])
+    return np.unique(steps[steps <= 1.0])
+
+
+def tau_curves(trial: Trial, replicates: int) -> list[TauCurves]:
+    """Return the curves for the mean over present classes and, if there are several, over declared
+    ones.
+    """
+    scopes = {"present": trial.scope}
+    if trial.scope.n_classes > 1:
+        scopes["declared"] = trial.declared_scope
+    return [_tau_curves(trial, name, scope, replicates) for name, scope in scopes.items()]
+
+
+def _tau_curves(trial: Trial, classes: str, scope: Scope, replicates: int) -> TauCurves:
+    taus = tau_grid(scope)
+    labels = np.stack([scope.unsafe(tau) for tau in taus.tolist()])
+    # Most values of tau give the same labels; each labelling is evaluated once.
+    unique_labels, back = np.unique(labels, axis=0, return_inverse=True)
+    alarms = np.stack([trial.alarm(name) for name in trial.contenders])
+    basis = trial.evaluation.basis
+    replicate_values = bootstrap_auroc(
+        alarms, unique_labels, basis.units, replicates, basis.certainty.seed
+    )
+    back = back.reshape(-1)
+    value = auroc(alarms, unique_labels)
+    blank = np.isnan(value)
+    ends = np.full((2, *value.shape), np.nan)
+    for m, k in np.argwhere(~blank).tolist():
+        ends[:, m, k] = np.nanquantile(replicate_values[m, k], (0.025, 0.975))
+    curves = (value[:, back], ends[0][:, back], ends[1][:, back])
+    return TauCurves(trial.name, classes, taus, scope.prevalence(taus), trial.contenders, *curves)
+
+
+EXACT = 1e-12
+
+
+@dataclass(frozen=True)
+class MonitorsRun:
+    """The numbers of a run."""
+
+    definitions: Definitions
+    crowds: Crowds
+    trials: tuple[Trial, ...]
+    taus: tuple[TauCurves, ...]
+    shares: tuple[ShareSweep, ...]  # () with the user's data, whose shifts cannot be varied
+
+    @property
+    def comparable_trials(self) -> tuple[Trial, ...]:
+        """The trials with images of both kinds under both paradigms."""
+        return tuple(trial for trial in self.trials if trial.is_comparable)
+
+    @property
+    def mixed_trials(self) -> tuple[Trial, ...]:
+        """The trials with safe and unsafe images."""
+        return tuple(trial for trial in self.trials if trial.is_mixed)
+
+
+def estimate_text(estimate: Estimate) -> str:
+    """Return "0.633 [0.570, 0.691]", or the value alone if there is no interval."""
+    if math.isnan(estimate.value):
+        return "undefined"
+    if math.isnan(estimate.low):
+        return f"{estimate.value:.3f}"
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"

@@ -1,0 +1,731 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The numbers of a run, and the rules that turn curves into verdicts.
+
+`study.run` creates a `RodeoRun`; the claims modules read it with the functions of this module.
+
+Claims about missing boxes, extra boxes and wrong classes: figures 4, 5, 7, 10 and 11.
+
+`calipers.studies.rodeo.study` joins them with the other claims, in the order of the paper.
+
+Claims about the design of RoDeO, and those that the printed table 1 decides: appendix C and
+section 5.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from calipers.arrays import F64
+from calipers.data.cohort import Cohort
+from calipers.oracles.corrupt import corrupt
+from calipers.sensitivity.sweep import Sweep
+from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict
+from calipers.studies.rodeo.data import (
+    PRINTED,
+    USUAL,
+    Example,
+    harmonic,
+    off_by_rounding,
+    shape_similarities,
+)
+from calipers.studies.rodeo.data import SMALL as SMALL_
+from calipers.studies.rodeo.experiments import ACCURACIES, FALSE_ALARMS, IN_ORDER, PRECISIONS, RODEO
+
+INVARIANT = 0.02  # a score whose range is below this counts as invariant
+EXACT = 1e-9  # differences below this are rounding errors
+TURN = 0.01  # a rise of the mean over runs below this counts as noise
+
+
+@dataclass(frozen=True)
+class RodeoRun:
+    """The numbers of a run: sweeps, examples, and the cohort that was corrupted."""
+
+    sweeps: Mapping[str, Sweep]
+    examples: Mapping[str, Example]  # of figure 1
+    cohort: Cohort
+    seed: int
+
+    def curve(self, figure: str, metric: str, along: int = 0) -> tuple[F64, F64]:
+        """Return the strengths of one corruption and the values of a metric.
+
+        In a sweep of two corruptions, the other one is absent (strength 0).
+        """
+        sweep = self.sweeps[figure]
+        values = sweep.line(metric)[0]
+        if values.ndim == 2:
+            values = values[:, 0] if along == 0 else values[0]
+        return np.array(sweep.axes[along].values, np.float64), values
+
+    def grid(self, figure: str, metric: str) -> F64:
+        """Return the values of a metric at all points of the grid."""
+        return self.sweeps[figure].line(metric)[0]
+
+    def near(self, figure: str, at: float, along: int = 0) -> tuple[int, float]:
+        """Return the index of the strength nearest to ``at``, and that strength."""
+        values = np.array(self.sweeps[figure].axes[along].values, np.float64)
+        k = int(np.abs(values - at).argmin())
+        return k, float(values[k])
+
+    def error(self, figure: str, metric: str) -> F64:
+        """Return the standard error of the mean over runs."""
+        sweep = self.sweeps[figure]
+        value, _, high = sweep.line(metric)
+        # The band of a sweep is the mean plus and minus one standard deviation.
+        return np.asarray((high - value) / np.sqrt(sweep.runs))
+
+
+def steepest(values: F64) -> float:
+    """Return the largest fall between neighbouring grid points."""
+    return float(np.max(-np.diff(values), initial=0.0))
+
+
+def falls(values: F64) -> bool:
+    """Return whether a curve ends clearly lower and never rises by more than noise."""
+    return bool(values[-1] < values[0] - INVARIANT and np.diff(values).max() < TURN)
+
+
+def spread(values: F64, axis: int | None = None) -> float:
+    """Return the range of the values; with an axis, the largest range along it."""
+    return float(np.max(np.ptp(values, axis=axis)))
+
+
+def half_lost(x: F64, values: F64) -> float:
+    """Return the strength at which half of the first value is lost, interpolated linearly.
+
+    NaN if half is never lost, or if the first value is 0.
+    """
+    below = np.flatnonzero(values <= 0.5 * values[0])
+    if not len(below) or values[0] <= 0:
+        return float("nan")
+    k = int(below[0])
+    fraction = (values[k - 1] - 0.5 * values[0]) / (values[k - 1] - values[k])
+    return float(x[k - 1] + fraction * (x[k] - x[k - 1]))
+
+
+def misfit(values: F64, model: F64) -> float:
+    """Return the root mean square difference."""
+    return float(np.sqrt(np.mean((values - model) ** 2)))
+
+
+def best_rate(x: F64, values: F64, law: Callable[[F64, float], F64]) -> tuple[float, float]:
+    """Return the best rate of a law with one parameter, and its root mean square error."""
+    # A grid search is enough: the verdict needs the misfit to about two digits.
+    rates = np.geomspace(0.02, 50.0, 4000)
+    off = [misfit(values, law(x, float(rate))) for rate in rates]
+    k = int(np.argmin(off))
+    return float(rates[k]), float(off[k])
+
+
+def exponential(x: F64, rate: float) -> F64:
+    """Return exp(-rate x)."""
+    return np.asarray(np.exp(-rate * x))
+
+
+def hyperbolic(x: F64, rate: float) -> F64:
+    """Return 1 / (1 + rate x)."""
+    return np.asarray(1.0 / (1.0 + rate * x))
+
+
+def value_text(value: float) -> str:
+    """Return a number with three decimals, small numbers in scientific form, "never" for NaN."""
+    if np.isnan(value):
+        return "never"
+    if abs(value) < EXACT:
+        return "0"
+    return f"{value:.3f}" if abs(value) >= 0.0005 else f"{value:.1e}"
+
+
+def values_text(names: Sequence[str], values: Sequence[float]) -> str:
+    """Return "AP@0.1 = 0.522, AP@0.3 = 0.151"."""
+    return ", ".join(f"{name} = {value_text(value)}" for name, value in zip(names, values))
+
+
+MAIN, RANDOM, APPENDIX = Claims[RodeoRun](), Claims[RodeoRun](), Claims[RodeoRun]()
+SMALL = 0.1  # an increase below this counts as small
+SIGNIFICANT = 2.0  # standard errors; about 95 % confidence
+TINY = 1e-6  # replaces a first value of 0 in a division
+
+
+@MAIN.statement(
+    "accuracy-rises-with-underprediction",
+    "Accuracy at IoU 0.5 rises as more boxes are missed.",
+    "section 5, figure 4",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    _, values = run.curve("figure-4", "accuracy@0.5")
+    rises = bool(values[-1] > values[0] + INVARIANT and np.diff(values).min() > -TURN)
+    return ClaimJudgement(
+        rises, f"From {value_text(values[0])} with all boxes to {value_text(values[-1])} with none."
+    )
+
+
+@MAIN.statement(
+    "predicting-nothing-wins",
+    "A model that predicts nothing gets the higher accuracy, above all at higher IoU thresholds.",
+    "section 5, figure 4",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    gains = []
+    for name in ACCURACIES:
+        values = run.curve("figure-4", name)[1]
+        gains.append(float(values[-1] - values[0]))
+    # "Above all at higher thresholds" is read as: the gain grows with the threshold.
+    growing = gains[0] < gains[1] < gains[2]
+    return ClaimJudgement(
+        bool(gains[2] > 0 and growing),
+        "Accuracy without any prediction minus accuracy of the oracle with position noise 0.5: "
+        f"{values_text(ACCURACIES, gains)}.",
+    )
+
+
+@MAIN.statement(
+    "false-alarms-become-true-negatives",
+    "The reason is that false positives are exchanged for true negatives.",
+    "section 5, figure 4",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    before, after = _true_negatives(run, 0.0), _true_negatives(run, 1.0)
+    alarms = run.curve("figure-4", FALSE_ALARMS)[1]
+    return ClaimJudgement(
+        after > before,
+        f"False alarms per image at IoU 0.5 fall from {value_text(alarms[0])} to "
+        f"{value_text(alarms[-1])}, but the true negatives (image and class with neither "
+        f"reference nor prediction) are {before} with all boxes and {after} with none.",
+        "A dropped box belongs to a class that the image has, so its cell is a miss and never a "
+        "true negative. Accuracy rises because a box in the wrong place is two errors (a false "
+        "alarm and a miss), whereas no box is one error.",
+    )
+
+
+def _true_negatives(run: RodeoRun, p: float) -> int:
+    """Return the number of (image, class) cells without a reference and without a prediction."""
+    cohort = corrupt(
+        run.cohort, "class-underprediction", p=p, seed=run.seed, name="dropped for a claim"
+    )
+    occupied = np.zeros((cohort.n_images, len(cohort.classes)), np.bool_)
+    for table in (cohort.references, cohort.predictions("dropped for a claim")):
+        occupied[table.image, table.label] = True
+    return int((~occupied).sum())
+
+
+@MAIN.statement(
+    "ap-and-rodeo-fall-with-underprediction",
+    "AP and RoDeO decline when boxes are missed.",
+    "section 5, figure 4",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    names = (*PRECISIONS, "RoDeO")
+    curves = [run.curve("figure-4", name)[1] for name in names]
+    down = [bool(values[-1] < values[0] and np.diff(values).max() < TURN) for values in curves]
+    return ClaimJudgement(
+        joint_verdict(down),
+        f"From {values_text(names, [values[0] for values in curves])} to 0 with no box left, "
+        "without a rise.",
+    )
+
+
+@MAIN.statement(
+    "rodeo-falls-with-overprediction",
+    "Every sub-score of RoDeO declines when boxes are predicted several times.",
+    "section 5, figure 5",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    curves = [run.curve("figure-5", name)[1] for name in RODEO]
+    x = run.curve("figure-5", "RoDeO")[0][-1]
+    return ClaimJudgement(
+        joint_verdict([falls(values) for values in curves]),
+        f"Without copies {values_text(RODEO, [v[0] for v in curves])}; with {x:g} copies per box "
+        f"on average {values_text(RODEO, [v[-1] for v in curves])}.",
+    )
+
+
+@MAIN.statement(
+    "rodeo-decays-exponentially",
+    "That decay is exponential.",
+    "section 5, figure 5",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    x, shape = run.curve("figure-5", "RoDeO/shape")
+    # RoDeO/shape does not depend on which copy is paired, so its law is exact.
+    rate, off = best_rate(x, shape, exponential)
+    exact = misfit(shape, hyperbolic(x, 1.0))
+    return ClaimJudgement(
+        bool(falls(shape) and off < min(exact, INVARIANT)),
+        f"RoDeO/shape follows 1 / (1 + mean copies) within {value_text(exact)} (root mean "
+        f"square), without a fitted parameter; the best exponential, exp(-{rate:.2f} x), is off "
+        f"by {value_text(off)}.",
+        "The decay is hyperbolic. One of 1 + D boxes is paired, so shape and cls are 1 / (1 + "
+        "E[D]) whatever the distribution of D is; RoDeO/loc falls more slowly, because the best "
+        "placed copy is paired.",
+    )
+
+
+@MAIN.statement(
+    "ap-ignores-overprediction",
+    "AP does not decline with overprediction at IoU thresholds above 0.1.",
+    "section 5, figure 5",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    names = (*PRECISIONS[1:], *IN_ORDER[1:])
+    flags, words = [], []
+    for name in (*PRECISIONS, *IN_ORDER[1:]):
+        values = run.curve("figure-5", name)[1]
+        words.append(
+            f"{name} {value_text(values[0])} to {value_text(values[-1])} (highest "
+            f"{value_text(values.max())})"
+        )
+        if name in names:
+            error = run.error("figure-5", name)
+            flags.append(
+                bool(values[-1] >= values[0] - SIGNIFICANT * np.hypot(error[0], error[-1]))
+            )
+    return ClaimJudgement(
+        joint_verdict(flags),
+        "; ".join(words) + ".",
+        "Above 0.1 it rises first, because a copy is another chance to pass the threshold; with "
+        "many copies the loss of precision dominates at middle thresholds. AP in order breaks "
+        "ties by input order, as pycocotools does, instead of treating them as one operating "
+        "point.",
+    )
+
+
+@MAIN.statement(
+    "ap50-rises-with-overprediction",
+    "AP@50 shows a small but significant increase as more boxes are predicted.",
+    "section 5, figure 5",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    values, error = run.curve("figure-5", "AP@0.5")[1], run.error("figure-5", "AP@0.5")
+    gain, noise = float(values[-1] - values[0]), float(np.hypot(error[0], error[-1]))
+    times = f" ({gain / noise:.1f} standard errors of the runs)" if noise > 0 else ""
+    # A first value of 0 would make the ratio infinite.
+    ratio = values[-1] / max(float(values[0]), TINY)
+    return ClaimJudgement(
+        joint_verdict([gain > SIGNIFICANT * noise, 0 < gain < SMALL]),
+        f"From {value_text(values[0])} to {value_text(values[-1])}: {value_text(gain)} "
+        f"more{times}, {ratio:.1f} times as much.",
+        "Small in points, large in proportion.",
+    )
+
+
+@MAIN.statement(
+    "accuracy-falls-with-overprediction",
+    "Accuracy declines when boxes are predicted several times.",
+    "figure 5",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    curves = [run.curve("figure-5", name)[1] for name in ACCURACIES]
+    return ClaimJudgement(
+        joint_verdict([falls(values) for values in curves]),
+        f"From {values_text(ACCURACIES, [v[0] for v in curves])} to "
+        f"{values_text(ACCURACIES, [v[-1] for v in curves])}.",
+    )
+
+
+@MAIN.statement(
+    "rodeo-cannot-be-tricked",
+    "RoDeO cannot be raised by predicting more or fewer boxes.",
+    "section 6",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    best = []
+    for figure in ("figure-4", "figure-5", "figure-10"):
+        values = run.curve(figure, "RoDeO")[1]
+        best.append(float(values[1:].max() - values[0]))
+    return ClaimJudgement(
+        bool(max(best) <= 0),
+        "The highest RoDeO with a corruption minus that without: missed classes "
+        f"{value_text(best[0])}, copies {value_text(best[1])}, added classes "
+        f"{value_text(best[2])}.",
+        "This holds for these oracles, which drop and add boxes at random.",
+    )
+
+
+@RANDOM.statement(
+    "random-boxes-score-low",
+    "Boxes at random places score low in RoDeO and in AP.",
+    "appendix D, figure 7",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    names = ("RoDeO", *PRECISIONS)
+    top = [float(run.grid("figure-7", name).max()) for name in names]
+    return ClaimJudgement(
+        joint_verdict([value < 0.5 for value in top]),
+        f"The highest values on the grid: {values_text(names, top)}.",
+        "RoDeO is not very low: the classes are perfect here, and RoDeO/loc of a random place in "
+        "the image is far from zero.",
+    )
+
+
+@RANDOM.statement(
+    "accuracy-high-for-random-boxes",
+    "Accuracy reports high values for boxes at random places.",
+    "appendix D, figure 7",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    grid = run.grid("figure-7", "accuracy@0.1")
+    # The second axis of figure 7 is the probability to add a class.
+    none, every = grid[:, 0], grid[:, -1]
+    return ClaimJudgement(
+        joint_verdict([float(none.min()) > 0.6, float(every.max()) > 0.6]),
+        f"Accuracy@0.1 lies between {value_text(none.min())} and {value_text(none.max())} if no "
+        f"class is added, and between {value_text(every.min())} and {value_text(every.max())} if "
+        "every absent class is.",
+        "Accuracy is high as long as the classes are right. Added classes remove the true "
+        "negatives, and accuracy falls with them.",
+    )
+
+
+@RANDOM.statement(
+    "shape-peaks-at-the-usual-size",
+    "RoDeO/shape is highest at the usual size of a box in the data (about 0.2 of the image).",
+    "appendix D, figure 7",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    sides, values = run.curve("figure-7", "RoDeO/shape")
+    best, usual = float(sides[values.argmax()]), usual_side(run)
+    return ClaimJudgement(
+        bool(abs(best - usual) <= 0.1),
+        f"Highest ({value_text(values.max())}) at a side of {best:g}; the mean side of the boxes "
+        f"(root of the area) is {usual:.2f} of the image.",
+    )
+
+
+def usual_side(run: RodeoRun) -> float:
+    """Return the mean square root of the box areas, in fractions of the image."""
+    references = run.cohort.references
+    image = np.prod(run.cohort.images.size[references.image], axis=1)
+    return float(np.sqrt(references.extent / image).mean())
+
+
+@RANDOM.statement(
+    "overlap-prefers-large-random-boxes",
+    "AP and accuracy do better with random boxes that are larger than usual.",
+    "appendix D, figure 7",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    names, usual = (*PRECISIONS, *ACCURACIES), usual_side(run)
+    best = []
+    for name in names:
+        sides, values = run.curve("figure-7", name)
+        best.append(float(sides[values.argmax()]))
+    return ClaimJudgement(
+        joint_verdict([side > usual for side in best]),
+        "Best side: "
+        + ", ".join(f"{name} {side:g}" for name, side in zip(names, best))
+        + f"; usual {usual:.2f}.",
+    )
+
+
+@APPENDIX.statement(
+    "all-decline-with-added-classes",
+    "Accuracy, AP and RoDeO decline smoothly as absent classes are predicted.",
+    "appendix D, figure 10",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    names = (*ACCURACIES, *PRECISIONS, "RoDeO")
+    curves = [run.curve("figure-10", name)[1] for name in names]
+    down = [bool(values[-1] < values[0] and np.diff(values).max() < TURN) for values in curves]
+    return ClaimJudgement(
+        joint_verdict(down),
+        f"From {values_text(names, [v[0] for v in curves])} to "
+        f"{values_text(names, [v[-1] for v in curves])}, without a rise.",
+    )
+
+
+@APPENDIX.statement(
+    "added-classes-decay-exponentially",
+    "AP and RoDeO decay exponentially there, as is to be expected of overprediction from a "
+    "geometric distribution.",
+    "appendix D, figure 10",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    flags, words = [], []
+    for name in ("AP@0.1", "RoDeO/shape"):
+        x, values = run.curve("figure-10", name)
+        # The laws start at 1, the curves do not.
+        relative = values / max(float(values[0]), TINY)
+        off, better = best_rate(x, relative, exponential)[1], best_rate(x, relative, hyperbolic)[1]
+        flags.append(falls(values) and off < min(better, INVARIANT))
+        words.append(
+            f"{name} is off by {value_text(off)} from the best exponential and by "
+            f"{value_text(better)} from 1 / (1 + k p)"
+        )
+    return ClaimJudgement(
+        joint_verdict(flags),
+        "; ".join(words) + " (root mean square, first value 1).",
+        "Nothing is geometric here: every absent class is added with probability p, so the number "
+        "of extra boxes grows linearly in p, and scores fall like one over the number of boxes.",
+    )
+
+
+@APPENDIX.statement(
+    "accuracy-falls-linearly",
+    "Accuracy declines linearly there.",
+    "appendix D, figure 10",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    flags, off = [], []
+    for name in ACCURACIES:
+        x, values = run.curve("figure-10", name)
+        line = np.polyval(np.polyfit(x, values, 1), x)
+        off.append(float(np.abs(values - line).max()))
+        flags.append(falls(values) and off[-1] < INVARIANT)
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"Largest distance from a straight line: {values_text(ACCURACIES, off)}.",
+    )
+
+
+@APPENDIX.statement(
+    "all-decline-with-confused-classes",
+    "Accuracy, AP and RoDeO decline smoothly as classes are confused.",
+    "appendix D, figure 11",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    names = (*ACCURACIES, *PRECISIONS, "RoDeO")
+    curves = [run.curve("figure-11", name)[1] for name in names]
+    down = [bool(values[-1] < values[0] and np.diff(values).max() < TURN) for values in curves]
+    return ClaimJudgement(
+        joint_verdict(down),
+        f"From {values_text(names, [v[0] for v in curves])} to "
+        f"{values_text(names, [v[-1] for v in curves])}, without a rise.",
+    )
+
+
+@APPENDIX.statement(
+    "accuracy-never-zero",
+    "Accuracy never reaches zero, even when all classes are mispredicted.",
+    "appendix D, figure 11",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    last = [float(run.curve("figure-11", name)[1][-1]) for name in ACCURACIES]
+    cls = float(run.curve("figure-11", "RoDeO/cls")[1][-1])
+    return ClaimJudgement(
+        bool(min(last) > 0.5),
+        f"With all classes permuted: {values_text(ACCURACIES, last)}; RoDeO/cls {value_text(cls)}.",
+        f"A random permutation leaves one class in {len(run.cohort.classes)} right, so this is "
+        "chance, not complete misprediction; the true negatives would stay in either case.",
+    )
+
+
+@APPENDIX.statement(
+    "loc-and-shape-ignore-classes",
+    "RoDeO/loc and RoDeO/shape do not depend on confused classes.",
+    "appendix D, figure 11",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    ranges = [spread(run.grid("figure-11", name)) for name in ("RoDeO/loc", "RoDeO/shape")]
+    return ClaimJudgement(
+        joint_verdict([value < INVARIANT for value in ranges]),
+        f"RoDeO/loc moves by {value_text(ranges[0])}, RoDeO/shape by {value_text(ranges[1])}.",
+        "Nearly: in images with several boxes, the class influences which boxes are paired.",
+    )
+
+
+TABLE, DESIGN = Claims[RodeoRun](), Claims[RodeoRun]()
+PARTS = RODEO[1:]
+FROM_PRINT = (
+    "Judged by the numbers printed in the paper; this run does not include its trained model."
+)
+
+
+@TABLE.statement(
+    "table-1-totals",
+    "RoDeO is the harmonic mean of its three sub-scores, in every row of table 1.",
+    "section 3, table 1",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    wrong, words = 0, []
+    for name, row in PRINTED.items():
+        if not off_by_rounding(row):
+            wrong += 1
+            words.append(f"{name} is printed as {row[3]:g} and comes to {harmonic(*row[:3]):.1f}")
+    flags = [True] * (len(PRINTED) - wrong) + [False] * wrong
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"{len(PRINTED) - wrong} of {len(PRINTED)} rows agree within rounding; {'; '.join(words)}.",
+        "A misprint. " + FROM_PRINT,
+    )
+
+
+@TABLE.statement(
+    "map-hides-what-rodeo-shows",
+    "mAP scores atelectasis and pneumonia alike; RoDeO shows one to be better classified, the "
+    "other better placed.",
+    "section 5.1, table 1",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    one, other = PRINTED["Atelectasis"], PRINTED["Pneumonia"]
+    return ClaimJudgement(
+        joint_verdict(
+            [
+                abs(one[5] - other[5]) < 0.5,
+                one[0] > other[0] and one[1] < other[1] and one[2] < other[2],
+            ]
+        ),
+        f"mAP {one[5]:g} and {other[5]:g}; RoDeO/cls {one[0]:g} and {other[0]:g}, RoDeO/loc "
+        f"{one[1]:g} and {other[1]:g}, RoDeO/shape {one[2]:g} and {other[2]:g} (%).",
+        FROM_PRINT,
+    )
+
+
+@TABLE.statement(
+    "accuracy-praises-pneumonia",
+    "Accuracy gives pneumonia one of its highest values, although it is rarely classified "
+    "correctly.",
+    "section 5.1, table 1",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    rows = {name: row for name, row in PRINTED.items() if name != "Total"}
+    by_accuracy = sorted(rows, key=lambda name: -rows[name][4])
+    by_class = sorted(rows, key=lambda name: -rows[name][0])
+    place, low = by_accuracy.index("Pneumonia") + 1, by_class.index("Pneumonia") + 1
+    return ClaimJudgement(
+        bool(place <= 3 and low == len(rows)),
+        f"Pneumonia is number {place} of {len(rows)} in accuracy@0.3 ({rows['Pneumonia'][4]:g} "
+        f"%), and number {low} in RoDeO/cls ({rows['Pneumonia'][0]:g} %).",
+        FROM_PRINT,
+    )
+
+
+@TABLE.statement(
+    "nodules-fail-in-shape",
+    "The worst problem of nodule detection is shape, then place; classes are comparably good.",
+    "section 5.1, table 1",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    cls, loc, shape = PRINTED["Nodule"][:3]
+    return ClaimJudgement(
+        bool(shape < loc < cls),
+        f"RoDeO/shape {shape:g}, RoDeO/loc {loc:g}, RoDeO/cls {cls:g} (%).",
+        FROM_PRINT,
+    )
+
+
+@DESIGN.statement(
+    "hausdorff-is-linear",
+    "The Hausdorff similarity of shapes decreases linearly and has no lower bound.",
+    "appendix C, figure 6",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    # Deviation from a straight line between the ends, over size and over aspect at equal area.
+    larger = np.linspace(USUAL, 1.0, 76)
+    size = shape_similarities(USUAL, larger, larger)[1]
+    ratio = np.linspace(1.0, 8.0, 71)
+    aspect = shape_similarities(USUAL, USUAL * np.sqrt(ratio), USUAL / np.sqrt(ratio))[1]
+    deviations = []
+    for values in (size, aspect):
+        line = np.linspace(values[0], values[-1], len(values))
+        deviations.append(float(np.abs(values - line).max()))
+    least = float(shape_similarities(1e-9, np.ones(1), np.ones(1))[1][0])
+    return ClaimJudgement(
+        joint_verdict([deviations[0] < 1e-9, deviations[1] < 1e-9]),
+        f"Over the side it is a straight line (off by {value_text(deviations[0])}); over the "
+        f"aspect at equal area it is not (off by {value_text(deviations[1])}). Of boxes within an "
+        f"image it is at least {value_text(least)}; beyond, there is no bound.",
+    )
+
+
+@DESIGN.statement(
+    "ciou-fast-then-slow",
+    "Centred IoU decreases fast for small differences in shape, slowly for large ones, towards "
+    "zero.",
+    "appendix C, figure 6",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    flags, words = [], []
+    for name, sides in (
+        ("larger", np.linspace(USUAL, 1.0, 151)),
+        ("smaller", np.linspace(USUAL, 0.002, 125)),
+    ):
+        values = shape_similarities(USUAL, sides, sides)[0]
+        slope = np.abs(np.diff(values) / np.diff(sides)) * USUAL
+        flags.append(bool((np.diff(slope) < 1e-9).all() and values[-1] < 0.1))
+        words.append(
+            f"{name} boxes: slope {slope[0]:.2f} per side at first, {slope[-1]:.2f} at the end, "
+            f"down to {value_text(values[-1])}"
+        )
+    return ClaimJudgement(joint_verdict(flags), "; ".join(words) + ".")
+
+
+@DESIGN.statement(
+    "ciou-is-relative",
+    "Centred IoU is relative to the size of the reference, and lies between 0 and 1.",
+    "appendix C, figure 6",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    centred, hausdorff = [], []
+    for side in (SMALL_, USUAL):
+        double = np.array([2 * side])
+        pair = shape_similarities(side, double, double)
+        centred.append(float(pair[0][0]))
+        hausdorff.append(float(pair[1][0]))
+    random = np.random.default_rng(0).uniform(1e-3, 1.0, (3, 10_000))
+    blocks = []
+    for side in random[0, :20]:
+        blocks.append(shape_similarities(float(side), random[1], random[2])[0])
+    values = np.concatenate(blocks)
+    return ClaimJudgement(
+        bool(abs(centred[0] - centred[1]) < 1e-12 and values.min() >= 0 and values.max() <= 1),
+        f"A box twice as wide and high as a reference of {SMALL_:g} and of {USUAL:g} of the image: "
+        f"centred IoU {value_text(centred[0])} and {value_text(centred[1])}, Hausdorff similarity "
+        f"{value_text(hausdorff[0])} and {value_text(hausdorff[1])}. Over 200 000 random pairs "
+        f"centred IoU lies between {value_text(values.min())} and {value_text(values.max())}.",
+    )
+
+
+@DESIGN.statement(
+    "harmonic-is-capped",
+    "The harmonic mean is capped by the worst sub-score, and rises with any of them.",
+    "appendix C",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    parts = np.random.default_rng(0).uniform(1e-6, 1.0, (100_000, 3))
+    mean = 3.0 / (1.0 / parts).sum(axis=1)
+    cap = float((mean / parts.min(axis=1)).max())
+    better = np.minimum(parts + np.array([0.0, 0.01, 0.0]), 1.0)
+    rises = bool((3.0 / (1.0 / better).sum(axis=1) >= mean).all())
+    return ClaimJudgement(
+        joint_verdict([cap <= 3.0, rises]),
+        f"Over 100 000 random sub-scores it is at most {cap:.3f} times the worst (the bound is "
+        "3), and never fell when one of them grew.",
+    )
+
+
+@DESIGN.statement(
+    "other-summaries-fail",
+    "The arithmetic mean is not capped by the worst sub-score; the minimum ignores improvements "
+    "of the others.",
+    "appendix C",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    names = ("RoDeO/harmonic", "RoDeO/arithmetic", "RoDeO/minimum")
+    ends = [float(run.curve("figure-11", name)[1][-1]) for name in names]
+    sigma = run.curve("figure-3", "RoDeO/minimum", along=1)[0]
+    # The weakest shape noise: RoDeO/shape is then still above RoDeO/loc, which is the minimum.
+    k = int(np.flatnonzero(sigma > 0)[0])
+    grid = run.grid("figure-3", "RoDeO/minimum")
+    still = float(np.abs(grid[-1, k] - grid[-1, 0]))
+    return ClaimJudgement(
+        joint_verdict([ends[1] > 0.5 > ends[0], still < 0.001]),
+        f"With random classes: {values_text(names, ends)}. At the strongest position noise, shape "
+        f"noise of {sigma[k]:g} moves the minimum by {value_text(still)}.",
+    )
+
+
+@DESIGN.statement(
+    "only-cls-can-be-zero",
+    "A sub-score can be exactly zero only in classification.",
+    "appendix C",
+)
+def _(run: RodeoRun) -> ClaimJudgement:
+    last = [float(run.curve("figure-4", name)[1][-1]) for name in PARTS]
+    return ClaimJudgement(
+        bool(last[0] > 0 and last[1] > 0),
+        f"With no prediction at all: {values_text(PARTS, last)}.",
+        "True for matched pairs. Without any pair, all three parts and the total are zero.",
+    )

@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All values that scores of two binary maps can take, by counting.
+
+Every 2x2 table (n00, n01, n10, n11) of up to N instances is built, where n10 counts the instances
+that only the first model calls positive. The module also has the moves of one instance between
+cells, and the lines of figure 9 (appendix C).
+
+Rank correlations of maps that are zero almost everywhere.
+
+The choice of the variant (tau-a or tau-b, with or without midranks) then matters more than the
+model does.
+
+The numbers of a run; claims, figures and tables read them.
+
+`run_all` counts tables, analyses simulated families and, if a folder is passed, maps of networks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from calipers.agreement.raters import agreement_scores
+from calipers.arrays import F64
+from calipers.data.bags import Bags
+from calipers.kernels import ranks as pairwise
+from calipers.stability.analyse import stability
+from calipers.stability.answers import correlation
+from calipers.stability.evidence import pool_maps
+from calipers.stability.result import StabilityResult
+from calipers.studies.framework import Progress, StudyOptions
+from calipers.studies.stability import data
+from calipers.studies.stability.data import TABLE_VII, Fold, NetworkMaps, read_maps
+from calipers.synthetic.bags import FAMILIES, demo_bags
+from calipers.synthetic.demo import stream
+
+MOST, QUICK_MOST = 24, 12  # instances of the largest tables
+SCORES = ("PJ", "PO", "APO", "HAPJ", "APJ", "AJ")
+ROUNDING = 1e-12
+# What can happen to one instance: (n00, n01, n10, n11) after, less before.
+MOVES: Mapping[str, tuple[int, int, int, int]] = {
+    "an instance that both call is added": (0, 0, 0, 1),
+    "an instance that neither calls is added": (1, 0, 0, 0),
+    "only one called it, now both do": (0, 0, -1, 1),
+    "neither called it, now both do": (-1, 0, 0, 1),
+    "only one called it, now neither does": (1, 0, -1, 0),
+}
+ADDED, ADDED_NEGATIVE, JOINED, TURNED, DROPPED = MOVES
+START, STEP, STEPS = 50, 5, 10
+# Figure 9: what one step of 5 instances does to (n00, n01, n10, n11).
+LINES: Mapping[str, tuple[int, int, int, int]] = {
+    "blue": (0, 0, -1, 1),
+    "green": (-1, 0, 0, 1),
+    "black dotted": (0, -1, 1, 0),
+    "red dotted": (-1, 0, 1, 0),
+}
+
+
+def tables_of(n: int) -> F64:
+    """Return (T, 4): every (n00, n01, n10, n11) with the sum n."""
+    # n00, n01 and n10 run over all values; n11 is what remains of n.
+    grid = np.stack(np.meshgrid(*[np.arange(n + 1)] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+    cells = grid[grid.sum(axis=1) <= n]
+    return np.column_stack([cells, n - cells.sum(axis=1)]).astype(np.float64)
+
+
+def score_values(tables: F64, name: str) -> F64:
+    """Return (T,): a score of every table."""
+    return np.atleast_1d(np.asarray(agreement_scores(*tables.T)[name], np.float64))
+
+
+@dataclass(frozen=True)
+class Extreme:
+    """The lowest or highest value of a score for one N, and every table that has it."""
+
+    value: float
+    tables: F64  # (m, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class MoveEffect:
+    """The effect of a move on a score, over all tables in which the move is possible and the score
+    is defined before and after it.
+    """
+
+    n: int
+    rises: int
+    stays: int
+    falls: int
+    worst: float  # the largest fall
+    example: tuple[int, int, int, int]  # the table before it
+
+    @property
+    def monotone(self) -> bool:
+        """Whether the score never falls."""
+        return self.falls == 0
+
+
+@dataclass(frozen=True)
+class Counting:
+    """All 2x2 tables of 1 to ``most`` instances."""
+
+    most: int
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The numbers of instances."""
+        return tuple(range(1, self.most + 1))
+
+    @cached_property
+    def by_size(self) -> dict[int, F64]:
+        """N -> (T, 4): the tables of N instances."""
+        return {n: tables_of(n) for n in self.sizes}
+
+    @cached_property
+    def tables(self) -> F64:
+        """(T, 4): the tables of all sizes."""
+        return np.concatenate(list(self.by_size.values()))
+
+    def value(self, name: str) -> F64:
+        """Return a score of all tables."""
+        return score_values(self.tables, name)
+
+    def extreme(self, name: str, n: int, *, low: bool) -> Extreme:
+        """Return the lowest or the highest value among tables of ``n`` instances."""
+        values = score_values(self.by_size[n], name)
+        if np.isnan(values).all():
+            return Extreme(float("nan"), np.empty((0, 4)))
+        end = float(np.nanmin(values) if low else np.nanmax(values))
+        with np.errstate(invalid="ignore"):
+            return Extreme(end, self.by_size[n][np.abs(values - end) < ROUNDING])
+
+    def move_effect(self, name: str, move: str) -> MoveEffect:
+        """Return the effect of a move on a score."""
+        step = np.array(MOVES[move], np.float64)
+        before = self.tables[(self.tables + step >= 0).all(axis=1)]
+        change = score_values(before + step, name) - score_values(before, name)
+        defined = ~np.isnan(change)
+        before, change = before[defined], change[defined]
+        worst = int(np.argmin(change)) if len(change) else 0
+        rises, falls = int((change > ROUNDING).sum()), int((change < -ROUNDING).sum())
+        n00, n01, n10, n11 = (int(count) for count in before[worst])
+        stays = len(change) - rises - falls
+        return MoveEffect(
+            len(change), rises, stays, falls, max(0.0, -float(change[worst])), (n00, n01, n10, n11)
+        )
+
+
+def lines(name: str = "APJ") -> dict[str, F64]:
+    """Return the lines of figure 9: a score after 0, 1, ..., 10 steps."""
+    steps = STEP * np.arange(STEPS + 1, dtype=np.float64)[:, None]
+    return {
+        line: score_values(START + steps * np.array(change, np.float64), name)
+        for line, change in LINES.items()
+    }
+
+
+def last_step(line: str) -> tuple[int, int, int, int]:
+    """Return (n00, n01, n10, n11) at the end of a line of figure 9."""
+    n00, n01, n10, n11 = (START + STEP * STEPS * change for change in LINES[line])
+    return n00, n01, n10, n11
+
+
+SIDE = 16
+CUT = 0.5  # cells below this show nothing
+SLIGHT = 0.2  # of the range is noise that every model has of its own
+
+
+@dataclass(frozen=True)
+class Ties:
+    """One pair of maps under every variant of rank correlation, without and with ties."""
+
+    zeros: float  # share of cells that are 0 in both
+    formula: dict[
+        str, float
+    ]  # "with ties" / "without ties" -> 1 - 6 sum d^2 / (N (N^2 - 1)), with midranks
+    spearman: dict[str, float]
+    tau_a: dict[str, float]
+    tau_b: dict[str, float]
+
+
+def ties(seed: int) -> Ties:
+    """Return the variants for two maps, a spot on a background: unchanged, and with all faint cells
+    set to 0.
+    """
+    random = stream(seed, "ties")
+    across = np.arange(SIDE) - (SIDE - 1) / 2
+    away = np.hypot(across[:, None], across[None]).ravel()
+    # Two models see the same spot, each with noise of its own.
+    maps = (1 - SLIGHT) * np.exp(-((away / 4.0) ** 2)) + SLIGHT * random.random((2, SIDE * SIDE))
+    kinds = {"without ties": maps, "with ties": np.where(maps >= CUT, maps, 0.0)}
+    both = {name: pairwise.kendall(values) for name, values in kinds.items()}
+    return Ties(
+        float((kinds["with ties"] == 0).all(axis=0).mean()),
+        {name: printed_spearman(values) for name, values in kinds.items()},
+        {name: float(pairwise.spearman(values)[0]) for name, values in kinds.items()},
+        {name: float(taus[1][0]) for name, taus in both.items()},
+        {name: float(taus[0][0]) for name, taus in both.items()},
+    )
+
+
+def printed_spearman(values: F64) -> float:
+    """Return 1 - 6 sum d^2 / (N (N^2 - 1)) of two maps, as table I prints it; d are differences of
+    midranks.
+    """
+    n = values.shape[1]
+    difference = np.diff(pairwise.midranks(values), axis=0)[0]
+    return float(1 - 6 * (difference**2).sum() / (n * (n**2 - 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class RankShifts:
+    """Rank correlations under exchanged ranks, and with a map that is half of the other."""
+
+    few_large: tuple[
+        float, float
+    ]  # Spearman, tau-b: one cell in 16 changes places with one far away
+    many_small: tuple[float, float]  # all cells change places near by; as much displacement in all
+    halved: tuple[float, float]  # the second map is half of the first
+
+
+def rank_shifts(n: int = 256) -> RankShifts:
+    """Return few large and many small exchanges with the same sum of rank differences, and a halved
+    map.
+
+    Neighbours in many small exchanges are 8 ranks apart (n / 2 exchanges), those of few large ones
+    n / 2 ranks apart (8 exchanges): the sum of |d| is 8 n in both.
+    """
+    ranks = np.arange(n, dtype=np.float64)
+    small = ranks.reshape(-1, 2, 8)[:, ::-1].ravel()
+    large, cells = ranks.copy(), np.arange(0, n // 2, 16)
+    large[cells], large[cells + n // 2] = cells + n // 2, cells
+
+    def both(other: F64) -> tuple[float, float]:
+        pair = np.stack([ranks, other]) / n
+        return float(pairwise.spearman(pair)[0]), float(pairwise.kendall(pair)[0][0])
+
+    return RankShifts(both(large), both(small), both(ranks / 2))
+
+
+@dataclass(frozen=True, slots=True)
+class SoftMaximum:
+    """The largest distance of LSE-r from the mean and its mean distance from the maximum, over
+    simulated maps.
+    """
+
+    r: float
+    from_mean: float
+    from_max: float
+
+
+def soft_maximum(r: float, seed: int, n: int = 400) -> SoftMaximum:
+    """Return the distances of LSE-r, (1/r) log mean exp(r p), over maps with few, some and many
+    high values.
+    """
+    random = stream(seed, "pooling")
+    first, second = random.uniform(0.1, 3.0, (2, n, 1))
+    maps = random.beta(first, second, (n, 256))
+    soft = np.log(np.exp(r * maps).mean(axis=1)) / r
+    # The same pooling functions as in the stability analysis.
+    highest, mean, _, _ = pool_maps(maps)
+    return SoftMaximum(r, float(np.abs(soft - mean).max()), float(np.abs(soft - highest).mean()))
+
+
+Key = tuple[str, str]  # data set, operator
+
+BAGS, QUICK_BAGS = 80, 30  # positive bags of a family; as many negative ones
+REPLICATES, QUICK_REPLICATES = 1000, 200
+HARDNESS = (0.1, 1.0, 10.0, 100.0)  # r of LSE
+IDENTICAL, SCATTERED = "identical", "scattered"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Scores of the networks of one data set and operator, printed by the paper or computed from
+    maps; NaN where a score is missing.
+    """
+
+    apj: float
+    spearman: float
+    auc: float
+    dice: float
+
+
+@dataclass(frozen=True)
+class StabilityRun:
+    """The numbers of a run."""
+
+    counting: Counting
+    ties: Ties
+    rank_shifts: RankShifts
+    soft: tuple[SoftMaximum, ...]
+    # stable-good, stable-wrong, unstable, identical, scattered
+    families: Mapping[str, StabilityResult]
+    cells: Mapping[
+        Key, StabilityResult
+    ]  # simulated families like those of the paper, or given maps
+    bags: Mapping[Key, Bags]  # of the cells
+    folds: Mapping[Key, tuple[Fold, ...]]  # of simulated families
+    maps: NetworkMaps | None
+
+    @property
+    def has_maps(self) -> bool:
+        """Whether the cells are maps that the user passed, not simulated ones."""
+        return self.maps is not None
+
+    @property
+    def cells_text(self) -> str:
+        """The kind of the cells, for sentences."""
+        return "the given maps" if self.has_maps else "the simulated families"
+
+    @cached_property
+    def networks(self) -> dict[Key, Network]:
+        """Trained networks: those of the given maps, or those that the paper prints."""
+        if self.has_maps:
+            return {key: _network(cell) for key, cell in self.cells.items()}
+        networks = {}
+        for key, row in TABLE_VII.items():
+            networks[key] = Network(row.apj[0], row.spearman[0], row.auc[0], row.dice[0])
+        return networks
+
+    @property
+    def networks_text(self) -> str:
+        """The source of `networks`, for the start of a sentence."""
+        return "In the given maps" if self.has_maps else "In the printed table VII"
+
+    @property
+    def data_sets(self) -> tuple[str, ...]:
+        """The data sets of the networks."""
+        return tuple(dict.fromkeys(data for data, _ in self.networks))
+
+    def column(self, name: str, data: str | None = None) -> dict[Key, float]:
+        """Return one score of all networks that have it, of one data set or of all."""
+        values = {}
+        for key, network in self.networks.items():
+            value = getattr(network, name)
+            if data in (None, key[0]) and not np.isnan(value):
+                values[key] = value
+        return values
+
+
+def _network(cell: StabilityResult) -> Network:
+    auc = dice = np.nan
+    if cell.localized.has("AUC"):
+        auc = cell.localized.mean("AUC")
+    if cell.localized.has("DICE"):
+        dice = cell.localized.mean("DICE")
+    return Network(cell["APJ"].value, cell["Spearman"].value, auc, dice)
+
+
+def run_all(options: StudyOptions, progress: Progress) -> StabilityRun:
+    """Compute all numbers: scores, families, and the cells of table VII."""
+    n, replicates = (QUICK_BAGS, QUICK_REPLICATES) if options.quick else (BAGS, REPLICATES)
+    maps = None if options.data is None else read_maps(options.data)
+    # Given maps replace the simulated cells, not the families.
+    keys = list(maps.bags) if maps is not None else data.cells()
+    total, seed = len(FAMILIES) + 2 + len(keys), options.seed
+    kinds: dict[str, StabilityResult] = {}
+    for k, name in enumerate((*FAMILIES, IDENTICAL, SCATTERED)):
+        progress(f"family {name}", k, total)
+        kinds[name] = stability(_family(name, n, seed), replicates=replicates, seed=seed)
+    sources: dict[Key, Bags] = {}
+    cells: dict[Key, StabilityResult] = {}
+    for k, key in enumerate(keys, start=len(kinds)):
+        progress(", ".join(key), k, total)
+        sources[key] = maps.bags[key] if maps is not None else data.simulate_bags(*key, n, seed)
+        cells[key] = stability(sources[key], replicates=replicates, seed=seed)
+    progress("scores", total, total)
+    folds: dict[Key, tuple[Fold, ...]] = {}
+    if maps is None:
+        for key in keys:
+            folds[key] = data.folds(*key, n, seed)
+    return StabilityRun(
+        counting=Counting(QUICK_MOST if options.quick else MOST),
+        ties=ties(seed),
+        rank_shifts=rank_shifts(),
+        soft=tuple(soft_maximum(r, seed) for r in HARDNESS),
+        families=kinds,
+        cells=cells,
+        bags=sources,
+        folds=folds,
+        maps=maps,
+    )
+
+
+def _family(name: str, n: int, seed: int) -> Bags:
+    """Return n positive bags, and as many negative ones if the family has them."""
+    if name == SCATTERED:
+        return data.scattered_bags(n, seed)
+    if name == IDENTICAL:
+        return data.identical_bags(data.simulate_bags(*data.cells()[0], n, seed))
+    return demo_bags(name, 2 * n, seed=seed)
+
+
+def column_correlation(one: F64, other: F64, method: str = "pearson") -> float:
+    """Return the correlation of two columns over the rows in which both are defined."""
+    return correlation(np.asarray(one, np.float64), np.asarray(other, np.float64), method)
+
+
+def values_text(values: Mapping[str, float], digits: int = 2) -> str:
+    """Return "X-Ray 0.42, MURA 0.29"."""
+    return ", ".join(f"{name} {value:.{digits}f}" for name, value in values.items())

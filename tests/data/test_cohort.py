@@ -1,0 +1,126 @@
+"""Cohorts: choosing, joining and extending never changes what is known about an image."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+from calipers.data.cohort import Cohort
+from calipers.data.objects import empty_predictions
+from calipers.errors import UsageError
+from calipers.synthetic.random import random_cohort
+
+
+def assert_same(a: Cohort, b: Cohort) -> None:
+    assert a.images.ids == b.images.ids
+    np.testing.assert_array_equal(a.images.size, b.images.size)
+    for name in a.images.groups:
+        np.testing.assert_array_equal(a.images.groups[name], b.images.groups[name])
+    pairs = [(a.references, b.references), *((a.models[name], b.models[name]) for name in a.models)]
+    for left, right in pairs:
+        for column in fields(left):
+            if column.name not in ("facts", "scored"):
+                np.testing.assert_array_equal(
+                    getattr(left, column.name), getattr(right, column.name)
+                )
+
+
+@pytest.fixture
+def cohort() -> Cohort:
+    return random_cohort(10, 3, seed=1, models=2, crowd_share=0.2)
+
+
+def test_take_by_index_flag_and_from_the_end(cohort: Cohort) -> None:
+    flags = np.arange(10) % 3 == 0
+    assert_same(cohort.take(flags), cohort.take([0, 3, 6, 9]))
+    assert_same(cohort.take([-1, 0]), cohort.take([9, 0]))
+    assert cohort.take([7, 2, 7]).images.ids == ("image-7", "image-2", "image-7")
+    assert cohort.take([]).n_images == 0
+
+
+@pytest.mark.parametrize(
+    "images", [[10], [-11], [0.5], np.ones(9, bool), np.ones((2, 5), bool), ["a"]]
+)
+def test_take_refuses_what_is_not_there(cohort: Cohort, images) -> None:
+    with pytest.raises(UsageError):
+        cohort.take(images)
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 10), (3, 7), (5, 5), (9, 10)])
+def test_span_is_take_without_copies(cohort: Cohort, start: int, stop: int) -> None:
+    span = cohort.span(start, stop)
+    assert_same(span, cohort.take(np.arange(start, stop)))
+    if len(span.references):
+        assert np.shares_memory(span.references.boxes, cohort.references.boxes)
+
+
+def test_parts_join_to_the_whole(cohort: Cohort) -> None:
+    whole = Cohort.concat([cohort.span(0, 4), cohort.span(4, 4), cohort.span(4, 10)])
+    assert_same(whole, cohort)
+    assert len(whole.intake.files) == 3 * len(cohort.intake.files)
+
+
+def test_no_group_hides_behind_the_image_itself(cohort: Cohort) -> None:
+    assert cohort.group("image").tolist() == list(range(10))
+    with pytest.raises(UsageError, match="no group may be called 'image'"):
+        cohort.with_groups({"image": np.arange(10)})
+
+
+def test_concat_keeps_only_shared_groups(cohort: Cohort) -> None:
+    more = cohort.span(0, 4).with_groups({"scanner": ["a", "b", "a", "b"]})
+    assert list(Cohort.concat([more, cohort.span(4, 10)]).images.groups) == ["patient", "centre"]
+
+
+def test_concat_refuses_what_does_not_fit(cohort: Cohort) -> None:
+    for other, words in (
+        (random_cohort(3, 2, seed=1, models=2), "classes"),
+        (random_cohort(3, 3, seed=1, models=1), "models"),
+        (random_cohort(3, 3, seed=1, models=2, dimensions=3), "2D and 3D"),
+        (cohort, "'image-0' is in more than one"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            Cohort.concat([cohort, other])
+
+
+def test_with_predictions_adds_or_replaces_a_model(cohort: Cohort) -> None:
+    silent = empty_predictions(10)
+    assert list(cohort.with_predictions("new", silent).models) == ["model-1", "model-2", "new"]
+    replaced = cohort.with_predictions("model-1", silent)
+    assert list(replaced.models) == ["model-1", "model-2"]
+    assert len(replaced.predictions("model-1")) == 0
+    assert len(cohort.predictions("model-1")) > 0
+    with pytest.raises(UsageError, match="9 images"):
+        cohort.with_predictions("new", empty_predictions(9))
+
+
+def test_with_groups_adds_columns_that_can_be_taken(cohort: Cohort) -> None:
+    wider = cohort.with_groups({"scanner": list("abcdefghij")})
+    assert wider.take([2, 5]).group("scanner").tolist() == ["c", "f"]
+    assert "scanner" not in cohort.images.groups
+    with pytest.raises(UsageError, match="3 entries"):
+        cohort.with_groups({"scanner": list("abc")})
+
+
+def test_names_are_looked_up_with_help(cohort: Cohort) -> None:
+    assert cohort.group("image").tolist() == list(range(10))
+    with pytest.raises(UsageError, match="did you mean 'patient'"):
+        cohort.group("patients")
+    with pytest.raises(UsageError, match="did you mean 'model-"):
+        cohort.predictions("model_1")
+
+
+def test_keep_removes_objects_and_not_images(cohort: Cohort) -> None:
+    references = cohort.references
+    kept = references.keep(references.label == 1)
+    assert kept.n_images == references.n_images
+    assert (kept.label == 1).all()
+    np.testing.assert_array_equal(kept.image, references.image[references.label == 1])
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_dimensions(dimensions: int) -> None:
+    cohort = random_cohort(3, 2, seed=1, dimensions=dimensions)
+    assert cohort.dimensions == cohort.predictions("model-1").dimensions == dimensions
+    assert cohort.take([]).dimensions == dimensions

@@ -1,0 +1,62 @@
+"""Bars of error types show the estimates of the evaluation, and say what is behind them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import calipers as cal
+from calipers.evaluation.catalogue import figure
+
+
+@pytest.fixture(scope="module")
+def evaluation() -> cal.Evaluation:
+    return cal.evaluate(cal.demo_cohort(), "tide")
+
+
+def test_gains_are_bars_with_their_intervals(evaluation: cal.Evaluation) -> None:
+    found = figure(evaluation, "error-gains")
+    assert found.x.names == ("class", "place", "both", "double", "nothing", "missed", "empty")
+    estimate = evaluation["mislabels", "dAP/cls"]
+    assert (found.heights[0, 0], found.low[0, 0], found.high[0, 0]) == (
+        estimate.value,
+        estimate.low,
+        estimate.high,
+    )
+    assert found.heights[2, 6] == evaluation["misses-small", "dAP/empty"].value
+    assert found.title.startswith("mislabels loses most by a wrong class (0.61 AP)")
+    assert "95 % intervals over 80 patients" in found.note
+    assert "Bars without whiskers" in found.note
+
+
+def test_counts_end_with_the_false_alarms_on_empty_images(evaluation: cal.Evaluation) -> None:
+    found = figure(evaluation, "error-counts", models=["overpredicts"])
+    assert found.heights.tolist() == [[4, 40, 24, 222, 282, 6, 77]]
+    assert found.x.names[-1] == "empty"
+    assert found.title == "Most frequent errors: overpredicts, predictions on nothing (282)"
+
+
+def test_a_perfect_model_has_no_bars() -> None:
+    cohort = cal.corrupt(cal.demo_cohort(), "position-noise", sigma=0.0, name="perfect")
+    ev = cal.evaluate(cohort, "tide", ci=False)
+    gains, counts = (
+        figure(ev, name, models=["perfect"]) for name in ("error-gains", "error-counts")
+    )
+    assert not gains.heights.any()
+    assert not counts.heights.any()
+    assert gains.title == "No kind of error costs any average precision"
+    assert counts.title == "There are no errors"
+    assert "whiskers" not in gains.note
+
+
+def test_a_protocol_without_error_types_has_no_such_figure() -> None:
+    ev = cal.evaluate(cal.demo_cohort(), "overview", ci=False)
+    with pytest.raises(cal.UsageError, match="use the preset tide"):
+        figure(ev, "error-gains")
+
+
+def test_undefined_gains_are_drawn_as_nothing() -> None:
+    said = {"boxes": [[0, 0, 5, 5]], "labels": [0], "scores": [0.5]}
+    cohort = cal.Cohort.from_arrays([{"boxes": [], "labels": []}], [said], classes=("a",))
+    found = figure(cal.evaluate(cohort, "tide", ci=False), "error-gains")
+    assert np.isfinite(found.heights).all()

@@ -1,0 +1,322 @@
+"""Delimited text and the NIH list."""
+
+from __future__ import annotations
+
+import os
+import random
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calipers.errors import InputError, UsageError
+from calipers.io.read import read, sniff
+from refusals import refused_or_set_aside
+
+DATA = Path(os.environ.get("CALIPERS_DATA", Path(__file__).parents[3] / "shared" / "data"))
+REFS = """image,class,x0,y0,x1,y1,width,height,patient,reader
+007,nodule,10,20,30,40,100,100,p1,A
+007,NA,1.5,2,3e1,4,100,100,p1,B
+8,nodule,0,0,5,5,200,100,p2,A
+9,,,,,,50,50,p2,
+"""
+DETS = """image;class;x;y;w;h;score
+007;nodule;10;20;20;20;0.9
+8;NA;1;1;2;2;1
+"""
+
+
+def put(folder, name, content, encoding="utf-8"):
+    path = folder / name
+    path.write_bytes(content.encode(encoding) if isinstance(content, str) else content)
+    return path
+
+
+def test_ids_stay_text_and_na_is_a_name(tmp_path):
+    cohort = read(put(tmp_path, "refs.csv", REFS))
+    assert cohort.images.ids == ("007", "8", "9")
+    assert cohort.classes == ("NA", "nodule")
+    assert cohort.references.boxes.tolist() == [[10, 20, 30, 40], [1.5, 2, 30, 4], [0, 0, 5, 5]]
+    assert cohort.references.offsets.tolist() == [0, 2, 3, 3]
+    assert cohort.images.size.tolist() == [[100, 100], [200, 100], [50, 50]]
+    assert cohort.references.place.tolist() == [2, 3, 4]
+
+
+def test_a_column_is_a_group_if_constant_on_every_image_else_a_fact(tmp_path):
+    cohort = read(put(tmp_path, "refs.csv", REFS))
+    assert cohort.images.groups["patient"].tolist() == ["p1", "p2", "p2"]
+    assert "reader" not in cohort.images.groups
+    assert cohort.references.facts["reader"].tolist() == ["A", "B", "A"]
+
+
+def test_the_box_format_follows_from_the_names(tmp_path):
+    refs = put(tmp_path, "refs.csv", REFS)
+    table = read(refs, put(tmp_path, "dets.csv", DETS)).models["dets"]
+    assert table.boxes.tolist() == [[10, 20, 30, 40], [1, 1, 3, 3]]
+    centred = DETS.replace(";x;y;", ";cx;cy;")
+    table = read(refs, put(tmp_path, "dets.csv", centred)).models["dets"]
+    assert table.boxes.tolist() == [[0, 10, 20, 30], [0, 0, 2, 2]]
+
+
+@pytest.mark.parametrize(
+    "names", ["xmin,ymin,xmax,ymax", "X_Min,Y_Min,X_Max,Y_Max", "x1,y1,x2,y2", " x0 ,y0,x1,y1"]
+)
+def test_aliases_of_corners(tmp_path, names):
+    cohort = read(put(tmp_path, "refs.csv", f"Image_ID,Label,{names}\na,b,1,2,3,4\n"))
+    assert cohort.references.boxes.tolist() == [[1, 2, 3, 4]]
+
+
+def test_normalised_boxes_need_the_option_and_sizes(tmp_path):
+    path = put(
+        tmp_path, "refs.csv", "image,class,cx,cy,w,h,width,height\na,b,0.5,0.5,0.5,0.5,200,100\n"
+    )
+    cohort = read(path, box_format="cxcywh-normalised")
+    assert cohort.references.boxes.tolist() == [[50, 25, 150, 75]]
+    with pytest.raises(InputError, match="as the columns cx cy w h say"):
+        read(path, box_format="xyxy")
+    path = put(tmp_path, "refs.csv", "image,class,cx,cy,w,h\na,b,0.5,0.5,0.5,0.5\n")
+    with pytest.raises(InputError) as refused:
+        read(path, box_format="cxcywh-normalised")
+    assert refused.value.rule == "size-unknown"
+
+
+def test_three_dimensional_columns(tmp_path):
+    path = put(tmp_path, "refs.csv", "image,class,x,y,z,w,h,d\na,b,1,2,3,4,5,6\n")
+    cohort = read(path)
+    assert cohort.references.boxes.tolist() == [[1, 2, 3, 5, 7, 9]]
+    assert cohort.images.size.shape == (1, 3)
+
+
+def test_columns_can_be_named(tmp_path):
+    path = put(tmp_path, "refs.csv", "patientId,x,y,width,height,Target\np,1,2,3,4,1\n")
+    cohort = read(
+        path, columns={"image": "patientId", "class": "Target", "w": "width", "h": "height"}
+    )
+    assert cohort.references.boxes.tolist() == [[1, 2, 4, 6]]
+    assert np.isnan(cohort.images.size).all()
+    with pytest.raises(InputError, match="did you mean 'Target'"):
+        read(path, columns={"class": "Targt"})
+    with pytest.raises(UsageError, match="no column is called 'klass'"):
+        read(path, columns={"klass": "Target"})
+
+
+def test_a_row_with_only_a_class_declares_it(tmp_path):
+    cohort = read(put(tmp_path, "refs.csv", REFS + ",zebra,,,,,,,,\n,ape,,,,,,,,\n"))
+    assert cohort.classes == ("zebra", "ape", "NA", "nodule")
+    assert cohort.n_images == 3
+
+
+def test_several_models_in_one_file(tmp_path):
+    refs = put(tmp_path, "refs.csv", REFS)
+    dets = "image,class,x0,y0,x1,y1,score,model\n7,nodule,1,1,2,2,.5,b\n8,NA,1,1,2,2,.5,a\n8,NA,1,1,3,3,.5,b\n"
+    path = put(tmp_path, "dets.csv", dets.replace("\n7,", "\n007,"))
+    cohort = read(refs, path)
+    assert {name: len(table) for name, table in cohort.models.items()} == {"b": 2, "a": 1}
+    assert list(read(refs, {"m": path}).models) == ["m/b", "m/a"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+def test_encodings_delimiters_and_line_ends(tmp_path, encoding, end, sign):
+    text = REFS.replace("nodule", "größe").replace(",", sign).replace("\n", end)
+    cohort = read(put(tmp_path, "refs.csv", text, encoding))
+    assert cohort.classes == ("NA", "größe")
+    assert len(cohort.references) == 3
+
+
+def test_quoted_newlines_keep_line_numbers_right(tmp_path):
+    text = 'image,class,x0,y0,x1,y1\na,"two\nlines",1,2,3,4\nb,c,1,2,x,4\n'
+    with pytest.raises(InputError) as refused:
+        read(put(tmp_path, "refs.csv", text))
+    assert (refused.value.location, refused.value.field) == ("4:5", "x1")
+
+
+BROKEN_ROWS = [
+    ("type", "3:4", "a,b,1,2x,3,4", ""),
+    ("type", "3:3", "a,b,1_0,2,30,4", ""),
+    ("type", "3:3", "a,b,١,2,30,4", ""),
+    ("type", "3:3", 'a,b,"1,5",2,30,4', "decimal comma"),
+    ("type", "3:5", 'a,b,1,2,"1,234.5",4', "thousands"),
+    ("ragged", "3:6", "a,b,1,2,3", ""),
+    ("ragged", "3:7", "a,b,1,2,3,4,5", "comma"),
+    ("non-finite", "3:3", "a,b,nan,2,3,4", ""),
+    ("non-finite", "3:3", "a,b,1,2,3," + "9" * 1000, ""),
+    ("box-shape", "3:5", "a,b,1,2,,4", ""),
+    ("box-shape", "3:3", "a,b,,,,", "without objects"),
+    ("class-missing", "3:2", "a,,1,2,3,4", ""),
+    ("missing-id", "3:1", ",b,1,2,3,4", ""),
+    ("neg-size", "3:3", "a,b,9,2,3,4", ""),
+    ("zero-area", "3:3", "a,b,3,2,3,4", ""),
+]
+
+
+@pytest.mark.parametrize(("rule", "place", "row", "hint"), BROKEN_ROWS)
+def test_a_broken_row_is_refused_or_set_aside(tmp_path, rule, place, row, hint):
+    path = put(tmp_path, "refs.csv", f"image,class,x0,y0,x1,y1\na,b,1,2,3,4\n{row}\nz,b,1,2,3,4\n")
+    refused, _ = refused_or_set_aside(partial(read, path), 0, rule, place)
+    assert hint in str(refused)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "rule"),
+    [
+        ("crowd", "2", "crowd-flag"),
+        ("crowd", "maybe", "crowd-flag"),
+        ("area", "-1", "area-range"),
+        ("area", "inf", "area-range"),
+    ],
+)
+def test_flags_and_areas_are_checked(tmp_path, column, cell, rule):
+    path = put(
+        tmp_path,
+        "refs.csv",
+        f"image,class,x0,y0,x1,y1,{column}\na,b,1,2,3,4,1\na,b,1,2,3,4,{cell}\n",
+    )
+    _, cohort = refused_or_set_aside(partial(read, path), 0, rule, "3:7")
+    assert getattr(cohort.references, column).tolist() == [1]
+
+
+def test_an_empty_area_is_not_declared(tmp_path):
+    path = put(tmp_path, "refs.csv", "image,class,x0,y0,x1,y1,area\na,b,1,2,3,4,\na,b,1,2,3,4,9\n")
+    assert read(path).references.area.tolist() == [4, 9]
+
+
+BROKEN_FILES = [
+    ("missing-column", "a,b,1,2,3,4\nc,d,1,2,3,4\n"),
+    ("missing-column", "image,x0,y0,x1,y1\n"),
+    ("box-columns", "image,class,x0,y0,x1\na,b,1,2,3\n"),
+    ("box-columns", "image,class,x,y,w,h,x0,y0,x1,y1\n"),
+    ("dup-column", "image,class,x0,y0,x1,y1,X0\n"),
+    ("header", "image,,class,x0,y0,x1,y1\n"),
+    ("no-images", "image,class,x0,y0,x1,y1\n"),
+    ("csv-syntax", 'image,class,x0,y0,x1,y1\n"a,b,1,2,3,4\n'),
+    ("csv-syntax", "image,class,x0,y0,x1,y1\n" + "a" * 200_000 + ",b,1,2,3,4\n"),
+    ("encoding", b"image,class,x0,y0,x1,y1\ncaf\xe9,b,1,2,3,4\n"),
+    ("encoding", "image,class,x0,y0,x1,y1\na\0,b,1,2,3,4\n"),
+    ("empty-file", "\n \n"),
+    ("empty-file", ""),
+    ("wrong-role", "image,class,x0,y0,x1,y1,score\na,b,1,2,3,4,.5\n"),
+    ("size-conflict", "image,class,x0,y0,x1,y1,width\na,b,1,2,3,4,50\na,b,1,2,3,4,60\n"),
+    ("image-size", "image,class,x0,y0,x1,y1,width\na,b,1,2,3,4,-50\n"),
+]
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize(("rule", "content"), BROKEN_FILES)
+def test_a_broken_file_is_refused(tmp_path, rule, content, lenient):
+    with pytest.raises(InputError) as refused:
+        read(put(tmp_path, "refs.csv", content), lenient=lenient)
+    assert refused.value.rule == rule
+
+
+BROKEN_PREDICTIONS = [
+    ("unknown-image", "2:1", "7;nodule;1;1;2;2;.5"),
+    ("unknown-category", "2:2", "8;nodul;1;1;2;2;.5"),
+    ("score-missing", "2:7", "8;nodule;1;1;2;2;"),
+    ("score-range", "2:7", "8;nodule;1;1;2;2;50"),
+    ("type", "2:7", "8;nodule;1;1;2;2;0,5"),
+]
+
+
+@pytest.mark.parametrize(("rule", "place", "row"), BROKEN_PREDICTIONS)
+def test_broken_predictions(tmp_path, rule, place, row):
+    refs = put(tmp_path, "refs.csv", REFS)
+    dets = put(tmp_path, "dets.csv", f"image;class;x;y;w;h;score\n{row}\n8;NA;1;1;2;2;1\n")
+    refused, cohort = refused_or_set_aside(partial(read, refs, dets), 1, rule, place)
+    assert (refused.rule, refused.location) == (rule, place)
+    assert cohort.models["dets"].score.tolist() == [1.0]  # the sound row is left
+
+
+def test_an_unknown_class_gets_a_hint(tmp_path):
+    dets = put(tmp_path, "dets.csv", DETS.replace("nodule", "noduel"))
+    with pytest.raises(InputError, match="did you mean 'nodule'"):
+        read(put(tmp_path, "refs.csv", REFS), dets)
+
+
+def test_a_header_alone_is_a_silent_model_and_no_score_column_is_an_error(tmp_path):
+    refs = put(tmp_path, "refs.csv", REFS)
+    assert (
+        len(read(refs, put(tmp_path, "none.csv", "image,class,x0,y0,x1,y1,score\n")).models["none"])
+        == 0
+    )
+    with pytest.raises(InputError) as refused:
+        read(
+            refs,
+            put(tmp_path, "none.csv", "image,class,x0,y0,x1,y1\n007,NA,1,1,2,2\n"),
+            lenient=True,
+        )
+    assert refused.value.rule == "score-missing"
+
+
+def test_an_unnamed_index_column_is_left_out_with_a_note(tmp_path):
+    cohort = read(put(tmp_path, "refs.csv", ",image,class,x0,y0,x1,y1\n0,a,b,1,2,3,4\n"))
+    assert "the first column has no name and was not read" in cohort.intake.notes
+
+
+def test_the_nih_list(tmp_path):
+    path = DATA / "chestxray8" / "BBox_List_2017.csv"
+    if not path.exists():
+        pytest.skip("the public data is not here")
+    cohort = read(path)
+    assert sniff(path).format == "nih"
+    assert (cohort.n_images, len(cohort.references), len(cohort.classes)) == (880, 984, 8)
+    assert cohort.classes == tuple(sorted(cohort.classes))
+    assert "Infiltration" in cohort.classes
+    assert (cohort.images.size == 1024).all()
+    assert len(set(cohort.images.groups["patient"].tolist())) == 726
+    assert cohort.images.ids[0] == "00013118_008.png"
+    assert cohort.references.boxes[0].tolist() == [
+        225.0847458,
+        547.0192168,
+        225.0847458 + 86.77966102,
+        547.0192168 + 79.18644068,
+    ]
+
+
+def test_nih_with_trailing_columns_and_a_short_row(tmp_path):
+    text = "Image Index,Finding Label,Bbox [x,y,w,h],,,\n1_0.png,Infiltrate,1,2,3,4,,,\n2_0.png,Mass,1,2,3\n"
+    path = put(tmp_path, "boxes.csv", text)
+    with pytest.raises(InputError) as refused:
+        read(path)
+    assert (refused.value.rule, refused.value.location) == ("ragged", "3:6")
+    cohort = read(path, lenient=True)
+    assert cohort.classes == ("Infiltration",)
+    assert cohort.images.groups["patient"].tolist() == ["1"]
+
+
+def test_five_hundred_corruptions_end_in_success_or_a_typed_error(tmp_path):
+    draw = random.Random(3)
+    refs = put(tmp_path, "refs.csv", REFS)
+    refused = 0
+    for k in range(500):
+        data = bytearray((DETS if k % 2 else REFS).encode())
+        for _ in range(draw.choice((1, 1, 4))):
+            at = draw.randrange(len(data))
+            data[at : at + draw.choice((0, 1, 2))] = bytes(
+                [draw.choice((draw.randrange(256), *b",;\"\n\r\t'0.-"))]
+            )
+        path = put(tmp_path, "flip.csv", bytes(data))
+        try:
+            read(refs, path, lenient=bool(k % 3)) if k % 2 else read(path, lenient=bool(k % 3))
+        except InputError as error:
+            str(error).encode("utf-8")
+            refused += 1
+    assert 50 < refused < 500
+
+
+def test_a_named_column_is_asked_of_the_side_that_has_it(tmp_path):
+    refs = put(tmp_path, "refs.csv", "image,class,x0,y0,x1,y1,W,H,who\na,b,1,2,3,4,50,60,P\n")
+    dets = put(tmp_path, "dets.csv", "image,class,x0,y0,x1,y1,conf,net\na,b,1,2,3,4,.5,m\n")
+    names = {"score": "conf", "model": "net", "width": "W", "height": "H", "patient": "who"}
+    cohort = read(refs, dets, columns=names)
+    assert cohort.models["m"].score.tolist() == [0.5]
+    assert cohort.images.size.tolist() == [[50, 60]]
+    assert cohort.group("patient").tolist() == ["P"]
+    for name, file in (("score", dets), ("width", refs), ("image", refs)):
+        with pytest.raises(InputError, match="missing-column") as refused:
+            read(refs, dets, columns={**names, name: "typo"})
+        assert refused.value.file == str(file)
+    with pytest.raises(InputError, match="swapped"):
+        read(dets, refs, columns={"score": "conf"})

@@ -1,0 +1,268 @@
+"""DICOM: images, series sorted by position, frames, segmentations; and not a word of the header."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from calipers.errors import InputError, UsageError
+from calipers.io.volumes.open import open_volume
+from calipers.io.volumes.pairing import pair
+from pictures.test_dicom import NAME, written
+from volume_cases import labels, noise, refused
+
+pydicom = pytest.importorskip("pydicom")
+
+AXIAL = [1, 0, 0, 0, 1, 0]
+SERIES = "1.2.3.4.5"
+
+
+def series(
+    place: Path, volume: np.ndarray, *, gap: float = 2.5, order: Any = None, **changes: Any
+) -> Path:
+    """Write a volume [z, y, x] as slices whose names are not in the order of their positions."""
+    place.mkdir()
+    for k, plane in enumerate(volume):
+        elements = {
+            "ImagePositionPatient": [-10.0, -20.0, 30.0 + gap * k],
+            "ImageOrientationPatient": AXIAL,
+            "PixelSpacing": [0.7, 0.5],
+            "SeriesInstanceUID": SERIES,
+        }
+        elements |= changes.get(f"slice{k}", {})
+        as_tomography(written(place / f"{(k * 7) % len(volume)}.dcm", plane, **elements))
+    return place
+
+
+def as_tomography(path: Path) -> None:
+    """Give a file the class of computed tomography: other programs look at positions of such files
+    only.
+    """
+    one = pydicom.dcmread(path)
+    one.file_meta.MediaStorageSOPClassUID = one.SOPClassUID = "1.2.840.10008.5.1.4.1.1.2"
+    one.SOPInstanceUID, one.Modality = one.file_meta.MediaStorageSOPInstanceUID, "CT"
+    one.save_as(path)
+
+
+def test_a_series_is_sorted_by_position(tmp_path: Path) -> None:
+    array = noise((5, 4, 6), np.uint16)
+    volume = open_volume(series(tmp_path / "ct", array))
+    assert np.array_equal(volume.read(), array)
+    assert volume.spacing == pytest.approx((0.5, 0.7, 2.5))
+    assert volume.codes == "LPS"
+    assert volume.affine is not None
+    assert volume.affine[:3, 3].tolist() == [10.0, 20.0, 30.0]
+    assert (len(volume.parts), volume.bytes) == (
+        5,
+        sum(f.stat().st_size for f in (tmp_path / "ct").iterdir()),
+    )
+
+
+def test_a_series_equals_that_of_simpleitk(tmp_path: Path) -> None:
+    sitk = pytest.importorskip("SimpleITK")
+    array = noise((4, 5, 6), np.int16)
+    place = series(tmp_path / "ct", array)
+    reader = sitk.ImageSeriesReader()
+    reader.SetFileNames(reader.GetGDCMSeriesFileNames(str(place)))
+    image = reader.Execute()
+    volume = open_volume(place)
+    assert np.array_equal(volume.read(), sitk.GetArrayFromImage(image))
+    assert volume.spacing == pytest.approx(image.GetSpacing(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"slice2": {"ImagePositionPatient": [-10, -20, 40]}}, "even distances"),
+        ({"slice2": {"ImagePositionPatient": [-10, -20, 32.5]}}, "one slice at a place"),
+        ({"slice2": {"ImagePositionPatient": [-12, -20, 35]}}, "one line"),
+        ({"slice2": {"ImageOrientationPatient": [0, 1, 0, 0, 0, -1]}}, "one orientation"),
+        ({"slice2": {"PixelSpacing": [0.7, 0.6]}}, "one orientation and spacing"),
+        ({"slice2": {"SeriesInstanceUID": "1.2.3.9"}}, "one series"),
+        ({"slice2": {"PixelSpacing": None}}, "position, orientation and spacing"),
+        ({"slice2": {"ImagePositionPatient": None}}, "position, orientation and spacing"),
+    ],
+)
+def test_slices_that_are_no_volume_are_refused(
+    tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    error = refused(series(tmp_path / "ct", noise((5, 4, 6), np.uint16), **changes))
+    assert error.rule == "dicom-series"
+    assert said in error.expected
+
+
+def test_a_slice_of_another_size_is_refused(tmp_path: Path) -> None:
+    place = series(tmp_path / "ct", noise((3, 4, 6), np.uint16))
+    written(place / "9.dcm", noise((5, 6), np.uint16), SeriesInstanceUID=SERIES)
+    assert refused(place).rule == "dicom-series"
+
+
+def test_a_folder_without_dicom_is_no_volume(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    assert refused(tmp_path).rule == "not-a-file"
+
+
+def test_an_image_is_rescaled(tmp_path: Path) -> None:
+    array = noise((4, 6), np.uint16)
+    path = written(
+        tmp_path / "a.dcm", array, RescaleSlope=2, RescaleIntercept=-100, PixelSpacing=[0.7, 0.5]
+    )
+    volume = open_volume(path)
+    assert volume.spacing == (0.5, 0.7)
+    assert np.array_equal(volume.read(), array * 2.0 - 100.0)
+    plain = open_volume(written(tmp_path / "b.dcm", array))
+    assert (plain.spacing, plain.dtype) == (None, np.uint16)
+    assert np.array_equal(plain.read(), array)
+
+
+def test_frames_are_a_volume(tmp_path: Path) -> None:
+    array = noise((3, 4, 6), np.uint8)
+    volume = open_volume(
+        written(tmp_path / "a.dcm", array, PixelSpacing=[1, 1], SpacingBetweenSlices=3)
+    )
+    assert np.array_equal(volume.read(), array)
+    assert volume.spacing == (1.0, 1.0, 3.0)
+    assert "order of the file" in volume.notes[0]
+
+
+def test_files_without_preamble_cut_off_or_coloured_are_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.dcm", noise((8, 8), np.uint16))
+    whole = path.read_bytes()
+    path.write_bytes(whole[132:])
+    assert refused(path).rule == "volume-format"
+    for stop in range(140, len(whole), 23):
+        path.write_bytes(whole[:stop])
+        assert NAME not in str(refused(path))
+    assert (
+        refused(written(tmp_path / "b.dcm", noise((4, 4, 3), np.uint8))).rule == "volume-channels"
+    )
+
+
+@pytest.mark.parametrize(
+    "elements",
+    [
+        {"Rows": 60_000, "Columns": 60_000},
+        {"Rows": 0},
+        {"BitsAllocated": 12},
+        {"NumberOfFrames": 10**7},
+    ],
+)
+def test_headers_that_claim_too_much_are_refused(tmp_path: Path, elements: dict[str, Any]) -> None:
+    rule = refused(written(tmp_path / "a.dcm", noise((4, 4), np.uint16), **elements)).rule
+    assert rule in ("too-large", "volume-shape", "volume-dtype", "volume-broken")
+
+
+def test_without_pydicom_the_extra_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "a.dcm")
+    monkeypatch.setitem(sys.modules, "pydicom", None)
+    with pytest.raises(UsageError, match=r"calipers\[dicom\]"):
+        open_volume(path)
+
+
+def segmentation(path: Path, masks: np.ndarray, place: Path, *, fractional: bool = False) -> Path:
+    """Write masks [z, y, x, segment] over the slices of a series."""
+    highdicom = pytest.importorskip("highdicom")
+    from pydicom.sr.codedict import codes
+
+    slices = [pydicom.dcmread(file) for file in place.iterdir()]
+    slices.sort(key=lambda one: one.ImagePositionPatient[2])
+    for one in slices:
+        one.StudyInstanceUID, one.FrameOfReferenceUID, one.PatientBirthDate, one.PatientSex = (
+            "1.2.9",
+            "1.2.8",
+            "",
+            "",
+        )
+        one.AccessionNumber, one.StudyID, one.StudyDate, one.StudyTime = "", "", "", ""
+        one.ReferringPhysicianName, one.SliceThickness = "", 2.5
+    described = [
+        highdicom.seg.SegmentDescription(
+            segment_number=k + 1,
+            segment_label=f"part {k + 1}",
+            segmented_property_category=codes.SCT.Tissue,
+            segmented_property_type=codes.SCT.Tissue,
+            algorithm_type="MANUAL",
+        )
+        for k in range(masks.shape[-1])
+    ]
+    highdicom.seg.Segmentation(
+        source_images=slices,
+        pixel_array=masks,
+        segmentation_type="FRACTIONAL" if fractional else "BINARY",
+        segment_descriptions=described,
+        series_instance_uid="1.2.7",
+        series_number=1,
+        sop_instance_uid="1.2.6",
+        instance_number=1,
+        manufacturer="x",
+        manufacturer_model_name="x",
+        software_versions="1",
+        device_serial_number="1",
+        omit_empty_frames=False,
+    ).save_as(path)
+    return path
+
+
+def masks(*, overlapping: bool = False) -> np.ndarray:
+    found = np.zeros((5, 4, 6, 2), np.uint8)
+    found[1:3, 1:3, 1:4, 0] = 1
+    found[2 if overlapping else 3, 2, 2:5, 1] = 1
+    return found
+
+
+def test_a_segmentation_is_a_label_volume_on_the_grid_of_its_series(tmp_path: Path) -> None:
+    place = series(tmp_path / "ct", noise((5, 4, 6), np.uint16))
+    volume = open_volume(segmentation(tmp_path / "seg.dcm", masks(), place), role="labels")
+    ct = open_volume(place)
+    assert (volume.format, volume.shape) == ("dicom-seg", ct.shape)
+    assert volume.affine == pytest.approx(ct.affine, abs=1e-6)
+    assert np.array_equal(volume.read(), masks()[..., 0] + 2 * masks()[..., 1])
+
+
+def test_one_segment_is_a_mask(tmp_path: Path) -> None:
+    place = series(tmp_path / "ct", noise((5, 4, 6), np.uint16))
+    path = segmentation(tmp_path / "seg.dcm", masks(overlapping=True), place)
+    assert np.array_equal(open_volume(path, segment=2).read(), masks(overlapping=True)[..., 1])
+    error = refused(path)
+    assert error.rule == "volume-member"
+    assert "overlap" in error.expected
+    assert refused(path, segment=3).rule == "volume-member"
+
+
+def test_fractions_are_a_map(tmp_path: Path) -> None:
+    place = series(tmp_path / "ct", noise((5, 4, 6), np.uint16))
+    path = segmentation(tmp_path / "seg.dcm", masks() * 0.6, place, fractional=True)
+    found = open_volume(path, segment=1).read()
+    assert found == pytest.approx(masks()[..., 0] * 0.6, abs=1 / 255)
+    assert refused(path).rule == "volume-member"
+
+
+def test_a_folder_of_series_pairs_by_the_names_of_its_folders(tmp_path: Path) -> None:
+    for side in ("refs", "preds"):
+        (tmp_path / side).mkdir()
+        for name in ("p1", "p2"):
+            series(tmp_path / side / name, labels((5, 4, 6), np.uint8))
+    paired = pair(tmp_path / "refs", {"m": tmp_path / "preds"})
+    assert [sample.name for sample in paired] == ["p1", "p2"]
+    assert np.array_equal(paired[0].load().labels, labels((5, 4, 6)))
+
+
+def test_no_message_quotes_a_patient(tmp_path: Path) -> None:
+    whole = written(tmp_path / "a.dcm", noise((8, 8), np.uint16)).read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        broken = bytearray(whole)
+        for place in rng.integers(132, len(whole), 4):
+            broken[place] = rng.integers(0, 256)
+        (tmp_path / "a.dcm").write_bytes(broken)
+        with contextlib.suppress(InputError):
+            open_volume(tmp_path / "a.dcm").read()
+            continue
+        assert NAME not in str(refused(tmp_path / "a.dcm"))
