@@ -18,7 +18,7 @@ import pytest
 import calipers as cal
 from calipers.report.context import context_of
 from calipers.report.page import page as page_of
-from calipers.show.words import LONGEST_DISPLAY, _shortened, short
+from calipers.show.words import LONGEST_DISPLAY, _shortened, short_name
 from preset_lists import BOX_PRESETS
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
@@ -471,7 +471,7 @@ def test_hostile_names_are_text(name, harmless):
         assert {"scope": "col", "class": "long", "title": whole} in [
             attrs for tag, attrs in parsed.tags if tag == "th"
         ]
-        shown = short(whole)
+        shown = short_name(whole)
     assert shown in [text for tag, text in parsed.data if tag == "th"]
 
 

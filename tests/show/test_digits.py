@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from calipers.show.words import percent, short_number, two_decimals
+from calipers.show.words import percent, number_text, two_decimals
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from calipers.show.words import percent, short_number, two_decimals
     ],
 )
 def test_a_number_has_as_many_digits_as_a_reader_needs(value: float, text: str) -> None:
-    assert short_number(value) == text
+    assert number_text(value) == text
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from calipers.show.figures import Axis, Contour, Curves, Line, Table
+from calipers.show.figures import Axis, Contour, Curves, Line
+from calipers.show.table import Table
 from calipers.studies.framework import Claim, StudyFigure, StudyResult, StudyTable
 
 NASTY = "<script>alert(1)</script> & \u202e"

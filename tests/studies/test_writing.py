@@ -7,7 +7,7 @@ import json
 import pytest
 
 from calipers.errors import InputError
-from calipers.show.figures import Table
+from calipers.show.table import Table
 from calipers.studies.framework import StudyFigure
 from calipers.studies.page import as_csv, write_study
 from studies.study_cases import small_result

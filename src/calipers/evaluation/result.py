@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from calipers.results.comparison import Comparison, Ranking
     from calipers.results.requirements import Outcome, Requirements
     from calipers.show.figures import Figure
+    from calipers.show.table import Table
 
 SCHEMA = "calipers.evaluation/1"
 
@@ -135,9 +136,24 @@ class Evaluation(RowsDocument):
         return f"<{head}: {size}, {self.cohort.n_images} images>"
 
     def _repr_html_(self) -> str:
-        from calipers.evaluation.tables import of_evaluation
+        from calipers.evaluation.tables import metrics_table
 
-        return of_evaluation(self)
+        return metrics_table(self)._repr_html_()
+
+    def tables(self) -> list[Table]:
+        """Return the estimates as tables: all metrics, then the headline per class and per group.
+
+        Examples
+        --------
+        >>> import calipers as cal
+        >>> ev = cal.evaluate(cal.demo_cohort(), "coco", ci=False)
+        >>> ev.tables()[0].columns
+        ('metric', 'mislabels', 'overpredicts', 'misses-small')
+        >>> latex = ev.tables()[0].to_latex(label="tab:metrics")
+        """
+        from calipers.evaluation.tables import tables
+
+        return tables(self)
 
     @cached_property
     def metrics_per_class(self) -> tuple[str, ...]:

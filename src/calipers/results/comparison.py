@@ -13,10 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.results.estimate import Document, Estimate, Row, number
+
+if TYPE_CHECKING:
+    from calipers.show.table import Table
 
 VERDICTS = ("a_better", "b_better", "no_difference_shown", "undefined")
 MARGIN_VERDICTS = (
@@ -300,10 +303,18 @@ class Comparison(Document):
             )
         return matches[0]
 
-    def _repr_html_(self) -> str:
-        from calipers.show.html import of_comparison
+    def tables(self) -> list[Table]:
+        """Return the differences and the ranking as tables, which can be saved as CSV, LaTeX or
+        Markdown.
+        """
+        from calipers.show.comparison import tables
 
-        return of_comparison(self)
+        return tables(self)
+
+    def _repr_html_(self) -> str:
+        from calipers.show.comparison import differences_table
+
+        return differences_table(self)._repr_html_()
 
     def __str__(self) -> str:
         return "\n".join(row.sentence for row in self.rows)

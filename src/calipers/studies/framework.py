@@ -28,7 +28,8 @@ from typing import Any, Generic, TypeVar
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
-from calipers.show.figures import Cell, Figure, Table
+from calipers.show.figures import Figure
+from calipers.show.table import Cell, Table
 
 SCHEMA = "calipers.study/1"
 VERDICTS = ("held", "held in part", "did not hold", "not tested")

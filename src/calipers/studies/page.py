@@ -23,9 +23,10 @@ from pathlib import Path
 from calipers.io.tables.table import delimited
 from calipers.kernels.route import native
 from calipers.results.files import check_folder, environment, staged_folder, write_atomically
-from calipers.show.figures import Figure, Overlay, Table
+from calipers.show.figures import Figure, Overlay
 from calipers.show.html import answer_page, data_table, details, paragraph, text
 from calipers.show.svg.draw import svg
+from calipers.show.table import Table
 from calipers.studies.framework import VERDICTS, Claim, StudyFigure, StudyResult, StudyTable
 
 # Width by the number of panels in a row, in pixels; the text size is the same in all of them.

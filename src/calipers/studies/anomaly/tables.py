@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from calipers.show.figures import Cell, Table
+from calipers.show.table import Cell, Table
 from calipers.studies.anomaly.algorithms import ALGORITHMS
 from calipers.studies.anomaly.experiments import (
     CROWD_METRICS,

@@ -10,7 +10,7 @@ import numpy as np
 
 from calipers.monitors.labels import OMS, OOD
 from calipers.results.estimate import Estimate
-from calipers.show.figures import Cell, Table
+from calipers.show.table import Cell, Table
 from calipers.studies.framework import StudyTable
 from calipers.studies.monitors.experiments import MEANS, NUMBERS_OF_CLASSES, MonitorsRun, Trial
 

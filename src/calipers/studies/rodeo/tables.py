@@ -12,7 +12,7 @@ import numpy as np
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.evaluation.evaluate import evaluate
-from calipers.show.figures import Cell, Table
+from calipers.show.table import Cell, Table
 from calipers.studies.framework import StudyTable
 from calipers.studies.rodeo.claims import RodeoRun
 from calipers.studies.rodeo.data import PRINTED, harmonic

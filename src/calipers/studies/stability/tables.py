@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from calipers.agreement.raters import agreement_scores
-from calipers.show.figures import Cell, Table
+from calipers.show.table import Cell, Table
 from calipers.stability.result import StabilityResult
 from calipers.studies.framework import StudyTable
 from calipers.studies.stability.data import (
