@@ -36,21 +36,18 @@ from calipers.evaluation.result import Evaluation, cohort_counts
 from calipers.io.saved.cohort import (
     IMAGES,
     OBJECTS,
-    constant_column,
     fact_columns,
     facts_of,
     image_columns,
     object_columns,
     shape_columns,
     shapes_of,
-    stack_columns,
-    text_column_of,
-    with_nulls,
 )
 from calipers.io.saved.cohort import KINDS as KINDS_
 from calipers.io.saved.folder import EVALUATION, QUARANTINE, RUN, StoredFolder, read_folder
 from calipers.io.saved.maps import MAP_FILES, SLICES, save_maps, save_slices
 from calipers.io.source import hash_file
+from calipers.io.tables.arrow import constant_column, stack_columns, text_column_of, with_nulls
 from calipers.io.tables.table import delimited, write_table
 from calipers.kernels import assignment
 from calipers.kernels.error_types import MISS
