@@ -230,7 +230,7 @@ def _kept_counts(seed: int, block: range, n_units: int) -> Weights:
     if counts is None:
         counts = resampling.uniform_counts(seed, block, n_units)
         counts.setflags(write=False)
-        if sum(kept.nbytes for kept in list(_draws.values())) + counts.nbytes > MOST_KEPT:
+        if sum(array.nbytes for array in list(_draws.values())) + counts.nbytes > MOST_KEPT:
             _draws.clear()
         _draws[key] = counts
     return counts
