@@ -237,7 +237,9 @@ def _build(document: Mapping[str, Any], file: str) -> Protocol:
     thresholds = thresholds_of(matching.thresholds)
     sizes = dict(plan.sizes)
     size_from, rescale_to = sizes.pop("from", "declared"), sizes.pop("rescale_to", None)
-    cluster = statistics.cluster
+    levels = statistics.cluster
+    cluster = levels if isinstance(levels, str) else tuple(levels)
+    maps = _map_settings(document["maps"], file) if "maps" in document else None
     protocol = Protocol(
         name=plan.name or "",
         source=plan.source or "",
@@ -262,11 +264,11 @@ def _build(document: Mapping[str, Any], file: str) -> Protocol:
         headline=tuple(plan.report.headline),
         level=statistics.level,
         replicates=statistics.replicates,
-        cluster=tuple(cluster) if isinstance(cluster, list) else cluster,
+        cluster=cluster,
         interval=statistics.interval,
         seed=statistics.seed,
         strata=statistics.strata,
-        maps=_map_settings(document["maps"], file) if "maps" in document else None,
+        maps=maps,
     )
     _check_together(protocol, file)
     return protocol
