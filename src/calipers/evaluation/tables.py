@@ -291,8 +291,6 @@ def _notes(
     direction = "Higher is better."
     if exceptions:
         direction = f"Higher is better, except for {', '.join(exceptions)}."
-    if len(evaluation.models) > 1:
-        direction += " The best model of each metric is highlighted."
     sentences = (n_note, direction, speaks_for(evaluation.statistics, every))
     return tuple(filter(None, sentences))
 

@@ -83,6 +83,7 @@ FORMS: Mapping[Kind, Callable[[float], str]] = {
 }
 WORDS = ("name", "text")
 NAN = math.nan
+BEST = "The best values are highlighted."
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +170,10 @@ class Table:
         return cells
 
     def all_notes(self) -> tuple[str, ...]:
-        """Return the notes, what the marks mean, and why values are undefined."""
+        """Return the notes, what highlights and marks mean, and why values are undefined."""
         estimates = self.estimates()
-        explanations = [*self.notes, *legend(estimates), undefined(estimates)]
+        best = BEST if self.best else ""
+        explanations = [*self.notes, best, *legend(estimates), undefined(estimates)]
         return tuple(dict.fromkeys(filter(None, explanations)))
 
     def column_kinds(self) -> tuple[Kind, ...]:

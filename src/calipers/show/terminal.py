@@ -21,7 +21,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from calipers.errors import CalipersError, InputError, InputProblems
-from calipers.show.table import WORDS, CellText, Kind, Table
+from calipers.show.table import BEST, WORDS, CellText, Kind, Table
 from calipers.show.words import short_name
 
 
@@ -102,6 +102,8 @@ def print_tables(tables: Sequence[Table], console: Console | None = None) -> Non
             console.print(Text(one_line(table.title), style="bold"), soft_wrap=True)
         console.print(_fitting(table, console))
         notes |= dict.fromkeys(table.all_notes())
+    if not console.is_terminal:  # a file has no bold letters
+        notes.pop(BEST, None)
     print_lines(list(notes), console)
 
 
