@@ -26,7 +26,7 @@ from calipers.errors import InputError, UsageError
 from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
 from calipers.sensitivity.figures import point_text, short, sweep_figures
 from calipers.sensitivity.sweep import Sweep, SweepAxis
-from calipers.show.lines import TableLine, grid
+from calipers.show.cells import TableLine, grid
 from calipers.show.terminal import Narrator, one_line, stdout_console
 from calipers.show.words import number_text
 
@@ -173,7 +173,7 @@ def _print(result: Multiverse) -> None:
         configuration_text,
         percent_text,
     )
-    from calipers.show.lines import TableLine, grid
+    from calipers.show.cells import TableLine, grid
     from calipers.show.terminal import stdout_console
 
     for sentence in result.sentences():

@@ -75,7 +75,7 @@ from calipers.results.files import environment
 from calipers.sensitivity.page import METHOD, figures, levels_table
 from calipers.sensitivity.result import configuration_text
 from calipers.show import html
-from calipers.show.comparison import differences_table
+from calipers.show.differences import differences_table
 from calipers.show.html import (
     data_table,
     details,

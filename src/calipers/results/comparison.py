@@ -307,12 +307,12 @@ class Comparison(Document):
         """Return the differences and the ranking as tables, which can be saved as CSV, LaTeX or
         Markdown.
         """
-        from calipers.show.comparison import tables
+        from calipers.show.differences import tables
 
         return tables(self)
 
     def _repr_html_(self) -> str:
-        from calipers.show.comparison import differences_table
+        from calipers.show.differences import differences_table
 
         return differences_table(self)._repr_html_()
 

@@ -426,7 +426,7 @@ def _latex_text(words: str) -> str:
 
 def visible_line(words: str) -> str:
     """Return words in one line, with a visible sign for what is invisible."""
-    shown = ""
+    line = ""
     for character in " ".join(words.split()):
-        shown += character if character.isprintable() else "\ufffd"
-    return shown
+        line += character if character.isprintable() else "\ufffd"
+    return line
