@@ -90,7 +90,7 @@ class Document(ABC):
         figures = self._figures()
         key = self.FIRST_FIGURE if name is None else name
         if key not in figures:
-            names = [known for known in figures if known]
+            names = list(filter(None, figures))
             raise UsageError(f"no figure {key!r}; {did_you_mean(key, names)}")
         _check_options(f"the figure {key!r}", _parameters(figures[key])[1:], choices)
         return figures[key](self, *of, **choices)
@@ -127,8 +127,8 @@ class Document(ABC):
     def _repr_html_(self) -> str | None:
         if not self.NOTEBOOK:
             return None
-        shown: str = linked(self.NOTEBOOK)(self)
-        return shown
+        html: str = linked(self.NOTEBOOK)(self)
+        return html
 
     def _figures(self) -> Mapping[str, Callable[..., Figure]]:
         if not self.FIGURES:
@@ -143,14 +143,14 @@ class Document(ABC):
             raise UsageError(f"{type(self).__name__} has no {what} of its own")
         function = linked(link)
         _check_options(f"the {what}", _parameters(function)[2:], options)
-        written: Path = function(self, Path(path), **options)
-        return written
+        target: Path = function(self, Path(path), **options)
+        return target
 
 
 def estimate_html(estimate: Estimate) -> str:
     """Return an estimate as a notebook shows it: an estimate is no document, but draws itself."""
-    shown: str = linked(ESTIMATE)(estimate)
-    return shown
+    html: str = linked(ESTIMATE)(estimate)
+    return html
 
 
 def linked(name: str) -> Any:
