@@ -91,7 +91,7 @@ INTERVALS = (
 # a file: the general ones last.
 FORMATS: Mapping[str, str] = {
     "parquet": "calipers.io.tables.parquet:ParquetReader",
-    "coco": "calipers.io.coco.reader:CocoReader",
+    "coco": "calipers.io.coco.plugin:CocoReader",
     "nih": "calipers.io.tables.nih:NihReader",
     "lard": "calipers.io.tables.lard:LardReader",
     "csv": "calipers.io.tables.delimited:DelimitedReader",

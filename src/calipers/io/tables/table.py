@@ -28,6 +28,7 @@ from calipers.data.cohort import FileIntake
 from calipers.errors import InputError, raise_problems
 from calipers.io.reader import Problem
 from calipers.io.source import InputFile, open_source
+from calipers.io.tables.arrow import arrow_column
 from calipers.results.files import write_atomically
 
 Cells = list[str] | NDArray[Any]  # texts, or numbers (parquet; NaN is an empty cell)
@@ -125,6 +126,7 @@ class Table:
     ) -> FileIntake:
         """Return the account of the file; all rows are used unless it says otherwise."""
         n = len(self) + len(self.problems)
+        n_bytes = 0 if self.source is None else self.source.size
         return FileIntake(
             file=self.file,
             role=role,
@@ -133,7 +135,7 @@ class Table:
             used=n if used is None else used,
             quarantined=dict(quarantined or {}),
             sha256=self.sha256,
-            bytes=0 if self.source is None else self.source.size,
+            bytes=n_bytes,
             notes=tuple(notes),
         )
 
@@ -284,10 +286,7 @@ def write_table(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    arrays = {}
-    for name, column in columns.items():
-        is_arrow = isinstance(column, pa.Array | pa.ChunkedArray)
-        arrays[name] = column if is_arrow else pa.array(column)
+    arrays = {name: arrow_column(column) for name, column in columns.items()}
     sink = io.BytesIO()
     pq.write_table(pa.table(arrays).replace_schema_metadata(metadata), sink, compression="zstd")
     write_atomically(path, sink.getvalue())
