@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from calipers.errors import InputError, did_you_mean
 from calipers.metrics.maps import AXES, CONNECTIVITIES, SCORES
-from calipers.registry import INTERVALS, own_matching
+from calipers.registry import INTERVALS, own_matching, resolve
 
 if TYPE_CHECKING:
     from calipers.evaluation.protocol import Protocol
@@ -132,7 +132,7 @@ def contradiction(name: str, kind: str, options: Mapping[str, Any]) -> str | Non
         if criterion != options["criterion"]:
             return f"the criterion {criterion}"
     claimed = [float(word) for word in words if _number(word)]
-    values = list(options.get("rates", ())) if kind == "froc" else list(options["thresholds"])
+    values = list(options.get(resolve("metric", kind).facts.claim, ()))
     if len(claimed) == 2 and values:
         values = [values[0], values[-1]]  # a range is named by its two ends
     if claimed and not _are_close(claimed, values):
