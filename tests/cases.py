@@ -18,7 +18,7 @@ from calipers.data.objects import box_extent
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.schema import _toml
 from calipers.metrics.base import Evidence, Metric
-from calipers.synthetic.random import random_cohort
+from random_cohorts import random_cohort
 
 MODEL = "model-1"
 NEED_MASKS = (

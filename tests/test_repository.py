@@ -1,5 +1,7 @@
-"""Habits that no linter checks: sizes of files and functions, headers, words that must not be
-there.
+"""Habits that no linter checks: names, density and sizes in the library, headers, words that must
+not be there.
+
+CONTRIBUTING.md says why; each message here says what to do.
 """
 
 from __future__ import annotations
@@ -9,13 +11,17 @@ import re
 import shutil
 import subprocess
 import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FILE_LINES = 800
-FUNCTION_LINES = 80
+MOST_LINES = 800
+FEWEST_LINES = 80
+MOST_FILES = 17
 SPDX = "# SPDX-License-Identifier: Apache-2.0"
 UNFINISHED = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX)\b")
 MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|root|home|Users)(?![\w.-])")
@@ -56,17 +62,76 @@ LIBRARY = sorted((ROOT / "src").rglob("*.py"))
 WRITTEN = [file for file in TRACKED if file.suffix in TEXT or file.name in ("Makefile", "run")]
 
 
+# A file below 80 lines needs a reason.
+SHORT_FILES = {
+    "__main__.py": "`python -m calipers`",
+    "arrays.py": "the array types, declared once for the package",
+    "evaluation/catalogue.py": "the table of all figures by name, without what draws them",
+    "matching/suppress.py": "one rule: non-maximum suppression on tables",
+    "regression/words.py": "a role: how the feature says its numbers",
+}
+
+# File names that repeat by design, so that who knows one feature knows all.
+ROLES = {
+    "read": "files to data",
+    "files": "names and kinds of the files of a feature",
+    "labels": "what is right for each unit",
+    "evidence": "data to what is counted, per unit",
+    "metrics": "evidence and weights to values",
+    "scores": "evidence and weights to values, of one kind",
+    "estimates": "values with their intervals",
+    "evaluate": "the whole flow of a feature",
+    "result": "what a feature returns",
+    "tables": "a result as tables",
+    "figures": "a result as figures",
+    "words": "a result in sentences",
+    "page": "a result as HTML",
+    "study": "a study: its parts in order",
+    "data": "a study: what it runs on",
+    "experiments": "a study: what it runs",
+    "claims": "a study: what it says, as data that is checked",
+}
+# The same kind of data in each package that handles it.
+KINDS = {"bags", "boxes", "cohort", "columns", "maps", "masks", "objects"}
+# A package beside others: `cli/compare` is the verb, `kernels/ranks` the arithmetic, `results/...` the plain data
+# of what another package does, and `show/mpl` draws what `show/svg` draws.
+TWINS = {"cli", "kernels", "results", "show/mpl"}
+
+# A class name that exists twice, and why.
+CLASS_TWICE = {"Table": "rows read from a file, and rows to show"}
+
+# Participles say what happened to a thing, not what the thing is.
+PARTICIPLES = frozenset(
+    """
+    answered asked bought brought built called chosen climbed come counted delivered demanded done drawn
+    felt found given gone got had held heard kept knew known laid led lent looked made meant met noted
+    paid pressed promised put said seen sent shown spoken stood stuck tabled taken taught thought
+    threatened told took wanted went written
+    """.split()  # noqa: SIM905
+)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
 def _name(file: Path) -> str:
     return str(file.relative_to(ROOT))
 
 
-def _function_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines from `def` to the end, the docstring not counted."""
-    lines = (function.end_lineno or function.lineno) - function.lineno + 1
-    if ast.get_docstring(function, clean=False) is not None:
-        docstring = function.body[0]
-        lines -= (docstring.end_lineno or docstring.lineno) - docstring.lineno + 1
-    return lines
+def _in_package(file: Path) -> str:
+    return file.relative_to(ROOT / "src" / "calipers").as_posix()
+
+
+@cache
+def _tree(file: Path) -> ast.Module:
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+@cache
+def _n_lines(file: Path) -> int:
+    return len(file.read_text(encoding="utf-8").splitlines())
+
+
+def _listed(advice: str, places: list[str]) -> str:
+    return "\n".join([advice, *places])
 
 
 def _lines_with(pattern: re.Pattern[str], files: list[Path]) -> list[str]:
@@ -80,30 +145,120 @@ def _lines_with(pattern: re.Pattern[str], files: list[Path]) -> list[str]:
     ]
 
 
-def test_files_are_short() -> None:
-    lengths = {
-        _name(file): len(file.read_text(encoding="utf-8").splitlines())
-        for file in {*PYTHON, *LIBRARY}
-    }
-    assert not {name: n for name, n in lengths.items() if n > FILE_LINES}
+def _nested_comprehensions(tree: ast.AST) -> Iterator[int]:
+    """Lines of comprehensions that hold another one."""
+    for node in ast.walk(tree):
+        if isinstance(node, COMPREHENSIONS):
+            inner = (child for child in ast.walk(node) if child is not node)
+            if any(isinstance(child, COMPREHENSIONS) for child in inner):
+                yield node.lineno
 
 
-def test_functions_are_short() -> None:
-    long = {}
-    for file in {*PYTHON, *LIBRARY}:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if (
-                isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-                and _function_lines(node) > FUNCTION_LINES
-            ):
-                long[f"{_name(file)}:{node.lineno} {node.name}"] = _function_lines(node)
-    assert not long
+def _double_conditions(tree: ast.AST) -> Iterator[int]:
+    """Lines of statements with more than one conditional expression; the statements inside a
+    compound statement count for themselves.
+    """
+    for statement in ast.walk(tree):
+        if isinstance(statement, ast.stmt):
+            n, parts = 0, [statement]
+            while parts:
+                children = ast.iter_child_nodes(parts.pop())
+                own = [child for child in children if not isinstance(child, ast.stmt)]
+                n += sum(isinstance(child, ast.IfExp) for child in own)
+                parts.extend(own)  # type: ignore[arg-type]
+            if n > 1:
+                yield statement.lineno
 
 
-def test_docstring_lines_do_not_count() -> None:
-    node = ast.parse('def f():\n    """One.\n\n    Two.\n    """\n    return 1\n').body[0]
-    assert isinstance(node, ast.FunctionDef)
-    assert _function_lines(node) == 2
+def _bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Variables, parameters and attributes where they get their value."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+
+
+def test_no_comprehension_in_another() -> None:
+    nested = [
+        f"{_name(file)}:{line}" for file in LIBRARY for line in _nested_comprehensions(_tree(file))
+    ]
+    assert not nested, _listed("write the outer one as a loop, or name the inner one", nested)
+
+
+def test_one_conditional_expression_in_a_statement() -> None:
+    double = [
+        f"{_name(file)}:{line}" for file in LIBRARY for line in _double_conditions(_tree(file))
+    ]
+    assert not double, _listed("write `if`, or give the first one a name", double)
+
+
+def test_names_are_nouns() -> None:
+    bare = [
+        f"{_name(file)}:{line} {name}"
+        for file in LIBRARY
+        for line, name in _bound_names(_tree(file))
+        if name.strip("_") in PARTICIPLES
+    ]
+    assert not bare, _listed("say what the thing is: `rows`, `matches`, `options`, `text`", bare)
+
+
+@pytest.mark.parametrize(
+    ("source", "nested", "double", "participles"),
+    [
+        ("x = [[i for i in j] for j in y]", 1, 0, 0),
+        ("x = [f(i) for i in {j for j in y}]", 1, 0, 0),
+        ("x = [i for j in y for i in j]", 0, 0, 0),
+        ("x = 1 if a else 2 if b else 3", 0, 1, 0),
+        ("x = (1 if a else 2, 3 if b else 4)", 0, 1, 0),
+        ("if 1 if a else 2:\n    x = 3 if b else 4", 0, 0, 0),
+        ("def f(given, *, shown=1):\n    self.held = _found = 1", 0, 0, 4),
+        ("found_rows = rows.found", 0, 0, 0),
+    ],
+)
+def test_what_counts_as_dense(source: str, nested: int, double: int, participles: int) -> None:
+    tree = ast.parse(source)
+    assert len(list(_nested_comprehensions(tree))) == nested
+    assert len(list(_double_conditions(tree))) == double
+    bare = [name for _, name in _bound_names(tree) if name.strip("_") in PARTICIPLES]
+    assert len(bare) == participles
+
+
+def test_a_class_name_exists_once() -> None:
+    places = defaultdict(list)
+    for file in LIBRARY:
+        for node in ast.walk(_tree(file)):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{_name(file)}:{node.lineno}")
+    twice = {name: where for name, where in places.items() if len(where) > 1}
+    assert sorted(twice) == sorted(CLASS_TWICE), twice
+
+
+def test_a_file_name_exists_once() -> None:
+    places = defaultdict(list)
+    for file in LIBRARY:
+        folder, name = file.parent, file.stem
+        repeats = name == "__init__" or name in ROLES or name in KINDS
+        if not repeats and _in_package(folder) not in TWINS:
+            places[name].append(_in_package(file))
+    twice = [" ".join(files) for files in places.values() if len(files) > 1]
+    assert not twice, _listed("a file has a name of its own, but for the ROLES", twice)
+
+
+def test_files_are_neither_long_nor_short() -> None:
+    library = [file for file in LIBRARY if file.name != "__init__.py"]
+    long = {_name(file): _n_lines(file) for file in {*PYTHON, *LIBRARY}}
+    assert not {name: n for name, n in long.items() if n > MOST_LINES}
+    short = {_in_package(file) for file in library if _n_lines(file) < FEWEST_LINES}
+    assert not short - set(SHORT_FILES), "put it where it belongs, or give a reason in SHORT_FILES"
+    assert not set(SHORT_FILES) - short, "no longer short: take it off the list"
+
+
+def test_a_folder_fits_in_the_head() -> None:
+    files = Counter(_in_package(file.parent) for file in LIBRARY if file.name != "__init__.py")
+    assert not {folder: n for folder, n in files.items() if n > MOST_FILES}
 
 
 def test_sources_name_their_licence() -> None:
@@ -120,7 +275,7 @@ def test_the_library_never_prints() -> None:
     for file in LIBRARY:
         if "cli" in file.relative_to(ROOT / "src" / "calipers").parts:
             continue
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in ast.walk(_tree(file)):
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Name)

@@ -153,9 +153,9 @@ def shorten(value: object) -> str:
     return text if len(text) <= VALUE_LENGTH else text[: VALUE_LENGTH - 3] + "..."
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return a hint that names the nearest known name, or all of them."""
-    names = list(known)
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """Return a hint that names the nearest candidate, or all of them."""
+    names = list(candidates)
     near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]!r}?"

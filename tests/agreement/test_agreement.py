@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 import calipers as cal
-from calipers.agreement.criteria import BOUNDS
+from calipers.agreement.decisions import BOUNDS
 from reference import contingency as plain
 
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import calipers as cal
-from calipers.agreement.criteria import Decision, comparable_pairs
+from calipers.agreement.decisions import Decision, comparable_pairs
 
 
 def test_only_like_thresholds_are_compared():

@@ -13,8 +13,8 @@ import calipers as cal
 from browser.names import HOSTILE
 from calipers.data.objects import empty_predictions
 from calipers.synthetic.demo import draw_images
-from calipers.synthetic.random import random_cohort
 from calipers.synthetic.volumes import demo_samples
+from random_cohorts import random_cohort
 
 EVERY_SO_MANY = 30  # hostile names, one is a model too
 GROUP = "<i>centre</i>"  # the name of a column

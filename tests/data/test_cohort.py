@@ -10,7 +10,7 @@ import pytest
 from calipers.data.cohort import Cohort
 from calipers.data.objects import empty_predictions
 from calipers.errors import UsageError
-from calipers.synthetic.random import random_cohort
+from random_cohorts import random_cohort
 
 
 def assert_same(a: Cohort, b: Cohort) -> None:

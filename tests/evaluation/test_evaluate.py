@@ -11,7 +11,7 @@ import pytest
 
 import calipers as cal
 from calipers.data.objects import empty_predictions
-from calipers.synthetic.random import random_cohort
+from random_cohorts import random_cohort
 
 ROW_KEYS = [
     *(

@@ -13,7 +13,7 @@ from calipers.evaluation.figures import differences, hit_rule
 from calipers.evaluation.figures_errors import _orders_in_words
 from calipers.show.figures import HeatMap, Line
 from calipers.show.words import percent_text, short_name
-from calipers.synthetic.random import random_cohort
+from random_cohorts import random_cohort
 
 QUICK = replace(cal.Protocol.load("overview"), replicates=200)
 LEVELS = (0.1, 0.5, 0.9)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.synthetic.random import random_cohort
+from random_cohorts import random_cohort
 
 
 def quick(preset: str, **changes) -> cal.Protocol:

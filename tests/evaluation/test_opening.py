@@ -413,7 +413,7 @@ def test_the_page_can_change_without_harm(folder):
 
 @pytest.mark.slow
 def test_a_large_folder_opens_in_reasonable_time(tmp_path):
-    from calipers.synthetic.random import random_cohort
+    from random_cohorts import random_cohort
 
     cohort = random_cohort(5000, 10, seed=1, objects=14.0)
     assert isinstance(cohort.models["model-1"], Predictions)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.maps.examine import GatheredHistograms, VoxelHistogram, count_voxels
+from calipers.maps.examine import GatheredHistograms, SampleHistogram, count_voxels
 
 
-def random_histogram(seed: int) -> VoxelHistogram:
+def random_histogram(seed: int) -> SampleHistogram:
     random = np.random.default_rng(seed)
     return count_voxels(random.random((20, 20)), random.random((20, 20)) < 0.2)
 

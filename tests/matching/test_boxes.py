@@ -13,8 +13,8 @@ from calipers import registry
 from calipers.data.cohort import Cohort
 from calipers.errors import UsageError
 from calipers.matching.criteria import Criterion, PairTable
-from calipers.synthetic.random import random_cohort
 from cases import MODEL, NEED_MASKS, cohort_of
+from random_cohorts import random_cohort
 from reference import boxes
 
 SPACING = (0.7, 1.3, 2.5)

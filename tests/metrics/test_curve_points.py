@@ -9,7 +9,7 @@ from calipers.evaluation.saved import shown_matches
 from calipers.kernels import curves
 from calipers.matching.matches import COUNTED
 from calipers.metrics.ranking import FrocCurve, PrecisionCurve
-from calipers.synthetic.random import random_cohort
+from random_cohorts import random_cohort
 
 RATES = (0.125, 0.5, 1.0, 4.0)
 RECALLS = tuple(k / 100 for k in range(101))

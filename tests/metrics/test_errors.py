@@ -180,7 +180,7 @@ def test_groups_and_intervals() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "of what is not said"),
+        ({}, "the error type is missing"),
         ({"gain": "cls", "count": "cls"}, "not both"),
         ({"gain": "clss"}, "did you mean 'cls'"),
         ({"count": "fp"}, "no count of 'fp'"),

@@ -9,8 +9,8 @@ import pytest
 
 from calipers.data.cohort import Cohort
 from calipers.errors import UsageError
-from calipers.synthetic.random import random_cohort
 from cases import KINDS, MODEL, cohort_of, evidence_of, metric_of, values_of
+from random_cohorts import random_cohort
 from reference import boxes
 from reference.instances import f1_of, hit_similarities, summary, tallies
 from reference.matching import Rule, fates

@@ -9,8 +9,8 @@ import pytest
 
 import calipers as cal
 from calipers.metrics.rodeo import RodeoRecipe, active_pieces, tally
-from calipers.synthetic.random import random_cohort
 from cases import KINDS, MODEL, cohort_of, evidence_of, metric_of, references_as_predictions
+from random_cohorts import random_cohort
 from reference.plain import things
 from reference.rodeo import Scores, match
 from reference.rodeo import rodeo as twin

@@ -22,7 +22,7 @@ from calipers.monitors.baselines import (
     picture_features,
     shrinkage_of,
 )
-from calipers.synthetic.random import random_cohort
+from random_cohorts import random_cohort
 
 
 def cohort_of(*scores, boxes=None, **more):

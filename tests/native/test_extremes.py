@@ -149,7 +149,7 @@ def _compare_weighted(
     routes.both(lambda: fates.totals(FateTable(table), label, rank, 2, image, weights, 3))
     positives = rng.integers(0, 500, (n, len(table), 3))
     for blocks in (False, True):
-        ranked = curves.Ranking(*routes.both(curves.ranking, score, label, 3, blocks=blocks))
+        ranked = curves.CurveOrder(*routes.both(curves.ranking, score, label, 3, blocks=blocks))
         views = list(range(len(table)))[::-1]
         for recalls, enveloped in ((np.linspace(0, 1, 101), True), (None, True), (None, False)):
             routes.both(

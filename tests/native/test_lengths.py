@@ -12,7 +12,7 @@ import pytest
 
 import calipers as cal
 from calipers.kernels import rodeo, route
-from calipers.synthetic.random import random_cohort
+from random_cohorts import random_cohort
 
 pytestmark = pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
 

@@ -9,8 +9,8 @@ import pytest
 
 import calipers as cal
 from calipers.oracles.corrupt import KINDS, STREAM, as_predictions, boxes_from
-from calipers.synthetic.random import random_cohort
 from oracle_cases import ignoring, of_boxes, one_box_each, said
+from random_cohorts import random_cohort
 
 EVERY = {
     "position-noise": {"sigma": 0.5},

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.agreement.criteria import mcnemar_exact, swapped_gains
+from calipers.agreement.decisions import mcnemar_exact, swapped_gains
 from calipers.agreement.raters import Panel, coefficients
 from calipers.kernels import roc
 from calipers.statistics.comparison import permutation_p

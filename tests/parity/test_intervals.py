@@ -15,9 +15,9 @@ from calipers.statistics import intervals as making
 from calipers.statistics import weights as w
 from calipers.statistics.intervals import Support, intervals
 from calipers.statistics.weights import Units
-from calipers.synthetic.random import random_cohort
 from coco_peer import NAMES
 from parity.test_pycocotools import pycocotools_of
+from random_cohorts import random_cohort
 from reference import resampling
 
 PLACES = {"percentile": 1e-12, "basic": 1e-12, "bca": 1e-8}

@@ -14,8 +14,8 @@ import pytest
 from sklearn.metrics import matthews_corrcoef
 
 import calipers as cal
-from calipers.synthetic.random import random_cohort
 from cases import DATA
+from random_cohorts import random_cohort
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 

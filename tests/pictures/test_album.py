@@ -13,7 +13,7 @@ from PIL import Image
 import calipers as cal
 from calipers.pictures.album import Album, album
 from calipers.synthetic.demo import demo_cohort, draw_images
-from calipers.synthetic.random import random_cohort
+from random_cohorts import random_cohort
 from scenes import protocol, scene
 
 REFERENCES = [[0, 20], [0], [0], [0, 20], []]

@@ -20,8 +20,8 @@ from calipers.pictures.overlays import (
     sample,
     worst,
 )
-from calipers.synthetic.random import random_cohort
 from cases import KINDS, MODEL, cohort_of
+from random_cohorts import random_cohort
 from scenes import protocol, scene
 
 

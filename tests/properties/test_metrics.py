@@ -11,9 +11,9 @@ from calipers import registry
 from calipers.data.cohort import Cohort
 from calipers.data.objects import empty_predictions
 from calipers.results.estimate import REASONS
-from calipers.synthetic.random import random_cohort
 from cases import KINDS, MODEL, cohort_of, evidence_of, references_as_predictions, values_of
 from properties.suite import CASES, MAP_CASES, Case
+from random_cohorts import random_cohort
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 

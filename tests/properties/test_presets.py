@@ -10,9 +10,9 @@ import pytest
 import calipers as cal
 from calipers.data.objects import empty_predictions
 from calipers.results.estimate import REASONS
-from calipers.synthetic.random import random_cohort
 from cases import KINDS, MODEL, cohort_of, masked, references_as_predictions
 from preset_lists import BOX_PRESETS, MASK_PRESETS
+from random_cohorts import random_cohort
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 

@@ -12,7 +12,7 @@ import calipers as cal
 from calipers.data.cohort import Cohort
 from calipers.matching.matches import View
 from calipers.regression.logistic import localization_models, reference_table
-from calipers.synthetic.random import random_cohort
+from random_cohorts import random_cohort
 from reference.boxes import iou
 
 

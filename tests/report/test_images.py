@@ -11,7 +11,7 @@ from PIL import Image
 import calipers as cal
 from calipers.report.context import context_of
 from calipers.report.sections_images import images_section
-from calipers.synthetic.random import random_cohort
+from random_cohorts import random_cohort
 
 QUICK = replace(cal.Protocol.load("overview"), replicates=200)
 

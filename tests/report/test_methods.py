@@ -11,8 +11,8 @@ import pytest
 import calipers as cal
 from calipers.report.context import context_of
 from calipers.report.methods import methods_section
-from calipers.synthetic.random import random_cohort
 from preset_lists import BOX_PRESETS
+from random_cohorts import random_cohort
 
 QUICK = replace(cal.Protocol.load("overview"), replicates=200)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.synthetic.random import random_cohort
+from random_cohorts import random_cohort
 
 LEVELS = (0.1, 0.5, 0.75)
 OVERVIEW = replace(cal.Protocol.load("overview"), replicates=200)

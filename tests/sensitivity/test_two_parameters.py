@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import calipers as cal
-from calipers.synthetic.random import random_cohort
+from random_cohorts import random_cohort
 
 
 def test_two_parameters_of_one_kind_are_swept_together() -> None:

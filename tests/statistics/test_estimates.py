@@ -19,9 +19,9 @@ from calipers.results.estimate import FLAGS, REASONS
 from calipers.statistics import intervals as making
 from calipers.statistics.estimates import Certainty, estimates
 from calipers.statistics.weights import Units, bootstrap, units_of
-from calipers.synthetic.random import random_cohort
 from cases import MODEL, cohort_of, evidence_of, metric_of
 from preset_lists import BOX_PRESETS
+from random_cohorts import random_cohort
 from reference import resampling
 
 BOX = [0, 0, 10, 10]

@@ -9,7 +9,7 @@ from PIL import Image
 from calipers.data.cohort import Cohort
 from calipers.errors import UsageError
 from calipers.synthetic.demo import CLASSES, NODULE, demo_cohort, draw_images
-from calipers.synthetic.random import random_cohort
+from random_cohorts import random_cohort
 
 
 @pytest.fixture(scope="module")

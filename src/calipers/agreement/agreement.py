@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from calipers.agreement.criteria import (
+from calipers.agreement.decisions import (
     BOUNDS,
     BY_RATER,
     CriterionDifference,

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from calipers.agreement.agreement import Agreement
-from calipers.agreement.criteria import CriterionDifference
+from calipers.agreement.decisions import CriterionDifference
 from calipers.cli.options import output_options
 from calipers.errors import UsageError
 from calipers.results.estimate import Estimate
@@ -162,7 +162,7 @@ def threshold_map(entries: tuple[str, ...]) -> dict[str, list[float]] | None:
     """Return criterion -> thresholds of entries such as ``0.1,0.5`` (for all criteria, under the
     name `EVERY`) and ``box-iou=0.5``.
     """
-    from calipers.agreement.criteria import EVERY
+    from calipers.agreement.decisions import EVERY
 
     thresholds: dict[str, list[float]] = {}
     for entry in entries:

@@ -216,8 +216,8 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
         click.echo(json.dumps({**document, "warnings": list(cohort.intake.notes)}))
     else:
         click.echo(printable(describe(files)), nl=False)
-    broken, noted = cohort.intake.quarantined > 0, bool(cohort.intake.notes)
-    failures = {"error": broken, "warning": broken or noted}
+    broken, has_notes = cohort.intake.quarantined > 0, bool(cohort.intake.notes)
+    failures = {"error": broken, "warning": broken or has_notes}
     return int(failures.get(options["fail_on"], False))
 
 
@@ -300,13 +300,13 @@ def check(evaluation: str, requirements: str, junit: str | None, as_json: bool, 
         _check_target(junit)
     try:
         evaluation_rows = read_stored(evaluation)
-        demanded = Requirements.load(requirements)
+        criteria = Requirements.load(requirements)
     except CalipersError as error:
         if junit is not None:  # last week's verdict must not stay there as if it were today's
             _write(junit, junit_of_error(error_text(error), suite=requirements))
         raise
-    outcomes = judge(evaluation_rows.rows, demanded)
-    document = _document(evaluation_rows, demanded, outcomes)
+    outcomes = judge(evaluation_rows.rows, criteria)
+    document = _document(evaluation_rows, criteria, outcomes)
     if junit is not None:
         _write(junit, _junit(document, outcomes))
     narrator = Narrator(quiet=quiet or as_json)
@@ -323,7 +323,7 @@ def check(evaluation: str, requirements: str, junit: str | None, as_json: bool, 
 
 
 def _document(
-    stored: Stored, demanded: Requirements, outcomes: Sequence[Outcome]
+    stored: Stored, criteria: Requirements, outcomes: Sequence[Outcome]
 ) -> dict[str, Any]:
     """Return the JSON document of the contract ``calipers.check/1``."""
     from calipers import __version__
@@ -350,9 +350,9 @@ def _document(
         "evaluation": stored.file,
         "result_hash": stored.result_hash,
         "vouched": stored.vouched,
-        "requirements": demanded.file,
-        "requirements_sha256": demanded.sha256,
-        "name": demanded.name,
+        "requirements": criteria.file,
+        "requirements_sha256": criteria.sha256,
+        "name": criteria.name,
         "counts": counts,
         "outcomes": [outcome.as_dict() for outcome in outcomes],
         "warnings": warnings,

@@ -183,7 +183,7 @@ def number_or_text(text: str) -> float | str:
 def steps_of(protocol: Any) -> tuple[str, ...]:
     """Return the steps of the evaluation, in order."""
     steps = ("reading", "matching", "resampling")
-    if protocol.maps is not None and protocol.maps.chosen:
+    if protocol.maps is not None and protocol.maps.is_rule:
         return ("choosing a threshold", *steps)
     return steps
 

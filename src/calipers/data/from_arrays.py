@@ -211,12 +211,12 @@ def cohort_from_arrays(
     for name, records in _models(predictions).items():
         index = _pair(records, ids, name)
         where = f"predictions[{name!r}]"
-        delivered = _delivery(records, index, "predictions", where, len(classes), form)
-        _learn_sizes(images, delivered)
-        findings = examine(delivered, images.size, "predictions", score_scale=score_scale)
-        settle(delivered, findings, _source(where))
-        models[name] = as_predictions(delivered, images.size)
-        files.append(_intake("predictions", f"predictions of {name}", records, len(delivered)))
+        boxes = _delivery(records, index, "predictions", where, len(classes), form)
+        _learn_sizes(images, boxes)
+        findings = examine(boxes, images.size, "predictions", score_scale=score_scale)
+        settle(boxes, findings, _source(where))
+        models[name] = as_predictions(boxes, images.size)
+        files.append(_intake("predictions", f"predictions of {name}", records, len(boxes)))
     return Cohort(
         images, classes, as_references(delivery, images.size), models, Intake(tuple(files))
     )

@@ -646,9 +646,9 @@ def _only_first_is_hit(c: Candidates, winner: I32, outcome: I8, other: int) -> N
 
 def _partners(c: Candidates, winner: I64, n: int) -> tuple[I32, F64]:
     partner, similarity = np.full(n, -1, np.int32), np.full(n, np.nan)
-    got = np.flatnonzero(winner >= 0)
-    partner[c.who[got]] = c.reference[winner[got]]
-    similarity[c.who[got]] = c.similarity[winner[got]]
+    hits = np.flatnonzero(winner >= 0)
+    partner[c.who[hits]] = c.reference[winner[hits]]
+    similarity[c.who[hits]] = c.similarity[winner[hits]]
     return partner, similarity
 
 

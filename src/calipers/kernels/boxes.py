@@ -213,9 +213,9 @@ def survivors(better: I64, worse: I64, n: int) -> Flags:
     """
     state = np.zeros(n, np.int8)
     while len(better):
-        threatened = np.zeros(n, np.bool_)
-        threatened[worse] = True  # by a rival that is undecided, the others were dropped
-        state[(state == UNDECIDED) & ~threatened] = STAYS
+        has_rival = np.zeros(n, np.bool_)
+        has_rival[worse] = True  # by a rival that is undecided, the others were dropped
+        state[(state == UNDECIDED) & ~has_rival] = STAYS
         state[worse[state[better] == STAYS]] = GOES
         open_ = (state[better] == UNDECIDED) & (state[worse] == UNDECIDED)
         better, worse = better[open_], worse[open_]

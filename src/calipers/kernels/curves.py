@@ -343,7 +343,7 @@ def _sums(products: F64, cells: I64, shape: tuple[int, ...]) -> F64:
     return np.asarray(np.stack(rows)) if rows else np.zeros(shape)
 
 
-class Ranking(NamedTuple):
+class CurveOrder(NamedTuple):
     """Predictions in the order of a curve: by class, then descending score, equal scores in input
     order.
     """
@@ -360,7 +360,7 @@ class CurveProblem(NamedTuple):
 
     table: FateTable  # (all views, n_predictions) in input order
     views: list[int]  # the V rows of the fates to use
-    ranked: Ranking
+    ranked: CurveOrder
     image: I64  # (n_predictions,)
     weights: I64  # (R, n_images)
     # made once, for all replicates
@@ -395,19 +395,19 @@ class Curve(NamedTuple):
     weight: I64  # (R, H) of each hit
 
 
-def ranking(score: F64, label: I32, n_classes: int, *, blocks: bool) -> Ranking:
+def ranking(score: F64, label: I32, n_classes: int, *, blocks: bool) -> CurveOrder:
     """Sort predictions for a curve; with ``blocks`` equal scores of a class are one operating
     point.
     """
     native = route.native()
     if native is not None:
-        return Ranking(*route.ranking(native, score, label, n_classes, blocks))
+        return CurveOrder(*route.ranking(native, score, label, n_classes, blocks))
     order = np.argsort(-score, kind="stable")
     small = label[order].astype(np.min_scalar_type(n_classes))  # NumPy sorts 16 bits by radix
     order = order[np.argsort(small, kind="stable")]
     offsets = ragged.from_counts(np.bincount(label, minlength=n_classes))
     ends = block_ends(score[order], offsets) if blocks else np.arange(len(order))
-    return Ranking(order, offsets, ends)
+    return CurveOrder(order, offsets, ends)
 
 
 def block_ends(score: F64, offsets: I64) -> I64:
@@ -423,7 +423,7 @@ def block_ends(score: F64, offsets: I64) -> I64:
     return np.repeat(ends, np.diff(ends, prepend=-1))
 
 
-def curve(fate: I8, ranked: Ranking, weight: I64 | None) -> Curve:
+def curve(fate: I8, ranked: CurveOrder, weight: I64 | None) -> Curve:
     """Accumulate one view; ``fate`` (N,) and ``weight`` (R, N) in the order of the ranking, None
     for ones.
     """

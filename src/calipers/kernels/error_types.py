@@ -77,8 +77,8 @@ def error_types(
     regions = inside & same & (similarity > foreground)
     near = _Near(reference[~inside], prediction[~inside], similarity[~inside], len(objects.absent))
     same = same[~inside]
-    got = _match(near, same & (near.similarity >= foreground), objects)
-    types = _kinds(near, same, got, objects, (background, foreground))
+    pair = _match(near, same & (near.similarity >= foreground), objects)
+    types = _kinds(near, same, pair, objects, (background, foreground))
     types.covered[prediction[regions]] = True
     types.covered[types.prediction == RIGHT] = False
     return types
@@ -127,12 +127,12 @@ def _match(near: _Near, candidates: Flags, objects: TypedObjects) -> I64:
 
 
 def _kinds(
-    near: _Near, same: Flags, got: I64, objects: TypedObjects, limits: tuple[float, float]
+    near: _Near, same: Flags, matches: I64, objects: TypedObjects, limits: tuple[float, float]
 ) -> Types:
     """Return the kinds, without looking at ignored regions."""
     background, foreground = limits
     is_matched = np.zeros(len(objects.ignored), np.bool_)
-    is_matched[near.reference[got[got >= 0]]] = True
+    is_matched[near.reference[matches[matches >= 0]]] = True
     alike, other, anybody = near.best(same), near.best(~same), near.best(np.ones_like(same))
     double = near.best(same & is_matched[near.reference])
     some = np.diff(
@@ -140,17 +140,17 @@ def _kinds(
             ragged.owners(objects.reference_offsets)[~objects.ignored], _n_images(objects)
         )
     )
-    kind = np.full(len(got), BOTH, np.int8)
+    kind = np.full(len(matches), BOTH, np.int8)
     partner = anybody.copy()
     # From the last rule to the first: the first that holds stays.
     for code, pair, holds in (
-        (BKG, np.full_like(got, -1), near.reached(anybody) <= background),
+        (BKG, np.full_like(matches, -1), near.reached(anybody) <= background),
         (DUP, double, near.reached(double) >= foreground),
         (CLS, other, near.reached(other) >= foreground),
         (LOC, alike, (near.reached(alike) >= background) & (near.reached(alike) <= foreground)),
-        (BKG, np.full_like(got, -1), some[ragged.owners(objects.prediction_offsets)] == 0),
-        (RIGHT, got, got >= 0),
-        (ABSENT, np.full_like(got, -1), objects.absent),
+        (BKG, np.full_like(matches, -1), some[ragged.owners(objects.prediction_offsets)] == 0),
+        (RIGHT, matches, matches >= 0),
+        (ABSENT, np.full_like(matches, -1), objects.absent),
     ):
         kind[holds], partner[holds] = code, pair[holds]
     whom = np.where(partner < 0, -1, np.append(near.reference, -1)[partner])
@@ -161,7 +161,7 @@ def _kinds(
     reference[is_matched] = RIGHT
     similarity = np.where(partner < 0, np.nan, np.append(near.similarity, np.nan)[partner])
     return Types(
-        reference, kind, np.zeros(len(got), np.bool_), mended, whom.astype(np.int32), similarity
+        reference, kind, np.zeros(len(matches), np.bool_), mended, whom.astype(np.int32), similarity
     )
 
 

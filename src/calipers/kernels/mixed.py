@@ -63,14 +63,14 @@ def minimise(
     at = np.clip(start, lower, upper)
     value, slope = function(at)
     for _ in range(STEPS):
-        pressed = ((at <= lower) & (slope >= 0.0)) | ((at >= upper) & (slope <= 0.0))
-        free = np.flatnonzero(~pressed)
+        at_bound = ((at <= lower) & (slope >= 0.0)) | ((at >= upper) & (slope <= 0.0))
+        free = np.flatnonzero(~at_bound)
         if not len(free):
             return at, value, True
         step = np.zeros(len(at))
         step[free] = _newton(function, at, slope, free, upper)
-        promised = -float(slope @ step)
-        if promised < gain:
+        decrease = -float(slope @ step)
+        if decrease < gain:
             return at, value, True
         step *= min(
             1.0,
@@ -86,7 +86,7 @@ def minimise(
                 break
             length /= 2.0
         else:
-            return at, value, promised < 1e3 * gain  # the value's own rounding is all that is left
+            return at, value, decrease < 1e3 * gain  # the value's own rounding is all that is left
         at, value, slope = there, new, new_slope
     return at, value, False
 
@@ -392,14 +392,14 @@ def _search(tree: Nest, theta: F64, reml: bool) -> tuple[F64, bool]:
     for _ in range(tree.levels + 1):
         theta, _, converged = minimise(value_and_slope, theta, lower, upper, GAIN)
         point = climb(tree, theta**2)
-        stuck = (
+        at_zero = (
             (theta < 1e-6) & (gradient(tree, point, None, reml=reml) < -1e-6)
             if point
             else np.zeros(0, np.bool_)
         )
-        if not stuck.any():
+        if not at_zero.any():
             break
-        theta = np.where(stuck, NUDGE, theta)
+        theta = np.where(at_zero, NUDGE, theta)
     zero = np.where(theta < NUDGE**2, 0.0, theta)  # a search comes near 0 and never quite there
     return (
         zero if _value(tree, zero, reml) <= _value(tree, theta, reml) + GAIN else theta
@@ -420,8 +420,8 @@ def interval(tree: Nest, best: Fit, which: int, rise: float, *, reml: bool) -> t
     sd = float(np.sqrt(best.sigma2 * (1.0 if of_residual else best.relative[which])))
 
     def above(value: float) -> float:
-        climbed = profile_deviance(tree, best, which, value**2, reml=reml) - best.deviance
-        return float(np.sqrt(max(climbed, 0.0)) - np.sqrt(rise))
+        increase = profile_deviance(tree, best, which, value**2, reml=reml) - best.deviance
+        return float(np.sqrt(max(increase, 0.0)) - np.sqrt(rise))
 
     low = sd / 2.0 if of_residual else 0.0  # a residual variance of 0 has no likelihood
     high = max(2.0 * sd, 0.1 * total)

@@ -519,9 +519,9 @@ def _begun_inside(outer: Owned, inner: Owned, side: str) -> Iterator[tuple[I64, 
         total, np.arange(PAIRS_AT_ONCE, total[-1] if len(total) else 0, PAIRS_AT_ONCE)
     )
     for low, high in zip([0, *cuts], [*cuts, len(counts)]):
-        met = low + np.flatnonzero(counts[low:high])
-        inside = ragged.spans(first[met], counts[met])
-        mine = np.repeat(met, counts[met])
+        owners = low + np.flatnonzero(counts[low:high])
+        inside = ragged.spans(first[owners], counts[owners])
+        mine = np.repeat(owners, counts[owners])
         common = np.minimum(end[mine], after[inside]) - start[inside]
         if len(common):
             yield _added_up(outer[2][mine], owner[inside], common)

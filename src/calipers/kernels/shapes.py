@@ -520,8 +520,8 @@ def _graph_components(
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    met = [_touching(start, length, size, step) for step in steps]
-    one, other = (np.concatenate(parts) for parts in zip(*met))
+    contacts = [_touching(start, length, size, step) for step in steps]
+    one, other = (np.concatenate(parts) for parts in zip(*contacts))
     if value is not None:
         alike = value[one] == value[other]
         one, other = one[alike], other[alike]

@@ -45,8 +45,8 @@ from calipers.maps.examine import (
     Examined,
     GatheredHistograms,
     MapPlan,
-    ModelMaps,
-    VoxelHistogram,
+    ModelEvidence,
+    SampleHistogram,
     cohort_of,
     count_voxels,
     examine,
@@ -314,7 +314,7 @@ def chosen_thresholds(
     return thresholds
 
 
-def _histograms(sample: Sample) -> dict[str, VoxelHistogram]:
+def _histograms(sample: Sample) -> dict[str, SampleHistogram]:
     """Return the voxels of every map counted by score."""
     positive = sample.labels != 0
     return {model: count_voxels(scores, positive) for model, scores in sample.maps.items()}
@@ -459,7 +459,7 @@ def _gathered(
 ) -> Cohort:
     """Examine all samples one after the other, and return the cohort of what was measured."""
     examined_samples: list[Examined] = []
-    maps: dict[str, ModelMaps] = {}
+    maps: dict[str, ModelEvidence] = {}
     exact = ExactScores(needed=any(measure.pooled for measure in plan.measures))
     check, number = _Alike(), source.number
 
@@ -469,7 +469,7 @@ def _gathered(
     for n_done, examined in enumerate(in_order(source.loaders(), work, jobs), start=1):
         check(examined)
         for model, measured_map in examined.models.items():
-            maps.setdefault(model, ModelMaps()).add(measured_map)
+            maps.setdefault(model, ModelEvidence()).add(measured_map)
             if measured_map.scores is not None:
                 exact.add(model, measured_map.scores)
         # Without its maps a sample is small: only this much stays in memory.
@@ -501,7 +501,7 @@ def _check_number(samples: Sequence[Examined], source: GivenSamples, settings: M
         raise InputError(f"samples of the group {settings.tuning}", rule="no-images", value="none")
 
 
-def _notes(model: str, gathered: ModelMaps, plan: _SamplesPlan) -> tuple[str, ...]:
+def _notes(model: str, gathered: ModelEvidence, plan: _SamplesPlan) -> tuple[str, ...]:
     """Return notes on the threshold of a model and on small objects that were left out."""
     notes, settings = [], plan.settings
     if plan.thresholds is not None:

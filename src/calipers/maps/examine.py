@@ -21,7 +21,7 @@ Values of the whole data set from the scores of all voxels, while they fit into 
 
 Put examined samples together into a cohort: objects with masks, and the evidence of maps.
 
-`evaluate_maps` adds one sample after the other to `ModelMaps` and calls `cohort_of` at the end.
+`evaluate_maps` adds one sample after the other to `ModelEvidence` and calls `cohort_of` at the end.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ Pair = tuple[float, float]
 FINEST = 2.0**-32  # shares are held in such steps, so that sums of many are exact in any order
 
 
-class VoxelHistogram(NamedTuple):
+class SampleHistogram(NamedTuple):
     """The voxels of one sample, counted by score; entries by ascending bin."""
 
     bin: I32
@@ -144,7 +144,7 @@ class MapView:
         return voxel_ranking.SoftSums(of_objects, self.voxels, background)
 
 
-def histogram(view: MapView) -> VoxelHistogram:
+def histogram(view: MapView) -> SampleHistogram:
     """Count the voxels of a map by score, and share every object out among its voxels."""
     counts = count_voxels(view.scores, view.positive)
     entry = np.searchsorted(counts.bin, voxels.bins_of(view.scores.reshape(-1)[view.objects.index]))
@@ -154,11 +154,11 @@ def histogram(view: MapView) -> VoxelHistogram:
     return counts._replace(overlap=np.round(share / FINEST) * FINEST)
 
 
-def count_voxels(scores: Scores, positive: Flags) -> VoxelHistogram:
+def count_voxels(scores: Scores, positive: Flags) -> SampleHistogram:
     """Count the voxels of a map by score, whatever objects they belong to: there is no overlap."""
     counts = voxels.histogram(scores.reshape(-1), positive.reshape(-1))
     overlap = np.zeros(len(counts.bin))
-    return VoxelHistogram(
+    return SampleHistogram(
         counts.bin, counts.positives, counts.negatives, overlap, counts.lowest, counts.highest
     )
 
@@ -279,7 +279,7 @@ class ExaminedMap:
     """The evidence of one map."""
 
     objects: SampleObjects
-    histogram: VoxelHistogram
+    histogram: SampleHistogram
     sums: Mapping[str, tuple[float, float]]
     soft: Mapping[str, F64]  # key of a soft IoU -> (n_references,)
     # scores of positive and of negative voxels, and the object of every positive one
@@ -362,10 +362,10 @@ class GatheredHistograms:
 
     def __init__(self) -> None:
         self._settled = _no_histograms()
-        self._waiting: list[VoxelHistogram] = []
+        self._waiting: list[SampleHistogram] = []
         self._entries = 0
 
-    def add(self, histogram: VoxelHistogram) -> None:
+    def add(self, histogram: SampleHistogram) -> None:
         """Add one more sample."""
         self._waiting.append(histogram)
         self._entries += len(histogram.bin)
@@ -390,7 +390,7 @@ def _no_histograms() -> Histograms:
     )
 
 
-def _join(parts: Sequence[VoxelHistogram]) -> Histograms:
+def _join(parts: Sequence[SampleHistogram]) -> Histograms:
     """Return the histograms of several samples, with the extremes of every bin."""
     nothing = _no_histograms()
     if not parts:
@@ -471,7 +471,7 @@ def _exact_aupro(positives: Scores, negatives: Scores, region: I64, limit: float
     )
 
 
-class ModelMaps:
+class ModelEvidence:
     """The evidence of the maps of one model, collected sample by sample."""
 
     def __init__(self) -> None:
@@ -490,7 +490,7 @@ class ModelMaps:
 
 def cohort_of(
     samples: Sequence[Examined],
-    gathered: Mapping[str, ModelMaps],
+    gathered: Mapping[str, ModelEvidence],
     exact: Mapping[str, Mapping[str, float] | None],
     measures: Sequence[Measure],
     *,
@@ -580,7 +580,7 @@ def _predictions(parts: Sequence[SampleObjects], d: int) -> Predictions:
 
 
 def _maps(
-    gathered: ModelMaps,
+    gathered: ModelEvidence,
     offsets: NDArray[np.int64],
     exact: Mapping[str, float] | None,
     measures: Sequence[Measure],

@@ -120,7 +120,7 @@ class Matches(ObjectsByImage):
     @cached_property
     def _rankings(
         self,
-    ) -> dict[tuple[int, bool, bool], tuple[FateTable, curves.Ranking, I64, dict[Any, Any]]]:
+    ) -> dict[tuple[int, bool, bool], tuple[FateTable, curves.CurveOrder, I64, dict[Any, Any]]]:
         return {}
 
     @cached_property

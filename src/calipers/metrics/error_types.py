@@ -250,8 +250,10 @@ class MistakeRanking(NamedTuple):
     table: FateTable
     label: I32
     image: I64
-    mended: curves.Ranking
-    plain: curves.Ranking  # of the predictions as they are; it may order equal scores differently
+    mended: curves.CurveOrder
+    plain: (
+        curves.CurveOrder
+    )  # of the predictions as they are; it may order equal scores differently
 
 
 VIEWS = [*range(8), 0, 0]  # as it is, then what the slots say
@@ -367,7 +369,7 @@ def _as_they_are(kind: I8, in_ignored_region: Flags) -> I8:
     return fate
 
 
-def _mixed(score: F64, right: Flags, ranking: curves.Ranking) -> bool:
+def _mixed(score: F64, right: Flags, ranking: curves.CurveOrder) -> bool:
     """Return whether a hit and a mistake have equal scores: then it matters which of them comes
     first.
     """

@@ -123,10 +123,10 @@ def missed_objects(
     there = np.unique(marked.objects)
     there = there[there > 0]
     if n is None:
-        gone = there[random.random(len(there)) < p]
+        removals = there[random.random(len(there)) < p]
     else:
-        gone = random.choice(there, min(int(n), len(there)), replace=False)
-    return _with_objects(marked, np.where(np.isin(marked.objects, gone), 0, marked.objects))
+        removals = random.choice(there, min(int(n), len(there)), replace=False)
+    return _with_objects(marked, np.where(np.isin(marked.objects, removals), 0, marked.objects))
 
 
 def false_objects(
@@ -398,8 +398,8 @@ def _check_one_of(steps: Sequence[Corruption]) -> None:
         names = ONE_OF.get(step.kind, ())
         options = [name for name in names if name in step.choices]
         if names and len(options) != 1:
-            got = " and ".join(options) or "none"
-            raise UsageError(f"{step.kind} needs one of {', '.join(names)}, not {got}")
+            combination = " and ".join(options) or "none"
+            raise UsageError(f"{step.kind} needs one of {', '.join(names)}, not {combination}")
 
 
 @dataclass(frozen=True)

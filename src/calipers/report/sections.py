@@ -466,13 +466,13 @@ def _grouping(ev: Evaluation, grouping: GroupedRows, number: int) -> str:
     for k, name in enumerate(_one_of_a_kind(ev, names)[:n_figures]):
         chart = figure(ev, "groups", by=grouping.by, metric=name)
         blocks += figure_block(chart, f"fig-groups-{number}-{k}")
-    tabled: list[tuple[str, str | None]] = [(name, None) for name in names]
+    table_rows: list[tuple[str, str | None]] = [(name, None) for name in names]
     for metric, label in places:
         if label is not None and metric == names[0]:
-            tabled.append((metric, label))
+            table_rows.append((metric, label))
     n_tables = max(1, MOST_TABLED // (n_groups * len(ev.models)))
-    tables = "".join(groups_table(ev, grouping, *place) for place in tabled[:n_tables])
-    n_omitted = len(tabled) - n_tables
+    tables = "".join(groups_table(ev, grouping, *place) for place in table_rows[:n_tables])
+    n_omitted = len(table_rows) - n_tables
     note = ""
     if n_omitted > 0:
         note = f"The table of all numbers has {n_omitted} more tables of groups."

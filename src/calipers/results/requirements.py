@@ -236,9 +236,9 @@ def _outcomes(
     for row in matches:
         yield _judge(row, requirement)
     if requirement.model == EVERY:
-        answered = {row["model"] for row in matches}
+        models_with_rows = {row["model"] for row in matches}
         for model in models:
-            if model not in answered:
+            if model not in models_with_rows:
                 why = f"the evaluation has no such row for the model {model!r}"
                 yield Outcome(replace(requirement, model=model), None, "not shown", why)
 

@@ -127,7 +127,7 @@ class Narrator:
     def __init__(self, *, quiet: bool) -> None:
         self.quiet = quiet
         self.began = time.monotonic()
-        self.shown = False
+        self.visible = False
         live = sys.stderr.isatty() and "CI" not in os.environ and os.environ.get("TERM") != "dumb"
         self.live = live and not quiet
 
@@ -144,7 +144,7 @@ class Narrator:
             self.say(f"note: ... and {len(warnings) - SHOWN} more, see the page or the JSON")
 
     def steps(self, *names: str) -> Callable[[int, int], None]:
-        """Return a callback for long work, called with (done, total); every step counts to its
+        """Return a callback for long work, called with (step, total); every step counts to its
         total.
 
         ``names`` are the steps in order; the last name is used for all further steps. Their number
@@ -152,29 +152,29 @@ class Narrator:
         """
         number, last, began = 0, 0, time.monotonic()
 
-        def progress(done: int, total: int) -> None:
+        def progress(step: int, total: int) -> None:
             nonlocal number, last, began
-            number += not 0 < last < done  # counting starts again: this is the next step
+            number += not 0 < last < step  # counting starts again: this is the next step
             part = number - len(names) + 1
             name = names[min(number, len(names)) - 1]
             if part > 1:
                 name += f", part {part}"
-            self._show(name, done, total, time.monotonic() - began)
-            last = done if done < total else 0
+            self._show(name, step, total, time.monotonic() - began)
+            last = step if step < total else 0
             began = began if last else time.monotonic()
 
         return progress
 
     def whole(self) -> Callable[[str, int, int], None]:
-        """Return a callback for long work, called with (name of the step, done, total).
+        """Return a callback for long work, called with (name of the step, steps done, total).
 
         It counts to its total once, so the remaining time is that of all the work.
         """
         began = time.monotonic()
 
-        def progress(name: str, done: int, total: int) -> None:
-            if done:
-                self._show(name, done, total, time.monotonic() - began)
+        def progress(name: str, step: int, total: int) -> None:
+            if step:
+                self._show(name, step, total, time.monotonic() - began)
 
         return progress
 
@@ -184,14 +184,15 @@ class Narrator:
             line = f"  page: {name}" if name else ""
             click.echo("\r" + line.ljust(WIDTH) + ("" if name else "\r"), err=True, nl=False)
 
-    def _show(self, name: str, done: int, total: int, elapsed: float) -> None:
+    def _show(self, name: str, step: int, total: int, elapsed: float) -> None:
         """Show the progress of a step on a terminal, once the work takes longer than a second."""
-        if not self.live or (time.monotonic() - self.began < PATIENCE and not self.shown):
+        if not self.live or (time.monotonic() - self.began < PATIENCE and not self.visible):
             return
-        self.shown = done < total
-        seconds_left = elapsed / done * (total - done)
-        line = f"  {name}: {done / total:.0%}, {_duration(seconds_left)} left" if self.shown else ""
-        click.echo("\r" + line.ljust(WIDTH) + ("" if self.shown else "\r"), err=True, nl=False)
+        self.visible = step < total
+        seconds_left = elapsed / step * (total - step)
+        remaining = _duration(seconds_left)
+        line = f"  {name}: {step / total:.0%}, {remaining} left" if self.visible else ""
+        click.echo("\r" + line.ljust(WIDTH) + ("" if self.visible else "\r"), err=True, nl=False)
 
 
 def _duration(seconds: float) -> str:

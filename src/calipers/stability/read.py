@@ -250,7 +250,7 @@ LARGEST = 1 << 31
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _ScoreRows:
     """The rows in the order of model, bag and place; a map is a stretch of them."""
 
     table: Table
@@ -339,7 +339,7 @@ def _values(table: Table, unit: bool) -> F64:
     return values
 
 
-def _sorted_rows(table: Table, model: I64, bag: I64, values: F64) -> _Rows:
+def _sorted_rows(table: Table, model: I64, bag: I64, values: F64) -> _ScoreRows:
     """Return the rows by model, bag and place."""
     columns = _place_columns(table)
     places = np.stack([_whole(table, name) for name in columns], axis=1)
@@ -350,7 +350,7 @@ def _sorted_rows(table: Table, model: I64, bag: I64, values: F64) -> _Rows:
     model, bag = model[order], bag[order]
     new = np.flatnonzero((np.diff(model, prepend=-1) != 0) | (np.diff(bag, prepend=-1) != 0))
     stops = np.append(new[1:], len(order)) if len(new) else new
-    return _Rows(
+    return _ScoreRows(
         table, order, new, stops, model[new], bag[new], values[order], places[order], columns
     )
 
@@ -383,7 +383,7 @@ def _whole(table: Table, name: str) -> I64:
     return places
 
 
-def _shapes(rows: _Rows, ids: Sequence[str]) -> list[tuple[int, ...]]:
+def _shapes(rows: _ScoreRows, ids: Sequence[str]) -> list[tuple[int, ...]]:
     """Return the shape of every map; a place twice, or one that is missing, is an error."""
     if not len(rows.starts):
         return []
@@ -407,7 +407,7 @@ def _shapes(rows: _Rows, ids: Sequence[str]) -> list[tuple[int, ...]]:
     return shapes
 
 
-def _hole(rows: _Rows, k: int, shape: tuple[int, ...], ids: Sequence[str]) -> InputError:
+def _hole(rows: _ScoreRows, k: int, shape: tuple[int, ...], ids: Sequence[str]) -> InputError:
     """Return the error for a bag that lacks an instance, with the first one that it lacks."""
     start, stop = int(rows.starts[k]), int(rows.stops[k])
     flat = np.zeros(stop - start, np.float64)
@@ -429,7 +429,7 @@ def _hole(rows: _Rows, k: int, shape: tuple[int, ...], ids: Sequence[str]) -> In
     )
 
 
-def _place(rows: _Rows, place: Any) -> str:
+def _place(rows: _ScoreRows, place: Any) -> str:
     return ", ".join(f"{name} {int(at)}" for name, at in zip(rows.axes, place))
 
 

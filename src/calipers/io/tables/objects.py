@@ -68,7 +68,7 @@ MANY_NAMES, LONG_HINT = 1000, 300
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _ObjectRows:
     """The rows of a table by kind, and the numbers of those that hold an object."""
 
     layout: Layout
@@ -179,7 +179,7 @@ def _one_model(table: Table, index: ReferenceIndex, options: Options) -> ObjectP
     return replace(part, delivery=replace(part.delivery, score=score[sound_rows], facts=facts))
 
 
-def _rows(table: Table, options: Options) -> _Rows:
+def _rows(table: Table, options: Options) -> _ObjectRows:
     layout = find_layout(table.names, options.columns, options.box_format, table.file)
     image, label = texts(table, layout.columns["image"]), texts(table, layout.columns["class"])
     vacant = np.stack([empty(table.columns[name]) for name in layout.box]).reshape(
@@ -209,12 +209,12 @@ def _rows(table: Table, options: Options) -> _Rows:
             problems.setdefault(row, []).append(problem)
     sound = is_object.copy()
     sound[list(problems)] = False
-    return _Rows(layout, image, label, is_object, is_class, sound, boxes, problems)
+    return _ObjectRows(layout, image, label, is_object, is_class, sound, boxes, problems)
 
 
 def _part(
     table: Table,
-    rows: _Rows,
+    rows: _ObjectRows,
     sound_rows: I64,
     images: Mapping[Key, int],
     labels: Mapping[Key, int],
@@ -256,7 +256,7 @@ def _unknown(
     return [Finding(rule, field, f"{noun} of the references", bad, values, hint)]
 
 
-def _classes(rows: _Rows) -> tuple[str, ...]:
+def _classes(rows: _ObjectRows) -> tuple[str, ...]:
     declared = [name for name, is_class in zip(rows.label, rows.is_class.tolist()) if is_class]
     names = {rows.label[row] for row in np.flatnonzero(rows.sound).tolist()}
     return tuple(dict.fromkeys([*declared, *sorted(names)]))
@@ -269,7 +269,7 @@ def _cells_of(table: Table, name: str, rows: I64) -> list[Any]:
     return list(cells[rows].tolist())
 
 
-def _details(table: Table, rows: _Rows) -> dict[str, Column]:
+def _details(table: Table, rows: _ObjectRows) -> dict[str, Column]:
     """Return area and flags of references; rows in which one is broken are no longer sound."""
     columns = rows.layout.columns
     details: dict[str, Column] = {}
@@ -286,7 +286,7 @@ def _details(table: Table, rows: _Rows) -> dict[str, Column]:
     return details
 
 
-def _mark(rows: _Rows, bad: Mapping[int, Problem]) -> None:
+def _mark(rows: _ObjectRows, bad: Mapping[int, Problem]) -> None:
     for row, problem in bad.items():
         rows.problems.setdefault(row, []).append(problem)
         rows.sound[row] = False

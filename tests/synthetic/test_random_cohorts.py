@@ -6,7 +6,7 @@ import pytest
 from calipers.data.cohort import Cohort
 from calipers.data.rules import Delivery, examine
 from calipers.errors import UsageError
-from calipers.synthetic.random import random_cohort
+from random_cohorts import random_cohort
 
 
 def _boxes(cohort: Cohort) -> list[np.ndarray]:

@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Random cohorts for property and parity tests: overlaps, ties, crowds, models, 2D or 3D."""
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def random_cohort(
 
     Examples
     --------
-    >>> from calipers.synthetic.random import random_cohort
+    >>> from random_cohorts import random_cohort
     >>> cohort = random_cohort(50, 3, seed=0, models=2, tie_levels=10)
     >>> cohort.n_images, cohort.classes, list(cohort.models)
     (50, ('class-1', 'class-2', 'class-3'), ['model-1', 'model-2'])

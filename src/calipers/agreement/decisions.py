@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Criteria as decisions: which thresholds, and what each accepts.
+"""Criteria as decisions: how well each reproduces ratings, and which of two does it better.
 
-How well criteria reproduce ratings: scores of every decision, the area over all thresholds, the
-best threshold.
-
-Two criteria on the same ratings: which one reproduces them better, and could that be chance?
+Comes in: the criteria and ratings of `agreement.read`. Goes out: the scores of every decision (a
+criterion with a threshold), the area over all thresholds, the best threshold, and differences
+between criteria with p values. `agreement.agreement` calls it.
 
 Decisions are compared by how often each agrees with the rating. McNemar's exact test looks at the
 ratings that only one of them reproduces and takes them for independent; the test by units swaps the
