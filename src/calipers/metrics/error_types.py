@@ -460,17 +460,17 @@ class ErrorTypes:
         _check(plans[0].name, self.recipe)
         self.plans = tuple(plans)
         self.quantities = tuple(_quantity(plan) for plan in plans)
-        names: dict[str, list[str]] = {"gain": [], "count": []}
+        names_of: dict[str, list[str]] = {"gain": [], "count": []}
         for plan, quantity in zip(plans, self.quantities):
-            names[quantity.what].append(plan.name)
+            names_of[quantity.what].append(plan.name)
         self.facts = replace(
             self.facts,
             names=tuple(plan.name for plan in plans),
             ids=tuple(f"error-types.{one.what}.{one.of}@1" for one in self.quantities),
             per_class=self.recipe.within_class,
-            class_means=frozenset(names["gain"]),
-            rough=frozenset(names["gain"]),
-            whole=frozenset(names["count"]),
+            class_means=frozenset(names_of["gain"]),
+            rough=frozenset(names_of["gain"]),
+            whole=frozenset(names_of["count"]),
         )
 
     def value(self, evidence: Mistakes, weights: I64) -> F64:

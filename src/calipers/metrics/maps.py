@@ -372,7 +372,7 @@ class MapMetric:
     own_matching = True  # thresholds and criteria of the protocol play no part
     defaults: tuple[str, ...] = ()
     own_options: tuple[str, ...] = ("level",)
-    levels = LEVELS  # at which it is defined, the default first
+    levels: tuple[str, ...] = LEVELS  # at which it is defined, the default first
     quantity = ""
     facts: Facts
 
