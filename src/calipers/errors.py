@@ -98,6 +98,10 @@ class InputError(CalipersError, ValueError):
             "hint": self.hint,
         }
 
+    def at(self, file: str, location: str) -> InputError:
+        """Return the same problem at another place."""
+        return _rebuild({**self.as_dict(), "file": file, "location": location})
+
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions with keyword-only arguments need help to cross process borders.
         return _rebuild, (self.as_dict(),)

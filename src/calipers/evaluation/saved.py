@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calipers.data.cohort import Cohort, FileIntake
@@ -36,21 +37,18 @@ from calipers.evaluation.result import Evaluation, cohort_counts
 from calipers.io.saved.cohort import (
     IMAGES,
     OBJECTS,
-    constant_column,
     fact_columns,
     facts_of,
     image_columns,
     object_columns,
     shape_columns,
     shapes_of,
-    stack_columns,
-    text_column_of,
-    with_nulls,
 )
 from calipers.io.saved.cohort import KINDS as KINDS_
 from calipers.io.saved.folder import EVALUATION, QUARANTINE, RUN, StoredFolder, read_folder
 from calipers.io.saved.maps import MAP_FILES, SLICES, save_maps, save_slices
 from calipers.io.source import hash_file
+from calipers.io.tables.arrow import constant_column, stack_columns, text_column_of, with_nulls
 from calipers.io.tables.table import delimited, write_table
 from calipers.kernels import assignment
 from calipers.kernels.error_types import MISS
@@ -67,6 +65,7 @@ from calipers.results.files import (
     staged_folder,
     write_atomically,
 )
+from calipers.results.schema import structure
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -209,13 +208,19 @@ def open_folder(
     """
     saved = read_folder(Path(folder))
     protocol = Protocol.from_dict(saved.document["protocol"], file=saved.file)
-    statistics = _statistics(saved)
+    statistics = structure(
+        saved.document.get("statistics"),
+        StoredStatistics,
+        saved.file,
+        syntax="JSON",
+        where="/statistics",
+    )
     _check_counts(saved)
     evaluation = evaluate(
         saved.cohort,
         protocol,
-        ci=bool(statistics["beside"]),
-        by=list(dict.fromkeys(summary["by"] for summary in statistics["groups"])),
+        ci=bool(statistics.beside),
+        by=list(dict.fromkeys(summary.by for summary in statistics.groups)),
         jobs=jobs,
         progress=progress,
     )
@@ -291,24 +296,18 @@ def _in_words(entry: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _statistics(stored: StoredFolder) -> Mapping[str, Any]:
-    """Return the statistics of the document, checked: lists of objects, groupings with a name."""
-    statistics = stored.document.get("statistics")
-    for part in PARTS:
-        entries = statistics.get(part) if isinstance(statistics, dict) else None
-        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            place = f"/statistics/{part}"
-            raise InputError(
-                "a list of objects", rule="type", file=stored.file, location=place, value=entries
-            )
-    assert isinstance(statistics, dict)
-    for k, summary in enumerate(statistics["groups"]):
-        if not isinstance(summary.get("by"), str):
-            place = f"/statistics/groups/{k}/by"
-            raise InputError(
-                "text", rule="type", file=stored.file, location=place, value=summary.get("by")
-            )
-    return statistics
+class StoredGrouping(Struct):
+    """What a stored grouping must have, beside its numbers."""
+
+    by: str
+
+
+class StoredStatistics(Struct):
+    """What is compared beside the rows; see `PARTS`."""
+
+    beside: list[dict[str, Any]]
+    groups: list[StoredGrouping]
+    each: list[dict[str, Any]]
 
 
 def _check_counts(stored: StoredFolder) -> None:

@@ -42,6 +42,7 @@ from calipers.errors import (
 from calipers.evaluation.collect import collect
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.schema import NO_LIMIT
+from calipers.io.tables.arrow import arrow_column
 from calipers.io.tables.table import delimited
 from calipers.kernels.assignment import HIT, IGNORED
 from calipers.matching.assign import MatchRecipe
@@ -312,7 +313,8 @@ def _parquet(columns: Mapping[str, list[Any]]) -> bytes:
     import pyarrow.parquet as pq
 
     file = io.BytesIO()
-    pq.write_table(pa.table(dict(columns)), file)
+    arrays = {name: arrow_column(column) for name, column in columns.items()}
+    pq.write_table(pa.table(arrays), file)
     return file.getvalue()
 
 
