@@ -49,6 +49,7 @@ from calipers.matching.assign import MatchRecipe
 from calipers.matching.matches import Matches, View
 from calipers.metrics.base import Metric, MetricPlan
 from calipers.metrics.rodeo import Rodeo
+from calipers.results.document import Document
 from calipers.results.files import write_atomically
 from calipers.statistics.comparison import alone
 from calipers.statistics.weights import Units
@@ -73,7 +74,7 @@ MOST_TAUS = 50
 
 
 @dataclass(frozen=True)
-class Scope:
+class Scope(Document):
     """The score s of every image, high where the model is good; ``np.asarray(scope)`` is s."""
 
     model: str
@@ -280,6 +281,14 @@ class Scope:
         return table | {
             name: np.asarray(column) for name, column in self.groups.items() if name not in table
         }
+
+    def _records(self) -> list[dict[str, Any]]:
+        """Return one row per image."""
+        columns = {name: column.tolist() for name, column in self.as_table().items()}
+        return [dict(zip(columns, row)) for row in zip(*columns.values())]
+
+    def _content(self) -> dict[str, Any]:
+        return {"model": self.model, "settings": dict(self.settings), "rows": self._records()}
 
     def write(self, path: str | Path) -> Path:
         """Write the table as CSV, TSV or parquet, by the ending of the name."""
