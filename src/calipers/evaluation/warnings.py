@@ -304,7 +304,7 @@ def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> I
         yield from _repeated(model, predictions)
         if not ranks or not len(predictions):
             continue
-        distinct = len(np.unique(predictions.score))
+        distinct = 1 + int(np.count_nonzero(np.diff(np.sort(predictions.score))))
         if not predictions.scored:
             yield (
                 f"{model}: has no scores; all count as 1, "

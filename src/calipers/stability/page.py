@@ -561,8 +561,21 @@ def write_stability(
 ) -> Path:
     """Write page, document, rows, images and figures, all of them or none; return the page.
 
-    Files of an earlier result in the folder are replaced or removed; other files stay. The folder
-    of an input is refused.
+    These are ``stability.html``, ``stability.json``, ``stability.csv``, ``bags.csv`` and the
+    figures. Files of an earlier result in the folder are replaced or removed; other files stay.
+
+    Parameters
+    ----------
+    folder
+        New or empty, and not the folder of an input.
+    force
+        Allow a folder that holds something.
+    command
+        The command line of the analysis, shown on the page.
+    images
+        A folder with the pictures of the images, found by their ids; maps are drawn above them.
+    objects
+        What the same models find, object by object, if they are detectors.
     """
     check_folder(folder, force=force, inputs=_inputs(result))
     old = files_of(folder, OURS)
@@ -588,7 +601,7 @@ def write_stability_page(
     images: str | Path | None = None,
     objects: ObjectStability | None = None,
 ) -> Path:
-    """Write the page alone."""
+    """Write the page alone, whole or not at all; options as in `write_stability`."""
     inputs = PageInputs(command, objects, Pictures.of(images, result.ids))
     write_atomically(path, as_bytes(stability_page(with_display_names(result), inputs)))
     return path

@@ -33,6 +33,7 @@ from calipers.arrays import F64, I64, Flags
 from calipers.errors import InputError, raise_problems
 from calipers.io.assemble import Problem
 from calipers.io.source import InputFile, open_source
+from calipers.io.tables.arrow import arrow_column
 from calipers.results.files import write_atomically
 
 Cells = list[str] | NDArray[Any]  # texts, or numbers (parquet; NaN is an empty cell)
@@ -220,10 +221,7 @@ def write_table(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    arrays = {}
-    for name, column in columns.items():
-        is_arrow = isinstance(column, pa.Array | pa.ChunkedArray)
-        arrays[name] = column if is_arrow else pa.array(column)
+    arrays = {name: arrow_column(column) for name, column in columns.items()}
     sink = io.BytesIO()
     pq.write_table(pa.table(arrays).replace_schema_metadata(metadata), sink, compression="zstd")
     write_atomically(path, sink.getvalue())
