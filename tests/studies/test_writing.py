@@ -9,7 +9,7 @@ import pytest
 from calipers.errors import InputError
 from calipers.show.table import Table
 from calipers.studies.framework import StudyFigure
-from calipers.studies.page import as_csv, write_study
+from calipers.studies.page import write_study
 from studies.study_cases import small_result
 
 FILES = {
@@ -26,13 +26,9 @@ FILES = {
 
 
 def test_the_folder_has_page_document_figures_and_tables(tmp_path) -> None:
-    files = write_study(small_result(), tmp_path / "out", command=["calipers", "study"])
-    assert files[0] == tmp_path / "out" / "study.html"
-    assert (
-        {file.name for file in (tmp_path / "out").iterdir()}
-        == {file.name for file in files}
-        == FILES
-    )
+    page = write_study(small_result(), tmp_path / "out", command=["calipers", "study"])
+    assert page == tmp_path / "out" / "study.html"
+    assert {file.name for file in (tmp_path / "out").iterdir()} == FILES
     document = json.loads((tmp_path / "out" / "study.json").read_text())
     assert set(document["files"]) == FILES
     assert document["command"] == ["calipers", "study"]
@@ -77,5 +73,5 @@ def test_the_folder_of_an_input_receives_nothing(tmp_path) -> None:
 
 
 def test_tables_without_rows_keep_their_head() -> None:
-    assert as_csv(Table(("a", "b"), ())) == "a,b\n"
-    assert as_csv(Table(("a", "b"), (("=x", None), ("y", 0.5)))) == "a,b\n'=x,\ny,0.5\n"
+    assert Table(("a", "b"), ()).to_csv() == "a,b\n"
+    assert Table(("a", "b"), (("=x", None), ("y", 0.5))).to_csv() == "a,b\n'=x,\ny,0.5\n"

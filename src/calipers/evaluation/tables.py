@@ -14,7 +14,6 @@ from itertools import chain
 from calipers.evaluation.figures import headline_of
 from calipers.evaluation.rank import by_value
 from calipers.evaluation.result import Evaluation
-from calipers.evaluation.warnings import lower_is_better
 from calipers.results.comparison import GroupedRows, GroupSummary
 from calipers.results.estimate import Estimate
 from calipers.show.table import Amount, Cell, Kind, Table, TableRow
@@ -31,8 +30,6 @@ from calipers.show.words import (
 MOST_CLASSES = 12
 MOST_METRICS = 3  # per grouping
 MOST_GROUPS = 40
-
-COUNTS = "error-types.count."  # metrics whose values are whole numbers
 
 
 def tables(evaluation: Evaluation) -> list[Table]:
@@ -97,7 +94,7 @@ def metrics_table(evaluation: Evaluation, metrics: Sequence[str] | None = None) 
     The numbers of images and references are in a note, or in columns if they vary.
     """
     metrics = evaluation.metrics if metrics is None else metrics
-    lower = lower_is_better(evaluation.protocol)
+    lower = evaluation.protocol.lower_is_better
     estimates = [_estimates(evaluation, metric) for metric in metrics]
     behind = {
         "images": [row[0].n_images for row in estimates],
@@ -110,10 +107,9 @@ def metrics_table(evaluation: Evaluation, metrics: Sequence[str] | None = None) 
         numbers = [column[k] for column in varying.values()]
         rows.append((metric, *row, *numbers))
         best |= _best(k, row, lower=metric in lower)
-    counting = {row.metric for row in evaluation.rows if row.metric_id.startswith(COUNTS)}
     whole: dict[int, Kind] = {}
     for k, metric in enumerate(metrics):
-        if metric in counting:
+        if metric in evaluation.protocol.whole:
             whole[k] = "whole"
     return Table(
         ("metric", *evaluation.models, *varying),
@@ -131,7 +127,7 @@ def models_table(evaluation: Evaluation, metrics: Sequence[str]) -> Table:
     """Return the pooled estimates of many models: a row per model, best first, a column per
     metric.
     """
-    lower = lower_is_better(evaluation.protocol)
+    lower = evaluation.protocol.lower_is_better
     columns = [_estimates(evaluation, metric) for metric in metrics]
     order = by_value(evaluation)
     places = {model: k for k, model in enumerate(order)}
@@ -158,7 +154,7 @@ def models_table(evaluation: Evaluation, metrics: Sequence[str]) -> Table:
 
 def classes_table(evaluation: Evaluation, metric: str) -> Table:
     """Return one metric: a row per class, a column per model."""
-    lower = metric in lower_is_better(evaluation.protocol)
+    lower = metric in evaluation.protocol.lower_is_better
     best: set[tuple[int, int]] = set()
     rows: list[TableRow] = []
     every = _estimates(evaluation, metric)
@@ -185,7 +181,7 @@ def groups_table(
     """Return one metric: a row per group, a column per model, then mean, standard deviation and
     range.
     """
-    lower = metric in lower_is_better(evaluation.protocol)
+    lower = metric in evaluation.protocol.lower_is_better
     best: set[tuple[int, int]] = set()
     rows: list[TableRow] = []
     every: list[Estimate] = []
@@ -286,7 +282,7 @@ def _notes(
     evaluation: Evaluation, metrics: Sequence[str], n_note: str, every: Sequence[Estimate]
 ) -> tuple[str, ...]:
     """Return what stands below pooled estimates: n, what is better, the intervals."""
-    lower = lower_is_better(evaluation.protocol)
+    lower = evaluation.protocol.lower_is_better
     exceptions = [metric for metric in metrics if metric in lower]
     direction = "Higher is better."
     if exceptions:

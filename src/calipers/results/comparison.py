@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The difference of two models in one metric, with its interval, its test, and what they say.
+"""Results about several models or groups: comparisons, rankings, and rows by group.
 
-A ranking of models, and how stable it is under resampling.
-
-The result of comparing models: a row per pair of models, metric and, on request, class.
-
-The results of an evaluation by groups: the rows of every grouping, and their summaries.
+`Evaluation.compare` returns a `Comparison`, with one `Difference` per pair of models, metric and,
+on request, class: its interval, its test, and what they say. `Evaluation.rank` returns a `Ranking`
+and how stable it is under resampling. `Evaluation.by` adds `GroupedRows`, the rows of a grouping
+with a `GroupSummary` of each metric.
 """
 
 from __future__ import annotations
@@ -13,13 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from calipers.errors import UsageError, did_you_mean
-from calipers.results.estimate import Document, Estimate, Row, number
-
-if TYPE_CHECKING:
-    from calipers.show.table import Table
+from calipers.results.document import Document
+from calipers.results.estimate import Estimate, Row, number
 
 VERDICTS = ("a_better", "b_better", "no_difference_shown", "undefined")
 MARGIN_VERDICTS = (
@@ -136,8 +133,8 @@ class Superiority:
     def as_dict(self) -> dict[str, Any]:
         """Return the test for JSON output."""
         return {
-            "better": self.better,
-            "worse": self.worse,
+            "model_a": self.better,
+            "model_b": self.worse,
             "p": number(self.p),
             "p_adjusted": number(self.p_adjusted),
             "significant": self.significant,
@@ -164,8 +161,11 @@ class TauSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
-    """What `Evaluation.rank` returns: models from best to worst."""
+class Ranking(Document):
+    """What `Evaluation.rank` returns: models from best to worst. Figure: ``ranking``."""
+
+    FIGURES: ClassVar[str] = "calipers.evaluation.catalogue:RANKING_FIGURES"
+    FIRST_FIGURE: ClassVar[str] = "ranking"
 
     metric: str
     metric_id: str
@@ -198,6 +198,11 @@ class Ranking:
         raise KeyError(model)
 
     @property
+    def rows(self) -> tuple[Place, ...]:
+        """A row per model, from best to worst."""
+        return self.places
+
+    @property
     def models(self) -> tuple[str, ...]:
         """The models from best to worst."""
         return tuple(place.model for place in self.places)
@@ -220,8 +225,7 @@ class Ranking:
             words += f" Mean Kendall's tau with the orders of the replicates: {self.tau.mean:.2f}."
         return words
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the ranking for JSON output: keys in a fixed order, NaN as None."""
+    def _content(self) -> dict[str, Any]:
         return {
             "metric": self.metric,
             "metric_id": self.metric_id,
@@ -250,12 +254,9 @@ class Ranking:
         }
 
 
-SCHEMA = "calipers.comparison/1"
-
-
 @dataclass(frozen=True)
 class Comparison(Document):
-    """What `Evaluation.compare` returns.
+    """What `Evaluation.compare` returns. Figure: ``differences``.
 
     Examples
     --------
@@ -265,6 +266,11 @@ class Comparison(Document):
     >>> comparison.get("F1@0.5").verdict
     'b_better'
     """
+
+    SCHEMA = "calipers.comparison/1"
+    FIGURES = "calipers.evaluation.catalogue:COMPARISON_FIGURES"
+    FIRST_FIGURE = "differences"
+    TABLES = "calipers.show.differences:tables"
 
     rows: tuple[Difference, ...]
     level: float
@@ -303,29 +309,11 @@ class Comparison(Document):
             )
         return matches[0]
 
-    def tables(self) -> list[Table]:
-        """Return the differences and the ranking as tables, which can be saved as CSV, LaTeX or
-        Markdown.
-        """
-        from calipers.show.differences import tables
-
-        return tables(self)
-
-    def _repr_html_(self) -> str:
-        from calipers.show.differences import differences_table
-
-        return differences_table(self)._repr_html_()
-
     def __str__(self) -> str:
         return "\n".join(row.sentence for row in self.rows)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the JSON document of the contract ``calipers.comparison/1``."""
-        from calipers import __version__
-
+    def _content(self) -> dict[str, Any]:
         return {
-            "schema": SCHEMA,
-            "calipers": __version__,
             "protocol": dict(self.protocol),
             "cohort": dict(self.cohort),
             "settings": {
@@ -339,7 +327,7 @@ class Comparison(Document):
                 "family": self.family,
                 "untested": self.untested,
             },
-            "rows": [row.as_dict() for row in self.rows],
+            "rows": self._records(),
             "ranking": None if self.ranking is None else self.ranking.as_dict(),
             "warnings": list(self.warnings),
         }

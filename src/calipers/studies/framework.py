@@ -22,16 +22,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
+from calipers.results.document import Document, linked
 from calipers.show.figures import Figure
 from calipers.show.table import Cell, Table
 
-SCHEMA = "calipers.study/1"
 VERDICTS = ("held", "held in part", "did not hold", "not tested")
 Progress = Callable[[str, int, int], None]  # description, steps finished, steps in total
 
@@ -134,16 +133,6 @@ def letters(k: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class StudyTable:
-    """A table of the study."""
-
-    name: str  # "table-1": letters, digits and dashes
-    title: str
-    table: Table
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class StudyOptions:
     """The options of a run."""
 
@@ -158,8 +147,18 @@ class StudyOptions:
 
 
 @dataclass(frozen=True)
-class StudyResult:
-    """The result of running a study."""
+class StudyResult(Document):
+    """The result of running a study.
+
+    ``figure(name)`` is a panel of a figure, such as ``"figure-3a"``. ``report(path, ...)`` and
+    ``save(folder, ...)`` take the options of `calipers.studies.page.write_study`.
+    """
+
+    SCHEMA = "calipers.study/1"
+    FIGURES = "calipers.studies.page:panels"
+    PAGE = "calipers.studies.page:write_study_page"
+    FOLDER = "calipers.studies.page:write_study"
+    TABLES = "calipers.studies.page:tables"
 
     study: str
     title: str
@@ -170,7 +169,7 @@ class StudyResult:
     settings: Mapping[str, Any]  # grids, runs, sizes: every choice of the run
     claims: tuple[Claim, ...]
     figures: tuple[StudyFigure, ...]
-    tables: tuple[StudyTable, ...] = ()
+    appendix: tuple[Table, ...] = ()  # further numbers of the run
     methods: tuple[str, ...] = ()  # paragraphs
     references: tuple[str, ...] = ()  # citations in addition to the paper
     warnings: tuple[str, ...] = ()
@@ -200,21 +199,21 @@ class StudyResult:
             sentence += f"; {n_untested} could not be tested"
         return sentence + "."
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the document ``calipers.study/1``."""
-        from calipers import __version__
+    @property
+    def rows(self) -> tuple[Claim, ...]:
+        """A row per claim."""
+        return self.claims
 
+    def _content(self) -> dict[str, Any]:
         figures = []
         for figure in self.figures:
             head = {"name": figure.name, "title": figure.title, "caption": figure.caption}
             figures.append({**head, **_columns(figure.table())})
         tables = []
-        for table in self.tables:
-            head = {"name": table.name, "title": table.title, "note": table.note}
-            tables.append({**head, **_columns(table.table)})
+        for table in self.appendix:
+            head = {"name": table.name, "title": table.title, "note": " ".join(table.notes)}
+            tables.append({**head, **_columns(table)})
         return {
-            "schema": SCHEMA,
-            "calipers": __version__,
             "study": self.study,
             "title": self.title,
             "citation": self.citation,
@@ -223,7 +222,7 @@ class StudyResult:
             "quick": self.quick,
             "settings": dict(self.settings),
             "summary": self.summary(),
-            "claims": [claim.as_dict() for claim in self.claims],
+            "claims": self._records(),
             "figures": figures,
             "tables": tables,
             "warnings": list(self.warnings),
@@ -319,8 +318,7 @@ def load_study(name: str) -> Study:
     """Return a study by its name."""
     if name not in STUDIES:
         raise UsageError(f"no study {name!r}; {did_you_mean(name, STUDIES)}")
-    module, _, variable = STUDIES[name][0].partition(":")
-    study: Study = getattr(import_module(module), variable)
+    study: Study = linked(STUDIES[name][0])
     return study
 
 

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTML page of a study: claims, figures, tables, methods and how to reproduce the numbers.
+"""The page and the folder of a study: claims, figures, tables, methods, how to reproduce them.
 
-A `StudyResult` and the command line come in, one self-contained page goes out; called by
-`calipers.studies.page`.
-
-Writes the folder of a study: page, JSON document, figures and tables.
-
-Called by ``calipers study -o DIR``. Files are staged and moved at the end, so that a failure leaves
-no incomplete folder.
+A `StudyResult` and the command line come in; `StudyResult.report` writes the page and
+`StudyResult.save`, which is ``calipers study -o DIR``, the folder. Files are staged and moved at
+the end, so that a failure leaves no incomplete folder.
 """
 
 from __future__ import annotations
@@ -16,18 +12,19 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from calipers.io.tables.table import delimited
 from calipers.kernels.route import native
 from calipers.results.files import check_folder, environment, staged_folder, write_atomically
 from calipers.show.figures import Figure, Overlay
-from calipers.show.html import answer_page, data_table, details, paragraph, text
+from calipers.show.html import answer_page, details, paragraph, table_block, text
 from calipers.show.svg.draw import svg
 from calipers.show.table import Table
-from calipers.studies.framework import VERDICTS, Claim, StudyFigure, StudyResult, StudyTable
+from calipers.studies.framework import VERDICTS, Claim, StudyFigure, StudyResult
 
 # Width by the number of panels in a row, in pixels; the text size is the same in all of them.
 PANEL_WIDTHS = {1: 560, 2: 480, 3: 380}
@@ -44,7 +41,7 @@ def study_page(result: StudyResult, command: Sequence[str] = ()) -> str:
     """Return the page as HTML; every text is escaped."""
     parts = [
         ("figures", "Figures", "\n".join(map(_figure, result.figures))),
-        ("tables", "Tables", "\n".join(map(_table, result.tables))),
+        ("tables", "Tables", _tables(result)),
         ("methods", "Methods", _methods(result)),
         ("reproduce", "How to reproduce", _reproduce(result, command)),
     ]
@@ -97,9 +94,8 @@ def _figure(figure: StudyFigure) -> str:
     rows = "\n".join(_row(row, figure.name) for row in figure.layout())
     heading = text(f"{figure.heading}. {figure.title}")
     title = f"Numbers of {figure.heading}"
-    numbers = data_table(
-        figure.table(), f"{figure.name}-numbers", title, MOST_ROWS, all_in=f"{figure.name}.csv"
-    )
+    table = replace(figure.table(), title=title, name=f"{figure.name}-numbers")
+    numbers = table_block(table, MOST_ROWS, all_in=f"{figure.name}.csv")
     return (
         f'<div class="study-figure" id="{figure.name}">\n<h3>{heading}</h3>\n'
         f"{rows}\n{paragraph(figure.caption, 'note')}\n{details(title, numbers)}\n</div>"
@@ -127,10 +123,11 @@ def _panel(name: str, panel: Figure, width: int, *, is_single: bool) -> str:
     return f'<figure class="plot"{mark}>{caption}\n{inner}\n{note}</figure>'
 
 
-def _table(table: StudyTable) -> str:
-    file = f"{table.name}.csv"
-    markup = data_table(table.table, table.name, table.title, MOST_ROWS, all_in=file)
-    return f"{markup}\n{paragraph(table.note, 'note')}"
+def _tables(result: StudyResult) -> str:
+    blocks = []
+    for table in result.appendix:
+        blocks.append(table_block(table, MOST_ROWS, all_in=f"{table.name}.csv"))
+    return "\n".join(blocks)
 
 
 def _methods(result: StudyResult) -> str:
@@ -139,10 +136,11 @@ def _methods(result: StudyResult) -> str:
         f"<li>{text(entry)}</li>" for entry in (result.citation, *result.references)
     )
     rows = tuple((name, _setting_text(value)) for name, value in result.settings.items())
-    settings = data_table(
-        Table(("setting", "value"), rows), "table-settings", "All settings of the run"
+    table = Table(
+        ("setting", "value"), rows, title="All settings of the run", name="table-settings"
     )
-    markup = [*paragraphs, f'<ol class="citations">{citations}</ol>', details("Settings", settings)]
+    settings = details("Settings", table_block(table))
+    markup = [*paragraphs, f'<ol class="citations">{citations}</ol>', settings]
     return "\n".join(markup)
 
 
@@ -163,13 +161,15 @@ def _reproduce(result: StudyResult, command: Sequence[str]) -> str:
     if command:
         parts.append(f"<pre>{text(shlex.join(command))}</pre>")
     parts.append(paragraph("The same seed, data and version give bit-identical numbers."))
-    parts.append(data_table(Table(("what", "value"), tuple(facts.items())), "table-run", "The run"))
+    table = Table(("what", "value"), tuple(facts.items()), title="The run", name="table-run")
+    parts.append(table_block(table))
     if result.inputs:
         rows = []
         for entry in result.inputs:
             rows.append((str(entry["file"]), int(entry["bytes"]), str(entry["sha256"])))
-        table = Table(("file", "bytes", "sha256"), tuple(rows))
-        parts.append(data_table(table, "table-inputs", "Input files"))
+        columns = ("file", "bytes", "sha256")
+        table = Table(columns, tuple(rows), title="Input files", name="table-inputs")
+        parts.append(table_block(table))
     return "\n".join(parts)
 
 
@@ -182,13 +182,13 @@ Step = Callable[[str], None]
 
 def write_study(
     result: StudyResult,
-    folder: str | Path,
+    folder: Path,
     *,
     force: bool = False,
     command: Sequence[str] = (),
     step: Step = lambda name: None,
-) -> list[Path]:
-    """Write a study into a new or empty folder and return the files; the page is the first.
+) -> Path:
+    """Write a study into a new or empty folder and return its page.
 
     Parameters
     ----------
@@ -205,22 +205,41 @@ def write_study(
     PDF needs matplotlib (extra ``mpl``); without it, and for quick runs, figures are SVG only.
     """
     inputs = tuple(str(entry["file"]) for entry in result.inputs)
-    folder = check_folder(folder, force=force, inputs=inputs)
+    check_folder(folder, force=force, inputs=inputs)
     earlier_files: list[str] = []
     if folder.is_dir():
         names = [file.name for file in folder.iterdir()]
         earlier_files = list(filter(OURS.fullmatch, names))
     with staged_folder(folder, owned=earlier_files) as stage:
         _write_figures(result, stage, step)
-        for table in result.tables:
-            write_atomically(stage / f"{table.name}.csv", as_csv(table.table))
-        write_atomically(stage / CLAIMS, as_csv(claims_table(result)))
+        for table in result.appendix:
+            write_atomically(stage / f"{table.name}.csv", table.to_csv())
+        write_atomically(stage / CLAIMS, claims_table(result).to_csv())
         step("page")
-        write_atomically(stage / PAGE, study_page(result, command))
+        write_study_page(result, stage / PAGE, command=command)
         names = sorted([DOCUMENT, *(file.name for file in stage.iterdir())])
         write_atomically(stage / DOCUMENT, _document(result, command, names))
     step("")
-    return [folder / name for name in sorted(names, key=lambda name: name != PAGE)]
+    return folder / PAGE
+
+
+def write_study_page(result: StudyResult, path: Path, *, command: Sequence[str] = ()) -> Path:
+    """Write the page alone, whole or not at all."""
+    write_atomically(path, study_page(result, command))
+    return path
+
+
+def panels(result: StudyResult) -> dict[str, Callable[[StudyResult], Figure]]:
+    """Return every panel of the figures by its name."""
+    panels: dict[str, Callable[[StudyResult], Figure]] = {}
+    for figure in result.figures:
+        for name, panel in figure.parts():
+            panels[name] = partial(_panel_of, panel)
+    return panels
+
+
+def _panel_of(panel: Figure, result: StudyResult) -> Figure:
+    return panel
 
 
 def _write_figures(result: StudyResult, stage: Path, step: Step) -> None:
@@ -228,7 +247,7 @@ def _write_figures(result: StudyResult, stage: Path, step: Step) -> None:
     pdf = find_spec("matplotlib") is not None and not result.quick
     for figure in result.figures:
         step(figure.heading.lower())
-        write_atomically(stage / f"{figure.name}.csv", as_csv(figure.table()))
+        write_atomically(stage / f"{figure.name}.csv", figure.table().to_csv())
         for name, panel in figure.parts():
             markup = svg(panel, width=SVG_WIDTH, name=name, standalone=True)
             write_atomically(stage / f"{name}.svg", markup + "\n")
@@ -248,15 +267,13 @@ def _document(result: StudyResult, command: Sequence[str], names: Sequence[str])
     return json.dumps(result.as_dict() | record, allow_nan=False) + "\n"
 
 
+def tables(result: StudyResult) -> list[Table]:
+    """Return the claims, then the further numbers of the run."""
+    return [claims_table(result), *result.appendix]
+
+
 def claims_table(result: StudyResult) -> Table:
     """Return the claims as a table."""
     columns = ("claim", "text", "where", "verdict", "evidence", "note")
     rows = tuple((c.name, c.text, c.where, c.verdict, c.evidence, c.note) for c in result.claims)
-    return Table(columns, rows)
-
-
-def as_csv(table: Table) -> str:
-    """Return a table as delimited text."""
-    # zip(*rows) gives nothing for a table without rows, whose header must still be written.
-    by_column = list(zip(*table.rows)) or [()] * len(table.columns)
-    return delimited(dict(zip(table.columns, by_column)))
+    return Table(columns, rows, title="Claims of the paper", name="claims")
