@@ -595,8 +595,9 @@ def read_maps(
     groups: PathName | None = None,
     **choices: Any,
 ) -> Pairing:
-    """Pair label images or volumes with maps of scores. Voxels are read one sample at a time, when
-    they are used.
+    """Pair label images or volumes with maps of scores.
+
+    Voxels are read one sample at a time, when they are used.
 
     Parameters
     ----------
