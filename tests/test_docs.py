@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import docs_hooks
 import pytest
 from PIL import Image
 
@@ -264,6 +265,7 @@ def test_every_rule_is_explained() -> None:
 )
 def test_reference_pages_name_everything(page: str, names: list[str]) -> None:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    text = docs_hooks.on_page_markdown(text)
     assert not [name for name in names if f"`{name}`" not in text]
 
 

@@ -38,6 +38,10 @@ class UsageError(CalipersError, ValueError):
     exit_code = 2
 
 
+class PluginError(UsageError):
+    """A format of another installed package cannot be used: it fails, or it is no reader."""
+
+
 class InputError(CalipersError, ValueError):
     """One problem of one input.
 
@@ -97,6 +101,10 @@ class InputError(CalipersError, ValueError):
             "value": self.value,
             "hint": self.hint,
         }
+
+    def at(self, file: str, location: str) -> InputError:
+        """Return the same problem at another place."""
+        return _rebuild({**self.as_dict(), "file": file, "location": location})
 
     def __reduce__(self) -> tuple[object, ...]:
         # Exceptions with keyword-only arguments need help to cross process borders.

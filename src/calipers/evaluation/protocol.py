@@ -22,13 +22,15 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.schema import (
     NO_LIMIT,
     SCHEMA,
-    check_document,
+    checked,
     contradiction,
+    render,
     thresholds_of,
+    toml_document,
 )
 from calipers.kernels.resampling import check_seed
 from calipers.matching.matches import View
-from calipers.metrics.base import DERIVED_OPTION, MATCHING_OPTIONS, Metric, MetricPlan
+from calipers.metrics.base import DERIVED_OPTION, MATCHING_OPTIONS, Facts, Metric, MetricPlan
 from calipers.metrics.maps import MapSettings
 from calipers.statistics.intervals import check_level
 
@@ -102,10 +104,9 @@ class Protocol:
             raise InputError(
                 "valid TOML", rule="toml-syntax", file=file, value=str(error)
             ) from None
-        check_document(document, file)
         if "extends" not in document:
             return _build(document, file)
-        base = document["extends"]
+        base = checked(document, file).extends
         if base not in presets():
             hint = did_you_mean(str(base), presets())
             raise InputError(
@@ -124,11 +125,7 @@ class Protocol:
         """Return the protocol that `as_dict` gave, from a document that may have been changed
         since.
         """
-        from calipers.evaluation.schema import toml_document
-
-        document = toml_document(stored, file)
-        check_document(document, file)
-        protocol = _build(document, file)
+        protocol = _build(toml_document(stored, file), file)
         if protocol.as_dict() != stored:
             hint = "only protocols that can be written as TOML are found again"
             raise InputError(
@@ -138,8 +135,6 @@ class Protocol:
 
     def to_toml(self) -> str:
         """Return the protocol as TOML; reading it back gives an equal protocol."""
-        from calipers.evaluation.schema import render
-
         return render(self)
 
     def as_dict(self) -> dict[str, Any]:
@@ -169,6 +164,28 @@ class Protocol:
             # Plans of one kind and recipe share a metric, and with it the pass over the evidence.
             together.setdefault((plan.kind, kind([plan]).recipe.key), []).append(plan)
         return [registry.resolve("metric", key[0])(plans) for key, plans in together.items()]
+
+    @cached_property
+    def lower_is_better(self) -> frozenset[str]:
+        """The names of the metrics of which less is better."""
+        names = []
+        for metric in self.compile():
+            facts = metric.facts
+            names += [name for name in facts.names if facts.lower_is_better(name)]
+        return frozenset(names)
+
+    @cached_property
+    def whole(self) -> frozenset[str]:
+        """The names of the metrics whose values are whole numbers."""
+        return frozenset().union(*(metric.facts.whole for metric in self.compile()))
+
+    def facts_of_kinds(self) -> dict[str, list[Facts]]:
+        """Return kind -> the facts of its metrics, in order of appearance."""
+        kind_of = {plan.name: plan.kind for plan in self.metrics}
+        facts: dict[str, list[Facts]] = {}
+        for metric in self.compile():
+            facts.setdefault(kind_of[metric.facts.names[0]], []).append(metric.facts)
+        return facts
 
     def only(self, names: Sequence[str]) -> Protocol:
         """Return the protocol with only these metrics."""
@@ -235,47 +252,44 @@ def _renamed(protocol: Protocol, base: Protocol, document: Mapping[str, Any]) ->
     return replace(protocol, name=name, source=source)
 
 
-def _build(document: dict[str, Any], file: str) -> Protocol:
-    """Return the protocol of a checked document."""
-    matching = document.get("matching", {})
-    statistics, sizes = document.get("statistics", {}), document.get("sizes", {})
-    ranges = {}
-    for name, bounds in sizes.items():
-        if name not in ("from", "rescale_to"):
-            ranges[name] = (float(bounds[0]), float(bounds[1]))
-    thresholds = thresholds_of(matching.get("thresholds", [0.5]))
-    cluster = statistics.get("cluster", "auto")
-    if isinstance(cluster, list):
-        cluster = tuple(cluster)
-    rescale_to = tuple(sizes["rescale_to"]) if "rescale_to" in sizes else None
+def _build(document: Mapping[str, Any], file: str) -> Protocol:
+    """Return the protocol of a document, which is checked."""
+    plan = checked(document, file)
+    matching, statistics = plan.matching, plan.statistics
+    thresholds = thresholds_of(matching.thresholds)
+    sizes = dict(plan.sizes)
+    size_from, rescale_to = sizes.pop("from", "declared"), sizes.pop("rescale_to", None)
+    levels = statistics.cluster
+    cluster = levels if isinstance(levels, str) else tuple(levels)
     maps = _map_settings(document["maps"], file) if "maps" in document else None
     protocol = Protocol(
-        name=document["name"],
-        source=document["source"],
+        name=plan.name or "",
+        source=plan.source or "",
         matching=View(
-            criterion=registry.check("criterion", matching.get("criterion", "box-iou")),
-            assignment=registry.check("assignment", matching.get("assignment", "by-score")),
+            criterion=registry.check("criterion", matching.criterion),
+            assignment=registry.check("assignment", matching.assignment),
             threshold=thresholds[0],
-            max_dets=_limit(matching.get("max_dets", 100)),
-            within_class=matching.get("classes", "within") == "within",
-            strict=matching.get("strict", False),
-            score_cut=float(matching.get("score_cut", float("-inf"))),
-            duplicates=matching.get("duplicates", "penalised"),
+            max_dets=_limit(matching.max_dets),
+            within_class=matching.classes == "within",
+            strict=matching.strict,
+            score_cut=matching.score_cut,
+            duplicates=matching.duplicates,
         ),
         thresholds=thresholds,
-        sizes=ranges,
-        size_from=sizes.get("from", "declared"),
-        rescale_to=rescale_to,
-        ties=matching.get("ties", "block"),
-        score_cut=float(matching.get("score_cut", float("-inf"))),
+        sizes={name: (float(low), float(high)) for name, (low, high) in sizes.items()},
+        size_from=size_from,
+        rescale_to=None if rescale_to is None else tuple(rescale_to),
+        ties=matching.ties,
+        score_cut=matching.score_cut,
+        # Options as they are written, not as the struct has them: the metric checks its own.
         metrics=tuple(_plan(entry) for entry in document.get("metric", [])),
-        headline=tuple(document.get("report", {}).get("headline", ())),
-        level=float(statistics.get("level", 0.95)),
-        replicates=int(statistics.get("replicates", 2000)),
+        headline=tuple(plan.report.headline),
+        level=statistics.level,
+        replicates=statistics.replicates,
         cluster=cluster,
-        interval=statistics.get("interval", "bootse-t-logit"),
-        seed=int(statistics.get("seed", 0)),
-        strata=statistics.get("strata"),
+        interval=statistics.interval,
+        seed=statistics.seed,
+        strata=statistics.strata,
         maps=maps,
     )
     _check_together(protocol, file)

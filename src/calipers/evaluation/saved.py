@@ -22,9 +22,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from calipers.data.cohort import Cohort, FileIntake
@@ -36,21 +37,18 @@ from calipers.evaluation.result import Evaluation, cohort_counts
 from calipers.io.saved.cohort import (
     IMAGES,
     OBJECTS,
-    constant_column,
     fact_columns,
     facts_of,
     image_columns,
     object_columns,
     shape_columns,
     shapes_of,
-    stack_columns,
-    text_column_of,
-    with_nulls,
 )
 from calipers.io.saved.cohort import KINDS as KINDS_
 from calipers.io.saved.folder import EVALUATION, QUARANTINE, RUN, StoredFolder, read_folder
 from calipers.io.saved.maps import MAP_FILES, SLICES, save_maps, save_slices
 from calipers.io.source import hash_file
+from calipers.io.tables.arrow import constant_column, stack_columns, text_column_of, with_nulls
 from calipers.io.tables.table import delimited, write_table
 from calipers.kernels import assignment
 from calipers.kernels.error_types import MISS
@@ -60,6 +58,7 @@ from calipers.matching.matches import FATES, Matches, View
 from calipers.metrics.base import MetricPlan
 from calipers.metrics.error_types import KINDS, ErrorTypes, Mistakes
 from calipers.metrics.rodeo import Rodeo, RodeoPaths
+from calipers.results.document import Document
 from calipers.results.files import (
     check_folder,
     environment,
@@ -67,9 +66,7 @@ from calipers.results.files import (
     staged_folder,
     write_atomically,
 )
-
-if TYPE_CHECKING:
-    import pandas as pd
+from calipers.results.schema import structure
 
 PARTS = ("beside", "groups", "each")  # of the statistics: what has numbers that no row has
 VERSIONS = ("calipers", "numpy")
@@ -209,13 +206,19 @@ def open_folder(
     """
     saved = read_folder(Path(folder))
     protocol = Protocol.from_dict(saved.document["protocol"], file=saved.file)
-    statistics = _statistics(saved)
+    statistics = structure(
+        saved.document.get("statistics"),
+        StoredStatistics,
+        saved.file,
+        syntax="JSON",
+        where="/statistics",
+    )
     _check_counts(saved)
     evaluation = evaluate(
         saved.cohort,
         protocol,
-        ci=bool(statistics["beside"]),
-        by=list(dict.fromkeys(summary["by"] for summary in statistics["groups"])),
+        ci=bool(statistics.beside),
+        by=list(dict.fromkeys(summary.by for summary in statistics.groups)),
         jobs=jobs,
         progress=progress,
     )
@@ -291,24 +294,18 @@ def _in_words(entry: Mapping[str, Any]) -> str:
     return ", ".join(words)
 
 
-def _statistics(stored: StoredFolder) -> Mapping[str, Any]:
-    """Return the statistics of the document, checked: lists of objects, groupings with a name."""
-    statistics = stored.document.get("statistics")
-    for part in PARTS:
-        entries = statistics.get(part) if isinstance(statistics, dict) else None
-        if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-            place = f"/statistics/{part}"
-            raise InputError(
-                "a list of objects", rule="type", file=stored.file, location=place, value=entries
-            )
-    assert isinstance(statistics, dict)
-    for k, summary in enumerate(statistics["groups"]):
-        if not isinstance(summary.get("by"), str):
-            place = f"/statistics/groups/{k}/by"
-            raise InputError(
-                "text", rule="type", file=stored.file, location=place, value=summary.get("by")
-            )
-    return statistics
+class StoredGrouping(Struct):
+    """What a stored grouping must have, beside its numbers."""
+
+    by: str
+
+
+class StoredStatistics(Struct):
+    """What is compared beside the rows; see `PARTS`."""
+
+    beside: list[dict[str, Any]]
+    groups: list[StoredGrouping]
+    each: list[dict[str, Any]]
 
 
 def _check_counts(stored: StoredFolder) -> None:
@@ -353,7 +350,7 @@ WORDS = {code: kind for kind, code in KINDS.items()}
 
 
 @dataclass(frozen=True, repr=False)
-class ErrorTable:
+class ErrorTable(Document):
     """Mistakes as columns of one length, None where a row has no such thing.
 
     ``prediction`` and ``reference`` are rows of the cohort's tables, as ``row`` in
@@ -379,11 +376,8 @@ class ErrorTable:
         """Return one mapping per mistake."""
         return [dict(zip(self.columns, row)) for row in zip(*self.columns.values())]
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the mistakes as a pandas frame (extra ``frames``)."""
-        from calipers.results.estimate import frame
-
-        return frame(self.rows())
+    def _content(self) -> dict[str, Any]:
+        return {"rows": self.rows()}
 
     def write(self, path: str | Path) -> Path:
         """Write the mistakes as CSV; names that a spreadsheet would take for a formula are
@@ -522,14 +516,14 @@ def save(
     force: bool,
     command: Sequence[str],
     started: datetime | None = None,
-    pictures: Mapping[str, Any] | None = None,
+    page_options: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write all files or none; they appear together.
 
     ``run.json`` is written last, because it vouches for the others.
 
-    ``pictures`` are further keywords of `Evaluation.report`. The page is the one file that the
-    record of the run says nothing of: it can be made anew from the others at any time.
+    ``page_options`` are keywords of `Evaluation.report`. The page is the one file that the record
+    of the run says nothing of: it can be made anew from the others at any time.
     """
     began = started or datetime.now(UTC)
     cohort = evaluation.cohort
@@ -555,10 +549,11 @@ def save(
         for file in sorted(stage.iterdir()):
             files[file.name] = {"sha256": hash_file(file), "bytes": file.stat().st_size}
         # After the hashes: the page can be made again, so the record does not vouch for it.
-        evaluation.report(stage / PAGE, command=command, **(pictures or {}))
+        options = page_options or {}
+        evaluation.report(stage / PAGE, command=command, **options)
         page_parts = {}
         for name in ("multiverse", "stability"):
-            if (pictures or {}).get(name):
+            if options.get(name):
                 page_parts[name] = True
         metric_ids = list(dict.fromkeys(row.metric_id for row in evaluation.rows))
         record = run_record(

@@ -2,9 +2,14 @@
 """The schema ``calipers.protocol/1``: which keys a protocol has, of which type, and how it is
 written as TOML.
 
-From the JSON of a protocol to its TOML document, so that both are checked by the same rules.
+The tables of a protocol are structs, which `calipers.results.schema.structure` fills and checks;
+their defaults are those of a protocol. Options that belong to one kind of metric are left to that
+metric. `checked` gives the struct of parsed TOML, `toml_document` turns the JSON of a stored
+protocol back into such a document, so that both are checked by the same rules, and `render` writes
+a protocol. The names of metrics have a grammar, and `contradiction` compares what a name claims
+with the options.
 
-`Protocol.from_dict` calls it when a saved evaluation is opened.
+Only `calipers.evaluation.protocol` calls it.
 """
 
 from __future__ import annotations
@@ -14,11 +19,13 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from calipers.errors import InputError, did_you_mean
-from calipers.metrics.maps import AXES, CONNECTIVITIES, SCORES
-from calipers.registry import INTERVALS, own_matching
+from calipers.registry import INTERVALS, own_matching, resolve
+from calipers.results.schema import structure
 
 if TYPE_CHECKING:
     from calipers.evaluation.protocol import Protocol
@@ -30,79 +37,180 @@ NAME = re.compile(
     r"[A-Za-z][A-Za-z0-9.\- ]*(/[a-z]+)?"
     rf"(@([a-z][a-z\-]*:)?{NUMBER}(:{NUMBER})?|@[a-z][a-z\-]*)?(#{NUMBER})?"
 )
-CLAIMS = {
-    "centre": "point-in-hull"
-}  # words behind the @ that name a criterion otherwise than the registry does
-TOP = (
-    "schema",
-    "name",
-    "source",
-    "extends",
-    "matching",
-    "sizes",
-    "maps",
-    "metric",
-    "statistics",
-    "report",
-)
-MATCHING: dict[str, Any] = {
-    "criterion": str,
-    "assignment": str,
-    "thresholds": (int, float, list, dict),
-    "classes": ("within", "ignore"),
-    "max_dets": (int, float),
-    "score_cut": (int, float),
-    "ties": ("coco", "block"),
-    "strict": bool,
-    "duplicates": ("penalised", "forgiven"),
-}
-MAPS: dict[str, Any] = {
-    "threshold": (float, int, str),
-    "tuning": str,
-    "connectivity": CONNECTIVITIES,
-    "least": int,
-    "score": SCORES,
-    "slices": AXES,
-    "batch": int,
-}
-STATISTICS: dict[str, Any] = {
-    "level": float,
-    "replicates": int,
-    "cluster": (str, list),
-    "interval": INTERVALS,
-    "seed": int,
-    "strata": str,
-}
+GRAMMAR = 'NAME ["/" part] ["@" [criterion ":"] threshold] ["#" score-cut], such as sensitivity@0.5'
+# Words behind the @ that name a criterion otherwise than the registry does.
+CLAIMS = {"centre": "point-in-hull"}
+
+NotNegative = Annotated[int, Meta(ge=0)]
 
 
-def check_document(document: Mapping[str, Any], file: str) -> None:
-    """Raise for unknown keys, wrong types and values out of range; the error names the place."""
-    _check_keys(document, TOP, file, "")
-    if document.get("schema") != SCHEMA:
+class MatchingTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The table ``[matching]``."""
+
+    criterion: str = "box-iou"
+    assignment: str = "by-score"
+    thresholds: Any = 0.5  # a number, a list of them, or a table: see `_check_thresholds`
+    classes: Literal["within", "ignore"] = "within"
+    max_dets: int | float = 100
+    score_cut: float = -math.inf
+    ties: Literal["coco", "block"] = "block"
+    strict: bool = False
+    duplicates: Literal["penalised", "forgiven"] = "penalised"
+
+    def __post_init__(self) -> None:
+        _check_thresholds(self.thresholds)
+        if self.max_dets != math.inf and not (
+            self.max_dets >= 1 and self.max_dets == int(self.max_dets)
+        ):
+            expected = "a whole number from 1 on, or inf"
+            raise InputError(expected, rule="range", location="max_dets", value=self.max_dets)
+        if math.isnan(self.score_cut):  # which TOML has, and no setting means anything with it
+            raise InputError(
+                "a number", rule="non-finite", location="score_cut", value=self.score_cut
+            )
+
+
+class MetricTable(MatchingTable, frozen=True, forbid_unknown_fields=False, kw_only=True):
+    """A table ``[[metric]]``; keys that are not named here are options, which the metric checks."""
+
+    name: str
+    kind: str
+    size: str | None = None
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise InputError(
+                "a metric name",
+                rule="metric-name",
+                location="name",
+                value=self.name,
+                hint=GRAMMAR,
+            )
+        MatchingTable.__post_init__(self)
+
+
+class MapsTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table ``[maps]``; `calipers.metrics.maps.MapSettings` has its defaults and ranges."""
+
+    threshold: float | str | UnsetType = UNSET
+    tuning: str | UnsetType = UNSET
+    connectivity: Literal["full", "edges", "faces"] | UnsetType = UNSET
+    least: int | UnsetType = UNSET
+    score: Literal["max", "mean"] | UnsetType = UNSET
+    slices: Literal["x", "y", "z"] | UnsetType = UNSET
+    batch: int | UnsetType = UNSET
+
+
+class StatisticsTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table ``[statistics]``."""
+
+    level: float = 0.95
+    replicates: NotNegative = 2000
+    cluster: str | Annotated[list[str], Meta(min_length=1)] = "auto"
+    interval: str = "bootse-t-logit"
+    seed: NotNegative = 0
+    strata: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.level < 1:
+            expected = "a level between 0 and 1"
+            raise InputError(expected, rule="range", location="level", value=self.level)
+        _check_choice(self.interval, INTERVALS, "interval")
+
+
+class ReportTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """The table ``[report]``."""
+
+    headline: list[str] = []
+
+
+class ProtocolDocument(Struct, frozen=True, forbid_unknown_fields=True):
+    """A whole protocol, or the changes to a preset that it ``extends``."""
+
+    schema: str
+    name: str | None = None
+    source: str | None = None
+    extends: Any = None
+    matching: MatchingTable = field(default_factory=MatchingTable)
+    sizes: dict[str, Any] = {}  # names are free, beside from and rescale_to
+    maps: MapsTable | None = None
+    metric: list[MetricTable] = []
+    statistics: StatisticsTable = field(default_factory=StatisticsTable)
+    report: ReportTable = field(default_factory=ReportTable)
+
+    def __post_init__(self) -> None:
+        for key in ("name", "source"):
+            if getattr(self, key) is None and self.extends is None:
+                raise InputError(f"the key {key!r}", rule="missing-key", location=key)
+        for key, value in self.sizes.items():
+            _check_size(key, value)
+
+
+def checked(document: Mapping[str, Any], file: str) -> ProtocolDocument:
+    """Return a document as a struct; whatever is wrong is an error that names the place."""
+    return structure(document, ProtocolDocument, file, schema=SCHEMA)
+
+
+def _check_choice(value: Any, words: Sequence[str], key: str) -> None:
+    if value not in words:
         raise InputError(
-            f'schema = "{SCHEMA}"',
-            rule="schema",
-            file=file,
-            field="schema",
-            value=document.get("schema"),
+            "one of " + ", ".join(words),
+            rule="choice",
+            location=key,
+            value=value,
+            hint=did_you_mean(str(value), words),
         )
-    for key in ("name", "source"):
-        if key not in document and "extends" not in document:
-            raise InputError(f"the key {key!r}", rule="missing-key", file=file, location=key)
-        if not isinstance(document.get(key, ""), str):
-            raise InputError("text", rule="type", file=file, location=key, value=document[key])
-    for key in ("matching", "sizes", "maps", "statistics", "report"):
-        if not isinstance(document.get(key, {}), dict):
-            raise InputError("a table", rule="type", file=file, location=key, value=document[key])
-    _typed(document.get("matching", {}), MATCHING, file, "matching")
-    _typed(document.get("maps", {}), MAPS, file, "maps")
-    _typed(document.get("statistics", {}), STATISTICS, file, "statistics")
-    _typed(document.get("report", {}), {"headline": list}, file, "report")
-    _check_thresholds(document.get("matching", {}), file, "matching")
-    _check_max_dets(document.get("matching", {}), file, "matching")
-    _check_statistics(document.get("statistics", {}), file)
-    _check_sizes(document.get("sizes", {}), file)
-    _check_metrics(document.get("metric", []), file)
+
+
+def _check_thresholds(thresholds: Any) -> None:
+    """Raise unless the thresholds are a range, or ascending numbers."""
+
+    def refuse(expected: str) -> None:
+        raise InputError(expected, rule="thresholds", location="thresholds", value=thresholds)
+
+    if isinstance(thresholds, Mapping):
+        keys = ("from", "to", "step")
+        for key in thresholds:
+            if key not in keys:
+                raise InputError(
+                    "a key of the schema",
+                    rule="unknown-key",
+                    location=f"thresholds.{key}",
+                    value=key,
+                    hint=did_you_mean(key, keys),
+                )
+        if len(thresholds) != 3 or not all(map(_is_number, thresholds.values())):
+            refuse("the numbers from, to and step")
+        if not thresholds["step"] > 0 or thresholds["to"] < thresholds["from"]:
+            refuse("from <= to and step > 0")
+        if (thresholds["to"] - thresholds["from"]) / thresholds["step"] > 10_000:
+            refuse("at most 10,000 thresholds")
+        return
+    values = thresholds if isinstance(thresholds, list) else [thresholds]
+    if not values or not all(map(_is_number, values)):
+        refuse("at least one number")
+    if any(b <= a for a, b in pairwise(values)):
+        refuse("ascending thresholds, each once")
+
+
+def _check_size(key: str, value: Any) -> None:
+    """Raise unless an entry of ``[sizes]`` is a range of areas, or one of the two settings."""
+    place = f"sizes.{key}"
+    if key == "from":
+        _check_choice(value, ("declared", "box", "mask"), place)
+        return
+    is_pair = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
+    if key == "rescale_to":
+        expected, fits = "[width, height]", is_pair and min(value) > 0
+    else:
+        expected, fits = "[smallest, largest] area", is_pair and 0 <= value[0] < value[1]
+    if not fits:
+        raise InputError(expected, rule="size-range", location=place, value=value)
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether this is a number; infinity is one, NaN is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
 
 def thresholds_of(value: float | Sequence[float] | Mapping[str, float]) -> tuple[float, ...]:
@@ -132,7 +240,7 @@ def contradiction(name: str, kind: str, options: Mapping[str, Any]) -> str | Non
         if criterion != options["criterion"]:
             return f"the criterion {criterion}"
     claimed = [float(word) for word in words if _number(word)]
-    values = list(options.get("rates", ())) if kind == "froc" else list(options["thresholds"])
+    values = list(options.get(resolve("metric", kind).facts.claim, ()))
     if len(claimed) == 2 and values:
         values = [values[0], values[-1]]  # a range is named by its two ends
     if claimed and not _are_close(claimed, values):
@@ -223,280 +331,82 @@ def _toml(value: Any) -> str:
     return str(value)
 
 
-def _check_keys(table: Mapping[str, Any], keys: Sequence[str], file: str, where: str) -> None:
-    for key in table:
-        if key not in keys:
-            location = f"{where}.{key}" if where else key
-            hint = did_you_mean(key, keys)
-            raise InputError(
-                "a key of the protocol schema",
-                rule="unknown-key",
-                file=file,
-                location=location,
-                value=key,
-                hint=hint,
-            )
+class StoredView(Struct):
+    """The matching of a stored protocol; JSON has null where there is no limit."""
+
+    criterion: Any
+    assignment: Any
+    strict: Any
+    duplicates: Any
+    within_class: bool
+    max_dets: int | float | None
 
 
-def _typed(table: Mapping[str, Any], types: Mapping[str, Any], file: str, where: str) -> None:
-    _check_keys(table, tuple(types), file, where)
-    for key, value in table.items():
-        _check_type(value, types[key], file, f"{where}.{key}")
+class StoredProtocol(Struct):
+    """The shape of a protocol's JSON; what may be in it is judged as TOML."""
+
+    name: Any
+    source: Any
+    size_from: Any
+    rescale_to: Any
+    ties: Any
+    score_cut: Any
+    matching: StoredView
+    thresholds: list[Any]
+    sizes: dict[str, Any]
+    metrics: list[Any]
+    headline: list[str]
+    level: Any
+    replicates: Any
+    cluster: Any
+    interval: Any
+    seed: Any
+    strata: Any
+    maps: Any = UNSET
 
 
-def _check_type(value: Any, expected: Any, file: str, where: str) -> None:
-    if isinstance(expected, tuple) and isinstance(expected[0], str):
-        if value not in expected:
-            hint = did_you_mean(str(value), expected)
-            raise InputError(
-                "one of " + ", ".join(expected),
-                rule="choice",
-                file=file,
-                location=where,
-                value=value,
-                hint=hint,
-            )
-        return
-    types = expected if isinstance(expected, tuple) else (expected,)
-    if float in types and int not in types:
-        types = (*types, int)
-    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        names = " or ".join(t.__name__ for t in types)
-        raise InputError(names, rule="type", file=file, location=where, value=value)
-    # TOML has nan, and no setting means anything with it.
-    if isinstance(value, float) and math.isnan(value):
-        raise InputError("a number", rule="non-finite", file=file, location=where, value=value)
-
-
-def _check_thresholds(table: Mapping[str, Any], file: str, where: str) -> None:
-    """Raise unless the thresholds are a range, or ascending numbers."""
-    if "thresholds" not in table:
-        return
-    thresholds, place = table["thresholds"], f"{where}.thresholds"
-
-    def refuse(expected: str) -> None:
-        raise InputError(expected, rule="thresholds", file=file, location=place, value=thresholds)
-
-    if isinstance(thresholds, Mapping):
-        _check_keys(thresholds, ("from", "to", "step"), file, place)
-        if len(thresholds) != 3 or not all(map(_is_number, thresholds.values())):
-            refuse("the numbers from, to and step")
-        if not thresholds["step"] > 0 or thresholds["to"] < thresholds["from"]:
-            refuse("from <= to and step > 0")
-        if (thresholds["to"] - thresholds["from"]) / thresholds["step"] > 10_000:
-            refuse("at most 10,000 thresholds")
-        return
-    values = thresholds if isinstance(thresholds, list) else [thresholds]
-    if not values or not all(map(_is_number, values)):
-        refuse("at least one number")
-    if any(b <= a for a, b in pairwise(values)):
-        refuse("ascending thresholds, each once")
-
-
-def _check_max_dets(table: Mapping[str, Any], file: str, where: str) -> None:
-    limit = table.get("max_dets", 1)
-    if limit != math.inf and not (limit >= 1 and limit == int(limit)):
-        place = f"{where}.max_dets"
-        raise InputError(
-            "a whole number from 1 on, or inf", rule="range", file=file, location=place, value=limit
-        )
-
-
-def _check_texts(table: Mapping[str, Any], key: str, file: str, where: str) -> None:
-    """Raise unless an entry is a text or a list of texts."""
-    value = table.get(key, "")
-    texts = [value] if isinstance(value, str) else value
-    if not texts or not all(isinstance(text, str) for text in texts):
-        raise InputError(
-            "text, or a list of texts",
-            rule="type",
-            file=file,
-            location=f"{where}.{key}",
-            value=value,
-        )
-
-
-def _check_statistics(table: Mapping[str, Any], file: str) -> None:
-    _check_texts(table, "cluster", file, "statistics")
-    if not 0 < table.get("level", 0.95) < 1:
-        raise InputError(
-            "a level between 0 and 1",
-            rule="range",
-            file=file,
-            location="statistics.level",
-            value=table["level"],
-        )
-    for key in ("replicates", "seed"):
-        if table.get(key, 0) < 0:
-            raise InputError(
-                "a number that is not negative",
-                rule="range",
-                file=file,
-                location=f"statistics.{key}",
-                value=table[key],
-            )
-
-
-def _check_sizes(sizes: Mapping[str, Any], file: str) -> None:
-    for key, value in sizes.items():
-        where = f"sizes.{key}"
-        if key == "from":
-            _check_type(value, ("declared", "box", "mask"), file, where)
-            continue
-        pair = (
-            isinstance(value, list)
-            and len(value) == 2
-            and all(_is_number(entry) for entry in value)
-        )
-        if not pair or (key != "rescale_to" and not 0 <= value[0] < value[1]):
-            raise InputError(
-                "[smallest, largest] area",
-                rule="size-range",
-                file=file,
-                location=where,
-                value=value,
-            )
-        if key == "rescale_to" and min(value) <= 0:
-            raise InputError(
-                "[width, height]", rule="size-range", file=file, location=where, value=value
-            )
-
-
-def _check_metrics(metrics: Any, file: str) -> None:
-    if not isinstance(metrics, list):
-        raise InputError(
-            "[[metric]] tables", rule="type", file=file, location="metric", value=metrics
-        )
-    for k, entry in enumerate(metrics):
-        where = f"metric[{k}]"
-        if not isinstance(entry, dict):
-            raise InputError(
-                "a [[metric]] table", rule="type", file=file, location=where, value=entry
-            )
-        for key in ("name", "kind"):
-            if not isinstance(entry.get(key), str):
-                raise InputError(
-                    f"the key {key!r} as text",
-                    rule="missing-key",
-                    file=file,
-                    location=where,
-                    value=entry.get(key),
-                )
-        if not NAME.fullmatch(entry["name"]):
-            hint = (
-                'NAME ["/" part] ["@" [criterion ":"] threshold] ["#" score-cut], '
-                "such as sensitivity@0.5"
-            )
-            raise InputError(
-                "a metric name",
-                rule="metric-name",
-                file=file,
-                location=where,
-                value=entry["name"],
-                hint=hint,
-            )
-        matching = {key: value for key, value in entry.items() if key in MATCHING}
-        _typed(matching, MATCHING, file, where)
-        _check_thresholds(entry, file, where)
-        _check_max_dets(entry, file, where)
-        if not isinstance(entry.get("size", ""), str):
-            raise InputError(
-                "the name of a size", rule="type", file=file, location=where, value=entry["size"]
-            )
-
-
-def _is_number(value: Any) -> bool:
-    """Return whether this is a number; infinity is one, NaN is not."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
-
-
-VIEW = ("criterion", "assignment", "strict", "duplicates")
-STORED_STATISTICS = ("level", "replicates", "cluster", "interval", "seed")
-KINDS: dict[str, type] = {
-    "matching": dict,
-    "thresholds": list,
-    "sizes": dict,
-    "metrics": list,
-    "headline": list,
-}
-KEYS = (
-    "schema",
-    "name",
-    "source",
-    "size_from",
-    "rescale_to",
-    "ties",
-    "score_cut",
-    *KINDS,
-    *STORED_STATISTICS,
-    "strata",
-)
-
-
-def toml_document(document: Any, file: str) -> dict[str, Any]:
+def toml_document(stored: Any, file: str) -> dict[str, Any]:
     """Return the document of ``calipers.protocol/1`` whose protocol has this JSON.
 
-    Null becomes the limit it stands for. Only the shape is checked here:
-    `calipers.evaluation.schema.check_document` judges the values.
+    Null becomes the limit it stands for. Only the shape is checked here: `checked` judges the
+    values.
     """
-    _check_shape(document, file)
-    view = document["matching"]
-    matching = {key: view[key] for key in VIEW}
-    matching |= {
-        "thresholds": document["thresholds"],
-        "classes": "within" if view["within_class"] else "ignore",
-        "max_dets": _stored_limit("max_dets", view["max_dets"]),
-        "score_cut": _stored_limit("score_cut", document["score_cut"]),
-        "ties": document["ties"],
+    p = structure(stored, StoredProtocol, file, syntax="JSON", where="/protocol")
+    view = p.matching
+    document: dict[str, Any] = {"schema": stored.get("schema"), "name": p.name, "source": p.source}
+    document["matching"] = {
+        "criterion": view.criterion,
+        "assignment": view.assignment,
+        "strict": view.strict,
+        "duplicates": view.duplicates,
+        "thresholds": p.thresholds,
+        "classes": "within" if view.within_class else "ignore",
+        "max_dets": _stored_limit("max_dets", view.max_dets),
+        "score_cut": _stored_limit("score_cut", p.score_cut),
+        "ties": p.ties,
     }
     sizes: dict[str, Any] = {}
-    for name, size in document["sizes"].items():
-        sizes[name] = [_stored_limit(name, bound) for bound in _pair(size)]
-    sizes["from"] = document["size_from"]
-    if document["rescale_to"] is not None:
-        sizes["rescale_to"] = document["rescale_to"]
-    statistics = {key: document[key] for key in STORED_STATISTICS}
-    if document["strata"] is not None:
-        statistics["strata"] = document["strata"]
-    result = {key: document[key] for key in ("schema", "name", "source")}
-    result |= {"matching": matching, "sizes": sizes}
-    if "maps" in document:
-        result["maps"] = document["maps"]
-    result |= {
-        "metric": [_stored_plan(entry) for entry in document["metrics"]],
-        "statistics": statistics,
-        "report": {"headline": document["headline"]},
+    for name, size in p.sizes.items():
+        bounds = size if isinstance(size, list) else [size]
+        sizes[name] = [_stored_limit(name, bound) for bound in bounds]
+    sizes["from"] = p.size_from
+    if p.rescale_to is not None:
+        sizes["rescale_to"] = p.rescale_to
+    document["sizes"] = sizes
+    if p.maps is not UNSET:
+        document["maps"] = p.maps
+    document["metric"] = [_stored_plan(entry) for entry in p.metrics]
+    document["statistics"] = {
+        "level": p.level,
+        "replicates": p.replicates,
+        "cluster": p.cluster,
+        "interval": p.interval,
+        "seed": p.seed,
     }
-    return result
-
-
-def _check_shape(document: Any, file: str) -> None:
-    if not isinstance(document, Mapping):
-        raise InputError("a protocol", rule="type", file=file, location="/protocol", value=document)
-    for key in KEYS:
-        if key not in document:
-            raise InputError(
-                f"the key {key!r}", rule="missing-key", file=file, location="/protocol"
-            )
-        if not isinstance(document[key], KINDS.get(key, object)):
-            place = f"/protocol/{key}"
-            raise InputError(
-                f"a {KINDS[key].__name__}",
-                rule="type",
-                file=file,
-                location=place,
-                value=document[key],
-            )
-    for key in (*VIEW, "within_class", "max_dets"):
-        if key not in document["matching"]:
-            raise InputError(
-                f"the key {key!r}", rule="missing-key", file=file, location="/protocol/matching"
-            )
-    for k, name in enumerate(document["headline"]):
-        if not isinstance(name, str):
-            raise InputError(
-                "a name", rule="type", file=file, location=f"/protocol/headline/{k}", value=name
-            )
+    if p.strata is not None:
+        document["statistics"]["strata"] = p.strata
+    document["report"] = {"headline": p.headline}
+    return document
 
 
 def _stored_limit(key: str, value: Any) -> Any:
@@ -506,10 +416,6 @@ def _stored_limit(key: str, value: Any) -> Any:
     if value is not None:
         return value
     return -math.inf if key == "score_cut" else math.inf
-
-
-def _pair(size: Any) -> list[Any]:
-    return size if isinstance(size, list) else [size]
 
 
 def _stored_plan(entry: Any) -> Any:

@@ -2,18 +2,17 @@
 """Acceptance limits on estimates: what is required of which rows, and whether the evaluation shows
 it.
 
+In come a TOML file with the schema ``calipers.requirements/1`` (`Requirements.load`) and the rows
+of an evaluation (`check`), out go outcomes, also as JUnit XML, which every build server shows
+(`junit`). The command ``calipers check`` and `Evaluation.check` call it.
+
 A limit applies to a bound of the interval unless the requirement says otherwise: it tests what the
 data show, not what they suggest. What cannot be judged (undefined, no interval, too few patients,
 no such row) is *not shown*, and that counts as not met: nothing passes because it is missing.
 
-The schema ``calipers.requirements/1``: which keys a file of requirements has, of which type, in
-which range.
-
-Outcomes of requirements as JUnit XML, which every build server shows.
-
-A requirement on a row is a test case. *Not met* and *not shown* are failures of these types;
-nothing is ever ``skipped``, because build servers count a skipped test as passed. Input that cannot
-be judged is an ``error``.
+In JUnit a requirement on a row is a test case. *Not met* and *not shown* are failures of these
+types; nothing is ever ``skipped``, because build servers count a skipped test as passed. Input that
+cannot be judged is an ``error``.
 """
 
 from __future__ import annotations
@@ -22,18 +21,31 @@ import hashlib
 import math
 import stat
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from calipers.errors import InputError, UsageError, did_you_mean
+from msgspec import Meta, Struct, field, structs
+
+from calipers.errors import InputError, did_you_mean
+from calipers.results.schema import structure
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
+SCHEMA = "calipers.requirements/1"
+MAX_BYTES = 1 << 20
+LONGEST_ID = 80
+LARGEST = 1 << 53  # whole numbers up to here are floats too
 Statistic = Literal["low", "high", "value"]
+# A number of the file stays a whole number if it is one.
+Threshold = (
+    Annotated[int, Meta(ge=-LARGEST, le=LARGEST)] | Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+)
+Text = Annotated[str, Meta(min_length=1)]
+Count = Annotated[int, Meta(ge=1, le=LARGEST)]
 Verdict = Literal["met", "not met", "not shown"]
 VERDICTS: tuple[Verdict, ...] = ("met", "not shown", "not met")  # from best to worst
 EVERY = "*"  # as model, class or value of a group: every one that the evaluation has
@@ -58,8 +70,7 @@ class Limit:
         return f"{BOUNDS[self.statistic]} {self.side.replace('_', ' ')} {_exact(self.limit)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True, forbid_unknown_fields=True):
     """One acceptance limit and the rows it applies to.
 
     Examples
@@ -70,26 +81,50 @@ class Requirement:
     'sensitivity@0.5: lower bound at least 0.8, from 20 units on'
     """
 
-    id: str
-    metric: str
-    text: str = ""
-    model: str = EVERY
-    label: str | None = None  # the class, None = pooled; written as "class"
-    group: Mapping[str, str] | None = None  # None = all images
+    id: Text
+    metric: Text
+    text: Text = ""
+    model: Text = EVERY
+    label: Text | None = field(default=None, name="class")  # None = pooled
+    group: Annotated[dict[str, str], Meta(min_length=1)] | None = None  # None = all images
     # None = the bound that is harder to keep: low for at_least, high for at_most
     statistic: Statistic | None = None
-    at_least: float | None = None
-    at_most: float | None = None
-    min_images: int = 0
-    min_units: int = 0
-    min_references: int = 0
+    at_least: Threshold | None = None
+    at_most: Threshold | None = None
+    min_images: Count = 0
+    min_units: Count = 0
+    min_references: Count = 0
     level: float | None = None  # the interval must have it
 
     def __post_init__(self) -> None:
-        if not self.limits:
-            raise UsageError(
-                f"requirement {self.id!r} demands nothing: give at_least, at_most or both"
+        """Raise for what no type can say, and for keys that make no sense together."""
+
+        def refuse(expected: str, rule: str, **facts: Any) -> None:
+            raise InputError(expected, rule=rule, file=f"requirement {self.id!r}", **facts)
+
+        if not self.id.isprintable() or self.id != self.id.strip() or len(self.id) > LONGEST_ID:
+            expected = (
+                f"an id of at most {LONGEST_ID} characters, in one line, without space around it"
             )
+            refuse(expected, "requirement-id", location="id", value=self.id)
+        if not self.limits:
+            hint = "at_least = 0.8 demands that the lower bound of the interval reaches 0.8"
+            refuse("at_least, at_most or both", "no-limit", hint=hint)
+        if self.at_least is not None and self.at_most is not None and self.at_least > self.at_most:
+            value = f"at_least {self.at_least:g}, at_most {self.at_most:g}"
+            refuse("at_least <= at_most", "contradiction", value=value)
+        if self.level is None:
+            return
+        if not 0 < self.level < 1:
+            hint = f"did you mean {self.level / 100:g}?" if 1 < self.level < 100 else ""
+            refuse(
+                "a level between 0 and 1", "range", location="level", value=self.level, hint=hint
+            )
+        if self.statistic == "value":
+            hint = (
+                'a limit on the value looks at no interval: leave out level, or statistic = "value"'
+            )
+            refuse("a level only for a bound", "contradiction", hint=hint)
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -160,6 +195,14 @@ class Outcome:
         }
 
 
+class RequirementsDocument(Struct, forbid_unknown_fields=True):
+    """A file of requirements."""
+
+    schema: str
+    name: str = ""
+    requirement: list[Requirement] = []
+
+
 @dataclass(frozen=True, slots=True)
 class Requirements:
     """A checked list of requirements, and its source. Make one with `Requirements.load`."""
@@ -178,13 +221,11 @@ class Requirements:
     @classmethod
     def load(cls, path: str | Path) -> Requirements:
         """Return the requirements of a TOML file with the schema ``calipers.requirements/1``."""
-
         return parse(read_text(Path(path)), str(path))
 
     @classmethod
     def from_toml(cls, text: str, *, file: str = "<text>") -> Requirements:
         """Return the requirements written in ``text``."""
-
         return parse(text, file)
 
 
@@ -240,7 +281,7 @@ def _outcomes(
         for model in models:
             if model not in models_with_rows:
                 why = f"the evaluation has no such row for the model {model!r}"
-                yield Outcome(replace(requirement, model=model), None, "not shown", why)
+                yield Outcome(structs.replace(requirement, model=model), None, "not shown", why)
 
 
 class _Sieve(NamedTuple):
@@ -368,14 +409,6 @@ def _exact(number: float) -> str:
     return repr(number).removesuffix(".0")
 
 
-SCHEMA = "calipers.requirements/1"
-MAX_BYTES = 1 << 20
-LONGEST_ID = 80
-LARGEST = 1 << 53  # whole numbers up to here are floats too
-TOP = ("schema", "name", "requirement")
-STATISTICS = ("low", "high", "value")
-
-
 def read_text(path: Path) -> str:
     """Return the text of a small regular file in UTF-8, or raise."""
     file = str(path)
@@ -412,175 +445,19 @@ def parse(text: str, file: str) -> Requirements:
         raise InputError("fewer brackets inside each other", rule="depth", file=file) from None
     except ValueError as error:  # a syntax error, or a whole number with thousands of digits
         raise InputError("valid TOML", rule="toml-syntax", file=file, value=str(error)) from None
-    _check_keys(document, TOP, file, "")
-    if document.get("schema") != SCHEMA:
-        raise InputError(
-            f'schema = "{SCHEMA}"',
-            rule="schema",
-            file=file,
-            field="schema",
-            value=document.get("schema"),
-        )
-    if not isinstance(document.get("name", ""), str):
-        raise InputError("text", rule="type", file=file, location="name", value=document["name"])
-    tables = document.get("requirement", [])
-    if not isinstance(tables, list):
-        raise InputError(
-            "[[requirement]] tables", rule="type", file=file, location="requirement", value=tables
-        )
-    if not tables:
+    contents = structure(document, RequirementsDocument, file, schema=SCHEMA)
+    if not contents.requirement:
         raise InputError("at least one [[requirement]]", rule="no-requirement", file=file)
-    entries = [_requirement(table, file, f"requirement[{k}]") for k, table in enumerate(tables)]
-    _each_once(entries, file)
-    digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
-    return Requirements(tuple(entries), document.get("name", ""), file, digest)
-
-
-def _requirement(table: Any, file: str, where: str) -> Requirement:
-    if not isinstance(table, dict):
-        raise InputError(
-            "a [[requirement]] table", rule="type", file=file, location=where, value=table
-        )
-    _check_keys(table, KEYS, file, where)
-    for key in ("id", "metric"):
-        if key not in table:
-            raise InputError(f"the key {key!r}", rule="missing-key", file=file, location=where)
-    for key, value in table.items():
-        KEYS[key](value, file, f"{where}.{key}")
-    _agree(table, file, where)
-    arguments = dict(table)
-    if "class" in arguments:  # a keyword of Python
-        arguments["label"] = arguments.pop("class")
-    return Requirement(**arguments)
-
-
-def _agree(table: Mapping[str, Any], file: str, where: str) -> None:
-    """Raise for keys that are fine one by one and make no sense together."""
-    low, high = table.get("at_least"), table.get("at_most")
-    if low is None and high is None:
-        hint = "at_least = 0.8 demands that the lower bound of the interval reaches 0.8"
-        raise InputError(
-            "at_least, at_most or both", rule="no-limit", file=file, location=where, hint=hint
-        )
-    if low is not None and high is not None and low > high:
-        value = f"at_least {low:g}, at_most {high:g}"
-        raise InputError(
-            "at_least <= at_most", rule="contradiction", file=file, location=where, value=value
-        )
-    if table.get("statistic") == "value" and "level" in table:
-        hint = 'a limit on the value looks at no interval: leave out level, or statistic = "value"'
-        raise InputError(
-            "a level only for a bound", rule="contradiction", file=file, location=where, hint=hint
-        )
-
-
-def _each_once(entries: Iterable[Requirement], file: str) -> None:
     ids: set[str] = set()
-    for k, entry in enumerate(entries):
+    for k, entry in enumerate(contents.requirement):
         if entry.id in ids:
             where = f"requirement[{k}].id"
             raise InputError(
                 "every id once", rule="dup-requirement", file=file, location=where, value=entry.id
             )
         ids.add(entry.id)
-
-
-def _check_keys(table: Mapping[str, Any], keys: Iterable[str], file: str, where: str) -> None:
-    for key in table:
-        if key not in keys:
-            raise InputError(
-                "a key of the schema of requirements",
-                rule="unknown-key",
-                file=file,
-                location=f"{where}.{key}" if where else key,
-                value=key,
-                hint=did_you_mean(key, keys),
-            )
-
-
-def _id(value: Any, file: str, where: str) -> None:
-    _text(value, file, where)
-    if not value.isprintable() or value != value.strip() or len(value) > LONGEST_ID:
-        expected = f"an id of at most {LONGEST_ID} characters, in one line, without space around it"
-        raise InputError(expected, rule="requirement-id", file=file, location=where, value=value)
-
-
-def _text(value: Any, file: str, where: str) -> None:
-    if not isinstance(value, str) or not value:
-        raise InputError("text", rule="type", file=file, location=where, value=value)
-
-
-def _group(value: Any, file: str, where: str) -> None:
-    if not isinstance(value, dict) or not value:
-        hint = "leave group out for all images"
-        expected = 'a table of columns, such as { centre = "C1" }'
-        raise InputError(expected, rule="type", file=file, location=where, value=value, hint=hint)
-    for column, name in value.items():
-        if not isinstance(name, str):
-            hint = 'names of groups are text: put them in quotes; "*" is every one'
-            raise InputError(
-                "text", rule="type", file=file, location=f"{where}.{column}", value=name, hint=hint
-            )
-
-
-def _statistic(value: Any, file: str, where: str) -> None:
-    if value not in STATISTICS:
-        hint = did_you_mean(str(value), STATISTICS)
-        expected = "one of " + ", ".join(STATISTICS)
-        raise InputError(expected, rule="choice", file=file, location=where, value=value, hint=hint)
-
-
-def _limit(value: Any, file: str, where: str) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise InputError("a number", rule="type", file=file, location=where, value=value)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(
-            "a finite number", rule="non-finite", file=file, location=where, value=value
-        )
-    if abs(value) > LARGEST:
-        raise InputError(
-            "a number up to 2^53", rule="range", file=file, location=where, value=value
-        )
-
-
-def _count(value: Any, file: str, where: str) -> None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InputError("a whole number", rule="type", file=file, location=where, value=value)
-    if not 1 <= value <= LARGEST:
-        raise InputError(
-            "a whole number from 1 on", rule="range", file=file, location=where, value=value
-        )
-
-
-def _level(value: Any, file: str, where: str) -> None:
-    _limit(value, file, where)
-    if not 0 < value < 1:
-        hint = f"did you mean {value / 100:g}?" if 1 < value < 100 else ""
-        raise InputError(
-            "a level between 0 and 1",
-            rule="range",
-            file=file,
-            location=where,
-            value=value,
-            hint=hint,
-        )
-
-
-KEYS: Mapping[str, Callable[[Any, str, str], None]] = {
-    "id": _id,
-    "text": _text,
-    "metric": _text,
-    "model": _text,
-    "class": _text,
-    "group": _group,
-    "statistic": _statistic,
-    "at_least": _limit,
-    "at_most": _limit,
-    "min_images": _count,
-    "min_units": _count,
-    "min_references": _count,
-    "level": _level,
-}
+    digest = hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return Requirements(tuple(contents.requirement), contents.name, file, digest)
 
 
 SUITES = "calipers check"

@@ -21,11 +21,13 @@ from calipers.arrays import I64
 from calipers.errors import UsageError, did_you_mean, several
 from calipers.kernels import ragged, resampling
 from calipers.kernels.resampling import generator
+from calipers.kernels.route import native
 from calipers.show.words import plural
 
 Weights = NDArray[Any]  # (R, n_images) whole numbers; bytes if they fit, see kernels/resampling.py
 
 BLOCK = 64  # replicates at a time
+MOST_KEPT = 32 << 20  # bytes of draws that stay in memory for the next metric or figure
 MOST_EXACT = 16  # 2^16 ways of swapping are few enough to try them all
 
 
@@ -200,16 +202,38 @@ def _check_known(name: str, column: NDArray[Any] | None) -> None:
         )
 
 
+_draws: dict[tuple[int, range, int, bool], Weights] = {}
+
+
 def bootstrap(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
     """Yield blocks (at most 64, n_images) of bootstrap weights: how often each image was drawn."""
+    is_kept = units.n_drawn * replicates <= MOST_KEPT
     for first in range(0, replicates, BLOCK):
         block = range(first, min(first + BLOCK, replicates))
-        if units.parent is None:
-            counts = resampling.uniform_counts(seed, block, units.n_drawn)
-        else:
+        if units.parent is not None:
             draws = (_draw_within(units, generator(seed, b)) for b in block)
             counts = resampling.counts(draws, len(block), units.n_drawn)
+        elif is_kept:
+            counts = _kept_counts(seed, block, units.n_drawn)
+        else:
+            counts = resampling.uniform_counts(seed, block, units.n_drawn)
         yield resampling.image_weights(counts, units.code)
+
+
+def _kept_counts(seed: int, block: range, n_units: int) -> Weights:
+    """Return the counts of a block of draws, and keep them for the next caller.
+
+    Every metric and every figure of an evaluation asks for the same draws again.
+    """
+    key = (seed, block, n_units, native() is None)
+    counts = _draws.get(key)
+    if counts is None:
+        counts = resampling.uniform_counts(seed, block, n_units)
+        counts.setflags(write=False)
+        if sum(array.nbytes for array in list(_draws.values())) + counts.nbytes > MOST_KEPT:
+            _draws.clear()
+        _draws[key] = counts
+    return counts
 
 
 def jackknife(units: Units) -> Iterator[Weights]:

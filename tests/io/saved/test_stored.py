@@ -119,7 +119,7 @@ WHOLE = json.dumps(document([row()]))
         (json.dumps(document([[]])), "type", "/rows/0"),
         (json.dumps(document([row(value="0.6")])), "type", "/rows/0/value"),
         (json.dumps(document([row(low=True)])), "type", "/rows/0/low"),
-        (json.dumps(document([row(n_units=-1)])), "type", "/rows/0/n_units"),
+        (json.dumps(document([row(n_units=-1)])), "range", "/rows/0/n_units"),
         (json.dumps(document([row(n_images=1.5)])), "type", "/rows/0/n_images"),
         (json.dumps(document([row(model=None)])), "type", "/rows/0/model"),
         (json.dumps(document([row(group={"centre": 1})])), "type", "/rows/0/group"),

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calipers.arrays import F64, I64, Column, Flags
 from calipers.data.cohort import UNIT, Cohort, Images, Intake
@@ -30,9 +29,17 @@ from calipers.data.masks import Masks
 from calipers.data.objects import SHAPES, Objects, Predictions, References
 from calipers.data.rules import MOST_OBJECTS, Delivery, Source, examine, settle
 from calipers.errors import InputError
-from calipers.io.assemble import text_column
+from calipers.io.reader import text_column
 from calipers.io.source import InputFile
-from calipers.io.tables.table import read_arrow
+from calipers.io.tables.arrow import (
+    TEXT,
+    arrow_column,
+    as_arrow,
+    as_text,
+    text_column_of,
+    with_nulls,
+)
+from calipers.io.tables.parquet import read_arrow
 from calipers.kernels import ragged
 from calipers.kernels.runs import sound_runs
 
@@ -232,7 +239,7 @@ def _mask_lists(table: Objects) -> list[Any]:
         (of_size, masks.size.reshape(-1)),
     )
     return [
-        pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(values))
+        pa.LargeListArray.from_arrays(arrow_column(offsets), arrow_column(values))
         for offsets, values in lists
     ]
 
@@ -242,7 +249,7 @@ def _coordinates(table: Objects, axis: int) -> Any:
 
     if table.points is None:
         return pa.nulls(len(table), pa.float64())
-    return pa.array(table.points[:, axis])
+    return arrow_column(table.points[:, axis])
 
 
 def shapes_in(part: StoredColumns, path: tuple[str, ...], dimensions: int) -> dict[str, Any]:
@@ -300,8 +307,6 @@ SPACINGS = ("spacing_x", "spacing_y", "spacing_z")
 # Prefixes of the users' column names, so that none can be taken for one of ours.
 GROUP, FACT = "group_", "fact_"
 FACTS = "calipers.facts"  # key of the metadata: which table has which facts, and of which kind
-TEXT = "text"
-CHUNK = 1 << 30  # bytes of text in a column: arrow counts them with 31 bits
 
 
 def image_columns(cohort: Cohort) -> dict[str, Any]:
@@ -319,7 +324,9 @@ def image_columns(cohort: Cohort) -> dict[str, Any]:
 
 def object_columns(cohort: Cohort, table: References | Predictions) -> dict[str, Any]:
     """Return the columns that both kinds of objects have; null where they do not apply."""
-    ignore: Any = np.ma.MaskedArray(np.zeros(len(table), np.bool_), mask=True)
+    import pyarrow as pa
+
+    ignore: Any = pa.nulls(len(table), pa.bool_())
     crowd, score = ignore, np.full(len(table), np.nan)
     if isinstance(table, Predictions):
         score = table.score
@@ -380,71 +387,6 @@ def facts_of(cohort: Cohort) -> dict[str, str]:
 
     models = {name: kinds(predictions) for name, predictions in cohort.models.items()}
     return {FACTS: json.dumps({"references": kinds(cohort.references), "models": models})}
-
-
-def as_arrow(column: Column) -> tuple[Any, str]:
-    """Return a column of the user as an arrow array that keeps its values, and its kind.
-
-    Flags and numbers stay what they are; everything else becomes text, an empty one for None.
-    """
-    import pyarrow as pa
-
-    kind, size = column.dtype.kind, column.dtype.itemsize
-    if kind == "f" and size not in (4, 8):
-        column = column.astype(np.float32 if size < 4 else np.float64)
-    if kind in "biuf":
-        column = column.astype(column.dtype.newbyteorder("="))
-        return pa.array(column), column.dtype.name
-    texts = []
-    for value in column.tolist():
-        texts.append("" if value is None else str(value))
-    return text_column_of(texts, np.arange(len(texts))), TEXT
-
-
-def as_text(column: Any) -> Any:
-    """Return an arrow column as text from which Python reads the same values."""
-    return text_column_of([str(value) for value in column.to_pylist()], np.arange(len(column)))
-
-
-def text_column_of(names: Sequence[str], codes: NDArray[np.integer]) -> Any:
-    """Return the names of codes as a column of text, in chunks that arrow can hold."""
-    import pyarrow as pa
-
-    longest = max((len(name.encode("utf-8")) for name in names), default=0)
-    step = max(1, CHUNK // max(1, longest))
-    is_small = len(names) * longest < CHUNK
-    dictionary = pa.array(names, pa.string() if is_small else pa.large_string())
-    parts = []
-    for start in range(0, len(codes), step):
-        chunk = pa.array(codes[start : start + step])
-        parts.append(dictionary.take(chunk).cast(pa.string()))
-    return pa.chunked_array(parts, pa.string())
-
-
-def constant_column(name: str, n: int) -> Any:
-    """Return a column that says the same in every row."""
-    return text_column_of([name], np.zeros(n, np.int64))
-
-
-def stack_columns(parts: Sequence[Any]) -> Any:
-    """Return columns one below the other: arrow arrays, or NumPy arrays that may be masked."""
-    import pyarrow as pa
-
-    chunks: list[Any] = []
-    for part in parts:
-        column = part if isinstance(part, pa.Array | pa.ChunkedArray) else pa.array(part)
-        if isinstance(column, pa.ChunkedArray):
-            chunks += column.chunks
-        else:
-            chunks.append(column)
-    kind = chunks[0].type if chunks else pa.string()
-    return pa.chunked_array(chunks, kind)
-
-
-def with_nulls(values: NDArray[Any]) -> Any:
-    """Return numbers with missing ones (NaN, or -1 for rows) masked: they become null."""
-    missing = np.isnan(values) if values.dtype.kind == "f" else values < 0
-    return np.ma.MaskedArray(values, mask=missing)
 
 
 def kinds_of(metadata: Mapping[bytes, bytes] | None) -> Any:

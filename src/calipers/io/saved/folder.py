@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the numbers of a saved evaluation back.
+"""Read a saved evaluation back: its numbers alone, or the whole folder.
 
-Nothing in the file is trusted, and the hash in ``run.json`` must be that of its rows and protocol.
+`read_stored` gives the rows of ``evaluation.json``, for ``calipers check`` and ``compare``;
+`read_folder` the document, the record of the run and the cohort, for `open_evaluation`.
 
-Read the folder of a saved evaluation back; ``run.json`` holds the hash of every file in it.
+Nothing in a file is trusted. Documents have the shape of the structs below, the hash in
+``run.json`` must be that of the rows and the protocol, and ``run.json`` holds the hash of every
+file in the folder.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct, field, structs
 
 from calipers.data.cohort import Cohort, FileIntake, Intake, Quarantined
 from calipers.data.maps import Maps
@@ -23,11 +28,91 @@ from calipers.io.saved.cohort import IMAGES, OBJECTS, CohortCounts, read_cohort
 from calipers.io.saved.maps import MAPS, SLICES, read_maps, read_slices
 from calipers.io.source import InputFile, open_source, require_file
 from calipers.results.files import Slices, sha256_of
+from calipers.results.schema import structure
 
 EVALUATION, RUN, QUARANTINE = "evaluation.json", "run.json", "quarantine.jsonl"
 EVALUATION_SCHEMA, RUN_SCHEMA = "calipers.evaluation/1", "calipers.run/1"
 MAX_BYTES = 256 << 20  # half a million rows
 LONGEST_INT = 400
+
+
+Count = Annotated[int, Meta(ge=0)]
+
+
+class StoredRow(Struct):
+    """A row of the JSON contract."""
+
+    model: str
+    metric: str
+    metric_id: str
+    method: str
+    unit: str
+    label: str | None = field(name="class")
+    group: dict[str, str] | None
+    reason: str | None
+    value: int | float | None
+    low: int | float | None
+    high: int | float | None
+    level: int | float | None
+    bias: int | float | None
+    n_units: Count
+    n_images: Count
+    n_references: Count
+    n_predictions: Count
+    undefined: Count
+
+
+class StoredAccount(Struct):
+    """What became of the records of one input file."""
+
+    file: str
+    role: str
+    format: str
+    sha256: str
+    bytes: Count
+    read: Count
+    used: Count
+    quarantined: dict[str, Count]  # by rule
+    notes: list[str]
+
+    def __post_init__(self) -> None:
+        if self.read != self.used + sum(self.quarantined.values()):
+            raise InputError("read = used + quarantined", rule="range", value=self.read)
+
+
+class StoredCohort(Struct):
+    """The counts of the cohort, with which the tables must agree."""
+
+    classes: list[str]
+    models: dict[str, Count]  # predictions of each
+    unscored: list[str]
+    images: Count
+    references: Count
+    dimensions: Count
+    files: list[StoredAccount]
+
+    def __post_init__(self) -> None:
+        if not self.classes or len(set(self.classes)) < len(self.classes):
+            raise InputError("class names that differ", rule="dup-category", location="classes")
+        if self.dimensions not in (2, 3):
+            raise InputError(
+                "2 or 3 dimensions", rule="range", location="dimensions", value=self.dimensions
+            )
+
+
+class StoredRecord(Struct):
+    """A record that was set aside."""
+
+    file: str
+    location: str
+    rule: str
+    record: str
+
+
+class StoredFile(Struct):
+    """A file of the folder, as the record of the run has it."""
+
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -86,13 +171,7 @@ def _within(folder: Path, name: str) -> Path:
 def _evaluation(file: Path) -> dict[str, Any]:
     """Return the document of an evaluation, every row checked."""
     document = _document(file, EVALUATION_SCHEMA, ("protocol", "rows"))
-    rows = document["rows"]
-    if not isinstance(rows, list):
-        raise InputError(
-            "a list of rows", rule="type", file=str(file), location="/rows", value=rows
-        )
-    for k, row in enumerate(rows):
-        _check_row(row, f"/rows/{k}", str(file))
+    structure(document["rows"], list[StoredRow], str(file), syntax="JSON", where="/rows")
     return document
 
 
@@ -211,48 +290,6 @@ class _Strict:
         return int(digits)
 
 
-Check = tuple[str, Callable[[Any], bool]]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_group(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(isinstance(name, str) for name in value.values())
-    return value is None
-
-
-TEXT: Check = ("text", lambda value: isinstance(value, str))
-MAYBE_TEXT: Check = ("text or null", lambda value: value is None or isinstance(value, str))
-MAYBE_NUMBER: Check = ("a number or null", lambda value: value is None or _is_number(value))
-COUNT: Check = ("a whole number that is not negative", _is_count)
-ROW: Mapping[str, Check] = {
-    **dict.fromkeys(("model", "metric", "metric_id", "method", "unit"), TEXT),
-    **dict.fromkeys(("class", "reason"), MAYBE_TEXT),
-    **dict.fromkeys(("value", "low", "high", "level", "bias"), MAYBE_NUMBER),
-    **dict.fromkeys(("n_units", "n_images", "n_references", "n_predictions", "undefined"), COUNT),
-    "group": ("an object of column and name, or null", _is_group),
-}
-
-
-def _check_row(row: Any, pointer: str, file: str) -> None:
-    if not isinstance(row, dict):
-        raise InputError("a row", rule="type", file=file, location=pointer, value=row)
-    for key, (expected, fits) in ROW.items():
-        if key not in row:
-            raise InputError(f"the key {key!r}", rule="missing-key", file=file, location=pointer)
-        if not fits(row[key]):
-            raise InputError(
-                expected, rule="type", file=file, location=f"{pointer}/{key}", value=row[key]
-            )
-
-
 def _distinct(rows: list[dict[str, Any]], file: str) -> tuple[Mapping[str, Any], ...]:
     """Return every row once; two different rows of the same estimate are an error."""
     first_rows: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -287,14 +324,15 @@ def read_folder(folder: Path) -> StoredFolder:
     document, run = read_documents(folder)
     file = str(folder / EVALUATION)
     input_file = _open_verified(folder, run, EVALUATION)
-    cohort = _member(document, "cohort", dict, file, "")
+    if "cohort" not in document:
+        raise InputError("the key 'cohort'", rule="missing-key", file=file, location="/")
+    counts = structure(document["cohort"], StoredCohort, file, syntax="JSON", where="/cohort")
     quarantine_file = (
         _open_verified(folder, run, QUARANTINE) if QUARANTINE in _files(folder, run) else None
     )
-    intake = _intake(cohort, quarantine_file, file)
-    counts = _counts(cohort, file)
+    intake = _intake(counts, quarantine_file, file)
     tables = (_open_verified(folder, run, IMAGES), _open_verified(folder, run, OBJECTS))
-    stored_cohort = read_cohort(*tables, counts, intake)
+    stored_cohort = read_cohort(*tables, _counts(counts), intake)
     stored_cohort = replace(stored_cohort, maps=_maps(folder, run, stored_cohort))
     slices = (
         read_slices(_open_verified(folder, run, SLICES)) if SLICES in _files(folder, run) else None
@@ -326,19 +364,25 @@ def check_files(folder: Path, run: Mapping[str, Any], names: Iterable[str]) -> N
             _open_verified(folder, run, name)
 
 
-def _files(folder: Path, run: Mapping[str, Any]) -> Mapping[str, Any]:
+def _files(folder: Path, run: Mapping[str, Any]) -> dict[str, StoredFile]:
     """Return the files that the record of the run lists, with their hashes."""
-    hint = "an earlier version of Calipers saved this folder, without the cohort: evaluate again"
+    file = str(folder / RUN)
     if "files" not in run:
-        raise InputError("the key 'files'", rule="missing-key", file=str(folder / RUN), hint=hint)
-    return dict(_member(run, "files", dict, str(folder / RUN), ""))
+        hint = (
+            "an earlier version of Calipers saved this folder, without the cohort: evaluate again"
+        )
+        raise InputError("the key 'files'", rule="missing-key", file=file, hint=hint)
+    return structure(run["files"], dict[str, StoredFile], file, syntax="JSON", where="/files")
 
 
 def _open_verified(folder: Path, run: Mapping[str, Any], name: str) -> InputFile:
     """Open a file of the folder; its bytes must be those that were written."""
-    record = str(folder / RUN)
-    entry = _member(_files(folder, run), name, dict, record, "/files")
-    sha256 = _member(entry, "sha256", str, record, f"/files/{name}")
+    files = _files(folder, run)
+    if name not in files:
+        raise InputError(
+            f"the key {name!r}", rule="missing-key", file=str(folder / RUN), location="/files"
+        )
+    sha256 = files[name].sha256
     input_file = open_source(folder / name)
     if input_file.sha256 != sha256:
         expected = f"the file that {RUN} was written for, {sha256[:12]}..."
@@ -352,63 +396,23 @@ def _open_verified(folder: Path, run: Mapping[str, Any], name: str) -> InputFile
     return input_file
 
 
-def _counts(cohort: Mapping[str, Any], file: str) -> CohortCounts:
-    """Return the counts of the cohort in the document, with which the tables must agree."""
-    classes = _member(cohort, "classes", list, file, "/cohort")
-    models = _member(cohort, "models", dict, file, "/cohort")
-    unscored = _member(cohort, "unscored", list, file, "/cohort")
-    for place, check, entries in (
-        ("classes", TEXT, classes),
-        ("unscored", TEXT, unscored),
-        ("models", COUNT, models.values()),
-    ):
-        for entry in entries:
-            _fits(entry, check, file, f"/cohort/{place}")
-    if not classes or len(set(classes)) < len(classes):
-        raise InputError(
-            "class names that differ", rule="dup-category", file=file, location="/cohort/classes"
-        )
-    for name in ("images", "references", "dimensions"):
-        _fits(_member(cohort, name, int, file, "/cohort"), COUNT, file, f"/cohort/{name}")
-    if cohort["dimensions"] not in (2, 3):
-        place, dimensions = "/cohort/dimensions", cohort["dimensions"]
-        raise InputError(
-            "2 or 3 dimensions", rule="range", file=file, location=place, value=dimensions
-        )
+def _counts(stored: StoredCohort) -> CohortCounts:
     return CohortCounts(
-        images=cohort["images"],
-        references=cohort["references"],
-        dimensions=cohort["dimensions"],
-        classes=tuple(classes),
-        models=dict(models),
-        unscored=frozenset(unscored),
+        images=stored.images,
+        references=stored.references,
+        dimensions=stored.dimensions,
+        classes=tuple(stored.classes),
+        models=stored.models,
+        unscored=frozenset(stored.unscored),
     )
 
 
-ACCOUNT: Mapping[str, Check] = {
-    **dict.fromkeys(("file", "role", "format", "sha256"), TEXT),
-    **dict.fromkeys(("bytes", "read", "used"), COUNT),
-    "quarantined": ("an object of rule and number", lambda value: _all(value, dict, COUNT)),
-    "notes": ("a list of texts", lambda value: _all(value, list, TEXT)),
-}
-
-
-def _intake(cohort: Mapping[str, Any], quarantine_file: InputFile | None, file: str) -> Intake:
+def _intake(cohort: StoredCohort, quarantine_file: InputFile | None, file: str) -> Intake:
     """Return the accounts of the inputs, and the records that were set aside."""
     files = []
-    for k, entry in enumerate(_member(cohort, "files", list, file, "/cohort")):
-        place = f"/cohort/files/{k}"
-        _record(entry, ACCOUNT, file, place)
-        if entry["read"] != entry["used"] + sum(entry["quarantined"].values()):
-            raise InputError(
-                "read = used + quarantined",
-                rule="range",
-                file=file,
-                location=place,
-                value=entry["read"],
-            )
-        facts = {**{key: entry[key] for key in ACCOUNT}, "notes": tuple(entry["notes"])}
-        files.append(FileIntake(**facts))
+    for account in cohort.files:
+        facts = structs.asdict(account)
+        files.append(FileIntake(**{**facts, "notes": tuple(account.notes)}))
     quarantine = () if quarantine_file is None else tuple(_quarantined(quarantine_file))
     intake = Intake(tuple(files), quarantine)
     if len(quarantine) != intake.quarantined:
@@ -420,7 +424,6 @@ def _intake(cohort: Mapping[str, Any], quarantine_file: InputFile | None, file: 
 
 
 def _quarantined(input_file: InputFile) -> list[Quarantined]:
-    keys = ("file", "location", "rule", "record")
     records = []
     for k, line in enumerate(bytes(input_file.data).splitlines(), start=1):
         try:
@@ -434,39 +437,7 @@ def _quarantined(input_file: InputFile) -> list[Quarantined]:
                 value=str(error),
                 hint=AGAIN,
             ) from None
-        _record(entry, dict.fromkeys(keys, TEXT), input_file.file, f"line {k}")
-        records.append(Quarantined(**{key: entry[key] for key in keys}))
+        where = f"line {k}"
+        record = structure(entry, StoredRecord, input_file.file, syntax="JSON", where=where)
+        records.append(Quarantined(**structs.asdict(record)))
     return records
-
-
-def _member(document: Mapping[str, Any], key: str, kind: type, file: str, where: str) -> Any:
-    """Return a member of a document that has to be there and of that kind."""
-    if key not in document:
-        raise InputError(f"the key {key!r}", rule="missing-key", file=file, location=where or "/")
-    value = document[key]
-    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        words = {dict: "an object", list: "a list", str: "text", int: "a whole number"}
-        raise InputError(
-            words[kind], rule="type", file=file, location=f"{where}/{key}", value=value
-        )
-    return value
-
-
-def _record(entry: Any, checks: Mapping[str, Check], file: str, where: str) -> None:
-    if not isinstance(entry, dict):
-        raise InputError("an object", rule="type", file=file, location=where, value=entry)
-    for key, check in checks.items():
-        _fits(_member(entry, key, object, file, where), check, file, f"{where}/{key}")
-
-
-def _fits(value: Any, check: Check, file: str, where: str) -> None:
-    expected, fits = check
-    if not fits(value):
-        raise InputError(expected, rule="type", file=file, location=where, value=value)
-
-
-def _all(value: Any, kind: type, check: Check) -> bool:
-    if not isinstance(value, kind):
-        return False
-    entries: Iterable[Any] = value.values() if isinstance(value, dict) else value  # type: ignore[assignment]
-    return all(check[1](entry) for entry in entries)

@@ -24,12 +24,9 @@ from numpy.typing import NDArray
 from calipers.data.maps import BINS, COUNTED, Histograms, Maps
 from calipers.io.saved.cohort import (
     StoredColumns,
-    constant_column,
-    stack_columns,
-    text_column_of,
-    with_nulls,
 )
 from calipers.io.source import InputFile, open_source
+from calipers.io.tables.arrow import constant_column, stack_columns, text_column_of, with_nulls
 from calipers.io.tables.table import write_table
 from calipers.kernels import ragged
 from calipers.results.files import Encoded, Slices
