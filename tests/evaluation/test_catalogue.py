@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.evaluation.catalogue import FIGURES, figure
+from calipers.evaluation.catalogue import FIGURES
 from calipers.show.figures import Curves, Forest, HeatMap
 from calipers.synthetic.volumes import demo_samples
 
@@ -32,7 +32,8 @@ def mistakes():
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_has_a_finding_axes_and_numbers(evaluation, maps, mistakes, name):
-    found = figure(maps if name in OF_MAPS else mistakes if name in OF_ERRORS else evaluation, name)
+    of_errors = mistakes if name in OF_ERRORS else evaluation
+    found = (maps if name in OF_MAPS else of_errors).figure(name)
     assert len(found.title) > 10
     assert "nan" not in found.title.lower()
     table = found.table()
@@ -42,11 +43,11 @@ def test_every_figure_has_a_finding_axes_and_numbers(evaluation, maps, mistakes,
 
 def test_an_unknown_figure_names_the_nearest(evaluation):
     with pytest.raises(cal.UsageError, match="did you mean 'froc'"):
-        figure(evaluation, "frok")
+        evaluation.figure("frok")
 
 
 def test_froc_goes_through_the_estimates(evaluation):
-    found = figure(evaluation, "froc", models=["overpredicts"])
+    found = evaluation.figure("froc", models=["overpredicts"])
     assert isinstance(found, Curves)
     (line,) = found.lines
     assert line.slot == 1  # the colour of the model in all figures, whoever else is shown
@@ -58,18 +59,18 @@ def test_froc_goes_through_the_estimates(evaluation):
 
 
 def test_the_title_of_froc_says_who_finds_how_much(evaluation):
-    said = figure(evaluation, "froc").title
+    said = evaluation.figure("froc").title
     assert said.startswith("At one false alarm per image, overpredicts finds 95 %")
 
 
 def test_without_intervals_there_is_no_band():
-    found = figure(cal.evaluate(cal.demo_cohort(), "overview", ci=False), "froc")
+    found = cal.evaluate(cal.demo_cohort(), "overview", ci=False).figure("froc")
     assert np.isnan(found.lines[0].low).all()
     assert "intervals" not in found.note
 
 
 def test_classes_start_with_all_of_them_and_count_references(evaluation):
-    found = figure(evaluation, "classes", metric="AP@0.5")
+    found = evaluation.figure("classes", metric="AP@0.5")
     assert isinstance(found, Forest)
     assert found.rows[0].strong
     assert found.rows[0].n == "189"
@@ -82,35 +83,34 @@ def test_many_models_become_a_heat_map():
     models = {f"m{k}": one.models["mislabels"] for k in range(6)}
     from dataclasses import replace
 
-    found = figure(
-        cal.evaluate(replace(one, models=models), "overview", ci=False), "classes", metric="RoDeO"
-    )
+    ev = cal.evaluate(replace(one, models=models), "overview", ci=False)
+    found = ev.figure("classes", metric="RoDeO")
     assert isinstance(found, HeatMap)
     assert found.values.shape == (5, 6)
 
 
 def test_groups_are_those_that_were_asked_for(evaluation):
-    found = figure(evaluation, "groups", by="size", metric="AP@0.5")
+    found = evaluation.figure("groups", by="size", metric="AP@0.5")
     assert [row.name for row in found.rows] == ["all images", "small", "medium", "large"]
     with pytest.raises(cal.UsageError, match="no grouping 'age'"):
-        figure(evaluation, "groups", by="age")
+        evaluation.figure("groups", by="age")
     with pytest.raises(cal.UsageError, match="has no groups"):
-        figure(cal.evaluate(cal.demo_cohort(), "overview", ci=False), "groups")
+        cal.evaluate(cal.demo_cohort(), "overview", ci=False).figure("groups")
 
 
 def test_fates_add_up(evaluation):
-    found = figure(evaluation, "fates")
+    found = evaluation.figure("fates")
     assert found.heights.shape == (3, 4)
     assert (found.heights[:, 0] + found.heights[:, 1] == 189).all()
 
 
 def test_scores_of_hits_and_wrong_predictions_are_all_there(evaluation):
-    found = figure(evaluation, "scores", model="misses-small")
+    found = evaluation.figure("scores", model="misses-small")
     assert found.counts.sum() == len(evaluation.cohort.models["misses-small"])
 
 
 def test_the_threshold_curve_goes_through_the_average_precision(evaluation):
-    found = figure(evaluation, "thresholds")
+    found = evaluation.figure("thresholds")
     for line in found.lines:
         at = int(np.flatnonzero(np.isclose(line.x, 0.5))[0])
         assert line.y[at] == pytest.approx(evaluation[line.name, "AP@0.5"].value, abs=1e-12)
@@ -127,12 +127,12 @@ def test_a_criterion_without_shares_has_no_threshold_curve():
     ev = cal.evaluate(cal.demo_cohort(), cal.Protocol.from_toml(toml), ci=False)
     for name in ("thresholds", "overlaps"):
         with pytest.raises(cal.UsageError, match="between 0 and 1"):
-            figure(ev, name)
-    assert figure(ev, "froc").note.startswith("Hits at centre-distance")
+            ev.figure(name)
+    assert ev.figure("froc").note.startswith("Hits at centre-distance")
 
 
 def test_differences_are_around_zero(evaluation):
-    found = figure(evaluation, "differences", metrics=["AP@0.5"])
+    found = evaluation.figure("differences", metrics=["AP@0.5"])
     assert found.reference == 0.0
     assert found.x.low == -found.x.high
     assert [row.name for row in found.rows] == ["AP@0.5"]
@@ -141,7 +141,7 @@ def test_differences_are_around_zero(evaluation):
 
 
 def test_the_blob_plot_shares_sum_to_one(evaluation):
-    found = figure(evaluation, "ranking", metric="AP@0.5")
+    found = evaluation.figure("ranking", metric="AP@0.5")
     np.testing.assert_allclose(found.shares.sum(axis=1), 1.0)
     assert found.models[0] == "overpredicts"
 
@@ -150,20 +150,20 @@ def test_nothing_to_show_is_said():
     images = [{"boxes": [], "labels": []}] * 6
     nothing = [{"boxes": [], "labels": [], "scores": []}] * 6
     ev = cal.evaluate(cal.Cohort.from_arrays(images, nothing, classes=("a", "b")), "overview")
-    assert figure(ev, "froc").title == "There is nothing to find: no references"
-    assert figure(ev, "pr").title == "There is no precision to show: no references"
-    assert figure(ev, "overlaps").title == "There are no hits"
+    assert ev.figure("froc").title == "There is nothing to find: no references"
+    assert ev.figure("pr").title == "There is no precision to show: no references"
+    assert ev.figure("overlaps").title == "There are no hits"
     assert all(
         math.isnan(mark.value) and mark.reason
-        for row in figure(ev, "headline").rows
+        for row in ev.figure("headline").rows
         for mark in row.marks
     )
 
 
 def test_the_title_of_the_headline_says_who_is_first_how_often(evaluation):
-    assert figure(evaluation, "headline").title == "mislabels has the best value in 3 of 6 metrics"
+    assert evaluation.figure("headline").title == "mislabels has the best value in 3 of 6 metrics"
     one = cal.demo_cohort()
     from dataclasses import replace
 
     alone = cal.evaluate(replace(one, models={"a": one.models["mislabels"]}), "overview", ci=False)
-    assert figure(alone, "headline").title == "From 0.34 (AP@0.5) to 0.96 (RoDeO/loc)"
+    assert alone.figure("headline").title == "From 0.34 (AP@0.5) to 0.96 (RoDeO/loc)"

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.evaluation.catalogue import figure
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +14,7 @@ def evaluation() -> cal.Evaluation:
 
 
 def test_gains_are_bars_with_their_intervals(evaluation: cal.Evaluation) -> None:
-    found = figure(evaluation, "error-gains")
+    found = evaluation.figure("error-gains")
     assert found.x.names == ("class", "place", "both", "double", "nothing", "missed", "empty")
     estimate = evaluation["mislabels", "dAP/cls"]
     assert (found.heights[0, 0], found.low[0, 0], found.high[0, 0]) == (
@@ -30,7 +29,7 @@ def test_gains_are_bars_with_their_intervals(evaluation: cal.Evaluation) -> None
 
 
 def test_counts_end_with_the_false_alarms_on_empty_images(evaluation: cal.Evaluation) -> None:
-    found = figure(evaluation, "error-counts", models=["overpredicts"])
+    found = evaluation.figure("error-counts", models=["overpredicts"])
     assert found.heights.tolist() == [[4, 40, 24, 222, 282, 6, 77]]
     assert found.x.names[-1] == "empty"
     assert found.title == "Most frequent errors: overpredicts, predictions on nothing (282)"
@@ -40,7 +39,7 @@ def test_a_perfect_model_has_no_bars() -> None:
     cohort = cal.corrupt(cal.demo_cohort(), "position-noise", sigma=0.0, name="perfect")
     ev = cal.evaluate(cohort, "tide", ci=False)
     gains, counts = (
-        figure(ev, name, models=["perfect"]) for name in ("error-gains", "error-counts")
+        ev.figure(name, models=["perfect"]) for name in ("error-gains", "error-counts")
     )
     assert not gains.heights.any()
     assert not counts.heights.any()
@@ -52,11 +51,11 @@ def test_a_perfect_model_has_no_bars() -> None:
 def test_a_protocol_without_error_types_has_no_such_figure() -> None:
     ev = cal.evaluate(cal.demo_cohort(), "overview", ci=False)
     with pytest.raises(cal.UsageError, match="use the preset tide"):
-        figure(ev, "error-gains")
+        ev.figure("error-gains")
 
 
 def test_undefined_gains_are_drawn_as_nothing() -> None:
     said = {"boxes": [[0, 0, 5, 5]], "labels": [0], "scores": [0.5]}
     cohort = cal.Cohort.from_arrays([{"boxes": [], "labels": []}], [said], classes=("a",))
-    found = figure(cal.evaluate(cohort, "tide", ci=False), "error-gains")
+    found = cal.evaluate(cohort, "tide", ci=False).figure("error-gains")
     assert np.isfinite(found.heights).all()

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.evaluation.catalogue import figure
 from calipers.evaluation.figures_maps import sizes_of, softness
 from calipers.show.figures import Curves, Forest, Scatter
 from calipers.synthetic.volumes import demo_samples
@@ -36,7 +35,7 @@ def discs(soft: dict[int, float]) -> list[dict[str, object]]:
 
 
 def test_the_roc_curve_has_a_band_and_marks(evaluation: cal.Evaluation) -> None:
-    found = figure(evaluation, "voxel-roc")
+    found = evaluation.figure("voxel-roc")
     assert isinstance(found, Curves)
     assert found.x.log
     assert (found.x.low, found.x.high) == (pytest.approx(1e-4), 1.0)
@@ -53,21 +52,21 @@ def test_the_roc_curve_has_a_band_and_marks(evaluation: cal.Evaluation) -> None:
 
 
 def test_the_mean_precision_is_the_average_precision(evaluation: cal.Evaluation) -> None:
-    for line in figure(evaluation, "voxel-pr").lines:  # type: ignore[attr-defined]
+    for line in evaluation.figure("voxel-pr").lines:  # type: ignore[attr-defined]
         assert line.y.mean() == pytest.approx(evaluation[line.name, "AP/dataset"].value, abs=0.01)
 
 
 def test_models_keep_their_place_in_the_theme(evaluation: cal.Evaluation) -> None:
     for name in ("voxel-roc", "voxel-pr"):
-        assert [line.slot for line in figure(evaluation, name, models=["diffuse"]).lines] == [1]  # type: ignore[attr-defined]
-    assert figure(evaluation, "levels", models=["diffuse"]).slots == (1,)  # type: ignore[attr-defined]
-    assert figure(evaluation, "soft-sizes", models=["diffuse"]).dots[0].slot == 1  # type: ignore[attr-defined]
+        assert [line.slot for line in evaluation.figure(name, models=["diffuse"]).lines] == [1]  # type: ignore[attr-defined]
+    assert evaluation.figure("levels", models=["diffuse"]).slots == (1,)  # type: ignore[attr-defined]
+    assert evaluation.figure("soft-sizes", models=["diffuse"]).dots[0].slot == 1  # type: ignore[attr-defined]
 
 
 def test_every_reference_is_a_dot_whose_mean_per_sample_is_the_metric(
     evaluation: cal.Evaluation,
 ) -> None:
-    found = figure(evaluation, "soft-sizes")
+    found = evaluation.figure("soft-sizes")
     assert isinstance(found, Scatter)
     references = evaluation.cohort.references
     for dots in found.dots:
@@ -88,14 +87,15 @@ def test_sizes_are_pixels_where_a_spacing_is_unknown() -> None:
 
 def test_the_title_says_that_small_objects_are_worse_only_if_they_are() -> None:
     worse = cal.evaluate_maps(discs({3: 0.2, 12: 0.9}), QUICK)
-    assert figure(worse, "soft-sizes").title.startswith("Small lesions are localised worse")
+    assert worse.figure("soft-sizes").title.startswith("Small lesions are localised worse")
     found = softness(worse)
     assert found is not None
     same = replace(
         worse.cohort.references,
         facts={**worse.cohort.references.facts, _key(worse): np.full(24, 0.5)},
     )
-    told = figure(replace(worse, cohort=replace(worse.cohort, references=same)), "soft-sizes").title
+    alike = replace(worse, cohort=replace(worse.cohort, references=same))
+    told = alike.figure("soft-sizes").title
     assert told.startswith("No effect of size is shown")
 
 
@@ -105,11 +105,11 @@ def _key(evaluation: cal.Evaluation) -> str:
 
 def test_few_patients_prove_nothing_about_sizes() -> None:
     found = cal.evaluate_maps(discs({3: 0.2, 12: 0.9})[:3], QUICK)
-    assert figure(found, "soft-sizes").title.startswith("No effect of size is shown")
+    assert found.figure("soft-sizes").title.startswith("No effect of size is shown")
 
 
 def test_levels_stand_below_each_other_with_what_is_behind_them(evaluation: cal.Evaluation) -> None:
-    found = figure(evaluation, "levels")
+    found = evaluation.figure("levels")
     assert isinstance(found, Forest)
     names = [row.name for row in found.rows]
     assert names[:3] == ["AP, all voxels", "AP, mean of samples", "AP, mean of slices"]
@@ -125,17 +125,17 @@ def test_what_is_missing_is_said() -> None:
     boxes = cal.evaluate(cal.demo_cohort(), "overview", ci=False)
     for name in ("voxel-roc", "voxel-pr", "soft-sizes", "levels"):
         with pytest.raises(cal.UsageError, match="needs maps"):
-            figure(boxes, name)
+            boxes.figure(name)
     plain = QUICK.only(["AP/dataset"])
     found = cal.evaluate_maps(list(demo_samples(2, 2, 32)), plain, ci=False)
     with pytest.raises(cal.UsageError, match="several levels"):
-        figure(found, "levels")
+        found.figure("levels")
     with pytest.raises(cal.UsageError, match="soft IoU"):
-        figure(found, "soft-sizes")
+        found.figure("soft-sizes")
 
 
 def test_without_references_the_curves_say_so() -> None:
     healthy = [replace(s, labels=np.zeros_like(s.labels)) for s in demo_samples(6, 2, 32)]
     found = cal.evaluate_maps(healthy, QUICK)
-    assert figure(found, "voxel-roc").title == "There is nothing to find: no references"
-    assert figure(found, "voxel-pr").title == "There is no precision to show: no references"
+    assert found.figure("voxel-roc").title == "There is nothing to find: no references"
+    assert found.figure("voxel-pr").title == "There is no precision to show: no references"

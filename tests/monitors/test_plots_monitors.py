@@ -150,7 +150,7 @@ def test_every_figure_can_be_drawn_whatever_is_missing(tau, ood, threshold) -> N
 def test_figures_can_be_drawn_for_papers(found: MonitorEvaluation) -> None:
     pytest.importorskip("matplotlib")
     for name in FIGURES:
-        assert found.plot(name, "fails").figure is not None
+        assert found.plot(name, monitor="fails").figure is not None
 
 
 def test_an_unknown_figure_names_the_nearest_and_an_absent_one_those_there_are(

@@ -83,7 +83,7 @@ def test_numbers_are_rounded_correctly() -> None:
     texts += [repr(float(np.float32(rng.random()))) for _ in range(1000)]
     for _ in range(3000):
         digits = "".join(rng.choice("0123456789") for _ in range(rng.randint(1, 30)))
-        texts.append(f"{rng.randint(0, 10**rng.randint(1, 20))}.{digits}e{rng.randint(-40, 40)}")
+        texts.append(f"{rng.randint(0, 10 ** rng.randint(1, 20))}.{digits}e{rng.randint(-40, 40)}")
     # Halfway cases: a double, the next one, and the number in the middle.
     texts += ["9007199254740993.0", "0.1000000000000000055511151231257827", "-1.5e-300", "4.5e15"]
     n_scanned = 0
@@ -121,7 +121,16 @@ def outcome(references: Path, results: Path, kind: str, lenient: bool) -> Any:
 
 
 CHANGES = ["NaN", "-0", "-0.0", "1e999", "01", '"1"', "null", "1.0", "true", "3", "1e2", "{}", "[]"]
-CHANGES += ["12345678901234567", "0.30000000000000004", "7.0E-1", ",", "}", "]", "\\u0031", "\u00e9"]
+CHANGES += [
+    "12345678901234567",
+    "0.30000000000000004",
+    "7.0E-1",
+    ",",
+    "}",
+    "]",
+    "\\u0031",
+    "\u00e9",
+]
 CHANGES += ['"score": 0.5', '"id": 5', '"segmentation": [[1, 1, 9, 1, 9, 9]]', " ", "\n"]
 
 

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result of `calipers.agreement`: rows of estimates, comparisons of criteria, and warnings.
-
-Agreement of localization criteria with clinicians' ratings, and of clinicians with each other.
+"""Agreement of localization criteria with clinicians' ratings, and of clinicians with each other.
 
 `agreement` reads a table of ratings and returns an `Agreement`: rows of estimates for every
 criterion and threshold, comparisons of criteria, and coefficients among raters.
@@ -33,20 +31,22 @@ from calipers.agreement.raters import Panel, rater_agreement
 from calipers.agreement.read import RatingChoices, Ratings, Scale, read_ratings
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
-from calipers.results.estimate import Estimate, Row, RowsDocument
+from calipers.results.document import Document
+from calipers.results.estimate import Estimate, Row
 from calipers.show.words import as_share, plural
 from calipers.statistics.estimates import Resampling
 from calipers.statistics.intervals import check_level, check_replicates
 from calipers.statistics.weights import Units
 
-SCHEMA = "calipers.agreement/1"
 FAULTLESS = "too few errors for an interval; {span} % of such {units} are without error"
 HEADLINE = 0.5  # the threshold of a criterion that is put into words, if it was looked at
 
 
 @dataclass(frozen=True)
-class Agreement(RowsDocument):
+class Agreement(Document):
     """What `calipers.agreement` returns."""
+
+    SCHEMA = "calipers.agreement/1"
 
     ratings: Ratings
     decisions: tuple[Decision, ...]
@@ -108,18 +108,13 @@ class Agreement(RowsDocument):
         second = f"of {rejected.n_predictions} {what} not useful it rejects {_percent(rejected)}"
         return f"{first}; {second}."
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the JSON document of the contract ``calipers.agreement/1``."""
-        from calipers import __version__
-
+    def _content(self) -> dict[str, Any]:
         ratings = self.ratings
         useful = None if ratings.useful is None else int(ratings.useful.sum())
         not_useful = None if useful is None else len(ratings) - useful
         raters = None if ratings.rater is None else len(ratings.rater)
         images = None if ratings.image is None else len(ratings.image)
         return {
-            "schema": SCHEMA,
-            "calipers": __version__,
             "settings": self.settings,
             "ratings": {
                 "ratings": len(ratings),
@@ -135,7 +130,7 @@ class Agreement(RowsDocument):
                 "understood": list(ratings.understood),
                 "files": [ratings.intake.as_dict()],
             },
-            "rows": [row.as_dict() for row in self.rows],
+            "rows": self._records(),
             "comparisons": [comparison.as_dict() for comparison in self.comparisons],
             "sentences": self.sentences(),
             "warnings": list(self.warnings),

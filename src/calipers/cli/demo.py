@@ -439,13 +439,11 @@ def _list(*, as_json: bool) -> None:
 
 
 def _write(result: StudyResult, options: dict[str, Any], narrator: Narrator) -> str:
-    from calipers.studies.page import write_study
-
     command = click.get_current_context().obj or ()
-    files = write_study(
-        result, options["output"], force=options["force"], command=command, step=narrator.doing
+    page = result.save(
+        options["output"], force=options["force"], command=command, step=narrator.doing
     )
-    return str(files[0])
+    return str(page)
 
 
 def _print(result: StudyResult) -> None:

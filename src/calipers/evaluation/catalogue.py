@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of an evaluation by name: what `Evaluation.plot` draws and what the page shows."""
+"""The figures of evaluations, comparisons and rankings by name.
+
+`Evaluation.figure` looks a name up here, and the page shows these figures.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from calipers.errors import UsageError, did_you_mean
 from calipers.evaluation import figures, figures_errors, figures_maps
 from calipers.evaluation.result import Evaluation
 from calipers.show.figures import Figure
@@ -42,27 +44,5 @@ FIGURES: Mapping[str, Callable[..., Figure]] = {
     "differences": differences,
     "ranking": ranking,
 }
-
-
-def figure(evaluation: Evaluation, name: str, **choices: Any) -> Figure:
-    """Return a figure of an evaluation as data.
-
-    Parameters
-    ----------
-    name
-        One of `FIGURES`.
-    choices
-        Options of the figure, such as ``metric="AP@0.5"`` for ``classes`` or ``model="ours"`` for
-        ``scores``.
-
-    Examples
-    --------
-    >>> import calipers as cal
-    >>> from calipers.evaluation.catalogue import figure
-    >>> ev = cal.evaluate(cal.demo_cohort(), "overview")
-    >>> figure(ev, "classes", metric="AP@0.5").table().columns
-    ('row', 'series', 'AP@0.5', 'low', 'high', 'references', 'undefined because')
-    """
-    if name not in FIGURES:
-        raise UsageError(f"no figure {name!r}; {did_you_mean(name, FIGURES)}")
-    return FIGURES[name](evaluation, **choices)
+COMPARISON_FIGURES: Mapping[str, Callable[..., Figure]] = {"differences": figures.differences}
+RANKING_FIGURES: Mapping[str, Callable[..., Figure]] = {"ranking": figures.blob}

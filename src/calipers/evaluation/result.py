@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,26 +24,27 @@ from calipers.evaluation.warnings import (
 )
 from calipers.metrics.base import Evidence
 from calipers.results.comparison import GroupedRows, GroupSummary
-from calipers.results.estimate import Estimate, Row, RowsDocument, number
+from calipers.results.document import Document
+from calipers.results.estimate import Estimate, Row, number
 from calipers.results.files import Slices
 from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import Units, units_of
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from calipers.evaluation.saved import ErrorTable
-    from calipers.monitors.result import MonitorEvaluation
     from calipers.results.comparison import Comparison, Ranking
     from calipers.results.requirements import Outcome, Requirements
-    from calipers.show.figures import Figure
-
-SCHEMA = "calipers.evaluation/1"
 
 
 @dataclass(frozen=True)
-class Evaluation(RowsDocument):
+class Evaluation(Document):
     """What `calipers.evaluation.evaluate` returns.
+
+    ``figure`` and ``plot`` know the figures of `calipers.evaluation.catalogue`, such as ``"froc"``,
+    ``"pr"``, or ``"classes"`` with ``metric="AP@0.5"``. ``report(path, ...)`` writes the page with
+    the options of `calipers.report.page.write_report`, and ``save(folder, ...)`` numbers, cohort
+    and page with those of `calipers.report.page.write_results`; `calipers.open_evaluation` makes
+    the evaluation of such a folder again.
 
     Examples
     --------
@@ -55,6 +55,13 @@ class Evaluation(RowsDocument):
     >>> float(ev["overpredicts", "AP50"]) > float(ev["mislabels", "AP50"])
     True
     """
+
+    SCHEMA = "calipers.evaluation/1"
+    FIGURES = "calipers.evaluation.catalogue:FIGURES"
+    FIRST_FIGURE = "froc"
+    PAGE = "calipers.report.page:write_report"
+    FOLDER = "calipers.report.page:write_results"
+    NOTEBOOK = "calipers.evaluation.tables:of_evaluation"
 
     protocol: Protocol
     cohort: Cohort
@@ -134,11 +141,6 @@ class Evaluation(RowsDocument):
         head = f"Evaluation of {', '.join(self.models)} under {self.protocol.name}"
         return f"<{head}: {size}, {self.cohort.n_images} images>"
 
-    def _repr_html_(self) -> str:
-        from calipers.evaluation.tables import of_evaluation
-
-        return of_evaluation(self)
-
     @cached_property
     def metrics_per_class(self) -> tuple[str, ...]:
         """The metrics that have values per class: all whose matching looks at classes."""
@@ -189,21 +191,16 @@ class Evaluation(RowsDocument):
             estimates[row.model, row.metric, row.label, group] = row.estimate
         return estimates
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the JSON document of the contract ``calipers.evaluation/1``."""
-        from calipers import __version__
-
+    def _content(self) -> dict[str, Any]:
         each = []
         for row in self.each:
             value = number(row.estimate.value)
             entry = {"model": row.model, "metric": row.metric, "value": value}
             each.append({**(row.group or {}), **entry})
         return {
-            "schema": SCHEMA,
-            "calipers": __version__,
             "protocol": self.protocol.as_dict(),
             "cohort": cohort_counts(self.cohort),
-            "rows": [row.as_dict() for row in self.rows],
+            "rows": self._records(),
             "warnings": list(self.warnings),
             "statistics": {
                 **self.statistics,
@@ -379,140 +376,7 @@ class Evaluation(RowsDocument):
 
         if not isinstance(requirements, Requirements):
             requirements = Requirements.load(requirements)
-        return check([row.as_dict() for row in self.rows], requirements)
-
-    def figure(self, name: str, **choices: Any) -> Figure:
-        """Return a figure as data: its finding, its axes and, by its ``table()``, its numbers;
-        names as in `plot`.
-        """
-        from calipers.evaluation.catalogue import figure
-
-        return figure(self, name, **choices)
-
-    def plot(self, name: str = "froc", ax: Axes | None = None, **choices: Any) -> Axes:
-        """Draw a figure with matplotlib (extra ``mpl``) and return its axes, which notebooks show.
-
-        Parameters
-        ----------
-        name, choices
-            Such as ``"pr"``, or ``"classes", metric="AP@0.5"``; an unknown name is answered with
-            the nearest.
-        ax
-            Axes to draw into; those of a new figure if left out, of which pyplot knows nothing.
-        """
-        from calipers.show.mpl.draw import draw
-
-        return draw(self.figure(name, **choices), ax)
-
-    def report(
-        self,
-        path: str | Path,
-        *,
-        images: str | Path | None = None,
-        pictures: bool = True,
-        redact: bool = False,
-        multiverse: bool = False,
-        stability: bool = False,
-        monitor: MonitorEvaluation | None = None,
-        command: Sequence[str] = (),
-        step: Callable[[str], None] = lambda name: None,
-    ) -> Path:
-        """Write the evaluation as one self-contained HTML page and return its path.
-
-        Parameters
-        ----------
-        images
-            A folder with the pictures of the images; without it the marks stand on empty frames.
-        pictures
-            Whether single images are shown at all.
-        redact
-            Replace ids and names of files by hashes, and leave the images out.
-        multiverse
-            Add what the order of two models or more hangs on; see `calipers.multiverse`.
-        stability
-            Add which objects all, some and none of the models find: for models that were trained
-            alike.
-        monitor
-            Add what is known of monitors of a model on these images; see
-            `calipers.evaluate_monitor`.
-        command
-            How the evaluation was asked for; shown in the page.
-        step
-            Called with the name of each step, at last with an empty one.
-        """
-        from calipers.report.context import context_of
-        from calipers.report.page import write_page
-
-        folder = None if images is None else Path(images)
-        options = {
-            "pictures": pictures,
-            "redact": redact,
-            "multiverse": multiverse,
-            "stability": stability,
-        }
-        context = context_of(
-            self, images=folder, monitor=monitor, command=command, step=step, **options
-        )
-        return write_page(context, Path(path), step)
-
-    def save(
-        self,
-        folder: str | Path,
-        *,
-        force: bool = False,
-        command: Sequence[str] = (),
-        started: datetime | None = None,
-        images: str | Path | None = None,
-        redact: bool = False,
-        pictures: bool = True,
-        multiverse: bool = False,
-        stability: bool = False,
-        step: Callable[[str], None] = lambda name: None,
-    ) -> Path:
-        """Write numbers, cohort and page into a folder; `calipers.open_evaluation` makes the
-        evaluation of it again.
-
-        These are ``evaluation.json``, ``objects.parquet``, ``images.parquet``, ``images.csv``,
-        ``report.html`` and, last, ``run.json``; of samples with maps also ``slices.parquet``, the
-        pictures of the page.
-
-        Parameters
-        ----------
-        folder
-            New or empty, and not the folder of an input.
-        force
-            Replace results that are already there; they stay untouched until the new ones are
-            complete.
-        command
-            How the evaluation was asked for; kept in ``run.json``.
-        started
-            When it began; the time of saving if left out.
-        images, redact, pictures, multiverse, stability, step
-            Of the page, as in `report`; the other files keep every name.
-        """
-        from calipers.evaluation.saved import save
-
-        of_page = {"images": images, "redact": redact, "pictures": pictures, "step": step}
-        of_page |= {"multiverse": multiverse, "stability": stability}
-        evaluation = self
-        if pictures and not redact:
-            evaluation = self._with_slices(None if images is None else Path(images))
-        return save(
-            evaluation,
-            Path(folder),
-            force=force,
-            command=command,
-            started=started,
-            pictures=of_page,
-        )
-
-    def _with_slices(self, images: Path | None) -> Evaluation:
-        """Return the evaluation with the pictures of its samples, read now: they may be gone when
-        it is opened.
-        """
-        from calipers.report.context import slices_of
-
-        return replace(self, slices=slices_of(self, images))
+        return check(self._records(), requirements)
 
 
 def beside(estimate: Estimate) -> dict[str, Any]:

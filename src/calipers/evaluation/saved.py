@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
@@ -58,6 +58,7 @@ from calipers.matching.matches import FATES, Matches, View
 from calipers.metrics.base import MetricPlan
 from calipers.metrics.error_types import KINDS, ErrorTypes, Mistakes
 from calipers.metrics.rodeo import Rodeo, RodeoPaths
+from calipers.results.document import Document
 from calipers.results.files import (
     check_folder,
     environment,
@@ -66,9 +67,6 @@ from calipers.results.files import (
     write_atomically,
 )
 from calipers.results.schema import structure
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PARTS = ("beside", "groups", "each")  # of the statistics: what has numbers that no row has
 VERSIONS = ("calipers", "numpy")
@@ -352,7 +350,7 @@ WORDS = {code: kind for kind, code in KINDS.items()}
 
 
 @dataclass(frozen=True, repr=False)
-class ErrorTable:
+class ErrorTable(Document):
     """Mistakes as columns of one length, None where a row has no such thing.
 
     ``prediction`` and ``reference`` are rows of the cohort's tables, as ``row`` in
@@ -378,11 +376,8 @@ class ErrorTable:
         """Return one mapping per mistake."""
         return [dict(zip(self.columns, row)) for row in zip(*self.columns.values())]
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the mistakes as a pandas frame (extra ``frames``)."""
-        from calipers.results.estimate import frame
-
-        return frame(self.rows())
+    def _content(self) -> dict[str, Any]:
+        return {"rows": self.rows()}
 
     def write(self, path: str | Path) -> Path:
         """Write the mistakes as CSV; names that a spreadsheet would take for a formula are
@@ -521,14 +516,14 @@ def save(
     force: bool,
     command: Sequence[str],
     started: datetime | None = None,
-    pictures: Mapping[str, Any] | None = None,
+    page_options: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write all files or none; they appear together.
 
     ``run.json`` is written last, because it vouches for the others.
 
-    ``pictures`` are further keywords of `Evaluation.report`. The page is the one file that the
-    record of the run says nothing of: it can be made anew from the others at any time.
+    ``page_options`` are keywords of `Evaluation.report`. The page is the one file that the record
+    of the run says nothing of: it can be made anew from the others at any time.
     """
     began = started or datetime.now(UTC)
     cohort = evaluation.cohort
@@ -554,10 +549,11 @@ def save(
         for file in sorted(stage.iterdir()):
             files[file.name] = {"sha256": hash_file(file), "bytes": file.stat().st_size}
         # After the hashes: the page can be made again, so the record does not vouch for it.
-        evaluation.report(stage / PAGE, command=command, **(pictures or {}))
+        options = page_options or {}
+        evaluation.report(stage / PAGE, command=command, **options)
         page_parts = {}
         for name in ("multiverse", "stability"):
-            if (pictures or {}).get(name):
+            if options.get(name):
                 page_parts[name] = True
         metric_ids = list(dict.fromkeys(row.metric_id for row in evaluation.rows))
         record = run_record(

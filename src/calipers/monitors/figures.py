@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
 from calipers.arrays import F64, I64, Flags
-from calipers.errors import UsageError, did_you_mean
+from calipers.errors import UsageError
 from calipers.monitors.estimates import LOWER_IS_BETTER
 from calipers.monitors.labels import OMS, OOD, threshold_text
 from calipers.monitors.result import MonitorEvaluation, headline
@@ -549,7 +550,6 @@ OF_ONE: Mapping[str, Callable[[MonitorEvaluation, str], Figure]] = {
     "outcomes": outcomes,
     "scores": scores,
 }
-FIGURES = (*OF_ALL, *OF_ONE)
 
 
 def available(result: MonitorEvaluation) -> tuple[str, ...]:
@@ -566,16 +566,16 @@ def available(result: MonitorEvaluation) -> tuple[str, ...]:
     return tuple(name for name in OF_ALL if requirements[name])
 
 
-def figure(result: MonitorEvaluation, name: str, monitor: str | None = None) -> Figure:
-    """Return a figure of monitors as data: one of `FIGURES`.
-
-    ``outcomes`` and ``scores`` show one monitor, the others show all.
-    """
-    if name not in FIGURES:
-        raise UsageError(f"no figure {name!r} of monitors; {did_you_mean(name, FIGURES)}")
+def _figure(name: str, result: MonitorEvaluation, monitor: str | None = None) -> Figure:
+    """Return a figure; only ``outcomes`` and ``scores`` show one monitor, the others show all."""
     if name in OF_ONE:
         return OF_ONE[name](result, result.monitors[result.basis.monitors.index(monitor)])
     if name not in available(result):
         names = ", ".join((*available(result), *OF_ONE))
         raise UsageError(f"no figure {name!r} of this evaluation; it has {names}")
     return OF_ALL[name](result)
+
+
+FIGURES: Mapping[str, Callable[..., Figure]] = {
+    name: partial(_figure, name) for name in (*OF_ALL, *OF_ONE)
+}

@@ -55,7 +55,7 @@ from calipers.monitors.tables import (
     order_table,
     pairs_table,
 )
-from calipers.monitors.words import DOCUMENT, IMAGES, ROWS, document, of_labels, of_monitor, tables
+from calipers.monitors.words import DOCUMENT, IMAGES, ROWS, of_labels, of_monitor, tables
 from calipers.pictures.album import Album, album_html, album_of
 from calipers.results.estimate import Row
 from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
@@ -407,12 +407,27 @@ def write_monitors(
     force: bool = False,
     command: Sequence[str] = (),
     cohort: Cohort | None = None,
-    images: Path | None = None,
+    images: str | Path | None = None,
 ) -> Path:
     """Write page, document, rows, images and figures, all of them or none; return the page.
 
-    Files of an earlier evaluation of monitors in the folder are replaced or removed; other files
-    stay.
+    These are ``monitor.html``, ``monitor.json``, ``monitor.csv`` (rows), ``images.csv`` (one row
+    per image) and the figures. Files of an earlier evaluation of monitors in the folder are
+    replaced or removed; other files stay.
+
+    Parameters
+    ----------
+    folder
+        New or empty.
+    force
+        Allow a folder that holds something.
+    command
+        The command line of the evaluation, shown on the page.
+    cohort
+        The images with references and predictions: the page then shows those on which monitors
+        err.
+    images
+        A folder with their pictures; without it the marks stand on empty frames.
     """
     check_folder(folder, force=force)
     old = files_of(folder, OURS)
@@ -423,11 +438,25 @@ def write_monitors(
             write_atomically(stage / f"monitor-{name}.svg", picture + "\n")
         for name, content in tables(result).items():
             write_atomically(stage / name, content)
-        page = monitors_page(display, command, cohort, images, result.scope)
-        write_atomically(stage / PAGE, page)
-        record = document(result) | made_by(command)
+        write_monitors_page(result, stage / PAGE, command=command, cohort=cohort, images=images)
+        record = result.as_dict() | made_by(command)
         write_atomically(stage / DOCUMENT, json.dumps(record, allow_nan=False) + "\n")
     return folder / PAGE
+
+
+def write_monitors_page(
+    result: MonitorEvaluation,
+    path: Path,
+    *,
+    command: Sequence[str] = (),
+    cohort: Cohort | None = None,
+    images: str | Path | None = None,
+) -> Path:
+    """Write the page alone, whole or not at all; options as in `write_monitors`."""
+    display = monitors_with_display_names(result)
+    pictures = None if images is None else Path(images)
+    write_atomically(path, monitors_page(display, command, cohort, pictures, result.scope))
+    return path
 
 
 def named_figures(result: MonitorEvaluation) -> list[tuple[str, Figure]]:

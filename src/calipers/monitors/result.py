@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The curves of a monitor as points: ROC, precision and recall, risk against coverage. One point
-per attainable cut.
-
-The order of monitors under OMS labels, under OOD labels and under every tau, and whether these
-orders agree. Made by `MonitorEvaluation.ranking`.
-
-`MonitorEvaluation`, the result of `evaluate_monitor`: estimates of monitors under model-scope
+"""`MonitorEvaluation`, the result of `evaluate_monitor`: estimates of monitors under model-scope
 (OMS) and distribution (OOD) labels, and methods for comparisons, rankings, sweeps and curves.
+
+`MonitorCurves` has the curves of a monitor as points, one per attainable cut: ROC, precision and
+recall, risk against coverage. `MonitorRanking` has the order of monitors under OMS labels, under
+OOD labels and under every tau, and says whether these orders agree.
 """
 
 from __future__ import annotations
@@ -15,13 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from calipers.arrays import F64, Flags
-from calipers.data.cohort import Cohort
 from calipers.errors import UsageError, did_you_mean, finite, one_of, word
 from calipers.kernels.roc import Cuts, operating
 from calipers.monitors.estimates import (
@@ -44,15 +40,11 @@ from calipers.monitors.labels import (
 )
 from calipers.monitors.scope import Scope
 from calipers.results.comparison import Difference
-from calipers.results.estimate import Estimate, Row, RowsDocument, number
+from calipers.results.document import Document
+from calipers.results.estimate import Estimate, Row, number
 from calipers.statistics.estimates import Certainty
 from calipers.statistics.ranks import kendall_tau_b
 from calipers.statistics.weights import Units
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from calipers.show.figures import Figure
 
 
 @dataclass(frozen=True)
@@ -236,8 +228,6 @@ def best_shares(names: Sequence[str], replicates: F64, higher_is_better: bool) -
 
 Group = Mapping[str, str]
 
-SCHEMA = "calipers.monitor/1"
-
 
 @dataclass(frozen=True)
 class Basis:
@@ -271,8 +261,22 @@ class Basis:
 
 
 @dataclass(frozen=True)
-class MonitorEvaluation(RowsDocument):
-    """The evaluation of one or more monitors."""
+class MonitorEvaluation(Document):
+    """The evaluation of one or more monitors.
+
+    Figures are ``auroc``, ``risk``, ``roc-oms``, ``roc-ood``, ``sweep``, ``prevalence`` and
+    ``ranking``; of one monitor, named by ``monitor``, ``outcomes`` (out of distribution x unsafe x
+    rejected) and ``scores``. ``report(path, ...)`` and ``save(folder, ...)`` take the options of
+    `calipers.monitors.page.write_monitors`: with ``cohort`` the page shows the images on which
+    monitors err.
+    """
+
+    SCHEMA = "calipers.monitor/1"
+    FIGURES = "calipers.monitors.figures:FIGURES"
+    FIRST_FIGURE = "risk"
+    PAGE = "calipers.monitors.page:write_monitors_page"
+    FOLDER = "calipers.monitors.page:write_monitors"
+    NOTEBOOK = "calipers.monitors.page:of_monitors"
 
     monitors: tuple[str, ...]
     scope: Scope  # of the images that are stated
@@ -421,73 +425,10 @@ class MonitorEvaluation(RowsDocument):
 
         return sentences(self)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the JSON document of the contract ``calipers.monitor/1``."""
-        from calipers.monitors.words import document
+    def _content(self) -> dict[str, Any]:
+        from calipers.monitors.words import document_content
 
-        return document(self)
-
-    def figure(self, name: str, monitor: str | None = None) -> Figure:
-        """Return a figure as data.
-
-        Parameters
-        ----------
-        name
-            ``auroc``, ``risk``, ``roc-oms``, ``roc-ood``, ``sweep``, ``prevalence`` or ``ranking``;
-            of one monitor ``outcomes`` (out of distribution x unsafe x rejected) or ``scores``.
-        monitor
-            May be left out if there is one, and for figures of all.
-        """
-        from calipers.monitors.figures import figure
-
-        return figure(self, name, monitor)
-
-    def plot(self, name: str = "risk", monitor: str | None = None, ax: Axes | None = None) -> Axes:
-        """Draw a figure with matplotlib (extra ``mpl``) and return its axes."""
-        from calipers.show.mpl.draw import draw
-
-        return draw(self.figure(name, monitor), ax)
-
-    def _repr_html_(self) -> str:
-        from calipers.monitors.page import of_monitors
-
-        return of_monitors(self)
-
-    def save(
-        self,
-        folder: str | Path,
-        *,
-        force: bool = False,
-        cohort: Cohort | None = None,
-        images: str | Path | None = None,
-        command: Sequence[str] = (),
-    ) -> Path:
-        """Write the result into a folder, all of it or nothing, and return its page.
-
-        These are ``monitor.html``, ``monitor.json``, ``monitor.csv`` (rows), ``images.csv`` (one
-        row per image) and the figures.
-
-        Parameters
-        ----------
-        folder
-            New or empty.
-        force
-            Allow a folder that holds something; an earlier result in it is replaced, other files
-            stay.
-        cohort
-            The images with references and predictions: the page then shows those on which monitors
-            err.
-        images
-            A folder with their pictures; without it the marks stand on empty frames.
-        command
-            The command line of the evaluation, shown on the page.
-        """
-        from calipers.monitors.page import write_monitors
-
-        pictures = None if images is None else Path(images)
-        return write_monitors(
-            self, Path(folder), force=force, command=command, cohort=cohort, images=pictures
-        )
+        return document_content(self)
 
     @property
     def _level(self) -> float:

@@ -49,6 +49,7 @@ from calipers.matching.assign import MatchRecipe
 from calipers.matching.matches import Matches, View
 from calipers.metrics.base import Metric, MetricPlan
 from calipers.metrics.rodeo import Rodeo
+from calipers.results.document import Document
 from calipers.results.files import write_atomically
 from calipers.statistics.comparison import alone
 from calipers.statistics.weights import Units
@@ -73,7 +74,7 @@ MOST_TAUS = 50
 
 
 @dataclass(frozen=True)
-class Scope:
+class Scope(Document):
     """The score s of every image, high where the model is good; ``np.asarray(scope)`` is s."""
 
     model: str
@@ -281,6 +282,14 @@ class Scope:
             name: np.asarray(column) for name, column in self.groups.items() if name not in table
         }
 
+    def _records(self) -> list[dict[str, Any]]:
+        """Return one row per image."""
+        columns = {name: column.tolist() for name, column in self.as_table().items()}
+        return [dict(zip(columns, row)) for row in zip(*columns.values())]
+
+    def _content(self) -> dict[str, Any]:
+        return {"model": self.model, "settings": dict(self.settings), "rows": self._records()}
+
     def write(self, path: str | Path) -> Path:
         """Write the table as CSV, TSV or parquet, by the ending of the name."""
         if not isinstance(path, str | PathLike):
@@ -483,8 +492,7 @@ def _of_protocol(protocol: str | Path | Protocol | None, score: str) -> tuple[Me
         )
     loaded_protocol = Protocol.load(protocol)
     metric = loaded_protocol.only([score]).compile()[0]
-    plan = next(plan for plan in loaded_protocol.metrics if plan.name == score)
-    if not metric.facts.higher_is_better or plan.options.get("of") in ("FP", "FN"):
+    if metric.facts.lower_is_better(score):
         raise UsageError(
             f"{score} is better when small: the score of an image must be high where the model is "
             "good"

@@ -23,7 +23,7 @@ import numpy as np
 from calipers.io.tables.table import delimited
 from calipers.monitors.estimates import complement
 from calipers.monitors.labels import OMS, OOD, threshold_text
-from calipers.monitors.result import SCHEMA, headline, threshold_dict
+from calipers.monitors.result import headline, threshold_dict
 from calipers.monitors.scope import FEW, MOST_TAUS
 from calipers.results.estimate import Estimate
 from calipers.show.words import interval_of, percent, plural, reason_of
@@ -352,10 +352,8 @@ DOCUMENT, ROWS, IMAGES = "monitor.json", "monitor.csv", "images.csv"
 RANKED = ("AUROC", "FPR95", "AURC")
 
 
-def document(result: MonitorEvaluation) -> dict[str, Any]:
-    """Return the JSON document of the contract ``calipers.monitor/1``."""
-    from calipers import __version__
-
+def document_content(result: MonitorEvaluation) -> dict[str, Any]:
+    """Return the keys of the JSON contract ``calipers.monitor/1``."""
     taus = np.array(result.taus)
     comparisons, rankings = [], []
     if len(result.monitors) > 1:
@@ -365,8 +363,6 @@ def document(result: MonitorEvaluation) -> dict[str, Any]:
             if _has_ranking(result, metric):
                 rankings.append(result.ranking(metric).as_dict())
     return {
-        "schema": SCHEMA,
-        "calipers": __version__,
         "settings": dict(result.settings),
         "monitors": list(result.monitors),
         "model": result.scope.model,

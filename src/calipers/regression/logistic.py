@@ -39,6 +39,7 @@ from calipers.regression.model import (
     quantile,
 )
 from calipers.regression.words import percent
+from calipers.results.document import Document
 from calipers.results.estimate import number
 from calipers.show.words import plural
 from calipers.statistics.intervals import FEWEST_UNITS
@@ -74,7 +75,7 @@ class AdjustedProbability:
 
 
 @dataclass(frozen=True)
-class LogisticModel:
+class LogisticModel(Document):
     """A fitted logistic regression; coefficients are logarithms of odds ratios."""
 
     formula: str
@@ -109,8 +110,12 @@ class LogisticModel:
         """Say the adjusted probabilities in words."""
         return tuple(_sentence(self, one) for one in self.probabilities)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fit for JSON; coefficients are log odds ratios."""
+    @property
+    def rows(self) -> tuple[Coefficient, ...]:
+        """A row per coefficient."""
+        return self.coefficients
+
+    def _content(self) -> dict[str, Any]:
         return {
             "kind": "logistic",
             "formula": self.formula,
@@ -121,7 +126,7 @@ class LogisticModel:
             "n_rows": self.n_rows,
             "n_positive": self.n_positive,
             "n_dropped": dict(self.n_dropped),
-            "coefficients": [coefficient.as_dict() for coefficient in self.coefficients],
+            "coefficients": self._records(),
             "probabilities": [one.as_dict() for one in self.probabilities],
             "deviance": number(self.deviance),
             "converged": self.converged,

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,13 +48,11 @@ from calipers.regression.model import (
     prepare,
 )
 from calipers.regression.words import sentences
+from calipers.results.document import Document
 from calipers.results.estimate import number
 from calipers.show.words import plural
 from calipers.statistics import intervals
 from calipers.statistics.weights import Units, bootstrap
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 NOTHING = 1e-8  # a gain in deviance below this is none
 
@@ -203,7 +201,7 @@ class CheckedValue:
         return {
             "name": self.name,
             "value": number(self.value),
-            "se": number(self.se),
+            "standard_error": number(self.se),
             "bias": number(self.bias),
             "low": number(self.low),
             "high": number(self.high),
@@ -357,7 +355,10 @@ class GroupEffects:
     def as_dicts(self) -> list[dict[str, Any]]:
         """Return one entry per group for JSON."""
         columns = (self.labels, self.value.tolist(), self.se.tolist(), self.n_rows.tolist())
-        return [dict(zip(("group", "value", "se", "n_rows"), entry)) for entry in zip(*columns)]
+        return [
+            dict(zip(("group", "value", "standard_error", "n_rows"), entry))
+            for entry in zip(*columns)
+        ]
 
 
 @dataclass(frozen=True)
@@ -533,7 +534,7 @@ def mixed_model(
 
 
 @dataclass(frozen=True)
-class MixedModel:
+class MixedModel(Document):
     """A fitted linear mixed model; `mixed_model` makes it, slow parts are computed on access."""
 
     formula: str
@@ -626,16 +627,12 @@ class MixedModel:
             head += f" ({counts})"
         return "\n".join([head, *self.sentences(), *self.notes])
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the coefficients as a pandas frame (extra ``frames``)."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise UsageError("to_frame needs pandas: pip install 'calipers[frames]'") from None
-        return pd.DataFrame([coefficient.as_dict() for coefficient in self.coefficients])
+    @property
+    def rows(self) -> tuple[Coefficient, ...]:
+        """A row per coefficient."""
+        return self.coefficients
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fit for JSON; NaN is null, with a reason beside it."""
+    def _content(self) -> dict[str, Any]:
         seed = self.seed if self.replicates else None
         return {
             "kind": "linear",
@@ -647,7 +644,7 @@ class MixedModel:
             "n_rows": self.n_rows,
             "n_dropped": dict(self.n_dropped),
             "n_groups": dict(self.n_groups),
-            "coefficients": [coefficient.as_dict() for coefficient in self.coefficients],
+            "coefficients": self._records(),
             "components": [component.as_dict() for component in self.components],
             "tests": [test.as_dict() for test in (*self.term_tests, *self.component_tests)],
             "deviance": number(self.deviance),

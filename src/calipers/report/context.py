@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the sections of the page share, computed once: the evaluation, comparisons, and pictures.
 
-`context_of` takes an evaluation and returns a `Context`; `Evaluation.report` calls it, and every
+`context_of` takes an evaluation and returns a `Context`; `calipers.report.page` calls it, and every
 section of the page reads from it.
 """
 

@@ -3,20 +3,24 @@
 
 It loads nothing from a network, and its content security policy forbids everything but its own
 style and script. All content is there without scripts; the script adds sorting, filtering, CSV and
-zooming. `Evaluation.report` calls `write_page` with the context that `context_of` made.
+zooming. `Evaluation.report` calls `write_report`, `Evaluation.save` calls `write_results`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from calipers.evaluation.figures import headline, headline_of
 from calipers.evaluation.result import Evaluation, cohort_counts
+from calipers.evaluation.saved import save
 from calipers.evaluation.tables import metrics_table, models_table
+from calipers.monitors.result import MonitorEvaluation
 from calipers.report import sections
-from calipers.report.context import Context, Step
+from calipers.report.context import Context, Step, context_of, slices_of
 from calipers.report.sections import SECTIONS
 from calipers.report.verdict import verdict
 from calipers.results.files import write_atomically
@@ -27,12 +31,111 @@ from calipers.show.words import count_text, join, short
 MOST_NAMED = 4
 
 
-def write_page(context: Context, path: Path, step: Step = lambda name: None) -> Path:
-    """Write the page, whole or not at all."""
+def write_report(
+    evaluation: Evaluation,
+    path: Path,
+    *,
+    images: str | Path | None = None,
+    pictures: bool = True,
+    redact: bool = False,
+    multiverse: bool = False,
+    stability: bool = False,
+    monitor: MonitorEvaluation | None = None,
+    command: Sequence[str] = (),
+    step: Step = lambda name: None,
+) -> Path:
+    """Write the page, whole or not at all, and return its path.
+
+    Parameters
+    ----------
+    images
+        A folder with the pictures of the images; without it the marks stand on empty frames.
+    pictures
+        Whether single images are shown at all.
+    redact
+        Replace ids and names of files by hashes, and leave the images out.
+    multiverse
+        Add how sensitive the ranking of the models is to analysis choices; see
+        `calipers.multiverse`.
+    stability
+        Add which objects all, some and none of the models find: for models that were trained alike.
+    monitor
+        Add what is known of monitors of a model on these images; see `calipers.evaluate_monitor`.
+    command
+        The command line of the evaluation; shown on the page.
+    step
+        Called with the name of each step, and with "" at the end.
+    """
+    context = context_of(
+        evaluation,
+        images=None if images is None else Path(images),
+        pictures=pictures,
+        redact=redact,
+        command=command,
+        multiverse=multiverse,
+        stability=stability,
+        monitor=monitor,
+        step=step,
+    )
     step("figures and tables")
     write_atomically(path, page(context))
     step("")
     return path
+
+
+def write_results(
+    evaluation: Evaluation,
+    folder: Path,
+    *,
+    force: bool = False,
+    command: Sequence[str] = (),
+    started: datetime | None = None,
+    images: str | Path | None = None,
+    redact: bool = False,
+    pictures: bool = True,
+    multiverse: bool = False,
+    stability: bool = False,
+    step: Step = lambda name: None,
+) -> Path:
+    """Write numbers, cohort and page into a folder and return it.
+
+    These are ``evaluation.json``, ``objects.parquet``, ``images.parquet``, ``images.csv``,
+    ``report.html`` and, last, ``run.json``; of samples with maps also ``slices.parquet``, the
+    pictures of the page.
+
+    Parameters
+    ----------
+    folder
+        New or empty, and not the folder of an input.
+    force
+        Replace results that are already there; they stay untouched until the new ones are complete.
+    command
+        The command line of the evaluation; kept in ``run.json``.
+    started
+        When it began; the time of saving if left out.
+    images, redact, pictures, multiverse, stability, step
+        Of the page, as in `write_report`; the other files keep every name.
+    """
+    if pictures and not redact:
+        # The volumes may be gone when the folder is opened, so their pictures are kept now.
+        slices = slices_of(evaluation, None if images is None else Path(images))
+        evaluation = replace(evaluation, slices=slices)
+    page_options = {
+        "images": images,
+        "redact": redact,
+        "pictures": pictures,
+        "step": step,
+        "multiverse": multiverse,
+        "stability": stability,
+    }
+    return save(
+        evaluation,
+        folder,
+        force=force,
+        command=command,
+        started=started,
+        page_options=page_options,
+    )
 
 
 def page(context: Context) -> str:

@@ -46,7 +46,6 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError
 from calipers.evaluation import figures as forests
-from calipers.evaluation.catalogue import figure
 from calipers.evaluation.figures import headline_of
 from calipers.evaluation.figures_errors import KIND, SHARES, WORDS
 from calipers.evaluation.rank import leading
@@ -150,7 +149,7 @@ def curves_section(page: Context) -> str:
         else ""
     )
     blocks = [
-        figure_block(figure(ev, name, models=models), f"fig-{name}") for name in ("froc", "pr")
+        figure_block(ev.figure(name, models=models), f"fig-{name}") for name in ("froc", "pr")
     ]
     return paragraph(note, "note") + f'<div class="pair">{"".join(blocks)}</div>'
 
@@ -249,7 +248,7 @@ def bars(ev: Evaluation, models: Sequence[str]) -> list[str]:
     blocks = []
     for name in ("error-gains", "error-counts"):
         try:
-            blocks.append(figure_block(figure(ev, name, models=models), f"fig-{name}"))
+            blocks.append(figure_block(ev.figure(name, models=models), f"fig-{name}"))
         except UsageError:  # only gains, or only counts
             continue
     return blocks
@@ -363,14 +362,14 @@ def errors_section(page: Context) -> str:
     models = leading(ev, MOST_MODELS)
     blocks = [
         *bars(ev, models),
-        figure_block(figure(ev, "fates", models=models), "fig-fates"),
+        figure_block(ev.figure("fates", models=models), "fig-fates"),
     ]
     if ev.protocol.matching.criterion in SHARES:
-        blocks.append(figure_block(figure(ev, "overlaps", models=models), "fig-overlaps"))
+        blocks.append(figure_block(ev.figure("overlaps", models=models), "fig-overlaps"))
     for k, model in enumerate(models):
         predictions = ev.cohort.models[model]
         if predictions.scored and len(predictions):
-            blocks.append(figure_block(figure(ev, "scores", model=model), f"fig-scores-{k}"))
+            blocks.append(figure_block(ev.figure("scores", model=model), f"fig-scores-{k}"))
     n_omitted = len(ev.models) - len(models)
     note = f"The {len(models)} leading models of {len(ev.models)}." if n_omitted else ""
     return (
@@ -395,7 +394,7 @@ def choices(page: Context) -> str:
         f"{ev.protocol.matching.threshold:g}. Nobody can prove that this threshold is the right "
         "one; the figure shows the result at other thresholds."
     )
-    thresholds = figure(ev, "thresholds", models=leading(ev, 5))
+    thresholds = ev.figure("thresholds", models=leading(ev, 5))
     return paragraph(words) + figure_block(thresholds, "fig-thresholds")
 
 
@@ -415,7 +414,7 @@ def parts(page: Context) -> str:
         "with them: their place (loc), their shape, or their class (cls); missed and surplus boxes "
         "lower all three."
     )
-    rodeo = figure(ev, "rodeo", models=leading(ev, MOST_LINES))
+    rodeo = ev.figure("rodeo", models=leading(ev, MOST_LINES))
     return paragraph(words) + figure_block(rodeo, "fig-rodeo")
 
 
@@ -432,7 +431,7 @@ def classes(page: Context) -> str:
     figure_metrics = _one_of_a_kind(ev, names)[: MOST_FIGURES if few_rows else 1]
     blocks = ""
     for k, name in enumerate(figure_metrics):
-        blocks += figure_block(figure(ev, "classes", metric=name), f"fig-classes-{k}")
+        blocks += figure_block(ev.figure("classes", metric=name), f"fig-classes-{k}")
     if not blocks:
         return ""
     figures = f'<div class="pair">{blocks}</div>'
@@ -464,7 +463,7 @@ def _grouping(ev: Evaluation, grouping: GroupedRows, number: int) -> str:
     n_figures = MOST_FIGURES if n_groups <= FEW_GROUPS else 1
     blocks = ""
     for k, name in enumerate(_one_of_a_kind(ev, names)[:n_figures]):
-        chart = figure(ev, "groups", by=grouping.by, metric=name)
+        chart = ev.figure("groups", by=grouping.by, metric=name)
         blocks += figure_block(chart, f"fig-groups-{number}-{k}")
     table_rows: list[tuple[str, str | None]] = [(name, None) for name in names]
     for metric, label in places:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from calipers import registry
 from calipers.arrays import F64
-from calipers.evaluation.catalogue import figure
 from calipers.evaluation.figures import hit_rule
 from calipers.evaluation.figures_maps import (
     LEVELS,
@@ -80,7 +79,7 @@ def maps_section(page: Context) -> str:
         return ""
     models = leading(ev, MOST_LINES)
     names = _figure_names(ev)
-    blocks = "".join(figure_block(figure(ev, name, models=models), f"fig-{name}") for name in names)
+    blocks = "".join(figure_block(ev.figure(name, models=models), f"fig-{name}") for name in names)
     n_omitted = len(ev.models) - len(models)
     note = ""
     if n_omitted:

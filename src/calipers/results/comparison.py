@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The difference of two models in one metric, with its interval, its test, and what they say.
+"""Results about several models or groups: comparisons, rankings, and rows by group.
 
-A ranking of models, and how stable it is under resampling.
-
-The result of comparing models: a row per pair of models, metric and, on request, class.
-
-The results of an evaluation by groups: the rows of every grouping, and their summaries.
+`Evaluation.compare` returns a `Comparison`, with one `Difference` per pair of models, metric and,
+on request, class: its interval, its test, and what they say. `Evaluation.rank` returns a `Ranking`
+and how stable it is under resampling. `Evaluation.by` adds `GroupedRows`, the rows of a grouping
+with a `GroupSummary` of each metric.
 """
 
 from __future__ import annotations
@@ -13,10 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from calipers.errors import UsageError, did_you_mean
-from calipers.results.estimate import Document, Estimate, Row, number
+from calipers.results.document import Document
+from calipers.results.estimate import Estimate, Row, number
 
 VERDICTS = ("a_better", "b_better", "no_difference_shown", "undefined")
 MARGIN_VERDICTS = (
@@ -133,8 +133,8 @@ class Superiority:
     def as_dict(self) -> dict[str, Any]:
         """Return the test for JSON output."""
         return {
-            "better": self.better,
-            "worse": self.worse,
+            "model_a": self.better,
+            "model_b": self.worse,
             "p": number(self.p),
             "p_adjusted": number(self.p_adjusted),
             "significant": self.significant,
@@ -161,8 +161,11 @@ class TauSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
-    """What `Evaluation.rank` returns: models from best to worst."""
+class Ranking(Document):
+    """What `Evaluation.rank` returns: models from best to worst. Figure: ``ranking``."""
+
+    FIGURES: ClassVar[str] = "calipers.evaluation.catalogue:RANKING_FIGURES"
+    FIRST_FIGURE: ClassVar[str] = "ranking"
 
     metric: str
     metric_id: str
@@ -195,6 +198,11 @@ class Ranking:
         raise KeyError(model)
 
     @property
+    def rows(self) -> tuple[Place, ...]:
+        """A row per model, from best to worst."""
+        return self.places
+
+    @property
     def models(self) -> tuple[str, ...]:
         """The models from best to worst."""
         return tuple(place.model for place in self.places)
@@ -217,8 +225,7 @@ class Ranking:
             words += f" Mean Kendall's tau with the orders of the replicates: {self.tau.mean:.2f}."
         return words
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the ranking for JSON output: keys in a fixed order, NaN as None."""
+    def _content(self) -> dict[str, Any]:
         return {
             "metric": self.metric,
             "metric_id": self.metric_id,
@@ -247,12 +254,9 @@ class Ranking:
         }
 
 
-SCHEMA = "calipers.comparison/1"
-
-
 @dataclass(frozen=True)
 class Comparison(Document):
-    """What `Evaluation.compare` returns.
+    """What `Evaluation.compare` returns. Figure: ``differences``.
 
     Examples
     --------
@@ -262,6 +266,11 @@ class Comparison(Document):
     >>> comparison.get("F1@0.5").verdict
     'b_better'
     """
+
+    SCHEMA = "calipers.comparison/1"
+    FIGURES = "calipers.evaluation.catalogue:COMPARISON_FIGURES"
+    FIRST_FIGURE = "differences"
+    NOTEBOOK = "calipers.show.html:of_comparison"
 
     rows: tuple[Difference, ...]
     level: float
@@ -300,21 +309,11 @@ class Comparison(Document):
             )
         return matches[0]
 
-    def _repr_html_(self) -> str:
-        from calipers.show.html import of_comparison
-
-        return of_comparison(self)
-
     def __str__(self) -> str:
         return "\n".join(row.sentence for row in self.rows)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the JSON document of the contract ``calipers.comparison/1``."""
-        from calipers import __version__
-
+    def _content(self) -> dict[str, Any]:
         return {
-            "schema": SCHEMA,
-            "calipers": __version__,
             "protocol": dict(self.protocol),
             "cohort": dict(self.cohort),
             "settings": {
@@ -328,7 +327,7 @@ class Comparison(Document):
                 "family": self.family,
                 "untested": self.untested,
             },
-            "rows": [row.as_dict() for row in self.rows],
+            "rows": self._records(),
             "ranking": None if self.ranking is None else self.ranking.as_dict(),
             "warnings": list(self.warnings),
         }

@@ -1,24 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """An estimate: value, interval, n, and the reason if one of them is missing.
 
-What every result with rows can do: export itself as JSON text or as a pandas frame.
-
-Rows as a pandas frame (extra ``frames``).
+`calipers.statistics` makes estimates; every result has them in its rows, and `calipers.show` puts
+them into words and tables.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from calipers.errors import UsageError
-
-if TYPE_CHECKING:
-    import pandas as pd
+from calipers.results.document import estimate_html
 
 REASONS = (
     "no_references",
@@ -89,9 +83,7 @@ class Estimate:
         return self.value
 
     def _repr_html_(self) -> str:
-        from calipers.show.html import of_estimate
-
-        return of_estimate(self)
+        return estimate_html(self)
 
     def __str__(self) -> str:
         if math.isnan(self.value):
@@ -140,41 +132,3 @@ class Row:
 def number(value: float) -> float | None:
     """Return a float for JSON: None instead of NaN and infinities, which JSON does not have."""
     return float(value) if math.isfinite(value) else None
-
-
-class Document(ABC):
-    """A result that is a JSON document."""
-
-    @abstractmethod
-    def as_dict(self) -> dict[str, Any]:
-        """Return the document; every result has a contract of its own."""
-
-    def to_json(self) -> str:
-        """Return the document as JSON text, in ASCII so that no name can drive a terminal; null for
-        undefined.
-        """
-        return json.dumps(self.as_dict(), allow_nan=False)
-
-
-class RowsDocument(Document):
-    """A document with a row per estimate."""
-
-    if TYPE_CHECKING:
-
-        @property
-        def rows(self) -> Sequence[Row]:
-            """A row per estimate."""
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the rows as a pandas frame (extra ``frames``)."""
-
-        return frame([row.as_dict() for row in self.rows])
-
-
-def frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return the rows as a frame; without pandas an error that says how to get it."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise UsageError("to_frame needs pandas: pip install 'calipers[frames]'") from None
-    return pd.DataFrame(rows)

@@ -10,6 +10,7 @@ winners at every level.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -247,6 +248,18 @@ def sweep_figure(sweep: Sweep, metric: str | None = None, *, model: str | None =
         return _of_models(sweep, metric or sweep.metrics[0])
     metrics = _alike(sweep) if metric is None else (metric,)
     return _of_metrics(sweep, metrics, model or sweep.models[0])
+
+
+def sweep_catalogue(sweep: Sweep) -> dict[str, Callable[..., Figure]]:
+    """Return a figure per metric; the one without a name takes the metric as a choice."""
+    figures: dict[str, Callable[..., Figure]] = {"": sweep_figure}
+    for metric in sweep.metrics:
+        figures[metric] = partial(_of_metric, metric)
+    return figures
+
+
+def _of_metric(metric: str, sweep: Sweep, *, model: str | None = None) -> Figure:
+    return sweep_figure(sweep, metric, model=model)
 
 
 def sweep_figures(sweep: Sweep) -> dict[str, Figure]:
@@ -577,10 +590,3 @@ FIGURES: Mapping[str, Callable[[Multiverse], Figure]] = {
     "choices": choices,
     "levels": levels,
 }
-
-
-def figure(result: Multiverse, name: str) -> Figure:
-    """Return a figure of a multiverse as data: one of `FIGURES`."""
-    if name not in FIGURES:
-        raise UsageError(f"no figure {name!r} of a multiverse; {did_you_mean(name, FIGURES)}")
-    return FIGURES[name](result)

@@ -66,7 +66,17 @@ def write_multiverse(
 ) -> Path:
     """Write page, document, rows and figures, all of them or none; return the page.
 
-    Files of an earlier multiverse in the folder are replaced or removed; other files stay.
+    These are ``multiverse.html``, ``multiverse.json``, ``multiverse.csv`` and the figures. Files of
+    an earlier multiverse in the folder are replaced or removed; other files stay.
+
+    Parameters
+    ----------
+    folder
+        New or empty.
+    force
+        Allow a folder that holds something.
+    command
+        The command line that made it; printed on the page.
     """
     check_folder(folder, force=force)
     old = files_of(folder, OURS)
@@ -76,10 +86,16 @@ def write_multiverse(
             picture = svg(display.figure(name), width=SVG_WIDTH, name=name, standalone=True)
             write_atomically(stage / f"multiverse-{name}.svg", picture + "\n")
         write_atomically(stage / ROWS, as_bytes(delimited(columns_of(result.rows()))))
-        write_atomically(stage / PAGE, multiverse_page(display, command))
+        write_multiverse_page(result, stage / PAGE, command=command)
         record = result.as_dict() | made_by(command)
         write_atomically(stage / DOCUMENT, json.dumps(record, allow_nan=False) + "\n")
     return folder / PAGE
+
+
+def write_multiverse_page(result: Multiverse, path: Path, *, command: Sequence[str] = ()) -> Path:
+    """Write the page alone, whole or not at all."""
+    write_atomically(path, multiverse_page(_bearable(result), command))
+    return path
 
 
 def _bearable(result: Multiverse) -> Multiverse:

@@ -25,8 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -35,16 +34,11 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.evaluation.collect import units_for
 from calipers.evaluation.result import Evaluation
 from calipers.metrics.base import Metric
+from calipers.results.document import Document
 from calipers.results.estimate import number
 from calipers.statistics.estimates import weighed
 from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import BLOCK, Weights, bootstrap
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
-    from calipers.show.figures import Figure
 
 MOST_PAIRS = 20_000  # of configurations, for the mean tau
 
@@ -338,7 +332,6 @@ def percent_text(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-SCHEMA = "calipers.multiverse/1"
 NOTICED = 0.01  # smaller changes of a share of configurations are not reported
 
 
@@ -365,8 +358,19 @@ class Flip:
 
 
 @dataclass(frozen=True)
-class Multiverse:
-    """Values and ranks of all models under all configurations in which every model has a value."""
+class Multiverse(Document):
+    """Values and ranks of all models under all configurations in which every model has a value.
+
+    Figures are ``ranks``, ``curve``, ``choices`` and ``levels``. ``report(path, ...)`` and
+    ``save(folder, ...)`` take the options of `calipers.sensitivity.page.write_multiverse`.
+    """
+
+    SCHEMA = "calipers.multiverse/1"
+    FIGURES = "calipers.sensitivity.figures:FIGURES"
+    FIRST_FIGURE = "curve"
+    PAGE = "calipers.sensitivity.page:write_multiverse_page"
+    FOLDER = "calipers.sensitivity.page:write_multiverse"
+    NOTEBOOK = "calipers.sensitivity.page:of_multiverse"
 
     models: tuple[str, ...]
     choices: tuple[str, ...]
@@ -557,16 +561,7 @@ class Multiverse:
                 rows.append({**choices, "model": model, "value": number(value), "rank": rank})
         return rows
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the rows as a pandas frame (extra ``frames``)."""
-        from calipers.results.estimate import frame
-
-        return frame(self.rows())
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the document ``calipers.multiverse/1``."""
-        from calipers import __version__
-
+    def _content(self) -> dict[str, Any]:
         flip = None
         if self.flip is not None:
             flip = {"words": str(self.flip), "other": dict(self.flip.other)}
@@ -574,8 +569,6 @@ class Multiverse:
         if self.robustness is not None:
             robust = self.robustness.as_dict(self.models)
         return {
-            "schema": SCHEMA,
-            "calipers": __version__,
             "cohort": {"images": self.n_images, "references": self.n_references},
             "models": list(self.models),
             "choices": list(self.choices),
@@ -601,41 +594,6 @@ class Multiverse:
             "robustness": robust,
             "rows": self.rows(),
         }
-
-    def figure(self, name: str) -> Figure:
-        """Return a figure as data: ``ranks``, ``curve``, ``choices`` or ``levels``."""
-        from calipers.sensitivity.figures import figure
-
-        return figure(self, name)
-
-    def plot(self, name: str = "curve", ax: Axes | None = None) -> Axes:
-        """Draw a figure with matplotlib (extra ``mpl``); return its axes, which notebooks show."""
-        from calipers.show.mpl.draw import draw
-
-        return draw(self.figure(name), ax)
-
-    def _repr_html_(self) -> str:
-        from calipers.sensitivity.page import of_multiverse
-
-        return of_multiverse(self)
-
-    def save(self, folder: str | Path, *, force: bool = False, command: Sequence[str] = ()) -> Path:
-        """Write ``multiverse.json``, ``multiverse.csv``, figures and ``multiverse.html`` into a
-        folder.
-
-        Parameters
-        ----------
-        folder
-            New or empty.
-        force
-            Allow a folder that holds something; an earlier multiverse in it is replaced, other
-            files stay.
-        command
-            The command line that made it; printed on the page.
-        """
-        from calipers.sensitivity.page import write_multiverse
-
-        return write_multiverse(self, Path(folder), force=force, command=command)
 
 
 def _level(configuration: Mapping[str, Any], name: str) -> str | None:

@@ -25,7 +25,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -35,18 +35,12 @@ from calipers.data.cohort import Cohort
 from calipers.errors import UsageError, did_you_mean
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.protocol import Protocol
-from calipers.evaluation.warnings import lower_is_better
 from calipers.kernels.resampling import check_seed
 from calipers.metrics.base import MetricPlan
 from calipers.oracles.corrupt import KINDS, Corruption, check_corruption, corrupt
-from calipers.results.estimate import Document, number
+from calipers.results.document import Document
+from calipers.results.estimate import number
 from calipers.show.words import plural
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
-    from calipers.show.figures import Figure
 
 Value = float | int | str
 Change = Callable[[Protocol, MetricPlan, Any], tuple[Protocol, MetricPlan]]
@@ -182,7 +176,6 @@ def apply_choices(
     return protocol, plan
 
 
-SCHEMA = "calipers.sweep/1"
 ORACLE = "oracle"
 CLAIM = re.compile(r"@[0-9.]+$")
 
@@ -207,7 +200,16 @@ class SweepAxis:
 
 @dataclass(frozen=True)
 class Sweep(Document):
-    """Values of metrics over one or two choices, with bands."""
+    """Values of metrics over one or two choices, with bands.
+
+    ``figure()`` shows the first metric, or all metrics of an oracle over one number;
+    ``figure("AP@0.5")`` shows one metric. One choice shows all models; ``model`` says which, where
+    only one can be shown. See `calipers.sensitivity.figures.sweep_figure`.
+    """
+
+    SCHEMA = "calipers.sweep/1"
+    FIGURES = "calipers.sensitivity.figures:sweep_catalogue"
+    NOTEBOOK = "calipers.sensitivity.page:of_sweep"
 
     axes: tuple[SweepAxis, ...]
     models: tuple[str, ...]
@@ -265,19 +267,8 @@ class Sweep(Document):
             rows.append(row)
         return rows
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the rows as a pandas frame (extra ``frames``)."""
-        from calipers.results.estimate import frame
-
-        return frame(self.rows())
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the document ``calipers.sweep/1``."""
-        from calipers import __version__
-
+    def _content(self) -> dict[str, Any]:
         return {
-            "schema": SCHEMA,
-            "calipers": __version__,
             "axes": [
                 {"name": axis.name, "label": axis.label, "values": list(axis.values)}
                 for axis in self.axes
@@ -291,40 +282,6 @@ class Sweep(Document):
             "cohort": {"images": self.n_images, "references": self.n_references},
             "rows": self.rows(),
         }
-
-    def figure(self, metric: str | None = None, *, model: str | None = None) -> Figure:
-        """Return the sweep as a figure: data, with a title that states the finding.
-
-        Parameters
-        ----------
-        metric
-            The first one if left out. An oracle over one number shows all of them, unless one is
-            named.
-        model
-            Where only one can be shown: the first if left out. One choice shows all models.
-
-        See Also
-        --------
-        calipers.sensitivity.figures.sweep_figure
-        """
-        from calipers.sensitivity.figures import sweep_figure
-
-        return sweep_figure(self, metric, model=model)
-
-    def plot(
-        self, ax: Axes | None = None, metric: str | None = None, *, model: str | None = None
-    ) -> Axes:
-        """Draw the figure with matplotlib (extra ``mpl``) and return its axes, which notebooks
-        show.
-        """
-        from calipers.show.mpl.draw import draw
-
-        return draw(self.figure(metric, model=model), ax)
-
-    def _repr_html_(self) -> str:
-        from calipers.sensitivity.page import of_sweep
-
-        return of_sweep(self)
 
 
 Progress = Callable[[int, int], None]
@@ -537,6 +494,6 @@ def _result(
         n_images=cohort.n_images,
         n_references=int((~cohort.references.ignore).sum()),
         seed=seed,
-        lower=tuple(name for name in names if name in lower_is_better(protocol)),
+        lower=tuple(name for name in names if name in protocol.lower_is_better),
         bounded=tuple(name for facts in shares for name in facts.names),
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from calipers.arrays import F64, Flags
 from calipers.data.bags import ArrayBags, Bags
 from calipers.errors import InputError, UsageError, flag, one_of, real, several, shown
 from calipers.kernels.resampling import check_seed
+from calipers.results.document import Document
 from calipers.results.estimate import number
 from calipers.stability.evidence import (
     ALL_MODELS,
@@ -34,12 +35,6 @@ from calipers.stability.scores import Cases, localization, stability_rows
 from calipers.statistics.estimates import Certainty
 from calipers.statistics.intervals import check_level, check_replicates
 from calipers.statistics.weights import units_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
-    from calipers.show.figures import Figure
 
 Progress = Callable[[int, int], None]
 
@@ -254,7 +249,6 @@ def _bags_to_pool(source: Bags) -> Flags:
 
 COLUMNS = ("APJ", "Spearman", "AUC", "DICE")
 OVER = {"APJ": "bags", "Spearman": "bags", "AUC": "models", "DICE": "models"}
-SCHEMA = "calipers.stability-table/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,10 +270,16 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class StabilityTable:
+class StabilityTable(Document):
     """Analyses by key: stability as mean and SD over bags, bag AUC and DICE as mean and SD over
     models.
+
+    ``figure()`` shows stability against bag AUC, ``figure("DICE")`` against DICE, a point per key
+    with standard deviations; ``score="Spearman"`` instead of APJ.
     """
+
+    SCHEMA = "calipers.stability-table/1"
+    FIGURES = "calipers.stability.figures:TABLE_FIGURES"
 
     keys: tuple[tuple[str, ...], ...]
     cells: tuple[tuple[Cell, ...], ...]  # as keys by COLUMNS
@@ -305,38 +305,21 @@ class StabilityTable:
             padded.append("  ".join(words).rstrip())
         return "\n".join(padded)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the table for JSON."""
+    def _content(self) -> dict[str, Any]:
         rows = []
         for key, row in zip(self.keys, self.cells):
             cells = {cell.metric: cell.as_dict() for cell in row}
             rows.append({"key": list(key), **cells})
-        return {"schema": SCHEMA, "columns": list(COLUMNS), "sd_ddof": 0, "rows": rows}
+        return {"columns": list(COLUMNS), "sd_ddof": 0, "rows": rows}
 
-    def figure(self, measure: str = "AUC", score: str = "APJ") -> Figure:
-        """Return stability against bag AUC or DICE, a point per key with standard deviations, as
-        data.
-        """
-        from calipers.stability.figures import table_figure
-
-        return table_figure(self, measure, score)
-
-    def plot(self, measure: str = "AUC", score: str = "APJ", ax: Axes | None = None) -> Axes:
-        """Draw the figure with matplotlib (extra ``mpl``) and return its axes."""
-        from calipers.show.mpl.draw import draw
-
-        return draw(self.figure(measure, score), ax)
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return a row per key and measure as a pandas frame (extra ``frames``)."""
-        from calipers.results.estimate import frame
-
+    def _records(self) -> list[dict[str, Any]]:
+        """Return a row per key and measure."""
         rows = []
         for key, cells in zip(self.keys, self.cells):
             name = " / ".join(key)
             for cell in cells:
                 rows.append({"key": name, "metric": cell.metric, **cell.as_dict()})
-        return frame(rows)
+        return rows
 
 
 def stability_table(results: Mapping[str | Sequence[str], StabilityResult]) -> StabilityTable:

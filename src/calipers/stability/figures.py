@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -496,19 +497,6 @@ def available(result: StabilityResult) -> tuple[str, ...]:
     return tuple(name for name in FIGURES if needs.get(name, True))
 
 
-def figure(result: StabilityResult, name: str, **choices: Any) -> Figure:
-    """Return a figure of a stability analysis as data: one of `FIGURES`."""
-    if name not in FIGURES:
-        raise UsageError(f"no figure {name!r} of stability; {did_you_mean(name, FIGURES)}")
-    options = FIGURES[name].__kwdefaults__ or {}
-    for choice in choices:
-        if choice not in options:
-            raise UsageError(
-                f"the figure {name!r} takes {', '.join(options) or 'no choice'}, not {choice!r}"
-            )
-    return FIGURES[name](result, **choices)
-
-
 STABILITY, MEASURES = ("APJ", "Spearman"), ("AUC", "DICE")
 WORDS = {"AUC": "bag AUC", "DICE": "DICE"}
 
@@ -533,6 +521,17 @@ def table_figure(table: StabilityTable, measure: str = "AUC", score: str = "APJ"
         f"of {score} over images, of {WORDS[measure]} over models."
     )
     return Scatter(_title(x, y, measure, score), Axis(score), Axis(WORDS[measure]), dots, note=note)
+
+
+def _against(measure: str, table: StabilityTable, score: str = "APJ") -> Scatter:
+    return table_figure(table, measure, score)
+
+
+# the figure without a name takes the measure as a choice
+TABLE_FIGURES: Mapping[str, Callable[..., Figure]] = {
+    "": table_figure,
+    **{measure: partial(_against, measure) for measure in MEASURES},
+}
 
 
 def _dots(name: str, points: list[tuple[str, Cell, Cell]], slot: int) -> Dots:
@@ -709,12 +708,3 @@ OBJECT_FIGURES: Mapping[str, Callable[[ObjectStability], Figure]] = {
     "agreement": agreement,
     "pairs": object_pairs,
 }
-
-
-def object_figure(result: ObjectStability, name: str) -> Figure:
-    """Return a figure of object stability as data: one of `FIGURES`."""
-    if name not in OBJECT_FIGURES:
-        raise UsageError(
-            f"no figure {name!r} of object stability; {did_you_mean(name, OBJECT_FIGURES)}"
-        )
-    return OBJECT_FIGURES[name](result)

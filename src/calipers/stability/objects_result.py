@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,10 @@ from calipers.arrays import F64, Column
 from calipers.data.cohort import Cohort
 from calipers.errors import InputError, UsageError, did_you_mean, several
 from calipers.kernels.ranks import pair_index
-from calipers.results.estimate import Estimate, Row, RowsDocument, number
+from calipers.results.document import Document
+from calipers.results.estimate import Estimate, Row, number
 from calipers.show.words import interval_of, percent, plural, reason_of
 from calipers.stability.objects_evidence import ObjectPairs, Strata, mean_of_defined, pair_cells
-
-if TYPE_CHECKING:
-    from calipers.show.figures import Figure
 
 NAN = math.nan
 MEANS = ("agreement", "mean-iou")
@@ -156,7 +154,6 @@ def _value_of_models(evidence: ObjectPairs, metric: str, models: NDArray[np.bool
     return float(mean_of_defined(of_images[None])[0])
 
 
-SCHEMA = "calipers.object-stability/1"
 ALL = "all models"
 SIZES = {2: ("small", "large"), 3: ("small", "medium", "large")}
 MOST_DISPUTED = 10  # disputed images in the JSON document
@@ -221,8 +218,15 @@ class DisputedImage:
 
 
 @dataclass(frozen=True)
-class ObjectStability(RowsDocument):
-    """What `calipers.stability.objects.object_stability` returns."""
+class ObjectStability(Document):
+    """What `calipers.stability.objects.object_stability` returns.
+
+    Figures are ``found-by``, ``false-alarms``, ``sizes``, ``agreement`` and ``pairs``.
+    """
+
+    SCHEMA = "calipers.object-stability/1"
+    FIGURES = "calipers.stability.figures:OBJECT_FIGURES"
+    FIRST_FIGURE = "found-by"
 
     cohort: Cohort
     models: tuple[str, ...]
@@ -375,25 +379,12 @@ class ObjectStability(RowsDocument):
 
         return warnings(self)
 
-    def figure(self, name: str) -> Figure:
-        """Return a figure as data: ``found-by``, ``false-alarms``, ``sizes``, ``agreement`` or
-        ``pairs``.
-        """
-        from calipers.stability.figures import object_figure
-
-        return object_figure(self, name)
-
     def __str__(self) -> str:
         return "\n".join([*self.sentences(), *(f"Note: {text}" for text in self.warnings)])
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the JSON document of the contract ``calipers.object-stability/1``."""
-        from calipers import __version__
-
+    def _content(self) -> dict[str, Any]:
         n_undefined, n_pairs, n_silent = self.undefined
         return {
-            "schema": SCHEMA,
-            "calipers": __version__,
             "settings": dict(self.settings),
             "models": list(self.models),
             "images": self.evidence.n_images,
@@ -405,8 +396,8 @@ class ObjectStability(RowsDocument):
             "predictions_below_cut": [self.below[name] for name in self.models],
             "duplicates": self.evidence.duplicates.sum(axis=0).tolist(),
             "false_alarm_places": len(self.evidence.places),
-            "undefined": {"pairs": n_undefined, "of": n_pairs, "silent_images": n_silent},
-            "rows": [row.as_dict() for row in self.rows],
+            "undefined": {"pairs": n_undefined, "of_pairs": n_pairs, "silent_images": n_silent},
+            "rows": self._records(),
             "sd": {name: number(self.sd(name)) for name in MEANS},
             "pairs": [list(map(number, line)) for line in self.per_pair.tolist()],
             "leave_one_out": [self.leave_one_out(name).as_dict() for name in (*MEANS, *SHARES)],

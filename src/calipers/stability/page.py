@@ -236,21 +236,6 @@ UNDEFINED = {
     "agree": "counted as 1 if both mark everything and as 0 if both mark nothing",
     "one": "counted as 1",
 }
-MEANINGS = {  # of the scores, for readers who have never heard of them
-    "called-by-all": "of the places that any model marks, the share that all of them mark",
-    "called-by-some": "of all places, the share that some but not all models mark",
-    "APJ": (
-        "overlap (Jaccard) of what two models mark, corrected for chance: 1 for the same places, 0 "
-        "as by chance"
-    ),
-    "AJ": "Cohen's kappa of two models: the same information as APJ on another scale",
-    "PAR": "agreement of two models on marked places (their Dice)",
-    "NAR": "agreement of two models on unmarked places",
-    "TAR": "share of places on which two models agree, marked or not",
-    "AC1": "the same, corrected for chance in a way that stays high if almost nothing is marked",
-    "Pearson": "correlation of the scores of two maps, without a threshold",
-    "Spearman": "correlation of the ranks of two maps, without a threshold",
-}
 
 
 def trust(result: StabilityResult, what: str = "map") -> str:
@@ -413,7 +398,7 @@ def _line(result: StabilityResult, name: str, estimate: Estimate) -> str:
         interval = between(jackknife.low, jackknife.high) or reason_word(jackknife.reason)
         other = f"<td>{text(interval)}</td>"
         pairs = f"<td class=n>{undefined.pairs} of {undefined.of_pairs}</td>"
-    meaning = MEANINGS.get(name, SCORES[name].meaning)
+    meaning = SCORES[name].plain or SCORES[name].meaning
     return (
         f"<tr><th scope=row>{text(name)}</th>{estimate_cell(estimate)}"
         f"{_number(result.sd(name))}{other}{pairs}<td class=words>{text(meaning)}</td></tr>"
@@ -561,8 +546,21 @@ def write_stability(
 ) -> Path:
     """Write page, document, rows, images and figures, all of them or none; return the page.
 
-    Files of an earlier result in the folder are replaced or removed; other files stay. The folder
-    of an input is refused.
+    These are ``stability.html``, ``stability.json``, ``stability.csv``, ``bags.csv`` and the
+    figures. Files of an earlier result in the folder are replaced or removed; other files stay.
+
+    Parameters
+    ----------
+    folder
+        New or empty, and not the folder of an input.
+    force
+        Allow a folder that holds something.
+    command
+        The command line of the analysis, shown on the page.
+    images
+        A folder with the pictures of the images, found by their ids; maps are drawn above them.
+    objects
+        What the same models find, object by object, if they are detectors.
     """
     check_folder(folder, force=force, inputs=_inputs(result))
     old = files_of(folder, OURS)
@@ -588,7 +586,7 @@ def write_stability_page(
     images: str | Path | None = None,
     objects: ObjectStability | None = None,
 ) -> Path:
-    """Write the page alone."""
+    """Write the page alone, whole or not at all; options as in `write_stability`."""
     inputs = PageInputs(command, objects, Pictures.of(images, result.ids))
     write_atomically(path, as_bytes(stability_page(with_display_names(result), inputs)))
     return path

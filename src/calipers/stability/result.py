@@ -13,11 +13,10 @@ compute everything else from the evidence (per bag, per pair, thresholds, leavin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,8 @@ from calipers.arrays import F64, I64
 from calipers.data.bags import Bag, Bags
 from calipers.errors import UsageError, did_you_mean, finite, word
 from calipers.kernels.ranks import pair_index
-from calipers.results.estimate import Estimate, Row, RowsDocument, number
+from calipers.results.document import Document
+from calipers.results.estimate import Estimate, Row, number
 from calipers.show.words import as_share, as_value, percent, plural, two_decimals
 from calipers.stability import scores as localizing
 from calipers.stability.answers import (
@@ -58,13 +58,6 @@ from calipers.stability.scores import (
     names_of,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from calipers.show.figures import Figure
-    from calipers.stability.objects_result import ObjectStability
-
-SCHEMA = "calipers.stability/1"
 HEADLINE = (
     "called-by-all",
     "called-by-some",
@@ -79,15 +72,11 @@ HEADLINE = (
 )
 
 
-def as_dict(result: StabilityResult) -> dict[str, Any]:
-    """Return the document; null for undefined."""
-    from calipers import __version__
-
+def document_content(result: StabilityResult) -> dict[str, Any]:
+    """Return the keys of the JSON contract ``calipers.stability/1``; null for undefined."""
     # leaving out a model and components of variance need scores of pairs
     of_pairs = [name for name in result.names if name not in CALLED]
     return {
-        "schema": SCHEMA,
-        "calipers": __version__,
         "settings": result.plan.settings(),
         "models": list(result.models),
         "bags": _bags(result),
@@ -441,14 +430,26 @@ def _models(result: StabilityResult) -> str:
 
 
 @dataclass(frozen=True)
-class StabilityResult(RowsDocument):
+class StabilityResult(Document):
     """What `calipers.stability` returns.
 
     ``result["APJ"]`` is the estimate of a score over all models: the mean over bags of the mean
     over pairs of models, with an interval over bags or patients. Its ``n_images`` are the bags that
     were used; of those that have a value, ``n_references`` are the ones that are known to be
     positive and ``n_predictions`` the maps of all models.
+
+    Figures are ``pairs``, ``models``, ``called``, ``bags``, ``images``, ``sweep``, ``scores``,
+    ``dice`` and ``auc``, with choices such as ``score="Spearman"``, or ``bag="image 7"`` of
+    ``bags`` and ``called``. ``report(path, ...)`` and ``save(folder, ...)`` take the options of
+    `calipers.stability.page.write_stability`, such as a folder of pictures, ``images``.
     """
+
+    SCHEMA = "calipers.stability/1"
+    FIGURES = "calipers.stability.figures:FIGURES"
+    FIRST_FIGURE = "pairs"
+    PAGE = "calipers.stability.page:write_stability_page"
+    FOLDER = "calipers.stability.page:write_stability"
+    NOTEBOOK = "calipers.stability.page:of_stability"
 
     plan: StabilityPlan
     evidence: BagPairs
@@ -657,78 +658,11 @@ class StabilityResult(RowsDocument):
         """Return the result in words, the verdict first."""
         return sentences(self)
 
-    def figure(self, name: str, **choices: Any) -> Figure:
-        """Return a figure as data: one of `calipers.stability.figures.FIGURES`.
-
-        Parameters
-        ----------
-        name
-            ``pairs``, ``models``, ``called``, ``bags``, ``images``, ``sweep``, ``scores``, ``dice``
-            or ``auc``.
-        choices
-            Such as ``score="Spearman"``, or ``bag="image 7"`` of ``bags`` and ``called``.
-        """
-        from calipers.stability.figures import figure
-
-        return figure(self, name, **choices)
-
-    def plot(self, name: str = "pairs", ax: Axes | None = None, **choices: Any) -> Axes:
-        """Draw a figure with matplotlib (extra ``mpl``) and return its axes."""
-        from calipers.show.mpl.draw import draw
-
-        return draw(self.figure(name, **choices), ax)
-
-    def report(self, path: str | Path, **options: Any) -> Path:
-        """Write the page alone, whole or not at all; ``images``, ``objects`` and ``command`` as in
-        `save`.
-        """
-        from calipers.stability.page import write_stability_page
-
-        return write_stability_page(self, Path(path), **options)
-
-    def save(
-        self,
-        folder: str | Path,
-        *,
-        force: bool = False,
-        command: Sequence[str] = (),
-        images: str | Path | None = None,
-        objects: ObjectStability | None = None,
-    ) -> Path:
-        """Write ``stability.html``, ``stability.json``, ``stability.csv``, ``bags.csv`` and
-        figures; return the page.
-
-        Parameters
-        ----------
-        folder
-            New or empty, and not the folder of an input.
-        force
-            Allow a folder that holds something; an earlier result in it is replaced, other files
-            stay.
-        command
-            The command line of the analysis, shown on the page.
-        images
-            A folder with the pictures of the images, found by their ids; maps are drawn above them.
-        objects
-            What the same models find, object by object, if they are detectors.
-        """
-        from calipers.stability.page import write_stability
-
-        return write_stability(
-            self, Path(folder), force=force, command=command, images=images, objects=objects
-        )
-
-    def _repr_html_(self) -> str:
-        from calipers.stability.page import of_stability
-
-        return of_stability(self)
-
     def __str__(self) -> str:
         return as_text(self)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the JSON document of the contract ``calipers.stability/1``."""
-        return as_dict(self)
+    def _content(self) -> dict[str, Any]:
+        return document_content(self)
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str, tuple[tuple[str, str], ...]], Estimate]:

@@ -22,15 +22,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
+from calipers.results.document import Document, linked
 from calipers.show.figures import Cell, Figure, Table
 
-SCHEMA = "calipers.study/1"
 VERDICTS = ("held", "held in part", "did not hold", "not tested")
 Progress = Callable[[str, int, int], None]  # description, steps finished, steps in total
 
@@ -157,8 +156,17 @@ class StudyOptions:
 
 
 @dataclass(frozen=True)
-class StudyResult:
-    """The result of running a study."""
+class StudyResult(Document):
+    """The result of running a study.
+
+    ``figure(name)`` is a panel of a figure, such as ``"figure-3a"``. ``report(path, ...)`` and
+    ``save(folder, ...)`` take the options of `calipers.studies.page.write_study`.
+    """
+
+    SCHEMA = "calipers.study/1"
+    FIGURES = "calipers.studies.page:panels"
+    PAGE = "calipers.studies.page:write_study_page"
+    FOLDER = "calipers.studies.page:write_study"
 
     study: str
     title: str
@@ -199,10 +207,12 @@ class StudyResult:
             sentence += f"; {n_untested} could not be tested"
         return sentence + "."
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the document ``calipers.study/1``."""
-        from calipers import __version__
+    @property
+    def rows(self) -> tuple[Claim, ...]:
+        """A row per claim."""
+        return self.claims
 
+    def _content(self) -> dict[str, Any]:
         figures = []
         for figure in self.figures:
             head = {"name": figure.name, "title": figure.title, "caption": figure.caption}
@@ -212,8 +222,6 @@ class StudyResult:
             head = {"name": table.name, "title": table.title, "note": table.note}
             tables.append({**head, **_columns(table.table)})
         return {
-            "schema": SCHEMA,
-            "calipers": __version__,
             "study": self.study,
             "title": self.title,
             "citation": self.citation,
@@ -222,7 +230,7 @@ class StudyResult:
             "quick": self.quick,
             "settings": dict(self.settings),
             "summary": self.summary(),
-            "claims": [claim.as_dict() for claim in self.claims],
+            "claims": self._records(),
             "figures": figures,
             "tables": tables,
             "warnings": list(self.warnings),
@@ -318,8 +326,7 @@ def load_study(name: str) -> Study:
     """Return a study by its name."""
     if name not in STUDIES:
         raise UsageError(f"no study {name!r}; {did_you_mean(name, STUDIES)}")
-    module, _, variable = STUDIES[name][0].partition(":")
-    study: Study = getattr(import_module(module), variable)
+    study: Study = linked(STUDIES[name][0])
     return study
 
 

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTML page of a study: claims, figures, tables, methods and how to reproduce the numbers.
+"""The page and the folder of a study: claims, figures, tables, methods, how to reproduce them.
 
-A `StudyResult` and the command line come in, one self-contained page goes out; called by
-`calipers.studies.page`.
-
-Writes the folder of a study: page, JSON document, figures and tables.
-
-Called by ``calipers study -o DIR``. Files are staged and moved at the end, so that a failure leaves
-no incomplete folder.
+A `StudyResult` and the command line come in; `StudyResult.report` writes the page and
+`StudyResult.save`, which is ``calipers study -o DIR``, the folder. Files are staged and moved at
+the end, so that a failure leaves no incomplete folder.
 """
 
 from __future__ import annotations
@@ -17,6 +13,7 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -181,13 +178,13 @@ Step = Callable[[str], None]
 
 def write_study(
     result: StudyResult,
-    folder: str | Path,
+    folder: Path,
     *,
     force: bool = False,
     command: Sequence[str] = (),
     step: Step = lambda name: None,
-) -> list[Path]:
-    """Write a study into a new or empty folder and return the files; the page is the first.
+) -> Path:
+    """Write a study into a new or empty folder and return its page.
 
     Parameters
     ----------
@@ -204,7 +201,7 @@ def write_study(
     PDF needs matplotlib (extra ``mpl``); without it, and for quick runs, figures are SVG only.
     """
     inputs = tuple(str(entry["file"]) for entry in result.inputs)
-    folder = check_folder(folder, force=force, inputs=inputs)
+    check_folder(folder, force=force, inputs=inputs)
     earlier_files: list[str] = []
     if folder.is_dir():
         names = [file.name for file in folder.iterdir()]
@@ -215,11 +212,30 @@ def write_study(
             write_atomically(stage / f"{table.name}.csv", as_csv(table.table))
         write_atomically(stage / CLAIMS, as_csv(claims_table(result)))
         step("page")
-        write_atomically(stage / PAGE, study_page(result, command))
+        write_study_page(result, stage / PAGE, command=command)
         names = sorted([DOCUMENT, *(file.name for file in stage.iterdir())])
         write_atomically(stage / DOCUMENT, _document(result, command, names))
     step("")
-    return [folder / name for name in sorted(names, key=lambda name: name != PAGE)]
+    return folder / PAGE
+
+
+def write_study_page(result: StudyResult, path: Path, *, command: Sequence[str] = ()) -> Path:
+    """Write the page alone, whole or not at all."""
+    write_atomically(path, study_page(result, command))
+    return path
+
+
+def panels(result: StudyResult) -> dict[str, Callable[[StudyResult], Figure]]:
+    """Return every panel of the figures by its name."""
+    panels: dict[str, Callable[[StudyResult], Figure]] = {}
+    for figure in result.figures:
+        for name, panel in figure.parts():
+            panels[name] = partial(_panel_of, panel)
+    return panels
+
+
+def _panel_of(panel: Figure, result: StudyResult) -> Figure:
+    return panel
 
 
 def _write_figures(result: StudyResult, stage: Path, step: Step) -> None:

@@ -25,7 +25,7 @@ from calipers.studies.anomaly.experiments import (
     run_controlled,
 )
 from calipers.studies.framework import STUDIES, StudyResult, load_study, run_study
-from calipers.studies.page import study_page, write_study
+from calipers.studies.page import study_page
 from studies.judged import verdict_by_numbers
 
 # What a full run gives too; those that a quick run has too little data for are in DATA.
@@ -180,7 +180,8 @@ def test_the_page_says_everything_and_the_folder_is_whole(run: Run, tmp_path: Pa
     page = study_page(run.result)
     assert all(f'id="claim-{claim.name}"' in page for claim in run.result.claims)
     assert "http://" not in page.replace("http://www.w3.org", "")
-    files = {path.name for path in write_study(run.result, tmp_path / "study")}
+    page = run.result.save(tmp_path / "study")
+    files = {path.name for path in page.parent.iterdir()}
     assert {"study.html", "claims.csv", "figure-1a.svg", "figure-10.csv", "table-4.csv"} <= files
     document = json.loads((tmp_path / "study" / "study.json").read_text())
     assert document["inputs"][0]["file"].endswith("people.csv")

@@ -26,7 +26,7 @@ from calipers.studies.monitors.experiments import (
 )
 from calipers.studies.monitors.study import ood_labels, unit_of
 from calipers.studies.monitors.tables import tables as tables_
-from calipers.studies.page import study_page, write_study
+from calipers.studies.page import study_page
 from studies.judged import verdict_by_numbers
 
 # What a quick run and a full one agree on.
@@ -188,7 +188,8 @@ def test_progress_counts_to_the_end(run: Run) -> None:
 def test_the_page_says_everything_and_the_folder_is_whole(run: Run, tmp_path: Path) -> None:
     page = study_page(run.result)
     assert all(f'id="claim-{claim.name}"' in page for claim in run.result.claims)
-    files = {path.name for path in write_study(run.result, tmp_path / "study")}
+    page = run.result.save(tmp_path / "study")
+    files = {path.name for path in page.parent.iterdir()}
     assert {"study.html", "claims.csv", "figure-2a.svg", "figure-7.csv", "table-4-2.csv"} <= files
     assert json.loads((tmp_path / "study" / "study.json").read_text())["study"] == "monitors"
 

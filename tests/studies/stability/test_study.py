@@ -15,7 +15,7 @@ from calipers.errors import InputError, UsageError
 from calipers.show.figures import style
 from calipers.show.svg.draw import svg
 from calipers.studies.framework import STUDIES, StudyOptions, StudyResult, load_study, run_study
-from calipers.studies.page import study_page, write_study
+from calipers.studies.page import study_page
 from calipers.studies.stability import claims_networks, study
 from calipers.studies.stability.data import MAX, NOR, XRAY, read_maps
 from calipers.studies.stability.experiments import Network, StabilityRun, run_all
@@ -187,7 +187,8 @@ def test_it_says_that_maps_are_simulated(runs_: Run) -> None:
 def test_the_page_says_everything_and_the_folder_is_whole(runs_: Run, tmp_path: Path) -> None:
     page = study_page(runs_.result)
     assert all(f'id="claim-{claim.name}"' in page for claim in runs_.result.claims)
-    files = {path.name for path in write_study(runs_.result, tmp_path / "study")}
+    page = runs_.result.save(tmp_path / "study")
+    files = {path.name for path in page.parent.iterdir()}
     assert {"study.html", "claims.csv", "figure-9a.svg", "figure-5.csv", "table-2-3.csv"} <= files
     document = json.loads((tmp_path / "study" / "study.json").read_text())
     assert document["study"] == "stability"

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Document`: what every result can do, written once.
+
+A result class states what it knows: its rows, and ``_content``, its part of the JSON contract. It
+also names what shows it, as ``"module:object"``: figures, page, folder, notebook view. From these
+`Document` makes ``as_dict``, ``to_json``, ``to_frame``, ``figure``, ``plot``, ``report``, ``save``
+and the view in a notebook.
+
+The names are resolved when they are needed, by `linked`. So a result, which stands low in the tree,
+can draw itself with modules that stand above it, and this module is the only one that does so.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from inspect import Parameter, signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from calipers.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from calipers.results.estimate import Estimate
+    from calipers.show.figures import Figure
+
+DRAW = "calipers.show.mpl.draw:draw"
+ESTIMATE = "calipers.show.html:of_estimate"
+
+
+class Document(ABC):
+    """A result: a JSON document with rows that can be shown, drawn and stored."""
+
+    SCHEMA: ClassVar[str] = ""  # of the document; "" if the result is only a part of one
+    # name -> function (result, **choices) -> Figure, or a function that returns such a mapping
+    FIGURES: ClassVar[str] = ""
+    FIRST_FIGURE: ClassVar[str] = ""  # the figure that is drawn if none is named
+    PAGE: ClassVar[str] = ""  # function (result, path, **options) -> Path
+    FOLDER: ClassVar[str] = ""  # function (result, folder, **options) -> Path
+    NOTEBOOK: ClassVar[str] = ""  # function (result) -> HTML
+
+    @abstractmethod
+    def _content(self) -> dict[str, Any]:
+        """Return the keys of the JSON contract below schema and version, in their order."""
+
+    def _records(self) -> list[dict[str, Any]]:
+        """Return the rows as JSON has them; ``rows`` is an attribute or a method of the result."""
+        rows: Any = getattr(self, "rows", ())
+        records = []
+        for row in rows() if callable(rows) else rows:
+            records.append(dict(row) if isinstance(row, Mapping) else row.as_dict())
+        return records
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON document: keys in a fixed order, null for undefined numbers."""
+        from calipers import __version__
+
+        if not self.SCHEMA:
+            return self._content()
+        return {"schema": self.SCHEMA, "calipers": __version__, **self._content()}
+
+    def to_json(self) -> str:
+        """Return the document as JSON text, in ASCII so that no name can drive a terminal."""
+        return json.dumps(self.as_dict(), allow_nan=False)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the rows as a pandas frame (extra ``frames``)."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise UsageError("to_frame needs pandas: pip install 'calipers[frames]'") from None
+        return pd.DataFrame(self._records())
+
+    def figure(self, name: str | None = None, *of: str, **choices: Any) -> Figure:
+        """Return a figure as data: its finding, its axes and, by its ``table()``, its numbers.
+
+        Parameters
+        ----------
+        name
+            Such as ``"froc"``; an unknown name is answered with the nearest. The first figure of
+            the result if left out.
+        of, choices
+            Options of the figure, such as ``metric="AP@0.5"`` or ``monitor="entropy"``.
+        """
+        figures = self._figures()
+        key = self.FIRST_FIGURE if name is None else name
+        if key not in figures:
+            names = list(filter(None, figures))
+            raise UsageError(f"no figure {key!r}; {did_you_mean(key, names)}")
+        _check_options(f"the figure {key!r}", _parameters(figures[key])[1:], choices)
+        return figures[key](self, *of, **choices)
+
+    def plot(self, name: str | None = None, ax: Axes | None = None, **choices: Any) -> Axes:
+        """Draw a figure with matplotlib (extra ``mpl``) and return its axes, which notebooks show.
+
+        Parameters
+        ----------
+        name, choices
+            As in `figure`.
+        ax
+            Axes to draw into; those of a new figure if left out, of which pyplot knows nothing.
+        """
+        axes: Axes = linked(DRAW)(self.figure(name, **choices), ax)
+        return axes
+
+    def report(self, path: str | Path, **options: Any) -> Path:
+        """Write the result as one self-contained HTML page, whole or not at all; return its path.
+
+        ``options`` are those of the page, such as ``command``; the class says which there are.
+        """
+        return self._write(self.PAGE, "page", path, options)
+
+    def save(self, folder: str | Path, **options: Any) -> Path:
+        """Write the result into a folder, all of it or nothing: document, tables, figures, page.
+
+        The folder is new or empty, or ``force=True`` allows one that holds something: an earlier
+        result in it is replaced, other files stay. ``command`` is the command line that made the
+        result; further ``options`` are those of the page.
+        """
+        return self._write(self.FOLDER, "folder", folder, options)
+
+    def _repr_html_(self) -> str | None:
+        if not self.NOTEBOOK:
+            return None
+        html: str = linked(self.NOTEBOOK)(self)
+        return html
+
+    def _figures(self) -> Mapping[str, Callable[..., Figure]]:
+        if not self.FIGURES:
+            raise UsageError(f"{type(self).__name__} has no figures")
+        figures: Any = linked(self.FIGURES)
+        catalogue: Mapping[str, Callable[..., Figure]]
+        catalogue = figures(self) if callable(figures) else figures
+        return catalogue
+
+    def _write(self, link: str, what: str, path: str | Path, options: Mapping[str, Any]) -> Path:
+        if not link:
+            raise UsageError(f"{type(self).__name__} has no {what} of its own")
+        function = linked(link)
+        _check_options(f"the {what}", _parameters(function)[2:], options)
+        target: Path = function(self, Path(path), **options)
+        return target
+
+
+def estimate_html(estimate: Estimate) -> str:
+    """Return an estimate as a notebook shows it: an estimate is no document, but draws itself."""
+    html: str = linked(ESTIMATE)(estimate)
+    return html
+
+
+def linked(name: str) -> Any:
+    """Return the object behind ``"module:object"``; its module is imported now."""
+    module, _, attribute = name.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _parameters(function: Callable[..., Any]) -> list[Parameter]:
+    return list(signature(function).parameters.values())
+
+
+def _check_options(what: str, parameters: list[Parameter], options: Iterable[str]) -> None:
+    """Refuse an option that a function does not take, and name those that it does."""
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    names = [parameter.name for parameter in parameters]
+    for option in options:
+        if option not in names:
+            raise UsageError(f"{what} takes {', '.join(names) or 'no choice'}, not {option!r}")

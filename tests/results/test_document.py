@@ -1,0 +1,146 @@
+"""What every result can do is made once, by `Document`."""
+
+from __future__ import annotations
+
+import ast
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import calipers as cal
+from calipers.results.document import Document, linked
+
+GIVEN_ONCE = {
+    "as_dict",
+    "to_json",
+    "to_frame",
+    "figure",
+    "plot",
+    "report",
+    "save",
+    "_repr_html_",
+}
+MODULES = (
+    "calipers.agreement.agreement",
+    "calipers.evaluation.saved",
+    "calipers.monitors.result",
+    "calipers.regression.logistic",
+    "calipers.sensitivity.result",
+    "calipers.sensitivity.sweep",
+    "calipers.stability.analyse",
+    "calipers.stability.objects_result",
+    "calipers.studies.framework",
+)
+
+
+def documents() -> list[type[Document]]:
+    for module in MODULES:
+        __import__(module)
+    return sorted(Document.__subclasses__(), key=lambda kind: kind.__name__)
+
+
+RESULTS = [kind for kind in documents() if kind.__module__.startswith("calipers.")]
+
+
+@dataclass(frozen=True)
+class Plain(Document):
+    """A result without a schema, figures or a page."""
+
+    rows: tuple[dict[str, int], ...] = ({"a": 1}, {"a": 2})
+
+    def _content(self):
+        return {"rows": self._records()}
+
+
+def test_all_results_are_documents() -> None:
+    names = {kind.__name__ for kind in RESULTS}
+    assert {
+        "Agreement",
+        "Comparison",
+        "Evaluation",
+        "LogisticModel",
+        "MixedModel",
+        "MonitorEvaluation",
+        "Multiverse",
+        "ObjectStability",
+        "Ranking",
+        "StabilityResult",
+        "StabilityTable",
+        "StudyResult",
+        "Sweep",
+    } <= names
+
+
+@pytest.mark.parametrize("kind", RESULTS, ids=lambda kind: kind.__name__)
+def test_a_result_repeats_nothing_of_the_base(kind: type[Document]) -> None:
+    assert not GIVEN_ONCE & set(vars(kind))
+
+
+@pytest.mark.parametrize("kind", RESULTS, ids=lambda kind: kind.__name__)
+def test_what_a_result_names_exists(kind: type[Document]) -> None:
+    for link in (kind.FIGURES, kind.PAGE, kind.FOLDER, kind.NOTEBOOK):
+        if link:
+            assert linked(link) is not None
+
+
+def test_nobody_else_makes_frames_or_documents() -> None:
+    source = Path(cal.__file__).parent
+    users = []
+    for file in source.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name in ("to_json", "to_frame", "plot"):
+                users.append(file.relative_to(source).as_posix())
+    assert set(users) == {"results/document.py"}
+
+
+def test_a_plain_result_has_rows_and_json_only() -> None:
+    plain = Plain()
+    assert json.loads(plain.to_json()) == {"rows": [{"a": 1}, {"a": 2}]}
+    assert plain._repr_html_() is None
+    with pytest.raises(cal.UsageError, match="Plain has no figures"):
+        plain.figure("froc")
+    with pytest.raises(cal.UsageError, match="Plain has no page"):
+        plain.report("page.html")
+    with pytest.raises(cal.UsageError, match="Plain has no folder"):
+        plain.save("folder")
+
+
+def test_rows_become_a_frame() -> None:
+    pytest.importorskip("pandas")
+    assert Plain().to_frame()["a"].tolist() == [1, 2]
+
+
+def test_options_that_a_page_does_not_take_are_refused(tmp_path: Path) -> None:
+    ev = cal.evaluate(cal.demo_cohort(), "overview", ci=False)
+    with pytest.raises(cal.UsageError, match=r"the page takes images, .*, not 'image'"):
+        ev.report(tmp_path / "page.html", image="folder")
+    with pytest.raises(cal.UsageError, match=r"the folder takes force, .*, not 'forced'"):
+        ev.save(tmp_path / "folder", forced=True)
+    with pytest.raises(cal.UsageError, match="the figure 'froc' takes models, not 'model'"):
+        ev.figure("froc", model="mislabels")
+    assert not list(tmp_path.iterdir())
+
+
+def test_comparisons_and_rankings_have_figures() -> None:
+    ev = cal.evaluate(cal.demo_cohort(), "overview")
+    comparison = ev.compare("mislabels", "overpredicts", metrics=["AP@0.5"])
+    assert (
+        comparison.figure().title
+        == ev.figure("differences", a="mislabels", b="overpredicts", metrics=["AP@0.5"]).title
+    )
+    assert ev.rank("AP@0.5").figure().title == ev.figure("ranking", metric="AP@0.5").title
+
+
+# what JSON calls each of these: low, high, n_units, p_adjusted, test, standard_error
+OTHER_WORDS = {"ci_low", "ci_high", "n_clusters", "p_holm", "p_value", "p_method", "se", "std_err"}
+
+
+def test_the_same_thing_has_the_same_key_in_every_schema() -> None:
+    keys = []
+    for file in Path(cal.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Dict):
+                keys += [key.value for key in node.keys if isinstance(key, ast.Constant)]
+    assert not OTHER_WORDS & set(keys)
