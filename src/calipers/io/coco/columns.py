@@ -48,7 +48,7 @@ class ObjectColumns:
     box_format
         Of the boxes, also of those that are made from masks.
     masks
-        Collects the masks; None: only boxes are wanted.
+        Collects the masks; None: only boxes are ids.
     """
 
     def __init__(
@@ -149,8 +149,10 @@ class ObjectColumns:
     def _lookup(self, field: str) -> Callable[[I64], I64]:
         """Return the function from whole numbers to indices, which is made once."""
         if field not in self.lookups:
-            known = [key for key in self.index[field] if isinstance(key, int)]
-            self.lookups[field] = _number_lookup(known, [self.index[field][key] for key in known])
+            numbers = [key for key in self.index[field] if isinstance(key, int)]
+            self.lookups[field] = _number_lookup(
+                numbers, [self.index[field][key] for key in numbers]
+            )
         return self.lookups[field]
 
     def delivery(self) -> Delivery:
@@ -361,21 +363,21 @@ def _number_lookup(keys: Sequence[int], codes: Sequence[int]) -> Callable[[I64],
     order = np.argsort(numbers)
     numbers, by_number = numbers[order], np.array(codes, np.int64)[order]
     if not len(numbers):
-        return lambda wanted: np.full(len(wanted), -1)
+        return lambda ids: np.full(len(ids), -1)
     lowest, span = int(numbers[0]), int(numbers[-1]) - int(numbers[0]) + 1
     if span > TABLE_ROOM + 4 * len(numbers):
 
-        def search(wanted: I64) -> I64:
-            place = np.minimum(np.searchsorted(numbers, wanted), len(numbers) - 1)
-            return np.where(numbers[place] == wanted, by_number[place], -1)
+        def search(ids: I64) -> I64:
+            place = np.minimum(np.searchsorted(numbers, ids), len(numbers) - 1)
+            return np.where(numbers[place] == ids, by_number[place], -1)
 
         return search
     # Ids that lie close together are looked up in a table with an entry for every number.
     table = np.full(span + 1, -1, np.int64)
     table[numbers - lowest] = by_number
 
-    def look_up(wanted: I64) -> I64:
-        place = wanted - lowest
+    def look_up(ids: I64) -> I64:
+        place = ids - lowest
         return table[np.where((place >= 0) & (place < span), place, span)]
 
     return look_up
