@@ -19,7 +19,6 @@ from calipers.arrays import F64, I64
 from calipers.data.objects import from_corners, to_corners
 from calipers.data.rules import Delivery, Finding, Role
 from calipers.errors import did_you_mean
-from calipers.io.assemble import Key
 from calipers.io.coco.masks import MaskColumns
 from calipers.io.coco.records import (
     LARGEST_ID,
@@ -28,6 +27,7 @@ from calipers.io.coco.records import (
     MaskedResult,
     id_problem,
 )
+from calipers.io.reader import Key
 
 SHOWN_NAMES = 20
 ODD = 2  # a flag that is neither 0 nor 1

@@ -24,15 +24,6 @@ import numpy as np
 from calipers.arrays import F64, I64
 from calipers.data.rules import Delivery, Role, Source
 from calipers.errors import InputError, raise_problems
-from calipers.io.assemble import (
-    ImageList,
-    Key,
-    ObjectPart,
-    Options,
-    Problem,
-    ReferenceFile,
-    ReferenceIndex,
-)
 from calipers.io.coco import json
 from calipers.io.coco.columns import ObjectColumns
 from calipers.io.coco.json import CarefulDocument, Record, Unreadable, read_carefully
@@ -47,6 +38,15 @@ from calipers.io.coco.records import (
     check_object,
     check_records,
     images_from,
+)
+from calipers.io.reader import (
+    ImageList,
+    Key,
+    ObjectPart,
+    Options,
+    Problem,
+    ReferenceFile,
+    ReferenceIndex,
 )
 from calipers.io.source import InputFile
 

@@ -24,10 +24,10 @@ from calipers.arrays import Column
 from calipers.data.cohort import UNIT
 from calipers.data.rules import Role
 from calipers.errors import InputError, raise_problems
-from calipers.io.assemble import GROUP_UNIT, ImageList, Key, Options, Problem, text_column
 from calipers.io.coco import json
 from calipers.io.coco.json import Piece, Record, Unreadable, printable
 from calipers.io.coco.masks import Polygons, RunLengths, segmentation_of
+from calipers.io.reader import GROUP_UNIT, ImageList, Key, Options, Problem, text_column
 
 LARGEST_ID = 1 << 53
 SHAPES = {2: "[x, y, width, height]", 3: "[x, y, z, width, height, depth]"}
