@@ -28,17 +28,18 @@ def kernel_route(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep the tests in a browser in one process: one browser, and every report is made once.
+    """Give whole files to the processes, those with most tests first, so that what a file prepares
+    for its tests is prepared once; and all tests in a browser to one process, with one browser.
 
     Marks of groups do not do it: they are without effect under pytest 9.2 with xdist 3.8.
     """
     from xdist.scheduler import LoadScopeScheduling
 
-    class OneBrowser(LoadScopeScheduling):
+    class WholeFiles(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return BROWSER if nodeid.startswith(BROWSER) else nodeid
+            return BROWSER if nodeid.startswith(BROWSER) else nodeid.split("::", 1)[0]
 
-    return OneBrowser(config, log)
+    return WholeFiles(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -1,22 +1,13 @@
-"""The public names: few, importable, never hidden by a submodule, with examples that run."""
+"""The public names: few, importable, never hidden by a submodule and documented; `test_docs` runs their examples."""
 
 from __future__ import annotations
 
-import doctest
-import importlib
-import pkgutil
 import subprocess
 import sys
 
 import pytest
 
 import calipers as cal
-
-
-def modules() -> list[str]:
-    """All modules of the library whose docstrings hold examples."""
-    found = [info.name for info in pkgutil.walk_packages(cal.__path__, "calipers.")]
-    return ["calipers", *(name for name in found if not name.endswith("__main__"))]
 
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
@@ -81,23 +72,6 @@ def test_importing_calipers_loads_no_numpy() -> None:
     program = "import sys, calipers; assert 'numpy' not in sys.modules"
     done = run(program)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("name", modules())
-def test_examples_in_docstrings_run(name: str) -> None:
-    module = importlib.import_module(name)
-    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-    assert doctest.testmod(module, optionflags=flags).failed == 0
-
-
-def test_the_examples_are_found() -> None:
-    finder = doctest.DocTestFinder()
-    shown = sum(
-        bool(test.examples)
-        for name in modules()
-        for test in finder.find(importlib.import_module(name))
-    )
-    assert shown >= 6
 
 
 @pytest.mark.parametrize("name", [n for n in cal.__all__ if n[0].islower()])

@@ -38,6 +38,10 @@ class UsageError(CalipersError, ValueError):
     exit_code = 2
 
 
+class PluginError(UsageError):
+    """A format of another installed package cannot be used: it fails, or it is no reader."""
+
+
 class InputError(CalipersError, ValueError):
     """One problem of one input.
 

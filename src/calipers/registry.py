@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names that users write in protocols and on the command line, and the objects behind them.
 
-Values are ``"module:object"``, so that looking a name up imports only what is used.
+Values are ``"module:object"``, so that looking a name up imports only what is used. Other packages
+add formats of files as entry points: these are looked up when a file is read or formats are listed,
+never on import.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from calipers.errors import UsageError, did_you_mean, word
+from calipers.errors import CalipersError, PluginError, UsageError, did_you_mean, word
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 
 CRITERIA: Mapping[str, str] = {
     "box-iou": "calipers.matching.criteria:BOX_IOU",
@@ -79,22 +87,51 @@ INTERVALS = (
     "clopper-pearson",
 )
 
+# Formats of references and predictions, in the order in which they are asked whether they recognise
+# a file: the general ones last.
+FORMATS: Mapping[str, str] = {
+    "parquet": "calipers.io.tables.parquet:ParquetReader",
+    "coco": "calipers.io.coco.plugin:CocoReader",
+    "nih": "calipers.io.tables.nih:NihReader",
+    "lard": "calipers.io.tables.lard:LardReader",
+    "csv": "calipers.io.tables.delimited:DelimitedReader",
+}
+
+# Formats of images and volumes, in the order in which they are asked.
+VOLUMES: Mapping[str, str] = {
+    "npy": "calipers.io.volumes.numpy:NpyReader",
+    "npz": "calipers.io.volumes.numpy:NpzReader",
+    "dicom": "calipers.io.volumes.dicom:DicomReader",
+    "nifti": "calipers.io.volumes.nifti:NiftiReader",
+    "nrrd": "calipers.io.volumes.itk:NrrdReader",
+    "metaimage": "calipers.io.volumes.itk:MetaImageReader",
+    "picture": "calipers.io.volumes.pictures:PictureReader",
+}
+
 TABLES: Mapping[str, Mapping[str, str]] = {
     "criterion": CRITERIA,
     "assignment": ASSIGNMENTS,
     "metric": METRICS,
+    "format": FORMATS,
+    "volume format": VOLUMES,
 }
+# Kinds that other packages may add to, and the groups of their entry points.
+GROUPS: Mapping[str, str] = {"format": "calipers.readers", "volume format": "calipers.volumes"}
 
 
 def known(kind: str) -> list[str]:
-    """Return the registered names of a kind: criterion, assignment or metric."""
-    return list(TABLES[kind])
+    """Return the names of a kind, with those of other packages first.
+
+    They come first because a format of others is more special than ours: one that builds on JSON
+    or CSV is recognised before the general format is.
+    """
+    return [*plugins(kind), *TABLES[kind]]
 
 
 def check(kind: str, name: str) -> str:
-    """Return the name if it is registered, else raise an error that names the nearest one."""
-    if word(f"the {kind}", name) not in TABLES[kind]:
-        raise UsageError(f"no {kind} {name!r}; {did_you_mean(name, TABLES[kind])}")
+    """Return the name if it is known, else raise an error that names the nearest one."""
+    if word(f"the {kind}", name) not in TABLES[kind] and name not in plugins(kind):
+        raise UsageError(f"no {kind} {name!r}; {did_you_mean(name, known(kind))}")
     return name
 
 
@@ -107,5 +144,55 @@ def own_matching(metric: str) -> bool:
 
 def resolve(kind: str, name: str) -> Any:
     """Return the object behind a name."""
-    module, _, attribute = TABLES[kind][check(kind, name)].partition(":")
-    return getattr(import_module(module), attribute)
+    if check(kind, name) in TABLES[kind]:
+        module, _, attribute = TABLES[kind][name].partition(":")
+        return getattr(import_module(module), attribute)
+    with blaming(kind, name):
+        return plugins(kind)[name].load()
+
+
+@cache
+def plugins(kind: str) -> Mapping[str, EntryPoint]:
+    """Return the names that other installed packages add to a kind."""
+    if kind not in GROUPS:
+        return {}
+    from importlib.metadata import entry_points
+
+    entries: dict[str, EntryPoint] = {}
+    for entry in entry_points(group=GROUPS[kind]):
+        if entry.name in TABLES[kind] or entry.name in entries:
+            raise PluginError(f"{_plugin(kind, entry)} has the name of another one: uninstall it")
+        entries[entry.name] = entry
+    return entries
+
+
+@cache
+def reader(kind: str, name: str, base: type) -> Any:
+    """Return the reader of a format; one of another package has to be a ``base`` of its name."""
+    behind = resolve(kind, name)
+    with blaming(kind, name):
+        if not isinstance(behind, type) or not issubclass(behind, base):
+            raise TypeError(f"{behind!r} is no subclass of {base.__name__}")
+        instance = behind()
+        if getattr(instance, "name", None) != name:
+            raise TypeError(f"its reader is called {getattr(instance, 'name', None)!r}")
+        return instance
+
+
+@contextmanager
+def blaming(kind: str, name: str) -> Iterator[None]:
+    """Turn exceptions of the code of another package into an error that names the package."""
+    try:
+        yield
+    except CalipersError:
+        raise
+    except Exception as error:
+        if name in TABLES[kind]:
+            raise
+        message = f"{_plugin(kind, plugins(kind)[name])} fails: {type(error).__name__}: {error}"
+        raise PluginError(f"{message}\n  hint: update or uninstall the package") from error
+
+
+def _plugin(kind: str, entry: EntryPoint) -> str:
+    package = "another package" if entry.dist is None else f"the package {entry.dist.name!r}"
+    return f"the {kind} {entry.name!r} of {package} ({entry.value})"

@@ -37,7 +37,7 @@ COMPARISON_KEYS = [
         "only_a",
         "only_b",
     ),
-    *("p_exact", "p", "p_method", "p_adjusted", "correction", "unit", "n_units", "n_ratings"),
+    *("p_exact", "p", "test", "p_adjusted", "correction", "unit", "n_units", "n_ratings"),
 ]
 HEADER = "patient,rater,rating,box-iou,point_in_mask,centre distance"
 

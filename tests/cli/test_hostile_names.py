@@ -4,12 +4,17 @@ letter.
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import io
 import json
 import re
 
 import pyarrow.parquet as pq
 import pytest
+
+from calipers.cli.main import run
+from cli.conftest import Files, Said
 
 NAMES = (
     "<script>alert(1)</script>",
@@ -39,9 +44,10 @@ MODELS = tuple(
 DRIVING = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-@pytest.fixture
-def hostile(files):
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
     """Write every name as a class, as an image, as a patient and as a model."""
+    files = Files(tmp_path_factory.mktemp("hostile"))
     document = {
         "images": [{"id": name, "width": 9, "height": 9, "file_name": name} for name in NAMES],
         "categories": [{"id": k, "name": name} for k, name in enumerate(NAMES)],
@@ -73,13 +79,16 @@ def hostile(files):
     return files.path("hostile.json"), [f"{name}={files.path('found.json')}" for name in MODELS]
 
 
-@pytest.fixture
-def saved(calipers, hostile, tmp_path):
+@pytest.fixture(scope="module")
+def saved(hostile, tmp_path_factory):
+    """Evaluate them once for all tests, which only read what is printed and written."""
     references, models = hostile
-    out = tmp_path / "out"
-    said = calipers("evaluate", "--preset", "overview", "-o", out, "--", references, *models)
-    assert said.code == 0
-    return said, out
+    out = tmp_path_factory.mktemp("evaluation") / "out"
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):
+        code = run(["evaluate", "--preset", "overview", "-o", str(out), "--", references, *models])
+    assert code == 0
+    return Said(code, stdout.getvalue(), stderr.getvalue()), out
 
 
 def test_the_terminal_is_not_driven(calipers, hostile, saved):

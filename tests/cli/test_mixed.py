@@ -74,9 +74,9 @@ def test_json_has_the_fit(calipers, table):
 
 
 def read(path):
-    from calipers.io.tables.table import read_plain
+    from calipers.io.tables.table import open_table
 
-    return read_plain(path)[0]
+    return open_table(path)
 
 
 def test_options_reach_the_model(calipers, table):

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import calipers as cal
-from calipers.metrics.maps import QUANTITIES, Measure
+from calipers import registry
+from calipers.metrics.maps import MapMetric, Measure
 from map_cases import every_level, map_protocol
 
 
@@ -30,7 +31,9 @@ def test_keys_differ_exactly_where_measures_differ() -> None:
     metrics = map_protocol(every_level()).compile()
     measures = [measure for metric in metrics for measure in getattr(metric, "measures", ())]
     assert len({measure.key for measure in measures}) == len(set(measures))
-    assert {measure.quantity for measure in measures} == set(QUANTITIES)
+    kinds = [registry.resolve("metric", kind) for kind in registry.known("metric")]
+    quantities = {kind.quantity for kind in kinds if issubclass(kind, MapMetric)}
+    assert {measure.quantity for measure in measures} == quantities
 
 
 def test_what_a_threshold_is() -> None:
@@ -78,7 +81,7 @@ def test_options_that_make_no_sense_are_refused(
 
 def test_a_name_that_claims_a_threshold_has_it() -> None:
     assert compiled("voxel-dice", "Dice@0.5", at=0.5).threshold == 0.5
-    with pytest.raises(cal.UsageError, match=r"claims 0\.5, and its option at says best"):
+    with pytest.raises(cal.UsageError, match=r"claims 0\.5, but its option at is best"):
         compiled("voxel-dice", "Dice@0.5")
-    with pytest.raises(cal.UsageError, match=r"claims 0\.5, and its option at says 0\.4"):
+    with pytest.raises(cal.UsageError, match=r"claims 0\.5, but its option at is 0\.4"):
         compiled("voxel-dice", "Dice@0.5", at=0.4)

@@ -16,12 +16,19 @@ from random_cohorts import random_cohort
 
 pytestmark = pytest.mark.usefixtures("kernel_route")
 
+REPLICATES = 100  # rules that hold for any number of them
+
 every_preset = pytest.mark.parametrize("preset", [*BOX_PRESETS, *MASK_PRESETS])
 
 
 def fitting(cohort: cal.Cohort, preset: str) -> cal.Cohort:
     """Return the cohort with masks if the preset needs them."""
     return masked(cohort) if preset in MASK_PRESETS else cohort
+
+
+def evaluate(cohort: cal.Cohort, preset: str, **options: int) -> cal.Evaluation:
+    protocol = replace(cal.Protocol.load(preset), replicates=REPLICATES)
+    return cal.evaluate(cohort, protocol, **options)
 
 
 def assert_sound(evaluation: cal.Evaluation) -> None:
@@ -46,7 +53,7 @@ def test_references_as_predictions_are_perfect(preset: str, kind: str) -> None:
     # chestxray8).
     options = {"n_classes": 3, **KINDS[kind], "objects": 1.0 if preset == "chestxray8" else 4.0}
     cohort = fitting(random_cohort(15, options.pop("n_classes"), seed=1, **options), preset)
-    evaluation = cal.evaluate(references_as_predictions(cohort), preset)
+    evaluation = evaluate(references_as_predictions(cohort), preset)
     for row in evaluation.rows:
         capped = row.metric in (
             "AR1",
@@ -64,7 +71,7 @@ def test_references_as_predictions_are_perfect(preset: str, kind: str) -> None:
 @every_preset
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_cohort_has_a_sound_evaluation(preset: str, kind: str) -> None:
-    evaluation = cal.evaluate(fitting(cohort_of(kind, seed=2, models=2), preset), preset)
+    evaluation = evaluate(fitting(cohort_of(kind, seed=2, models=2), preset), preset)
     assert_sound(evaluation)
     assert len({(row.model, row.metric, row.label) for row in evaluation.rows}) == len(
         evaluation.rows
@@ -82,7 +89,7 @@ def test_no_predictions_no_references_nothing(preset: str) -> None:
         nobody,
         nobody.with_predictions(MODEL, empty_predictions(6)),
     ):
-        assert_sound(cal.evaluate(trouble, preset))
+        assert_sound(evaluate(trouble, preset))
 
 
 @every_preset
@@ -90,19 +97,17 @@ def test_workers_and_blocks_do_not_change_a_bit(
     preset: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cohort = fitting(cohort_of("crowds", seed=4, n_images=25, models=2), preset)
-    expected = [row.as_dict() for row in cal.evaluate(cohort, preset).rows]
+    expected = [row.as_dict() for row in evaluate(cohort, preset).rows]
     for block in (4096, 3, 1):
         monkeypatch.setattr("calipers.evaluation.collect.BLOCK", block)
         for jobs in (1, 2, 3):
-            assert [
-                row.as_dict() for row in cal.evaluate(cohort, preset, jobs=jobs).rows
-            ] == expected
+            assert [row.as_dict() for row in evaluate(cohort, preset, jobs=jobs).rows] == expected
 
 
 @every_preset
 def test_models_are_evaluated_independently(preset: str) -> None:
     cohort = fitting(cohort_of("plain", seed=5, models=2), preset)
-    together = cal.evaluate(cohort, preset)
-    alone = cal.evaluate(replace(cohort, models={"model-2": cohort.models["model-2"]}), preset)
+    together = evaluate(cohort, preset)
+    alone = evaluate(replace(cohort, models={"model-2": cohort.models["model-2"]}), preset)
     both = [row.as_dict() for row in together.rows if row.model == "model-2"]
     assert both == [row.as_dict() for row in alone.rows]

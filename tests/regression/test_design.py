@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import calipers as cal
-from calipers.io.tables.table import read_plain
+from calipers.io.tables.table import open_table
 from calipers.regression.design import Formula, Frame, design, hypothetical
 
 TABLE = {
@@ -94,8 +94,8 @@ def test_the_same_table_in_any_clothes(tmp_path: Path) -> None:
     clothes = [frame, categorical, pa.table(TABLE), {k: np.array(v) for k, v in TABLE.items()}]
     clothes += [
         frame.convert_dtypes(),
-        read_plain(tmp_path / "t.csv")[0],
-        read_plain(tmp_path / "t.parquet")[0],
+        open_table(tmp_path / "t.csv"),
+        open_table(tmp_path / "t.parquet"),
     ]
     for table in clothes:
         names, x = matrix("~ a + n", table)
@@ -158,7 +158,7 @@ def test_csv_cells_are_never_guessed(
 ) -> None:
     (tmp_path / "t.csv").write_text("a\n" + cells)
     with pytest.raises(cal.InputError) as error:
-        matrix("~ a", read_plain(tmp_path / "t.csv")[0], **(levels or {}))
+        matrix("~ a", open_table(tmp_path / "t.csv"), **(levels or {}))
     if rule is None:
         assert error.value.rule == "ragged"
     else:
@@ -167,7 +167,7 @@ def test_csv_cells_are_never_guessed(
 
 def test_numbers_that_are_categories_have_to_be_declared(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("grade\n1\n2\n3a\n1\n2\n3a\n")
-    table = read_plain(tmp_path / "t.csv")[0]
+    table = open_table(tmp_path / "t.csv")
     with pytest.raises(cal.InputError, match="declare them as levels"):
         matrix("~ grade", table)
     assert matrix("~ grade", table, grade=["1", "2", "3a"])[0] == [
@@ -179,8 +179,8 @@ def test_numbers_that_are_categories_have_to_be_declared(tmp_path: Path) -> None
 
 def test_json_is_not_a_table(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text('{"a": 1}')
-    with pytest.raises(cal.InputError, match="need predictions"):
-        read_plain(tmp_path / "t.json")
+    with pytest.raises(cal.InputError, match="a table"):
+        open_table(tmp_path / "t.json")
 
 
 def test_a_hypothetical_design_changes_one_category() -> None:

@@ -76,7 +76,8 @@ def text(evaluation):
 
 @pytest.mark.parametrize("preset", BOX_PRESETS)
 def test_it_is_well_formed_for_every_preset(preset):
-    text = page(cal.evaluate(cal.demo_cohort(), preset))
+    protocol = replace(cal.Protocol.load(preset), replicates=QUICK.replicates)
+    text = page(cal.evaluate(cal.demo_cohort(), protocol))
     parsed = outline(text)
     assert [tag for tag, _ in parsed.tags].count("h1") == 1
     assert len(text.encode()) < LIMIT
@@ -270,7 +271,11 @@ def test_every_estimate_has_its_interval_beside_it(text, evaluation):
         estimate = row.estimate
         if row.label is None:
             assert f"<small>[{estimate.low:.3f}, {estimate.high:.3f}]" in text
-    assert "95 % intervals over 80 patients: they speak for other patients like these 80." in text
+    sentence = (
+        "95 % confidence intervals, resampled by patient (n = 80); "
+        "valid for other patients like these 80."
+    )
+    assert sentence in text
     assert "2000 bootstrap replicates, resampled by patient (n = 80, seed 0)" in text
 
 

@@ -131,3 +131,16 @@ def test_comparisons_and_rankings_have_figures() -> None:
         == ev.figure("differences", a="mislabels", b="overpredicts", metrics=["AP@0.5"]).title
     )
     assert ev.rank("AP@0.5").figure().title == ev.figure("ranking", metric="AP@0.5").title
+
+
+# what JSON calls each of these: low, high, n_units, p_adjusted, test, standard_error
+OTHER_WORDS = {"ci_low", "ci_high", "n_clusters", "p_holm", "p_value", "p_method", "se", "std_err"}
+
+
+def test_the_same_thing_has_the_same_key_in_every_schema() -> None:
+    keys = []
+    for file in Path(cal.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Dict):
+                keys += [key.value for key in node.keys if isinstance(key, ast.Constant)]
+    assert not OTHER_WORDS & set(keys)

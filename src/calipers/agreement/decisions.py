@@ -467,7 +467,7 @@ class CriterionDifference:
     only_b: int | None
     p_exact: float  # McNemar, ratings taken for independent; NaN for areas
     p: float  # by units
-    p_method: str
+    test: str  # behind p
     p_adjusted: float  # of p, over all comparisons of the result
     correction: str
     unit: str
@@ -570,7 +570,7 @@ def _decisions(
             only_b=only[1],
             p_exact=mcnemar_exact(*only),
             p=float(p[k]),
-            p_method=method,
+            test=method,
             p_adjusted=NAN,
             correction=CORRECTION,
             unit=how.units.name,
@@ -605,7 +605,7 @@ def _areas(
             only_b=None,
             p_exact=NAN,
             p=p,
-            p_method="bootstrap",
+            test="bootstrap",
             p_adjusted=NAN,
             correction=CORRECTION,
             unit=how.units.name,

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 from calipers.arrays import F64, I64, Flags
 from calipers.data.cohort import FileIntake
 from calipers.errors import InputError, UsageError, did_you_mean, raise_problems
-from calipers.io.assemble import Problem
-from calipers.io.source import open_source
+from calipers.io.reader import Problem
 from calipers.io.tables.columns import (
     ALIASES,
     column_of,
@@ -35,7 +34,16 @@ from calipers.io.tables.columns import (
     find_column,
     missing_column,
 )
-from calipers.io.tables.table import PLAIN_NUMBER, Table, codes, empty, numbers, texts
+from calipers.io.tables.table import (
+    PLAIN_NUMBER,
+    YES_NO,
+    Table,
+    codes,
+    empty,
+    numbers,
+    open_table,
+    texts,
+)
 
 Scale = Literal["nominal", "ordinal", "interval"]
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal", "interval")
@@ -221,8 +229,8 @@ def _criteria_text(criteria: Sequence[str], distances: frozenset[str]) -> str:
     return f"criteria: {', '.join(names)}"
 
 
-USEFUL = {"useful", "1", "yes", "true", "y"}
-NOT_USEFUL = {"not useful", "not-useful", "not_useful", "useless", "0", "no", "false", "n"}
+USEFUL = {"useful", *(cell for cell, meaning in YES_NO.items() if meaning)}
+NOT_USEFUL = {"not useful", "not-useful", "not_useful", "useless", *(YES_NO.keys() - USEFUL)}
 TWO = ("not useful", "useful")
 MOST_CATEGORIES = 50
 
@@ -349,15 +357,6 @@ def _useful(code: I64, categories: tuple[str, ...], choices: RatingChoices) -> F
 
 Problems = dict[int, Problem]  # by row, the first of each
 
-YES_NO = {"true": "1", "false": "0", "yes": "1", "no": "0"}
-
-
-@dataclass(frozen=True)
-class _File:
-    table: Table
-    sha256: str = ""
-    size: int = 0
-
 
 def read_ratings(
     source: Any, choices: RatingChoices | None = None, *, lenient: bool = False
@@ -374,8 +373,7 @@ def read_ratings(
         Set rows aside that lack a rating, a criterion or their unit, or that hold an unexpected
         value, and count them. Otherwise the first hundred of them are the error.
     """
-    file = _open(source)
-    table, choices = file.table, choices or RatingChoices()
+    table, choices = _open(source), choices or RatingChoices()
     columns = find_rating_columns(table, choices)
     reading, problems = read_scale(table, columns.rating, choices)
     criteria, more = _criterion_columns(table, columns)
@@ -387,18 +385,7 @@ def read_ratings(
     criteria = {name: values[sound_rows] for name, values in criteria.items()}
     _check_items(part, item, criteria)
     set_aside = Counter(problem.rule for problem in (*table.problems, *problems.values()))
-    n_records = len(table) + len(table.problems)
-    intake = FileIntake(
-        table.file,
-        "ratings",
-        table.format,
-        n_records,
-        len(part),
-        dict(set_aside),
-        file.sha256,
-        file.size,
-        tuple(table.notes),
-    )
+    intake = table.intake("ratings", table.notes, len(part), set_aside)
     ratings = _assemble(part, columns, reading.take(sound_rows), criteria, intake)
     if not criteria and not ratings.repeated:
         raise InputError(
@@ -411,21 +398,9 @@ def read_ratings(
     return ratings
 
 
-def _open(source: Any) -> _File:
+def _open(source: Any) -> Table:
     if isinstance(source, str | PathLike):
-        input_file = open_source(fspath(source))
-        if input_file.data[:1] in (b"{", b"["):
-            raise InputError(
-                "a table (csv, tsv or parquet)", rule="format", file=input_file.file, value="JSON"
-            )
-        from calipers.io.tables import table as columnar
-        from calipers.io.tables import table as delimited
-
-        if input_file.data[:4] == columnar.MAGIC:
-            table = columnar.read_columnar(input_file)
-        else:
-            table = delimited.read_delimited(input_file)
-        return _File(table, input_file.sha256, input_file.size)
+        return open_table(fspath(source), ragged=True)
     if not isinstance(source, Mapping) and not hasattr(source, "columns"):
         raise UsageError(
             f"ratings are a file, a mapping of columns or a frame, not {type(source).__name__}"
@@ -436,7 +411,7 @@ def _open(source: Any) -> _File:
         lengths = {name: len(column) for name, column in cells.items()}
         raise InputError("columns of one length", rule="length", value=lengths)
     n = len(next(iter(cells.values()), []))
-    return _File(Table("<arrays>", "arrays", cells, np.arange(n), False))
+    return Table("<arrays>", "arrays", cells, np.arange(n), by_line=False)
 
 
 def _cells(name: str, column: Any) -> list[str] | NDArray[Any]:
@@ -468,10 +443,8 @@ def _criterion_columns(
         "its distance is larger than any other"
     )
     for name in columns.criteria:
-        cells = words = table.columns[name]
-        if isinstance(cells, list):
-            words = [YES_NO.get(cell.strip().lower(), cell) for cell in cells]
-        values, bad = numbers(replace(table, columns={**table.columns, name: words}), name)
+        cells = table.columns[name]
+        values, bad = numbers(table, name, yes_no=True)
         for row in np.flatnonzero(empty(cells)).tolist():
             expected = "a value of the criterion"
             bad[row] = table.problem(row, name, "criterion-missing", expected, "", hint)

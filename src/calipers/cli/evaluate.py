@@ -200,8 +200,8 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
     """
     from calipers import __version__
     from calipers.evaluation.result import cohort_counts
-    from calipers.io.assemble import Options
     from calipers.io.read import describe, read_all
+    from calipers.io.reader import Options
 
     reading = {**reading_arguments(options), "lenient": True}
     groups = reading.pop("groups")

@@ -162,7 +162,7 @@ def mixed(source: str, predictions: tuple[str, ...], **options: Any) -> None:
 
 def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     """Return the document of one fit on a table, and what prints it."""
-    from calipers.io.tables.table import read_plain
+    from calipers.io.tables.table import open_table
     from calipers.regression.logistic import logistic_model
     from calipers.regression.mixed import mixed_model
 
@@ -182,7 +182,7 @@ def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any
         raise UsageError(
             "--logistic cannot be used with --crossed, --bootstrap, --diagnostics or --ml"
         )
-    table, source_file = read_plain(source)
+    table = open_table(source, hint="references in JSON need predictions beside them")
     settings: dict[str, Any] = {key: options[key] for key in ("level", "missing", "few_groups")}
     settings["levels"] = _levels(options["levels"])
     if options["logistic"]:
@@ -192,7 +192,7 @@ def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any
         fit = mixed_model(table, options["formula"], names, **settings, **linear)
     facts = {
         "file": table.file,
-        "sha256": source_file.sha256,
+        "sha256": table.sha256,
         "rows": len(table),
         "columns": list(table.names),
     }

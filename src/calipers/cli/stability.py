@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from codecs import BOM_UTF8
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,6 @@ from calipers.show.words import legend, plural
 from calipers.stability.evidence import ALL_MODELS
 from calipers.stability.scores import CALLED
 
-HEAD = 1 << 16
-TABLES = (".csv", ".tsv", ".txt")
 GRID = {2: (32, 32), 3: (16, 32, 32)}  # cells of a map of predictions, if nobody says
 ONLY_MAPS = {
     "labels": "--labels: references say which images are positive, and where",
@@ -63,25 +62,24 @@ def holds_predictions(path: str) -> bool:
     """Return whether a file holds boxes of a detector (COCO JSON, a table with the columns of a
     box), and no maps.
     """
-    from calipers.io.tables.table import MAGIC
+    from calipers.io.read import sniff_file
+    from calipers.io.source import HEAD, InputFile
+    from calipers.io.tables.delimited import header_names
 
     place = Path(path)
     if not place.is_file():
         return False
-    with place.open("rb") as file:
-        head = file.read(HEAD)
-    if head[: len(MAGIC)] == MAGIC:
-        return _boxed(_parquet_columns(place))
-    text = head.decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
-    if text[:1] in ("{", "[") or place.suffix.lower() == ".json":
-        return True
-    if place.suffix.lower() not in TABLES:
+    # Only the beginning is looked at: files of maps may be large.
+    with place.open("rb") as stream:
+        head = stream.read(HEAD).removeprefix(BOM_UTF8)
+    file = InputFile(path, head, len(head), "")
+    try:
+        kind = sniff_file(file).format
+    except InputError:
         return False
-    from calipers.io.tables.table import NIH_HEADER, find_delimiter
-
-    header = text.split("\n", 1)[0]
-    names = header.split(find_delimiter(header))
-    return bool(NIH_HEADER.match(text)) or _boxed([name.strip().strip('"') for name in names])
+    if kind == "parquet":
+        return _boxed(_parquet_columns(place))
+    return kind != "csv" or _boxed(header_names(file.head))
 
 
 def _parquet_columns(path: Path) -> list[str]:
@@ -94,7 +92,7 @@ def _parquet_columns(path: Path) -> list[str]:
         return []  # its reader says what is wrong
 
 
-def _boxed(names: Sequence[str]) -> bool:
+def _boxed(names: Iterable[str]) -> bool:
     from calipers.io.tables.columns import BOX_LAYOUTS
 
     lower = {name.lower() for name in names}

@@ -167,7 +167,7 @@ class _ComparisonWork:
                 interval = replace(interval, reason=_why_undefined(metric, tables, (r, k)))
             n_images, n_references = (int(number) for number in counts[0][r, k, :2])
             n_predictions = int(counts[0][r, k, 2] + counts[1][r, k, 2])
-            higher = self.higher_is_better(metric, name)
+            higher = not facts.lower_is_better(name)
             estimate = self._estimate(
                 float(d[at]), interval, (n_images, n_references, n_predictions)
             )
@@ -220,11 +220,7 @@ class _ComparisonWork:
 
     def manner(self, metric: Metric[Any], name: str) -> Manner:
         """Return how the numbers of a metric are written."""
-        return Manner.of(metric.facts.bounds, self.higher_is_better(metric, name))
-
-    def higher_is_better(self, metric: Metric[Any], name: str) -> bool:
-        """Return the direction of a metric."""
-        return higher_is_better(self.evaluation.protocol, metric, name)
+        return Manner.of(metric.facts.bounds, not metric.facts.lower_is_better(name))
 
     def _test(self, metric: Metric[Any]) -> str:
         return self.test or ("permutation" if metric.facts.swap else "bootstrap")
@@ -286,14 +282,6 @@ def narrowed(protocol: Protocol, names: Sequence[str]) -> list[Metric[Any]]:
         if selection:
             metrics.append(type(metric)(selection))
     return metrics
-
-
-def higher_is_better(protocol: Protocol, metric: Metric[Any], name: str) -> bool:
-    """Return the direction of a metric; counts of false alarms and of missed references are better
-    when small.
-    """
-    plan = next(plan for plan in protocol.metrics if plan.name == name)
-    return metric.facts.higher_is_better and plan.options.get("of") not in ("FP", "FN")
 
 
 def units_to_compare(evaluation: Evaluation) -> Units:

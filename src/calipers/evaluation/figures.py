@@ -25,7 +25,6 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.evaluation.collect import certainty_of, units_for
 from calipers.evaluation.result import Evaluation
 from calipers.evaluation.saved import shown_matches
-from calipers.evaluation.warnings import lower_is_better
 from calipers.matching.matches import View
 from calipers.metrics.base import Metric
 from calipers.metrics.ranking import RATES, FrocCurve, PrecisionCurve
@@ -256,7 +255,7 @@ def _most_first_places(evaluation: Evaluation, rows: Sequence[ForestRow]) -> str
     """Return which model is best most often; for one model, its lowest and highest value."""
     if len(evaluation.models) == 1:
         return _range_of_values(rows)
-    lower = lower_is_better(evaluation.protocol)
+    lower = evaluation.protocol.lower_is_better
     firsts = dict.fromkeys(evaluation.models, 0)
     for row in rows:
         values = {}
@@ -311,7 +310,7 @@ def classes(
 ) -> Forest | HeatMap:
     """Return one metric per class, pooled first; of many classes, those with most references."""
     metric = metric or _first_per_class(evaluation)
-    labels, lower = evaluation.cohort.classes, metric in lower_is_better(evaluation.protocol)
+    labels, lower = evaluation.cohort.classes, metric in evaluation.protocol.lower_is_better
     table: dict[str, list[Estimate]] = {}
     for label in labels:
         table[label] = [evaluation.get(metric, model=m, label=label) for m in evaluation.models]
@@ -348,7 +347,7 @@ def groups(
         metrics_of_groups = {row.metric for row in grouping.rows}
         metric = next(name for name in headline_of(evaluation) if name in metrics_of_groups)
     table = grouping.table(metric, None, evaluation.models)
-    lower = metric in lower_is_better(evaluation.protocol)
+    lower = metric in evaluation.protocol.lower_is_better
     groups_shown = dict(list(table.items())[: _room(evaluation, metric, most)])
     pooled = _estimates(evaluation, metric, evaluation.models)
     all_images = _row("all images", pooled, strong=True)
@@ -477,7 +476,7 @@ def _side_by_side(
 ) -> Forest | HeatMap:
     """Return a forest plot, or a heat map if there are too many models for it."""
     label = metric
-    if metric in lower_is_better(evaluation.protocol):
+    if metric in evaluation.protocol.lower_is_better:
         label += " (lower is better)"
     omitted = f"{among}." if among else ""
     if not _is_heat_map(evaluation, metric):

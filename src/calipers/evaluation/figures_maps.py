@@ -139,17 +139,16 @@ def softness(evaluation: Evaluation) -> Softness | None:
     """
     cohort = evaluation.cohort
     facts = cohort.references.facts
-    for plan in evaluation.protocol.metrics:
-        if plan.kind != "soft-instance-iou":
+    for metric, measure in measures(evaluation):
+        if measure.quantity != "softIoU":
             continue
-        key = Measure.of("softIoU", plan).key
         if len(cohort.models) == 1:
-            names = dict.fromkeys(cohort.models, key)
+            names = dict.fromkeys(cohort.models, measure.key)
         else:
-            names = {model: f"{key} of {model}" for model in cohort.models}
+            names = {model: f"{measure.key} of {model}" for model in cohort.models}
         if all(name in facts for name in names.values()):
             values = {model: np.asarray(facts[name], np.float64) for model, name in names.items()}
-            return Softness(plan.name, values, *sizes_of(cohort))
+            return Softness(metric, values, *sizes_of(cohort))
     return None
 
 

@@ -30,7 +30,7 @@ from calipers.evaluation.schema import (
 )
 from calipers.kernels.resampling import check_seed
 from calipers.matching.matches import View
-from calipers.metrics.base import DERIVED_OPTION, MATCHING_OPTIONS, Metric, MetricPlan
+from calipers.metrics.base import DERIVED_OPTION, MATCHING_OPTIONS, Facts, Metric, MetricPlan
 from calipers.metrics.maps import MapSettings
 from calipers.statistics.intervals import check_level
 
@@ -164,6 +164,28 @@ class Protocol:
             # Plans of one kind and recipe share a metric, and with it the pass over the evidence.
             together.setdefault((plan.kind, kind([plan]).recipe.key), []).append(plan)
         return [registry.resolve("metric", key[0])(plans) for key, plans in together.items()]
+
+    @cached_property
+    def lower_is_better(self) -> frozenset[str]:
+        """The names of the metrics of which less is better."""
+        names = []
+        for metric in self.compile():
+            facts = metric.facts
+            names += [name for name in facts.names if facts.lower_is_better(name)]
+        return frozenset(names)
+
+    @cached_property
+    def whole(self) -> frozenset[str]:
+        """The names of the metrics whose values are whole numbers."""
+        return frozenset().union(*(metric.facts.whole for metric in self.compile()))
+
+    def facts_of_kinds(self) -> dict[str, list[Facts]]:
+        """Return kind -> the facts of its metrics, in order of appearance."""
+        kind_of = {plan.name: plan.kind for plan in self.metrics}
+        facts: dict[str, list[Facts]] = {}
+        for metric in self.compile():
+            facts.setdefault(kind_of[metric.facts.names[0]], []).append(metric.facts)
+        return facts
 
     def only(self, names: Sequence[str]) -> Protocol:
         """Return the protocol with only these metrics."""

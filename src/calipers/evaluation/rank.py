@@ -21,14 +21,12 @@ from calipers.errors import UsageError
 from calipers.evaluation.compare import (
     check_choice,
     chosen_metrics,
-    higher_is_better,
     n_replicates,
     narrowed,
     units_to_compare,
 )
 from calipers.evaluation.figures import headline_of
 from calipers.evaluation.result import Evaluation
-from calipers.evaluation.warnings import lower_is_better
 from calipers.metrics.base import Evidence, Metric
 from calipers.results.comparison import Ranking
 from calipers.statistics import ranks
@@ -68,7 +66,7 @@ def rank(
         row=_row(evaluation, only, label),
         units=units,
         replicates=number if units.freedom + 1 >= FEWEST_UNITS else 0,
-        rule=ranks.Rule(method, higher_is_better(protocol, only, name), quantile, protocol.level),
+        rule=ranks.Rule(method, not only.facts.lower_is_better(name), quantile, protocol.level),
         fill=missing == WORST,
     )
     return field.ranked(label)
@@ -250,7 +248,7 @@ def by_value(evaluation: Evaluation) -> tuple[str, ...]:
     come last.
     """
     metric = headline_of(evaluation)[0]
-    sign = 1.0 if metric in lower_is_better(evaluation.protocol) else -1.0
+    sign = 1.0 if metric in evaluation.protocol.lower_is_better else -1.0
 
     def place(model: str) -> tuple[bool, float]:
         value = evaluation.get(metric, model=model).value

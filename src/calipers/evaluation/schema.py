@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from calipers.errors import InputError, did_you_mean
-from calipers.registry import INTERVALS, own_matching
+from calipers.registry import INTERVALS, own_matching, resolve
 from calipers.results.schema import structure
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def contradiction(name: str, kind: str, options: Mapping[str, Any]) -> str | Non
         if criterion != options["criterion"]:
             return f"the criterion {criterion}"
     claimed = [float(word) for word in words if _number(word)]
-    values = list(options.get("rates", ())) if kind == "froc" else list(options["thresholds"])
+    values = list(options.get(resolve("metric", kind).facts.claim, ()))
     if len(claimed) == 2 and values:
         values = [values[0], values[-1]]  # a range is named by its two ends
     if claimed and not _are_close(claimed, values):

@@ -23,7 +23,6 @@ from rich.text import Text
 from calipers.evaluation.figures import headline_of
 from calipers.evaluation.rank import by_value
 from calipers.evaluation.result import Evaluation
-from calipers.evaluation.warnings import lower_is_better
 from calipers.results.comparison import GroupedRows, GroupSummary
 from calipers.results.estimate import Estimate
 from calipers.show.html import _head, _line, digits, frame, framed, text
@@ -59,7 +58,7 @@ def metrics_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
     """Return the pooled estimates, a row per metric; n is in the caption, or in a column of its own
     if it varies.
     """
-    lower = lower_is_better(evaluation.protocol)
+    lower = evaluation.protocol.lower_is_better
     rows = [_estimates(evaluation, metric) for metric in metrics]
     n_references = [estimates[0].n_references for estimates in rows]
     varies = len(set(n_references)) > 1
@@ -80,7 +79,7 @@ def models_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
     """Return the pooled estimates of many models: a row per model, best first, a column per
     metric.
     """
-    lower = lower_is_better(evaluation.protocol)
+    lower = evaluation.protocol.lower_is_better
     columns = [_estimates(evaluation, metric) for metric in metrics]
     every = list(chain.from_iterable(columns))
     say_why = not same_for_all(every)
@@ -108,7 +107,7 @@ def _caption(
     evaluation: Evaluation, metrics: Sequence[str], number: str, every: Sequence[Estimate]
 ) -> str:
     """Return what stands above a table of pooled estimates: n, the legend, the intervals."""
-    lower = lower_is_better(evaluation.protocol)
+    lower = evaluation.protocol.lower_is_better
     sentences = [
         f"All classes together, n = {number}.",
         *_legend(evaluation, [metric for metric in metrics if metric in lower]),
@@ -119,7 +118,7 @@ def _caption(
 
 def classes_table(evaluation: Evaluation, metric: str) -> str:
     """Return one metric: a row per class, a column per model."""
-    lower = metric in lower_is_better(evaluation.protocol)
+    lower = metric in evaluation.protocol.lower_is_better
     classes = evaluation.cohort.classes
     rows = [_estimates(evaluation, metric, label) for label in classes]
     every = list(chain.from_iterable(rows))
@@ -143,7 +142,7 @@ def groups_table(
     """Return one metric: a row per group, a column per model, then mean, standard deviation and
     range.
     """
-    lower = metric in lower_is_better(evaluation.protocol)
+    lower = metric in evaluation.protocol.lower_is_better
     table = list(grouping.table(metric, label, evaluation.models).items())
     lines, estimates = [], []
     for name, row in table[:MOST_GROUPS]:
@@ -295,9 +294,6 @@ MOST_CLASSES = 12
 READABLE = 100  # columns; a wider table gets a line per model
 
 
-COUNTS = "error-types.count."  # metrics whose values are whole numbers
-
-
 @dataclass(frozen=True, slots=True)
 class TableLine:
     """What a table says about one thing: a cell for every column, and the numbers behind them."""
@@ -338,8 +334,8 @@ def _metrics(evaluation: Evaluation, console: Console) -> tuple[list[Estimate], 
     }
     varying = {name: numbers for name, numbers in behind.items() if len(set(numbers)) > 1}
     numbers = list(zip(*varying.values())) or [()] * len(rows)
-    counts = {row.metric for row in evaluation.rows if row.metric_id.startswith(COUNTS)}
-    cells = cells_of(rows, (), [metric in counts for metric in evaluation.metrics])
+    whole = evaluation.protocol.whole
+    cells = cells_of(rows, (), [metric in whole for metric in evaluation.metrics])
     lines = [TableLine(*entry) for entry in zip(evaluation.metrics, cells, numbers)]
     console.print(grid(console, "metric", evaluation.models, lines, list(varying)))
     same = [f"{behind[name][0]} {name}" for name in behind if name not in varying]

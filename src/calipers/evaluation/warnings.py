@@ -239,18 +239,6 @@ def group_warnings(rows: Sequence[Row], metrics: Sequence[str]) -> tuple[str, ..
     )
 
 
-def lower_is_better(protocol: Protocol) -> set[str]:
-    """Return the names of the metrics of which less is better."""
-    names: set[str] = set()
-    for metric in protocol.compile():
-        if not metric.facts.higher_is_better:
-            names.update(metric.facts.names)
-    for plan in protocol.metrics:
-        if plan.options.get("of") in ("FP", "FN"):
-            names.add(plan.name)
-    return names
-
-
 def _notes(cohort: Cohort) -> Iterator[str]:
     """Yield the notes of the readers, each with its file.
 
@@ -275,22 +263,24 @@ def _quarantine(cohort: Cohort) -> Iterator[str]:
 
 
 def _classes(cohort: Cohort, metrics: list[Metric[Any]]) -> Iterator[str]:
-    """Yield which classes class means leave out, and how many references RoDeO leaves out."""
+    """Yield which classes class means leave out, and who leaves out ignored references."""
     labels = cohort.references.label[~cohort.references.ignore]
     absent = np.flatnonzero(np.bincount(labels, minlength=len(cohort.classes)) == 0)
-    if len(absent) and any(metric.facts.id.startswith(("ap@", "ar.")) for metric in metrics):
+    if len(absent) and any(metric.facts.skips_classes for metric in metrics):
         names = ", ".join(cohort.classes[c] for c in absent[:5])
         if len(absent) > 5:
             names += ", ..."
         yield f"Classes without references are left out of class means ({len(absent)}): {names}."
     ignored = int(cohort.references.ignore.sum())
-    if ignored and any(metric.facts.id.startswith("rodeo") for metric in metrics):
-        yield f"RoDeO knows no ignored references: {ignored} were left out."
+    blind = dict.fromkeys(m.facts.word for m in metrics if not m.facts.knows_ignored)
+    if ignored:
+        for word in blind:
+            yield f"{word} knows no ignored references: {ignored} were left out."
 
 
 def _models(cohort: Cohort, protocol: Protocol, metrics: list[Metric[Any]]) -> Iterator[str]:
     """Yield warnings on the predictions of every model: empty images, repeats, ties."""
-    ranks = any(metric.facts.id.startswith(("ap@", "froc")) for metric in metrics)
+    ranks = any(metric.facts.ranks for metric in metrics)
     for model, predictions in cohort.models.items():
         silent = int((np.diff(predictions.offsets) == 0).sum())
         if silent > SHARE * cohort.n_images:

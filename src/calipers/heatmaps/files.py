@@ -23,16 +23,18 @@ from numpy.typing import NDArray
 from calipers.arrays import F64
 from calipers.errors import InputError, UsageError, did_you_mean, raise_problems
 from calipers.heatmaps.settings import as_map
+from calipers.io.read import read, sniff_file
 from calipers.io.source import InputFile, open_source
 from calipers.io.tables.columns import SIZES, find_columns
-from calipers.io.tables.table import NIH_HEADER, Table, numbers, read_delimited, read_nih, texts
+from calipers.io.tables.table import Table, numbers, open_table, texts
 from calipers.io.volumes.open import open_volume, stem_of
 from calipers.io.volumes.pictures import PALETTE, picture_size
+from calipers.io.volumes.values import SUFFIXES
 from calipers.io.volumes.volume import Limits, Volume
 
-MAP_SUFFIXES = (".npy", ".npz", ".png", ".tif", ".tiff", ".nii", ".nii.gz")
 # No JPEG: it is lossy, so its maps would have values that no model gave.
 FORMATS = ("npy", "npz", "png", "tiff", "nifti")
+TABLES = ("csv", "parquet")  # formats of tables of sizes; all others hold references
 # The value of white in a picture, by type.
 WHITE = {"bool": 1.0, "uint8": 255.0, "uint16": 65535.0, "float32": 1.0}
 STACKED = Limits(axes=4)  # an axis of classes before those of a volume
@@ -51,8 +53,8 @@ def load_map(path: Path | str) -> NDArray[Any]:
     should.
     """
     name = str(path)
-    if not name.lower().endswith(MAP_SUFFIXES):
-        hint = f"maps are read from {', '.join(MAP_SUFFIXES)}"
+    if not name.lower().endswith(SUFFIXES):
+        hint = f"maps are read from {', '.join(SUFFIXES)}"
         raise InputError(
             "a map", rule="volume-format", file=name, value=Path(path).suffix, hint=hint
         )
@@ -196,10 +198,10 @@ def _list_maps(folder: str) -> tuple[dict[str, str], int]:
     files = list_files(Path(folder)).files
     maps = {}
     for name, path in sorted(files.items()):
-        if name.lower().endswith(MAP_SUFFIXES):
+        if name.lower().endswith(SUFFIXES):
             maps[name] = path
     if not maps:
-        expected = f"maps ({', '.join(MAP_SUFFIXES)})"
+        expected = f"maps ({', '.join(SUFFIXES)})"
         value = f"{len(files)} other files"
         raise InputError(expected, rule="map-missing", file=folder, value=value)
     return maps, len(files) - len(maps)
@@ -229,7 +231,7 @@ def _match_files(
     folder: str, files: Mapping[str, str], expression: re.Pattern[str], pattern: str
 ) -> tuple[dict[tuple[str, str], Path], int]:
     """Return the files that fit, and how many do not."""
-    with_suffix = pattern.lower().endswith(MAP_SUFFIXES)
+    with_suffix = pattern.lower().endswith(SUFFIXES)
     paths: dict[tuple[str, str], Path] = {}
     for name, path in files.items():
         fits = expression.fullmatch(name if with_suffix else stem_of(name) or "")
@@ -297,15 +299,13 @@ def read_sizes(path: str | PathLike[str]) -> ImageSizes:
         an image have to agree, and rows without an image say nothing, so a table of references will
         do. Or references as COCO JSON or the NIH list.
     """
-    input_file = open_source(fspath(path))
-    if input_file.data[:1] in (b"{", b"["):
-        return _of_references(input_file)
-    return _of_table(_table(input_file))
+    file = open_source(fspath(path))
+    if sniff_file(file).format in TABLES:
+        return _of_table(open_table(file))
+    return _of_references(file)
 
 
 def _of_references(input_file: InputFile) -> ImageSizes:
-    from calipers.io.read import read
-
     images = read(input_file.file).images
     file_names = images.ids
     if "file_name" in images.groups:
@@ -319,15 +319,6 @@ def _of_references(input_file: InputFile) -> ImageSizes:
             value=images.ids[unknown[0]],
         )
     return ImageSizes(input_file.file, images.ids, file_names, images.size)
-
-
-def _table(input_file: InputFile) -> Table:
-    from calipers.io.tables import table
-
-    if input_file.data[:4] == table.MAGIC:
-        return table.read_columnar(input_file)
-    start = bytes(input_file.data[:200]).decode("utf-8", "replace")
-    return read_nih(input_file) if NIH_HEADER.match(start) else read_delimited(input_file)
 
 
 def _of_table(table: Table) -> ImageSizes:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the format readers return: images and objects of one role, before the rules are applied.
+"""Build a checked cohort from what the format readers return; the same for all formats.
 
-Also the options that they take. `calipers.io.assemble` makes a cohort of the parts.
-
-Notes on predictions that are allowed but unusual, for the report.
-
-Build a checked cohort from the parts of the format readers; the same for all formats.
+`calipers.io.read` calls `assemble` with the references and with the predictions of every model, as
+`calipers.io.reader` describes them. The rules of `calipers.data.rules` are applied to each part:
+strict reading raises all broken ones, lenient reading sets the records aside and accounts for them,
+so that ``read == used + quarantined`` holds for every file. Predictions that are allowed but unusual
+get a note for the report.
 """
 
 from __future__ import annotations
@@ -13,220 +13,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, Column
-from calipers.data.cohort import UNIT, Cohort, FileIntake, Images, Intake, Quarantined
-from calipers.data.objects import BOX_FORMATS, Predictions, to_corners
+from calipers.arrays import F64
+from calipers.data.cohort import Cohort, FileIntake, Images, Intake, Quarantined
+from calipers.data.objects import Predictions, to_corners
 from calipers.data.rules import (
     BLOCK,
     Delivery,
     Finding,
     Role,
-    Source,
     as_predictions,
     as_references,
     examine,
     outside_image,
     settle,
 )
-from calipers.errors import InputError, InputProblems, UsageError, did_you_mean, raise_problems
+from calipers.errors import InputError, InputProblems, raise_problems
+from calipers.io.reader import ImageList, ObjectPart, Options, Problem, ReferenceFile
 from calipers.io.source import InputFile
-
-Key = int | str  # an id as the file types it: 1 and "1" are different images
-
-FORMATS = ("coco", "csv", "lard", "nih", "parquet")
-ONLY_OF_REFERENCES = ("lard", "nih")  # lists of data sets: they have no scores
-MASK_CHOICES = ("auto", "required", "ignore")
-LONGEST_TEXT = 4096
-GROUP_UNIT = f"group_{UNIT}"  # name for a group column that is called like the image itself
-
-
-class ReadOptions(TypedDict, total=False):
-    """The keywords that `read` and `explain` share; `read` explains them."""
-
-    format: str | None
-    box_format: str | tuple[str | None, str | None] | None
-    columns: Mapping[str, str] | None
-    score_scale: str
-    ids_as_strings: bool
-    masks: str
-
-
-@dataclass(frozen=True)
-class Options:
-    """The choices of a user that reach the format readers."""
-
-    format: str | None = None
-    box_format: str | None = None  # of the file that is being read
-    prediction_box_format: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    lenient: bool = False
-    score_scale: str = "unit"
-    ids_as_strings: bool = False
-    masks: str = "auto"
-
-    def __post_init__(self) -> None:
-        _check_option("format", self.format, FORMATS)
-        for box_format in (self.box_format, self.prediction_box_format):
-            _check_option("box_format", box_format, BOX_FORMATS)
-        _check_option("score_scale", self.score_scale, ("unit", "raw"))
-        _check_option("masks", self.masks, MASK_CHOICES)
-
-    @classmethod
-    def from_keywords(
-        cls,
-        *,
-        lenient: bool,
-        columns: Mapping[str, str] | None = None,
-        box_format: str | tuple[str | None, str | None] | None = None,
-        **others: Any,
-    ) -> Options:
-        """Return the options behind the keywords of `read`."""
-        sides = box_format if isinstance(box_format, tuple) else (box_format, box_format)
-        if len(sides) != 2:
-            raise UsageError(
-                "box_format is one name, or one for references and one for predictions, "
-                f"not {sides!r}"
-            )
-        return cls(
-            lenient=lenient,
-            columns=dict(columns or {}),
-            box_format=sides[0],
-            prediction_box_format=sides[1],
-            **others,
-        )
-
-    def of_predictions(self) -> Options:
-        """Return the options for reading predictions."""
-        return replace(self, box_format=self.prediction_box_format)
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One record that could not even be put into columns."""
-
-    rule: str
-    location: str
-    field: str
-    expected: str
-    value: object = None
-    hint: str = ""
-    record: str = ""  # original text
-
-    def as_error(self, file: str) -> InputError:
-        """Return the problem as the error that strict reading raises."""
-        return InputError(
-            self.expected,
-            rule=self.rule,
-            file=file,
-            location=self.location,
-            field=self.field,
-            value=self.value,
-            hint=self.hint,
-        )
-
-
-@dataclass(frozen=True)
-class ImageList:
-    """The images in the order of the cohort, with the ids as the file types them."""
-
-    keys: Sequence[Key]
-    size: F64
-    spacing: F64
-    groups: dict[str, Column]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """The ids as text, which is how a cohort holds them."""
-        return tuple(map(str, self.keys))
-
-
-@dataclass(frozen=True)
-class ObjectPart:
-    """The objects of one role from one file.
-
-    ``delivery`` may hold -1 as image or label where ``findings`` say why; ``problems`` are records
-    without a row in it. ``n_records`` counts both.
-    """
-
-    delivery: Delivery
-    source: Source
-    findings: list[Finding] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    n_dropped: int = 0  # records behind `problems`
-
-    @property
-    def n_records(self) -> int:
-        """The number of records in the file."""
-        return len(self.delivery) + self.n_dropped
-
-
-@dataclass(frozen=True)
-class ReferenceFile:
-    """A file of references: images, classes, objects."""
-
-    images: ImageList
-    classes: tuple[str, ...]
-    class_keys: Mapping[Key, int] | None  # category id -> class, if the format has such ids
-    part: ObjectPart
-    format: str
-
-
-@dataclass(frozen=True)
-class ReferenceIndex:
-    """Images and classes of the references, by which predictions are resolved."""
-
-    images: Mapping[Key, int]
-    as_text: Mapping[Key, int]  # the same by the text of the id
-    classes: tuple[str, ...]
-    class_keys: Mapping[Key, int] | None
-    file_names: Mapping[Key, int]
-    size: F64  # (n_images, 2|3), NaN = unknown
-
-    @property
-    def dimensions(self) -> int:
-        """2 or 3."""
-        return int(self.size.shape[1])
-
-
-def text_column(values: Sequence[Any]) -> Column:
-    """Return values as an array; values of mixed kinds become text."""
-    kinds = {type(value) for value in values}
-    if kinds == {int, float}:
-        kinds = {float}
-    if len(kinds) > 1:
-        texts = []
-        for value in values:
-            texts.append("" if value is None else str(value))
-        values = texts
-        kinds = {str}
-    # NumPy gives all cells the width of the longest: one giant text would fill the memory.
-    if kinds == {str} and max(map(len, values)) > LONGEST_TEXT:
-        return np.array(values, dtype=object)
-    if kinds == {int} and any(abs(value) >= 1 << 63 for value in values):
-        return np.array(list(map(str, values)))
-    return np.array(values)
-
-
-def _check_option(name: str, value: str | None, names: Sequence[str]) -> None:
-    if value is not None and value not in names:
-        hint = did_you_mean(str(value), names)
-        rule = name.replace("_", "-")
-        raise InputError(
-            f"one of {', '.join(names)}",
-            rule=rule,
-            file="<options>",
-            field=name,
-            value=value,
-            hint=hint,
-        )
-
 
 MANY = 0.5  # share from which tied scores and silent images are noted
 

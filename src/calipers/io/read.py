@@ -1,126 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guess the format of a file from its first bytes, with the reason in words.
+"""From paths to a checked cohort: open the files, choose a reader for each, read, assemble.
 
-`read`: from paths to a checked cohort. Finds the formats, calls their readers, assembles.
-
-`explain`: say how the inputs are interpreted, before any number is computed from them.
+`read` is the front door of the library and of every verb that takes references and predictions.
+Formats are plug-ins (`calipers.io.reader`): nothing here knows any of them. `sniff` tells which
+format a file has and why; `explain` says in words how all inputs are interpreted, before any number
+is computed from them.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Unpack
 
 import numpy as np
 
+from calipers import registry
 from calipers.data.cohort import Cohort, FileIntake
 from calipers.errors import InputError, UsageError
-from calipers.io.assemble import (
-    ONLY_OF_REFERENCES,
-    Assembled,
+from calipers.io.assemble import Assembled, assemble, fit_dimensions, text_index
+from calipers.io.reader import (
     Key,
     ObjectPart,
     Options,
+    Reader,
     ReadOptions,
     ReferenceFile,
     ReferenceIndex,
-    assemble,
-    fit_dimensions,
-    text_index,
+    Sniffed,
+    reader_of,
+    readers,
 )
 from calipers.io.source import InputFile, open_source
-from calipers.io.tables.objects import add_groups, predictions_from, references_from
-from calipers.io.tables.table import Table
-
-HEAD = 1 << 16
-
-
-@dataclass(frozen=True, slots=True)
-class Sniffed:
-    """What a file seems to be."""
-
-    format: str
-    role: str  # references | predictions | groups | unknown
-    reason: str
-
-
-def sniff(path: Path | str) -> Sniffed:
-    """Guess the format and the role of a file from its beginning.
-
-    Raises
-    ------
-    InputError
-        The file is missing, empty, or of no format that is known.
-    """
-    return sniff_file(open_source(path))
-
-
-def sniff_file(input_file: InputFile) -> Sniffed:
-    """Guess the format and the role of an opened file."""
-    from calipers.io.tables.objects import is_lard
-    from calipers.io.tables.table import MAGIC, NIH_HEADER
-
-    head = input_file.data[:HEAD]
-    if head[:4] == MAGIC:
-        return Sniffed("parquet", "unknown", "it begins with PAR1")
-    text = head.decode("utf-8", "replace").lstrip()
-    if text[:1] == "[":
-        return Sniffed("coco", "predictions", "it is a JSON list, as COCO results are")
-    if text[:1] == "{":
-        return _document(text, input_file)
-    if not text:
-        raise InputError(
-            "content", rule="empty-file", file=input_file.file, value="only white space"
-        )
-    if Path(input_file.file).suffix.lower() == ".json":
-        return Sniffed(
-            "coco", "unknown", "it is called .json, although it does not begin like JSON"
-        )
-    if NIH_HEADER.match(text):
-        return Sniffed("nih", "references", "its header is the one of the NIH list of boxes")
-    if is_lard(text.split("\n", 1)[0]):
-        return Sniffed(
-            "lard", "references", "its header has the four corners of the LARD list of runways"
-        )
-    return _delimited(text, input_file, Path(input_file.file).suffix.lower())
-
-
-def _document(text: str, input_file: InputFile) -> Sniffed:
-    size = len(input_file.data)
-    tail = input_file.data[max(0, size - HEAD) : size].decode("utf-8", "replace")
-    reason = "it is a JSON object, as COCO documents are"
-    if re.search(r'"score"\s*:', text + tail):
-        return Sniffed("coco", "predictions", reason + ", with scores")
-    return Sniffed("coco", "references", reason)
-
-
-def _delimited(text: str, input_file: InputFile, suffix: str) -> Sniffed:
-    from calipers.io.tables.columns import ALIASES, BOX_NAMES
-    from calipers.io.tables.table import DELIMITERS
-
-    header = text.split("\n", 1)[0]
-    names = {name.strip().strip('"').lower() for name in re.split("[,;\t]", header)}
-    has_boxes = len(names & BOX_NAMES) >= 4
-    known_names = {"id"}.union(*ALIASES.values())
-    is_table = has_boxes or names & known_names or suffix in (".csv", ".tsv", ".txt")
-    if not is_table or not any(sign in header for sign in DELIMITERS):
-        raise InputError(
-            "COCO JSON, delimited text, the NIH or LARD list or parquet",
-            rule="format",
-            file=input_file.file,
-            value=input_file.data[:20],
-            hint="name the format with format=... (--format)",
-        )
-    if names & set(ALIASES["score"]):
-        return Sniffed("csv", "predictions", "it is delimited text with a score column")
-    if has_boxes:
-        return Sniffed("csv", "references", "it is delimited text with a box in every row")
-    return Sniffed("csv", "groups", "it is delimited text without boxes")
-
 
 PathName = str | PathLike[str]
 Predictions = PathName | Mapping[str, PathName] | Sequence[PathName] | None
@@ -155,7 +69,8 @@ def read(
         spacings.
     format
         ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, or ``"nih"`` and ``"lard"``
-        (references only); None: judged from the first bytes.
+        (references only), or a format of another installed package; None: judged from the first
+        bytes.
     box_format
         One of `calipers.data.objects.BOX_FORMATS`, or two of them: for references and for predictions.
         None: what the format or the column names say.
@@ -194,6 +109,36 @@ def read(
     return read_all(references, predictions, groups, options).cohort
 
 
+def sniff(path: Path | str) -> Sniffed:
+    """Guess the format and the role of a file from its beginning.
+
+    Raises
+    ------
+    InputError
+        The file is missing, empty, or of no format that is known.
+    """
+    return sniff_file(open_source(path))
+
+
+def sniff_file(file: InputFile) -> Sniffed:
+    """Guess the format and the role of an opened file."""
+    if not file.head:
+        raise InputError("content", rule="empty-file", file=file.file, value="only white space")
+    for reader in readers():
+        with registry.blaming("format", reader.name):
+            sniffed = reader.sniff(file)
+        if sniffed is not None:
+            return sniffed
+    names = ", ".join(sorted(registry.known("format")))
+    raise InputError(
+        f"one of the formats {names}",
+        rule="format",
+        file=file.file,
+        value=file.data[:20],
+        hint="name the format with format=... (--format)",
+    )
+
+
 def read_all(
     references: PathName, predictions: Predictions, groups: PathName | None, options: Options
 ) -> Assembled:
@@ -204,8 +149,10 @@ def read_all(
     images = fit_dimensions(file.images, file.part.delivery.boxes.shape[1] // 2)
     intake = None
     if groups is not None:
-        groups_file = open_source(fspath(groups))
-        images, intake = add_groups(images, read_groups_table(groups_file), groups_file, options)
+        from calipers.io.tables.objects import add_groups
+        from calipers.io.tables.table import open_table
+
+        images, intake = add_groups(images, open_table(fspath(groups)), options)
     _require_classes(file, input_file)
     file = replace(file, images=images)
     index = _reference_index(file)
@@ -227,23 +174,25 @@ def named_paths(predictions: Predictions) -> list[tuple[str | None, PathName]]:
     return [(None, path) for path in predictions]
 
 
-def format_of(input_file: InputFile, options: Options) -> str:
-    """Return the format that the user named, else the one that the file seems to have."""
-    return options.format or sniff_file(input_file).format
+def _choose_reader(file: InputFile, name: str | None) -> Reader:
+    """Return the reader of the named format, else of the one that the file seems to have."""
+    return reader_of(name or sniff_file(file).format)
 
 
-def _read_references(input_file: InputFile, options: Options) -> ReferenceFile:
-    kind = format_of(input_file, options)
-    if kind == "coco":
-        from calipers.io.coco.document import read_references
-
-        return read_references(input_file, options)
-    if kind == "lard":
-        from calipers.io.tables.objects import read_lard
-
-        return read_lard(input_file, options)
-    _boxes_only(input_file, kind, options)
-    return references_from(_table(input_file, kind), options)
+def _read_references(file: InputFile, options: Options) -> ReferenceFile:
+    reader = _choose_reader(file, options.format)
+    if "references" not in reader.roles:
+        raise InputError(
+            "references",
+            rule="wrong-role",
+            file=file.file,
+            value=f"a file of predictions ({reader.name})",
+        )
+    with registry.blaming("format", reader.name):
+        references = reader.references(file, options)
+        if not isinstance(references, ReferenceFile):
+            raise TypeError(f"references() gave {type(references).__name__}, no ReferenceFile")
+    return references
 
 
 def _pending_models(
@@ -251,71 +200,54 @@ def _pending_models(
 ) -> list[PendingModel]:
     """Return the models of a file.
 
-    COCO files are read later, one at a time; a table is read now, because it may hold several
-    models.
+    A file of one model is read later, one at a time; a file that may hold several is read now,
+    because it names them.
     """
-    input_file = open_source(fspath(path))
+    file = open_source(fspath(path))
+    name = options.format
     # The lists of data sets have no scores, so a named list format is that of the references.
-    if options.format in ONLY_OF_REFERENCES:
-        options = replace(options, format=None)
-    kind = format_of(input_file, options)
+    if name is not None and "predictions" not in reader_of(name).roles:
+        name = None
+    reader = _choose_reader(file, name)
+    if "predictions" not in reader.roles:
+        raise InputError(
+            "predictions, which have scores",
+            rule="score-missing",
+            file=file.file,
+            value=f"a list of references ({reader.name})",
+        )
     stem = Path(fspath(path)).stem
-    if kind == "coco":
-        from calipers.io.coco.document import read_predictions
+    if not reader.several_models:
 
-        return [
-            (input_file, model or stem, kind, lambda: read_predictions(input_file, index, options))
-        ]
-    _boxes_only(input_file, kind, options)
-    index = replace(index, images=index.as_text)
-    parts = predictions_from(_table(input_file, kind), index, options)
+        def later() -> ObjectPart:
+            return _read_predictions(reader, file, index, options)[""]
+
+        return [(file, model or stem, reader.name, later)]
+    parts = _read_predictions(reader, file, index, options)
     pending: list[PendingModel] = []
-    for name, part in parts.items():
-        title = name
+    for own_name, part in parts.items():
+        title = own_name
         if model is not None:
-            title = f"{model}/{name}" if len(parts) > 1 else model
-        pending.append((input_file, title or stem, kind, lambda part=part: part))  # type: ignore[misc]
+            title = f"{model}/{own_name}" if len(parts) > 1 else model
+        pending.append((file, title or stem, reader.name, partial(_same, part)))
     return pending
 
 
-def _boxes_only(input_file: InputFile, format: str, options: Options) -> None:
-    """Raise if masks are required: tables hold boxes only."""
-    if options.masks == "required":
-        hint = "masks are read from COCO JSON; pass --masks auto to evaluate the boxes"
-        raise InputError(
-            "masks",
-            rule="mask-missing",
-            file=input_file.file,
-            value=f"a table ({format})",
-            hint=hint,
-        )
+def _read_predictions(
+    reader: Reader, file: InputFile, index: ReferenceIndex, options: Options
+) -> Mapping[str, ObjectPart]:
+    with registry.blaming("format", reader.name):
+        parts = reader.predictions(file, index, options)
+        for part in parts.values():
+            if not isinstance(part, ObjectPart):
+                raise TypeError(f"predictions() gave {type(part).__name__}, no ObjectPart")
+        if not reader.several_models and list(parts) != [""]:
+            raise TypeError("predictions() names models, but several_models is False")
+    return parts
 
 
-def _table(input_file: InputFile, format: str) -> Table:
-    if format == "parquet":
-        from calipers.io.tables import table
-
-        return table.read_columnar(input_file)
-    from calipers.io.tables import table
-
-    if format == "coco":
-        raise InputError(
-            "a table (csv, tsv or parquet)", rule="format", file=input_file.file, value="JSON"
-        )
-    return table.read_nih(input_file) if format == "nih" else table.read_delimited(input_file)
-
-
-def read_groups_table(input_file: InputFile) -> Table:
-    """Return a table of groups: delimited text or parquet."""
-    return _table(input_file, _table_format(input_file))
-
-
-def _table_format(input_file: InputFile) -> str:
-    from calipers.io.tables.table import MAGIC
-
-    if input_file.data[:1] in (b"{", b"["):
-        return "coco"
-    return "parquet" if input_file.data[:4] == MAGIC else "csv"
+def _same(part: ObjectPart) -> ObjectPart:
+    return part
 
 
 def _reference_index(file: ReferenceFile) -> ReferenceIndex:

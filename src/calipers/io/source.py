@@ -14,11 +14,13 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO
 
 from calipers.errors import InputError
 
+HEAD = 1 << 16  # bytes by which a format is recognised
 MAX_BYTES = 16 << 30
 HASH_STEP = 1 << 22
 
@@ -41,6 +43,11 @@ class InputFile:
     size: int
     sha256: str
     notes: list[str] = field(default_factory=list)
+
+    @cached_property
+    def head(self) -> str:
+        """The beginning of the file as text, without white space before it."""
+        return self.data[:HEAD].decode("utf-8", "replace").lstrip()
 
     def forget(self, start: int, stop: int) -> None:
         """Tell the system that a stretch of the mapped file need not stay in memory."""

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol of a metric: a recipe that collects evidence once (expensive), and a value that is
-computed from evidence and weights of the images (cheap), again for every bootstrap replicate.
+"""What a metric is: a recipe, a value, and its facts.
 
-The base of all metrics on matches: views from plans, the numbers of images and objects behind a
-value, and the reason of an undefined one.
+The recipe collects evidence once (expensive); the value is computed from the evidence and the
+weights of the images (cheap), again for every bootstrap replicate. `Facts` hold everything else
+that anyone knows about a metric: bounds and direction for the statistics, words, meaning and
+citations for the report and the documentation. So a new metric is one file and one line in
+`calipers.registry`; nothing else names it.
 
-The base of the metrics on the similarity of hits to their references: one view each, and
-weighted sums and medians of similarities.
+Two bases follow. `MatchMetric` is that of all metrics on matches: views from plans, the numbers
+of images and objects behind a value, and the reason of an undefined one. `PairedMetric` is that of
+the metrics on the similarity of hits to their references: one view each, and weighted sums and
+medians of similarities.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -81,14 +85,21 @@ class MetricPlan:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts about a metric that the statistics and the report use."""
+    """Everything that statistics, report and documentation know about a metric.
+
+    A class states what holds for all metrics of its kind; an object adds its names, and what
+    depends on its options.
+    """
 
     id: str  # "froc@1": goes to rows and run.json; the version changes whenever values change
-    names: tuple[str, ...]
+    names: tuple[str, ...] = ()
     # one per name, where the names of a family are defined differently: "ap.coco101@1"
     ids: tuple[str, ...] = ()
+
+    # For the statistics.
     bounds: tuple[float, float] = (0.0, 1.0)
     higher_is_better: bool = True
+    costs: frozenset[str] = frozenset()  # names of which less is better, though more of the others
     per_class: bool = True
     proportion: bool = False  # numerator / denominator over independent units: Wilson applies
     swap: bool = True  # exchanging two models' images is a fair null (not for AP: two score scales)
@@ -96,15 +107,37 @@ class Facts:
     # names whose values move in steps, which the jackknife does not follow
     rough: frozenset[str] = frozenset()
 
+    # For the warnings.
+    ranks: bool = False  # predictions are ranked by score, so equal scores matter
+    skips_classes: bool = False  # classes without references are left out of the class mean
+    knows_ignored: bool = True  # False: ignored references are left out altogether
+
+    # For tables, report and documentation.
+    word: str = ""  # in a methods paragraph: "positive predictive value"; else the kind
+    meaning: str = ""  # for readers who have never heard of it
+    citations: tuple[str, ...] = ()
+    matching: str = ""  # a sentence about a matching of its own
+    claim: str = "thresholds"  # the option whose values stand behind the @ of a name
+    whole: frozenset[str] = frozenset()  # names whose values are whole numbers
+    page: str = ""  # of the documentation, such as "explanation/froc.md"
+
+    def lower_is_better(self, name: str) -> bool:
+        """Return whether less is better of one of the names."""
+        return not self.higher_is_better or name in self.costs
+
     def id_of(self, k: int) -> str:
         """Return the id of the k-th name, which does not depend on the others of its family."""
         return self.ids[k] if self.ids else self.id
 
 
+# The source of two kinds of metrics, on maps and on the instances in them.
+REVISITING = "Zimmerer D, Maier-Hein K. Revisiting anomaly localization metrics. 2024."
+
+
 class Metric(Protocol[E]):
     """A family of numbers computed from one evidence; built from the plans of one kind."""
 
-    facts: Facts
+    facts: Facts  # of the class: without names
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None: ...
 
@@ -224,6 +257,7 @@ class Output:
 class MatchMetric:
     """Base of the metrics whose evidence is `Matches`."""
 
+    facts: Facts
     own_options: tuple[str, ...] = ()
     needed: Sides = ("references",)  # without these there is no value; nothing: it always has one
     # a unit with these can be in error; nothing: every unit can
@@ -238,6 +272,7 @@ class MatchMetric:
         self.recipe = MatchRecipe(
             tuple(dict.fromkeys(view for output in self.outputs for view in output.views))
         )
+        self.facts = replace(self.facts, names=self.names, per_class=self.per_class)
 
     @property
     def names(self) -> tuple[str, ...]:

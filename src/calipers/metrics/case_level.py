@@ -42,13 +42,21 @@ class CaseAuroc(MatchMetric):
     """The area under the ROC curve of images."""
 
     own_options: tuple[str, ...] = ("silent",)
-    id = "case-auroc@1"
+    facts = Facts(
+        id="case-auroc@1",
+        swap=False,
+        word="AUROC of images",
+        meaning=(
+            "Whether the highest score of an image separates images with references from those "
+            "without: the share of such pairs of images in the right order."
+        ),
+        page="explanation/instances.md#whole-images",
+    )
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
         for output in self.outputs:
             check_choice(output, "silent", tuple(SILENT))
-        self.facts = Facts(id=self.id, names=self.names, per_class=self.per_class, swap=False)
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names); several thresholds are averaged."""
@@ -109,7 +117,18 @@ class PicaiScore(CaseAuroc):
     """The mean of the average precision of objects and the area under the ROC curve of images."""
 
     own_options = ("silent", "interpolation")
-    id = "picai-score@1"
+    facts = Facts(
+        id="picai-score@1",
+        swap=False,
+        word="the PI-CAI score",
+        meaning="The mean of the average precision of objects and the AUROC of images.",
+        citations=(
+            "Saha A, et al. Artificial intelligence and radiologists in prostate cancer detection "
+            "on MRI (PI-CAI): an international, paired, non-inferiority, confirmatory study. "
+            "Lancet Oncol 2024;25:879-887.",
+        ),
+        page="explanation/instances.md#whole-images",
+    )
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)

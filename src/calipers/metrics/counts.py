@@ -10,6 +10,7 @@ class is neither referenced nor predicted; pooled values add the counts of all c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -92,10 +93,6 @@ def true_negatives(evidence: Matches, view: int, max_dets: int, weights: I64) ->
 class CountMetric(MatchMetric):
     """Base of the metrics that are a formula on TP, FP, FN, TN."""
 
-    id = "counts@1"
-    bounds = (0.0, 1.0)
-    higher_is_better = True
-    proportion = False
     negatives = False  # whether the formula looks at TN
     default_average: Literal["pooled", "classes"] = "pooled"
     own_options: tuple[str, ...] = ("average",)
@@ -105,15 +102,8 @@ class CountMetric(MatchMetric):
         for output in self.outputs:
             if output.options.get("average", "pooled") not in ("pooled", "classes"):
                 raise UsageError(f"metric {output.name!r}: average is 'pooled' or 'classes'")
-        self.facts = Facts(
-            id=self.id,
-            names=self.names,
-            bounds=self.bounds,
-            higher_is_better=self.higher_is_better,
-            per_class=self.per_class,
-            proportion=self.proportion,
-            class_means=frozenset(o.name for o in self.outputs if self._over_classes(o.options)),
-        )
+        means = [output.name for output in self.outputs if self._over_classes(output.options)]
+        self.facts = replace(self.facts, class_means=frozenset(means))
 
     def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
         """Return the value for counts (..., 4) and the weighted number of images, broadcast against
@@ -188,9 +178,13 @@ class CountMetric(MatchMetric):
 class Sensitivity(CountMetric):
     """TP / (TP + FN): the share of references that were found. Undefined without references."""
 
-    id = "sensitivity@1"
-    proportion = True
     tried = judged = ("references",)
+    facts = Facts(
+        id="sensitivity@1",
+        proportion=True,
+        meaning="The share of references that were found.",
+        page="explanation/counts.md",
+    )
 
     def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
         """Return TP / (TP + FN)."""
@@ -204,9 +198,14 @@ class Sensitivity(CountMetric):
 class PositivePredictiveValue(CountMetric):
     """TP / (TP + FP): the share of predictions that are right. Undefined without predictions."""
 
-    id = "ppv@1"
-    proportion = True
     needed = tried = judged = ("predictions",)
+    facts = Facts(
+        id="ppv@1",
+        proportion=True,
+        word="positive predictive value",
+        meaning="The share of predictions that are right.",
+        page="explanation/counts.md",
+    )
 
     def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
         """Return TP / (TP + FP)."""
@@ -230,9 +229,14 @@ class FBeta(CountMetric):
     object.
     """
 
-    id = "f-beta@1"
     own_options = ("average", "beta")
     needed = ("references", "predictions")
+    facts = Facts(
+        id="f-beta@1",
+        word="F scores",
+        meaning=("Sensitivity and PPV in one number; beta above 1 gives sensitivity more weight."),
+        page="explanation/counts.md",
+    )
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
@@ -284,9 +288,16 @@ class Accuracy(ImageCountMetric):
     literature.
     """
 
-    id = "accuracy@1"
     negatives = True
     default_average = "classes"
+    facts = Facts(
+        id="accuracy@1",
+        meaning=(
+            "Right calls among all, including images without the class: high even without any "
+            "prediction when findings are rare."
+        ),
+        page="explanation/counts.md",
+    )
 
     def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
         """Return the accuracy."""
@@ -296,10 +307,15 @@ class Accuracy(ImageCountMetric):
 class FalseAlarmsPerImage(ImageCountMetric):
     """FP / number of images."""
 
-    id = "false-alarms@1"
     judged = ("predictions",)
-    bounds = (0.0, float("inf"))
-    higher_is_better = False
+    facts = Facts(
+        id="false-alarms@1",
+        bounds=(0.0, float("inf")),
+        higher_is_better=False,
+        word="false alarms per image",
+        meaning="Predictions that are wrong, including duplicates, per image.",
+        page="explanation/counts.md",
+    )
 
     def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
         """Return false alarms per image."""
@@ -313,19 +329,27 @@ class FalseAlarmsPerImage(ImageCountMetric):
 class Count(CountMetric):
     """A plain count; option ``of`` = TP, FP, FN or TN."""
 
-    id = "count@1"
     negatives = True
     needed: tuple[str, ...] = ()
     tried: tuple[str, ...] = ()
-    bounds = (0.0, float("inf"))
     own_options = ("average", "of")
     kinds = ("TP", "FP", "FN", "TN")
+    mistakes = ("FP", "FN")
+    facts = Facts(
+        id="count@1",
+        bounds=(0.0, float("inf")),
+        word="counts",
+        meaning="A plain count; of false alarms (FP) and missed references (FN) less is better.",
+        page="explanation/counts.md",
+    )
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
         for output in self.outputs:
             if output.options.get("of") not in self.kinds:
                 raise UsageError(f"metric {output.name!r}: of is one of {', '.join(self.kinds)}")
+        costs = [output.name for output in self.outputs if output.options["of"] in self.mistakes]
+        self.facts = replace(self.facts, costs=frozenset(costs))
 
     def formula(self, counts: F64, n_images: F64, options: Any) -> F64:
         """Return the count."""

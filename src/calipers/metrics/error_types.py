@@ -425,7 +425,27 @@ class ErrorTypes:
     """What each kind of mistake costs, and how many there are."""
 
     own_matching = True
+    own_options = OPTIONS
     defaults = FROM_PROTOCOL
+    facts = Facts(
+        id="error-types@1",
+        bounds=(0.0, float("inf")),  # no mistake at all is the best there is
+        higher_is_better=False,
+        swap=False,
+        word="error types (TIDE)",
+        meaning=(
+            "Error types of TIDE: dAP is the average precision gained if one kind of mistake were "
+            "fixed, errors is their number: wrong class (cls), place roughly right (loc), both, "
+            "second prediction on one reference (dup), prediction on nothing (bkg), reference that "
+            "no prediction comes near (miss), all false alarms (fp), all references that were not "
+            "found (fn), false alarms on images without references (empty). Gains do not add up."
+        ),
+        citations=(
+            "Bolya D, et al. TIDE: a general toolbox for identifying object detection errors. ECCV "
+            "2020, 558-573.",
+        ),
+        page="explanation/error-types.md",
+    )
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         for plan in plans:
@@ -440,20 +460,17 @@ class ErrorTypes:
         _check(plans[0].name, self.recipe)
         self.plans = tuple(plans)
         self.quantities = tuple(_quantity(plan) for plan in plans)
-        costs = set()
+        names_of: dict[str, list[str]] = {"gain": [], "count": []}
         for plan, quantity in zip(plans, self.quantities):
-            if quantity.what == "gain":
-                costs.add(plan.name)
-        self.facts = Facts(
-            id="error-types@1",
+            names_of[quantity.what].append(plan.name)
+        self.facts = replace(
+            self.facts,
             names=tuple(plan.name for plan in plans),
             ids=tuple(f"error-types.{one.what}.{one.of}@1" for one in self.quantities),
-            bounds=(0.0, float("inf")),  # no mistake at all is the best there is
-            higher_is_better=False,
             per_class=self.recipe.within_class,
-            swap=False,
-            class_means=frozenset(costs),
-            rough=frozenset(costs),
+            class_means=frozenset(names_of["gain"]),
+            rough=frozenset(names_of["gain"]),
+            whole=frozenset(names_of["count"]),
         )
 
     def value(self, evidence: Mistakes, weights: I64) -> F64:

@@ -38,6 +38,7 @@ Kirillov et al., Panoptic Segmentation, CVPR 2019.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,7 @@ from calipers.kernels.assignment import IGNORED
 from calipers.kernels.resampling import SumTable
 from calipers.matching.matches import Matches, View
 from calipers.metrics.base import (
+    REVISITING,
     SUMMARIES,
     Facts,
     MatchMetric,
@@ -72,13 +74,24 @@ class InstanceF1(MatchMetric):
     """2 TP / (2 TP + FP + FN) of every image, averaged over images; or of all images together."""
 
     own_options = ("average",)
+    facts = Facts(
+        id="instance-f1@1",
+        word="F1 per image",
+        meaning=(
+            "F1 of the objects of each image, averaged over images; an image without references "
+            "and predictions counts 1, so normal images without a false alarm raise it. Pooled: F1 "
+            "of all objects."
+        ),
+        citations=(REVISITING,),
+        page="explanation/instances.md",
+    )
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
         for output in self.outputs:
             check_choice(output, "average", AVERAGES)
         ids = tuple(f"instance-f1.{_average(output)}@1" for output in self.outputs)
-        self.facts = Facts(id="instance-f1@1", names=self.names, ids=ids, per_class=self.per_class)
+        self.facts = replace(self.facts, ids=ids)
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names); several thresholds are averaged."""
@@ -110,12 +123,22 @@ class InstanceIou(PairedMetric):
     """The similarity that references reach, 0 if missed; or that of the hits."""
 
     own_options = ("over", "summary")
+    facts = Facts(
+        id="instance-iou@1",
+        word="instance IoU",
+        meaning=(
+            "The overlap that references reach with their prediction, 0 for missed ones; or of the "
+            "hits only."
+        ),
+        page="explanation/instances.md",
+    )
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
         for output in self.outputs:
             check_choice(output, "over", OVER)
-        self.facts = _facts("instance-iou", self, [f".{_over(output)}" for output in self.outputs])
+        parts = [f"instance-iou.{_over(output)}" for output in self.outputs]
+        self.facts = _with_summaries(self, parts)
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
@@ -168,10 +191,17 @@ class CentreDistance(PairedMetric):
     own_options = ("summary",)
     needed = tried = judged = HITS
     distance = True
+    facts = Facts(
+        id="centre-distance@1",
+        bounds=(0.0, float("inf")),
+        higher_is_better=False,
+        meaning="How far the hits are from the centre of their reference.",
+        page="explanation/instances.md",
+    )
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
-        self.facts = _facts("centre-distance", self, [""] * len(self.outputs))
+        self.facts = _with_summaries(self, ["centre-distance"] * len(self.outputs))
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
@@ -189,22 +219,15 @@ class CentreDistance(PairedMetric):
         return np.stack(columns, axis=2)
 
 
-def _facts(kind: str, metric: PairedMetric, parts: Sequence[str]) -> Facts:
-    """Return the facts of a mean or median; a median moves in steps."""
+def _with_summaries(metric: PairedMetric, parts: Sequence[str]) -> Facts:
+    """Return the facts with an id for every mean or median; a median moves in steps."""
     for output in metric.outputs:
         check_choice(output, "summary", SUMMARIES)
     ids = []
     for part, output in zip(parts, metric.outputs):
-        ids.append(f"{kind}{part}.{_summary(output)}@1")
-    return Facts(
-        id=f"{kind}@1",
-        names=metric.names,
-        ids=tuple(ids),
-        bounds=(0.0, float("inf") if metric.distance else 1.0),
-        higher_is_better=not metric.distance,
-        per_class=metric.per_class,
-        rough=frozenset(output.name for output in metric.outputs if _summary(output) == "median"),
-    )
+        ids.append(f"{part}.{_summary(output)}@1")
+    rough = [output.name for output in metric.outputs if _summary(output) == "median"]
+    return replace(metric.facts, ids=tuple(ids), rough=frozenset(rough))
 
 
 def _f1_of_samples(evidence: Matches, view: View, max_dets: int, weights: I64) -> F64:
@@ -256,17 +279,24 @@ class PanopticQuality(PairedMetric):
     """PQ, SQ or RQ, by the option ``part``."""
 
     own_options = ("part", "average")
+    facts = Facts(
+        id="panoptic-quality@1",
+        meaning=(
+            "Recognition quality (RQ) is F1, segmentation quality (SQ) is the mean overlap of the "
+            "hits, and panoptic quality (PQ) is their product."
+        ),
+        citations=("Kirillov A, et al. Panoptic segmentation. CVPR 2019, 9404-9413.",),
+        page="explanation/instances.md",
+    )
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
         for output in self.outputs:
             check_choice(output, "part", PARTS)
             check_choice(output, "average", PANOPTIC_AVERAGES)
-        self.facts = Facts(
-            id="panoptic-quality@1",
-            names=self.names,
+        self.facts = replace(
+            self.facts,
             ids=tuple(f"panoptic-quality.{_part(output).lower()}@1" for output in self.outputs),
-            per_class=self.per_class,
             class_means=frozenset(output.name for output in self.outputs if _over_classes(output)),
         )
 

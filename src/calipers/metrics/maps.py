@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, get_args
 
@@ -43,7 +43,7 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.volumes.values import as_labels, as_map
 from calipers.kernels import ragged, runs, voxel_ranking, voxels
 from calipers.kernels.voxel_ranking import SoftSums, Variant
-from calipers.metrics.base import Facts, MetricPlan, check_number, check_options
+from calipers.metrics.base import REVISITING, Facts, MetricPlan, check_number, check_options
 
 AXES = ("x", "y", "z")
 CONNECTIVITIES = ("full", "edges", "faces")
@@ -142,16 +142,6 @@ LEVELS = ("dataset", "sample", "slice", "batch")
 BEST = "best"
 VARIANTS = ("tversky", "jaccard", "printed")
 
-# quantity -> levels at which it is defined, options beside the level
-QUANTITIES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "AP": (LEVELS, ()),
-    "AUROC": (LEVELS, ()),
-    "AUPRO": (("dataset", "sample"), ("limit",)),
-    "Dice": (LEVELS, ("at",)),
-    "IoU": (LEVELS, ("at",)),
-    "softIoU": (("sample",), ("alpha", "variant")),
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Measure:
@@ -166,10 +156,8 @@ class Measure:
     variant: str = "tversky"  # softIoU
 
     @classmethod
-    def of(cls, quantity: str, plan: MetricPlan) -> Measure:
-        """Return the measure that a plan asks for."""
-        levels, own_options = QUANTITIES[quantity]
-        check_options(plan, ("level", *own_options), matching=())
+    def of(cls, quantity: str, levels: Sequence[str], plan: MetricPlan) -> Measure:
+        """Return the measure that a plan asks for, at one of the levels of its quantity."""
         options: dict[str, Any] = dict(plan.options)
         level = options.get("level", levels[0])
         if level not in levels:
@@ -383,18 +371,21 @@ class MapMetric:
 
     own_matching = True  # thresholds and criteria of the protocol play no part
     defaults: tuple[str, ...] = ()
+    own_options: tuple[str, ...] = ("level",)
+    levels: tuple[str, ...] = LEVELS  # at which it is defined, the default first
     quantity = ""
-    id = ""
+    facts: Facts
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
-        self.measures = tuple(Measure.of(self.quantity, plan) for plan in plans)
+        for plan in plans:
+            check_options(plan, self.own_options, matching=())
+        self.measures = tuple(Measure.of(self.quantity, self.levels, plan) for plan in plans)
         self.recipe = MapRecipe(self.measures)
-        self.facts = Facts(
-            id=self.id,
+        kind, version = self.facts.id.split("@")
+        self.facts = replace(
+            self.facts,
             names=tuple(plan.name for plan in plans),
-            ids=tuple(self.id.replace("@", f".{measure.definition}@") for measure in self.measures),
-            per_class=False,
-            swap=False,
+            ids=tuple(f"{kind}.{measure.definition}@{version}" for measure in self.measures),
         )
 
     def value(self, evidence: Maps, weights: I64) -> F64:
@@ -460,13 +451,36 @@ class VoxelAveragePrecision(MapMetric):
     operating point.
     """
 
-    quantity, id = "AP", "voxel-ap@1"
+    quantity = "AP"
+    facts = Facts(
+        id="voxel-ap@1",
+        per_class=False,
+        swap=False,
+        word="average precision of voxels",
+        meaning=(
+            "Of all voxels ranked by score: the precision at every reference voxel, averaged. Over "
+            "the data set all voxels are one ranking; each sample or slice has its own, and those "
+            "without references have no value. Large references count most."
+        ),
+        page="explanation/maps.md",
+    )
 
 
 class VoxelAuroc(MapMetric):
     """The chance that a positive voxel scores higher than a negative one, ties counting half."""
 
-    quantity, id = "AUROC", "voxel-auroc@1"
+    quantity = "AUROC"
+    facts = Facts(
+        id="voxel-auroc@1",
+        per_class=False,
+        swap=False,
+        word="AUROC of voxels",
+        meaning=(
+            "The probability that a reference voxel scores higher than another one. Near 1 for "
+            "almost any model if references are small: the easy background counts most."
+        ),
+        page="explanation/maps.md",
+    )
 
 
 class Aupro(MapMetric):
@@ -478,7 +492,25 @@ class Aupro(MapMetric):
     .. [1] Bergmann et al., The MVTec anomaly detection dataset, IJCV 2021.
     """
 
-    quantity, id = "AUPRO", "aupro@1"
+    quantity = "AUPRO"
+    own_options = ("level", "limit")
+    levels = ("dataset", "sample")
+    facts = Facts(
+        id="aupro@1",
+        per_class=False,
+        swap=False,
+        word="AUPRO",
+        meaning=(
+            "The mean share of every reference that is called, as a function of the share of other "
+            "voxels that are called, up to 0.3 of them: all references count the same, whatever "
+            "their size."
+        ),
+        citations=(
+            "Bergmann P, et al. The MVTec anomaly detection dataset: a comprehensive real-world "
+            "dataset for unsupervised anomaly detection. Int J Comput Vis 2021;129:1038-1059.",
+        ),
+        page="explanation/maps.md",
+    )
 
 
 class VoxelDice(MapMetric):
@@ -486,7 +518,20 @@ class VoxelDice(MapMetric):
     false voxels.
     """
 
-    quantity, id = "Dice", "voxel-dice@1"
+    quantity = "Dice"
+    own_options = ("level", "at")
+    facts = Facts(
+        id="voxel-dice@1",
+        per_class=False,
+        swap=False,
+        word="Dice of voxels",
+        meaning=(
+            "Twice the number of called reference voxels, over the number of called plus reference "
+            "voxels: at the threshold that is best on these very images, which is optimistic, or "
+            "at a given one."
+        ),
+        page="explanation/maps.md",
+    )
 
 
 class VoxelIou(MapMetric):
@@ -494,7 +539,19 @@ class VoxelIou(MapMetric):
     false voxels.
     """
 
-    quantity, id = "IoU", "voxel-iou@1"
+    quantity = "IoU"
+    own_options = ("level", "at")
+    facts = Facts(
+        id="voxel-iou@1",
+        per_class=False,
+        swap=False,
+        word="IoU of voxels",
+        meaning=(
+            "The number of called reference voxels, over the number of voxels that are called or "
+            "belong to references; Dice / (2 - Dice)."
+        ),
+        page="explanation/maps.md",
+    )
 
 
 class SoftInstanceIou(MapMetric):
@@ -506,7 +563,24 @@ class SoftInstanceIou(MapMetric):
     `calipers.kernels.voxel_ranking`.
     """
 
-    quantity, id = "softIoU", "soft-instance-iou@1"
+    quantity = "softIoU"
+    own_options = ("level", "alpha", "variant")
+    levels = ("sample",)
+    facts = Facts(
+        id="soft-instance-iou@1",
+        per_class=False,
+        swap=False,
+        word="soft instance IoU",
+        meaning=(
+            "For every reference, without a threshold: the score inside it, over the mean of its "
+            "size and of all score on it and the background; then the mean per image. At alpha 0.5 "
+            "this is a soft Dice, so the soft Jaccard stands beside it. Faint scores all over the "
+            "background lower it. An image without references has 1 if nothing is called, and less "
+            "with every score."
+        ),
+        citations=(REVISITING,),
+        page="explanation/maps.md#soft-instance-iou",
+    )
 
 
 SLACK = 1e-9  # of a voxel: a recall of 0.07 of 100 voxels is 7 of them
@@ -522,7 +596,7 @@ class VoxelCurve(MapMetric):
         self.measures = (Measure("AUROC"),) * len(places)  # all voxels together
         self.recipe = MapRecipe(())
         names = tuple(f"{self.word}@{place:g}" for place in places)
-        self.facts = Facts(id=self.id, names=names, per_class=False, swap=False)
+        self.facts = replace(self.facts, names=names)
 
     def value(self, evidence: Maps, weights: I64) -> F64:
         """Return (R, 1, n_places); NaN without a positive voxel, of rates also without a negative
@@ -547,7 +621,8 @@ class SensitivityCurve(VoxelCurve):
     Between two operating points it is a straight line, so that the area below it is the AUROC.
     """
 
-    id, word = "voxel-roc@1", "TPR"
+    word = "TPR"
+    facts = Facts(id="voxel-roc@1", per_class=False, swap=False)
 
     def _curve(self, hits: F64, alarms: F64) -> F64:
         if not len(hits) or not hits[-1] or not alarms[-1]:
@@ -566,7 +641,8 @@ class VoxelPrecisionCurve(VoxelCurve):
     recall.
     """
 
-    id, word = "voxel-precision@1", "precision"
+    word = "precision"
+    facts = Facts(id="voxel-precision@1", per_class=False, swap=False)
 
     def _curve(self, hits: F64, alarms: F64) -> F64:
         if not len(hits) or not hits[-1]:

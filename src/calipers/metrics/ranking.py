@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Average precision and average recall.
+"""Metrics on the ranking of predictions by score: average precision, average recall, FROC.
 
 Average precision per class and threshold, then the mean over thresholds and over the classes that
 have references (COCO leaves the others out). Interpolations:
@@ -35,6 +35,7 @@ average precision (``coco101``); a point of `FrocCurve` is the FROC at that rate
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -49,12 +50,30 @@ Setting = tuple[int, str, str]  # max_dets, ties, interpolation
 
 INTERPOLATIONS = ("coco101", "voc11", "every-point", "tie-aware")
 RECALLS = {"coco101": np.linspace(0.0, 1.0, 101), "voc11": np.linspace(0.0, 1.0, 11)}
+COCO = "Lin TY, et al. Microsoft COCO: common objects in context. ECCV 2014, 740-755."
+VOC = (
+    "Everingham M, et al. The Pascal visual object classes (VOC) challenge. Int J Comput Vis "
+    "2010;88:303-338."
+)
+SOURCES = {"voc11": VOC, "every-point": VOC}  # of the interpolations; the others come from COCO
 
 
 class AveragePrecision(MatchMetric):
     """The area under the precision-recall curve, in four interpolations."""
 
     own_options = ("interpolation",)
+    facts = Facts(
+        id="ap@1",
+        swap=False,
+        ranks=True,
+        skips_classes=True,
+        meaning=(
+            "Precision along the ranking by score, averaged over recall; mean over the classes "
+            "that have references. False alarms with low scores cost little; a right place with a "
+            "wrong class counts for nothing."
+        ),
+        page="explanation/average-precision.md",
+    )
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
@@ -64,13 +83,11 @@ class AveragePrecision(MatchMetric):
                 hint = did_you_mean(name, INTERPOLATIONS)
                 raise UsageError(f"metric {output.name!r}: no interpolation {name!r}; {hint}")
         interpolations = [_setting(output)[2] for output in self.outputs]
-        self.facts = Facts(
-            id="ap@1",
-            names=self.names,
+        self.facts = replace(
+            self.facts,
             ids=tuple(f"ap.{interpolation}@1" for interpolation in interpolations),
-            per_class=self.per_class,
-            swap=False,
             class_means=frozenset(self.names),
+            citations=tuple(dict.fromkeys(SOURCES.get(name, COCO) for name in interpolations)),
             rough=frozenset(
                 name for name, kind in zip(self.names, interpolations) if kind in RECALLS
             ),
@@ -138,15 +155,20 @@ class AverageRecall(MatchMetric):
     """
 
     tried = judged = ("references",)
+    facts = Facts(
+        id="ar.coco@1",
+        skips_classes=True,
+        meaning=(
+            "The share of references that the best predictions of each image reach, averaged over "
+            "thresholds and classes."
+        ),
+        citations=(COCO,),
+        page="explanation/average-precision.md",
+    )
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
-        self.facts = Facts(
-            id="ar.coco@1",
-            names=self.names,
-            per_class=self.per_class,
-            class_means=frozenset(self.names),
-        )
+        self.facts = replace(self.facts, class_means=frozenset(self.names))
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
@@ -168,6 +190,20 @@ class Froc(MatchMetric):
     """Sensitivity at fixed false-alarm rates."""
 
     own_options = ("rates",)
+    facts = Facts(
+        id="froc@1",
+        swap=False,
+        ranks=True,
+        word="FROC",
+        meaning="Sensitivity at fixed numbers of false alarms per image, averaged over them.",
+        citations=(
+            "Setio AAA, et al. Validation, comparison, and combination of algorithms for automatic "
+            "detection of pulmonary nodules in computed tomography images: the LUNA16 challenge. "
+            "Med Image Anal 2017;42:1-13.",
+        ),
+        claim="rates",
+        page="explanation/froc.md",
+    )
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
@@ -181,7 +217,6 @@ class Froc(MatchMetric):
                     f"metric {output.name!r}: rates is a list of false alarms per image, at least "
                     f"0 each, got {rates!r}"
                 )
-        self.facts = Facts(id="froc@1", names=self.names, per_class=self.per_class, swap=False)
 
     def value(self, evidence: Matches, weights: I64) -> F64:
         """Return (R, 1 + n_classes, n_names)."""
@@ -226,7 +261,7 @@ class FrocCurve(Froc):
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
         self.rates = np.array([output.options["rates"][0] for output in self.outputs], np.float64)
-        self.facts = Facts(id="froc@1", names=self.names, per_class=False, swap=False)
+        self.facts = replace(self.facts, per_class=False)
 
     @classmethod
     def of(cls, view: View, rates: Sequence[float]) -> FrocCurve:
@@ -249,11 +284,12 @@ class PrecisionCurve(MatchMetric):
     """Interpolated precision at many recalls, mean over the classes that have references."""
 
     own_options = ("recall",)
+    facts = Facts(id="precision@1", swap=False)
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         super().__init__(plans)
         self.recalls = np.array([output.options["recall"] for output in self.outputs], np.float64)
-        self.facts = Facts(id="precision@1", names=self.names, per_class=False, swap=False)
+        self.facts = replace(self.facts, per_class=False)
 
     @classmethod
     def of(cls, view: View, recalls: Sequence[float], ties: str = "block") -> PrecisionCurve:

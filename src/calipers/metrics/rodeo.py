@@ -32,7 +32,7 @@ Meissen et al., Robust Detection Outcome: A Metric for Pathology Detection in Me
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -218,7 +218,24 @@ class Rodeo:
     """
 
     own_matching = True
+    own_options = OPTIONS
     defaults = ("score_cut",)
+    facts = Facts(
+        id="rodeo@1",
+        knows_ignored=False,
+        word="RoDeO",
+        meaning=(
+            "Robust Detection Outcome: every box is paired with its most plausible partner, then "
+            "judged in three parts, place (loc), shape and class (cls); the total is their "
+            "harmonic mean. Missed and surplus boxes lower all parts."
+        ),
+        citations=(
+            "Meissen F, et al. Robust detection outcome: a metric for pathology detection in "
+            "medical images. MIDL 2023.",
+        ),
+        matching="RoDeO pairs boxes by its own rule.",
+        page="explanation/rodeo.md",
+    )
 
     def __init__(self, plans: Sequence[MetricPlan]) -> None:
         for plan in plans:
@@ -231,7 +248,7 @@ class Rodeo:
         if len(recipes) > 1:
             raise UsageError("all RoDeO metrics of a protocol share class_weight and score_cut")
         self.plans = tuple(plans)
-        self.facts = Facts(id="rodeo@1", names=tuple(plan.name for plan in plans))
+        self.facts = replace(self.facts, names=tuple(plan.name for plan in plans))
 
     @property
     def recipe(self) -> RodeoRecipe:

@@ -27,11 +27,9 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64, I64, Column, Flags
 from calipers.data.cohort import FileIntake, Images
-from calipers.errors import InputError, UsageError, did_you_mean, raise_problems, several
+from calipers.errors import InputError, UsageError, did_you_mean, several
 from calipers.errors import path as as_path
-from calipers.io.assemble import Problem, text_column
-from calipers.io.read import read_groups_table
-from calipers.io.source import open_source
+from calipers.io.reader import Problem, text_column
 from calipers.io.tables.columns import (
     ALIASES,
     column_of,
@@ -39,8 +37,17 @@ from calipers.io.tables.columns import (
     find_column,
     missing_column,
 )
-from calipers.io.tables.table import FLAG_WORDS as FLAG_WORDS_
-from calipers.io.tables.table import PLAIN_NUMBER, WORD_NUMBER, Table, empty, flags, numbers, texts
+from calipers.io.tables.table import (
+    PLAIN_NUMBER,
+    WORD_NUMBER,
+    YES_NO,
+    Table,
+    empty,
+    flags,
+    numbers,
+    open_table,
+    texts,
+)
 from calipers.monitors.baselines import BASELINES, NEEDS_FIT, NEEDS_PICTURES, baseline
 from calipers.monitors.scope import Scope
 
@@ -51,6 +58,8 @@ IMAGE = ("image", "image_id", "id", "file_name", "filename")
 OOD = ("ood", "is_ood", "out_of_distribution")
 TUNING = ("tuning", "is_tuning")
 SPLIT = ("split",)
+# A column of these is a monitor: programs write them. Yes and no of people describe an image.
+ALARM_WORDS = ("true", "false")
 TUNING_WORDS = ("tuning", "tune", "calibration", "val", "validation")
 # Numbers that describe images; ids of patients may look like numbers.
 DESCRIBING = frozenset(
@@ -157,7 +166,7 @@ def _number_share(table: Table, name: str) -> float:
 
 def _is_number(cell: str) -> bool:
     is_number = PLAIN_NUMBER.match(cell) or WORD_NUMBER.match(cell)
-    return bool(is_number) or cell.strip().lower() in FLAG_WORDS_
+    return bool(is_number) or cell.strip().lower() in ALARM_WORDS
 
 
 def _notes(
@@ -177,7 +186,6 @@ def _notes(
     yield note
 
 
-YES_NO = {"true": "1", "false": "0"}
 MANY_NAMES = 1000
 
 
@@ -235,23 +243,17 @@ def read_alarms(
     error; other columns are groups. A column ``split`` is a group too. A monitor with the same
     value on all images is allowed, and noted.
     """
-    input_file = open_source(as_path("path", path))
-    table = read_groups_table(input_file)
-    raise_problems([problem.as_error(table.file) for problem in table.problems])
+    table = open_table(as_path("path", path))
     columns = find_alarm_columns(table, monitors=monitors, image=image, ood=ood, tuning=tuning)
     ids, rows = _rows(table, columns, images)
     values, problems = _values(table, columns.monitors)
     is_ood = _flags(table, columns.ood, problems)
     is_tuning = _flags(table, columns.tuning, problems)
-    raise_problems([problem.as_error(table.file) for problem in problems])
+    table.refuse(problems)
     if is_tuning is None:
         is_tuning = _split_flags(table, columns)
     values = values[:, rows]
     notes = (*table.notes, *columns.notes, *_constant(columns.monitors, values))
-    n = len(table)
-    intake = FileIntake(
-        table.file, "alarms", table.format, n, n, {}, input_file.sha256, input_file.size, notes
-    )
     return Alarms(
         names=columns.monitors,
         values=values,
@@ -260,7 +262,7 @@ def read_alarms(
         groups={name: _group(table, name, rows) for name in columns.groups},
         images=ids,
         notes=notes,
-        intake=intake,
+        intake=table.intake("alarms", notes),
     )
 
 
@@ -302,7 +304,7 @@ def _rows(
             )
         else:
             rows[k] = row
-    raise_problems([problem.as_error(table.file) for problem in problems])
+    table.refuse(problems)
     missing = np.flatnonzero(rows < 0)
     if len(missing):
         first = ids[missing[0]]
@@ -323,7 +325,7 @@ def _values(table: Table, names: Sequence[str]) -> tuple[F64, list[Problem]]:
     problems: list[Problem] = []
     for k, name in enumerate(names):
         cells = table.columns[name]
-        values[k], bad = numbers(_as_numbers(table, name), name)
+        values[k], bad = numbers(table, name, yes_no=True)
         for row in np.flatnonzero(~np.isfinite(values[k])).tolist():
             if isinstance(cells, list) and not cells[row].strip():
                 bad[row] = table.problem(row, name, "type", "a number for every image", "")
@@ -331,17 +333,6 @@ def _values(table: Table, names: Sequence[str]) -> tuple[F64, list[Problem]]:
                 bad[row] = table.problem(row, name, "non-finite", "a finite number", cells[row])
         problems += (bad[row] for row in sorted(bad))
     return values, problems
-
-
-def _as_numbers(table: Table, name: str) -> Table:
-    """Return the table with true and false of one column as 1 and 0."""
-    cells = table.columns[name]
-    if not isinstance(cells, list):
-        return table
-    words = [YES_NO.get(cell.strip().lower(), cell) for cell in cells]
-    return Table(
-        table.file, table.format, {**table.columns, name: words}, table.lines, table.by_line
-    )
 
 
 def _flags(table: Table, name: str | None, problems: list[Problem]) -> Flags | None:
@@ -377,7 +368,6 @@ def _constant(names: Sequence[str], values: F64) -> Iterator[str]:
 
 
 ALL = "all"
-FLAG_WORDS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 MOST_NAMED = 12
 
 
@@ -415,7 +405,7 @@ def flags_by(
                 )
         return np.array([cell in choice.values for cell in cells], np.bool_)
     for image, cell in zip(images, cells):
-        if cell.lower() not in FLAG_WORDS:
+        if cell.lower() not in YES_NO:
             words = ", ".join(sorted({word for word in cells if word})[:MOST_NAMED])
             hint = (
                 f"or say which values are meant, {option} {choice.column}=VALUE,VALUE; there are "
@@ -424,7 +414,7 @@ def flags_by(
             where, expected = f"image {image!r}", "0 or 1, true or false"
             place = {"file": f"{option} {choice.column}", "location": where, "field": choice.column}
             raise InputError(expected, rule="flag", value=cell, hint=hint, **place)
-    return np.array([FLAG_WORDS[cell.lower()] for cell in cells], np.bool_)
+    return np.array([YES_NO[cell.lower()] for cell in cells], np.bool_)
 
 
 def numbers_by(
@@ -686,11 +676,7 @@ def _check_monitors(collection: AlarmCollection) -> None:
 
 def scope_of_labels(path: str, options: Mapping[str, Any]) -> Scope:
     """Return the scope of a classifier from a table of images with two columns of labels."""
-    from calipers.io.read import read_groups_table
-    from calipers.io.source import open_source
-    from calipers.io.tables.table import empty, texts
-
-    table = read_groups_table(open_source(path))
+    table = open_table(path)
     image = _image_column(table.names)
     truth_name, predicted_name = options["truth"], options["predicted"]
     for option, column in (("--truth", truth_name), ("--predicted", predicted_name)):

@@ -492,8 +492,7 @@ def _of_protocol(protocol: str | Path | Protocol | None, score: str) -> tuple[Me
         )
     loaded_protocol = Protocol.load(protocol)
     metric = loaded_protocol.only([score]).compile()[0]
-    plan = next(plan for plan in loaded_protocol.metrics if plan.name == score)
-    if not metric.facts.higher_is_better or plan.options.get("of") in ("FP", "FN"):
+    if metric.facts.lower_is_better(score):
         raise UsageError(
             f"{score} is better when small: the score of an image must be high where the model is "
             "good"

@@ -17,21 +17,10 @@ from pathlib import Path
 from calipers.data.cohort import Cohort
 from calipers.errors import InputError, shorten
 from calipers.io.source import Listing, list_files
+from calipers.io.volumes.open import extensions
 from calipers.pictures.pixels import PictureError, is_dicom, open_picture_file
 
-EXTENSIONS = (
-    ".nii",
-    ".nii.gz",
-    ".png",
-    ".jpg",
-    ".jpeg",
-    ".bmp",
-    ".tif",
-    ".tiff",
-    ".webp",
-    ".dcm",
-    ".dicom",
-)
+FORMATS = ("nifti", "picture", "dicom")  # what a picture may be
 SEVERAL = ""  # in place of a path: the name fits more than one file
 
 
@@ -150,9 +139,9 @@ def _nothing_fits(folder: Path, name: str, listing: Listing, files: PictureFiles
 
 def _stem(base: str) -> str | None:
     """Return a name without the extension of a picture; None if it has none."""
-    if not base.lower().endswith(EXTENSIONS):
-        return None
-    return base[: -len(".nii.gz")] if base.lower().endswith(".nii.gz") else base.rpartition(".")[0]
+    lower = base.lower()
+    extension = next((each for each in extensions(*FORMATS) if lower.endswith(each)), None)
+    return None if extension is None else base[: -len(extension)]
 
 
 def _tolerant(name: str) -> str:
@@ -219,7 +208,9 @@ class _Search:
         return _table(names), _stem_table(names)
 
     def _is_picture(self, path: str, name: str) -> bool:
-        if path.lower().endswith(EXTENSIONS) or name.lower().endswith(EXTENSIONS):
+        if path.lower().endswith(extensions(*FORMATS)) or name.lower().endswith(
+            extensions(*FORMATS)
+        ):
             return True
         if path not in self.marks:
             try:

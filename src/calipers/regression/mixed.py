@@ -201,7 +201,7 @@ class CheckedValue:
         return {
             "name": self.name,
             "value": number(self.value),
-            "se": number(self.se),
+            "standard_error": number(self.se),
             "bias": number(self.bias),
             "low": number(self.low),
             "high": number(self.high),
@@ -355,7 +355,10 @@ class GroupEffects:
     def as_dicts(self) -> list[dict[str, Any]]:
         """Return one entry per group for JSON."""
         columns = (self.labels, self.value.tolist(), self.se.tolist(), self.n_rows.tolist())
-        return [dict(zip(("group", "value", "se", "n_rows"), entry)) for entry in zip(*columns)]
+        return [
+            dict(zip(("group", "value", "standard_error", "n_rows"), entry))
+            for entry in zip(*columns)
+        ]
 
 
 @dataclass(frozen=True)

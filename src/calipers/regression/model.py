@@ -546,7 +546,7 @@ class Coefficient:
             "term": self.term,
             "reference": self.reference,
             "value": number(self.value),
-            "se": number(self.se),
+            "standard_error": number(self.se),
             "low": number(self.low),
             "high": number(self.high),
             "level": self.level,

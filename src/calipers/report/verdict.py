@@ -20,7 +20,6 @@ from calipers.evaluation.figures_maps import measures
 from calipers.evaluation.rank import by_value
 from calipers.evaluation.result import Evaluation
 from calipers.evaluation.saved import shown_matches
-from calipers.evaluation.warnings import lower_is_better
 from calipers.kernels import assignment
 from calipers.matching.matches import View
 from calipers.results.comparison import Comparison, Difference
@@ -395,7 +394,7 @@ def _lead(
     if len(values) == 1:
         return "alone", short_name(next(iter(values)))
     best_value = max(values.values())
-    if metric in lower_is_better(evaluation.protocol):
+    if metric in evaluation.protocol.lower_is_better:
         best_value = min(values.values())
     best = [model for model, value in values.items() if value == best_value]
     if len(best) == len(values):

@@ -133,8 +133,8 @@ class Superiority:
     def as_dict(self) -> dict[str, Any]:
         """Return the test for JSON output."""
         return {
-            "better": self.better,
-            "worse": self.worse,
+            "model_a": self.better,
+            "model_b": self.worse,
             "p": number(self.p),
             "p_adjusted": number(self.p_adjusted),
             "significant": self.significant,

@@ -35,7 +35,6 @@ from calipers.data.cohort import Cohort
 from calipers.errors import UsageError, did_you_mean
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.protocol import Protocol
-from calipers.evaluation.warnings import lower_is_better
 from calipers.kernels.resampling import check_seed
 from calipers.metrics.base import MetricPlan
 from calipers.oracles.corrupt import KINDS, Corruption, check_corruption, corrupt
@@ -495,6 +494,6 @@ def _result(
         n_images=cohort.n_images,
         n_references=int((~cohort.references.ignore).sum()),
         seed=seed,
-        lower=tuple(name for name in names if name in lower_is_better(protocol)),
+        lower=tuple(name for name in names if name in protocol.lower_is_better),
         bounded=tuple(name for facts in shares for name in facts.names),
     )

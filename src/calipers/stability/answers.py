@@ -344,7 +344,7 @@ class LeaveOneOut:
             "metric": self.name,
             "value": number(self.value),
             "without": {model: number(value) for model, value in zip(self.models, self.without)},
-            "error": number(self.error),
+            "standard_error": number(self.error),
             "low": number(self.low),
             "high": number(self.high),
             "level": self.level,

@@ -21,7 +21,7 @@ import numpy as np
 from calipers.arrays import F64, Column, Flags
 from calipers.data.objects import to_corners
 from calipers.errors import InputError, raise_problems
-from calipers.io.assemble import text_column
+from calipers.io.reader import text_column
 from calipers.io.tables.columns import (
     ALIASES,
     BOX_LAYOUTS,
@@ -30,7 +30,7 @@ from calipers.io.tables.columns import (
     find_columns,
     missing_column,
 )
-from calipers.io.tables.table import Table, empty, flags, numbers, read_plain, texts
+from calipers.io.tables.table import Table, empty, flags, numbers, open_table, texts
 from calipers.io.volumes.pairing import list_samples
 from calipers.io.volumes.samples import check_pair
 from calipers.io.volumes.values import as_labels
@@ -207,7 +207,7 @@ def read_labels(source: Path, bags: Mapping[str, Volume], pattern: str | None = 
         return _masks(source, bags, pattern)
     if source.name.lower().endswith(".npy"):
         return _vector(source, list(bags))
-    table, _ = read_plain(source)
+    table = open_table(source)
     rows = _rows_of_bags(table, list(bags))
     boxes = read_boxes(table, rows, list(bags))
     positive = _bag_flags(table, rows, boxes, list(bags))

@@ -396,7 +396,7 @@ class ObjectStability(Document):
             "predictions_below_cut": [self.below[name] for name in self.models],
             "duplicates": self.evidence.duplicates.sum(axis=0).tolist(),
             "false_alarm_places": len(self.evidence.places),
-            "undefined": {"pairs": n_undefined, "of": n_pairs, "silent_images": n_silent},
+            "undefined": {"pairs": n_undefined, "of_pairs": n_pairs, "silent_images": n_silent},
             "rows": self._records(),
             "sd": {name: number(self.sd(name)) for name in MEANS},
             "pairs": [list(map(number, line)) for line in self.per_pair.tolist()],

@@ -236,21 +236,6 @@ UNDEFINED = {
     "agree": "counted as 1 if both mark everything and as 0 if both mark nothing",
     "one": "counted as 1",
 }
-MEANINGS = {  # of the scores, for readers who have never heard of them
-    "called-by-all": "of the places that any model marks, the share that all of them mark",
-    "called-by-some": "of all places, the share that some but not all models mark",
-    "APJ": (
-        "overlap (Jaccard) of what two models mark, corrected for chance: 1 for the same places, 0 "
-        "as by chance"
-    ),
-    "AJ": "Cohen's kappa of two models: the same information as APJ on another scale",
-    "PAR": "agreement of two models on marked places (their Dice)",
-    "NAR": "agreement of two models on unmarked places",
-    "TAR": "share of places on which two models agree, marked or not",
-    "AC1": "the same, corrected for chance in a way that stays high if almost nothing is marked",
-    "Pearson": "correlation of the scores of two maps, without a threshold",
-    "Spearman": "correlation of the ranks of two maps, without a threshold",
-}
 
 
 def trust(result: StabilityResult, what: str = "map") -> str:
@@ -413,7 +398,7 @@ def _line(result: StabilityResult, name: str, estimate: Estimate) -> str:
         interval = between(jackknife.low, jackknife.high) or reason_word(jackknife.reason)
         other = f"<td>{text(interval)}</td>"
         pairs = f"<td class=n>{undefined.pairs} of {undefined.of_pairs}</td>"
-    meaning = MEANINGS.get(name, SCORES[name].meaning)
+    meaning = SCORES[name].plain or SCORES[name].meaning
     return (
         f"<tr><th scope=row>{text(name)}</th>{estimate_cell(estimate)}"
         f"{_number(result.sd(name))}{other}{pairs}<td class=words>{text(meaning)}</td></tr>"

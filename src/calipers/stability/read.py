@@ -39,11 +39,11 @@ from calipers.errors import (
     word,
 )
 from calipers.errors import path as as_path
-from calipers.io.assemble import ImageList, Options
+from calipers.io.reader import ImageList, Options
 from calipers.io.source import open_regular, require_file
 from calipers.io.tables.columns import column_of, missing_column
 from calipers.io.tables.objects import add_groups
-from calipers.io.tables.table import MAGIC, Table, codes, numbers, read_plain, texts
+from calipers.io.tables.table import MAGIC, Table, codes, numbers, open_table, texts
 from calipers.io.volumes.open import stem_of
 from calipers.io.volumes.samples import check_pair
 from calipers.io.volumes.values import NORMALISATIONS, as_map
@@ -180,19 +180,19 @@ def read_groups(
     """Return ``columns`` with those of a table added, and notes; every bag needs a row."""
     if path is None:
         return dict(columns), []
-    table, opened = read_plain(fspath(path))
+    table = open_table(fspath(path))
     column = column_of(table, BAG)
     if column is not None and column.lower() not in ("image", "image_id", "id"):
         table = rename_column(table, column, "image")
     unknown = np.full((len(bags), SIDES), np.nan)
     images = ImageList(list(bags), unknown, unknown, dict(columns))
-    images, intake = add_groups(images, table, opened, Options())
+    images, intake = add_groups(images, table, Options())
     return dict(images.groups), list(intake.notes)
 
 
 def read_scores(path: PathName, bags: Sequence[str], models: Sequence[str]) -> F64:
     """Return the (n_models, n_bags) scores of whole bags: a row per bag, a column per model."""
-    table, _ = read_plain(fspath(path))
+    table = open_table(fspath(path))
     rows = _rows(table, bags)
     scores = np.empty((len(models), len(bags)), np.float64)
     for k, model in enumerate(models):
@@ -264,7 +264,7 @@ class _ScoreRows:
     axes: tuple[str, ...]  # columns of the places
 
 
-def open_table(path: Path, model: str, *, unit: bool = True) -> list[ModelMaps]:
+def open_long_table(path: Path, model: str, *, unit: bool = True) -> list[ModelMaps]:
     """Return the maps of every model of a table (CSV, TSV or parquet).
 
     Parameters
@@ -281,7 +281,7 @@ def open_table(path: Path, model: str, *, unit: bool = True) -> list[ModelMaps]:
     ``instance``, or ``row`` and ``column``, or ``slice`` too. Places count from 0 or from 1, and
     every bag has all of them, each once.
     """
-    table, _ = read_plain(path)
+    table = open_table(path)
     bag, ids = _names(table, require_column(table, BAG, "bag"))
     model_code, names = np.zeros(len(table), np.int64), [""]
     column = column_of(table, MODEL)
@@ -717,7 +717,7 @@ def open_model(
         )
     if head.startswith(MAGIC) or path.name.lower().endswith(TABLES):
         models = []
-        for maps in open_table(path, name, unit=unit):
+        for maps in open_long_table(path, name, unit=unit):
             models.append(maps if maps.model else replace(maps, model=own))
         return models
     return [open_single(path, own)]

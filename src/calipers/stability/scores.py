@@ -204,10 +204,11 @@ AT_THRESHOLD = (*BINARY, *CALLED)  # these change with the threshold
 class Score:
     """Meaning, limits and best value of a score."""
 
-    meaning: str
+    meaning: str  # for those who know the literature
     bounds: tuple[float, float] = (0.0, 1.0)  # they set the scale of intervals
     best: float | None = 1.0  # of a bag on which all models agree; None: more is not better
     reason: str = "single_category"  # why no bag has a value: one of results.REASONS
+    plain: str = ""  # the meaning for readers who have never heard of the score
 
 
 SCORES: Mapping[str, Score] = {
@@ -217,13 +218,37 @@ SCORES: Mapping[str, Score] = {
     ),
     "APO": Score("PO, corrected for chance", (-INF, 1.0), reason="no_positives"),
     "HAPJ": Score("PJ less the overlap that cannot be avoided"),
-    "APJ": Score("PJ, corrected for chance: adjusted positive Jaccard", (-1 / 3, 1.0)),
-    "AJ": Score("Cohen's kappa of two models; APJ = AJ / (2 - AJ)", (-1.0, 1.0)),
-    "TAR": Score("share of instances that two models call alike"),
-    "PAR": Score("agreement on positive instances (Dice of two models)", reason="no_positives"),
-    "NAR": Score("agreement on negative instances"),
+    "APJ": Score(
+        "PJ, corrected for chance: adjusted positive Jaccard",
+        (-1 / 3, 1.0),
+        plain=(
+            "overlap (Jaccard) of what two models mark, corrected for chance: 1 for the same "
+            "places, 0 as by chance"
+        ),
+    ),
+    "AJ": Score(
+        "Cohen's kappa of two models; APJ = AJ / (2 - AJ)",
+        (-1.0, 1.0),
+        plain="Cohen's kappa of two models: the same information as APJ on another scale",
+    ),
+    "TAR": Score(
+        "share of instances that two models call alike",
+        plain="share of places on which two models agree, marked or not",
+    ),
+    "PAR": Score(
+        "agreement on positive instances (Dice of two models)",
+        reason="no_positives",
+        plain="agreement of two models on marked places (their Dice)",
+    ),
+    "NAR": Score(
+        "agreement on negative instances", plain="agreement of two models on unmarked places"
+    ),
     "PABAK": Score("2 TAR - 1: kappa without prevalence and bias", (-1.0, 1.0)),
-    "AC1": Score("Gwet's AC1: chance that does not grow with prevalence", (-1.0, 1.0)),
+    "AC1": Score(
+        "Gwet's AC1: chance that does not grow with prevalence",
+        (-1.0, 1.0),
+        plain="the same, corrected for chance in a way that stays high if almost nothing is marked",
+    ),
     "PAR-NAR": Score("positive less negative agreement", (-INF, INF), None),
     "prevalence-index": Score(
         "(n11 - n00) / N: near -1 if nearly all is negative", (-INF, INF), None
@@ -235,13 +260,28 @@ SCORES: Mapping[str, Score] = {
         "share of instances that two models both call positive", (0.0, INF), None
     ),
     "called-by-all": Score(
-        "of instances that any model calls positive, those that all do", reason="no_positives"
+        "of instances that any model calls positive, those that all do",
+        reason="no_positives",
+        plain="of the places that any model marks, the share that all of them mark",
     ),
     "called-by-some": Score(
-        "share of instances that some but not all models call positive", (0.0, INF), 0.0
+        "share of instances that some but not all models call positive",
+        (0.0, INF),
+        0.0,
+        plain="of all places, the share that some but not all models mark",
     ),
-    "Pearson": Score("correlation of the values of two maps", (-1.0, 1.0), reason="constant_input"),
-    "Spearman": Score("correlation of the ranks of two maps", (-1.0, 1.0), reason="constant_input"),
+    "Pearson": Score(
+        "correlation of the values of two maps",
+        (-1.0, 1.0),
+        reason="constant_input",
+        plain="correlation of the scores of two maps, without a threshold",
+    ),
+    "Spearman": Score(
+        "correlation of the ranks of two maps",
+        (-1.0, 1.0),
+        reason="constant_input",
+        plain="correlation of the ranks of two maps, without a threshold",
+    ),
     "Kendall-b": Score(
         "Kendall's tau-b: pairs of instances in one order, ties left out",
         (-1.0, 1.0),

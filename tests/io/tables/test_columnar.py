@@ -9,7 +9,7 @@ import pytest
 
 from calipers.errors import InputError
 from calipers.io.read import read
-from calipers.io.tables import table
+from calipers.io.tables import parquet as table
 
 COLUMNS = {
     "image": ["007", "007", "8", "9"],

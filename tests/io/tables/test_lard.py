@@ -10,7 +10,7 @@ import pytest
 
 from calipers.errors import InputError
 from calipers.io.read import explain, read, sniff
-from calipers.io.tables.objects import outlines_of
+from calipers.io.tables.lard import outlines_of
 from refusals import refused_or_set_aside
 
 HEADER = "image;height;width;type;scenario;airport;runway;weather;x_A;y_A;x_B;y_B;x_C;y_C;x_D;y_D\n"

@@ -24,10 +24,10 @@ from calipers.arrays import Column
 from calipers.data.cohort import UNIT
 from calipers.data.rules import Role
 from calipers.errors import InputError, raise_problems
-from calipers.io.assemble import GROUP_UNIT, ImageList, Key, Options, Problem, text_column
 from calipers.io.coco import json
 from calipers.io.coco.json import Piece, Record, Unreadable, printable
 from calipers.io.coco.masks import Polygons, RunLengths, segmentation_of
+from calipers.io.reader import GROUP_UNIT, ImageList, Key, Options, Problem, text_column
 
 LARGEST_ID = 1 << 53
 SHAPES = {2: "[x, y, width, height]", 3: "[x, y, z, width, height, depth]"}
@@ -465,7 +465,7 @@ class PieceDecoder:
 def check_records(
     piece: Piece, records: Sequence[CocoRecord], decoder: PieceDecoder
 ) -> tuple[Sequence[CocoRecord], bool]:
-    """Rule out what msgspec does not see, as `jsonchunks.check_piece` does.
+    """Rule out what msgspec does not see, as `json.check_piece` does.
 
     Returns the records, and whether they hold nothing but the keys that are read. Records whose
     segmentations were not decoded are decoded again if there are some.

@@ -29,7 +29,7 @@ from calipers.data.masks import Masks
 from calipers.data.objects import SHAPES, Objects, Predictions, References
 from calipers.data.rules import MOST_OBJECTS, Delivery, Source, examine, settle
 from calipers.errors import InputError
-from calipers.io.assemble import text_column
+from calipers.io.reader import text_column
 from calipers.io.source import InputFile
 from calipers.io.tables.arrow import (
     TEXT,
@@ -39,7 +39,7 @@ from calipers.io.tables.arrow import (
     text_column_of,
     with_nulls,
 )
-from calipers.io.tables.table import read_arrow
+from calipers.io.tables.parquet import read_arrow
 from calipers.kernels import ragged
 from calipers.kernels.runs import sound_runs
 

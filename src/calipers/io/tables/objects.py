@@ -1,23 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of objects, one row each, as references or predictions.
+"""Tables of objects, one row each, as references or predictions; and tables that describe images.
 
 A row without class and box declares an image without objects; a row with nothing but a class
 declares a class. Further columns of references describe the image if they are constant on every
 image, else the object.
 
-Read the list of the LARD data set: a row per runway, with its four corners in the image.
-
-The format is that of Ducoffe et al. (2023), "LARD - Landing Approach Runway Detection": a table, in
-the original separated by semicolons, with the columns ``image``, ``height``, ``width``, ``x_A y_A``
-to ``x_D y_D`` in pixels, and facts about the image such as ``airport``, ``runway``, ``scenario`` or
-``weather``.
-
-A table that describes images: groups such as patient and centre, sizes, spacings.
+A format whose files are such tables is a `TableReader` (delimited text, parquet, the NIH list).
+`add_groups` gives images the columns of a table of groups: patient, centre, sizes, spacings, any.
 """
 
 from __future__ import annotations
 
-import re
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,21 +22,20 @@ from calipers.arrays import F64, I64, Column, Flags
 from calipers.data.cohort import UNIT, FileIntake
 from calipers.data.rules import Delivery, Finding, Source
 from calipers.errors import InputError, did_you_mean, raise_problems
-from calipers.io.assemble import (
+from calipers.io.reader import (
     GROUP_UNIT,
     ImageList,
     Key,
     ObjectPart,
     Options,
     Problem,
+    Reader,
     ReferenceFile,
     ReferenceIndex,
     text_column,
 )
-from calipers.io.coco.masks import MaskColumns
 from calipers.io.source import InputFile
 from calipers.io.tables.columns import (
-    ALIASES,
     IMAGE_LEVEL,
     ONLY_PREDICTIONS,
     ONLY_REFERENCES,
@@ -53,18 +46,43 @@ from calipers.io.tables.columns import (
     find_columns,
     find_layout,
 )
-from calipers.io.tables.table import (
-    Cells,
-    Table,
-    codes,
-    empty,
-    flags,
-    numbers,
-    read_delimited,
-    texts,
-)
+from calipers.io.tables.table import Table, codes, empty, flags, numbers, texts
 
 MANY_NAMES, LONG_HINT = 1000, 300
+
+
+class TableReader(Reader):
+    """A format whose files are tables with a row per object: `table` opens one, the rest follows."""
+
+    several_models = True
+
+    @abstractmethod
+    def table(self, file: InputFile) -> Table:
+        """Return the columns of a file."""
+
+    def references(self, file: InputFile, options: Options) -> ReferenceFile:
+        """Read the rows as references."""
+        self._boxes_only(file, options)
+        return references_from(self.table(file), options)
+
+    def predictions(
+        self, file: InputFile, index: ReferenceIndex, options: Options
+    ) -> Mapping[str, ObjectPart]:
+        """Read the rows as predictions; images are looked up by the text of their ids."""
+        self._boxes_only(file, options)
+        return predictions_from(self.table(file), replace(index, images=index.as_text), options)
+
+    def _boxes_only(self, file: InputFile, options: Options) -> None:
+        """Raise if masks are required: tables hold boxes only."""
+        if options.masks == "required":
+            hint = "masks are read from COCO JSON; pass --masks auto to evaluate the boxes"
+            raise InputError(
+                "masks",
+                rule="mask-missing",
+                file=file.file,
+                value=f"a table ({self.name})",
+                hint=hint,
+            )
 
 
 @dataclass(frozen=True)
@@ -358,195 +376,13 @@ def _same(first: F64, second: F64) -> Flags:
     return np.asarray((first == second) | (np.isnan(first) & np.isnan(second)))
 
 
-CLASS = "runway"
-# In lower case, as names are compared.
-CORNERS = ("x_a", "y_a", "x_b", "y_b", "x_c", "y_c", "x_d", "y_d")
-BOX = ("x0", "y0", "x1", "y1")
-CLASS_COLUMN = "class"
-AT_ONCE = 256  # runways that are drawn together, so that their runs take little memory
-
-
-@dataclass(frozen=True)
-class _Quadrilaterals:
-    """The corners of every row, and what is wrong with them."""
-
-    corners: F64  # (n, 4, 2) x, y in the order of the file; NaN where there are none
-    vacant: Flags  # (n,) rows without any corner: an image without a runway
-    problems: dict[int, Problem]  # by row, the first of each
-
-
-def is_lard(header: str) -> bool:
-    """Return whether a header line names an image and four corners."""
-    names = {name.strip().strip('"').lower() for name in re.split("[,;\t]", header)}
-    return set(CORNERS) <= names and bool(names & set(ALIASES["image"]))
-
-
-def read_lard(input_file: InputFile, options: Options) -> ReferenceFile:
-    """Read the list as references: boxes around the corners, and the quadrilaterals as masks.
-
-    Notes
-    -----
-    The box is ``min x, min y, max x, max y`` of the corners; nothing is added or clipped, so a
-    corner more than a pixel outside of its image breaks the rule ``outside``. Without a column of
-    classes all objects are of the class ``runway``. A row without corners is an image without a
-    runway. Several rows of an image are several runways.
-
-    The corners may come in any order: LARD sorts them by row, which does not follow the outline.
-    They are joined in the order of their angles around their mean, which is the outline of every
-    convex quadrilateral. Masks are drawn as polygons of COCO are. With ``masks="auto"`` they are
-    used if all runways have one; a note says why if not.
-    """
-    table = read_delimited(input_file)
-    quadrilaterals = _quadrilaterals(table)
-    options = _of_this_file(options, table)
-    file = references_from(_box_table(table, quadrilaterals, options), options)
-    part = _with_locations(file.part, table, quadrilaterals.problems)
-    corners = quadrilaterals.corners[np.searchsorted(table.lines, part.delivery.place)]
-    if options.masks != "ignore" and len(corners):
-        part = _with_masks(
-            part, MaskColumns("required", file.images.size, input_file.size), corners, options
-        )
-    part = replace(part, notes=[*part.notes, *_notes(quadrilaterals)])
-    return replace(file, classes=file.classes or (CLASS,), part=part, format="lard")
-
-
-def _of_this_file(options: Options, table: Table) -> Options:
-    """Return the options without those for the predictions: box format and columns not here."""
-    columns = {}
-    for name, column in options.columns.items():
-        if name == "image" or column in table.names:
-            columns[name] = column
-    return replace(options, box_format=None, columns=columns)
-
-
-def _quadrilaterals(table: Table) -> _Quadrilaterals:
-    lower = {name.lower(): name for name in table.names}
-    missing = [name for name in CORNERS if name not in lower]
-    if missing:
-        raise InputError(
-            "the columns x_A y_A x_B y_B x_C y_C x_D y_D of LARD",
-            rule="missing-column",
-            file=table.file,
-            location="1",
-            value=list(table.names),
-            hint=f"{len(missing)} are not there; for a table of boxes pass --format csv",
-        )
-    names = [lower[name] for name in CORNERS]
-    values = np.full((len(table), len(names)), np.nan)
-    holes = np.zeros((len(table), len(names)), np.bool_)
-    problems: dict[int, Problem] = {}
-    for k, name in enumerate(names):
-        cells = table.columns[name]
-        holes[:, k] = empty(cells)
-        values[:, k], bad = numbers(table, name)
-        for row in np.flatnonzero(~np.isfinite(values[:, k]) & ~holes[:, k]).tolist():
-            if row not in bad:
-                bad[row] = table.problem(row, name, "non-finite", "a finite number", cells[row])
-        problems = {**bad, **problems}
-    vacant = np.asarray(holes.all(axis=1))
-    for row in np.flatnonzero(holes.any(axis=1) & ~vacant).tolist():
-        if row not in problems:
-            name = names[int(holes[row].argmax())]
-            expected = "four corners of two numbers"
-            hint = "an image without a runway has no corner at all"
-            problems[row] = table.problem(row, name, "box-shape", expected, "", hint)
-    return _Quadrilaterals(values.reshape(-1, 4, 2), vacant, problems)
-
-
-def _box_table(table: Table, quadrilaterals: _Quadrilaterals, options: Options) -> Table:
-    """Return the table with boxes in place of the corners, and a class for every runway.
-
-    A broken row keeps its image and loses its box: it becomes a problem, which `_with_locations`
-    replaces by the real one.
-    """
-    columns: dict[str, Cells] = {}
-    for name, cells in table.columns.items():
-        if name.lower() not in CORNERS:
-            columns[name] = cells
-    sound = ~quadrilaterals.vacant
-    sound[list(quadrilaterals.problems)] = False
-    corners = quadrilaterals.corners
-    boxes = np.hstack([corners.min(axis=1), corners.max(axis=1)])
-    for name, values in zip(BOX, boxes.T):
-        texts = list(map(repr, values.tolist()))
-        for row in np.flatnonzero(~sound).tolist():
-            texts[row] = ""
-        columns[name] = texts
-    names = {name.lower() for name in columns}
-    if "class" not in options.columns and not names & set(ALIASES["class"]):
-        classes = np.where(quadrilaterals.vacant, "", CLASS)
-        columns[CLASS_COLUMN] = classes.tolist()
-    return replace(table, columns=columns)
-
-
-def _with_locations(part: ObjectPart, table: Table, problems: dict[int, Problem]) -> ObjectPart:
-    """Return the part with messages that name cells of the file, not of the table that was made
-    from it.
-    """
-    first = next(name for name in table.names if name.lower() == CORNERS[0])
-    lines = {int(table.lines[row]): problem for row, problem in problems.items()}
-    all_problems: list[Problem] = []
-    for problem in part.problems:
-        line = int(problem.location.split(":")[0])
-        if line not in lines:
-            all_problems.append(problem)
-        elif lines[line] not in all_problems:
-            all_problems.append(lines[line])
-
-    def locate(line: int, field: str) -> str:
-        return table.locate(line, first if field in ("bbox", "segmentation") else field)
-
-    return replace(part, problems=all_problems, source=Source(table.file, locate, table.text))
-
-
-def _with_masks(
-    part: ObjectPart, drawing: MaskColumns, corners: F64, options: Options
-) -> ObjectPart:
-    """Return the part with the quadrilaterals as masks, or with the reasons why not."""
-    outlines = [[ring] for ring in outlines_of(corners).reshape(len(corners), -1).tolist()]
-    for start in range(0, len(corners), AT_ONCE):
-        piece = slice(start, start + AT_ONCE)
-        drawing.add(
-            outlines[piece], part.delivery.image[piece], np.zeros(len(corners[piece]), np.bool_)
-        )
-    findings = drawing.findings()
-    if not findings:
-        return replace(part, delivery=replace(part.delivery, masks=drawing.masks()))
-    if options.masks == "required":
-        return replace(part, findings=[*part.findings, *findings])
-    return replace(part, notes=[*part.notes, _undrawn_note(findings, len(corners))])
-
-
-def outlines_of(corners: F64) -> F64:
-    """Return the (n, 4, 2) corners in the order of their angles around their mean.
-
-    Corners that coincide with the mean come in the order of the file.
-    """
-    away = corners - corners.mean(axis=1, keepdims=True)
-    order = np.argsort(np.arctan2(away[..., 1], away[..., 0]), axis=1, kind="stable")
-    return np.take_along_axis(corners, order[..., None], axis=1)
-
-
-def _undrawn_note(findings: list[Finding], n: int) -> str:
-    rows = np.unique(np.concatenate([finding.rows for finding in findings]))
-    rules = ", ".join(dict.fromkeys(finding.rule for finding in findings))
-    return f"{len(rows)} of {n} quadrilaterals cannot be drawn ({rules}), so only boxes are used"
-
-
-def _notes(quadrilaterals: _Quadrilaterals) -> list[str]:
-    n = int(quadrilaterals.vacant.sum())
-    return [f"{n} rows have no corners: images without a runway"] if n else []
-
-
 @dataclass(frozen=True)
 class _Match:
     table: Table
     rows: I64  # (n_images,) row of each image, -1 = none
 
 
-def add_groups(
-    images: ImageList, table: Table, input_file: InputFile, options: Options
-) -> tuple[ImageList, FileIntake]:
+def add_groups(images: ImageList, table: Table, options: Options) -> tuple[ImageList, FileIntake]:
     """Give images the columns of a table; sizes and spacings fill in what is unknown.
 
     Notes
@@ -554,7 +390,6 @@ def add_groups(
     Strict reading requires a row for every image. Lenient reading leaves the cells of a missing
     image empty and says so. Rows of images that are not in the cohort are counted in a note.
     """
-    raise_problems([problem.as_error(table.file) for problem in table.problems])
     names = [name for name in table.names if name]
     image_column = _image_column(names, table.file)
     match, n_strange = _match_rows(images, table, image_column)
@@ -579,17 +414,7 @@ def add_groups(
     spacings = [columns.get(name, columns.get("spacing")) for name in SPACINGS]
     spacing = _fill_unknown(images.spacing, match, spacings)
     images = replace(images, size=size, spacing=spacing, groups={**images.groups, **groups})
-    intake = FileIntake(
-        file=input_file.file,
-        role="groups",
-        format=table.format,
-        read=len(table),
-        used=len(table),
-        sha256=input_file.sha256,
-        bytes=input_file.size,
-        notes=tuple(notes),
-    )
-    return images, intake
+    return images, table.intake("groups", notes)
 
 
 def _image_column(names: list[str], file: str) -> str:

@@ -37,6 +37,7 @@ from calipers.io.source import open_regular
 from calipers.io.volumes.volume import (
     Request,
     Volume,
+    VolumeReader,
     affine_of,
     axis_codes,
     broken_file,
@@ -624,3 +625,28 @@ def _read_series(
             raise broken_file(str(path), values.shape, "a slice of the size of the others")
         volume[k] = values if plain else rescale(values, scalings[k])
     return volume
+
+
+class DicomReader(VolumeReader):
+    """A DICOM file, or a folder with the slices of a series."""
+
+    name, title = "dicom", "DICOM"
+    extensions = (".dcm", ".dicom")
+
+    def recognises(self, name: str, head: bytes) -> bool:
+        """Recognise the mark behind the preamble."""
+        return head[MARK_AT : MARK_AT + len(MARK)] == MARK
+
+    def open(self, request: Request) -> Volume:
+        """Open an image, several frames, a segmentation, or a series."""
+        return open_series(request) if request.path.is_dir() else open_dicom(request)
+
+    def reads_folder(self, folder: Path) -> bool:
+        """Accept every folder: `open_series` says what is wrong with it."""
+        return True
+
+    def misnamed(self, file: str) -> InputError:
+        """Return the error for a file without preamble."""
+        expected = f"{MARK.decode()} at byte {MARK_AT}"
+        hint = "the DICOM file has no preamble: write it again with one"
+        return InputError(expected, rule="volume-format", file=file, hint=hint)

@@ -27,6 +27,7 @@ from calipers.io.source import open_regular, require_file
 from calipers.io.volumes.volume import (
     Request,
     Volume,
+    VolumeReader,
     affine_of,
     axis_codes,
     broken_file,
@@ -434,3 +435,33 @@ def _place(
         affine_of(rows * np.array(spacing)[:, None], origin, lps=True), file, matrix
     )
     return affine, spacing_of(affine, axes)
+
+
+class NrrdReader(VolumeReader):
+    """NRRD with its voxels, or beside them."""
+
+    name, title = "nrrd", "NRRD"
+    extensions = (".nrrd", ".nhdr")
+
+    def recognises(self, name: str, head: bytes) -> bool:
+        """Recognise the first bytes."""
+        return head.startswith(MARK)
+
+    def open(self, request: Request) -> Volume:
+        """Open the volume."""
+        return open_nrrd(request)
+
+
+class MetaImageReader(VolumeReader):
+    """MetaImage with its voxels, or beside them."""
+
+    name, title = "metaimage", "MetaImage"
+    extensions = (".mha", ".mhd")
+
+    def recognises(self, name: str, head: bytes) -> bool:
+        """Recognise the extension: the header begins with any of its fields."""
+        return name.endswith(self.extensions)
+
+    def open(self, request: Request) -> Volume:
+        """Open the volume."""
+        return open_metaimage(request)

@@ -20,6 +20,7 @@ from calipers.io.volumes.volume import (
     TOLERANCE,
     Request,
     Volume,
+    VolumeReader,
     axis_codes,
     broken_file,
     check_affine,
@@ -244,3 +245,18 @@ def _read(path: Path, voxels: _Voxels) -> Array:
     values *= voxels.slope
     values += voxels.inter
     return values
+
+
+class NiftiReader(VolumeReader):
+    """NIfTI of one piece, packed or not."""
+
+    name, title = "nifti", "NIfTI"
+    extensions = (".nii.gz", ".nii")
+
+    def recognises(self, name: str, head: bytes) -> bool:
+        """Recognise the extension: the mark of the format may be packed."""
+        return name.endswith(self.extensions)
+
+    def open(self, request: Request) -> Volume:
+        """Open the volume."""
+        return open_nifti(request)

@@ -2,7 +2,7 @@
 """Open ``.npy`` and ``.npz`` files: arrays ``[z, ]y, x``.
 
 Nothing is unpickled and nothing is extracted to disk. `open_npy` and `open_npz` are called by
-`opening.open_volume`; the readers of bags use the functions that parse headers and archives.
+`calipers.io.volumes.open`; the readers of bags use the functions that parse headers and archives.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from calipers.arrays import F64, Array
 from calipers.errors import InputError
 from calipers.io.source import open_regular
 from calipers.io.volumes.volume import (
+    PICKLES,
     Limits,
     Request,
     Volume,
+    VolumeReader,
     axis_codes,
     broken_file,
     check_affine,
@@ -301,3 +303,33 @@ def as_array(raw: Array, layout: ArrayLayout) -> Array:
     if layout.stored.kind == "b":
         return np.asarray(array.view(np.uint8) != 0)  # other bytes than 0 and 1 are true
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+class NpyReader(VolumeReader):
+    """An array of NumPy."""
+
+    name = title = "npy"
+    extensions = (".npy",)
+
+    def recognises(self, name: str, head: bytes) -> bool:
+        """Recognise the first bytes."""
+        return head.startswith(npy.MAGIC_PREFIX)
+
+    def open(self, request: Request) -> Volume:
+        """Open the array."""
+        return open_npy(request)
+
+
+class NpzReader(VolumeReader):
+    """An archive of arrays of NumPy."""
+
+    name = title = "npz"
+    extensions = (".npz",)
+
+    def recognises(self, name: str, head: bytes) -> bool:
+        """Recognise a zip archive that is no checkpoint."""
+        return head[:4] in (b"PK\3\4", b"PK\5\6") and not name.endswith(PICKLES)
+
+    def open(self, request: Request) -> Volume:
+        """Open one array of the archive."""
+        return open_npz(request)

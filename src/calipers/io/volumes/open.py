@@ -1,43 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
 """`open_volume`: recognise the format of a file and read its header.
 
-The first bytes decide; the extension decides where these say nothing.
+Formats are plug-ins: a `VolumeReader` each, by one line in `calipers.registry` or from another
+package. The first bytes decide; the extension decides where these say nothing.
 """
 
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable
+from collections.abc import Iterator
+from functools import cache
 from os import PathLike, fspath
 from pathlib import Path
 
+from calipers import registry
 from calipers.errors import InputError
 from calipers.io.source import open_regular, require_file
-from calipers.io.volumes.volume import DEFAULT, Limits, Request, Role, Volume, guarded
-
-PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")
-# Longest first: the name of a sample is what stands before its extension.
-EXTENSIONS = (
-    ".nii.gz",
-    ".nii",
-    ".nrrd",
-    ".nhdr",
-    ".mha",
-    ".mhd",
-    ".npy",
-    ".npz",
-    ".png",
-    ".tiff",
-    ".tif",
-    ".bmp",
-    ".jpeg",
-    ".jpg",
-    ".webp",
-    ".dcm",
-    ".dicom",
+from calipers.io.volumes.volume import (
+    DEFAULT,
+    PICKLES,
+    Limits,
+    Request,
+    Role,
+    Volume,
+    VolumeReader,
+    guarded,
 )
-DICOM_MARK, MARK_AT = b"DICM", 128
-HEAD = MARK_AT + len(DICOM_MARK)
+
+HEAD = 4096  # bytes by which a format is recognised
 
 
 def open_volume(
@@ -74,23 +64,38 @@ def open_volume(
     """
     where = Path(fspath(path))
     request = Request(where, role, member, segment, limits)
-    if _is_folder(where):
-        from calipers.io.volumes.dicom import open_series
-
-        with guarded(request.file):
-            return open_series(request)
-    require_file(where)
-    with open_regular(where, follow=True) as file:
-        head = file.read(HEAD)
-    opener = _opener(where.name.lower(), head, request.file)
+    reader = _reader_of(where)
     with guarded(request.file):
-        return opener(request)
+        volume = reader.open(request)
+    with registry.blaming("volume format", reader.name):
+        if not isinstance(volume, Volume):
+            raise TypeError(f"open() gave {type(volume).__name__}, no Volume")
+    return volume
+
+
+def volume_readers() -> Iterator[VolumeReader]:
+    """Yield the readers of all formats in the order in which they are asked."""
+    for name in registry.known("volume format"):
+        yield registry.reader("volume format", name, VolumeReader)
+
+
+@cache
+def extensions(*formats: str) -> tuple[str, ...]:
+    """Return the extensions of some formats, or of all, longest first.
+
+    The name of a sample is what stands before its extension, so ``.nii.gz`` comes before ``.gz``.
+    """
+    names: list[str] = []
+    for reader in volume_readers():
+        if not formats or reader.name in formats:
+            names += reader.extensions
+    return tuple(sorted(names, key=len, reverse=True))
 
 
 def stem_of(name: str) -> str | None:
     """Return a file name without the extension of a volume; None if it has none."""
     base = name.rpartition("/")[2]
-    for extension in EXTENSIONS:
+    for extension in extensions():
         if name.lower().endswith(extension) and len(extension) < len(base):
             return name[: -len(extension)]
     return None
@@ -103,27 +108,19 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _opener(name: str, head: bytes, file: str) -> Callable[[Request], Volume]:
-    """Return the function that opens a file, by its first bytes or else by its extension."""
-    from calipers.io.volumes import itk, nifti, numpy, pictures
-
-    if head.startswith(b"\x93NUMPY"):
-        return numpy.open_npy
-    if head[:4] in (b"PK\3\4", b"PK\5\6") and not name.endswith(PICKLES):
-        return numpy.open_npz
-    if head[MARK_AT:] == DICOM_MARK:
-        from calipers.io.volumes.dicom import open_dicom
-
-        return open_dicom
-    if name.endswith((".nii", ".nii.gz")):
-        return nifti.open_nifti
-    if head.startswith(itk.MARK):
-        return itk.open_nrrd
-    if name.endswith((".mha", ".mhd")):
-        return itk.open_metaimage
-    if pictures.format_of(head) is not None:
-        return pictures.open_picture
-    raise _unreadable(name, head, file)
+def _reader_of(path: Path) -> VolumeReader:
+    """Return the first reader that recognises a file, or that reads a folder."""
+    if _is_folder(path):
+        return next(reader for reader in volume_readers() if reader.reads_folder(path))
+    require_file(path)
+    with open_regular(path, follow=True) as file:
+        head = file.read(HEAD)
+    name = path.name.lower()
+    for reader in volume_readers():
+        with registry.blaming("volume format", reader.name):
+            if reader.recognises(name, head):
+                return reader
+    raise _unreadable(name, head, str(path))
 
 
 def _unreadable(name: str, head: bytes, file: str) -> InputError:
@@ -133,12 +130,13 @@ def _unreadable(name: str, head: bytes, file: str) -> InputError:
         return InputError(
             "an array or a volume", rule="pickle", file=file, value="a pickle", hint=hint
         )
-    if name.endswith((".dcm", ".dicom")):
-        expected = f"{DICOM_MARK.decode()} at byte {MARK_AT}"
-        hint = "the DICOM file has no preamble: write it again with one"
-        return InputError(expected, rule="volume-format", file=file, hint=hint)
-    formats = "NIfTI, NRRD, MetaImage, npy, npz, PNG, TIFF, BMP, JPEG, WebP or DICOM"
+    titles = []
     value: object = head[:8]
-    if stem_of(name) is not None:
-        value = f"another format, by its first bytes {head[:8]!r}"
-    return InputError(formats, rule="volume-format", file=file, value=value)
+    for reader in volume_readers():
+        titles.append(reader.title)
+        if name.endswith(reader.extensions):
+            error = reader.misnamed(file)
+            if error is not None:
+                return error
+            value = f"another format, by its first bytes {head[:8]!r}"
+    return InputError(", ".join(titles), rule="volume-format", file=file, value=value)

@@ -27,13 +27,13 @@ from typing import Any
 
 from calipers.errors import InputError, UsageError, did_you_mean, raise_problems
 from calipers.io.source import InputFile, list_files, open_source, require_file
-from calipers.io.tables.table import decode, read_delimited, texts
-from calipers.io.volumes.open import EXTENSIONS, PICKLES, open_volume, stem_of
+from calipers.io.tables.delimited import decode
+from calipers.io.tables.table import open_table, texts
+from calipers.io.volumes.open import extensions, open_volume, stem_of
 from calipers.io.volumes.samples import Pairing, SampleFiles, check_pair, check_resize
-from calipers.io.volumes.volume import DEFAULT, Limits, Volume
+from calipers.io.volumes.volume import DEFAULT, PICKLES, Limits, Volume
 
 LISTS = (".txt", ".lst", ".csv", ".tsv")
-SLICES = (".dcm", ".dicom")
 SLOT = "{name}"
 Matcher = Callable[[str], str | None]
 
@@ -96,9 +96,10 @@ def _volumes(files: Mapping[str, str]) -> tuple[dict[str, str], int]:
     DICOM files in a folder of their own are slices: that folder is one volume, whatever else is in
     it.
     """
+    slices, all_extensions = extensions("dicom"), extensions()
     series = set()
     for name in files:
-        if "/" in name and name.lower().endswith(SLICES):
+        if "/" in name and name.lower().endswith(slices):
             series.add(name.rpartition("/")[0])
     volumes: dict[str, str] = {}
     others = 0
@@ -106,7 +107,7 @@ def _volumes(files: Mapping[str, str]) -> tuple[dict[str, str], int]:
         folder = name.rpartition("/")[0]
         if folder in series:
             volumes.setdefault(folder, os.path.dirname(path))
-        elif name.lower().endswith(EXTENSIONS):
+        elif name.lower().endswith(all_extensions):
             volumes[name] = path
         else:
             others += 1
@@ -174,7 +175,7 @@ def _nothing(folder: Path, role: str, files: Mapping[str, str]) -> InputError:
         )
     value = next(iter(files), "nothing")
     return InputError(
-        f"{role} with one of {', '.join(EXTENSIONS)}",
+        f"{role} with one of {', '.join(extensions())}",
         rule="no-volumes",
         file=str(folder),
         value=value,
@@ -219,7 +220,7 @@ def _plain_lines(opened: InputFile) -> list[str]:
 
 def _table_rows(opened: InputFile, columns: tuple[str, ...]) -> tuple[list[str], list[str] | None]:
     """Return the paths of a table, and the names of their samples if it has them."""
-    table = read_delimited(opened)
+    table = open_table(opened, ragged=True)
     lower = {name.lower(): name for name in table.names}
     column = next((lower[name.lower()] for name in columns if name.lower() in lower), None)
     if column is None:
@@ -321,7 +322,7 @@ def _extension(paths: Mapping[str, str]) -> str:
 
 
 def _extension_of(path: str) -> str:
-    return next((extension for extension in EXTENSIONS if path.endswith(extension)), "")
+    return next((extension for extension in extensions() if path.endswith(extension)), "")
 
 
 PathName = str | PathLike[str]

@@ -2,7 +2,7 @@
 """Open PNG, TIFF and BMP files, and JPEG and WebP where losses do no harm.
 
 The values are those that are stored, of one channel. `open_picture` is called by
-`opening.open_volume`.
+`calipers.io.volumes.open`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from calipers.io.volumes.volume import (
     Request,
     Role,
     Volume,
+    VolumeReader,
     broken_file,
     check_extent,
     check_packed,
@@ -293,3 +294,18 @@ def _values(image: Any, dtype: np.dtype[Any], role: Role) -> Array:
     if image.mode not in MODES and role == "image":
         image = image.convert("L")
     return np.asarray(image).astype(dtype, copy=False)
+
+
+class PictureReader(VolumeReader):
+    """A picture, or the pages of a TIFF file."""
+
+    name, title = "picture", "PNG, TIFF, BMP, JPEG, WebP"
+    extensions = (".png", ".tiff", ".tif", ".bmp", ".jpeg", ".jpg", ".webp")
+
+    def recognises(self, name: str, head: bytes) -> bool:
+        """Recognise the first bytes."""
+        return format_of(head) is not None
+
+    def open(self, request: Request) -> Volume:
+        """Open the picture."""
+        return open_picture(request)

@@ -288,12 +288,10 @@ class Pairing(Sequence[SampleFiles]):
         The table has a row per sample: csv, tsv or parquet with a column ``image``, ``image_id``,
         ``id`` or ``file_name`` that holds the names of the samples.
         """
-        from calipers.io.assemble import ImageList, Options
-        from calipers.io.read import read_groups_table
-        from calipers.io.source import open_source
+        from calipers.io.reader import ImageList, Options
         from calipers.io.tables.objects import add_groups
+        from calipers.io.tables.table import open_table
 
-        opened = open_source(fspath(table))
         n = len(self)
         dimensions = self.samples[0].labels.dimensions if self.samples else 2
         size = np.empty((n, dimensions), np.float64)
@@ -303,9 +301,7 @@ class Pairing(Sequence[SampleFiles]):
             if sample.labels.spacing is not None:
                 spacing[k] = sample.labels.spacing
         images = ImageList([sample.name for sample in self.samples], size, spacing, {})
-        images, intake = add_groups(
-            images, read_groups_table(opened), opened, Options(lenient=lenient)
-        )
+        images, intake = add_groups(images, open_table(fspath(table)), Options(lenient=lenient))
         samples = []
         for k, sample in enumerate(self.samples):
             row = {name: column[k].item() for name, column in images.groups.items()}

@@ -23,13 +23,14 @@ import hashlib
 import math
 import warnings
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,6 +59,7 @@ class Limits:
 
 
 DEFAULT = Limits()
+PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")  # never opened
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
@@ -324,6 +326,37 @@ class Volume:
     def bytes(self) -> int:
         """The size on disk."""
         return sum(Path(part).stat().st_size for part in self.parts or (self.file,))
+
+
+class VolumeReader(ABC):
+    """A format of images and volumes.
+
+    A format is one class, and one line in `calipers.registry`; a package of others declares its own
+    as an entry point of the group ``calipers.volumes``. `calipers.io.volumes.open` chooses the
+    reader of a file.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]  # what messages call it
+    extensions: ClassVar[tuple[str, ...]]  # in lower case, with the dot
+
+    @abstractmethod
+    def recognises(self, name: str, head: bytes) -> bool:
+        """Return whether a file has this format, by its name in lower case and its first bytes."""
+
+    @abstractmethod
+    def open(self, request: Request) -> Volume:
+        """Read the header of a file, or of the files of a folder."""
+
+    def reads_folder(self, folder: Path) -> bool:
+        """Return whether all files of a folder together are one volume of this format."""
+        return False
+
+    def misnamed(self, file: str) -> InputError | None:
+        """Return the error for a file that has an extension of this format and is of no format;
+        None: the general one.
+        """
+        return None
 
 
 DIRECTIONS = ("LR", "PA", "IS")  # towards the negative and the positive end of each axis in mm

@@ -44,8 +44,7 @@ from calipers.data.maps import Sample
 from calipers.errors import InputError, did_you_mean, raise_problems
 from calipers.evaluation.collect import Progress as CountProgress
 from calipers.evaluation.protocol import Protocol
-from calipers.io.source import open_source
-from calipers.io.tables.table import Table, numbers, read_delimited, texts
+from calipers.io.tables.table import Table, numbers, open_table, texts
 from calipers.maps.evaluate import evaluate_maps
 from calipers.statistics.ranks import kendall_tau_b
 from calipers.studies.anomaly.algorithms import ALGORITHMS, calibrate
@@ -610,9 +609,7 @@ def read_ranking(path: str | PathLike[str], algorithms: Sequence[str]) -> HumanR
 
     ``algorithms`` are those that ran. At least three of them must be ranked, and no other one.
     """
-    source = open_source(fspath(path))
-    table = read_delimited(source)
-    raise_problems([problem.as_error(table.file) for problem in table.problems])
+    table = open_table(fspath(path))
     for column in COLUMNS:
         if column not in table.columns:
             raise InputError(
@@ -630,7 +627,8 @@ def read_ranking(path: str | PathLike[str], algorithms: Sequence[str]) -> HumanR
             file=table.file,
             value=len(names),
         )
-    entry = {"file": source.file, "bytes": source.size, "sha256": source.sha256}
+    intake = table.intake("ranking", ())
+    entry = {"file": intake.file, "bytes": intake.bytes, "sha256": intake.sha256}
     return HumanRanking(Path(table.file).name, dict(zip(names, ranks.tolist())), entry)
 
 

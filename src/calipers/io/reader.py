@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a format is to Calipers: a `Reader`, the options it gets and the parts it returns.
+
+A format is one file with a `Reader` in it, and one line in `calipers.registry`; a package of others
+declares its own as an entry point of the group ``calipers.readers``. `calipers.io.read` opens a
+file, chooses the reader (the one that the user named, else the first that recognises the file),
+calls it, and hands the parts to `calipers.io.assemble`, which applies the rules. So a reader only
+says what stands in a file: it never decides whether a box is acceptable.
+
+References define images and classes (`ReferenceFile`); predictions are resolved against them
+(`ReferenceIndex`). Objects of either role are an `ObjectPart`: a `calipers.data.rules.Delivery`
+with a row per object, the place of every row in the file, and the records that could not even be
+put into columns (`Problem`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, TypedDict
+
+import numpy as np
+
+from calipers import registry
+from calipers.arrays import F64, Column
+from calipers.data.cohort import UNIT
+from calipers.data.objects import BOX_FORMATS
+from calipers.data.rules import Delivery, Finding, Role, Source
+from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.io.source import InputFile
+
+Key = int | str  # an id as the file types it: 1 and "1" are different images
+
+MASK_CHOICES = ("auto", "required", "ignore")
+LONGEST_TEXT = 4096
+GROUP_UNIT = f"group_{UNIT}"  # name for a group column that is called like the image itself
+
+
+class ReadOptions(TypedDict, total=False):
+    """The keywords that `read` and `explain` share; `read` explains them."""
+
+    format: str | None
+    box_format: str | tuple[str | None, str | None] | None
+    columns: Mapping[str, str] | None
+    score_scale: str
+    ids_as_strings: bool
+    masks: str
+
+
+@dataclass(frozen=True)
+class Options:
+    """The choices of a user that reach the format readers."""
+
+    format: str | None = None
+    box_format: str | None = None  # of the file that is being read
+    prediction_box_format: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    lenient: bool = False
+    score_scale: str = "unit"
+    ids_as_strings: bool = False
+    masks: str = "auto"
+
+    def __post_init__(self) -> None:
+        # Formats of other packages are looked up only if the name is none of ours.
+        if self.format not in (None, *registry.FORMATS):
+            _check_option("format", self.format, sorted(registry.known("format")))
+        for box_format in (self.box_format, self.prediction_box_format):
+            _check_option("box_format", box_format, BOX_FORMATS)
+        _check_option("score_scale", self.score_scale, ("unit", "raw"))
+        _check_option("masks", self.masks, MASK_CHOICES)
+
+    @classmethod
+    def from_keywords(
+        cls,
+        *,
+        lenient: bool,
+        columns: Mapping[str, str] | None = None,
+        box_format: str | tuple[str | None, str | None] | None = None,
+        **others: Any,
+    ) -> Options:
+        """Return the options behind the keywords of `read`."""
+        sides = box_format if isinstance(box_format, tuple) else (box_format, box_format)
+        if len(sides) != 2:
+            raise UsageError(
+                "box_format is one name, or one for references and one for predictions, "
+                f"not {sides!r}"
+            )
+        return cls(
+            lenient=lenient,
+            columns=dict(columns or {}),
+            box_format=sides[0],
+            prediction_box_format=sides[1],
+            **others,
+        )
+
+    def of_predictions(self) -> Options:
+        """Return the options for reading predictions."""
+        return replace(self, box_format=self.prediction_box_format)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One record that could not even be put into columns."""
+
+    rule: str
+    location: str
+    field: str
+    expected: str
+    value: object = None
+    hint: str = ""
+    record: str = ""  # original text
+
+    def as_error(self, file: str) -> InputError:
+        """Return the problem as the error that strict reading raises."""
+        return InputError(
+            self.expected,
+            rule=self.rule,
+            file=file,
+            location=self.location,
+            field=self.field,
+            value=self.value,
+            hint=self.hint,
+        )
+
+
+@dataclass(frozen=True)
+class ImageList:
+    """The images in the order of the cohort, with the ids as the file types them."""
+
+    keys: Sequence[Key]
+    size: F64
+    spacing: F64
+    groups: dict[str, Column]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids as text, which is how a cohort holds them."""
+        return tuple(map(str, self.keys))
+
+
+@dataclass(frozen=True)
+class ObjectPart:
+    """The objects of one role from one file.
+
+    ``delivery`` may hold -1 as image or label where ``findings`` say why; ``problems`` are records
+    without a row in it. ``n_records`` counts both.
+    """
+
+    delivery: Delivery
+    source: Source
+    findings: list[Finding] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    n_dropped: int = 0  # records behind `problems`
+
+    @property
+    def n_records(self) -> int:
+        """The number of records in the file."""
+        return len(self.delivery) + self.n_dropped
+
+
+@dataclass(frozen=True)
+class ReferenceFile:
+    """A file of references: images, classes, objects."""
+
+    images: ImageList
+    classes: tuple[str, ...]
+    class_keys: Mapping[Key, int] | None  # category id -> class, if the format has such ids
+    part: ObjectPart
+    format: str
+
+
+@dataclass(frozen=True)
+class ReferenceIndex:
+    """Images and classes of the references, by which predictions are resolved."""
+
+    images: Mapping[Key, int]
+    as_text: Mapping[Key, int]  # the same by the text of the id
+    classes: tuple[str, ...]
+    class_keys: Mapping[Key, int] | None
+    file_names: Mapping[Key, int]
+    size: F64  # (n_images, 2|3), NaN = unknown
+
+    @property
+    def dimensions(self) -> int:
+        """2 or 3."""
+        return int(self.size.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Sniffed:
+    """What a file seems to be."""
+
+    format: str
+    role: str  # references | predictions | groups | unknown
+    reason: str
+
+
+class Reader(ABC):
+    """A format of references and predictions.
+
+    ``docs/how-to/formats.md`` has a whole one as example.
+    """
+
+    name: ClassVar[str]  # what --format calls it
+    roles: ClassVar[tuple[Role, ...]] = ("references", "predictions")
+    several_models: ClassVar[bool] = False  # whether a file may hold the predictions of several
+
+    @abstractmethod
+    def sniff(self, file: InputFile) -> Sniffed | None:
+        """Return what the file is if its beginning shows this format, else None.
+
+        Called for every file whose format nobody named, so it looks at the beginning only.
+        """
+
+    def references(self, file: InputFile, options: Options) -> ReferenceFile:
+        """Read images, classes and objects."""
+        raise NotImplementedError
+
+    def predictions(
+        self, file: InputFile, index: ReferenceIndex, options: Options
+    ) -> Mapping[str, ObjectPart]:
+        """Read the predictions of every model in the file; "" for a model that it does not name.
+
+        Without `several_models` this is one model, and the file is read only when its turn comes.
+        """
+        raise NotImplementedError
+
+
+def readers() -> Iterator[Reader]:
+    """Yield the readers of all formats in the order in which they are asked, each loaded then."""
+    for name in registry.known("format"):
+        yield reader_of(name)
+
+
+def reader_of(name: str) -> Reader:
+    """Return the reader of a format."""
+    reader: Reader = registry.reader("format", name, Reader)
+    return reader
+
+
+def text_column(values: Sequence[Any]) -> Column:
+    """Return values as an array; values of mixed kinds become text."""
+    kinds = {type(value) for value in values}
+    if kinds == {int, float}:
+        kinds = {float}
+    if len(kinds) > 1:
+        texts = []
+        for value in values:
+            texts.append("" if value is None else str(value))
+        values = texts
+        kinds = {str}
+    # NumPy gives all cells the width of the longest: one giant text would fill the memory.
+    if kinds == {str} and max(map(len, values)) > LONGEST_TEXT:
+        return np.array(values, dtype=object)
+    if kinds == {int} and any(abs(value) >= 1 << 63 for value in values):
+        return np.array(list(map(str, values)))
+    return np.array(values)
+
+
+def _check_option(name: str, value: str | None, names: Sequence[str]) -> None:
+    if value is not None and value not in names:
+        hint = did_you_mean(str(value), names)
+        rule = name.replace("_", "-")
+        raise InputError(
+            f"one of {', '.join(names)}",
+            rule=rule,
+            file="<options>",
+            field=name,
+            value=value,
+            hint=hint,
+        )

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The format ``nih``: ``BBox_List_2017.csv``, the list of boxes of ChestX-ray8, as references.
+
+It is read by position, because its header breaks at its own commas.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from calipers.io.reader import Sniffed
+from calipers.io.source import InputFile
+from calipers.io.tables.delimited import decode, fitting_rows, rows_of
+from calipers.io.tables.objects import TableReader
+from calipers.io.tables.table import Table
+
+HEADER = re.compile(r'^"?Image Index"?,"?Finding Label"?,"?Bbox \[x', re.IGNORECASE)
+COLUMNS = ("image", "class", "x", "y", "w", "h")
+SIDE = "1024"
+RENAMED = {"Infiltrate": "Infiltration"}
+
+
+class NihReader(TableReader):
+    """The list of boxes of ChestX-ray8.
+
+    Notes
+    -----
+    All images of this data set have 1024 x 1024 pixels. `Infiltrate` in this list is the class
+    `Infiltration` of the data set. The patient is the part of the image name before the underscore.
+    """
+
+    name = "nih"
+    roles = ("references",)
+
+    def sniff(self, file: InputFile) -> Sniffed | None:
+        """Recognise the header line."""
+        if HEADER.match(file.head) is None:
+            return None
+        return Sniffed(self.name, "references", "its header is the one of the NIH list of boxes")
+
+    def table(self, file: InputFile) -> Table:
+        """Read the rows by position."""
+        rows = rows_of(file.file, decode(file), ",")
+        next(rows, None)
+        cells, lines, problems = fitting_rows(rows, len(COLUMNS), ",")
+        columns: dict[str, list[str]] = {}
+        for k, name in enumerate(COLUMNS):
+            columns[name] = [row[k] for row in cells]
+        n_renamed = sum(name in RENAMED for name in columns["class"])
+        columns["class"] = [RENAMED.get(name, name) for name in columns["class"]]
+        columns["width"] = columns["height"] = [SIDE] * len(cells)
+        columns["patient"] = [name.split("_")[0] for name in columns["image"]]
+        notes = list(file.notes)
+        if n_renamed:
+            notes.append(f"{n_renamed} boxes of 'Infiltrate' are read as 'Infiltration'")
+        return Table(
+            file.file,
+            "nih",
+            columns,
+            np.array(lines, np.int64),
+            by_line=True,
+            problems=problems,
+            notes=notes,
+            source=file,
+        )

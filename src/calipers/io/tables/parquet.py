@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The format ``parquet``: the tables of delimited text with typed columns.
+
+Sizes and types that a file declares are checked before it is unpacked, because a few bytes may
+declare terabytes. `calipers.io.tables.table.open_table` and `ParquetReader` call `read_columnar`;
+stored results are read by `read_arrow`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from calipers.errors import InputError
+from calipers.io.reader import Sniffed
+from calipers.io.source import InputFile
+from calipers.io.tables.objects import TableReader
+from calipers.io.tables.table import MAGIC, Cells, Table
+
+MAX_ROWS = 50_000_000
+MAX_BYTES = 8 << 30  # uncompressed
+MAX_RATIO = 200
+
+
+def read_columnar(input_file: InputFile) -> Table:
+    """Read a parquet file into a table, after its declared sizes and column types were checked."""
+    columns = {}
+    with _refusing(input_file.file):
+        table = _read_arrow(input_file, _check_schema)
+        for name in table.column_names:
+            # pandas writes its row labels as a column of this name.
+            if not name.startswith("__index"):
+                columns[name] = _cells(table.column(name))
+    return Table(
+        input_file.file,
+        "parquet",
+        columns,
+        np.arange(table.num_rows),
+        by_line=False,
+        notes=list(input_file.notes),
+        source=input_file,
+    )
+
+
+def read_arrow(input_file: InputFile, check: Callable[[Any, str], None]) -> Any:
+    """Read a parquet file into an arrow table, after its declared sizes and, by ``check``, its
+    schema were checked.
+    """
+    with _refusing(input_file.file):
+        return _read_arrow(input_file, check)
+
+
+@contextmanager
+def _refusing(file: str) -> Iterator[None]:
+    """Turn the exceptions of arrow for a broken file into an `InputError`."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        raise InputError(
+            "a parquet file", rule="parquet-syntax", file=file, value=str(error).split("\n")[0]
+        ) from None
+
+
+def _read_arrow(input_file: InputFile, check: Callable[[Any, str], None]) -> Any:
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(
+        io.BytesIO(input_file.data) if isinstance(input_file.data, bytes) else input_file.file
+    )
+    _check_sizes(file.metadata, input_file)
+    check(file.schema_arrow, input_file.file)
+    table = file.read()
+    table.validate(full=True)
+    return table
+
+
+def _check_sizes(metadata: Any, input_file: InputFile) -> None:
+    groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
+    unpacked = sum(group.total_byte_size for group in groups)
+    if metadata.num_rows > MAX_ROWS or metadata.num_rows < 0:
+        raise InputError(
+            f"at most {MAX_ROWS} rows",
+            rule="too-large",
+            file=input_file.file,
+            value=metadata.num_rows,
+        )
+    if unpacked > MAX_BYTES or (unpacked > 1 << 28 and unpacked > MAX_RATIO * input_file.size):
+        raise InputError(
+            f"at most {MAX_BYTES} bytes unpacked",
+            rule="too-large",
+            file=input_file.file,
+            value=unpacked,
+        )
+
+
+def _check_schema(schema: Any, file: str) -> None:
+    """Refuse column names that occur twice, and columns of other kinds than numbers and text."""
+    import pyarrow.types as kinds
+
+    plain_kinds = (
+        kinds.is_integer,
+        kinds.is_floating,
+        kinds.is_boolean,
+        kinds.is_string,
+        kinds.is_large_string,
+        kinds.is_decimal,
+        kinds.is_null,
+        kinds.is_string_view,
+    )
+    names = [name.strip().lower() for name in schema.names]
+    for k, column in enumerate(schema):
+        if names[k] in names[:k]:
+            raise InputError(
+                "column names that differ", rule="dup-column", file=file, field=column.name
+            )
+        kind = column.type.value_type if kinds.is_dictionary(column.type) else column.type
+        if not any(is_kind(kind) for is_kind in plain_kinds):
+            raise InputError(
+                "numbers, flags or text",
+                rule="column-type",
+                file=file,
+                field=column.name,
+                value=str(column.type),
+            )
+
+
+def _cells(column: Any) -> Cells:
+    """Return texts as a list (null is an empty cell), numbers as an array (null is NaN)."""
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
+    if kinds.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if kinds.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    if kinds.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    if kinds.is_integer(column.type) and not column.null_count:
+        return np.asarray(column.to_numpy())
+    if kinds.is_floating(column.type):
+        return np.asarray(column.to_numpy(), np.float64)
+    # Whole numbers with holes become text: as floats, long ids would lose digits.
+    cells = []
+    for cell in column.to_pylist():
+        cells.append("" if cell is None else str(cell))
+    return cells
+
+
+class ParquetReader(TableReader):
+    """A row per object, as in delimited text."""
+
+    name = "parquet"
+
+    def sniff(self, file: InputFile) -> Sniffed | None:
+        """Recognise the first four bytes."""
+        if file.data[: len(MAGIC)] != MAGIC:
+            return None
+        return Sniffed(self.name, "unknown", f"it begins with {MAGIC.decode()}")
+
+    def table(self, file: InputFile) -> Table:
+        """Read the columns."""
+        return read_columnar(file)
