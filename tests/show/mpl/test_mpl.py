@@ -43,11 +43,11 @@ from calipers.show.figures import (
     Mark,
     Overlay,
     Scatter,
-    Table,
 )
 from calipers.show.mpl.axes import BLUES, colour, luminance, text_colour
 from calipers.show.mpl.draw import draw
 from calipers.show.mpl.kinds import KINDS
+from calipers.show.table import Table
 
 X, Y = Axis("false alarms per image"), Axis("sensitivity")
 EMPTY = np.zeros(0)
