@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import attrgetter, itemgetter
+from operator import attrgetter, itemgetter, methodcaller
 from typing import Any
 
 import msgspec
@@ -303,7 +303,7 @@ def record_columns(records: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
     except KeyError:
         pass
     names = dict.fromkeys(chain.from_iterable(records))
-    return {name: [record.get(name) for record in records] for name in names}
+    return {name: list(map(methodcaller("get", name), records)) for name in names}
 
 
 def categories_from(records: Sequence[dict[str, Any]], file: str, options: Options) -> Categories:
