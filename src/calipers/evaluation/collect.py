@@ -24,6 +24,8 @@ from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, References
 from calipers.errors import UsageError
 from calipers.evaluation.protocol import Protocol
+from calipers.matching.assign import MatchRecipe
+from calipers.matching.matches import Matches, View
 from calipers.metrics.base import Evidence, Metric, Recipe
 from calipers.results.estimate import Row
 from calipers.statistics.estimates import Certainty, estimates, rows_of
@@ -111,6 +113,7 @@ def _join(parts: Sequence[Evidence]) -> Evidence:
 
 
 Key = tuple[str, tuple[Any, ...]]  # model, key of the recipe
+EVERY_SIZE = 1e10  # where COCO's "all" sizes end
 MOST_KEPT = 256_000_000  # bytes of replicates at a time; more models go in several rounds
 
 
@@ -159,6 +162,40 @@ def jobs_of(cohort: Cohort, metrics: Sequence[Metric[Any]]) -> dict[Key, Job]:
     return jobs
 
 
+def evidence_of(
+    cohort: Cohort, metrics: Sequence[Metric[Any]], evidence: Mapping[Key, Evidence]
+) -> dict[Key, Evidence]:
+    """Return the evidence of metrics: what is there already, and the rest collected now."""
+    parts: dict[Key, Evidence] = {}
+    missing: dict[Key, Job] = {}
+    for key, (model, recipe) in jobs_of(cohort, metrics).items():
+        table = evidence.get(key)
+        views = getattr(table, "views", ())
+        if table is not None and set(getattr(recipe, "views", ())) <= set(views):
+            parts[key] = table
+        else:
+            missing[key] = (model, recipe)
+    return parts | collect(cohort, missing)
+
+
+def matches_of(cohort: Cohort, view: View, evidence: Mapping[Key, Evidence], model: str) -> Matches:
+    """Return the matches of a model whose first view is the given one, collected now if no metric
+    needed just these.
+    """
+    for (name, _), table in evidence.items():
+        if name == model and isinstance(table, Matches) and _same_fates(table.views[0], view):
+            return table
+    matches = collect(cohort, {model: (model, MatchRecipe((view,)))})[model]
+    assert isinstance(matches, Matches)
+    return matches
+
+
+def _same_fates(view: View, other: View) -> bool:
+    """Return whether two views decide the same fates, whatever the words for all sizes."""
+    is_every_size = view.size[0] <= 0 and view.size[1] >= EVERY_SIZE
+    return is_every_size and replace(view, size=other.size) == other
+
+
 def certainty_of(protocol: Protocol, *, ci: bool) -> Certainty:
     """Return how the protocol states uncertainty; not at all without ``ci``."""
     return Certainty(
@@ -177,15 +214,16 @@ def estimated_rows(
     evidence: Mapping[Key, Evidence],
     *,
     ci: bool,
+    units: Units | None = None,
     images: NDArray[np.int64] | None = None,
     group: Mapping[str, str] | None = None,
     per_class: bool = True,
     progress: Progress_ | None = None,
 ) -> list[Row]:
     """Return the rows of all models on all images, or on those of a group: metrics as in the
-    protocol, pooled first.
+    protocol, pooled first. The units are those of the protocol unless they are given.
     """
-    units = units_for(cohort, protocol)
+    units = units_for(cohort, protocol) if units is None else units
     metrics = protocol.compile()
     certainty = certainty_of(protocol, ci=ci)
     if images is not None:

@@ -21,7 +21,6 @@ from calipers.errors import UsageError
 from calipers.evaluation.collect import collect, jobs_of, with_areas
 from calipers.evaluation.figures import at_level, models_shown, points, slot_of
 from calipers.evaluation.result import Evaluation
-from calipers.evaluation.saved import shown_matches
 from calipers.kernels import assignment, roc
 from calipers.metrics.base import MetricPlan
 from calipers.metrics.error_types import COUNTS, GAINS, ErrorTypes
@@ -41,7 +40,7 @@ def fates(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Bar
     names = models_shown(evaluation, models)
     heights = np.zeros((len(fate_names), len(names)))
     for m, model in enumerate(names):
-        table = shown_matches(evaluation, model)
+        table = evaluation.matches(model)
         of_reference, of_prediction = table.reference_fate[0], table.prediction_fate[0]
         heights[:, m] = [
             (of_reference == assignment.HIT).sum(),
@@ -71,7 +70,7 @@ def scores(evaluation: Evaluation, *, model: str | None = None) -> Histogram:
         model = evaluation.models[0]
     if not evaluation.cohort.predictions(model).scored:
         raise UsageError(f"{model!r} has no scores")
-    table = shown_matches(evaluation, model)
+    table = evaluation.matches(model)
     fate = table.prediction_fate[0]
     hit = fate == assignment.HIT
     wrong = (fate == assignment.FALSE_ALARM) | (fate == assignment.DUPLICATE)
@@ -106,7 +105,7 @@ def overlaps(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> 
     counts = np.zeros((len(names), BINS))
     medians, numbers = [], []
     for m, model in enumerate(names):
-        table = shown_matches(evaluation, model)
+        table = evaluation.matches(model)
         values = table.similarity[table.prediction_fate[0] == assignment.HIT]
         counts[m] = np.histogram(values, edges)[0]
         numbers.append(f"{len(values)} ({short_name(model)})")

@@ -20,8 +20,6 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from calipers.evaluation.figures import headline_of
-from calipers.evaluation.rank import by_value
 from calipers.evaluation.result import Evaluation
 from calipers.results.comparison import GroupedRows, GroupSummary
 from calipers.results.estimate import Estimate
@@ -94,7 +92,7 @@ def models_table(evaluation: Evaluation, metrics: Sequence[str]) -> str:
         number += f", {counted('reference', n_references.pop())}"
     caption = _caption(evaluation, metrics, number, every)
     head = _head("model, best first", metrics, {})
-    sorted_lines = [lines[model] for model in by_value(evaluation)]
+    sorted_lines = [lines[model] for model in evaluation.models_by_value]
     return frame(caption, head, sorted_lines, kind="sheet models", below=_below(every))
 
 
@@ -178,7 +176,7 @@ def beside_table(evaluation: Evaluation) -> str:
         "left out",
     )
     lines = []
-    for metric in headline_of(evaluation):
+    for metric in evaluation.headline:
         for model in evaluation.models:
             e = evaluation.get(metric, model=model)
             method = "" if e.method == "none" else e.method

@@ -201,18 +201,7 @@ class Sniffed:
 class Reader(ABC):
     """A format of references and predictions.
 
-    Examples
-    --------
-    A format of which every line is ``image class x0 y0 x1 y1 [score]``:
-
-    >>> from calipers.io.reader import Reader, Sniffed
-    >>> class LinesReader(Reader):
-    ...     name, roles = "lines", ("references",)
-    ...
-    ...     def sniff(self, file):
-    ...         if file.head.startswith("#lines"):
-    ...             return Sniffed(self.name, "references", "it begins with #lines")
-    ...         return None
+    ``docs/how-to/formats.md`` has a whole one as example.
     """
 
     name: ClassVar[str]  # what --format calls it
