@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collect evidence over blocks of images. Called by `evaluate` and everything that matches.
+"""The middle of an evaluation: evidence is collected over blocks of images, rows of estimates follow.
 
-Blocks depend on the data, never on the number of workers, and evidence is joined in block order:
-the result has the same bits on one thread and on many. Any `concurrent.futures.Executor` works.
+`evaluate` and `groups` merge the recipes of their metrics with `jobs_of`, collect the evidence with
+`collect`, and turn it into rows with `estimated_rows`. Everything that matches calls `collect` too.
 
-The middle of an evaluation: which evidence to collect, and the rows of estimates that follow.
-
-`evaluate` and `grouping` call `jobs_of` before the images are read and `estimated_rows` after it.
+Blocks depend on the data, never on the number of workers, and `in_order` joins what was done in
+the order of the blocks: the result has the same bits on one thread and on many. Any
+`concurrent.futures.Executor` works. Maps and stability work through their samples and bags with the
+same function.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +34,9 @@ from calipers.statistics.estimates import Certainty, estimates, rows_of
 from calipers.statistics.estimates import Progress as Progress_
 from calipers.statistics.weights import Units, units_of
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 BLOCK = 16384  # images
 
 Progress = Callable[[int, int], None]  # (blocks done, blocks in all)
@@ -42,6 +47,44 @@ def spans(n_images: int, block: int | None = None) -> list[tuple[int, int]]:
     """Return the (start, stop) of every block; no images are one empty block."""
     block = BLOCK if block is None else block
     return [(start, min(start + block, n_images)) for start in range(0, max(n_images, 1), block)]
+
+
+def in_order(
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    workers: int = 1,
+    executor: Executor | None = None,
+    ahead: int | None = None,
+) -> Iterator[Result]:
+    """Yield the work on every item in the order of the items, whichever is done first.
+
+    Parameters
+    ----------
+    workers
+        Threads to use when no executor is given; 1 works in this thread.
+    ahead
+        How many items may be under way or wait for their turn, which bounds the memory; all if left
+        out.
+    """
+    if executor is None and workers <= 1:
+        yield from map(work, items)
+        return
+    pool: AbstractContextManager[Executor] = (
+        nullcontext(executor) if executor else ThreadPoolExecutor(workers)
+    )
+    with pool as running:
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                waiting.append(running.submit(work, item))
+                if ahead is not None and len(waiting) >= ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:  # after an error or an interrupt the remaining items are not needed
+            for future in waiting:
+                future.cancel()
 
 
 def collect(
@@ -68,42 +111,25 @@ def collect(
     for key, (model, recipe) in jobs.items():
         tasks += [(key, model, recipe, span) for span in blocks]
     parts: dict[Any, list[Evidence]] = {key: [] for key in jobs}
-    for n_done, evidence in enumerate(_run(cohort, tasks, workers, executor), start=1):
+    results = in_order(_work, _blocks(cohort, tasks), workers=workers, executor=executor)
+    for n_done, evidence in enumerate(results, start=1):
         parts[tasks[n_done - 1][0]].append(evidence)
         if progress is not None:
             progress(n_done, len(tasks))
     return {key: _join(evidence) for key, evidence in parts.items()}
 
 
-def _run(
-    cohort: Cohort,
-    tasks: Sequence[tuple[Any, str, Recipe[Any], tuple[int, int]]],
-    workers: int,
-    executor: Executor | None,
-) -> Iterator[Evidence]:
-    """Yield the evidence of the tasks in their order."""
-    if executor is None and workers <= 1:
-        for _, model, recipe, span in tasks:
-            block = cohort if span == (0, cohort.n_images) else cohort.span(*span)
-            yield _work(block, model, recipe)
-        return
-    pool: AbstractContextManager[Executor] = (
-        nullcontext(executor) if executor else ThreadPoolExecutor(workers)
-    )
-    with pool as running:
-        futures: list[Future[Evidence]] = [
-            running.submit(_work, cohort.span(*span), model, recipe)
-            for _, model, recipe, span in tasks
-        ]
-        try:
-            for future in futures:
-                yield future.result()
-        finally:  # after an error or an interrupt the remaining blocks are not needed
-            for future in futures:
-                future.cancel()
+def _blocks(
+    cohort: Cohort, tasks: Iterable[tuple[Any, str, Recipe[Any], tuple[int, int]]]
+) -> Iterator[tuple[Cohort, str, Recipe[Any]]]:
+    """Yield the block of images, the model and the recipe of every task."""
+    for _, model, recipe, span in tasks:
+        block = cohort if span == (0, cohort.n_images) else cohort.span(*span)
+        yield block, model, recipe
 
 
-def _work(block: Cohort, model: str, recipe: Recipe[Any]) -> Evidence:
+def _work(task: tuple[Cohort, str, Recipe[Any]]) -> Evidence:
+    block, model, recipe = task
     evidence: Evidence = recipe.collect(block, model)
     return evidence
 
