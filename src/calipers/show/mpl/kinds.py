@@ -225,16 +225,16 @@ def _draw_columns(figure: Forest, ax: Axes) -> None:
     for head, cells in columns:
         right += letter * max(len(text) for text in (head, *cells))
         for y, text in enumerate((head, *cells), start=-1):
-            is_head = y < 0
+            height, colour = (y, PAPER.ink) if y >= 0 else (-0.85, PAPER.soft)
             ax.annotate(
                 text,
-                (1.0, -0.85 if is_head else y),
+                (1.0, height),
                 (right, 0),
                 xycoords=("axes fraction", "data"),
                 textcoords="offset points",
                 ha="right",
                 va="center",
-                color=PAPER.soft if is_head else PAPER.ink,
+                color=colour,
                 annotation_clip=False,
             )
         right += 8.0
