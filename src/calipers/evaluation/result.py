@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.data.cohort import Cohort
-from calipers.data.maps import Sample
 from calipers.errors import UsageError, did_you_mean
 from calipers.evaluation.collect import (
     estimated_rows,
@@ -33,7 +32,6 @@ from calipers.evaluation.warnings import (
 )
 from calipers.matching.matches import Matches
 from calipers.metrics.base import Evidence, MetricPlan
-from calipers.results.comparison import GroupedRows, GroupSummary
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
 from calipers.results.files import Slices
@@ -41,8 +39,9 @@ from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import Units
 
 if TYPE_CHECKING:
+    from calipers.data.maps import Sample
     from calipers.evaluation.saved import ErrorTable
-    from calipers.results.comparison import Comparison, Ranking
+    from calipers.results.comparison import Comparison, GroupedRows, GroupSummary, Ranking
     from calipers.results.requirements import Outcome, Requirements
 
 ONE_ALARM = "FROC@1"
