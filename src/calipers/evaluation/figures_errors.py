@@ -21,7 +21,8 @@ from calipers.errors import UsageError
 from calipers.evaluation.collect import collect, jobs_of, with_areas
 from calipers.evaluation.figures import at_level, models_shown, points, slot_of
 from calipers.evaluation.result import Evaluation
-from calipers.kernels import assignment, roc
+from calipers.kernels import assignment
+from calipers.kernels.roc import operating
 from calipers.metrics.base import MetricPlan
 from calipers.metrics.error_types import COUNTS, GAINS, ErrorTypes
 from calipers.metrics.ranking import AveragePrecision, plan_of
@@ -193,8 +194,8 @@ def _overlap_in_words(model: str, hits: F64, wrong: F64) -> str:
     if not len(wrong):
         return f"{short_name(model)}: no wrong predictions"
     positive = np.repeat([True, False], [len(hits), len(wrong)])
-    ranks = roc.score_order(np.concatenate([hits, wrong]), positive)
-    share = roc.area(roc.points(ranks, np.ones((1, len(positive)), np.int64)))[0]
+    ones = np.ones((1, len(positive)), np.int64)
+    share = operating(np.concatenate([hits, wrong]), positive, ones).auroc()[0]
     return (
         f"{short_name(model)}: a hit scores higher than a wrong prediction "
         f"in {percent_text(float(share))} of all pairs"
