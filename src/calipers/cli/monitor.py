@@ -29,11 +29,11 @@ from calipers.cli.options import (
     reading_options,
 )
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.evaluation.tables import cells_of, single_cells
 from calipers.monitors.labels import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation
 from calipers.monitors.tables import QUANTITIES, beside
 from calipers.results.estimate import Estimate
+from calipers.show.cells import cells_of, single_cells
 from calipers.show.terminal import Narrator, name_of, one_line, plain_table, stdout_console
 from calipers.show.words import legend, percent_text
 

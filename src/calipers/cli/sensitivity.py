@@ -23,12 +23,12 @@ from rich.text import Text
 from calipers.cli.evaluate import chosen_protocol
 from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
 from calipers.errors import InputError, UsageError
-from calipers.evaluation.tables import TableLine, grid
 from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
 from calipers.sensitivity.figures import point_text, short, sweep_figures
 from calipers.sensitivity.sweep import Sweep, SweepAxis
+from calipers.show.cells import TableLine, grid
 from calipers.show.terminal import Narrator, one_line, stdout_console
-from calipers.show.words import short_number
+from calipers.show.words import number_text
 
 if TYPE_CHECKING:
     from calipers.sensitivity.result import Multiverse
@@ -167,13 +167,13 @@ def _finish(result: Multiverse, narrator: Narrator, options: dict[str, Any]) -> 
 
 def _print(result: Multiverse) -> None:
     """Print sentences, then the shares at every value of every choice, then the counts."""
-    from calipers.evaluation.tables import TableLine, grid
     from calipers.sensitivity.result import (
         choice_name,
         choice_text,
         configuration_text,
         percent_text,
     )
+    from calipers.show.cells import TableLine, grid
     from calipers.show.terminal import stdout_console
 
     for sentence in result.sentences():
@@ -477,12 +477,12 @@ def _word(axis: SweepAxis, k: int) -> str:
 def _interval(value: float, low: float, high: float) -> str:
     if math.isnan(value):
         return "undefined"
-    return short_number(value) + (
-        "" if math.isnan(low) else f" [{short_number(low)}, {short_number(high)}]"
+    return number_text(value) + (
+        "" if math.isnan(low) else f" [{number_text(low)}, {number_text(high)}]"
     )
 
 
 def _spread(value: float, low: float, high: float) -> str:
     if math.isnan(value):
         return "undefined"
-    return short_number(value) + ("" if math.isnan(low) else f" ± {short_number((high - low) / 2)}")
+    return number_text(value) + ("" if math.isnan(low) else f" ± {number_text((high - low) / 2)}")

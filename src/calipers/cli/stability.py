@@ -24,8 +24,8 @@ from rich.table import Table
 from calipers.cli.options import SHARE, cluster_of, output_options
 from calipers.data.bags import Bags
 from calipers.errors import InputError, UsageError
-from calipers.evaluation.tables import single_cells
 from calipers.results.estimate import Estimate
+from calipers.show.cells import single_cells
 from calipers.show.terminal import Narrator, name_of, one_line, plain_table, stdout_console
 from calipers.show.words import legend, plural
 from calipers.stability.evidence import ALL_MODELS

@@ -61,7 +61,7 @@ class Evaluation(Document):
     FIRST_FIGURE = "froc"
     PAGE = "calipers.report.page:write_report"
     FOLDER = "calipers.report.page:write_results"
-    NOTEBOOK = "calipers.evaluation.tables:of_evaluation"
+    TABLES = "calipers.evaluation.tables:tables"
 
     protocol: Protocol
     cohort: Cohort

@@ -59,10 +59,8 @@ from calipers.monitors.words import DOCUMENT, IMAGES, ROWS, of_labels, of_monito
 from calipers.pictures.album import Album, album_html, album_of
 from calipers.results.estimate import Row
 from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
-from calipers.show.figures import Cell, Figure, Table
-from calipers.show.html import _row as _row_
+from calipers.show.figures import Figure
 from calipers.show.html import (
-    _table,
     answer_page,
     answer_section,
     data_table,
@@ -75,9 +73,16 @@ from calipers.show.html import (
     made_by,
     paragraph,
     reproduce_block,
+    table_block,
 )
 from calipers.show.svg.draw import svg
-from calipers.show.words import Short, between, count_text, plural, reason_word, short, short_number
+from calipers.show.table import Cell, Table, TableRow
+from calipers.show.words import (
+    Short,
+    count_text,
+    plural,
+    short_name,
+)
 
 MOST_ALBUM_MONITORS = 3
 MOST_IMAGES = 8  # rows of a table, for one monitor
@@ -118,7 +123,7 @@ def embarrassing(result: MonitorEvaluation) -> list[ImageGroup]:
             images = images[np.argsort(order[images], kind="stable")]
             n = int((kind & judged).sum())
             why = f"{len(images)} of {n} images that are {word}, {first} alarms first."
-            groups.append(ImageGroup(f"{short(name)}: {word} and {fate}", why, images, name))
+            groups.append(ImageGroup(f"{short_name(name)}: {word} and {fate}", why, images, name))
     return groups
 
 
@@ -616,14 +621,10 @@ def of_monitors(result: MonitorEvaluation) -> str:
     """Return the sentences on monitors, and their AUROC under OMS and OOD labels side by side."""
     if not result.paradigms:
         return framed(items(result.sentences()))
-    names = ("monitor", *(f"AUROC, {paradigm.upper()} labels" for paradigm in result.paradigms))
-    lines = []
+    heads = [f"AUROC, {paradigm.upper()} labels" for paradigm in result.paradigms]
+    rows: list[TableRow] = []
     for name in result.monitors:
-        cells = []
-        for paradigm in result.paradigms:
-            e = result.get("AUROC", name, paradigm)
-            value = short_number(e.value) or reason_word(e.reason)
-            cells.append(f"{value} {between(e.low, e.high)}".strip())
-        lines.append(_row_(name, cells))
-    table = _table(f"{count_text('image', result.n_images)}.", names, lines)
-    return framed(items(result.sentences()) + (table if lines else ""))
+        areas = [result.get("AUROC", name, paradigm) for paradigm in result.paradigms]
+        rows.append((name, *areas))
+    table = Table(("monitor", *heads), tuple(rows), title=count_text("image", result.n_images))
+    return framed(items(result.sentences()) + (table_block(table) if rows else ""))

@@ -314,7 +314,7 @@ class MonitorEvaluation(Document):
         return tuple(remarks(self))
 
     @property
-    def tables(self) -> dict[str, list[dict[str, Any]]]:
+    def counts(self) -> dict[str, list[dict[str, Any]]]:
         """Tables of counts by name: ``disagreement``, of OOD x unsafe, then x rejected for every
         monitor.
         """

@@ -16,9 +16,16 @@ from calipers.monitors.figures import leading, others_of
 from calipers.monitors.labels import OMS, OOD, threshold_text
 from calipers.monitors.result import MonitorEvaluation
 from calipers.results.estimate import Estimate
-from calipers.show.figures import Cell, Table
 from calipers.show.html import data_table, details, frame, items, paragraph, text
-from calipers.show.words import between, legend, marks_of, reason_word, short, short_number
+from calipers.show.table import Cell, Table
+from calipers.show.words import (
+    interval_text,
+    legend,
+    marks_of,
+    number_text,
+    reason_text,
+    short_name,
+)
 
 QUANTITIES = {  # of the headline table, in its order -> what they are
     "AUROC": "share of pairs of images in which the one with the wanted alarm has the higher score",
@@ -95,7 +102,7 @@ def _of_monitor(result: MonitorEvaluation, name: str) -> str:
             f"<tr><th scope=row>{text(metric)}</th>{cells}"
             f"<td class=n>{estimates[0].n_images}</td><td class=n>{n_wanted}</td></tr>"
         )
-    title = f"<strong>{text(short(name))}</strong>. "
+    title = f"<strong>{text(short_name(name))}</strong>. "
     threshold = threshold_text(result.thresholds[name], others_of(result))
     caption = f"{threshold[0].upper()}{threshold[1:]}. Wanted: images on which an alarm is wanted."
     return frame(caption, head, lines, title=title, label=name, below=legend(every))
@@ -106,8 +113,10 @@ def cell(e: Estimate | None) -> str:
     if e is None:
         return ""
     if math.isnan(e.value):
-        return reason_word(e.reason)
-    return " ".join(filter(None, [short_number(e.value), between(e.low, e.high) + marks_of(e)]))
+        return reason_text(e.reason)
+    return " ".join(
+        filter(None, [number_text(e.value), interval_text(e.low, e.high) + marks_of(e)])
+    )
 
 
 def all_table(result: MonitorEvaluation) -> str:
@@ -117,7 +126,7 @@ def all_table(result: MonitorEvaluation) -> str:
         e = row.estimate
         group = ", ".join(f"{name} {value}" for name, value in (row.group or {}).items())
         bounds = map(_number_or_none, (e.value, e.low, e.high))
-        why = reason_word(e.reason) if math.isnan(e.value) else ""
+        why = reason_text(e.reason) if math.isnan(e.value) else ""
         rows.append((row.model, row.metric, group, *bounds, e.n_images, e.n_references, why))
     columns = (
         "of",

@@ -68,14 +68,23 @@ from calipers.monitors.page import (
 from calipers.monitors.tables import headline_table, pairs_table
 from calipers.report import methods, sections_images
 from calipers.report.context import Context
-from calipers.results.comparison import Comparison, GroupedRows
-from calipers.results.estimate import Row, number
+from calipers.results.comparison import GroupedRows
+from calipers.results.estimate import Row
 from calipers.results.files import environment
 from calipers.sensitivity.page import METHOD, figures, levels_table
 from calipers.sensitivity.result import configuration_text
 from calipers.show import html
-from calipers.show.figures import Cell, Table
-from calipers.show.html import data_table, details, figure_block, items, paragraph, text
+from calipers.show.differences import differences_table
+from calipers.show.html import (
+    data_table,
+    details,
+    figure_block,
+    items,
+    paragraph,
+    table_block,
+    text,
+)
+from calipers.show.table import Cell, Table
 from calipers.show.words import count_text as counted
 from calipers.stability.page import objects_block
 
@@ -104,33 +113,9 @@ def comparison_section(page: Context) -> str:
         f'<div class="pair">{figures}</div>',
         items([row.sentence for row in comparison.rows[:MOST_SENTENCES]]),
         paragraph(more, "note"),
-        data_table(_table(comparison), "table-differences", "All differences"),
+        table_block(differences_table(comparison)),
     ]
     return "\n".join(part for part in parts if part)
-
-
-def _table(comparison: Comparison) -> Table:
-    columns = (
-        "metric",
-        "model a",
-        "model b",
-        "a",
-        "b",
-        "a - b",
-        "low",
-        "high",
-        "p",
-        "p corrected",
-        "test",
-        "verdict",
-    )
-    rows = []
-    for d in comparison.rows:
-        e = d.estimate
-        values = (d.value_a, d.value_b, e.value, e.low, e.high, d.p, d.p_adjusted)
-        numbers = [number(value) for value in values]
-        rows.append((d.metric, d.model_a, d.model_b, *numbers, d.test, d.verdict.replace("_", " ")))
-    return Table(columns, tuple(rows))
 
 
 MOST_LINES = 5
@@ -436,7 +421,7 @@ def classes(page: Context) -> str:
         return ""
     figures = f'<div class="pair">{blocks}</div>'
     if len(ev.cohort.classes) * len(ev.models) <= MOST_TABLED:
-        tables = "".join(classes_table(ev, name) for name in figure_metrics)
+        tables = "".join(table_block(classes_table(ev, name)) for name in figure_metrics)
         return figures + details("As tables", f'<div class="pairs">{tables}</div>')
     return figures + paragraph(
         "The table of all numbers below has all classes, metrics and models.", "note"
@@ -470,7 +455,9 @@ def _grouping(ev: Evaluation, grouping: GroupedRows, number: int) -> str:
         if label is not None and metric == names[0]:
             table_rows.append((metric, label))
     n_tables = max(1, MOST_TABLED // (n_groups * len(ev.models)))
-    tables = "".join(groups_table(ev, grouping, *place) for place in table_rows[:n_tables])
+    tables = ""
+    for place in table_rows[:n_tables]:
+        tables += table_block(groups_table(ev, grouping, *place))
     n_omitted = len(table_rows) - n_tables
     note = ""
     if n_omitted > 0:
@@ -581,7 +568,7 @@ def numbers_section(page: Context) -> str:
         "the "
         "sections above."
     )
-    pooled = metrics_table(page.evaluation, page.evaluation.metrics)
+    pooled = table_block(metrics_table(page.evaluation))
     without_script = f"<noscript>{paragraph(off, 'note')}</noscript>"
     return f'{pooled}\n{paragraph(words)}<div id="every-row"></div>{without_script}'
 

@@ -36,8 +36,8 @@ from calipers.metrics.maps import MapSettings
 from calipers.pictures.album import _overlays, album_html
 from calipers.pictures.overlays import widest_slice
 from calipers.report.context import Context
-from calipers.show.figures import Cell, Table
 from calipers.show.html import data_table, details, figure_block, items, paragraph
+from calipers.show.table import Cell, Table
 from calipers.show.words import count_text
 
 

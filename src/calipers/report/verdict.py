@@ -24,7 +24,7 @@ from calipers.kernels import assignment
 from calipers.matching.matches import View
 from calipers.results.comparison import Comparison, Difference
 from calipers.results.estimate import Estimate
-from calipers.show.words import count_text, join, near_an_end, percent_text, reason_word, short_name
+from calipers.show.words import count_text, join, near_an_end, percent_text, reason_text, short_name
 from calipers.show.words import plural as named_plural
 
 OVER_BOTH = "the {area} it shares with {what} is {share} of the {area} both cover together"
@@ -323,7 +323,7 @@ def _ahead(row: Difference, model: str, n_models: int) -> str:
             f"{where}{after_semicolon}."
         )
     if math.isnan(low):
-        return f"{ahead}; there is no interval ({reason_word(row.estimate.reason)})."
+        return f"{ahead}; there is no interval ({reason_text(row.estimate.reason)})."
     if row.verdict in WON:
         return f"{ahead}{after_semicolon}."
     doubt = f"No model is shown to find {'more' if n_models == 2 else 'most'}: {ahead}"

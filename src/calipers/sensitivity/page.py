@@ -21,10 +21,7 @@ from calipers.results.files import check_folder, files_of, staged_folder, write_
 from calipers.sensitivity.figures import FIGURES, sweep_figure
 from calipers.sensitivity.result import Multiverse, Robustness, choice_name, configuration_text
 from calipers.sensitivity.sweep import Sweep
-from calipers.show.figures import Cell, Table
 from calipers.show.html import (
-    _row,
-    _table,
     answer_page,
     answer_section,
     as_bytes,
@@ -38,10 +35,12 @@ from calipers.show.html import (
     made_by,
     paragraph,
     reproduce_block,
+    table_block,
     text,
 )
 from calipers.show.svg.draw import svg
-from calipers.show.words import Short, percent_text
+from calipers.show.table import Cell, Table
+from calipers.show.words import Short
 
 PAGE, DOCUMENT, ROWS = "multiverse.html", "multiverse.json", "multiverse.csv"
 OURS = re.compile(rf"multiverse\.(html|json|csv)|multiverse-({'|'.join(FIGURES)})\.svg")
@@ -185,7 +184,10 @@ def of_multiverse(result: Multiverse) -> str:
     """Return the sentences of a multiverse, and the share of configurations that each model
     wins.
     """
-    lines = [_row(model, (percent_text(share),)) for model, share in result.wins.items()]
-    caption = f"{len(result.each)} configurations; models that tie share one."
-    table = _table(caption, ("model", "configurations won"), lines)
-    return framed(items(result.sentences()) + table)
+    table = Table(
+        ("model", "configurations won"),
+        tuple(result.wins.items()),
+        title=f"{len(result.each)} configurations; models that tie share one",
+        kinds=("name", "share"),
+    )
+    return framed(items(result.sentences()) + table_block(table))

@@ -33,7 +33,6 @@ from calipers.pictures.files import PictureFiles
 from calipers.pictures.pixels import PictureError, Pixels, encode, read_pixels
 from calipers.results.estimate import Estimate, number
 from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
-from calipers.show.figures import Cell, Table
 from calipers.show.html import (
     answer_page,
     answer_section,
@@ -41,7 +40,6 @@ from calipers.show.html import (
     cut,
     data_table,
     details,
-    digits,
     figure_block,
     frame,
     framed,
@@ -54,14 +52,16 @@ from calipers.show.html import (
     text,
 )
 from calipers.show.svg.draw import svg
+from calipers.show.table import Cell, Table
 from calipers.show.words import (
     Short,
-    between,
+    digits,
+    interval_text,
     legend,
     marks_of,
-    reason_word,
-    short,
-    short_number,
+    number_text,
+    reason_text,
+    short_name,
     without_interval,
 )
 from calipers.stability.evidence import ALL_MODELS
@@ -395,7 +395,7 @@ def _line(result: StabilityResult, name: str, estimate: Estimate) -> str:
     other, pairs = "<td></td>", "<td></td>"
     if name not in CALLED:
         jackknife, undefined = result.leave_one_out(name), result.undefined(name)
-        interval = between(jackknife.low, jackknife.high) or reason_word(jackknife.reason)
+        interval = interval_text(jackknife.low, jackknife.high) or reason_text(jackknife.reason)
         other = f"<td>{text(interval)}</td>"
         pairs = f"<td class=n>{undefined.pairs} of {undefined.of_pairs}</td>"
     meaning = SCORES[name].plain or SCORES[name].meaning
@@ -408,16 +408,18 @@ def _line(result: StabilityResult, name: str, estimate: Estimate) -> str:
 def estimate_cell(estimate: Estimate) -> str:
     """Return value and interval, or why there is none, as a cell."""
     if math.isnan(estimate.value):
-        return f"<td class=undefined>{text(reason_word(estimate.reason))}</td>"
-    beside = between(estimate.low, estimate.high) + marks_of(estimate) or without_interval(estimate)
+        return f"<td class=undefined>{text(reason_text(estimate.reason))}</td>"
+    beside = interval_text(estimate.low, estimate.high) + marks_of(estimate) or without_interval(
+        estimate
+    )
     small = f"<small>{text(beside)}</small>" if beside else ""
-    return f'<td data-v="{digits(estimate.value)}">{short_number(estimate.value)}{small}</td>'
+    return f'<td data-v="{digits(estimate.value)}">{number_text(estimate.value)}{small}</td>'
 
 
 def _number(value: float) -> str:
     if math.isnan(value):
         return "<td></td>"
-    return f'<td data-v="{digits(value)}">{short_number(value)}</td>'
+    return f'<td data-v="{digits(value)}">{number_text(value)}</td>'
 
 
 def reference_table(result: StabilityResult) -> str:
@@ -437,7 +439,7 @@ def reference_table(result: StabilityResult) -> str:
         if model == ALL_MODELS:
             mark, title = " class=over", "mean of all models"
         cells = "".join(map(estimate_cell, estimates))
-        lines.append(f"<tr{mark}><th scope=row>{text(short(title))}</th>{cells}</tr>")
+        lines.append(f"<tr{mark}><th scope=row>{text(short_name(title))}</th>{cells}</tr>")
     columns = [f"{name}, n = {estimate.n_images}" for name, estimate in zip(names, every)]
     head = "".join(f"<th scope=col>{text(words)}</th>" for words in ("model", *columns))
     caption = "n: images."

@@ -26,7 +26,7 @@ from calipers.errors import UsageError, did_you_mean, finite, word
 from calipers.kernels.ranks import pair_index
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
-from calipers.show.words import as_share, as_value, percent, plural, two_decimals
+from calipers.show.words import percent_text, plural, share_in_words, two_decimals, value_in_words
 from calipers.stability import scores as localizing
 from calipers.stability.answers import (
     APART,
@@ -221,7 +221,7 @@ def _undefined(result: StabilityResult) -> Iterator[Remark]:
         other = result.with_convention("APJ")
         text = (
             f"APJ and AJ are undefined for {binary.pairs} of {binary.of_pairs} pairs of maps "
-            f"({percent(binary.share)} %), which both call nothing or everything positive; "
+            f"({percent_text(binary.share)}), which both call nothing or everything positive; "
             f"{binary.bags} of {binary.of_bags} bags have no value. They are skipped; counted as "
             f"agreement, APJ is {other.value:.2f}"
         )
@@ -260,7 +260,7 @@ def _paradox_text(odd: Paradox) -> str:
     return (
         f"APJ and AJ may mislead: on {odd.pairs} of {odd.of_pairs} pairs of maps nearly all "
         f"instances are {sign} (|prevalence index| at least {ONE_SIDED:g}) and kappa is at least "
-        f"{APART:g} below PABAK. On these pairs, the models call {percent(odd.total_agreement)} % "
+        f"{APART:g} below PABAK. On these pairs, the models call {percent_text(odd.total_agreement)} "
         f"of the instances alike, and AJ is {two_decimals(odd.kappa)}. Read PAR, NAR and AC1 "
         "beside them, and do not compare APJ between data sets with different shares of positive "
         "instances"
@@ -411,11 +411,11 @@ def _right(result: StabilityResult) -> Iterator[str]:
 
 
 def _percent(share: Estimate) -> str:
-    return as_share(share, "{span} % of {units} show no difference")
+    return share_in_words(share, "{span} of {units} show no difference")
 
 
 def _value(estimate: Estimate) -> str:
-    return as_value(estimate, "{span} % of {units} are without a fault")
+    return value_in_words(estimate, "{span} of {units} are without a fault")
 
 
 def _images(result: StabilityResult) -> str:

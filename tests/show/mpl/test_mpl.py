@@ -43,10 +43,10 @@ from calipers.show.figures import (
     Mark,
     Overlay,
     Scatter,
-    Table,
 )
 from calipers.show.mpl.axes import BLUES, colour, luminance, text_colour
 from calipers.show.mpl.draw import KINDS, draw
+from calipers.show.table import Table
 
 X, Y = Axis("false alarms per image"), Axis("sensitivity")
 EMPTY = np.zeros(0)
