@@ -104,7 +104,7 @@ def table_block(
 ) -> str:
     """Return a table with its notes, which the page can sort, filter, page through and save as CSV.
 
-    A table of estimates is a sheet, which shows intervals beside values; one of plain numbers is a
+    A table without rows is nothing. A table of estimates is a sheet, which shows intervals beside values; one of plain numbers is a
     grid, which shows more digits.
 
     Parameters
@@ -113,6 +113,8 @@ def table_block(
         Largest number of rows on the page besides the summary; ``all_in`` is the file that has all
         of them.
     """
+    if not table.rows and not table.summary:
+        return ""
     table = table.first(most, all_in=all_in)
     kinds = table.column_kinds()
     is_sheet = any(kind in SHEET_KINDS for kind in kinds)
