@@ -62,7 +62,7 @@ def decisions_table(result: Agreement) -> Table:
         title="Decisions of the criteria",
         notes=_units(result),
         name="table-decisions",
-        kinds=("name", "name", *same_kind("value", len(SHOWN))),
+        kinds=("name", "text", *same_kind("value", len(SHOWN))),
     )
 
 
@@ -104,7 +104,7 @@ def by_rater_table(result: Agreement) -> Table:
         title="Decisions by rater",
         notes=_units(result),
         name="table-by-rater",
-        kinds=("name", "name", "name", "value", "count", "value", "count"),
+        kinds=("name", "text", "name", "value", "count", "value", "count"),
     )
 
 
