@@ -32,7 +32,7 @@ from calipers.cli.main import VERBS, run
 from calipers.data.objects import BOX_FORMATS
 from calipers.oracles.corrupt import KINDS
 from calipers.oracles.maps import MAP_KINDS
-from calipers.results.requirements import KEYS, Requirements
+from calipers.results.requirements import Requirement, Requirements
 from calipers.sensitivity.sweep import CHOICES
 
 ROOT = Path(__file__).parent.parent
@@ -257,7 +257,10 @@ def test_every_rule_is_explained() -> None:
                 "calipers.multiverse/1",
             ],
         ),
-        ("reference/requirements.md", ["calipers.requirements/1", *KEYS, "clopper-pearson-units"]),
+        (
+            "reference/requirements.md",
+            ["calipers.requirements/1", *Requirement.__struct_fields__, "clopper-pearson-units"],
+        ),
         ("how-to/oracles.md", [*KINDS, *MAP_KINDS]),
         ("how-to/sweeps.md", list(CHOICES)),
         ("how-to/formats.md", ["coco", "csv", "nih", "parquet", *BOX_FORMATS]),

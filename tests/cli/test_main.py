@@ -20,7 +20,7 @@ PROBLEM_KEYS = ["rule", "file", "location", "field", "expected", "value", "hint"
 
 def shell(*argv: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """Run the real command in a process of its own."""
-    call = [sys.executable, "-c", "from calipers.cli import main; main()", *argv]
+    call = [sys.executable, "-c", "from calipers.cli.main import main; main()", *argv]
     return subprocess.run(call, capture_output=True, check=False, env={**os.environ, **environment})
 
 
@@ -201,7 +201,7 @@ def test_a_terminal_without_unicode_gets_escapes_not_a_crash(files):
 
 
 def test_a_reader_that_leaves_early_is_no_error(files):
-    call = f"{sys.executable} -c 'from calipers.cli import main; main()' inspect {files.references} | head -c 1"
+    call = f"{sys.executable} -c 'from calipers.cli.main import main; main()' inspect {files.references} | head -c 1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", call], capture_output=True, check=False)
     assert b"Traceback" not in done.stderr
     assert b"bug" not in done.stderr
@@ -211,7 +211,7 @@ def test_a_reader_that_leaves_is_no_failure(files):
     call = [
         sys.executable,
         "-c",
-        "from calipers.cli import main; main()",
+        "from calipers.cli.main import main; main()",
         "evaluate",
         files.references,
         files.ours,
@@ -233,7 +233,7 @@ def test_a_full_disk_behind_stdout_is_no_bug(files, verb, further):
     call = [
         sys.executable,
         "-c",
-        "from calipers.cli import main; main()",
+        "from calipers.cli.main import main; main()",
         verb,
         files.references,
         files.ours,

@@ -282,7 +282,7 @@ def test_without_its_extra_a_format_is_refused_by_name(
         (("--mask-values", "1", "--labels", "instances"), "contradict each other"),
         (("--threshold", "0"), "above 0"),
         (("--threshold", "best"), "'best-dice'"),
-        (("--threshold", "best-dice"), "flatters"),
+        (("--threshold", "best-dice"), "must be chosen on other samples"),
         (("--tuning", "tune"), "split=tune"),
         (("--least", "0"), "least"),
         (("--connectivity", "corners"), "connectivity"),

@@ -188,4 +188,4 @@ def test_a_page_that_cannot_tell_of_it_is_refused_first(calipers, models, more):
     said = calipers(
         "evaluate", "missing.json", *("a.json", "b.json")[:models], "--multiverse", *more
     )
-    assert "give -o DIR and two models or more" in said.err
+    assert "give -o DIR and two or more models" in said.err

@@ -117,7 +117,7 @@ def full_disk(monkeypatch):
             raise cal.InputError("space", rule="disk-full", file=str(path))
         path.write_text("x") if isinstance(content, str) else path.write_bytes(content)
 
-    monkeypatch.setattr("calipers.results.files.write_atomically", write)
+    monkeypatch.setattr("calipers.report.page.write_atomically", write)
 
 
 @pytest.mark.usefixtures("full_disk")

@@ -219,7 +219,7 @@ def test_redacting_the_page_leaves_the_other_files_alone(calipers, files, tmp_pa
     assert calipers(*argv, "-o", tmp_path / "b", "--redact").code == 0
     for name in ("evaluation.json", "objects.parquet", "images.parquet", "images.csv"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-    assert "other files of the folder keep all names" in " ".join(
+    assert "other files in DIR keep all names" in " ".join(
         calipers("evaluate", "--help").out.split()
     )
 

@@ -141,7 +141,7 @@ def test_two_models_stand_side_by_side(shown):
 def test_groups_without_intervals_say_why_below_values_that_have_one(shown):
     lines = shown(cal.evaluate(only("mislabels"), "voc2007").by("patient"))
     assert sum("(one patient only)" in line for line in lines) > 10
-    assert "AP by patient (the first 40 of 80 rows; --json has all)" in lines
+    assert "AP@0.5 by patient (the first 40 of 80 rows; --json has all)" in lines
 
 
 def test_what_no_value_has_is_said_once(shown):

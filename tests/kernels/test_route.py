@@ -25,12 +25,9 @@ def stale(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_list_of_twins_is_what_the_code_calls() -> None:
-    folder = Path(route.__file__).parent
-    called = {
-        name
-        for file in folder.glob("compiled*.py")
-        for name in re.findall(r"native\.(\w+)\(", file.read_text())
-    }
+    called = set[str]()
+    for file in Path(route.__file__).parent.glob("*.py"):
+        called |= set(re.findall(r"\bnative\.(\w+)\(", file.read_text(encoding="utf-8")))
     assert set(route.TWINS) == called
 
 

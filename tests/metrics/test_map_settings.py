@@ -57,7 +57,7 @@ def test_there_and_back(choice: dict[str, Any]) -> None:
         ({"threshold": "fpr:1.0"}, "'fpr:0.05' or 'best-dice'"),
         ({"threshold": "fpr:nan"}, "'fpr:0.05' or 'best-dice'"),
         ({"threshold": "best"}, "'fpr:0.05' or 'best-dice'"),
-        ({"threshold": "best-dice"}, "flatters"),
+        ({"threshold": "best-dice"}, "must be chosen on other samples"),
         ({"tuning": "tune"}, "split=tune"),
         ({"tuning": "=tune"}, "split=tune"),
         ({"connectivity": "corners"}, "full, edges, faces"),

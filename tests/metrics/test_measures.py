@@ -83,5 +83,5 @@ def test_a_name_that_claims_a_threshold_has_it() -> None:
     assert compiled("voxel-dice", "Dice@0.5", at=0.5).threshold == 0.5
     with pytest.raises(cal.UsageError, match=r"claims 0\.5, but its option at is best"):
         compiled("voxel-dice", "Dice@0.5")
-    with pytest.raises(cal.UsageError, match=r"claims 0\.5, and its option at says 0\.4"):
+    with pytest.raises(cal.UsageError, match=r"claims 0\.5, but its option at is 0\.4"):
         compiled("voxel-dice", "Dice@0.5", at=0.4)

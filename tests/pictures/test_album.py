@@ -92,13 +92,13 @@ def test_pictures_are_held_once_and_named_by_their_overlays(tmp_path: Path) -> N
 def test_only_pictures_that_are_shown_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from calipers.pictures import album
     from calipers.pictures.pixels import read_pixels
 
     read: list[str] = []
     plain = read_pixels
     monkeypatch.setattr(
-        album, "read_pixels", lambda path, **o: read.append(path.stem) or plain(path, **o)
+        "calipers.pictures.album.read_pixels",
+        lambda path, **o: read.append(path.stem) or plain(path, **o),
     )
     evaluation = scene(REFERENCES * 20, {model: images * 20 for model, images in SAID.items()})
     found = album(evaluation, pictures(tmp_path, *evaluation.cohort.images.ids), per_group=2)

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import calipers as cal
-from calipers.evaluation.saved import shown_matches
 from calipers.matching.matches import Matches
 from calipers.pictures.overlays import (
     disputed,
@@ -26,7 +25,7 @@ from scenes import protocol, scene
 
 
 def matches_of(evaluation: cal.Evaluation, model: str = "m") -> Matches:
-    return shown_matches(evaluation, model)
+    return evaluation.matches(model)
 
 
 def f1_at(matches: Matches, cut: float) -> float:

@@ -444,7 +444,7 @@ def test_statsmodels_is_imported_in_one_file_only() -> None:
         for file in source.rglob("*.py")
         if '"statsmodels' in file.read_text(encoding="utf-8")
     ]
-    assert users == ["crossed.py"]
+    assert users == ["model.py"]
 
 
 @pytest.mark.slow

@@ -271,7 +271,11 @@ def test_every_estimate_has_its_interval_beside_it(text, evaluation):
         estimate = row.estimate
         if row.label is None:
             assert f"<small>[{estimate.low:.3f}, {estimate.high:.3f}]" in text
-    assert "95 % confidence intervals, resampled by patient (n = 80); valid for other" in text
+    sentence = (
+        "95 % confidence intervals, resampled by patient (n = 80); "
+        "valid for other patients like these 80."
+    )
+    assert sentence in text
     assert "2000 bootstrap replicates, resampled by patient (n = 80, seed 0)" in text
 
 

@@ -37,7 +37,7 @@ def small_result(words: str = "words", **changes) -> StudyResult:
             StudyFigure("figure-1", words, "A caption.", (curves, contour)),
             StudyFigure("figure-side", "t", "", (curves,)),
         ),
-        "tables": (
+        "appendix": (
             Table(("class", "value"), ((words, 0.5), ("b", None)), name="table-1", title=words),
         ),
         "methods": (words,),

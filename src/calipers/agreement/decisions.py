@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from calipers.agreement.read import Ratings
 from calipers.arrays import F64, I64, Flags
 from calipers.errors import UsageError, did_you_mean
-from calipers.kernels import roc
 from calipers.kernels.agreement import SCORES, ContingencyCounts, tally
+from calipers.kernels.roc import Cuts, Operating
 from calipers.results.estimate import Estimate, Row, number
 from calipers.statistics.comparison import adjusted, bootstrap_p, permutation_p
 from calipers.statistics.estimates import (
@@ -242,32 +242,31 @@ class CriterionMeasures:
 
 def measure(view: RatingView, blocks: Iterator[NDArray[Any]]) -> CriterionMeasures:
     """Return everything that depends on weights, for all blocks of weights."""
-    ranks = [roc.score_order(values, view.useful) for values in view.values.values()]
+    cuts = [Cuts.of(values) for values in view.values.values()]
     ones = np.ones((1, len(view.useful)), np.int64)
-    plain = [roc.youden(roc.points(entry, ones))[0] for entry in ranks]
+    plain = [Operating.under(entry, view.useful, ones).youden()[:, 0] for entry in cuts]
     counts: list[ContingencyCounts] = []
-    curves: list[list[tuple[F64, ...]]] = [[] for _ in ranks]
+    curves: list[list[tuple[F64, ...]]] = [[] for _ in cuts]
     for block in blocks:
         counts.append(tally(block, view.accepted, view.useful))
-        for own, entry, height in zip(curves, ranks, plain):
-            own.append(_curve(entry, height, block))
+        for own, entry, height in zip(curves, cuts, plain):
+            own.append(_curve(entry, Operating.under(entry, view.useful, block), height))
     all_counts = ContingencyCounts(*(np.concatenate(cells) for cells in zip(*counts)))
-    columns = [np.zeros((len(all_counts.n11), len(ranks))) for _ in range(4)]
+    columns = [np.zeros((len(all_counts.n11), len(cuts))) for _ in range(4)]
     for m, own in enumerate(curves):
         for column, parts in zip(columns, zip(*own)):
             column[:, m] = np.concatenate(parts)
     return CriterionMeasures(all_counts, *columns)
 
 
-def _curve(ranks: roc.ScoreOrder, plain: F64, weights: NDArray[Any]) -> tuple[F64, F64, F64, F64]:
+def _curve(cuts: Cuts, points: Operating, plain: F64) -> tuple[F64, F64, F64, F64]:
     """Return AUROC, the largest Youden index, its cut, and the index of that cut on plain data."""
-    points = roc.points(ranks, weights)
-    best = roc.best_cut(points)
-    height = roc.youden(points)[np.arange(len(best)), best]
+    best = points.best_youden()
+    height = points.youden()[best, np.arange(len(best))]
     undefined = np.isnan(height)
     back = np.where(undefined, np.nan, plain[best])
-    cut = np.where(undefined, np.nan, ranks.values[best])
-    return roc.area(points), height, cut, back
+    cut = np.where(undefined, np.nan, cuts.threshold[best])
+    return points.auroc(), height, cut, back
 
 
 def decision_rows(

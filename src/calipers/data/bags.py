@@ -451,8 +451,9 @@ def _same_ids(first: str, expected: tuple[str, ...], name: str, keys: tuple[str,
     missing = [key for key in expected if key not in there]
     extra = [key for key in keys if key not in here]
     if missing or extra:
-        difference = f"no bag {missing[0]!r}"
-        if not missing:
+        if missing:
+            difference = f"no bag {missing[0]!r}"
+        else:
             difference = f"a bag {extra[0]!r} that {first!r} does not have"
         hint = "give every model the same bags"
         raise refuse(f"the bags of {first!r}", "bags-differ", f"model {name!r}", difference, hint)

@@ -22,14 +22,19 @@ from numpy.typing import NDArray
 from calipers import registry
 from calipers.data.cohort import Cohort
 from calipers.errors import UsageError, did_you_mean
-from calipers.evaluation.collect import collect, estimated_rows, jobs_of, with_areas
+from calipers.evaluation.collect import (
+    EVERY_SIZE,
+    collect,
+    estimated_rows,
+    jobs_of,
+    with_areas,
+)
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
 from calipers.results.comparison import GroupedRows, GroupSummary
 from calipers.results.estimate import Row
 from calipers.statistics.estimates import Progress
 
-EVERY_SIZE = 1e10
 COCO_SIZES = {"small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, EVERY_SIZE)}
 MOST_GROUPS = 500
 UNKNOWN = "unknown"  # the group of images without a number
@@ -113,6 +118,7 @@ def _rows(evaluation: Evaluation, grouping: Grouping, progress: Progress | None)
                 protocol,
                 evidence,
                 ci=evaluation.ci,
+                units=evaluation.units,
                 images=group.images,
                 group=group.values,
                 per_class=grouping.per_class,

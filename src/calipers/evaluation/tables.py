@@ -11,8 +11,6 @@ import math
 from collections.abc import Sequence
 from itertools import chain
 
-from calipers.evaluation.figures import headline_of
-from calipers.evaluation.rank import by_value
 from calipers.evaluation.result import Evaluation
 from calipers.results.comparison import GroupedRows, GroupSummary
 from calipers.results.estimate import Estimate
@@ -35,7 +33,7 @@ MOST_GROUPS = 40
 def tables(evaluation: Evaluation) -> list[Table]:
     """Return all metrics, then the headline metrics per class and per group."""
     results = [metrics_table(evaluation)]
-    headline = headline_of(evaluation)
+    headline = evaluation.headline
     if len(evaluation.cohort.classes) > 1:
         for metric in headline:
             if metric in evaluation.metrics_per_class:
@@ -129,7 +127,7 @@ def models_table(evaluation: Evaluation, metrics: Sequence[str]) -> Table:
     """
     lower = evaluation.protocol.lower_is_better
     columns = [_estimates(evaluation, metric) for metric in metrics]
-    order = by_value(evaluation)
+    order = evaluation.models_by_value
     places = {model: k for k, model in enumerate(order)}
     best = set()
     for c, (metric, column) in enumerate(zip(metrics, columns)):
@@ -210,7 +208,7 @@ def intervals_table(evaluation: Evaluation) -> Table:
     error.
     """
     rows: list[TableRow] = []
-    for metric in headline_of(evaluation):
+    for metric in evaluation.headline:
         for model in evaluation.models:
             e = evaluation.get(metric, model=model)
             method = "" if e.method == "none" else e.method

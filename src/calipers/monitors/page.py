@@ -31,9 +31,9 @@ import numpy as np
 
 from calipers.arrays import I64
 from calipers.data.cohort import Cohort
-from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.rename import with_display_names
+from calipers.evaluation.result import Evaluation
 from calipers.monitors.estimates import Disagreement
 from calipers.monitors.figures import (
     OF_ALL,
@@ -201,7 +201,8 @@ def _album(
     )
     protocol = replace(base.only(base.headline[:1]), matching=matching, cluster="image")
     one_model = replace(cohort, models={scope.model: cohort.predictions(scope.model)})
-    evaluation = with_display_names(evaluate(one_model, protocol, ci=False))
+    # Pictures show matches and no numbers, so there are no rows.
+    evaluation = with_display_names(Evaluation(protocol, one_model, (), {}, ci=False))
     picture_groups = []
     for group in groups:
         places = [place[scope.images[i]] for i in group.images[:MOST_PICTURES].tolist()]

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from calipers.evaluation.figures import headline, headline_of
+from calipers.evaluation.figures import headline
 from calipers.evaluation.result import Evaluation, cohort_counts
 from calipers.evaluation.saved import save
 from calipers.evaluation.tables import metrics_table, models_table
@@ -184,7 +184,7 @@ def _answer(context: Context) -> str:
 
 def _headline(evaluation: Evaluation) -> str:
     """Return the headline metrics: beside a figure for few models, a row per model for many."""
-    names = headline_of(evaluation)
+    names = evaluation.headline
     if len(evaluation.models) > MOST_NAMED:
         return html.table_block(models_table(evaluation, names))
     table = html.table_block(metrics_table(evaluation, names))

@@ -46,9 +46,7 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError
 from calipers.evaluation import figures as forests
-from calipers.evaluation.figures import headline_of
 from calipers.evaluation.figures_errors import KIND, SHARES, WORDS
-from calipers.evaluation.rank import leading
 from calipers.evaluation.result import Evaluation
 from calipers.evaluation.saved import mistakes_of
 from calipers.evaluation.tables import classes_table, groups_table, metrics_table
@@ -126,7 +124,7 @@ def curves_section(page: Context) -> str:
     ev = page.evaluation
     if page.at_one is None or not len(ev.cohort.references):
         return ""
-    models = leading(ev, MOST_LINES)
+    models = ev.leading(MOST_LINES)
     n_omitted = len(ev.models) - len(models)
     note = (
         f"The {len(models)} leading models; {n_omitted} more are in the tables."
@@ -344,7 +342,7 @@ def errors_section(page: Context) -> str:
     ev = page.evaluation
     if not len(ev.cohort.references) and not any(map(len, ev.cohort.models.values())):
         return ""
-    models = leading(ev, MOST_MODELS)
+    models = ev.leading(MOST_MODELS)
     blocks = [
         *bars(ev, models),
         figure_block(ev.figure("fates", models=models), "fig-fates"),
@@ -379,7 +377,7 @@ def choices(page: Context) -> str:
         f"{ev.protocol.matching.threshold:g}. Nobody can prove that this threshold is the right "
         "one; the figure shows the result at other thresholds."
     )
-    thresholds = ev.figure("thresholds", models=leading(ev, 5))
+    thresholds = ev.figure("thresholds", models=ev.leading(5))
     return paragraph(words) + figure_block(thresholds, "fig-thresholds")
 
 
@@ -399,7 +397,7 @@ def parts(page: Context) -> str:
         "with them: their place (loc), their shape, or their class (cls); missed and surplus boxes "
         "lower all three."
     )
-    rodeo = ev.figure("rodeo", models=leading(ev, MOST_LINES))
+    rodeo = ev.figure("rodeo", models=ev.leading(MOST_LINES))
     return paragraph(words) + figure_block(rodeo, "fig-rodeo")
 
 
@@ -409,7 +407,7 @@ def classes(page: Context) -> str:
     if len(ev.cohort.classes) < 2:
         return ""
     names = []
-    for name in headline_of(ev):
+    for name in ev.headline:
         if name in ev.metrics_per_class and _has_class_values(ev, name):
             names.append(name)
     few_rows = len(ev.models) <= MOST_FIGURES and len(ev.cohort.classes) <= 20
@@ -441,7 +439,7 @@ def _grouping(ev: Evaluation, grouping: GroupedRows, number: int) -> str:
     of all numbers has the rest.
     """
     places = dict.fromkeys((row.metric, row.label) for row in grouping.rows)  # an ordered set
-    names = [name for name in headline_of(ev) if (name, None) in places]
+    names = [name for name in ev.headline if (name, None) in places]
     if not names:
         return ""
     n_groups = len(grouping.table(names[0], None, ev.models))

@@ -31,7 +31,6 @@ import numpy as np
 
 from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean
-from calipers.evaluation.collect import units_for
 from calipers.evaluation.result import Evaluation
 from calipers.metrics.base import Metric
 from calipers.results.document import Document
@@ -209,7 +208,7 @@ def replicate_values(
     evaluated, so that parts of a multiverse can be resampled one by one.
     """
     cohort, metrics = evaluation.cohort, evaluation.protocol.compile()
-    units = units_for(cohort, evaluation.protocol)
+    units = evaluation.units
     if units.number < FEWEST_UNITS:
         return None
     cases = [

@@ -105,7 +105,7 @@ def test_verdicts_follow_the_numbers(run: Run) -> None:
     trials = []
     for one in run.found.trials:
         assert one.ood is not None
-        labels = tuple(replace(label, wanted=one.ood) for label in one.evaluation.basis.labels)
+        labels = tuple(replace(label, positive=one.ood) for label in one.evaluation.basis.labels)
         basis = replace(one.evaluation.basis, labels=labels)
         rows = tuple(
             replace(row, estimate=one.evaluation.get(row.metric, row.model, OOD))

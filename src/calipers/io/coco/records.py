@@ -465,7 +465,7 @@ class PieceDecoder:
 def check_records(
     piece: Piece, records: Sequence[CocoRecord], decoder: PieceDecoder
 ) -> tuple[Sequence[CocoRecord], bool]:
-    """Rule out what msgspec does not see, as `jsonchunks.check_piece` does.
+    """Rule out what msgspec does not see, as `json.check_piece` does.
 
     Returns the records, and whether they hold nothing but the keys that are read. Records whose
     segmentations were not decoded are decoded again if there are some.

@@ -25,7 +25,7 @@ from calipers.studies.anomaly.experiments import (
 )
 from calipers.studies.anomaly.figures import benchmark_figures, controlled_figures
 from calipers.studies.anomaly.tables import study_tables
-from calipers.studies.framework import Claims, Progress, Study, StudyOptions, StudyResult
+from calipers.studies.framework import Progress, Study, StudyOptions, StudyResult
 
 TITLE = "What metrics of anomaly maps see: controlled errors, and a benchmark"
 CITATION = (
@@ -44,7 +44,6 @@ REFERENCES = (
     "Roth K, et al. Towards total recall in industrial anomaly detection. CVPR 2022.",
 )
 # In the order of the paper.
-CLAIMS = Claims[AnomalyRun]([*claims.CLAIMS.entries, *claims.CLAIMS.entries])
 CONTROLLED = 0.4  # approximate share of the running time that the controlled experiments take
 STEPS = 1000
 
@@ -68,7 +67,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         seed=options.seed,
         quick=options.quick,
         settings=_settings(numbers, quick=options.quick),
-        claims=CLAIMS.judge_all(numbers),
+        claims=claims.CLAIMS.judge_all(numbers),
         figures=(*controlled_figures(numbers), *benchmark_figures(numbers)),
         appendix=study_tables(numbers),
         methods=METHODS,
@@ -154,7 +153,7 @@ STUDY = Study(
     name="anomaly",
     title=TITLE,
     citation=CITATION,
-    statements=tuple(statement for statement, _ in CLAIMS.entries),
+    statements=tuple(statement for statement, _ in claims.CLAIMS.entries),
     run=run,
     takes=frozenset({"ranking"}),
 )
