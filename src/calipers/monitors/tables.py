@@ -77,8 +77,8 @@ def quantities_table(result: MonitorEvaluation, monitors: Sequence[str] | None =
             defined = [estimate for estimate in estimates if estimate is not None]
             if not defined:
                 continue
-            wanted = [None if one is None else one.n_references for one in estimates]
-            rows.append((name, metric, *estimates, defined[0].n_images, *wanted))
+            n_wanted = [None if one is None else one.n_references for one in estimates]
+            rows.append((name, metric, *estimates, defined[0].n_images, *n_wanted))
     labels = " or ".join(WANTED[one] for one in result.paradigms)
     return Table(
         ("monitor", "quantity", *heads, "images", *(f"wanted, {head}" for head in heads)),

@@ -23,6 +23,10 @@ from calipers.stability.scores import CALLED, SCORES
 MEASURES = ("DICE", "Jaccard", "accuracy", "AUC")
 IN_BAGS = ("APJ", "called-by-all", "called-by-some", "Spearman")  # scores in the table of images
 MOST_DISPUTED = 20
+OTHER_TRAININGS = (
+    "Mean and SD (ddof 0): over images. Other trainings: t interval from leaving out one model at a "
+    "time, on these images."
+)
 NAN = math.nan
 
 
@@ -62,14 +66,16 @@ def scores_table(
         if meanings:
             row.append(SCORES[name].plain or SCORES[name].meaning)
         rows.append(tuple(row))
-    columns = ("score", "mean", "SD", "other trainings", "undefined pairs", "of")
+    columns: tuple[str, ...] = ("score", "mean", "SD", "other trainings", "undefined pairs", "of")
     kinds: tuple[Kind, ...] = ("name", "value", "value", "value", "count", "count")
+    if meanings:
+        columns, kinds = (*columns, "meaning"), (*kinds, "text")
     return Table(
-        (*columns, "meaning") if meanings else columns,
+        columns,
         tuple(rows),
         title=f"Stability: n = {result.n_used} images, {len(result.models)} models",
-        notes=(*_units(result), _other_trainings()),
-        kinds=(*kinds, "text") if meanings else kinds,
+        notes=(*_units(result), OTHER_TRAININGS),
+        kinds=kinds,
     )
 
 
@@ -94,13 +100,6 @@ def _units(result: StabilityResult) -> tuple[str, ...]:
     return (
         f"{level_text(certainty.level)} confidence intervals, resampled by {units.name} "
         f"(n = {units.number}); they generalise to {units.generalises_to()}, with these models.",
-    )
-
-
-def _other_trainings() -> str:
-    return (
-        "Mean and SD (ddof 0): over images. Other trainings: t interval from leaving out one model "
-        "at a time, on these images."
     )
 
 
