@@ -178,9 +178,10 @@ def read_stored(path: Path, start: int, count: int) -> U8:
         return fill(file, count, str(path))
 
 
-def read_gzip(path: Path, start: int, skip: int, count: int) -> U8:
-    """Return ``count`` bytes after ``skip`` of a gzip stream that begins at ``start``, and verify
-    its checksum.
+def read_gzip(path: Path, start: int, skip: int, count: int, *, verify: bool = True) -> U8:
+    """Return ``count`` bytes after ``skip`` of a gzip stream that begins at ``start``.
+
+    ``verify``: read the few bytes to its end, where its checksum is.
     """
     with open_regular(path, follow=True) as file:
         file.seek(start)
@@ -191,7 +192,8 @@ def read_gzip(path: Path, start: int, skip: int, count: int) -> U8:
                     raise broken_file(str(path), "the end of the file", "voxels after the header")
                 skip -= len(step)
             raw = fill(stream, count, str(path))
-            drain(stream, str(path))
+            if verify:
+                drain(stream, str(path))
             return raw
 
 

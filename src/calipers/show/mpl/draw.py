@@ -217,8 +217,8 @@ def _draw_into(figure: Figure, ax: Axes, *, title: bool) -> float:
     """
     kind = next((kind for kind in type(figure).__mro__ if kind in KINDS), None)
     if kind is None:
-        known = ", ".join(kind.__name__ for kind in KINDS)
-        raise UsageError(f"cannot draw {type(figure).__name__}; known: {known}")
+        names = ", ".join(kind.__name__ for kind in KINDS)
+        raise UsageError(f"cannot draw {type(figure).__name__}; known: {names}")
     ax.spines[["top", "right"]].set_visible(False)
     legend = KINDS[kind](figure, ax)
     above = _draw_legend(ax, legend) if legend else 0.0

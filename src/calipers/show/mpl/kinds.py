@@ -224,17 +224,17 @@ def _draw_columns(figure: Forest, ax: Axes) -> None:
     letter, right = 1.05 * LETTER * mpl.rcParams["font.size"], 8.0
     for head, cells in columns:
         right += letter * max(len(text) for text in (head, *cells))
-        for y, text in enumerate((head, *cells), start=-1):
-            is_head = y < 0
+        for row, text in enumerate((head, *cells), start=-1):
+            y, shade = (row, PAPER.ink) if row >= 0 else (-0.85, PAPER.soft)
             ax.annotate(
                 text,
-                (1.0, -0.85 if is_head else y),
+                (1.0, y),
                 (right, 0),
                 xycoords=("axes fraction", "data"),
                 textcoords="offset points",
                 ha="right",
                 va="center",
-                color=PAPER.soft if is_head else PAPER.ink,
+                color=shade,
                 annotation_clip=False,
             )
         right += 8.0
