@@ -387,23 +387,3 @@ def framed(inner: str) -> str:
     sheet = resources.files("calipers").joinpath("show", "assets", "small.css")
     style = sheet.read_text(encoding="utf-8")
     return f'<style>{style}</style><div class="calipers">{inner}</div>'
-
-
-def frame(
-    caption: str,
-    head: str,
-    lines: Sequence[str],
-    *,
-    title: str = "",
-    label: str = "",
-    kind: str = "",
-    below: Sequence[str] = (),
-) -> str:
-    """Return a table from rows of HTML; use `table_block` instead."""
-    body = "\n".join(lines)
-    notes = "".join(f'<p class="note">{text(note)}</p>' for note in below)
-    table = (
-        f'<table class="{kind or "sheet"}"><caption>{title}{text(caption)}</caption>'
-        f"<thead>{head}</thead>\n<tbody>{body}</tbody></table>"
-    )
-    return scrolling(table, label or caption) + notes
