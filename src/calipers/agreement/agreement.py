@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from calipers.agreement.certainty import Resampling
 from calipers.agreement.decisions import (
     BOUNDS,
     BY_RATER,
@@ -34,7 +35,6 @@ from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row
 from calipers.show.words import plural, share_in_words
-from calipers.statistics.estimates import Resampling
 from calipers.statistics.intervals import check_level, check_replicates
 from calipers.statistics.weights import Units
 

@@ -24,6 +24,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers.agreement.certainty import (
+    RatingCounts,
+    Resampling,
+    count_groups_with,
+    rating_estimates,
+)
 from calipers.agreement.read import Ratings
 from calipers.arrays import F64, I64, Flags
 from calipers.errors import UsageError, did_you_mean
@@ -31,12 +37,6 @@ from calipers.kernels.agreement import SCORES, ContingencyCounts, tally
 from calipers.kernels.roc import Cuts, Operating
 from calipers.results.estimate import Estimate, Row, number
 from calipers.statistics.comparison import adjusted, bootstrap_p, permutation_p
-from calipers.statistics.estimates import (
-    RatingCounts,
-    Resampling,
-    count_groups_with,
-    rating_estimates,
-)
 from calipers.statistics.intervals import NAN, Support, intervals
 from calipers.statistics.weights import Units, exact_swaps, swaps
 
@@ -410,7 +410,7 @@ def _rating_counts(view: RatingView, name: str) -> list[RatingCounts]:
     images = count_groups_with(view.image, about)
     useful = (about & view.useful[:, None]).sum(axis=0)
     columns = zip(images.tolist(), useful.tolist(), about.sum(axis=0).tolist())
-    return [RatingCounts(*entry) for entry in columns]
+    return list(columns)
 
 
 def _support(view: RatingView, how: Resampling, name: str) -> list[Support]:
@@ -436,9 +436,8 @@ def _criterion_support(
     view: RatingView, how: Resampling
 ) -> tuple[list[Support], list[RatingCounts]]:
     rows = np.ones((len(view.useful), 1), np.bool_)
-    counts = RatingCounts(
-        int(count_groups_with(view.image, rows)[0]), int(view.useful.sum()), len(view.useful)
-    )
+    n_images = int(count_groups_with(view.image, rows)[0])
+    counts = (n_images, int(view.useful.sum()), len(view.useful))
     return [order_support(view, how)] * len(view.values), [counts] * len(view.values)
 
 

@@ -149,10 +149,7 @@ class ObjectColumns:
     def _lookup(self, field: str) -> Callable[[I64], I64]:
         """Return the function from whole numbers to indices, which is made once."""
         if field not in self.lookups:
-            numbers = [key for key in self.index[field] if isinstance(key, int)]
-            self.lookups[field] = _number_lookup(
-                numbers, [self.index[field][key] for key in numbers]
-            )
+            self.lookups[field] = _number_lookup(self.index[field])
         return self.lookups[field]
 
     def delivery(self) -> Delivery:
@@ -357,11 +354,14 @@ def _all_differ(parts: Sequence[I64 | list[Key | None]]) -> bool:
     return not bool((ids[1:] == ids[:-1]).any())
 
 
-def _number_lookup(keys: Sequence[int], codes: Sequence[int]) -> Callable[[I64], I64]:
+def _number_lookup(index: Mapping[Key, int]) -> Callable[[I64], I64]:
     """Return a function from whole numbers to their codes, -1 for unknown ones."""
-    numbers = np.array(keys, np.int64)
+    if set(map(type, index)) != {int}:
+        index = {key: code for key, code in index.items() if isinstance(key, int)}
+    numbers = np.fromiter(index, np.int64, len(index))
+    codes = np.fromiter(index.values(), np.int64, len(index))
     order = np.argsort(numbers)
-    numbers, by_number = numbers[order], np.array(codes, np.int64)[order]
+    numbers, codes = numbers[order], codes[order]
     if not len(numbers):
         return lambda ids: np.full(len(ids), -1)
     lowest, span = int(numbers[0]), int(numbers[-1]) - int(numbers[0]) + 1
@@ -369,12 +369,12 @@ def _number_lookup(keys: Sequence[int], codes: Sequence[int]) -> Callable[[I64],
 
         def search(ids: I64) -> I64:
             place = np.minimum(np.searchsorted(numbers, ids), len(numbers) - 1)
-            return np.where(numbers[place] == ids, by_number[place], -1)
+            return np.where(numbers[place] == ids, codes[place], -1)
 
         return search
     # Ids that lie close together are looked up in a table with an entry for every number.
     table = np.full(span + 1, -1, np.int64)
-    table[numbers - lowest] = by_number
+    table[numbers - lowest] = codes
 
     def look_up(ids: I64) -> I64:
         place = ids - lowest

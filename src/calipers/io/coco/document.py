@@ -16,12 +16,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import repeat
+from operator import contains
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from calipers.arrays import F64, I64
+from calipers.data.objects import row_product
 from calipers.data.rules import Delivery, Role, Source
 from calipers.errors import InputError, raise_problems
 from calipers.io.coco import json
@@ -56,6 +59,7 @@ MASK_AREA_TOLERANCE = 0.1  # COCO declares the area of the polygon, not its pixe
 KEY = re.compile(rb'"(\w+)"\s*:', re.ASCII)
 SCORED = re.compile(rb'"score"\s*:')
 HEAD = 2000
+LISTED_KEYS = ("id", "name", "width", "height", "file_name")  # of images and categories
 MASK = b'"segmentation"'
 NO_MASK = re.compile(rb'"segmentation"\s*:\s*(?:\[\s*\]|null)')
 
@@ -170,7 +174,7 @@ def area_notes(delivery: Delivery) -> list[str]:
             own: F64 | I64 = delivery.masks.voxels
             tolerance, what = MASK_AREA_TOLERANCE, "the area of the mask by more than 10 %"
         else:
-            own = np.prod(delivery.boxes[:, delivery.boxes.shape[1] // 2 :], axis=1)
+            own = row_product(delivery.boxes[:, delivery.boxes.shape[1] // 2 :])
             tolerance, what = AREA_TOLERANCE, "the box area by more than 1 %"
         n = int((np.abs(delivery.area - own) > tolerance * np.abs(own)).sum())
     if not n:
@@ -463,8 +467,8 @@ def _decode_records(input_file: InputFile, span: tuple[int, int]) -> list[dict[s
     while not listing.is_over:
         piece, records = listing.decode(decoder)
         counts = {}
-        for key in ("id", "name", "width", "height", "file_name"):
-            n = [key in record for record in records].count(True)
+        for key in LISTED_KEYS:
+            n = sum(map(contains, records, repeat(key)))
             if n:
                 counts[key] = n
         json.check_piece(piece, len(records), counts, brackets=1)
