@@ -1,20 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the headers of DICOM files with pydicom (extra ``dicom``).
+"""Open DICOM files as volumes (extra ``dicom``): images, several frames, segmentations, series.
 
-Only the elements that describe pixels are read, nothing is logged, and files that cannot be decoded
-are refused. A header names patients: nothing of it is kept, logged or quoted but numbers that
-describe pixels.
+In come a file or the folder of a series, out goes a `Volume`, to `open_volume`; pictures of the
+report decode single frames with `require_decoder` and `decode`. pydicom reads headers and pixels,
+highdicom segmentations.
 
-Open DICOM segmentations as label volumes, with highdicom (extra ``dicom``).
-
-Sort slices by their place in space, and compute the affine of the volume that they form.
-
-Open one DICOM file: an image, several frames, or a segmentation (extra ``dicom``).
-
-`open_dicom` is called by `opening.open_volume`; `dicom_series` uses the functions that read single
-elements of a header.
-
-Open a folder with the slices of one DICOM series as one volume (extra ``dicom``).
+Slices are sorted by their place in space, along their normal, and must be evenly spaced: then they
+form a volume with an affine. Files that cannot be decoded are refused. A header names patients:
+only the elements that describe pixels are read, and nothing is kept, logged or quoted but numbers.
 """
 
 from __future__ import annotations
