@@ -259,7 +259,11 @@ def test_every_rule_is_explained() -> None:
         ),
         (
             "reference/requirements.md",
-            ["calipers.requirements/1", *Requirement.__struct_fields__, "clopper-pearson-units"],
+            [
+                "calipers.requirements/1",
+                *Requirement.__struct_encode_fields__,
+                "clopper-pearson-units",
+            ],
         ),
         ("how-to/oracles.md", [*KINDS, *MAP_KINDS]),
         ("how-to/sweeps.md", list(CHOICES)),
