@@ -14,10 +14,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +32,9 @@ from calipers.results.estimate import Row
 from calipers.statistics.estimates import Certainty, estimates, rows_of
 from calipers.statistics.estimates import Progress as Progress_
 from calipers.statistics.weights import Units, units_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -70,6 +72,8 @@ def in_order(
     if executor is None and workers <= 1:
         yield from map(work, items)
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     pool: AbstractContextManager[Executor] = (
         nullcontext(executor) if executor else ThreadPoolExecutor(workers)
     )

@@ -14,7 +14,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,11 @@ from calipers.evaluation.collect import (
 )
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
-from calipers.results.comparison import GroupedRows, GroupSummary
 from calipers.results.estimate import Row
 from calipers.statistics.estimates import Progress
+
+if TYPE_CHECKING:
+    from calipers.results.comparison import GroupSummary
 
 COCO_SIZES = {"small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, EVERY_SIZE)}
 MOST_GROUPS = 500
@@ -84,6 +86,8 @@ def grouped(
     evaluation: Evaluation, by: Sequence[str], progress: Progress | None = None
 ) -> Evaluation:
     """Return the evaluation with the rows of all groups behind its own, and their summaries."""
+    from calipers.results.comparison import GroupedRows
+
     rows = list(evaluation.rows)
     summaries = list(evaluation.groups)
     groupings = list(evaluation.groupings)
@@ -252,6 +256,8 @@ def _summaries(rows: Sequence[Row], by: str) -> Iterator[GroupSummary]:
     """Yield range, unweighted mean and standard deviation over the groups, for every model, metric
     and class.
     """
+    from calipers.results.comparison import GroupSummary
+
     cells: dict[tuple[str, str, str | None], list[Row]] = {}
     for row in rows:
         cells.setdefault((row.model, row.metric, row.label), []).append(row)

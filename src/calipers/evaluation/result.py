@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.data.cohort import Cohort
-from calipers.data.maps import Sample
 from calipers.errors import UsageError, did_you_mean
 from calipers.evaluation.collect import (
     estimated_rows,
@@ -33,7 +32,6 @@ from calipers.evaluation.warnings import (
 )
 from calipers.matching.matches import Matches
 from calipers.metrics.base import Evidence, MetricPlan
-from calipers.results.comparison import GroupedRows, GroupSummary
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
 from calipers.results.files import Slices
@@ -41,8 +39,9 @@ from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import Units
 
 if TYPE_CHECKING:
+    from calipers.data.maps import Sample
     from calipers.evaluation.saved import ErrorTable
-    from calipers.results.comparison import Comparison, Ranking
+    from calipers.results.comparison import Comparison, GroupedRows, GroupSummary, Ranking
     from calipers.results.requirements import Outcome, Requirements
 
 ONE_ALARM = "FROC@1"
@@ -95,7 +94,7 @@ class Evaluation(Document):
     )  # pictures that were kept for the page
     # The units of the evaluation that this one renames: draws follow their order, which new names
     # would change, and with it every interval.
-    drawn: Units | None = field(default=None, compare=False, repr=False)
+    bootstrap_units: Units | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -125,7 +124,11 @@ class Evaluation(Document):
     @cached_property
     def units(self) -> Units:
         """The units that are resampled."""
-        return units_for(self.cohort, self.protocol) if self.drawn is None else self.drawn
+        return (
+            units_for(self.cohort, self.protocol)
+            if self.bootstrap_units is None
+            else self.bootstrap_units
+        )
 
     @cached_property
     def each(self) -> tuple[Row, ...]:
@@ -212,7 +215,9 @@ class Evaluation(Document):
         cohort = with_areas(self.cohort, protocol)
         evidence = evidence_of(cohort, protocol.compile(), self.evidence)
         rows = estimated_rows(cohort, protocol, evidence, ci=self.ci, units=self.units)
-        return Evaluation(protocol, self.cohort, tuple(rows), evidence, self.ci, drawn=self.units)
+        return Evaluation(
+            protocol, self.cohort, tuple(rows), evidence, self.ci, bootstrap_units=self.units
+        )
 
     @cached_property
     def metrics_per_class(self) -> tuple[str, ...]:
