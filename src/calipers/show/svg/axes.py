@@ -67,9 +67,9 @@ LIGHT_INK, DARK_INK = "#ffffff", "#000000"
 SWATCH = {"line": 26.0, "outline": 26.0, "marker": 10.0, "area": 18.0}
 ROW = 18.0
 SPACE = 18.0  # between entries
-ALIGNED = 4  # so many entries and more stand in columns
+MANY_ENTRIES = 4  # so many entries and more stand in columns
 NEAR = 14.0  # names at the ends of lines keep this distance
-MOVED = 12.0  # a name may stand so far from the end of its line
+FARTHEST = 12.0  # a name may stand so far from the end of its line
 
 
 @dataclass(frozen=True, slots=True)
@@ -544,7 +544,7 @@ def legend(sheet: Sheet, entries: Sequence[Entry], top: float = 0.0) -> tuple[li
     swatches = [SWATCH[entry.kind] + 6.0 for entry in entries]
     room = max(sheet.width - max(swatches, default=0.0), 60.0)
     widths = [s + width_of(fit(entry.name, room)) + SPACE for s, entry in zip(swatches, entries)]
-    if len(entries) >= ALIGNED:
+    if len(entries) >= MANY_ENTRIES:
         columns = max(int((sheet.width + SPACE) // max(widths)), 1)
         rows = -(-len(entries) // columns)
         # As many rows as before.
@@ -623,7 +623,9 @@ def label_heights(ends: Sequence[float], low: float, high: float) -> list[float]
     for k in order:
         heights[k] = before = max(heights[k], before + NEAR)
     largest_shift = max((abs(p - e) for p, e in zip(heights, ends)), default=0.0)
-    return heights if largest_shift <= MOVED and max(heights, default=low) <= high + 1.0 else None
+    return (
+        heights if largest_shift <= FARTHEST and max(heights, default=low) <= high + 1.0 else None
+    )
 
 
 def colours(sheet: Sheet, text: str, low: float, high: float) -> tuple[list[str], float]:

@@ -46,7 +46,7 @@ BOLD = 1.12  # times as wide
 
 FAR = 30_000.0  # pixels; what lies farther away is off every page and only makes numbers long
 
-STROKED = frozenset({"cross", "plus", "star"})  # markers without an inside
+LINE_MARKERS = frozenset({"cross", "plus", "star"})  # markers without an inside
 # Lines inside a tile of 8 by 8, one per slot: neighbours on top of each other differ without
 # colour, too.
 TEXTURES = (
@@ -341,7 +341,7 @@ def marker(slot: int, x: float, y: float, r: float = 3.5, inner: str = "") -> st
     shape = style(slot).marker
     if shape == "circle":
         return el("circle", inner, cx=x, cy=y, r=r, cls=f"fig-m {fill(slot)}")
-    cls = f"fig-x {stroke(slot)}" if shape in STROKED else f"fig-m {fill(slot)}"
+    cls = f"fig-x {stroke(slot)}" if shape in LINE_MARKERS else f"fig-m {fill(slot)}"
     return el("path", inner, d=_marker_path(shape, x, y, r), cls=cls)
 
 

@@ -83,7 +83,7 @@ def svg(
     if not NAME.fullmatch(name):
         raise UsageError(f"name of a figure: expected letters, digits and dashes, got {name!r}")
     drawing = _draw_function(figure)(figure, Sheet(max(float(width), NARROWEST), name))
-    # An overlay is its image and has no margin: a page lays boxes over the same pixels.
+    # An overlay is laid out in pixels of its image and has no margin.
     pad = MARGIN if standalone and not isinstance(figure, kinds.Overlay) else 0.0
     w, h, start = num(drawing.width + 2 * pad, 2), num(drawing.height + 2 * pad, 2), num(-pad)
     classes, view = f"fig fig-kind-{type(figure).__name__.lower()}", f"{start} {start} {w} {h}"

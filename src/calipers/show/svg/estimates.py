@@ -74,13 +74,13 @@ from calipers.show.svg.canvas import (
 FOREST_ROW = 23.0
 OFFSET = 11.0  # between the series of a row
 VALUES_FROM = 560.0  # pixels of width that leave room for the numbers
-BANDED = 7  # so many rows and more are told apart by bands
+MANY_ROWS = 7  # so many rows and more are told apart by bands
 MOST_FOREST_TIPS = 200  # more estimates than these have no tooltips: the page would grow too large
 TALL = 700.0  # a higher plot repeats its axis above
 
-FILLED = 0.74  # of the room of a category
+BAR_SHARE = 0.74  # of the room of a category
 SLIMMEST = 7.0  # pixels of a standing bar
-LYING = 13.0  # pixels of a lying bar
+LYING_BAR = 13.0  # pixels of a lying bar
 MOST_BAR_TIPS = 500  # more bars than these have no tooltips: the page would grow too large
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -193,7 +193,7 @@ def _is_tall(height: float) -> bool:
 def _behind(figure: Forest, at: ForestLayout, sheet: Sheet) -> list[str]:
     """Return what lies under the estimates: bands, grid, lines, the axis, heads of the columns."""
     parts = []
-    if at.rows >= BANDED:
+    if at.rows >= MANY_ROWS:
         ends = [(0.0, at.middle(k), sheet.width, at.middle(k)) for k in range(1, at.rows, 2)]
         parts.append(el("path", d=segments(ends), cls="fig-zebra", stroke_width=at.row))
     axis = ticks_of(figure.x, (at.x.low, at.x.high), most=max(int((at.x.end - at.x.start) / 40), 2))
@@ -391,9 +391,9 @@ def _bar_plane(
     plan = PlaneSpec(category, figure.y, across, value_limits, top=top)
     # About 50 pixels go to the numbers of the axis; the plane itself is not laid out yet.
     slot = (sheet.width - 50.0) / n
-    if names_fit(figure.x.names, slot) and slot * FILLED / group >= SLIMMEST:
+    if names_fit(figure.x.names, slot) and slot * BAR_SHARE / group >= SLIMMEST:
         return BarPlane(plane(sheet, plan), False)
-    inner = n * max(LYING * group + 8.0, 21.0)
+    inner = n * max(LYING_BAR * group + 8.0, 21.0)
     lying = replace(plan, x=figure.y, y=category, x_limits=value_limits, y_limits=across)
     return BarPlane(plane(sheet, replace(lying, inner=inner, down=True, grid="x")), True)
 
@@ -419,7 +419,7 @@ def _bar_ends(figure: Bars, s: int, c: int, low: float) -> tuple[float, float]:
 def _bar_place(figure: Bars, s: int, c: int) -> tuple[float, float]:
     """Return where a bar starts and ends across its category."""
     group = 1 if figure.stacked else len(figure.series)
-    filled = min(FILLED, 0.3 + 0.22 * group)  # a single bar needs no broad back
+    filled = min(BAR_SHARE, 0.3 + 0.22 * group)  # a single bar needs no broad back
     start, slim = c - filled / 2, filled / group
     if group == 1:
         return start, start + slim

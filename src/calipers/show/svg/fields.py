@@ -75,7 +75,7 @@ from calipers.show.svg.canvas import (
 
 HIGHEST, LOWEST = 34.0, 12.0  # pixels of a cell
 BROADEST = 120.0
-TOLD = 150  # more cells than these have no tooltips: the page would grow too large
+MOST_TIPS = 150  # more cells than these have no tooltips: the page would grow too large
 LINE = 14.0
 SLOPE = 0.71  # of names at 45 degrees
 
@@ -146,7 +146,9 @@ def draw_heatmap(figure: HeatMap, sheet: Sheet) -> Drawing:
     parts.extend(_names(figure, at))
     steps = shade_of(values, figure.low, figure.high)
     parts.extend(
-        _cells(figure, steps, at, sheet) if steps.size <= TOLD else _cell_areas(steps, at, sheet)
+        _cells(figure, steps, at, sheet)
+        if steps.size <= MOST_TIPS
+        else _cell_areas(steps, at, sheet)
     )
     parts.extend(_texts(figure, values, steps, at))
     return Drawing(sheet.width, at.top + high * rows + 4.0, parts)
