@@ -177,8 +177,8 @@ def test_a_hundred_thousand_images_are_chosen_from_quickly() -> None:
     made = matches_of(evaluation, MODEL)
     seconds = []
     for _ in range(5):  # the machine may be busy: one quiet run out of these is enough
-        start = time.perf_counter()
+        start = time.process_time()
         of = outcomes(made, operating_point(made))
         worst(of, 6), disputed([of, of, of], 6), sample(100_000, 6, 0)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
     assert min(seconds) < 1.0

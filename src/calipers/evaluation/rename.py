@@ -66,7 +66,7 @@ def rename_all(evaluation: Evaluation, names: Names) -> Evaluation:
         rows=tuple(_row(row, names) for row in evaluation.rows),
         evidence=evidence,
         # Draws follow the order of the units, so the renamed evaluation keeps it.
-        drawn=_units(evaluation.units, names),
+        bootstrap_units=_units(evaluation.units, names),
         groupings=tuple(_grouping(grouping, names) for grouping in evaluation.groupings),
         groups=tuple(_summary(summary, names) for summary in evaluation.groups),
     )

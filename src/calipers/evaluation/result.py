@@ -94,7 +94,7 @@ class Evaluation(Document):
     )  # pictures that were kept for the page
     # The units of the evaluation that this one renames: draws follow their order, which new names
     # would change, and with it every interval.
-    drawn: Units | None = field(default=None, compare=False, repr=False)
+    bootstrap_units: Units | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -124,7 +124,11 @@ class Evaluation(Document):
     @cached_property
     def units(self) -> Units:
         """The units that are resampled."""
-        return units_for(self.cohort, self.protocol) if self.drawn is None else self.drawn
+        return (
+            units_for(self.cohort, self.protocol)
+            if self.bootstrap_units is None
+            else self.bootstrap_units
+        )
 
     @cached_property
     def each(self) -> tuple[Row, ...]:
@@ -211,7 +215,9 @@ class Evaluation(Document):
         cohort = with_areas(self.cohort, protocol)
         evidence = evidence_of(cohort, protocol.compile(), self.evidence)
         rows = estimated_rows(cohort, protocol, evidence, ci=self.ci, units=self.units)
-        return Evaluation(protocol, self.cohort, tuple(rows), evidence, self.ci, drawn=self.units)
+        return Evaluation(
+            protocol, self.cohort, tuple(rows), evidence, self.ci, bootstrap_units=self.units
+        )
 
     @cached_property
     def metrics_per_class(self) -> tuple[str, ...]:

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read score maps from files, one map or a stack with one per class; and the sizes of pictures.
+"""Read score maps and the sizes of images for `calipers boxes`.
 
-Which file of a folder is the map of which image and class, and how large the images are.
-
-`calipers boxes` calls `find_maps` and `ids_and_sizes` before it reads any map.
-
-Read the sizes of images from a table with a row per image or from a file of references.
+`find_maps` says which file of a folder is the map of which image and class, and `load_map` reads one
+map or a stack with one per class. `read_sizes` reads the sizes of images from a table with a row per
+image or from a file of references; `size_of` takes that of one picture from its header.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from calipers.arrays import U8
 from calipers.errors import InputError, UsageError
 from calipers.io.source import open_regular
-from calipers.io.volumes.dicom import silent_logs, syntax_of
+from calipers.io.volumes.dicom import decode, require_decoder, silent_logs
 from calipers.io.volumes.nifti import open_planes
 from calipers.io.volumes.volume import Limits, Request
 from calipers.results.files import Encoded
@@ -43,9 +43,27 @@ PERCENTILES = (1.0, 99.0)
 SAMPLED = 1_000_000  # pixels that are enough for a percentile
 AT_ONCE = 500_000  # pixels that are scaled in one step: bounds the memory
 
+# What readers of volumes call a problem, and what it is called here.
+RULES = {
+    "too-large": "picture-large",
+    "volume-broken": "picture-broken",
+    "volume-codec": "picture-codec",
+}
+
 
 class PictureError(InputError):
     """A picture that cannot be shown. It never quotes a header: these name patients."""
+
+    @classmethod
+    def of(cls, error: InputError) -> PictureError:
+        """Return what a reader of volumes refused as a problem of a picture."""
+        facts = error.as_dict()
+        value = facts.pop("value")
+        facts["rule"] = RULES.get(error.rule, "picture-format")
+        problem = cls(**facts)
+        problem.value = value  # it is printable already
+        problem.args = (problem.describe(),)
+        return problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +165,8 @@ def read_pixels(path: Path, *, slice_at: float | None = None) -> Pixels:
                 return _decode(file, path, slice_at)
         except PictureError:
             raise
+        except InputError as error:  # of a reader of volumes, which quotes no header either
+            raise PictureError.of(error) from None
         except Exception as error:
             # Decoders raise anything, and their messages may quote a header with the name of a
             # patient: only the type of the exception is kept.
@@ -270,7 +290,7 @@ def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
             "pydicom, which reads DICOM", rule="missing-extra", file=name, hint=hint
         ) from None
     with silent_logs():
-        _check_syntax(file, name)
+        require_decoder(file, name)
         header = _header(file)
         frames = int(header.get("NumberOfFrames") or 1)
         width, height = int(header.get("Columns") or 0), int(header.get("Rows") or 0)
@@ -280,28 +300,11 @@ def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
             raise PictureError(
                 f"one of {', '.join((*GREYS, *COLOURS))}", rule="picture-format", file=name
             )
-        values = _frame(file, _index(slice_at, frames, name))
+        values = decode(file, _index(slice_at, frames, name))
     array = _grey(values, header, name) if kind in GREYS else _colour(values, name)
     note = "the first of several frames" if frames > 1 and slice_at is None else ""
     volume = frames > 1 or slice_at is not None
     return Pixels(np.ascontiguousarray(array), width, height, frames if volume else None, note)
-
-
-def _check_syntax(file: BinaryIO, name: str) -> None:
-    """Raise unless the pixels can be decoded here."""
-    _, ready, syntax = syntax_of(file)
-    if not ready:
-        hint = (
-            "convert it to an uncompressed transfer syntax, "
-            "or install a decoder (pip install pylibjpeg[all])"
-        )
-        raise PictureError(
-            "a transfer syntax with a decoder",
-            rule="picture-codec",
-            file=name,
-            value=syntax,
-            hint=hint,
-        )
 
 
 def _header(file: BinaryIO) -> Any:
@@ -310,17 +313,6 @@ def _header(file: BinaryIO) -> Any:
     header = dcmread(file, stop_before_pixels=True, specific_tags=list(ELEMENTS))
     file.seek(0)
     return header
-
-
-def _frame(file: BinaryIO, index: int) -> NDArray[Any]:
-    import warnings
-
-    from PIL import Image
-    from pydicom.pixels import pixel_array
-
-    # An encapsulated picture may be larger than the header of the DICOM file claims.
-    warnings.simplefilter("error", Image.DecompressionBombWarning)
-    return np.asarray(pixel_array(file, index=index))
 
 
 def _index(slice_at: float | None, frames: int, name: str) -> int:
@@ -373,10 +365,6 @@ def _number(element: Any, otherwise: float) -> float:
     return number if math.isfinite(number) else otherwise
 
 
-# What readers of volumes call a problem, and what it is called here.
-RULES = {"too-large": "picture-large", "volume-broken": "picture-broken"}
-
-
 def read_nifti(path: Path, slice_at: float | None) -> Pixels:
     """Return a 2D picture, or the slice of a volume through ``slice_at`` (voxels along z).
 
@@ -395,11 +383,6 @@ def read_nifti(path: Path, slice_at: float | None) -> Pixels:
         raise PictureError(
             "nibabel, which reads NIfTI", rule="missing-extra", file=name, hint=hint
         ) from None
-    except InputError as error:
-        if isinstance(error, PictureError):
-            raise
-        rule = RULES.get(error.rule, "picture-format")
-        raise PictureError(error.expected, rule=rule, file=name, hint=error.hint) from None
     array = values if values.dtype == np.uint8 else window_to_bytes(values, name)
     height, width = values.shape
     return Pixels(np.ascontiguousarray(array), width, height, depth if len(shape) > 2 else None)

@@ -102,7 +102,7 @@ def context_of(
     objects = None
     if stability:
         step("stability")
-        objects = stability_of(replace(evaluation, cohort=cohort, drawn=None))
+        objects = stability_of(replace(evaluation, cohort=cohort, bootstrap_units=None))
         objects = replace(objects, cohort=replace(objects.cohort, images=evaluation.cohort.images))
     return Context(
         evaluation,

@@ -57,19 +57,19 @@ from calipers.monitors.page import (
     beside_answer,
     labels_part,
     methods_part,
+    numbers_part,
     order_part,
     outcomes_part,
     summary_line,
     tau_part,
     verdict,
 )
-from calipers.monitors.tables import headline_table, pairs_table
 from calipers.report import methods, sections_images
 from calipers.report.context import Context
 from calipers.results.comparison import GroupedRows
 from calipers.results.estimate import Row
 from calipers.results.files import environment
-from calipers.sensitivity.page import METHOD, figures, levels_table
+from calipers.sensitivity.page import METHOD, figures, levels_block
 from calipers.sensitivity.result import configuration_text
 from calipers.show import html
 from calipers.show.differences import differences_table
@@ -653,7 +653,7 @@ def monitor_section(page: Context) -> str:
         outcomes_part(monitors),
         labels_part(monitors),
         tau_part(monitors),
-        details("Numbers on monitors", headline_table(monitors) + pairs_table(monitors)),
+        details("Numbers on monitors", numbers_part(monitors)),
     ]
     if not page.hidden:
         from calipers.monitors.page import images_part
@@ -672,7 +672,7 @@ def multiverse_section(page: Context) -> str:
         return ""
     base = configuration_text(result.each[result.base])
     note = f"{METHOD} The base configuration is {base}, not the protocol of this page."
-    parts = [items(result.sentences()), figures(result), levels_table(result)]
+    parts = [items(result.sentences()), figures(result), levels_block(result)]
     return "\n".join([*parts, paragraph(note, "note")])
 
 
