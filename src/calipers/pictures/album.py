@@ -266,8 +266,7 @@ def read_samples(
     slices, load = SampleSlices(), evaluation.load_sample
     if load is None:
         return slices
-    # Several slices of one sample are shown at most; loading is slow, so each sample is loaded
-    # once.
+    # Several slices of a sample may be shown; loading is slow, so each is loaded once.
     by_image: dict[int, list[ImageSlice]] = {}
     for place in models:
         by_image.setdefault(place.image, []).append(place)

@@ -253,8 +253,7 @@ def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
             "pydicom, which reads DICOM", rule="missing-extra", file=name, hint=hint
         ) from None
     with silent_logs():
-        # Before the header is trusted: a missing decoder is the user's problem to solve, not a
-        # broken file.
+        # First: a missing decoder is for the user to install, and not a broken file.
         require_decoder(file, name)
         header = _header(file)
         frames = int(header.get("NumberOfFrames") or 1)
