@@ -210,8 +210,8 @@ def _sort(values: F64, order: I32, below: I32, doubled: I32) -> None:
 
 
 def products(doubled: I32) -> F64:
-    """Return (K, K) sums of products of the rows of `RankPlaces.doubled`: whole numbers, rounded once
-    if beyond 2^53.
+    """Return (K, K) sums of products of the rows of `RankPlaces.doubled`: whole numbers, rounded
+    once if beyond 2^53.
     """
     k, n = doubled.shape
     total = np.zeros((k, k))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run lengths: voxels that follow each other along x, as the index of the first one and their number.
+"""Run lengths: voxels that follow each other along x, as index of the first and their number.
 
 This is how masks are held and compared; no dense array is made on the way. `calipers.data` finds
 runs in arrays (`find`, `of_labels`) and checks them (`sound_runs`), `calipers.matching` asks what

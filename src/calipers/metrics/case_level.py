@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of whole images: how well the highest score of an image predicts whether it has a reference.
+"""Metrics of whole images: does the highest score tell images with references from others.
 
 ``case-auroc``
     area under the ROC curve of the images. The score of an image is the highest score of its

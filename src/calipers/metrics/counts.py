@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts at a threshold and the metrics that are formulas of them: sensitivity, PPV, F-beta and others.
+"""Counts at a threshold and the metrics that are formulas of them: sensitivity, PPV and others.
 
 With TP hits, FP false alarms and duplicates, FN missed references of a class, TN images where the
 class is neither referenced nor predicted:
