@@ -243,6 +243,7 @@ def _amendment(case: Case, value: F64, sample: F64, k: int, certainty: Certainty
     name = facts.names[k]
     as_share = certainty.method in RATIO_METHODS and facts.proportion
     rough = certainty.method in WITH_JACKKNIFE and name in facts.rough
+    # Replicates that lose a class average over fewer classes: the value may jump.
     partial = 0
     if name in facts.class_means:
         partial = _partial(value[1:, k], sample[:, 1:, k])

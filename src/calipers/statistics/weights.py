@@ -279,6 +279,7 @@ def _draw_within(units: Units, rng: np.random.Generator) -> I64:
     # Units are sorted by parent, so each urn is a range of indices.
     sizes = np.bincount(units.parent)
     starts = ragged.from_counts(sizes)[:-1]
+    # Nested: as many parents as there are, drawn with replacement; strata are all there, once.
     urns = rng.integers(0, len(sizes), len(sizes)) if units.nested else np.arange(len(sizes))
     return np.repeat(starts[urns], sizes[urns]) + rng.integers(
         0, np.repeat(sizes[urns], sizes[urns])
