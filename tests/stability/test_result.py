@@ -329,8 +329,8 @@ def test_the_document_is_plain_json() -> None:
 def test_the_printed_form_has_sentences_a_table_and_warnings() -> None:
     text = str(cal.stability(made(12), replicates=100))
     assert text.startswith("The four models")
-    assert "\nAPJ  " in text
-    assert "0 of 72" in text
+    assert "\n| APJ | " in text
+    assert " | 0 | 72 |\n" in text
     assert "one finding" in text
 
 

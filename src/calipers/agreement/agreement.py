@@ -47,6 +47,7 @@ class Agreement(Document):
     """What `calipers.agreement` returns."""
 
     SCHEMA = "calipers.agreement/1"
+    TABLES = "calipers.agreement.tables:tables"
 
     ratings: Ratings
     decisions: tuple[Decision, ...]

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ratings of predictions by people, beside the localization criteria of these predictions.
+"""Read a table of ratings: people's verdicts on predictions, beside the localization criteria.
 
-Find the columns of a table of ratings: as the user names them, else by their names.
-
-Interpret the cells of a rating column: two words, or the steps of a scale.
-
-Read a table of ratings: find its columns, check every cell, and say how it was interpreted.
-
-`calipers.agreement.agreement` calls `read_ratings`.
+`calipers.agreement.agreement` calls `read_ratings` with a file or with columns from memory and gets
+`Ratings`. Columns are found by the user's choice or by their names (`COLUMNS`); the cells of ratings
+are two words or the steps of a scale. Every cell is checked, and the result says in words how the
+table was interpreted.
 """
 
 from __future__ import annotations

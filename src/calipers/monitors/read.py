@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the columns of a table of alarms: as the user names them, else by name and content.
+"""Read what monitors are evaluated on: alarms of files and baselines, labels, and the scope.
 
-Read a table of alarms: a row per image, a column per monitor, and columns that describe images.
-
-`calipers.monitors` calls `read_alarms` and evaluates the `Alarms`.
-
-Columns that options of `calipers monitor` name: COLUMN of yes and no, or COLUMN=VALUE,VALUE.
-
-What `calipers monitor` reads: the scope of a model, alarms of files and baselines, and labels.
-
-`read_monitor_inputs` returns everything that is evaluated; `monitor` calls it after its options are
-checked.
+`read_alarms` reads a table with a row per image and a column per monitor; its columns are found by
+the user's choice, by name (`COLUMNS`) or by content. `calipers monitor` calls `read_monitor_inputs`
+after its options were checked: it collects alarms of several files and of baselines, and the labels
+that options name as ``COLUMN`` of yes and no, or ``COLUMN=VALUE,VALUE``. `scope_of_labels` reads the
+labels of a classifier.
 """
 
 from __future__ import annotations

@@ -274,6 +274,7 @@ class MonitorEvaluation(Document):
     SCHEMA = "calipers.monitor/1"
     FIGURES = "calipers.monitors.figures:FIGURES"
     FIRST_FIGURE = "risk"
+    TABLES = "calipers.monitors.tables:tables"
     PAGE = "calipers.monitors.page:write_monitors_page"
     FOLDER = "calipers.monitors.page:write_monitors"
     NOTEBOOK = "calipers.monitors.page:of_monitors"

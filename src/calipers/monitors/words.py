@@ -401,7 +401,7 @@ def image_columns(result: MonitorEvaluation) -> dict[str, list[Any]]:
     return columns
 
 
-def tables(result: MonitorEvaluation) -> dict[str, bytes]:
+def table_files(result: MonitorEvaluation) -> dict[str, bytes]:
     """Return the contents of the tables by the names of their files: the rows, and one row per
     image.
     """

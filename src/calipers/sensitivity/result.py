@@ -367,6 +367,7 @@ class Multiverse(Document):
     SCHEMA = "calipers.multiverse/1"
     FIGURES = "calipers.sensitivity.figures:FIGURES"
     FIRST_FIGURE = "curve"
+    TABLES = "calipers.sensitivity.tables:tables"
     PAGE = "calipers.sensitivity.page:write_multiverse_page"
     FOLDER = "calipers.sensitivity.page:write_multiverse"
     NOTEBOOK = "calipers.sensitivity.page:of_multiverse"

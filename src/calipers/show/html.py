@@ -104,7 +104,7 @@ def table_block(
 ) -> str:
     """Return a table with its notes, which the page can sort, filter, page through and save as CSV.
 
-    A table of estimates is a sheet, which shows intervals beside values; one of plain numbers is a
+    A table without rows is nothing. A table of estimates is a sheet, which shows intervals beside values; one of plain numbers is a
     grid, which shows more digits.
 
     Parameters
@@ -113,6 +113,8 @@ def table_block(
         Largest number of rows on the page besides the summary; ``all_in`` is the file that has all
         of them.
     """
+    if not table.rows and not table.summary:
+        return ""
     table = table.first(most, all_in=all_in)
     kinds = table.column_kinds()
     is_sheet = any(kind in SHEET_KINDS for kind in kinds)
@@ -385,23 +387,3 @@ def framed(inner: str) -> str:
     sheet = resources.files("calipers").joinpath("show", "assets", "small.css")
     style = sheet.read_text(encoding="utf-8")
     return f'<style>{style}</style><div class="calipers">{inner}</div>'
-
-
-def frame(
-    caption: str,
-    head: str,
-    lines: Sequence[str],
-    *,
-    title: str = "",
-    label: str = "",
-    kind: str = "",
-    below: Sequence[str] = (),
-) -> str:
-    """Return a table from rows of HTML; use `table_block` instead."""
-    body = "\n".join(lines)
-    notes = "".join(f'<p class="note">{text(note)}</p>' for note in below)
-    table = (
-        f'<table class="{kind or "sheet"}"><caption>{title}{text(caption)}</caption>'
-        f"<thead>{head}</thead>\n<tbody>{body}</tbody></table>"
-    )
-    return scrolling(table, label or caption) + notes

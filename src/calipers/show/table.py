@@ -88,7 +88,7 @@ BEST = "The best values are highlighted."
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """A number with words of its own beside it, such as a mean and its standard deviation.
+    """A number with an interval, a spread or words of its own beside it.
 
     Without a value it is a range, from ``low`` to ``high``.
     """
@@ -97,6 +97,7 @@ class Amount:
     beside: str = ""
     low: float = NAN
     high: float = NAN
+    spread: float = NAN  # behind ±
 
 
 Cell = str | float | int | Estimate | Amount | None
@@ -221,7 +222,8 @@ class Table:
                 row_kinds[row] = kind
             elif row >= len(self.rows):
                 row_kinds[row - n_cut] = kind
-        return replace(self, rows=self.rows[:most], title=self.title + cut, row_kinds=row_kinds)
+        title = (self.title + cut).strip()
+        return replace(self, rows=self.rows[:most], title=title, row_kinds=row_kinds)
 
     def with_notes(self, *notes: str) -> Table:
         """Return the table with further notes."""
@@ -264,6 +266,11 @@ class Table:
         return self.to_markdown()
 
 
+def same_kind(kind: Kind, n: int) -> tuple[Kind, ...]:
+    """Return the kinds of n columns that hold the same."""
+    return (kind,) * n
+
+
 def cell_text(cell: Cell, kind: Kind, *, say_why: bool = True) -> CellText:
     """Return a cell as it is read."""
     if cell is None:
@@ -295,13 +302,15 @@ def _of_amount(amount: Amount, form: Callable[[float], str]) -> CellText:
     value, low, high = (
         None if math.isnan(v) else v for v in (amount.value, amount.low, amount.high)
     )
-    if low is None or high is None:
-        main = "" if value is None else form(value)
-        return CellText(main, amount.beside, value)
-    span = f"{form(low)} to {form(high)}"
     if value is None:
+        span = "" if low is None or high is None else f"{form(low)} to {form(high)}"
         return CellText(span, amount.beside, None, low, high)
-    return CellText(form(value), amount.beside or f"[{span}]", value, low, high)
+    beside, has_interval = amount.beside, False
+    if not math.isnan(amount.spread):
+        beside, has_interval = f"± {form(amount.spread)}", True
+    elif not beside and low is not None and high is not None:
+        beside, has_interval = interval_text(low, high, form), True
+    return CellText(form(value), beside, value, low, high, has_interval=has_interval)
 
 
 def _csv_columns(name: str, cells: Sequence[Cell]) -> dict[str, list[Any]]:

@@ -114,16 +114,6 @@ def print_lines(lines: Sequence[str], console: Console | None = None) -> None:
         console.print(Text(one_line(line)), soft_wrap=True)
 
 
-def plain_table(left: Sequence[str], right: Sequence[str]) -> RichTable:
-    """Return an empty table; use `print_tables` instead."""
-    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in left:
-        table.add_column(name, no_wrap=True)
-    for name in right:
-        table.add_column(name, justify="right", overflow="fold")
-    return table
-
-
 def name_of(text: str) -> str:
     """Return a name as a cell: short, and without control characters."""
     return escape(one_line(short_name(text)))

@@ -1,18 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Stack`: read one bag of a compressed array (bags, ...), from the nearest position before it.
+"""Open the maps of one model: an array, an archive, a folder with a file per bag, or one volume.
 
-`ModelMaps`: the maps of one model, a header per bag, whatever files they come from.
-
-Open bags from ``.npy`` (bags, ...) and ``.npz`` (an array per bag, or ``maps`` and ``ids``).
-
-Headers are parsed and checked here; every map becomes a `Volume` that reads its values on demand.
+`calipers.stability.read` calls these functions and gets `ModelMaps`: a header per bag, whatever files
+it comes from. Headers are parsed and checked here; every map is a `Volume` that reads its values on
+demand, from a compressed array by a `Stack` that goes on from the nearest position before it.
 Nothing is unpickled.
-
-Open bags from a folder with a file per bag, or from a single volume.
-
-All headers are read, but no values.
-
-Names of the columns of tables about bags.
 """
 
 from __future__ import annotations

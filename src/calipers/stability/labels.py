@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the boxes of the findings of a bag from the table of its label.
+"""Read the labels of bags: positive or not, groups such as patient and centre, boxes or masks.
 
-Which instances a box makes positive is decided elsewhere (`calipers.stability.grid`).
-
-Read the labels of bags: positive or not, groups such as patient and centre, boxes or masks.
-
-`reading.read_bags` calls `read_labels` with a table, a folder of masks or an array.
+`calipers.stability.read` calls `read_labels` with a table, a folder of masks or an array. Which
+instances a box makes positive is decided elsewhere (`calipers.stability.grid`).
 """
 
 from __future__ import annotations

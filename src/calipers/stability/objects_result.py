@@ -227,6 +227,7 @@ class ObjectStability(Document):
     SCHEMA = "calipers.object-stability/1"
     FIGURES = "calipers.stability.figures:OBJECT_FIGURES"
     FIRST_FIGURE = "found-by"
+    TABLES = "calipers.stability.tables:object_tables"
 
     cohort: Cohort
     models: tuple[str, ...]

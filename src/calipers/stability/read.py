@@ -1,17 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`FileBags`: bags on disk whose headers were checked; values are read one bag at a time.
+"""`read_bags`: read the maps of several models from files of any kind, paired by bag id.
 
-Read tables with a row per bag: groups, and the score that every model gives the whole bag.
-
-Open bags from a long table: a row per instance with its bag, place and value, and optionally its
-model.
-
-Check that all models have the same bags, with maps of the same shape in the same place.
-
-`reading.read_bags` calls `check_models` with the maps of all models; the error names the first
-difference.
-
-`read_bags`: read the maps of several models from files of any kind, paired by bag id.
+It opens the maps of every model (folders, arrays, or a long table with a row per instance), checks
+that all models have the same bags with maps of the same shape in the same place (`check_models`; the
+error names the first difference), and adds labels, groups, and the score that every model gives the
+whole bag. The result is `FileBags`: all headers are checked, and values are read one bag at a time.
 """
 
 from __future__ import annotations

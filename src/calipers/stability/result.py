@@ -123,41 +123,6 @@ def _localization(result: StabilityResult) -> dict[str, Any]:
     }
 
 
-def as_text(result: StabilityResult) -> str:
-    """Return the sentences, a table of the main scores, and the warnings."""
-    head = (
-        f"{'score':18}{'mean':>7}  {'interval':18}{'SD':>6}  {'other trainings':18}undefined pairs"
-    )
-    lines = [*result.sentences(), "", head]
-    lines += [_line(result, name) for name in HEADLINE]
-    return "\n".join([*lines, "", *result.warnings])
-
-
-def _line(result: StabilityResult, name: str) -> str:
-    estimate, missing = result[name], result.undefined(name)
-    other = ""
-    pairs = ""
-    if name not in CALLED:  # these are shares over all models: there are no pairs to leave out
-        jackknife = result.leave_one_out(name)
-        other = _range(jackknife.low, jackknife.high)
-        pairs = f"{missing.pairs} of {missing.of_pairs}"
-    value, sd = _three_decimals(estimate.value), _three_decimals(result.sd(name))
-    return f"{name:18}{value:>7}  {_interval(estimate):18}{sd:>6}  {other:18}{pairs}".rstrip()
-
-
-def _three_decimals(value: float) -> str:
-    return f"{value:.3f}" if value == value else "-"
-
-
-def _interval(estimate: Estimate) -> str:
-    mark = "*" if estimate.method == "clopper-pearson-units" else ""
-    return _range(estimate.low, estimate.high) + mark
-
-
-def _range(low: float, high: float) -> str:
-    return f"[{low:.3f}, {high:.3f}]" if low == low else "-"
-
-
 MANY_UNDEFINED = 0.05
 FEW_MODELS = 5
 FEWEST_MODELS = 3
@@ -447,6 +412,7 @@ class StabilityResult(Document):
     SCHEMA = "calipers.stability/1"
     FIGURES = "calipers.stability.figures:FIGURES"
     FIRST_FIGURE = "pairs"
+    TABLES = "calipers.stability.tables:tables"
     PAGE = "calipers.stability.page:write_stability_page"
     FOLDER = "calipers.stability.page:write_stability"
     NOTEBOOK = "calipers.stability.page:of_stability"
@@ -659,7 +625,10 @@ class StabilityResult(Document):
         return sentences(self)
 
     def __str__(self) -> str:
-        return as_text(self)
+        from calipers.stability.tables import scores_table
+
+        table = scores_table(self, meanings=False).to_markdown()
+        return "\n".join([*self.sentences(), "", table, *self.warnings])
 
     def _content(self) -> dict[str, Any]:
         return document_content(self)
