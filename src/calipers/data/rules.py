@@ -119,6 +119,7 @@ def examine(
         corners, extent = to_corners(delivery.boxes, delivery.box_format, per_box)
     sized = sound & row_all(np.isfinite(corners))
     findings += _sides(delivery, corners, extent, sized)
+    # Predictions may leave the image: that is a mistake of the model, not of the file.
     if role == "references":
         findings += _outside(delivery, corners, per_box, sized)
     return findings
@@ -226,6 +227,7 @@ def _in_image_order(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]
     """Return the order of the objects by image, and the columns of all objects in that order."""
     if len(delivery) > MOST_OBJECTS:
         raise InputError(f"at most {MOST_OBJECTS} objects", rule="too-large", value=len(delivery))
+    # Stable: objects of an image stay in input order, which decides between equal scores.
     order = np.argsort(delivery.image, kind="stable")
     corners, extent = np.empty(delivery.boxes.shape), np.empty(len(order))
     # There may be millions of boxes: a block at a time keeps the copies small.

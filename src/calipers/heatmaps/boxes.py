@@ -146,6 +146,7 @@ def _of_image(
     shapes = sorted({layer.shape for layer in layers if layer is not None})
     if not shapes:
         raise InputError("a map of at least one class", rule="map-missing", location=where)
+    # Without a size nobody knows which of the maps has the grid of the image.
     if so_far.size is None and len(shapes) > 1:
         hint = "pass the size of the image, to which maps are resampled"
         raise InputError(
@@ -308,6 +309,7 @@ class HeatmapBoxes:
             self.images.ids, cohort.images.ids, "unknown-image", "an image of the cohort"
         )
         label = _numbers(self.classes, cohort.classes, "unknown-category", "a class of the cohort")
+        # An image without a map is not one without a finding.
         silent = sorted(set(range(cohort.n_images)) - set(image.tolist()))
         if silent:
             name = cohort.images.ids[silent[0]]

@@ -197,6 +197,7 @@ def _one_by_one(samples: Iterable[Any], plan: MapCorruption) -> Iterator[Sample]
     k = -1
     for k, entry in enumerate(samples):
         sample = _sample(entry, k, plan.labels)
+        # An iterator cannot be asked again: as many shapes as are needed are remembered.
         if len(blanks) < plan.empty:
             blanks.append(_blank(sample, len(blanks)))
         yield plan.apply(sample, k)

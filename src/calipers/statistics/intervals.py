@@ -33,6 +33,7 @@ from calipers.results.estimate import Estimate
 NAN = float("nan")
 NOWHERE = (NAN, NAN)
 
+# Below 5 units there is no interval, below 10 a flag: see the top of this file.
 FEWEST_UNITS = 5
 FEW_UNITS = 10
 FEWEST_REPLICATES, MOST_REPLICATES = 100, 10_000_000
@@ -293,6 +294,7 @@ def bca(sample: BootstrapSample, jackknife: F64, n_units: NDArray[np.int64]) -> 
 
         def limits(rows: F64) -> tuple[F64, F64]:
             defined = (~np.isnan(rows)).sum(axis=0)
+            # Ties with the estimate count half, or steps of the metric would pass for bias.
             below = (rows < sample.theta).sum(axis=0) + 0.5 * (rows == sample.theta).sum(axis=0)
             shift = ndtri(below / defined)
             at = ndtr(shift + (shift + z) / (1 - acceleration * (shift + z)))

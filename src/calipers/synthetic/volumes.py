@@ -170,6 +170,7 @@ def _sharp(
 ) -> F32:
     values = np.zeros(shape, np.float32)
     for part, visible in zip(parts, is_seen):
+        # Unseen lesions leave a trace below any sensible threshold.
         height = random.uniform(0.85, 0.98) if visible else random.uniform(0.05, 0.25)
         values = np.maximum(values, np.float32(height) * part)
     return soft_map(values, 0.5, 0.02, seed=int(random.integers(1 << 31)))
@@ -236,6 +237,7 @@ def write_samples(folder: Path | str, samples: Iterable[Sample], write: Write | 
         for name, value in {"image": sample.name, **sample.groups}.items():
             columns.setdefault(name, []).append(value)
     root.mkdir(parents=True, exist_ok=True)
+    # Written last: a folder without the table is visibly unfinished.
     write_atomically(root / "samples.csv", delimited(columns))
     return len(columns.get("image", ()))
 
