@@ -41,7 +41,7 @@ Scores = NDArray[np.floating[Any]]
 BLOCK_BITS = 12  # a partial sum for so many positives: precise, and alike on both routes
 PIECE = 1 << 20  # positives whose operating points are held at once; a multiple of a block
 
-# Of a curve for a plot: more than a figure has pixels across.
+# Of a curve for a plot: finer than it can show.
 POINTS = 512
 
 Arrays = NDArray[Any] | Sequence[NDArray[Any]]
