@@ -317,7 +317,7 @@ def _mask_sizes(delivery: Delivery, per_box: F64) -> Iterator[Finding]:
     rows = np.flatnonzero(row_any((size != per_box) & np.isfinite(per_box)))
     if len(rows):
         sizes_of_masks = [
-            f"{_by(size[row])} in an image of {_by(per_box[row])}"
+            f"{_size_text(size[row])} in an image of {_size_text(per_box[row])}"
             for row in rows[: InputProblems.SHOWN]
         ]
         hint = (
@@ -328,7 +328,7 @@ def _mask_sizes(delivery: Delivery, per_box: F64) -> Iterator[Finding]:
         yield Finding("mask-size", "masks", expected, rows, sizes_of_masks, hint)
 
 
-def _by(size: NDArray[Any]) -> str:
+def _size_text(size: NDArray[Any]) -> str:
     return " x ".join(f"{side:g}" for side in size.tolist())
 
 
