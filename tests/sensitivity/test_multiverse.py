@@ -14,7 +14,6 @@ from calipers.errors import InputError, UsageError
 from calipers.evaluation.protocol import Protocol
 from calipers.sensitivity import multiverse as grids
 from calipers.sensitivity.multiverse import FAMILIES
-from calipers.sensitivity.result import percent_text
 from cases import DATA, cohort_of, masked
 from sensitivity_cases import multiverse_of
 
@@ -209,13 +208,6 @@ def test_a_flip_of_an_unknown_model_names_the_nearest():
     assert found.flip_of("b", "a").better == "a"
     with pytest.raises(UsageError, match="no model 'x'"):
         found.flip_of("a", "x")
-
-
-@pytest.mark.parametrize(
-    ("part", "word"), [(0, "0 %"), (0.001, "< 1 %"), (0.5, "50 %"), (0.999, "> 99 %"), (1, "100 %")]
-)
-def test_only_none_is_zero_and_only_all_is_all(part, word):
-    assert percent_text(part) == word
 
 
 def test_the_document_has_the_counts_and_every_row():

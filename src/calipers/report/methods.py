@@ -24,7 +24,7 @@ from calipers.evaluation.tables import intervals_table
 from calipers.metrics.maps import MapSettings
 from calipers.report.context import Context
 from calipers.show.html import details, paragraph, table_block, text
-from calipers.show.words import count_text, join, speaks_for
+from calipers.show.words import count_text, join, level_text, speaks_for
 from calipers.show.words import plural as named_plural
 
 LEVELS = {
@@ -164,7 +164,7 @@ def _from_threshold(settings: MapSettings) -> str:
         return f"of at least {settings.threshold:g}"
     rule = "the pooled Dice is best"
     if settings.rate:
-        rule = f"{100 * settings.rate:g} % of the voxels outside references are called"
+        rule = f"{level_text(settings.rate)} of the voxels outside references are called"
     words = f"from the threshold on at which {rule}"
     if settings.tuning:
         words += f", chosen on {settings.tuning}, which was left out"
@@ -232,7 +232,7 @@ def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
     units = named_plural(statistics["unit"])
     sources = (BOOTSTRAP,) if statistics["unit"] == "image" else (BOOTSTRAP, CLUSTERS)
     yield (
-        f"{100 * statistics['level']:g} % confidence intervals come from "
+        f"{level_text(statistics['level'])} confidence intervals come from "
         f"{statistics['replicates']} bootstrap replicates, resampled by {statistics['unit']} "
         f"(n = {statistics['n_units']}){_sampling_words(ev)} ({statistics['interval']}, seed "
         f"{statistics['seed']}) {cite(*sources)}; they generalise to "
@@ -305,7 +305,7 @@ def intervals_in_words(evaluation: Evaluation) -> str:
     statistics = evaluation.statistics
     unit, units = statistics["unit"], named_plural(statistics["unit"])
     words = [
-        f"{100 * statistics['level']:g} % confidence intervals come from "
+        f"{level_text(statistics['level'])} confidence intervals come from "
         f"{statistics['replicates']} bootstrap replicates, resampled by {unit} "
         f"(n = {statistics['n_units']}, seed {statistics['seed']}); they generalise to "
         f"{statistics['generalises_to']}."

@@ -25,6 +25,7 @@ from calipers.results.estimate import Estimate
 from calipers.show.words import (
     count_text,
     join,
+    level_text,
     near_an_end,
     p_text,
     percent_text,
@@ -89,7 +90,7 @@ def counts_as_found(view: View, dimensions: int) -> str:
     if dimensions == 3:
         area, pixels = "volume", "voxels"
     rule = WORDS[view.criterion].format(
-        share=f"{least} {100 * view.threshold:g} %",
+        share=f"{least} {level_text(view.threshold)}",
         amount=f"{least} {view.threshold:g}",
         area=area,
         pixels=pixels,
@@ -219,7 +220,7 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
         return [f"{short_name(best)} localises best: {numbers}."]
     sign = 1.0 if row.model_a == best else -1.0
     low, high = sorted((sign * row.estimate.low, sign * row.estimate.high))
-    level = f"{100 * row.estimate.level:g} %"
+    level = level_text(row.estimate.level)
     span = f"{level} confidence interval of the difference {low:.3f} to {high:.3f}"
     if _certainty(all_pairs, metric, best, len(values) - 1) == "sure":
         return [f"{short_name(best)} localises best: {numbers}; {span}."]
@@ -309,7 +310,7 @@ def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
     )
     if math.isnan(e.low):
         return (f"{every}.",)
-    level = f"{100 * e.level:g} %"
+    level = level_text(e.level)
     return (f"{every} ({level} confidence interval {e.low:.1f} to {e.high:.1f}).",)
 
 
@@ -346,7 +347,7 @@ def _span(low: float, high: float, level: float) -> str:
     low, high = max(100 * low, -100.0), min(100 * high, 100.0)
     if not low < high:
         return ""
-    return f"{100 * level:g} % confidence interval {low:.1f} to {high:.1f}"
+    return f"{level_text(level)} confidence interval {low:.1f} to {high:.1f}"
 
 
 def _closest(duel: Comparison | None, model: str) -> Difference | None:
@@ -446,7 +447,7 @@ def _interval(e: Estimate, *, share: bool = True) -> str:
         low, high = (f"{100 * v:.{int(fine)}f}" for v in (e.low, e.high))
     else:
         low, high = (f"{v:.2f}" for v in (e.low, e.high))
-    return f" ({100 * e.level:g} % confidence interval {low} to {high})"
+    return f" ({level_text(e.level)} confidence interval {low} to {high})"
 
 
 def _points(value: float) -> str:

@@ -43,6 +43,7 @@ from calipers.show.html import (
 from calipers.show.svg.draw import svg
 from calipers.show.words import (
     Short,
+    level_text,
 )
 from calipers.stability.figures import FIGURES, MapSlice, available
 from calipers.stability.objects_result import ObjectStability
@@ -286,7 +287,7 @@ def _uncertainty(result: StabilityResult) -> str:
     sentences = ["No confidence intervals over images were computed."]
     if certainty.replicates:
         sentences = [
-            f"{100 * certainty.level:g} % confidence intervals come from {certainty.replicates} "
+            f"{level_text(certainty.level)} confidence intervals come from {certainty.replicates} "
             f"bootstrap replicates, resampled by {plan.units.name} (n = {plan.units.number}, seed "
             f"{certainty.seed}), with these models; they generalise to "
             f"{plan.units.generalises_to()}."
