@@ -1,5 +1,5 @@
-"""The multiverse: equal to one evaluation per configuration, and what it says is what the numbers
-say.
+"""The multiverse: equal to one evaluation per configuration,
+and what it says is what the numbers say.
 """
 
 from __future__ import annotations
@@ -223,7 +223,8 @@ def test_the_document_has_the_counts_and_every_row():
 def test_a_grid_can_be_a_file(tmp_path):
     file = tmp_path / "grid.toml"
     file.write_text(
-        'schema = "calipers.grid/1"\n[grid]\nmetric = ["AP", "F1"]\ncriterion = ["iop"]\nscore_cut = ["none", 0.5]\n'
+        'schema = "calipers.grid/1"\n[grid]\nmetric = ["AP", "F1"]\ncriterion = ["iop"]\n'
+        'score_cut = ["none", 0.5]\n'
         '[base]\nmetric = "F1"\n'
     )
     cohort = cohort_of("plain", seed=2, models=2)
@@ -259,8 +260,8 @@ def test_a_missing_file_is_told(tmp_path):
 
 
 def test_the_demo_surprises():
-    """What is best by AP wins a third of the configurations; who mislabels wins all of them that
-    ignore classes.
+    """What is best by AP wins a third of the configurations;
+    who mislabels wins all of them that ignore classes.
     """
     found = cal.multiverse(cal.demo_cohort())
     assert (len(found.each), found.winner) == (479, "overpredicts")
