@@ -18,8 +18,6 @@ from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 from typing import Any
 
-import numpy as np
-
 VALUE_LENGTH = 80
 
 
@@ -180,6 +178,8 @@ def _rebuild(facts: dict[str, str]) -> InputError:
 
 def real(name: str, value: Any) -> float:
     """Return a number that is not NaN as float; text, yes and no, and arrays are none."""
+    import numpy as np  # late: `calipers --help` and most errors need no arrays
+
     is_number = isinstance(value, int | float | np.number) and not isinstance(
         value, bool | np.complexfloating | np.timedelta64
     )
@@ -202,6 +202,8 @@ def finite(name: str, value: Any) -> float:
 
 def whole(name: str, value: Any, low: int, high: int) -> int:
     """Return a whole number from low to high as int."""
+    import numpy as np
+
     is_integer = isinstance(value, int | np.integer) and not isinstance(
         value, bool | np.timedelta64
     )
@@ -212,6 +214,8 @@ def whole(name: str, value: Any, low: int, high: int) -> int:
 
 def flag(name: str, value: Any) -> bool:
     """Return yes or no as bool."""
+    import numpy as np
+
     if not isinstance(value, bool | np.bool_):
         raise UsageError(f"{name} is True or False, not {shown(value)}")
     return bool(value)
