@@ -73,8 +73,7 @@ class Found:
         error = np.sqrt(self.coverage * (1 - self.coverage) / self.simulations)
         return (
             f"{self.design.name:<34} {self.unit:<8} {self.truth:>8.3f} {self.coverage:>9.3f} +- "
-            f"{error:.3f} "
-            f"{self.width_ratio:>12.2f}"
+            f"{error:.3f} {self.width_ratio:>12.2f}"
         )
 
 

@@ -19,8 +19,7 @@ TEXT = (
 )
 TABLES = (
     "table caption colgroup col thead tbody tfoot tr th td figure figcaption button input label "
-    "select option output "
-    "dialog fieldset legend"
+    "select option output dialog fieldset legend"
 )
 DRAWN = (
     "img svg g path line rect circle ellipse polyline polygon text tspan defs clippath pattern use "

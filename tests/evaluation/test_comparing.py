@@ -383,8 +383,7 @@ def test_few_random_trades_for_many_tests_are_told(demo):
     (said,) = too_few(demo, metrics=counts, replicates=100)
     assert said == (
         "100 replicates are too few for 6 tests: the smallest p value of a permutation, 0.0099, is "
-        "0.059 after Holm "
-        "if it comes first. Give more, or test less."
+        "0.059 after Holm if it comes first. Give more, or test less."
     )
     assert too_few(demo, metrics=counts, replicates=120) == []
     assert too_few(demo, metrics=counts, replicates=100, correction="bh") == []
@@ -414,8 +413,7 @@ def test_few_units_for_many_tests_are_told_however_many_replicates(test):
     (said,) = too_few(little(7), metrics=names, replicates=3000, test=test)  # 4 x 2 / 2^7
     assert said == (
         f"7 images are too few for 4 tests: the smallest p value of a {test}, 0.016, is 0.062 "
-        f"after Holm if it comes "
-        "first. Test less."
+        f"after Holm if it comes first. Test less."
     )
     assert (
         too_few(little(7), metrics=names[:3], replicates=100, test=test) == []

@@ -30,15 +30,13 @@ def test_a_sentence_is_whole_and_names_the_criterion(criterion, dimensions):
             View("box-iou", threshold=0.5),
             2,
             "the area it shares with a predicted box is at least 50 % of the area both cover "
-            "together "
-            "(box-iou >= 0.5).",
+            "together (box-iou >= 0.5).",
         ),
         (
             View("mask-iou", threshold=0.0),
             3,
             "the volume it shares with a predicted shape is more than 0 % of the volume both cover "
-            "together "
-            "(mask-iou > 0).",
+            "together (mask-iou > 0).",
         ),
         (
             View("iop", threshold=0.75, strict=True),
@@ -49,8 +47,7 @@ def test_a_sentence_is_whole_and_names_the_criterion(criterion, dimensions):
             View("centre-distance", threshold=10, within_class=False),
             2,
             "the centre of a prediction is at most 10 pixels away from its centre (centre-distance "
-            "<= 10), whatever "
-            "the class.",
+            "<= 10), whatever the class.",
         ),
         (View("point-in-mask"), 2, "the centre of a prediction lies in it (point-in-mask)."),
     ],

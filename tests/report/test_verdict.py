@@ -178,8 +178,7 @@ def test_it_says_what_counts_as_found():
         cal.evaluate(cal.demo_cohort(), replace(Protocol.load("rodeo"), replicates=200))
     ).further[-1] == (
         "A reference counts as found if the area it shares with a predicted box is at least 10 % "
-        "of the area both "
-        "cover together (box-iou >= 0.1)."
+        "of the area both cover together (box-iou >= 0.1)."
     )
 
 

@@ -107,8 +107,7 @@ def test_everything_that_is_too_small_is_named() -> None:
     assert (
         said
         == "the estimate is based on 100 images, 500 are required; the estimate is based on 40 "
-        "units "
-        "(patient), 50 are required"
+        "units (patient), 50 are required"
     )
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read score maps and the sizes of images for `calipers boxes`.
 
-`find_maps` says which file of a folder is the map of which image and class, and `load_map` reads one
-map or a stack with one per class. `read_sizes` reads the sizes of images from a table with a row per
-image or from a file of references; `size_of` takes that of one picture from its header.
+`find_maps` says which file of a folder is the map of which image and class, and `load_map` reads
+one map or a stack with one per class. `read_sizes` reads the sizes of images from a table with a
+row per image or from a file of references; `size_of` takes that of one picture from its header.
 """
 
 from __future__ import annotations

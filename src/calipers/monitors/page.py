@@ -320,8 +320,7 @@ def _quantities(result: MonitorEvaluation) -> Iterator[str]:
     else:
         yield (
             "SG, RH and AC are mean hazard removed, mean hazard left and mean reward lost, with "
-            "the "
-            "given severities, hazards and fall-back hazards."
+            "the given severities, hazards and fall-back hazards."
         )
 
 

@@ -114,9 +114,10 @@ def _sentences(page: Context, cite: _Citations) -> Iterator[str]:
     ignored = f" ({n_ignored} of them ignored: neither found nor missed)" if n_ignored else ""
     yield (
         f"We evaluated {count_text('model', len(ev.models))} on "
-        f"{count_text('image', cohort.n_images)} with {count_text('reference', len(cohort.references))} of "
-        f"{count_text('class', len(cohort.classes))}{ignored} with Calipers {__version__}, protocol "
-        f"{ev.protocol.name!r}."
+        f"{count_text('image', cohort.n_images)} with "
+        f"{count_text('reference', len(cohort.references))} of "
+        f"{count_text('class', len(cohort.classes))}{ignored} with Calipers {__version__}, "
+        f"protocol {ev.protocol.name!r}."
     )
     yield from map_sentences(ev)
     yield from _matching(ev)
@@ -275,7 +276,8 @@ def _comparing(page: Context, cite: _Citations) -> Iterator[str]:
             who = "Models were compared"
         yield (
             f"{who} on the same {units} by {join(tests)} tests of the paired differences, "
-            f"corrected for {count_text('test', comparison.family)} ({comparison.correction}){sources}."
+            f"corrected for {count_text('test', comparison.family)} "
+            f"({comparison.correction}){sources}."
         )
     if page.duel is not None and page.duel.family:
         n_tests = count_text("test", page.duel.family)
@@ -322,7 +324,7 @@ def intervals_in_words(evaluation: Evaluation) -> str:
         words.append(f"Kind of interval: {statistics['interval']}.")
     words.append(
         f"There is no interval for fewer than 5 {units}, or if more than 5 % of the replicates "
-        f"have no value. With fewer than 5 {units} in error, and fewer than half of them, it is the "
-        f"Clopper-Pearson interval of the share of {units} without error, and marked."
+        f"have no value. With fewer than 5 {units} in error, and fewer than half of them, it is "
+        f"the Clopper-Pearson interval of the share of {units} without error, and marked."
     )
     return " ".join(words)

@@ -55,8 +55,7 @@ WORDS = {
     "ior": "a predicted box covers {share} of its box",
     "hausdorff": (
         "a predicted box has its size and form, with a Hausdorff similarity (1 for the same box) "
-        "of "
-        "{amount}"
+        "of {amount}"
     ),
     "mask-iou": OVER_BOTH.replace("{what}", "a predicted shape"),
     "dice": "a predicted shape overlaps it, with a Dice score (1 for the same shape) of {amount}",
@@ -211,7 +210,8 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
     best, other = list(values)[:2]
     if values[best] == values[other]:
         return [
-            f"{short_name(best)} and {short_name(other)} have the same {metric}: {values[best]:.3f}."
+            f"{short_name(best)} and {short_name(other)} have the same {metric}: "
+            f"{values[best]:.3f}."
         ]
     numbers = f"{metric} {values[best]:.3f} against {values[other]:.3f} of {short_name(other)}"
     rows = _pooled_rows(all_pairs, metric)
@@ -293,7 +293,8 @@ def _references_found(
     for other in at_one.models:
         if other != model and at_one.get(metric, model=other).value == best.value:
             return (
-                f"At one false alarm per image, no model finds more than {short_name(model)}: {share}.",
+                f"At one false alarm per image, no model finds more than {short_name(model)}: "
+                f"{share}.",
             )
     return (f"At one false alarm per image, {short_name(model)} finds most: {share}.",)
 
@@ -320,7 +321,10 @@ def _ahead(row: Difference, model: str, n_models: int) -> str:
     """
     value, low, high, other = _from(row, model)
     where = "at one false alarm per image"
-    ahead = f"{short_name(model)} finds {_points(value)} more of the references than {short_name(other)} {where}"
+    ahead = (
+        f"{short_name(model)} finds {_points(value)} more of the references than "
+        f"{short_name(other)} {where}"
+    )
     span = _span(low, high, row.estimate.level)
     after_semicolon = f"; {span}" if span else ""
     in_brackets = f" ({span})" if span else ""

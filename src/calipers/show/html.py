@@ -105,8 +105,8 @@ def table_block(
 ) -> str:
     """Return a table with its notes, which the page can sort, filter, page through and save as CSV.
 
-    A table without rows is nothing. A table of estimates is a sheet, which shows intervals beside values; one of plain numbers is a
-    grid, which shows more digits.
+    A table without rows is nothing. A table of estimates is a sheet, which shows intervals beside
+    values; one of plain numbers is a grid, which shows more digits.
 
     Parameters
     ----------
@@ -236,8 +236,7 @@ def document(
     script = _asset("page.js")
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
-        "img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     rows = f'<script type="application/json" id="rows">{payload}</script>\n' if payload else ""
     return (

@@ -125,8 +125,8 @@ def bags(
     Parameters
     ----------
     picture
-        CallCounts with the slice that is shown; returns the picture below it, as a ``data:`` address,
-        and the height of a cell over its width.
+        CallCounts with the slice that is shown; returns the picture below it, as a ``data:``
+        address, and the height of a cell over its width.
     """
     place = place_of(result, bag)
     part = disputed_slice(result.bag(place), result.threshold)

@@ -196,8 +196,7 @@ CITATIONS = (
     "neural networks.",
     "Cohen J. A coefficient of agreement for nominal scales. Educ Psychol Meas 1960;20:37-46.",
     "Feinstein AR, Cicchetti DV. High agreement but low kappa: I. The problems of two paradoxes. J "
-    "Clin Epidemiol "
-    "1990;43:543-549.",
+    "Clin Epidemiol 1990;43:543-549.",
     "Byrt T, Bishop J, Carlin JB. Bias, prevalence and kappa. J Clin Epidemiol 1993.",
     "Gwet KL. Computing inter-rater reliability in the presence of high agreement. Br J Math Stat "
     "Psychol 2008.",

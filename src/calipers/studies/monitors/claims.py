@@ -545,8 +545,8 @@ def _(run: MonitorsRun) -> ClaimJudgement:
         closed_form = sweep.expected_flip
         flags += [sweep.turns, low <= closed_form <= high]
         sentences.append(
-            f"With {level_text(sweep.far)} far runways {PAIR[1]} overtakes {PAIR[0]} under OMS at a "
-            f"share of {_share(sweep.measured_flip)} harmless shifts (closed form "
+            f"With {level_text(sweep.far)} far runways {PAIR[1]} overtakes {PAIR[0]} under OMS at "
+            f"a share of {_share(sweep.measured_flip)} harmless shifts (closed form "
             f"{_share(closed_form)}; from {low:.2f} to {high:.2f} the interval of the difference "
             "contains 0)."
         )
