@@ -37,6 +37,17 @@ from calipers.io.source import InputFile
 
 MANY = 0.5  # share from which tied scores and silent images are noted
 
+# A record counts under the first rule it breaks: the order in which `examine` applies them.
+RULE_ORDER = (
+    "non-finite",
+    "score-range",
+    "area-range",
+    "size-unknown",
+    "neg-size",
+    "zero-area",
+    "outside",
+)
+
 
 def prediction_notes(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
     """Return notes on ties, boxes outside their image, and images without predictions."""
@@ -81,18 +92,6 @@ def _outside(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
 def _silent_images(delivery: Delivery, n_images: int) -> list[str]:
     silent = n_images - int((np.bincount(delivery.image, minlength=n_images) > 0).sum())
     return [f"{silent} of {n_images} images without prediction"] if silent > MANY * n_images else []
-
-
-# A record counts under the first rule it breaks: the order in which `examine` applies them.
-RULE_ORDER = (
-    "non-finite",
-    "score-range",
-    "area-range",
-    "size-unknown",
-    "neg-size",
-    "zero-area",
-    "outside",
-)
 
 
 @dataclass

@@ -39,6 +39,8 @@ PathName = str | PathLike[str]
 Predictions = PathName | Mapping[str, PathName] | Sequence[PathName] | None
 PendingModel = tuple[InputFile, str, str, Callable[[], ObjectPart]]
 
+SHOWN_CLASSES = 30
+
 
 def read(
     references: PathName,
@@ -270,9 +272,6 @@ def _distinct(models: Sequence[str]) -> None:
         raise UsageError(
             f"two models are called {twice!r}; name them: {{'first': path, 'second': path}}"
         )
-
-
-SHOWN_CLASSES = 30
 
 
 def explain(

@@ -34,6 +34,8 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 
+MOST_ENTRIES = 1_000_000
+
 
 @dataclass(frozen=True)
 class InputFile:
@@ -176,9 +178,6 @@ def _neighbours(path: Path) -> str:
         return "the folder does not exist either"
     near = difflib.get_close_matches(path.name, names, n=1, cutoff=0.6)
     return f"did you mean {near[0]!r}?" if near else ""
-
-
-MOST_ENTRIES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,8 @@ SUFFIXES = {".json": "coco", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"
 MASKLESS = {"coco": "masks of pictures only, not of volumes"}
 WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,15})")
 
+SIDES = ("width", "height", "depth")
+
 
 def write(
     cohort: Cohort,
@@ -233,9 +235,6 @@ def _in_image_order(
     for name, column in columns.items():
         columns[name] = [column[k] for k in order]
     return columns
-
-
-SIDES = ("width", "height", "depth")
 
 
 def document(cohort: Cohort, table: Objects, box_format: str) -> bytes:

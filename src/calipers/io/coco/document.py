@@ -63,6 +63,8 @@ LISTED_KEYS = ("id", "name", "width", "height", "file_name")  # of images and ca
 MASK = b'"segmentation"'
 NO_MASK = re.compile(rb'"segmentation"\s*:\s*(?:\[\s*\]|null)')
 
+AT_ONCE = 1 << 14  # records that become columns together
+
 
 def require_references(input_file: InputFile, is_list: bool, keys: list[str]) -> None:
     """Refuse a document that cannot be references."""
@@ -181,9 +183,6 @@ def area_notes(delivery: Delivery) -> list[str]:
         return []
     declared = "the declared area decides in size cuts"
     return [f"declared area differs from {what} in {n} annotations; {declared}"]
-
-
-AT_ONCE = 1 << 14  # records that become columns together
 
 
 class Taker:

@@ -50,6 +50,12 @@ DEPTH_STEP[[ord("]"), ord("}")]] = -1
 Buffer = bytes | mmap.mmap
 T = TypeVar("T")
 
+WHITESPACE = re.compile(r"[ \t\r\n]*")
+SURROGATE = re.compile("[\ud800-\udfff]")
+LONGEST_INT = 400
+BEYOND: int = 10**LONGEST_INT
+SECTIONS = ("images", "annotations", "categories")
+
 
 class Unreadable(Exception):
     """The fast path cannot read this document safely; the careful reader has to."""
@@ -243,13 +249,6 @@ def _rstrip(data: Buffer, stop: int) -> int:
     while stop > 0 and data[stop - 1] in SPACE:
         stop -= 1
     return stop
-
-
-WHITESPACE = re.compile(r"[ \t\r\n]*")
-SURROGATE = re.compile("[\ud800-\udfff]")
-LONGEST_INT = 400
-BEYOND: int = 10**LONGEST_INT
-SECTIONS = ("images", "annotations", "categories")
 
 
 @dataclass(frozen=True)

@@ -42,15 +42,39 @@ LARGEST_COUNT = 1 << 40
 
 Count = Annotated[int, msgspec.Meta(ge=-LARGEST_COUNT, le=LARGEST_COUNT)]
 
+Polygons = list[list[float]]  # rings of x, y, x, y, ...
+
+MOST_PIXELS = 250_000_000  # of one image
+IGNORE = "pass --masks ignore to evaluate the boxes only"
+
+Part = tuple[I64, Runs, I64]  # rows, runs down columns, sizes
+KIND_HINT = (
+    "COCO has compressed text, or a list of whole numbers; "
+    "pairs of start and length are another kind"
+)
+LENGTH_HINT = (
+    "counts go down the columns, outside and inside by turns, from the first pixel to the last"
+)
+SWAPPED = "size is [height, width]; these look like [width, height]"
+
+LARGEST_COORDINATE = 1e6
+MOST_CORNERS = 1_000_000  # of one object
+MOST_CROSSINGS = 1 << 24  # of one object: what drawing it costs
+FEWEST_NUMBERS = 6
+
+MOST_RUNS = 1 << 22  # of one mask
+MAX_BYTES = 8 << 30  # of all runs of a file
+FREE_BYTES = 1 << 28  # below this the size of the file does not matter
+MAX_RATIO = 200
+RUN_BYTES = 16
+NO_RUNS = (np.zeros(0, np.int64), np.zeros(0, np.int64))
+
 
 class RunLengths(msgspec.Struct, gc=False):
     """Run lengths as text (compressed) or as numbers."""
 
     size: list[Count]  # height, width: two numbers, or a fault
     counts: str | list[Count]
-
-
-Polygons = list[list[float]]  # rings of x, y, x, y, ...
 
 
 @dataclass(frozen=True)
@@ -109,10 +133,6 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_COUNT
 
 
-MOST_PIXELS = 250_000_000  # of one image
-IGNORE = "pass --masks ignore to evaluate the boxes only"
-
-
 @dataclass
 class Faults:
     """Broken rules by row, until it is known which of them matter."""
@@ -167,18 +187,6 @@ class Faults:
             values = [value for _, value in entries]
             findings.append(Finding(rule, "segmentation", expected, rows, values, hint, whole_file))
         return findings
-
-
-Part = tuple[I64, Runs, I64]  # rows, runs down columns, sizes
-
-KIND_HINT = (
-    "COCO has compressed text, or a list of whole numbers; "
-    "pairs of start and length are another kind"
-)
-LENGTH_HINT = (
-    "counts go down the columns, outside and inside by turns, from the first pixel to the last"
-)
-SWAPPED = "size is [height, width]; these look like [width, height]"
 
 
 def sized_rows(
@@ -283,12 +291,6 @@ def _complete_runs(
     sound = np.flatnonzero((wrong == coco_rle.SOUND) & ~skip)
     runs, offsets = ragged.take_rows(offsets, sound)
     return rows[sound], coco_rle.column_runs(offsets, counts[runs]), size[sound]
-
-
-LARGEST_COORDINATE = 1e6
-MOST_CORNERS = 1_000_000  # of one object
-MOST_CROSSINGS = 1 << 24  # of one object: what drawing it costs
-FEWEST_NUMBERS = 6
 
 
 def from_polygons(
@@ -431,14 +433,6 @@ def columns_of(segments: Segments, image_sizes: F64, faults: Faults) -> SegmentR
     size = np.concatenate([part[2] for part in parts])[order]
     columns = (offsets, start[runs], length[runs])
     return SegmentRuns(rows[order], columns, size, n_crossed, n_unknown)
-
-
-MOST_RUNS = 1 << 22  # of one mask
-MAX_BYTES = 8 << 30  # of all runs of a file
-FREE_BYTES = 1 << 28  # below this the size of the file does not matter
-MAX_RATIO = 200
-RUN_BYTES = 16
-NO_RUNS = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass

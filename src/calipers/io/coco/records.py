@@ -33,6 +33,21 @@ from calipers.io.reader import GROUP_UNIT, ImageList, Key, Options, Problem, tex
 LARGEST_ID = 1 << 53
 SHAPES = {2: "[x, y, width, height]", 3: "[x, y, z, width, height, depth]"}
 
+SIDES = ("width", "height", "depth")
+RENAMED = {
+    "patient_id": "patient",
+    "patientId": "patient",
+    "center": "centre",
+    "center_id": "centre",
+    UNIT: GROUP_UNIT,
+}
+NOT_GROUPS = {"id", *SIDES, "spacing"}
+
+SEGMENTATION = b'"segmentation"'
+HEAD = 4096  # bytes of a piece in which its first segmentation is looked for
+REQUIRED = ("image_id", "category_id")
+OPTIONAL = ("id", "score", "area", "iscrowd", "ignore")
+
 
 class Annotation(msgspec.Struct, gc=False):
     """An annotation or a scored result; only what Calipers reads."""
@@ -246,17 +261,6 @@ def _odd_places(value: Any, pointer: str) -> Iterator[str]:
             yield from _odd_places(item, f"{pointer}/{k}")
 
 
-SIDES = ("width", "height", "depth")
-RENAMED = {
-    "patient_id": "patient",
-    "patientId": "patient",
-    "center": "centre",
-    "center_id": "centre",
-    UNIT: GROUP_UNIT,
-}
-NOT_GROUPS = {"id", *SIDES, "spacing"}
-
-
 @dataclass(frozen=True)
 class Categories:
     """Class names in the order of their category ids."""
@@ -421,12 +425,6 @@ def _groups(
 
 def _error(expected: str, rule: str, file: str, where: str, value: object) -> InputError:
     return InputError(expected, rule=rule, file=file, location=where, value=value)
-
-
-SEGMENTATION = b'"segmentation"'
-HEAD = 4096  # bytes of a piece in which its first segmentation is looked for
-REQUIRED = ("image_id", "category_id")
-OPTIONAL = ("id", "score", "area", "iscrowd", "ignore")
 
 
 class PieceDecoder:

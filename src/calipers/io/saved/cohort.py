@@ -45,6 +45,21 @@ from calipers.kernels.runs import sound_runs
 
 HINT = "this is not the table that Calipers wrote: take the folder from a backup, or evaluate again"
 
+STORED = "calipers.shapes"  # key of the metadata: which table has masks, which has points
+MASK = ("mask_start", "mask_length", "mask_size")
+POINT = ("point_x", "point_y", "point_z")
+
+OBJECTS, IMAGES = "objects.parquet", "images.parquet"
+KINDS = ("reference", "prediction")
+CORNERS = {2: ("x0", "y0", "x1", "y1"), 3: ("x0", "y0", "z0", "x1", "y1", "z1")}
+SIDES = ("width", "height", "depth")
+SPACINGS = ("spacing_x", "spacing_y", "spacing_z")
+# Prefixes of the users' column names, so that none can be taken for one of ours.
+GROUP, FACT = "group_", "fact_"
+FACTS = "calipers.facts"  # key of the metadata: which table has which facts, and of which kind
+
+OF_REFERENCES = ("image", "row", "class", "area", "extent", "ignore", "crowd", "place")
+
 
 @dataclass(frozen=True)
 class StoredColumns:
@@ -192,11 +207,6 @@ def _different_names(schema: Any, file: str) -> None:
             )
 
 
-STORED = "calipers.shapes"  # key of the metadata: which table has masks, which has points
-MASK = ("mask_start", "mask_length", "mask_size")
-POINT = ("point_x", "point_y", "point_z")
-
-
 def shapes_of(cohort: Cohort) -> dict[str, str]:
     """Return the metadata that says which tables have masks and points; nothing if none has any."""
 
@@ -299,16 +309,6 @@ def _points(part: StoredColumns, dimensions: int) -> F64:
     return np.stack([part.numbers(name) for name in POINT[:dimensions]], axis=1)
 
 
-OBJECTS, IMAGES = "objects.parquet", "images.parquet"
-KINDS = ("reference", "prediction")
-CORNERS = {2: ("x0", "y0", "x1", "y1"), 3: ("x0", "y0", "z0", "x1", "y1", "z1")}
-SIDES = ("width", "height", "depth")
-SPACINGS = ("spacing_x", "spacing_y", "spacing_z")
-# Prefixes of the users' column names, so that none can be taken for one of ours.
-GROUP, FACT = "group_", "fact_"
-FACTS = "calipers.facts"  # key of the metadata: which table has which facts, and of which kind
-
-
 def image_columns(cohort: Cohort) -> dict[str, Any]:
     """Return one row per image: id, size, spacing and groups; unknown lengths are null."""
     images, d = cohort.images, cohort.dimensions
@@ -397,7 +397,6 @@ def kinds_of(metadata: Mapping[bytes, bytes] | None) -> Any:
         return None
 
 
-OF_REFERENCES = ("image", "row", "class", "area", "extent", "ignore", "crowd", "place")
 Parts = Mapping[tuple[str, str], StoredColumns]
 
 

@@ -38,6 +38,8 @@ LONGEST_INT = 400
 
 Count = Annotated[int, Meta(ge=0)]
 
+AGAIN = "it was changed or cut off after the run: take the folder from a backup, or evaluate again"
+
 
 class StoredRow(Struct):
     """A row of the JSON contract."""
@@ -301,9 +303,6 @@ def _distinct(rows: list[dict[str, Any]], file: str) -> tuple[Mapping[str, Any],
                 "one row for each", rule="dup-row", file=file, location=f"/rows/{k}", value=what
             )
     return tuple(first_rows.values())
-
-
-AGAIN = "it was changed or cut off after the run: take the folder from a backup, or evaluate again"
 
 
 @dataclass(frozen=True)

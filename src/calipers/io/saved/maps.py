@@ -41,6 +41,12 @@ ABOUT = "calipers.maps"  # key of the metadata of maps.parquet
 SHARES = ("overlap",)  # those of COUNTED that are not whole numbers
 MOST_SHIFT = BINS.bit_length() - 1
 
+SLICES = "slices.parquet"
+NOTES = "calipers.notes"  # key of the metadata: what is to be said about the pictures
+KEY = re.compile(r"(picture|map-\d+)-\d+(-z\d+)?", re.ASCII)
+DATA = re.compile(r"data:image/(webp|jpeg|png);base64,[A-Za-z0-9+/]+=*", re.ASCII)
+LARGEST = 4096  # pixels of a side; the page shows 512
+
 
 @dataclass(frozen=True)
 class About:
@@ -260,13 +266,6 @@ def _same_text(part: StoredColumns, name: str, expected: str) -> None:
     names, codes = part.texts(name)
     wrong = np.array([text != expected for text in names], np.bool_)[codes]
     part.refuse(f"{expected!r}", "stored-order", name, wrong)
-
-
-SLICES = "slices.parquet"
-NOTES = "calipers.notes"  # key of the metadata: what is to be said about the pictures
-KEY = re.compile(r"(picture|map-\d+)-\d+(-z\d+)?", re.ASCII)
-DATA = re.compile(r"data:image/(webp|jpeg|png);base64,[A-Za-z0-9+/]+=*", re.ASCII)
-LARGEST = 4096  # pixels of a side; the page shows 512
 
 
 def save_slices(path: Path, slices: Slices) -> None:

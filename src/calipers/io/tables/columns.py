@@ -21,6 +21,30 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.reader import Problem
 from calipers.io.tables.table import Table, empty, flags, numbers, texts
 
+_OBJECT_HINT = "is the header missing? else name it: columns={{'{0}': ...}}, --columns {0}=NAME"
+
+IMAGE_LEVEL = ("patient", "centre")
+SIZES = ("width", "height", "depth")
+SPACINGS = ("spacing_x", "spacing_y", "spacing_z")
+
+# (box format, names in the order of the format); the 3D variant of a layout stands before its 2D
+# one.
+BOX_LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("xyxy", ("x0", "y0", "z0", "x1", "y1", "z1")),
+    ("xyxy", ("x0", "y0", "x1", "y1")),
+    ("xyxy", ("xmin", "ymin", "zmin", "xmax", "ymax", "zmax")),
+    ("xyxy", ("xmin", "ymin", "xmax", "ymax")),
+    ("xyxy", ("x_min", "y_min", "z_min", "x_max", "y_max", "z_max")),
+    ("xyxy", ("x_min", "y_min", "x_max", "y_max")),
+    ("xyxy", ("x1", "y1", "z1", "x2", "y2", "z2")),
+    ("xyxy", ("x1", "y1", "x2", "y2")),
+    ("xywh", ("x", "y", "z", "w", "h", "d")),
+    ("xywh", ("x", "y", "w", "h")),
+    ("cxcywh", ("cx", "cy", "cz", "w", "h", "d")),
+    ("cxcywh", ("cx", "cy", "w", "h")),
+)
+BOX_NAMES = {name for _, names in BOX_LAYOUTS for name in names}
+
 
 @dataclass(frozen=True)
 class ColumnSpec:
@@ -95,8 +119,6 @@ def declare(*columns: ColumnSpec) -> dict[str, ColumnSpec]:
     return {column.name: column for column in columns}
 
 
-_OBJECT_HINT = "is the header missing? else name it: columns={{'{0}': ...}}, --columns {0}=NAME"
-
 OBJECTS = declare(
     ColumnSpec(
         "image",
@@ -125,9 +147,6 @@ OBJECTS = declare(
     ColumnSpec("patient", ("patient", "patient_id", "patientid"), role="references"),
     ColumnSpec("centre", ("centre", "center", "centre_id", "center_id"), role="references"),
 )
-IMAGE_LEVEL = ("patient", "centre")
-SIZES = ("width", "height", "depth")
-SPACINGS = ("spacing_x", "spacing_y", "spacing_z")
 
 # A table with a row per image.
 IMAGES = declare(
@@ -135,23 +154,6 @@ IMAGES = declare(
     *(OBJECTS[name] for name in (*SIZES, "spacing", *SPACINGS, *IMAGE_LEVEL)),
 )
 
-# (box format, names in the order of the format); the 3D variant of a layout stands before its 2D
-# one.
-BOX_LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("xyxy", ("x0", "y0", "z0", "x1", "y1", "z1")),
-    ("xyxy", ("x0", "y0", "x1", "y1")),
-    ("xyxy", ("xmin", "ymin", "zmin", "xmax", "ymax", "zmax")),
-    ("xyxy", ("xmin", "ymin", "xmax", "ymax")),
-    ("xyxy", ("x_min", "y_min", "z_min", "x_max", "y_max", "z_max")),
-    ("xyxy", ("x_min", "y_min", "x_max", "y_max")),
-    ("xyxy", ("x1", "y1", "z1", "x2", "y2", "z2")),
-    ("xyxy", ("x1", "y1", "x2", "y2")),
-    ("xywh", ("x", "y", "z", "w", "h", "d")),
-    ("xywh", ("x", "y", "w", "h")),
-    ("cxcywh", ("cx", "cy", "cz", "w", "h", "d")),
-    ("cxcywh", ("cx", "cy", "w", "h")),
-)
-BOX_NAMES = {name for _, names in BOX_LAYOUTS for name in names}
 BOXES = declare(*(ColumnSpec(name, (name,), kind="number") for name in sorted(BOX_NAMES)))
 
 

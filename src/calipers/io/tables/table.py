@@ -50,6 +50,9 @@ THOUSANDS = re.compile(r"[+-]?\d{1,3}([,'. ]\d{3})+([.,]\d+)?$")
 PLAIN_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$", re.ASCII)
 WORD_NUMBER = re.compile(r"\s*[+-]?(nan|inf|infinity)\s*$", re.IGNORECASE)
 
+FORMULA = re.compile(r"'*[=+\-@\t\r\0]")
+PROTECTED = re.compile("'" + FORMULA.pattern)
+
 
 @dataclass(frozen=True)
 class Table:
@@ -290,10 +293,6 @@ def write_table(
     sink = io.BytesIO()
     pq.write_table(pa.table(arrays).replace_schema_metadata(metadata), sink, compression="zstd")
     write_atomically(path, sink.getvalue())
-
-
-FORMULA = re.compile(r"'*[=+\-@\t\r\0]")
-PROTECTED = re.compile("'" + FORMULA.pattern)
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

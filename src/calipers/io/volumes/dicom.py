@@ -65,6 +65,20 @@ ELEMENTS = (
     "PerFrameFunctionalGroupsSequence",
 )
 
+WHOLE = np.dtype(np.uint16)
+PART = np.dtype(np.float32)
+
+UNEVEN = 0.01  # of the distance of slices: positions are written with few digits
+SAME = 1e-4  # of cosines and spacings
+
+SEGMENTATION = "1.2.840.10008.5.1.4.1.1.66.4"
+LABEL_MAP = "1.2.840.10008.5.1.4.1.1.66.7"
+GREYS = ("MONOCHROME1", "MONOCHROME2")
+MOST_FRAMES = 65_536
+
+MARK, MARK_AT = b"DICM", 128
+MOST_SLICES = 65_536
+
 
 @contextmanager
 def silent_logs(*names: str) -> Iterator[None]:
@@ -150,10 +164,6 @@ def numbers_of(element: Any, count: int) -> tuple[float, ...] | None:
     if len(numbers) != count or not all(map(math.isfinite, numbers)):
         return None
     return numbers
-
-
-WHOLE = np.dtype(np.uint16)
-PART = np.dtype(np.float32)
 
 
 def open_segments(request: Request) -> Volume:
@@ -260,10 +270,6 @@ def _voxels(path: Path, segment: int | None, dtype: np.dtype[Any]) -> Array:
             ) from None
 
 
-UNEVEN = 0.01  # of the distance of slices: positions are written with few digits
-SAME = 1e-4  # of cosines and spacings
-
-
 @dataclass(frozen=True, slots=True)
 class SlicePlace:
     """Where a slice is, in LPS and mm, and what messages call it."""
@@ -326,12 +332,6 @@ def _no_volume(
     expected: str, file: str, value: str, hint: str = "one series per volume"
 ) -> InputError:
     return InputError(expected, rule="dicom-series", file=file, value=value, hint=hint)
-
-
-SEGMENTATION = "1.2.840.10008.5.1.4.1.1.66.4"
-LABEL_MAP = "1.2.840.10008.5.1.4.1.1.66.7"
-GREYS = ("MONOCHROME1", "MONOCHROME2")
-MOST_FRAMES = 65_536
 
 
 def open_dicom(request: Request) -> Volume:
@@ -517,10 +517,6 @@ def rescale(array: Array, rescaling: tuple[float, float]) -> Array:
     values *= rescaling[0]
     values += rescaling[1]
     return values
-
-
-MARK, MARK_AT = b"DICM", 128
-MOST_SLICES = 65_536
 
 
 def open_series(request: Request) -> Volume:

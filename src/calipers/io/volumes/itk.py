@@ -45,6 +45,59 @@ from calipers.io.volumes.volume import (
 LONGEST_HEADER = 1 << 20  # bytes
 LONGEST_NUMBER = 40  # characters
 
+MARK = b"NRRD"
+NRRD_TYPES = {
+    "i1": ("signed char", "int8", "int8_t"),
+    "u1": ("uchar", "unsigned char", "uint8", "uint8_t"),
+    "i2": ("short", "short int", "signed short", "signed short int", "int16", "int16_t"),
+    "u2": ("ushort", "unsigned short", "unsigned short int", "uint16", "uint16_t"),
+    "i4": ("int", "signed int", "int32", "int32_t"),
+    "u4": ("uint", "unsigned int", "uint32", "uint32_t"),
+    "i8": (
+        "longlong",
+        "long long",
+        "long long int",
+        "signed long long",
+        "signed long long int",
+        "int64",
+        "int64_t",
+    ),
+    "u8": ("ulonglong", "unsigned long long", "unsigned long long int", "uint64", "uint64_t"),
+    "f4": ("float",),
+    "f8": ("double",),
+}
+CODES = {word: code for code, words in NRRD_TYPES.items() for word in words}
+PACKINGS: dict[str, Any] = {"raw": "none", "gzip": "gzip", "gz": "gzip"}
+ORDERS = {"little": "<", "big": ">"}
+SPACES = {  # name -> signs of its axes in RAS
+    "right-anterior-superior": (1, 1, 1),
+    "ras": (1, 1, 1),
+    "left-posterior-superior": (-1, -1, 1),
+    "lps": (-1, -1, 1),
+    "left-anterior-superior": (-1, 1, 1),
+    "las": (-1, 1, 1),
+}
+VECTOR = re.compile(r"\([^()]*\)|none", re.IGNORECASE)
+
+LAST = b"ElementDataFile"
+TYPES = {
+    "MET_CHAR": "i1",
+    "MET_UCHAR": "u1",
+    "MET_SHORT": "i2",
+    "MET_USHORT": "u2",
+    "MET_INT": "i4",
+    "MET_UINT": "u4",
+    "MET_LONG": "i4",
+    "MET_ULONG": "u4",
+    "MET_LONG_LONG": "i8",
+    "MET_ULONG_LONG": "u8",
+    "MET_FLOAT": "f4",
+    "MET_DOUBLE": "f8",
+}
+ORIGINS = ("Offset", "Position", "Origin")
+MATRICES = ("TransformMatrix", "Rotation", "Orientation")
+FLAGS = {"true": True, "1": True, "false": False, "0": False}
+
 
 @dataclass(frozen=True, slots=True)
 class Block:
@@ -179,41 +232,6 @@ def whole_numbers(text: str, count: int, file: str, field: str) -> tuple[int, ..
     return tuple(int(n) for n in values)
 
 
-MARK = b"NRRD"
-NRRD_TYPES = {
-    "i1": ("signed char", "int8", "int8_t"),
-    "u1": ("uchar", "unsigned char", "uint8", "uint8_t"),
-    "i2": ("short", "short int", "signed short", "signed short int", "int16", "int16_t"),
-    "u2": ("ushort", "unsigned short", "unsigned short int", "uint16", "uint16_t"),
-    "i4": ("int", "signed int", "int32", "int32_t"),
-    "u4": ("uint", "unsigned int", "uint32", "uint32_t"),
-    "i8": (
-        "longlong",
-        "long long",
-        "long long int",
-        "signed long long",
-        "signed long long int",
-        "int64",
-        "int64_t",
-    ),
-    "u8": ("ulonglong", "unsigned long long", "unsigned long long int", "uint64", "uint64_t"),
-    "f4": ("float",),
-    "f8": ("double",),
-}
-CODES = {word: code for code, words in NRRD_TYPES.items() for word in words}
-PACKINGS: dict[str, Any] = {"raw": "none", "gzip": "gzip", "gz": "gzip"}
-ORDERS = {"little": "<", "big": ">"}
-SPACES = {  # name -> signs of its axes in RAS
-    "right-anterior-superior": (1, 1, 1),
-    "ras": (1, 1, 1),
-    "left-posterior-superior": (-1, -1, 1),
-    "lps": (-1, -1, 1),
-    "left-anterior-superior": (-1, 1, 1),
-    "las": (-1, 1, 1),
-}
-VECTOR = re.compile(r"\([^()]*\)|none", re.IGNORECASE)
-
-
 def open_nrrd(request: Request) -> Volume:
     """Return the volume of a NRRD file.
 
@@ -317,26 +335,6 @@ def _nrrd_place(
         affine_of(steps * signs, np.array(centre) * signs, lps=False), file, "space directions"
     )
     return affine, spacing_of(affine, axes)
-
-
-LAST = b"ElementDataFile"
-TYPES = {
-    "MET_CHAR": "i1",
-    "MET_UCHAR": "u1",
-    "MET_SHORT": "i2",
-    "MET_USHORT": "u2",
-    "MET_INT": "i4",
-    "MET_UINT": "u4",
-    "MET_LONG": "i4",
-    "MET_ULONG": "u4",
-    "MET_LONG_LONG": "i8",
-    "MET_ULONG_LONG": "u8",
-    "MET_FLOAT": "f4",
-    "MET_DOUBLE": "f8",
-}
-ORIGINS = ("Offset", "Position", "Origin")
-MATRICES = ("TransformMatrix", "Rotation", "Orientation")
-FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def open_metaimage(request: Request) -> Volume:

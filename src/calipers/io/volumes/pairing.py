@@ -29,6 +29,13 @@ LISTS = (".txt", ".lst", ".csv", ".tsv")
 SLOT = "{name}"
 Matcher = Callable[[str], str | None]
 
+BOUNDARY = re.compile(r"[_\-. /]")
+
+PathName = str | PathLike[str]
+Patterns = str | Mapping[str, str] | None
+MISSING = ("error", "empty", "skip")
+SHOWN = 5
+
 
 @dataclass(frozen=True)
 class SampleList:
@@ -237,9 +244,6 @@ def _table_rows(opened: InputFile, columns: tuple[str, ...]) -> tuple[list[str],
     return rows, None
 
 
-BOUNDARY = re.compile(r"[_\-. /]")
-
-
 def proposal(references: Mapping[str, str], predictions: Mapping[str, str]) -> str:
     """Return a hint for two sets of names (name -> path) that do not pair; empty if there is none.
 
@@ -315,12 +319,6 @@ def _extension(paths: Mapping[str, str]) -> str:
 
 def _extension_of(path: str) -> str:
     return next((extension for extension in extensions() if path.endswith(extension)), "")
-
-
-PathName = str | PathLike[str]
-Patterns = str | Mapping[str, str] | None
-MISSING = ("error", "empty", "skip")
-SHOWN = 5
 
 
 @dataclass(frozen=True)

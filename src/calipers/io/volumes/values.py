@@ -34,6 +34,10 @@ LARGEST = 2**31 - 1
 DIVISORS = {"uint8": 255, "uint16": 65_535}
 PERCENT = 100
 
+SUFFIXES = (".npy", ".npz", ".png", ".tif", ".tiff", ".nii", ".nii.gz")
+LONG_AGO = (1980, 1, 1, 0, 0, 0)  # zip archives have dates; always this one
+PICTURES = {"u1": "L", "u2": "I;16", "f4": "F"}
+
 
 def as_labels(array: Array, meaning: Meaning = "binary", *, file: str = "<arrays>") -> Array:
     """Return labels whose background is 0.
@@ -243,11 +247,6 @@ def _ranks(array: Array) -> NDArray[np.float64]:
     last = np.cumsum(counts)
     average = (last - 1 + last - counts) / 2.0  # of the first and last place of equal values
     return np.asarray((average / (array.size - 1))[inverse].reshape(array.shape))
-
-
-SUFFIXES = (".npy", ".npz", ".png", ".tif", ".tiff", ".nii", ".nii.gz")
-LONG_AGO = (1980, 1, 1, 0, 0, 0)  # zip archives have dates; always this one
-PICTURES = {"u1": "L", "u2": "I;16", "f4": "F"}
 
 
 def write_volume(

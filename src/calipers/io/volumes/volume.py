@@ -37,6 +37,17 @@ from calipers.io.source import hash_file, open_regular
 DEFLATE = 1032
 SLACK = 4096  # bytes of headers that the comparison allows for
 
+PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")  # never opened
+
+GZIP_MARK = b"\x1f\x8b"
+STEP = 1 << 22
+MOST_BEHIND = 1 << 24  # bytes after the voxels that are read for the sake of the checksum
+
+Role = Literal["labels", "map", "image"]
+
+DIRECTIONS = ("LR", "PA", "IS")  # towards the negative and the positive end of each axis in mm
+TOLERANCE = 1e-3  # mm over the corners
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -52,7 +63,6 @@ class Limits:
 
 
 DEFAULT = Limits()
-PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")  # never opened
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
@@ -119,11 +129,6 @@ def _too_large(expected: str, file: str, value: object) -> InputError:
     return InputError(
         expected, rule="too-large", file=file, value=value, hint="crop it or split it"
     )
-
-
-GZIP_MARK = b"\x1f\x8b"
-STEP = 1 << 22
-MOST_BEHIND = 1 << 24  # bytes after the voxels that are read for the sake of the checksum
 
 
 @contextmanager
@@ -243,9 +248,6 @@ def drain(stream: Any, file: str) -> None:
             )
 
 
-Role = Literal["labels", "map", "image"]
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """A file to open, and how to open it."""
@@ -352,10 +354,6 @@ class VolumeReader(ABC):
         None: the general one.
         """
         return None
-
-
-DIRECTIONS = ("LR", "PA", "IS")  # towards the negative and the positive end of each axis in mm
-TOLERANCE = 1e-3  # mm over the corners
 
 
 def affine_of(steps: ArrayLike, origin: ArrayLike, *, lps: bool) -> F64:
