@@ -3,8 +3,8 @@
 
 A `Cohort` comes in, a file goes out, whole or not at all: COCO JSON (`document`), delimited text or
 parquet. COCO JSON and parquet are lossless for ids, classes, boxes and scores. Delimited text is
-too, but its group columns come back as text. ``calipers convert`` and users call it; `left_out` says
-what a format cannot hold.
+too, but its group columns come back as text. ``calipers convert`` and users call it; `left_out`
+says what a format cannot hold.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ def write(
     format
         ``"coco"``, ``"csv"``, ``"tsv"`` or ``"parquet"``; None: by the suffix of the path.
     box_format
-        One of `calipers.data.objects.BOX_FORMATS`; None: xywh for COCO, xyxy for tables. Only those two
-        come back exactly; pass the same ``box_format`` to `read` if it is a normalised or inclusive
-        one.
+        One of `calipers.data.objects.BOX_FORMATS`; None: xywh for COCO, xyxy for tables. Only those
+        two come back exactly; pass the same ``box_format`` to `read` if it is a normalised or
+        inclusive one.
 
     Notes
     -----

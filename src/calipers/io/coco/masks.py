@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One segmentation of a COCO record: typed polygons or run lengths, or a value that is neither.
+"""The segmentations of COCO files: polygons and run lengths become runs down columns, or faults.
 
-Broken segmentations, collected until it is known which of them matter.
+`MaskColumns` collects those of one file, piece by piece; `calipers.io.coco.columns` and the reader
+of LARD call it. `segmentation_of` gives a value its typed form: `Polygons`, `RunLengths`, or `Odd`
+for a value that is neither. `columns_of` sorts a piece by kind (polygons, run lengths as text or as
+numbers), checks each kind and draws all of them at once. Broken sizes, texts, counts and outlines
+are entered as `Faults`, because it is only known at the end which of them matter: masks are used
+if every record has one, else only the boxes that they give.
 
-Turn the run lengths of COCO records into runs down columns, all records of a piece at once.
-
-`calipers.io.coco.masks` calls it; broken sizes, texts and counts are entered as faults.
-
-Turn polygons of COCO records into runs down columns: check them, then draw all at once.
-
-`calipers.io.coco.masks` calls it; broken polygons are entered as faults.
-
-Turn the segmentations of a piece of a file into runs down columns.
-
-They are sorted by kind (polygons, run lengths as text or as numbers), checked, and drawn together.
-
-Collect the segmentations of a COCO file, piece by piece, as masks or as faults.
+COCO counts pixels down the columns, outside and inside by turns, from the first pixel to the last;
+polygons are drawn as pycocotools does. Masks of Calipers run along rows, so the runs are turned.
 """
 
 from __future__ import annotations
@@ -38,6 +32,7 @@ from calipers.kernels import shapes as polygons
 from calipers.kernels.runs import Runs
 from calipers.kernels.shapes import self_crossing
 
+# Far above the pixels of any picture, far below an overflow of 64 bits.
 LARGEST_COUNT = 1 << 40
 
 Count = Annotated[int, msgspec.Meta(ge=-LARGEST_COUNT, le=LARGEST_COUNT)]
@@ -58,6 +53,7 @@ LENGTH_HINT = (
 SWAPPED = "size is [height, width]; these look like [width, height]"
 
 LARGEST_COORDINATE = 1e6
+# Limits on what one object may cost: a few bytes of polygon can cross millions of columns.
 MOST_CORNERS = 1_000_000  # of one object
 MOST_CROSSINGS = 1 << 24  # of one object: what drawing it costs
 FEWEST_NUMBERS = 6
@@ -108,29 +104,6 @@ def segmentation_of(value: Any) -> Segmentation:
                 return Odd("polygon", "coordinates that are numbers", number)
         rings.append(list(map(float, ring)))
     return rings
-
-
-def _run_lengths(value: dict[str, Any]) -> RunLengths | Odd:
-    size, counts = value.get("size"), value.get("counts")
-    if not isinstance(size, list) or not all(_is_count(side) for side in size):
-        return Odd("rle-size", "a size of two whole numbers [height, width]", size)
-    if isinstance(counts, str):
-        return RunLengths(size, counts)
-    if not isinstance(counts, list) or not all(_is_count(count) for count in counts):
-        hint = "COCO has its compressed text, or a list of whole numbers"
-        return Odd("rle-kind", "counts as text or as whole numbers", counts, hint)
-    return RunLengths(size, counts)
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    # No NaN, and nothing that overflows; the limit of coordinates is checked later.
-    return abs(value) < 1e300
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_COUNT
 
 
 @dataclass
@@ -189,6 +162,210 @@ class Faults:
         return findings
 
 
+@dataclass
+class MaskColumns:
+    """Collects the masks of one file.
+
+    Parameters
+    ----------
+    choice
+        ``auto``, ``required`` or ``ignore``.
+    size
+        (n_images, 2) width and height, NaN where unknown: a mask that states its size fills it, in
+        a copy.
+    file_bytes
+        Size of the file: a small file does not become many gigabytes of runs.
+    """
+
+    choice: str
+    size: F64
+    file_bytes: int
+    n: int = 0
+    present: int = 0
+    n_crossed: int = 0
+    n_unknown: int = 0
+    n_runs: int = 0
+    parts: list[Masks] = field(default_factory=list)
+    missing: list[I64] = field(default_factory=list)
+    boxless: list[I64] = field(default_factory=list)
+    faults: Faults = field(default_factory=Faults)
+
+    def __post_init__(self) -> None:
+        self.size = self.size.copy()
+
+    @property
+    def has_masks(self) -> bool:
+        """Whether the file has masks: all records so far have one, or masks are required."""
+        return self.choice == "required" or (self.choice == "auto" and self.present == self.n)
+
+    def add(self, segmentations: Sequence[Segmentation], image: I64, boxless: Flags) -> Masks:
+        """Take the segmentations of some records and return their masks; a fault gives no runs.
+
+        Once it is known that not all records have a mask, only those without a box get one.
+        """
+        # An empty list, None and UNSET are all no segmentation.
+        present = np.array([bool(segmentation) for segmentation in segmentations], np.bool_)
+        first, self.n = self.n, self.n + len(segmentations)
+        self.present += int(present.sum())
+        self.missing.append(first + np.flatnonzero(~present))
+        self.boxless.append(first + np.flatnonzero(boxless))
+        to_draw = present & (image >= 0)
+        # From here on masks are not used: what was drawn so far is dropped, and only boxes are
+        # taken.
+        if not self.has_masks:
+            self.parts.clear()
+            to_draw &= boxless
+        segments = Segments.sort(segmentations, np.flatnonzero(to_draw), image)
+        masks = self._draw(segments, first)
+        if self.has_masks:
+            self.parts.append(masks)
+        return masks
+
+    def skip(self, n: int) -> None:
+        """Take note of records without segmentations."""
+        if self.choice == "required":
+            self.missing.append(np.arange(self.n, self.n + n))
+            self.parts.append(Masks(np.zeros(n + 1, np.int64), *NO_RUNS, np.ones((n, 2), np.int64)))
+        self.n += n
+
+    def masks(self) -> Masks | None:
+        """Return the masks of all objects, or None if not all have one."""
+        if not self.has_masks:
+            return None
+        parts, self.parts = self.parts, []
+        return Masks.concat(parts) if parts else no_masks()
+
+    def findings(self) -> list[Finding]:
+        """Return the faults of the masks that are used, or that a box was to be taken from."""
+        faults = self.faults
+        if not self.has_masks:
+            faults = faults.only(_concat_rows(self.boxless))
+        findings = faults.findings()
+        missing = _concat_rows(self.missing)
+        if self.choice == "required" and len(missing):
+            hint = "pass --masks auto to evaluate the boxes of this file"
+            values = ["no segmentation"] * len(missing)
+            findings.append(
+                Finding("mask-missing", "segmentation", "a segmentation", missing, values, hint)
+            )
+        return findings
+
+    def notes(self) -> list[str]:
+        """Say which masks are not used, and how many polygons cross themselves."""
+        if not self.present:
+            return []
+        if not self.has_masks:
+            rule = "masks are used only if every annotation has one, so only boxes are used"
+            return [f"masks present in {self.present} of {self.n} annotations; {rule}"]
+        notes = []
+        if self.n_crossed:
+            rule = "drawn as pycocotools does: what is enclosed twice is outside"
+            notes.append(f"polygons cross themselves in {self.n_crossed} annotations; {rule}")
+        if self.n_unknown:
+            notes.append(
+                f"polygons of {self.n_unknown} annotations have too many corners "
+                "to tell if they cross themselves"
+            )
+        return notes
+
+    def _draw(self, segments: Segments, first: int) -> Masks:
+        """Return the masks of a piece, one for every record in it."""
+        faults = Faults()
+        drawing = columns_of(segments, self.size, faults)
+        self.n_crossed += drawing.n_crossed
+        self.n_unknown += drawing.n_unknown
+        # The number of runs along rows is known before they are made, and checked then.
+        turn = runs.Turn.of(*drawing.columns, drawing.size[:, ::-1])
+        self._check_runs(drawing.rows, turn.counts, faults)
+        if faults.fatal:
+            offsets, start, length = np.zeros(len(drawing.rows) + 1, np.int64), *NO_RUNS
+        else:
+            offsets, start, length = turn.runs()
+        counts, sizes = np.zeros(segments.n, np.int64), np.ones((segments.n, 2), np.int64)
+        counts[drawing.rows], sizes[drawing.rows] = np.diff(offsets), drawing.size
+        self.faults.extend(faults, first)
+        return Masks(ragged.from_counts(counts), start, length, sizes)
+
+    def _check_runs(self, rows: I64, counts: I64, faults: Faults) -> None:
+        """Refuse masks of too many runs before they take room, and those of none."""
+        self.n_runs += int(counts.sum())
+        most = min(MAX_BYTES, max(FREE_BYTES, MAX_RATIO * self.file_bytes)) // RUN_BYTES
+        large = counts > (MOST_RUNS if self.n_runs <= most else 0)
+        expected = f"masks of at most {MOST_RUNS} runs, and {most} in this file"
+        faults.add("too-large", expected, rows[large], counts[large], whole_file=True)
+        empty = counts == 0
+        faults.add("empty-mask", "a mask with at least one pixel", rows[empty], counts[empty])
+
+
+def _concat_rows(parts: list[I64]) -> I64:
+    return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
+class SegmentRuns(NamedTuple):
+    """Runs down the columns of the rows that are sound, in ascending order of rows."""
+
+    rows: I64
+    columns: Runs
+    size: I64
+    n_crossed: int
+    n_unknown: int
+
+
+@dataclass(frozen=True)
+class Segments:
+    """The segmentations of n records by their kind, with the rows they are of."""
+
+    n: int
+    image: I64  # (n,)
+    polygon: list[tuple[int, Polygons]]
+    text: list[tuple[int, RunLengths]]
+    numbers: list[tuple[int, RunLengths]]
+    odd: list[tuple[int, Odd]]
+
+    @classmethod
+    def sort(cls, segmentations: Sequence[Segmentation], rows: I64, image: I64) -> Segments:
+        """Sort the segmentations of some rows by their kind."""
+        segments = cls(len(segmentations), image, [], [], [], [])
+        for row in rows.tolist():
+            segmentation = segmentations[row]
+            if isinstance(segmentation, RunLengths):
+                is_text = isinstance(segmentation.counts, str)
+                (segments.text if is_text else segments.numbers).append((row, segmentation))
+            elif isinstance(segmentation, list):
+                segments.polygon.append((row, segmentation))
+            elif isinstance(segmentation, Odd):
+                segments.odd.append((row, segmentation))
+        return segments
+
+
+def columns_of(segments: Segments, image_sizes: F64, faults: Faults) -> SegmentRuns:
+    """Return the runs of all sound segmentations; the others are entered as faults.
+
+    ``image_sizes`` is (n_images, 2); unknown sizes are filled in from run lengths.
+    """
+    for row, odd in segments.odd:
+        faults.add(odd.rule, odd.expected, np.array([row]), [odd.value], odd.hint or IGNORE)
+    run_lengths = [*segments.text, *segments.numbers]
+    sized = sized_rows(run_lengths, segments.image, image_sizes, faults)
+    texts = [entry for entry in segments.text if entry[0] in sized]
+    numbers = [entry for entry in segments.numbers if entry[0] in sized]
+    parts = [from_text(texts, sized, faults), from_numbers(numbers, sized, faults)]
+    outlines, n_crossed, n_unknown = from_polygons(
+        segments.polygon, segments.image, image_sizes, faults
+    )
+    parts.append(outlines)
+    rows = np.concatenate([part[0] for part in parts])
+    # The three kinds were drawn apart: rows are brought back to the order of the file.
+    order = np.argsort(rows)
+    offsets = ragged.concat_offsets([part[1][0] for part in parts])
+    start = np.concatenate([part[1][1] for part in parts])
+    length = np.concatenate([part[1][2] for part in parts])
+    runs, offsets = ragged.take_rows(offsets, order)
+    size = np.concatenate([part[2] for part in parts])[order]
+    columns = (offsets, start[runs], length[runs])
+    return SegmentRuns(rows[order], columns, size, n_crossed, n_unknown)
+
+
 def sized_rows(
     segmentations: list[tuple[int, RunLengths]], image: I64, image_sizes: F64, faults: Faults
 ) -> dict[int, list[int]]:
@@ -204,14 +381,17 @@ def sized_rows(
         else:
             expected = "a size of two whole numbers above zero [height, width]"
             faults.add("rle-size", expected, np.array([row]), [segmentation.size])
+    # COCO writes [height, width]; everything here is width, height.
     at = np.array(rows, np.int64)
     size = np.array(sizes, np.int64).reshape(-1, 2)[:, ::-1]
     large = size[:, 0].astype(np.float64) * size[:, 1] > MOST_PIXELS
+    # The first mask of an image decides its size, and the later ones are compared with it.
     unknown = np.flatnonzero(np.isnan(image_sizes[image[at]]).any(axis=1) & ~large)
     images, first = np.unique(image[at[unknown]], return_index=True)
     image_sizes[images] = size[unknown[first]]
     image_size = image_sizes[image[at]]
     other = np.asarray(((image_size != size) & np.isfinite(image_size)).any(axis=1))
+    # Swapped sides are the usual mistake, and get a hint of their own.
     swapped = other & (image_size == size[:, ::-1]).all(axis=1)
     for wrong, hint in ((swapped, SWAPPED), (other & ~swapped, IGNORE)):
         messages = []
@@ -240,6 +420,7 @@ def from_text(
     ):
         bad = np.flatnonzero(counts.faults == fault)
         faults.add("rle-kind", expected, rows[bad], [texts[k] for k in bad], KIND_HINT)
+    # Texts that did not decode have been entered; their counts are not judged again.
     broken = counts.faults != coco_rle.SOUND
     return _complete_runs(rows, counts.offsets, counts.counts, sized, faults, skip=broken)
 
@@ -315,6 +496,7 @@ def from_polygons(
     expected = f"an outline that crosses at most {MOST_CROSSINGS} columns"
     n_rings = [len(shapes[k]) for k in np.flatnonzero(costly)]
     faults.add("too-large", expected, rows[costly], n_rings, whole_file=True)
+    # Too large for the whole file: nothing is drawn at all.
     if costly.any():
         return (rows[:0], (np.zeros(1, np.int64), rows[:0], rows[:0]), sides[:0]), 0, 0
     owner = ragged.owners(objects)
@@ -371,201 +553,24 @@ def _flat(shapes: list[Polygons]) -> tuple[I64, I64, F64]:
     return objects, ragged.from_counts(lengths // 2), numbers.reshape(-1, 2)
 
 
-@dataclass(frozen=True)
-class Segments:
-    """The segmentations of n records by their kind, with the rows they are of."""
-
-    n: int
-    image: I64  # (n,)
-    polygon: list[tuple[int, Polygons]]
-    text: list[tuple[int, RunLengths]]
-    numbers: list[tuple[int, RunLengths]]
-    odd: list[tuple[int, Odd]]
-
-    @classmethod
-    def sort(cls, segmentations: Sequence[Segmentation], rows: I64, image: I64) -> Segments:
-        """Sort the segmentations of some rows by their kind."""
-        segments = cls(len(segmentations), image, [], [], [], [])
-        for row in rows.tolist():
-            segmentation = segmentations[row]
-            if isinstance(segmentation, RunLengths):
-                is_text = isinstance(segmentation.counts, str)
-                (segments.text if is_text else segments.numbers).append((row, segmentation))
-            elif isinstance(segmentation, list):
-                segments.polygon.append((row, segmentation))
-            elif isinstance(segmentation, Odd):
-                segments.odd.append((row, segmentation))
-        return segments
+def _run_lengths(value: dict[str, Any]) -> RunLengths | Odd:
+    size, counts = value.get("size"), value.get("counts")
+    if not isinstance(size, list) or not all(_is_count(side) for side in size):
+        return Odd("rle-size", "a size of two whole numbers [height, width]", size)
+    if isinstance(counts, str):
+        return RunLengths(size, counts)
+    if not isinstance(counts, list) or not all(_is_count(count) for count in counts):
+        hint = "COCO has its compressed text, or a list of whole numbers"
+        return Odd("rle-kind", "counts as text or as whole numbers", counts, hint)
+    return RunLengths(size, counts)
 
 
-class SegmentRuns(NamedTuple):
-    """Runs down the columns of the rows that are sound, in ascending order of rows."""
-
-    rows: I64
-    columns: Runs
-    size: I64
-    n_crossed: int
-    n_unknown: int
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    # No NaN, and nothing that overflows; the limit of coordinates is checked later.
+    return abs(value) < 1e300
 
 
-def columns_of(segments: Segments, image_sizes: F64, faults: Faults) -> SegmentRuns:
-    """Return the runs of all sound segmentations; the others are entered as faults.
-
-    ``image_sizes`` is (n_images, 2); unknown sizes are filled in from run lengths.
-    """
-    for row, odd in segments.odd:
-        faults.add(odd.rule, odd.expected, np.array([row]), [odd.value], odd.hint or IGNORE)
-    run_lengths = [*segments.text, *segments.numbers]
-    sized = sized_rows(run_lengths, segments.image, image_sizes, faults)
-    texts = [entry for entry in segments.text if entry[0] in sized]
-    numbers = [entry for entry in segments.numbers if entry[0] in sized]
-    parts = [from_text(texts, sized, faults), from_numbers(numbers, sized, faults)]
-    outlines, n_crossed, n_unknown = from_polygons(
-        segments.polygon, segments.image, image_sizes, faults
-    )
-    parts.append(outlines)
-    rows = np.concatenate([part[0] for part in parts])
-    order = np.argsort(rows)
-    offsets = ragged.concat_offsets([part[1][0] for part in parts])
-    start = np.concatenate([part[1][1] for part in parts])
-    length = np.concatenate([part[1][2] for part in parts])
-    runs, offsets = ragged.take_rows(offsets, order)
-    size = np.concatenate([part[2] for part in parts])[order]
-    columns = (offsets, start[runs], length[runs])
-    return SegmentRuns(rows[order], columns, size, n_crossed, n_unknown)
-
-
-@dataclass
-class MaskColumns:
-    """Collects the masks of one file.
-
-    Parameters
-    ----------
-    choice
-        ``auto``, ``required`` or ``ignore``.
-    size
-        (n_images, 2) width and height, NaN where unknown: a mask that states its size fills it, in
-        a copy.
-    file_bytes
-        Size of the file: a small file does not become many gigabytes of runs.
-    """
-
-    choice: str
-    size: F64
-    file_bytes: int
-    n: int = 0
-    present: int = 0
-    n_crossed: int = 0
-    n_unknown: int = 0
-    n_runs: int = 0
-    parts: list[Masks] = field(default_factory=list)
-    missing: list[I64] = field(default_factory=list)
-    boxless: list[I64] = field(default_factory=list)
-    faults: Faults = field(default_factory=Faults)
-
-    def __post_init__(self) -> None:
-        self.size = self.size.copy()
-
-    @property
-    def has_masks(self) -> bool:
-        """Whether the file has masks: all records so far have one, or masks are required."""
-        return self.choice == "required" or (self.choice == "auto" and self.present == self.n)
-
-    def add(self, segmentations: Sequence[Segmentation], image: I64, boxless: Flags) -> Masks:
-        """Take the segmentations of some records and return their masks; a fault gives no runs.
-
-        Once it is known that not all records have a mask, only those without a box get one.
-        """
-        # An empty list, None and UNSET are all no segmentation.
-        present = np.array([bool(segmentation) for segmentation in segmentations], np.bool_)
-        first, self.n = self.n, self.n + len(segmentations)
-        self.present += int(present.sum())
-        self.missing.append(first + np.flatnonzero(~present))
-        self.boxless.append(first + np.flatnonzero(boxless))
-        to_draw = present & (image >= 0)
-        if not self.has_masks:
-            self.parts.clear()
-            to_draw &= boxless
-        segments = Segments.sort(segmentations, np.flatnonzero(to_draw), image)
-        masks = self._draw(segments, first)
-        if self.has_masks:
-            self.parts.append(masks)
-        return masks
-
-    def skip(self, n: int) -> None:
-        """Take note of records without segmentations."""
-        if self.choice == "required":
-            self.missing.append(np.arange(self.n, self.n + n))
-            self.parts.append(Masks(np.zeros(n + 1, np.int64), *NO_RUNS, np.ones((n, 2), np.int64)))
-        self.n += n
-
-    def masks(self) -> Masks | None:
-        """Return the masks of all objects, or None if not all have one."""
-        if not self.has_masks:
-            return None
-        parts, self.parts = self.parts, []
-        return Masks.concat(parts) if parts else no_masks()
-
-    def findings(self) -> list[Finding]:
-        """Return the faults of the masks that are used, or that a box was to be taken from."""
-        faults = self.faults
-        if not self.has_masks:
-            faults = faults.only(_concat_rows(self.boxless))
-        findings = faults.findings()
-        missing = _concat_rows(self.missing)
-        if self.choice == "required" and len(missing):
-            hint = "pass --masks auto to evaluate the boxes of this file"
-            values = ["no segmentation"] * len(missing)
-            findings.append(
-                Finding("mask-missing", "segmentation", "a segmentation", missing, values, hint)
-            )
-        return findings
-
-    def notes(self) -> list[str]:
-        """Say which masks are not used, and how many polygons cross themselves."""
-        if not self.present:
-            return []
-        if not self.has_masks:
-            rule = "masks are used only if every annotation has one, so only boxes are used"
-            return [f"masks present in {self.present} of {self.n} annotations; {rule}"]
-        notes = []
-        if self.n_crossed:
-            rule = "drawn as pycocotools does: what is enclosed twice is outside"
-            notes.append(f"polygons cross themselves in {self.n_crossed} annotations; {rule}")
-        if self.n_unknown:
-            notes.append(
-                f"polygons of {self.n_unknown} annotations have too many corners "
-                "to tell if they cross themselves"
-            )
-        return notes
-
-    def _draw(self, segments: Segments, first: int) -> Masks:
-        """Return the masks of a piece, one for every record in it."""
-        faults = Faults()
-        drawing = columns_of(segments, self.size, faults)
-        self.n_crossed += drawing.n_crossed
-        self.n_unknown += drawing.n_unknown
-        turn = runs.Turn.of(*drawing.columns, drawing.size[:, ::-1])
-        self._check_runs(drawing.rows, turn.counts, faults)
-        if faults.fatal:
-            offsets, start, length = np.zeros(len(drawing.rows) + 1, np.int64), *NO_RUNS
-        else:
-            offsets, start, length = turn.runs()
-        counts, sizes = np.zeros(segments.n, np.int64), np.ones((segments.n, 2), np.int64)
-        counts[drawing.rows], sizes[drawing.rows] = np.diff(offsets), drawing.size
-        self.faults.extend(faults, first)
-        return Masks(ragged.from_counts(counts), start, length, sizes)
-
-    def _check_runs(self, rows: I64, counts: I64, faults: Faults) -> None:
-        """Refuse masks of too many runs before they take room, and those of none."""
-        self.n_runs += int(counts.sum())
-        most = min(MAX_BYTES, max(FREE_BYTES, MAX_RATIO * self.file_bytes)) // RUN_BYTES
-        large = counts > (MOST_RUNS if self.n_runs <= most else 0)
-        expected = f"masks of at most {MOST_RUNS} runs, and {most} in this file"
-        faults.add("too-large", expected, rows[large], counts[large], whole_file=True)
-        empty = counts == 0
-        faults.add("empty-mask", "a mask with at least one pixel", rows[empty], counts[empty])
-
-
-def _concat_rows(parts: list[I64]) -> I64:
-    return np.concatenate([np.zeros(0, np.int64), *parts])
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_COUNT

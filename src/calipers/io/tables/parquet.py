@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The format ``parquet``: the tables of delimited text with typed columns.
 
-An `InputFile` comes in. `calipers.io.tables.table.open_table` and `ParquetReader` get a `Table` from
-`read_columnar`; `calipers.io.saved` gets an arrow table from `read_arrow`, with a check of its own
-for the schema.
+An `InputFile` comes in. `calipers.io.tables.table.open_table` and `ParquetReader` get a `Table`
+from `read_columnar`; `calipers.io.saved` gets an arrow table from `read_arrow`, with a check of its
+own for the schema.
 
 Sizes and types that a file declares are checked before it is unpacked, because a few bytes may
 declare terabytes.

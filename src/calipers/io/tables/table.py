@@ -2,10 +2,10 @@
 """A table: columns of text or numbers, from a file or from memory. Nothing is guessed.
 
 `open_table` reads delimited text (`calipers.io.tables.delimited`) or parquet
-(`calipers.io.tables.parquet`) into a `Table`. All readers of tables call it: those of groups, alarms,
-ratings, bags, sizes and measurements. `numbers`, `flags` and `texts` interpret the cells of a column,
-and every cell that they refuse becomes a `Problem` with its place. `calipers.io.tables.columns` finds
-the columns.
+(`calipers.io.tables.parquet`) into a `Table`. All readers of tables call it: those of groups,
+alarms, ratings, bags, sizes and measurements. `numbers`, `flags` and `texts` interpret the cells of
+a column, and every cell that they refuse becomes a `Problem` with its place.
+`calipers.io.tables.columns` finds the columns.
 
 All CSV and parquet files that Calipers writes come from here too: `delimited` and `write_table`.
 Text cells follow RFC 4180; see `protect` for text that starts like a formula.
@@ -315,16 +315,18 @@ def delimited(columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> str
     """Return a table with a header; undefined values are empty cells, and floats keep all their
     digits.
     """
-    lines = [_line(map(protect, columns), delimiter)]
-    for row in zip(*columns.values()):
-        lines.append(_line(map(cell, row), delimiter))
-    return "".join(lines)
-
-
-def _line(cells: Iterable[str], delimiter: str) -> str:
-    line = delimiter.join(_quoted(text, delimiter) for text in cells)
+    header = [_quoted(protect(name), delimiter) for name in columns]
+    cells = [_column_cells(column, delimiter) for column in columns.values()]
+    lines = [delimiter.join(header), *map(delimiter.join, zip(*cells))]
     # An empty line would be skipped by readers: a single empty cell is written as quotes.
-    return (line or '""') + "\n"
+    return "".join((line or '""') + "\n" for line in lines)
+
+
+def _column_cells(column: Sequence[Any], delimiter: str) -> list[str]:
+    """Return the cells of a column; whole numbers need neither protection nor quotes."""
+    if set(map(type, column)) == {int}:
+        return list(map(str, column))
+    return [_quoted(cell(value), delimiter) for value in column]
 
 
 def _quoted(text: str, delimiter: str) -> str:

@@ -133,7 +133,9 @@ class _Voxels:
 
 
 def _checked_voxels(request: Request) -> tuple[Any, _Voxels, list[str]]:
-    """Return the header, where the voxels are, and notes; the file is as large as the header says."""
+    """Return the header, where the voxels are, and notes; the file is as large as the header
+    says.
+    """
     path, file = request.path, request.file
     packed = is_packed(path)
     # Other programs go by the name, so a file that needs renaming is refused rather than read.

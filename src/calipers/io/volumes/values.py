@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stored values and what they mean: labels (`as_labels`), scores (`as_map`), and `write_volume`.
 
-`calipers.io.volumes.samples` calls the first two on the voxels of a sample. The caller declares what
-the values mean (``"binary"``, ``"nonzero"``, ``"instances"`` or a list of values for labels, a
+`calipers.io.volumes.samples` calls the first two on the voxels of a sample. The caller declares
+what the values mean (``"binary"``, ``"nonzero"``, ``"instances"`` or a list of values for labels, a
 normalisation for scores); values that do not fit are errors, never guessed.
 
 `write_volume` is the way back: it writes an array to a file that `open_volume` reads again,

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Volume`: the header of an image or volume on disk. Voxels are read on demand.
 
-A `VolumeReader` per format makes a `Volume` from a `Request`; `calipers.io.volumes.open` chooses the
-reader. What the readers share is here: limits that are checked before anything is allocated (a
+A `VolumeReader` per format makes a `Volume` from a `Request`; `calipers.io.volumes.open` chooses
+the reader. What the readers share is here: limits that are checked before anything is allocated (a
 header that claims more than its file can hold, or more than `Limits` allow, is an `InputError`),
 streams that are read to their end, where their checksum is, and affines.
 
-An affine (4, 4) takes the index x, y, z of a voxel to its centre in mm; right, anterior and superior
-are positive (RAS). A voxel reaches half a step to either side of its centre. Arrays count the other
-way round: ``[z, ]y, x``.
+An affine (4, 4) takes the index x, y, z of a voxel to its centre in mm; right, anterior and
+superior are positive (RAS). A voxel reaches half a step to either side of its centre. Arrays count
+the other way round: ``[z, ]y, x``.
 """
 
 from __future__ import annotations
