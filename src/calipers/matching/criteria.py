@@ -295,8 +295,8 @@ def _check_sizes(pairs: PairTable, ours: Masks, theirs: Masks) -> None:
         name = pairs.cohort.images.ids[int(pairs.cohort.references.image[row])]
         raise UsageError(
             f"masks of image {name!r} differ in size: references {_size_text(ours.size[row])}, "
-            f"predictions {_size_text(theirs.size[column])} (width x height): masks of one image must "
-            "have the same grid"
+            f"predictions {_size_text(theirs.size[column])} (width x height): masks of one image "
+            "must have the same grid"
         )
 
 
