@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers demo`: the main job on data that Calipers draws itself.
+"""The verbs that need no data of the user, or that make some.
 
-`calipers corrupt REFS --kind KIND... -o FILE`.
-
-`calipers study NAME`.
+- `calipers demo` does the main job on data that Calipers draws itself: boxes, maps (``--maps``) or
+  repeated trainings (``--stability``). It writes files first and reads them back, so that the files
+  are examples of the formats;
+- `calipers corrupt REFS --kind KIND... -o FILE` makes predictions from references by known
+  corruptions (`calipers.oracles`);
+- `calipers study NAME` runs a published experiment and says which of its claims held
+  (`calipers.studies`).
 """
 
 from __future__ import annotations
@@ -22,6 +26,10 @@ from calipers.cli.options import named_files, output_options, reading_arguments,
 from calipers.errors import UsageError
 from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, one_line
+
+KINDS = 'Corruption, such as "position-noise(sigma=0.5)"; several are applied in order.'
+MARKS = {"held": "+", "held in part": "~", "did not hold": "-", "not tested": "?"}
+WIDEST = 110
 
 if TYPE_CHECKING:
     from calipers.evaluation.protocol import Protocol
@@ -223,9 +231,6 @@ def _read_back(files: dict[str, Any]) -> Any:
     return read(files["references"], files["predictions"], groups=files["groups"])
 
 
-KINDS = 'Corruption, such as "position-noise(sigma=0.5)"; several are applied in order.'
-
-
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
 @click.option("--kind", "kinds", metavar="KIND", multiple=True, required=True, help=KINDS)
@@ -320,10 +325,6 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
         f"{options['seed']}"
     )
     click.echo(output)
-
-
-MARKS = {"held": "+", "held in part": "~", "did not hold": "-", "not tested": "?"}
-WIDEST = 110
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

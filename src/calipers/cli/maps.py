@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers maps REFS PREDS...`.
+"""The verbs that work on maps of scores.
 
-`calipers boxes MAPS -o FILE`.
-
-Sizes of images.
+- `calipers maps REFS PREDS...` evaluates maps against label volumes, voxel by voxel and object by
+  object (`calipers.maps`);
+- `calipers boxes MAPS -o FILE` turns heat maps into boxes with scores (`calipers.heatmaps`). A map
+  may be smaller than its image; `ids_and_sizes` finds the sizes of images in pictures, in a table,
+  or in the one size that was given.
 """
 
 from __future__ import annotations

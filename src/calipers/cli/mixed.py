@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers mixed TABLE` and `calipers mixed REFS PREDS...`."""
+"""The verb `mixed`: linear mixed models and logistic regression.
+
+`calipers mixed TABLE` fits a formula to any table with a row per measurement; `calipers mixed REFS
+PREDS...` fits three models to the references of every detector: IoU with 0 for misses, IoU of hits,
+and hit or miss. Both print tables (`calipers.regression.tables`) and sentences, or one JSON
+document. The theory is in `calipers.regression.mixed` and `calipers.regression.logistic`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers monitor REFS PREDS --alarm FILE|NAME...`."""
+"""The verb `monitor`: can a runtime monitor be trusted?
+
+`calipers monitor REFS PREDS --alarm FILE|NAME...` takes alarms of tables or of baselines, for a
+detector with boxes or for a classifier with a table of labels. It scores the model on every image
+(`calipers.monitors.scope`), evaluates the alarms against both kinds of labels
+(`calipers.monitors.evaluate`), prints the answer in words and tables, and writes a page with
+``-o``.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several verbs share, and functions that parse them."""
+"""Options that several verbs share, and the functions that parse their values.
+
+Each ``..._options`` decorates a command with a family of options: how files are read, which
+protocol is used, what is printed, which pictures a page has. The ``..._arguments`` turn the parsed
+options into the arguments of the Python functions, so that every verb understands them alike.
+"""
 
 from __future__ import annotations
 

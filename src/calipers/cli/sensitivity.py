@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers multiverse REFS PREDS...` and `calipers sweep REFS [PREDS...] --over CHOICE=VALUES`."""
+"""The verbs that ask what would happen under other choices.
+
+- `calipers multiverse REFS PREDS...` evaluates all models under every configuration of a grid
+  (`calipers.sensitivity.multiverse`): does the ranking survive?
+- `calipers sweep REFS [PREDS...] --over CHOICE=VALUES` varies one or two choices of the analysis,
+  or the strength of a corruption (`calipers.sensitivity.sweep`).
+"""
 
 from __future__ import annotations
 
