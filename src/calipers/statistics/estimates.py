@@ -29,6 +29,7 @@ from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, jackkn
 Progress = Callable[[int, int], None]
 Case = tuple[Metric[Any], Any]  # a metric and its evidence
 
+# Intervals of shares, which count objects as if they were independent.
 RATIO_METHODS = ("wilson", "clopper-pearson")
 WITH_JACKKNIFE = ("bca", "jackknife-t")
 
@@ -163,6 +164,7 @@ def weighed(
     """Return, for every case, the parts that ``measure`` returns, over all blocks of weights."""
     measure = measure or _values
     parts_of_cases: list[list[tuple[F64, ...]]] = [[] for _ in cases]
+    # Blocks outside, cases inside: weights are made once, and the last block stays in caches.
     for weights in blocks:
         for parts, (metric, evidence) in zip(parts_of_cases, cases):
             parts.append(measure(metric, evidence, weights))
@@ -220,6 +222,7 @@ def _columns(
             supports.append(Support(units.number, n_positive, n_tried, n_error, units.freedom))
         own = None if errors is None else errors[k]
         method = certainty.method
+        # A metric that is no ratio has no standard error of its own.
         if method == "studentized" and own is None:
             method = "bootse-t-logit"
         column = replace(
@@ -240,6 +243,7 @@ def _amendment(case: Case, value: F64, sample: F64, k: int, certainty: Certainty
     name = facts.names[k]
     as_share = certainty.method in RATIO_METHODS and facts.proportion
     rough = certainty.method in WITH_JACKKNIFE and name in facts.rough
+    # Replicates that lose a class average over fewer classes: the value may jump.
     partial = 0
     if name in facts.class_means:
         partial = _partial(value[1:, k], sample[:, 1:, k])
@@ -249,6 +253,7 @@ def _amendment(case: Case, value: F64, sample: F64, k: int, certainty: Certainty
             interval = _of_proportion(interval, case, value, row, k, certainty)
         if rough:
             interval = _flagged(interval, "rough_metric")
+        # Only the pooled value is a mean over classes.
         if row > 0:
             return interval
         interval = replace(interval, partial=partial)
@@ -339,6 +344,8 @@ def _ratio_error(top: F64, bottom: F64, weights: Weights) -> F64:
     a, b = w @ top, w @ bottom
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = a / b
+        # The sum over units of (top - ratio * bottom)^2, expanded so that it is products with
+        # weights.
         square = w @ top**2 - 2 * ratio * (w @ (top * bottom)) + ratio**2 * (w @ bottom**2)
         return np.asarray(np.sqrt(np.maximum(square, 0.0) * number / (number - 1)) / b)
 

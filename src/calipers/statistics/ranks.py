@@ -114,6 +114,7 @@ def standing_of_values(
     m, sign = len(theta), 1.0 if higher_is_better else -1.0
     df = n_units - 1 if freedom is None else freedom
     p = np.full((m, m), np.nan)
+    # As for intervals: with fewer units there is nothing to test.
     if df + 1 >= FEWEST_UNITS:
         for i in range(m):
             d, d_replicates = (
@@ -201,6 +202,7 @@ def places(models: Sequence[str], standing: RankedScores, level: float) -> tuple
         low, median, high = NAN, NAN, NAN
         shares = [NAN] * m
         if len(column):
+            # Ranks are whole numbers, and so are their quantiles.
             low, median, high = np.quantile(column, at, method="inverted_cdf").tolist()
             shares = [float((column == rank).mean()) for rank in range(1, m + 1)]
         score, rank = float(standing.scores[k]), int(full[k])

@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Synthetic families of models: the same images under several trainings that may agree."""
+"""Synthetic families of models: the same images under several trainings that may agree.
+
+`demo_bags` returns a source of bags (`DemoBags`) that `calipers.stability` reads, `write_bags`
+writes it as the folders that `calipers stability` reads. Lesions, patients and scores of whole bags
+are the same in all families; only where the maps point differs. Every number comes from a random
+stream named after what it is for, so that bag ``i`` does not depend on the others.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +38,63 @@ ATTEMPTS = 200  # places that are tried for a disc apart from the lesion
 JITTER = 0.1  # deviation of the places of models that agree, in radii
 SEPARATION = 2.0  # between the scores of positive and negative bags, in their deviations
 Write = Callable[[Path, NDArray[Any], Sequence[float] | None], None]
+
+
+def demo_bags(
+    kind: str = "stable-good",
+    n_bags: int = 40,
+    n_models: int = 5,
+    shape: Sequence[int] = (16, 16),
+    seed: int = 0,
+    *,
+    noise: float = 0.5,
+    sharpness: float = 6.0,
+    share_positive: float = 0.5,
+) -> DemoBags:
+    """Return the maps of a family of models, trained alike, on the same images.
+
+    Parameters
+    ----------
+    kind
+        ``"stable-good"``: all models mark the lesion. ``"stable-wrong"``: all mark the same place,
+        and it is not the lesion. ``"unstable"``: every model marks a place of its own.
+    shape
+        Of a map: one, two or three axes, ``[z, ]y, x``.
+    noise
+        Standard deviation of normal noise on the logit of every instance, drawn for every model.
+    sharpness
+        Logit at the centre of what a model marks; it falls to 0 at the rim, and goes on falling
+        outside.
+    share_positive
+        Of the patients that have a lesion; in the others no model marks anything.
+
+    Notes
+    -----
+    The same seed gives the same lesions, patients and scores of bags in all families, so they
+    differ in where the maps point and in nothing else: scores of whole bags are equally good.
+
+    Examples
+    --------
+    >>> from calipers.synthetic.bags import demo_bags
+    >>> bags = demo_bags("unstable", n_bags=4, n_models=3)
+    >>> bags.models, bags[1].values.shape, int(bags.positive.sum())
+    (('run-1', 'run-2', 'run-3'), (3, 256), 2)
+    """
+    if kind not in FAMILIES:
+        raise UsageError(f"no family {kind!r} of models; {did_you_mean(kind, FAMILIES)}")
+    if n_bags < 1 or n_models < 1 or len(shape) not in (1, 2, 3) or min(shape) < 2:
+        raise UsageError(
+            "demo_bags makes at least 1 bag of at least 1 model, "
+            "with 1 to 3 axes of at least 2 instances"
+        )
+    if noise < 0 or sharpness <= 0 or not 0 <= share_positive <= 1:
+        raise UsageError(
+            "noise is not negative, sharpness above 0, and the share of positive bags in [0, 1]"
+        )
+    sides = tuple(int(n) for n in shape)
+    return DemoBags(
+        kind, n_bags, n_models, sides, seed, float(noise), float(sharpness), float(share_positive)
+    )
 
 
 @dataclass(frozen=True)
@@ -110,6 +173,7 @@ class DemoBags:
 
     def __getitem__(self, i: int) -> Bag:
         """Draw one bag."""
+        # Negative indices and IndexError as for a list.
         i = range(self.n_bags)[i]
         centre, radius = self._lesion(i)
         values = np.stack([self._map(i, k, centre, radius).ravel() for k in range(self.n_models)])
@@ -139,6 +203,7 @@ class DemoBags:
 
     def _place(self, random: Generator, radius: float) -> F64:
         """Return the centre of a disc that lies inside the map, if it can."""
+        # In a map smaller than the disc the centre stays in the middle.
         edge = np.minimum(radius, self._sides / 2)
         return np.asarray(random.uniform(edge, self._sides - edge))
 
@@ -162,6 +227,7 @@ class DemoBags:
                 shared = self._elsewhere(self._stream(i, "decoy"), lesion, radius)
             place = shared + JITTER * radius * random.standard_normal(len(self.shape))
         inside = (
+            # A negative bag is as low everywhere as the place one radius beyond a rim.
             1.0 - self._distance(place) / radius if self.positive[i] else np.full(self.shape, -1.0)
         )
         return _sigmoid(self.sharpness * inside + self.noise * random.standard_normal(self.shape))
@@ -186,63 +252,6 @@ class DemoBags:
             [np.maximum(centre - radius, 0), np.minimum(centre + radius, self._sides)]
         )
         return corners[None] * CELL
-
-
-def demo_bags(
-    kind: str = "stable-good",
-    n_bags: int = 40,
-    n_models: int = 5,
-    shape: Sequence[int] = (16, 16),
-    seed: int = 0,
-    *,
-    noise: float = 0.5,
-    sharpness: float = 6.0,
-    share_positive: float = 0.5,
-) -> DemoBags:
-    """Return the maps of a family of models, trained alike, on the same images.
-
-    Parameters
-    ----------
-    kind
-        ``"stable-good"``: all models mark the lesion. ``"stable-wrong"``: all mark the same place,
-        and it is not the lesion. ``"unstable"``: every model marks a place of its own.
-    shape
-        Of a map: one, two or three axes, ``[z, ]y, x``.
-    noise
-        Standard deviation of normal noise on the logit of every instance, drawn for every model.
-    sharpness
-        Logit at the centre of what a model marks; it falls to 0 at the rim, and goes on falling
-        outside.
-    share_positive
-        Of the patients that have a lesion; in the others no model marks anything.
-
-    Notes
-    -----
-    The same seed gives the same lesions, patients and scores of bags in all families, so they
-    differ in where the maps point and in nothing else: scores of whole bags are equally good.
-
-    Examples
-    --------
-    >>> from calipers.synthetic.bags import demo_bags
-    >>> bags = demo_bags("unstable", n_bags=4, n_models=3)
-    >>> bags.models, bags[1].values.shape, int(bags.positive.sum())
-    (('run-1', 'run-2', 'run-3'), (3, 256), 2)
-    """
-    if kind not in FAMILIES:
-        raise UsageError(f"no family {kind!r} of models; {did_you_mean(kind, FAMILIES)}")
-    if n_bags < 1 or n_models < 1 or len(shape) not in (1, 2, 3) or min(shape) < 2:
-        raise UsageError(
-            "demo_bags makes at least 1 bag of at least 1 model, "
-            "with 1 to 3 axes of at least 2 instances"
-        )
-    if noise < 0 or sharpness <= 0 or not 0 <= share_positive <= 1:
-        raise UsageError(
-            "noise is not negative, sharpness above 0, and the share of positive bags in [0, 1]"
-        )
-    sides = tuple(int(n) for n in shape)
-    return DemoBags(
-        kind, n_bags, n_models, sides, seed, float(noise), float(sharpness), float(share_positive)
-    )
 
 
 def write_bags(folder: Path | str, bags: DemoBags, write: Write | None = None) -> int:
