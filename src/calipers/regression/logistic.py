@@ -11,7 +11,7 @@
   mixes two questions, so the two parts always stand beside it: how good is the overlap of what was
   hit, and how probable is a hit?
 
-`calipers.logistic_model`, `calipers.localization_models` and the command line call these.
+Called by the ``mixed`` command.
 """
 
 from __future__ import annotations

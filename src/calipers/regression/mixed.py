@@ -181,7 +181,7 @@ def _check_response(data: RegressionData) -> None:
     """Refuse a response that leaves nothing to estimate a variance from."""
     x, y = data.design.matrix, data.y
     rows, columns = x.shape
-    # Two more than coefficients: one for the residual and one for a variance between groups.
+    # Fewer rows would leave nothing to estimate variances from.
     if rows < columns + 2:
         raise InputError(
             f"at least {columns + 2} rows for {columns} coefficients",
