@@ -456,7 +456,9 @@ def _tally_columns(table: Any) -> tuple[NDArray[Any], ...]:
 
 
 class RecordColumns(NamedTuple):
-    """Plain COCO records, as columns; ``keys`` says which of `RECORD_KEYS` a record has, as bits."""
+    """Plain COCO records, as columns; ``keys`` says which of `RECORD_KEYS` a record has, as
+    bits.
+    """
 
     image: I64
     category: I64

@@ -680,8 +680,8 @@ def soft_instance_iou(
     -----
     For object k, with y its voxels and p the scores, both summed over its voxels and the background
     (other objects are left out), and e = 1e-5: ``(sum p y + e) / (alpha sum p + (1 - alpha) sum y +
-    e)``; the other variants are in `calipers.kernels.voxel_ranking`. A sample without objects scores ``e
-    / (alpha sum p + e)``: 1 for an empty map, near 0 otherwise.
+    e)``; the other variants are in `calipers.kernels.voxel_ranking`. A sample without objects
+    scores ``e / (alpha sum p + e)``: 1 for an empty map, near 0 otherwise.
 
     Examples
     --------

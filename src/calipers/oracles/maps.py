@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`corrupt_maps`: the maps of a model made from labels by known corruptions, one or several in a row.
+"""`corrupt_maps`: the maps of a model made from labels by known corruptions, one or several in a
+row.
 
 `calipers.corrupt_maps` and the ``corrupt`` command call it. A corruption is a function of `Marked`,
 the objects that a map means and its scores; `MAP_KINDS` lists them by name.
@@ -65,8 +66,8 @@ def corrupt_maps(
         `calipers.data.maps.Sample`, what `calipers.read_maps` returns, or arrays of labels
         ``[z, ]y, x``.
     kind
-        One of `calipers.oracles.maps.MAP_KINDS`; or several with their choices, which follow each other:
-        ``["shrink(voxels=20)", "noise(sigma=0.1)"]``.
+        One of `calipers.oracles.maps.MAP_KINDS`; or several with their choices, which follow each
+        other: ``["shrink(voxels=20)", "noise(sigma=0.1)"]``.
     seed
         Of the random numbers. Sample k depends on the seed and on k alone.
     name

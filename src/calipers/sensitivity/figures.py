@@ -207,7 +207,10 @@ def sensitivity(axis: SweepAxis, metrics: Sequence[str], values: F64) -> str:
     most = max(moves, key=lambda k: moves[k])
     if moves[most] < STILL:
         return f"{choice_subject(axis)} hardly moves any metric: by {moves[most]:.2f} at most"
-    text = f"{choice_subject(axis)} moves {metrics[most]} most, which {_change_text(axis, values[most])}"
+    text = (
+        f"{choice_subject(axis)} moves {metrics[most]} most, "
+        f"which {_change_text(axis, values[most])}"
+    )
     still = [metrics[k] for k in defined if moves[k] < STILL]
     if not still:
         return text
@@ -497,7 +500,10 @@ def curve(result: Multiverse) -> Curves:
         Line(name, x, difference[order], low, high, slot=0, marks=(base,)),
     )
     share = percent_text(float((difference > 0).mean()))
-    note = f"The marker is the base: {configuration_text(result.each[result.base])}. {_curve_band(result)}"
+    note = (
+        f"The marker is the base: {configuration_text(result.each[result.base])}. "
+        f"{_curve_band(result)}"
+    )
     return Curves(
         f"{short_name(best)} is better than {short_name(second)} in {share} of "
         f"{len(order)} configurations",

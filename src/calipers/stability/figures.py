@@ -45,7 +45,7 @@ from calipers.show.figures import (
     Mark,
     Scatter,
 )
-from calipers.show.words import percent_text, plural, short_name, why
+from calipers.show.words import level_text, percent_text, plural, short_name, why
 from calipers.stability.analyse import COLUMNS, Cell, StabilityTable
 from calipers.stability.answers import CallCounts, correlation
 from calipers.stability.objects_result import ObjectStability
@@ -129,9 +129,9 @@ def models(result: StabilityResult, *, score: str = "APJ") -> Forest:
         if max(abs(other - jackknife.value) for other in jackknife.without) < 0.005:
             title = f"No single model moves {score}, which is {with_it}"
     note = (
-        f"Mean over {result.n_used} images, {_threshold_text(result, score)}. The interval of all models is a "
-        f"{100 * jackknife.level:g} % t interval over {n} models: "
-        "it covers other trainings, on these images."
+        f"Mean over {result.n_used} images, {_threshold_text(result, score)}. "
+        f"The interval of all models is a {level_text(jackknife.level)} t interval over "
+        f"{n} models: it covers other trainings, on these images."
     )
     return Forest(
         title, Axis(score), (score,), tuple(rows), n="models", reference=jackknife.value, note=note
@@ -322,7 +322,7 @@ def _interval_note(estimate: Estimate) -> str:
     if why(estimate) or math.isnan(estimate.low):
         return ""
     units = f"{estimate.n_units} {plural(estimate.unit)}"
-    return f"Pointwise {100 * estimate.level:g} % intervals over {units}."
+    return f"Pointwise {level_text(estimate.level)} intervals over {units}."
 
 
 def score_text(value: float) -> str:
@@ -653,7 +653,8 @@ def agreement(result: ObjectStability) -> Forest:
         ("agreement",),
         tuple(rows),
         n="images",
-        note=f"Mean over pairs of models, then over images. {_size_note(result)} {_object_intervals(result)}",
+        note="Mean over pairs of models, then over images. "
+        f"{_size_note(result)} {_object_intervals(result)}",
     )
 
 
@@ -714,7 +715,7 @@ def _object_intervals(result: ObjectStability) -> str:
     if not settings["replicates"] or math.isnan(result["found-by-all"].low):
         return ""
     units = f"{settings['n_units']} {plural(settings['unit'])}"
-    return f"Pointwise {100 * settings['level']:g} % intervals over {units}."
+    return f"Pointwise {level_text(settings['level'])} intervals over {units}."
 
 
 OBJECT_FIGURES: Mapping[str, Callable[[ObjectStability], Figure]] = {

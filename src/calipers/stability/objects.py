@@ -2,8 +2,8 @@
 """`object_stability`: which objects all, some or none of several detectors find.
 
 In comes a cohort with the predictions of at least two models that were trained alike; out goes an
-`ObjectStability`. Called by the ``stability`` command. All numbers are ratios of sums over images
-(`ObjectSums`), so that replicates are products of matrices (`ObjectMetric`).
+`ObjectStability`. Called by the ``stability`` command and the report. All numbers are ratios of
+sums over images (`ObjectSums`), so that replicates are products of matrices (`ObjectMetric`).
 
 ``agreement``
     positive agreement of two models, ``2 n11 / (2 n11 + n10 + n01)`` with n11 couples and n10, n01

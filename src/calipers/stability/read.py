@@ -517,7 +517,8 @@ def _missing_instance(
         rule="instances",
         file=rows.table.file,
         location=f"bag {ids[int(rows.bag[k])]!r}",
-        value=f"{stop - start}; the first missing one is {_place_text(rows, first)}, counted from 0",
+        value=f"{stop - start}; the first missing one is {_place_text(rows, first)}, "
+        "counted from 0",
         hint="every bag needs a value for each of its instances",
     )
 

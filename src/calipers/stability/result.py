@@ -500,7 +500,8 @@ def _paradox_text(odd: Paradox) -> str:
     return (
         f"APJ and AJ may mislead: on {odd.pairs} of {odd.of_pairs} pairs of maps nearly all "
         f"instances are {sign} (|prevalence index| at least {ONE_SIDED:g}) and kappa is at least "
-        f"{APART:g} below PABAK. On these pairs, the models call {percent_text(odd.total_agreement)} "
+        f"{APART:g} below PABAK. On these pairs, the models call "
+        f"{percent_text(odd.total_agreement)} "
         f"of the instances alike, and AJ is {two_decimals(odd.kappa)}. Read PAR, NAR and AC1 "
         "beside them, and do not compare APJ between data sets with different shares of positive "
         "instances"
@@ -629,8 +630,8 @@ def _against_reference(result: StabilityResult) -> Iterator[str]:
         images = "image" if n == 1 else "images"
         text = (
             "Marking the same places is not marking the right ones: against the reference on "
-            f"{n} annotated {images} the mean DICE is {_value_text(dice)}, from {np.min(values):.2f} to "
-            f"{np.max(values):.2f} between models"
+            f"{n} annotated {images} the mean DICE is {_value_text(dice)}, "
+            f"from {np.min(values):.2f} to {np.max(values):.2f} between models"
         )
         # On the annotated bags only, which need not be all that were used.
         of_dice = localized.per_bag("DICE")[0]

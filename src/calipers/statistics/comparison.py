@@ -55,7 +55,7 @@ from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean
 from calipers.metrics.base import Evidence, Metric
 from calipers.results.comparison import Difference
-from calipers.show.words import p_text, plural, reason_text
+from calipers.show.words import level_text, p_text, plural, reason_text
 from calipers.statistics.intervals import (
     FEWEST_UNITS,
     MOST_UNDEFINED,
@@ -444,7 +444,9 @@ def _evidence(d: Difference, manner: Manner, turned: bool) -> str:
         parts.append(f"no interval: {reason_text(e.reason)}")
     else:
         low, high = (-e.high, -e.low) if turned else (e.low, e.high)
-        parts.append(f"{100 * e.level:g} % interval {manner.amount(low)} to {manner.amount(high)}")
+        parts.append(
+            f"{level_text(e.level)} interval {manner.amount(low)} to {manner.amount(high)}"
+        )
     if not math.isnan(d.p):
         text = p_text(d.p_adjusted)
         if d.correction in CORRECTED and d.family > 1:

@@ -2,7 +2,8 @@
 """From a metric and its evidence to estimates: value at weights 1, replicates, interval.
 
 `evaluation.collect.estimated_rows` calls `estimates` with (metric, evidence) pairs and gets a table
-of `Estimate` per pair: class row by name of the metric. Figures, monitors and stability call it too.
+of `Estimate` per pair: class row by name of the metric. Figures, monitors and stability call it
+too.
 
 There is one road from replicates to estimates, `column_estimates`: the values of one number in
 several rows, their replicates, and what they rest on become intervals and then estimates. Whoever

@@ -181,8 +181,8 @@ def look(size: float | None = None) -> Iterator[None]:
         "lines.markersize": 5.0,
         "lines.scale_dashes": True,
         "path.sketch": None,
-        # TrueType in PDF, and text as text in SVG: many journals refuse Type 3 fonts, and texts stay
-        # editable. The salt makes the ids of SVG files the same every time.
+        # TrueType in PDF, and text as text in SVG: many journals refuse Type 3 fonts, and texts
+        # stay editable. The salt makes the ids of SVG files the same every time.
         "pdf.fonttype": 42,
         "pdf.compression": 6,
         "svg.fonttype": "none",
@@ -282,8 +282,8 @@ def set_axis(ax: Axes, side: AxisName, axis: Axis) -> None:
     label = wrap(axis.label[:LABEL_LENGTH], max(extent(ax, side), 60.0), size)
     along.set_label_text(label, parse_math=False)
     if axis.log and along.get_scale() != "log":
-        # What `set_xscale` and `set_yscale` call. Values at or below zero are left out, not drawn at
-        # the edge.
+        # What `set_xscale` and `set_yscale` call. Values at or below zero are left out, not drawn
+        # at the edge.
         along._set_axes_scale("log", nonpositive="mask")
     if axis.names and not axis.ticks:
         set_names(ax, side, axis.names)
