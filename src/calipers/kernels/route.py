@@ -154,6 +154,7 @@ def forced(route: str) -> Iterator[None]:
 def _built() -> ModuleType | None:
     """Return the compiled twins if there are all of them."""
     if not _whole:
+        # Part of the twins would be worse than none: routes would mix in one run.
         _whole.append(None if missing() else _imported())
     return _whole[0]
 

@@ -109,6 +109,7 @@ def evaluate_maps(
     if (
         columns := source.columns
     ) is not None:  # before the first sample is read; `evaluate` looks closer
+        # A misspelt column fails now, not after hours of reading.
         for text in [by] if isinstance(by, str) else by:
             Grouping.parse(text, columns, "samples")
     # The samples that chose the threshold are not judged with it.

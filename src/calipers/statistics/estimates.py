@@ -54,7 +54,7 @@ def estimates(
     """
     plain = np.ones((1, len(units.code)), np.int64)
     values = [metric.value(evidence, plain)[0] for metric, evidence in cases]
-    _check(certainty, units)
+    _check_certainty(certainty, units)
     reason = _no_interval(certainty, units)
     samples: Sequence[F64 | None] = [None] * len(cases)
     if reason is None:
@@ -134,7 +134,7 @@ def _no_interval(certainty: Certainty, units: Units) -> str | None:
     return "one_unit" if units.number == 1 else "too_few_units"
 
 
-def _check(certainty: Certainty, units: Units) -> None:
+def _check_certainty(certainty: Certainty, units: Units) -> None:
     """Raise if no interval can be computed with these settings."""
     making.check_level(certainty.level)
     if certainty.replicates:
@@ -205,7 +205,7 @@ def _columns(
     if sample is not None:
         support = metric.support(evidence, units.outer_code, units.number)
         if certainty.method in WITH_JACKKNIFE:
-            without = _jackknifed(case, units, n_rows)
+            without = _jackknife_values(case, units, n_rows)
         if certainty.method == "studentized":
             errors = _standard_errors(case, units, certainty, n_rows)
     for k in range(len(metric.facts.names)):
@@ -251,21 +251,21 @@ def _amendment(case: Case, value: F64, sample: F64, k: int, certainty: Certainty
 
     def amend(row: int, interval: Interval) -> Interval:
         if as_share:
-            interval = _of_proportion(interval, case, value, row, k, certainty)
+            interval = _as_proportion(interval, case, value, row, k, certainty)
         if rough:
-            interval = _flagged(interval, "rough_metric")
+            interval = _with_flag(interval, "rough_metric")
         # Only the pooled value is a mean over classes.
         if row > 0:
             return interval
         interval = replace(interval, partial=partial)
         if partial > making.MOST_UNDEFINED * len(sample):
-            interval = _flagged(interval, "classes_left_out")
+            interval = _with_flag(interval, "classes_left_out")
         return interval
 
     return amend
 
 
-def _flagged(interval: Interval, flag: str) -> Interval:
+def _with_flag(interval: Interval, flag: str) -> Interval:
     return (
         interval if interval.method == "none" else replace(interval, flags=(*interval.flags, flag))
     )
@@ -281,7 +281,7 @@ def _partial(value: F64, sample: F64) -> int:
     return int(np.isnan(sample[:, defined]).any(axis=1).sum()) if defined.sum() > 1 else 0
 
 
-def _of_proportion(
+def _as_proportion(
     interval: Interval, case: Case, value: F64, row: int, k: int, certainty: Certainty
 ) -> Interval:
     """Return the interval of a share of objects as if each were drawn by itself.
@@ -308,7 +308,7 @@ def _of_proportion(
     )
 
 
-def _jackknifed(case: Case, units: Units, n_rows: int) -> F64:
+def _jackknife_values(case: Case, units: Units, n_rows: int) -> F64:
     return weighed([case], jackknife(units))[0][0][:, :n_rows]
 
 
