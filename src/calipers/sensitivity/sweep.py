@@ -59,7 +59,7 @@ OWN = ("score_cut",)  # the only choice that also affects a metric with its own 
 NUMBERS = ("threshold", "score_cut", "least_area", "max_dets")
 
 ORACLE = "oracle"
-CLAIM = re.compile(r"@[0-9.]+$")
+CLAIM = re.compile(r"@[0-9.]+$")  # the threshold in the name of a metric: AP@0.5
 
 Progress = Callable[[int, int], None]
 
