@@ -13,6 +13,9 @@ the replicates are undefined; near perfection (fewer than 5 units with an error,
 half) the Clopper-Pearson bound on the share of error-free units; a width of zero if all replicates
 agree; the percentile interval instead of a t interval if more than 5 % of the replicates lie on a
 bound. The last two are flagged.
+
+`statistics.estimates` and `statistics.comparison` call `intervals`; `Interval.around` makes the
+`Estimate` that tables and reports show.
 """
 
 from __future__ import annotations
