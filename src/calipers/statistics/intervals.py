@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean, real, whole
 from calipers.registry import INTERVALS
 from calipers.results.estimate import Estimate
+from calipers.statistics.special import special
 
 NAN = float("nan")
 NOWHERE = (NAN, NAN)
@@ -171,6 +172,7 @@ def intervals(
     method: str = "bootse-t-logit",
     jackknife: F64 | None = None,
     errors: tuple[F64, F64] | None = None,
+    apart: bool = False,
 ) -> list[Interval]:
     """Return the intervals of m estimates.
 
@@ -188,10 +190,14 @@ def intervals(
         (K, m) estimates without one unit each, for ``bca`` and ``jackknife-t``.
     errors
         Standard errors (m,) of the estimates and (B, m) of the replicates, for ``studentized``.
+    apart
+        Add up every column in the order in which it is added up alone: the same bits as m calls.
     """
     if method not in INTERVALS:
         raise UsageError(f"no interval {method!r}; {did_you_mean(method, INTERVALS)}")
-    sample = BootstrapSample.of(np.asarray(theta, np.float64), replicates, level, bounds)
+    sample = BootstrapSample.of(
+        np.asarray(theta, np.float64), replicates, level, bounds, apart=apart
+    )
     limits = sample.bounds_of(method, support, jackknife, errors)
     return [_ruled(sample, k, entry, limits) for k, entry in enumerate(support)]
 
@@ -219,17 +225,29 @@ class BootstrapSample:
     sd: F64  # (m,) standard deviation of the replicates
     bias: F64  # (m,)
     percentile: IntervalBounds
+    apart: bool = False
 
     @classmethod
     def of(
-        cls, theta: F64, replicates: F64, level: float, bounds: tuple[float, float]
+        cls,
+        theta: F64,
+        replicates: F64,
+        level: float,
+        bounds: tuple[float, float],
+        *,
+        apart: bool = False,
     ) -> BootstrapSample:
         """Return the sample with its spread, bias and percentile interval."""
+        if apart:  # NumPy adds up what lies together pairwise, as in a single column
+            replicates = np.asfortranarray(replicates)
         missing = np.isnan(replicates)
         undefined = missing.sum(axis=0)
         mean, sd = _moments(replicates, missing)
-        percentile = _limits("percentile", replicates, lambda rows: quantiles(rows, level))
-        return cls(theta, replicates, level, bounds, undefined, sd, mean - theta, percentile)
+        percentile = _limits(
+            "percentile", replicates, lambda rows: quantiles(rows, level), apart=apart
+        )
+        bias = mean - theta
+        return cls(theta, replicates, level, bounds, undefined, sd, bias, percentile, apart)
 
     def bounds_of(
         self,
@@ -277,15 +295,14 @@ def boot_se_t(
     def limits(rows: F64) -> tuple[F64, F64]:
         return scale.around(sample.theta, factor * _moments(rows, np.isnan(rows))[1])
 
-    return _limits(scale.method, sample.replicates, limits)
+    return _limits(scale.method, sample.replicates, limits, apart=sample.apart)
 
 
 def bca(sample: BootstrapSample, jackknife: F64, n_units: NDArray[np.int64]) -> IntervalBounds:
     """Return the bias-corrected and accelerated bootstrap interval; NaN where all replicates are on
     one side.
     """
-    from scipy.special import ndtr, ndtri
-
+    ndtr, ndtri = special().ndtr, special().ndtri
     with np.errstate(invalid="ignore", divide="ignore"):
         centred = _mean(jackknife) - jackknife
         acceleration = np.nansum(centred**3, axis=0) / (6.0 * np.nansum(centred**2, axis=0) ** 1.5)
@@ -301,7 +318,7 @@ def bca(sample: BootstrapSample, jackknife: F64, n_units: NDArray[np.int64]) -> 
                 bounds[:, k] = np.nanquantile(rows[:, k], at[:, k])
             return bounds[0], bounds[1]
 
-        return _limits("bca", sample.replicates, limits)
+        return _limits("bca", sample.replicates, limits, apart=sample.apart)
 
 
 def jackknife_t(
@@ -329,7 +346,8 @@ def studentized(sample: BootstrapSample, error: F64, errors: F64) -> IntervalBou
         low, high = quantiles(steps, sample.level)
         return sample.theta - high * error, sample.theta - low * error
 
-    return _limits("studentized", np.concatenate([sample.replicates, errors], axis=1), limits)
+    both = np.concatenate([sample.replicates, errors], axis=1)
+    return _limits("studentized", both, limits, apart=sample.apart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,11 +392,9 @@ class MetricScale:
 
 def wilson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """Return Wilson's score interval of a proportion k / n."""
-    from scipy.special import ndtri
-
     if n <= 0:
         return NOWHERE
-    z2 = float(ndtri((1 + level) / 2)) ** 2
+    z2 = float(special().ndtri((1 + level) / 2)) ** 2
     centre, half = k + z2 / 2, math.sqrt(z2) * math.sqrt(k * (n - k) / n + z2 / 4)
     # Exact at both ends, where the formula is only so up to rounding.
     low = 0.0 if k == 0 else (centre - half) / (n + z2)
@@ -388,11 +404,9 @@ def wilson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
 
 def clopper_pearson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """Return the exact interval of a proportion k / n."""
-    from scipy.special import betaincinv
-
     if n <= 0:
         return NOWHERE
-    tail = (1 - level) / 2
+    betaincinv, tail = special().betaincinv, (1 - level) / 2
     low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, tail))
     high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - tail))
     return low, high
@@ -495,7 +509,7 @@ def _on_bound(values: F64 | float, bounds: Sequence[float]) -> NDArray[np.bool_]
         return np.asarray((away <= ROUNDING).any(axis=-1))
 
 
-def _limits(method: str, rows: F64, make: object) -> IntervalBounds:
+def _limits(method: str, rows: F64, make: object, *, apart: bool) -> IntervalBounds:
     """Return the bounds from all replicates, and their Monte-Carlo error from ten batches."""
     assert callable(make)
     low, high = make(rows)
@@ -503,8 +517,11 @@ def _limits(method: str, rows: F64, make: object) -> IntervalBounds:
         unknown = np.full(np.shape(low), np.nan)
         return IntervalBounds(method, low, high, unknown, unknown)
     # Batch means: the spread of the bounds over batches, scaled to the whole set of replicates.
-    batches = [make(rows[part]) for part in np.array_split(np.arange(len(rows)), BATCHES)]
-    lows, highs = np.stack([a for a, _ in batches]), np.stack([b for _, b in batches])
+    order: Literal["C", "F"] = "F" if apart else "C"
+    parts = np.array_split(np.arange(len(rows)), BATCHES)
+    batches = [make(np.asarray(rows[part], order=order)) for part in parts]
+    lows = np.asarray([low for low, _ in batches], order=order)
+    highs = np.asarray([high for _, high in batches], order=order)
     root = math.sqrt(BATCHES)
     with np.errstate(invalid="ignore"):
         mc_low = lows.std(axis=0, ddof=1) / root
@@ -531,6 +548,4 @@ def _mean(rows: F64) -> F64:
 
 
 def _t(freedom: NDArray[np.int64], level: float) -> F64:
-    from scipy.special import stdtrit
-
-    return np.asarray(stdtrit(freedom.astype(np.float64), (1 + level) / 2))
+    return np.asarray(special().stdtrit(freedom.astype(np.float64), (1 + level) / 2))
