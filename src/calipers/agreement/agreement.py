@@ -34,7 +34,7 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row
-from calipers.show.words import plural, share_in_words
+from calipers.show.words import percent_text, plural, share_in_words
 from calipers.statistics.intervals import check_level, check_replicates
 from calipers.statistics.weights import Units
 
@@ -366,7 +366,7 @@ def _criterion_remarks(table: Ratings, decisions: Sequence[Decision], how: Resam
             )
         elif max(share, 1 - share) > UNBALANCED:
             remarks.append(
-                f"{100 * share:.0f} % of the ratings are useful: kappa, pi, alpha and MCC are "
+                f"{percent_text(share)} of the ratings are useful: kappa, pi, alpha and MCC are "
                 "small for that reason alone; look at the two shares and at AC1"
             )
     with_decision = {decision.criterion for decision in decisions}

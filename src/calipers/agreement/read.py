@@ -2,9 +2,9 @@
 """Read a table of ratings: people's verdicts on predictions, beside the localization criteria.
 
 `calipers.agreement.agreement` calls `read_ratings` with a file or with columns from memory and gets
-`Ratings`. Columns are found by the user's choice or by their names (`COLUMNS`); the cells of ratings
-are two words or the steps of a scale. Every cell is checked, and the result says in words how the
-table was interpreted.
+`Ratings`. Columns are found by the user's choice or by their names (`COLUMNS`); the cells of
+ratings are two words or the steps of a scale. Every cell is checked, and the result says in words
+how the table was interpreted.
 """
 
 from __future__ import annotations

@@ -39,6 +39,7 @@ from calipers.cli.options import (
 from calipers.errors import CalipersError, InputError, UsageError
 from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, error_text, one_line, printable
+from calipers.show.words import interval_text, number_text
 
 if TYPE_CHECKING:
     from calipers.io.saved.folder import Stored
@@ -100,8 +101,7 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
         PictureFiles.of(Path(options["images"]), cohort)
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} "
-        f"classes; "
-        f"protocol {protocol.name}"
+        f"classes; protocol {protocol.name}"
     )
     evaluation = run(
         cohort,
@@ -340,8 +340,7 @@ def _document(
     if weakest < USUAL_LEVEL:
         warnings.append(
             f"the confidence level of intervals is {weakest:g}; a requirement can demand more, "
-            f"such "
-            "as level = 0.95"
+            "such as level = 0.95"
         )
     return {
         "schema": "calipers.check/1",
@@ -458,11 +457,10 @@ def _estimate_text(row: Mapping[str, Any]) -> str:
 
     if row["value"] is None:
         return "undefined"
-    of_metric = (
-        row["low"] is not None and row["high"] is not None and row["method"] != SHARE_OF_UNITS
-    )
-    interval = f" [{row['low']:.3f}, {row['high']:.3f}]" if of_metric else ""
-    return f"{row['value']:.3f}{interval}"
+    value = number_text(row["value"])
+    if row["low"] is None or row["high"] is None or row["method"] == SHARE_OF_UNITS:
+        return value
+    return f"{value} {interval_text(row['low'], row['high'])}"
 
 
 def _markup_safe(text: str) -> str:

@@ -34,7 +34,8 @@ def reading_options(function: F) -> F:
                 "--format",
                 "format_",
                 metavar="NAME",
-                help="coco, csv, lard, nih, parquet, or a format of another package. Default: detected.",
+                help="coco, csv, lard, nih, parquet, or a format of another package. Default: "
+                "detected.",
             ),
             click.option("--box-format", metavar="NAME[,NAME]", help=formats),
             click.option(

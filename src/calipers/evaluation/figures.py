@@ -30,7 +30,7 @@ from calipers.metrics.ranking import RATES, FrocCurve, PrecisionCurve
 from calipers.results.comparison import Comparison, Difference, Ranking
 from calipers.results.estimate import Estimate
 from calipers.show.figures import Axis, Blob, Curves, Forest, ForestRow, HeatMap, Line, Mark
-from calipers.show.words import percent_text, plural, short_name, why
+from calipers.show.words import level_text, percent_text, plural, short_name, why
 from calipers.statistics.estimates import Case, estimates
 
 
@@ -53,7 +53,7 @@ def at_level(evaluation: Evaluation) -> str:
         return ""
     settings = evaluation.statistics
     units = f"{settings['n_units']} {plural(settings['unit'])}"
-    return f"Pointwise {100 * settings['level']:g} % intervals over {units}."
+    return f"Pointwise {level_text(settings['level'])} intervals over {units}."
 
 
 def has_intervals(evaluation: Evaluation) -> bool:
@@ -388,7 +388,7 @@ def _differences_title(comparison: Comparison) -> str:
 def _differences_note(comparison: Comparison, marks: Sequence[Mark]) -> str:
     intervals = "No intervals"
     if any(math.isfinite(mark.low) for mark in marks):
-        level = f"{100 * comparison.level:g} %"
+        level = level_text(comparison.level)
         intervals = f"{level} intervals of paired differences, not adjusted for their number"
     tests = "tests not corrected"
     if comparison.correction != "none":

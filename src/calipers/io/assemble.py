@@ -4,8 +4,8 @@
 `calipers.io.read` calls `assemble` with the references and with the predictions of every model, as
 `calipers.io.reader` describes them. The rules of `calipers.data.rules` are applied to each part:
 strict reading raises all broken ones, lenient reading sets the records aside and accounts for them,
-so that ``read == used + quarantined`` holds for every file. Predictions that are allowed but unusual
-get a note for the report.
+so that ``read == used + quarantined`` holds for every file. Predictions that are allowed but
+unusual get a note for the report.
 """
 
 from __future__ import annotations

@@ -71,8 +71,8 @@ def read(
         (references only), or a format of another installed package; None: judged from the first
         bytes.
     box_format
-        One of `calipers.data.objects.BOX_FORMATS`, or two of them: for references and for predictions.
-        None: what the format or the column names say.
+        One of `calipers.data.objects.BOX_FORMATS`, or two of them: for references and for
+        predictions. None: what the format or the column names say.
     columns
         ``{"image": "name in the file", ...}`` for tables.
     lenient

@@ -57,9 +57,9 @@ def write(
     format
         ``"coco"``, ``"csv"``, ``"tsv"`` or ``"parquet"``; None: by the suffix of the path.
     box_format
-        One of `calipers.data.objects.BOX_FORMATS`; None: xywh for COCO, xyxy for tables. Only those two
-        come back exactly; pass the same ``box_format`` to `read` if it is a normalised or inclusive
-        one.
+        One of `calipers.data.objects.BOX_FORMATS`; None: xywh for COCO, xyxy for tables. Only those
+        two come back exactly; pass the same ``box_format`` to `read` if it is a normalised or
+        inclusive one.
 
     Notes
     -----

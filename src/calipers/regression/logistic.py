@@ -38,10 +38,9 @@ from calipers.regression.model import (
     prepare,
     quantile,
 )
-from calipers.regression.words import percent
 from calipers.results.document import Document
 from calipers.results.estimate import number
-from calipers.show.words import plural
+from calipers.show.words import level_text, percent_span, percent_text, plural
 from calipers.statistics.intervals import FEWEST_UNITS
 
 NAN = float("nan")
@@ -313,10 +312,10 @@ def _between(
 
 
 def _sentence(model: LogisticModel, one: AdjustedProbability) -> str:
-    text = f"{model.response}: {100 * one.value:.0f} % with {one.column} {one.level}"
+    text = f"{model.response}: {percent_text(one.value)} with {one.column} {one.level}"
     if math.isnan(one.low):
         return f"{text} ({one.n_rows} rows, no interval)."
-    between = f"{percent(model.level)} interval {100 * one.low:.0f} to {100 * one.high:.0f} %"
+    between = f"{level_text(model.level)} interval {percent_span(one.low, one.high)}"
     return f"{text} ({between}; {model.n_units} {plural(model.unit)})."
 
 

@@ -15,9 +15,8 @@ from calipers.regression.design import INTERCEPT
 from calipers.regression.logistic import LocalizationModels, LogisticModel
 from calipers.regression.mixed import MixedModel
 from calipers.regression.model import RESIDUAL, Coefficient, Component
-from calipers.regression.words import probability
 from calipers.show.table import Amount, Cell, Table, TableRow, same_kind
-from calipers.show.words import level_text, plural, reason_text
+from calipers.show.words import level_text, p_text, plural, reason_text
 
 LARGEST_LOGARITHM = 700.0  # larger ones overflow
 NAN = math.nan
@@ -75,7 +74,7 @@ def whole_terms(fit: MixedModel | LogisticModel) -> tuple[str, ...]:
     for test in fit.term_tests if isinstance(fit, MixedModel) else ():
         if test.df > 1:
             sentences.append(
-                f"{test.what} as a whole: {probability(test.p)} (likelihood ratio "
+                f"{test.what} as a whole: {p_text(test.p)} (likelihood ratio "
                 f"{test.statistic:.1f}, {test.df} degrees of freedom)."
             )
     return tuple(sentences)

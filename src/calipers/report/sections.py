@@ -566,8 +566,7 @@ def numbers_section(page: Context) -> str:
         words += f" This page has the first {MOST_NUMBER_ROWS}, evaluation.json has all."
     off = (
         "This table needs JavaScript. The same rows are in evaluation.json, and many of them in "
-        "the "
-        "sections above."
+        "the sections above."
     )
     pooled = table_block(metrics_table(page.evaluation))
     without_script = f"<noscript>{paragraph(off, 'note')}</noscript>"

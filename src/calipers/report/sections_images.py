@@ -36,7 +36,7 @@ from calipers.pictures.overlays import widest_slice
 from calipers.report.context import Context
 from calipers.show.html import details, figure_block, items, paragraph, table_block
 from calipers.show.table import Cell, Table
-from calipers.show.words import count_text
+from calipers.show.words import count_text, level_text
 
 
 def images_section(page: Context) -> str:
@@ -137,7 +137,7 @@ def _threshold(settings: MapSettings) -> str:
     where = f" on {settings.tuning}, which is left out here" if settings.tuning else ""
     rule = "of the best Dice"
     if settings.rate is not None:
-        rule = f"at which {100 * settings.rate:g} % of the voxels outside references are called"
+        rule = f"at which {level_text(settings.rate)} of the voxels outside references are called"
     return f"above the score {rule}{where}; the threshold of every model is under Data"
 
 

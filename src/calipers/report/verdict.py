@@ -25,6 +25,7 @@ from calipers.results.estimate import Estimate
 from calipers.show.words import (
     count_text,
     join,
+    level_text,
     near_an_end,
     p_text,
     percent_text,
@@ -54,8 +55,7 @@ WORDS = {
     "ior": "a predicted box covers {share} of its box",
     "hausdorff": (
         "a predicted box has its size and form, with a Hausdorff similarity (1 for the same box) "
-        "of "
-        "{amount}"
+        "of {amount}"
     ),
     "mask-iou": OVER_BOTH.replace("{what}", "a predicted shape"),
     "dice": "a predicted shape overlaps it, with a Dice score (1 for the same shape) of {amount}",
@@ -89,7 +89,7 @@ def counts_as_found(view: View, dimensions: int) -> str:
     if dimensions == 3:
         area, pixels = "volume", "voxels"
     rule = WORDS[view.criterion].format(
-        share=f"{least} {100 * view.threshold:g} %",
+        share=f"{least} {level_text(view.threshold)}",
         amount=f"{least} {view.threshold:g}",
         area=area,
         pixels=pixels,
@@ -210,7 +210,8 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
     best, other = list(values)[:2]
     if values[best] == values[other]:
         return [
-            f"{short_name(best)} and {short_name(other)} have the same {metric}: {values[best]:.3f}."
+            f"{short_name(best)} and {short_name(other)} have the same {metric}: "
+            f"{values[best]:.3f}."
         ]
     numbers = f"{metric} {values[best]:.3f} against {values[other]:.3f} of {short_name(other)}"
     rows = _pooled_rows(all_pairs, metric)
@@ -219,7 +220,7 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
         return [f"{short_name(best)} localises best: {numbers}."]
     sign = 1.0 if row.model_a == best else -1.0
     low, high = sorted((sign * row.estimate.low, sign * row.estimate.high))
-    level = f"{100 * row.estimate.level:g} %"
+    level = level_text(row.estimate.level)
     span = f"{level} confidence interval of the difference {low:.3f} to {high:.3f}"
     if _certainty(all_pairs, metric, best, len(values) - 1) == "sure":
         return [f"{short_name(best)} localises best: {numbers}; {span}."]
@@ -292,7 +293,8 @@ def _references_found(
     for other in at_one.models:
         if other != model and at_one.get(metric, model=other).value == best.value:
             return (
-                f"At one false alarm per image, no model finds more than {short_name(model)}: {share}.",
+                f"At one false alarm per image, no model finds more than {short_name(model)}: "
+                f"{share}.",
             )
     return (f"At one false alarm per image, {short_name(model)} finds most: {share}.",)
 
@@ -309,7 +311,7 @@ def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
     )
     if math.isnan(e.low):
         return (f"{every}.",)
-    level = f"{100 * e.level:g} %"
+    level = level_text(e.level)
     return (f"{every} ({level} confidence interval {e.low:.1f} to {e.high:.1f}).",)
 
 
@@ -319,7 +321,10 @@ def _ahead(row: Difference, model: str, n_models: int) -> str:
     """
     value, low, high, other = _from(row, model)
     where = "at one false alarm per image"
-    ahead = f"{short_name(model)} finds {_points(value)} more of the references than {short_name(other)} {where}"
+    ahead = (
+        f"{short_name(model)} finds {_points(value)} more of the references than "
+        f"{short_name(other)} {where}"
+    )
     span = _span(low, high, row.estimate.level)
     after_semicolon = f"; {span}" if span else ""
     in_brackets = f" ({span})" if span else ""
@@ -346,7 +351,7 @@ def _span(low: float, high: float, level: float) -> str:
     low, high = max(100 * low, -100.0), min(100 * high, 100.0)
     if not low < high:
         return ""
-    return f"{100 * level:g} % confidence interval {low:.1f} to {high:.1f}"
+    return f"{level_text(level)} confidence interval {low:.1f} to {high:.1f}"
 
 
 def _closest(duel: Comparison | None, model: str) -> Difference | None:
@@ -446,7 +451,7 @@ def _interval(e: Estimate, *, share: bool = True) -> str:
         low, high = (f"{100 * v:.{int(fine)}f}" for v in (e.low, e.high))
     else:
         low, high = (f"{v:.2f}" for v in (e.low, e.high))
-    return f" ({100 * e.level:g} % confidence interval {low} to {high})"
+    return f" ({level_text(e.level)} confidence interval {low} to {high})"
 
 
 def _points(value: float) -> str:

@@ -119,8 +119,7 @@ def _summary_line(result: Multiverse) -> str:
     )
     return (
         f"{len(result.models)} models, {result.n_images:,} images, {result.n_references:,} "
-        f"references; "
-        f"{len(result.each):,} configurations of {result.n_possible:,} "
+        f"references; {len(result.each):,} configurations of {result.n_possible:,} "
         f"combinations{undefined_note}."
     )
 

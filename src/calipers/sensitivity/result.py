@@ -35,6 +35,7 @@ from calipers.evaluation.result import Evaluation
 from calipers.metrics.base import Metric
 from calipers.results.document import Document
 from calipers.results.estimate import number
+from calipers.show.words import interval_text, level_text, percent_text, two_decimals
 from calipers.statistics.estimates import weighed
 from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import BLOCK, Weights, bootstrap
@@ -322,15 +323,6 @@ def change_text(name: str, old: Any, new: Any) -> str:
     return f"{choice_text(name, new)} instead of {old_text}"
 
 
-def percent_text(share: float) -> str:
-    """Return ``34 %``; only exactly 0 is 0 %, and only exactly 1 is 100 %."""
-    if 0 < share < 0.005:
-        return "< 1 %"
-    if 0.995 <= share < 1:
-        return "> 99 %"
-    return f"{100 * share:.0f} %"
-
-
 NOTICED = 0.01  # smaller changes of a share of configurations are not reported
 
 
@@ -519,9 +511,7 @@ class Multiverse(Document):
         if self.robustness is None:
             return text
         low, high = self.robustness.wins[self.models.index(model)]
-        if np.isnan(low):
-            return text
-        return f"{text} [{percent_text(low)}, {percent_text(high)}]"
+        return f"{text} {interval_text(low, high, percent_text)}".rstrip()
 
     def _flip_sentence(self) -> str:
         """Return where the two best models change places."""
@@ -535,10 +525,9 @@ class Multiverse(Document):
         return f"The order of the two best reverses after {changes}: {self.flip}."
 
     def _w_interval(self) -> str:
-        if self.robustness is None or np.isnan(self.robustness.kendall_w[0]):
+        if self.robustness is None:
             return ""
-        low, high = self.robustness.kendall_w
-        return f" [{low:.2f}, {high:.2f}]"
+        return f" {interval_text(*self.robustness.kendall_w, two_decimals)}".rstrip()
 
     def _robustness_sentences(self) -> list[str]:
         robust = self.robustness
@@ -548,7 +537,7 @@ class Multiverse(Document):
         return [
             f"Resampled by {robust.unit} (n = {robust.n_units}), {self.models[k]} wins most "
             f"configurations in {percent_text(robust.leads[k])} of {robust.replicates} bootstrap "
-            f"samples; brackets are {100 * robust.level:g} % percentile intervals."
+            f"samples; brackets are {level_text(robust.level)} percentile intervals."
         ]
 
     def rows(self) -> list[dict[str, Any]]:

@@ -40,7 +40,7 @@ from calipers.metrics.base import MetricPlan
 from calipers.oracles.corrupt import KINDS, Corruption, check_corruption, corrupt
 from calipers.results.document import Document
 from calipers.results.estimate import number
-from calipers.show.words import plural
+from calipers.show.words import level_text, plural
 
 Value = float | int | str
 Change = Callable[[Protocol, MetricPlan, Any], tuple[Protocol, MetricPlan]]
@@ -426,7 +426,7 @@ def _of_models(
     if np.isfinite(tables[1]).any():
         settings = evaluation.statistics
         units = f"{settings['n_units']} {plural(settings['unit'])}"
-        band = f"{100 * settings['level']:g} % interval over {units}"
+        band = f"{level_text(settings['level'])} interval over {units}"
     return _result(cohort, protocol, axes, tuple(cohort.models), tables, (1, band, seed))
 
 

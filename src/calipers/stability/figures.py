@@ -44,7 +44,7 @@ from calipers.show.figures import (
     Mark,
     Scatter,
 )
-from calipers.show.words import percent_text, plural, short_name, why
+from calipers.show.words import level_text, percent_text, plural, short_name, why
 from calipers.stability.analyse import COLUMNS, Cell, StabilityTable
 from calipers.stability.answers import CallCounts, correlation
 from calipers.stability.objects_result import ObjectStability
@@ -125,8 +125,8 @@ def bags(
     Parameters
     ----------
     picture
-        CallCounts with the slice that is shown; returns the picture below it, as a ``data:`` address,
-        and the height of a cell over its width.
+        CallCounts with the slice that is shown; returns the picture below it, as a ``data:``
+        address, and the height of a cell over its width.
     """
     place = place_of(result, bag)
     part = disputed_slice(result.bag(place), result.threshold)
@@ -282,7 +282,7 @@ def models(result: StabilityResult, *, score: str = "APJ") -> Forest:
             title = f"No single model moves {score}, which is {with_it}"
     note = (
         f"Mean over {result.n_used} images, {_at(result, score)}. The interval of all models is a "
-        f"{100 * jackknife.level:g} % t interval over {n} models: "
+        f"{level_text(jackknife.level)} t interval over {n} models: "
         "it covers other trainings, on these images."
     )
     return Forest(
@@ -469,7 +469,7 @@ def _band(estimate: Estimate) -> str:
     if why(estimate) or math.isnan(estimate.low):
         return ""
     units = f"{estimate.n_units} {plural(estimate.unit)}"
-    return f"Pointwise {100 * estimate.level:g} % intervals over {units}."
+    return f"Pointwise {level_text(estimate.level)} intervals over {units}."
 
 
 FIGURES: Mapping[str, Callable[..., Figure]] = {
@@ -698,7 +698,7 @@ def _intervals(result: ObjectStability) -> str:
     if not settings["replicates"] or math.isnan(result["found-by-all"].low):
         return ""
     units = f"{settings['n_units']} {plural(settings['unit'])}"
-    return f"Pointwise {100 * settings['level']:g} % intervals over {units}."
+    return f"Pointwise {level_text(settings['level'])} intervals over {units}."
 
 
 OBJECT_FIGURES: Mapping[str, Callable[[ObjectStability], Figure]] = {

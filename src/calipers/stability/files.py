@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open the maps of one model: an array, an archive, a folder with a file per bag, or one volume.
 
-`calipers.stability.read` calls these functions and gets `ModelMaps`: a header per bag, whatever files
-it comes from. Headers are parsed and checked here; every map is a `Volume` that reads its values on
-demand, from a compressed array by a `Stack` that goes on from the nearest position before it.
-Nothing is unpickled.
+`calipers.stability.read` calls these functions and gets `ModelMaps`: a header per bag, whatever
+files it comes from. Headers are parsed and checked here; every map is a `Volume` that reads its
+values on demand, from a compressed array by a `Stack` that goes on from the nearest position before
+it. Nothing is unpickled.
 """
 
 from __future__ import annotations

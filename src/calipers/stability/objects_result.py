@@ -26,7 +26,14 @@ from calipers.errors import InputError, UsageError, did_you_mean, several
 from calipers.kernels.ranks import pair_index
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
-from calipers.show.words import interval_of, percent_span, percent_text, plural, reason_text
+from calipers.show.words import (
+    interval_of,
+    level_text,
+    percent_span,
+    percent_text,
+    plural,
+    reason_text,
+)
 from calipers.stability.objects_evidence import ObjectPairs, Strata, mean_of_defined, pair_cells
 
 NAN = math.nan
@@ -459,7 +466,7 @@ def _overlap(result: ObjectStability) -> str:
         return ""
     interval = ""
     if not math.isnan(value.low):
-        interval = f" ({100 * value.level:g} % interval {value.low:.2f} to {value.high:.2f})"
+        interval = f" ({level_text(value.level)} interval {value.low:.2f} to {value.high:.2f})"
     return (
         "Where they agree, their shapes have a mean intersection over union of "
         f"{value.value:.2f}{interval}."
@@ -484,7 +491,7 @@ def _without(result: ObjectStability) -> str:
         f"Other trainings: without one of the models, the agreement lies between "
         f"{min(without.values()):.2f} and {max(without.values()):.2f} (furthest away without "
         f"{name}); the jackknife over {len(result.models)} models gives {value:.2f} with a "
-        f"{100 * jackknife.level:g} % interval of {jackknife.low:.2f} to {jackknife.high:.2f}."
+        f"{level_text(jackknife.level)} interval of {jackknife.low:.2f} to {jackknife.high:.2f}."
     )
 
 
@@ -563,8 +570,8 @@ def _share(estimate: Estimate) -> str:
     if math.isnan(estimate.low):
         return value
     if estimate.method == "clopper-pearson-units":  # too few exceptions for a bootstrap
-        level, units = f"{100 * estimate.level:g}", plural(estimate.unit)
-        return f"{value} (at {level} %: {_between(estimate)} of the {units})"
+        level, units = level_text(estimate.level), plural(estimate.unit)
+        return f"{value} (at {level}: {_between(estimate)} of the {units})"
     return f"{value} ({interval_of(estimate)} {_between(estimate)})"
 
 

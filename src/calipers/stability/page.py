@@ -43,6 +43,7 @@ from calipers.show.html import (
 from calipers.show.svg.draw import svg
 from calipers.show.words import (
     Short,
+    level_text,
 )
 from calipers.stability.figures import FIGURES, MapSlice, available
 from calipers.stability.objects_result import ObjectStability
@@ -195,8 +196,7 @@ CITATIONS = (
     "neural networks.",
     "Cohen J. A coefficient of agreement for nominal scales. Educ Psychol Meas 1960;20:37-46.",
     "Feinstein AR, Cicchetti DV. High agreement but low kappa: I. The problems of two paradoxes. J "
-    "Clin Epidemiol "
-    "1990;43:543-549.",
+    "Clin Epidemiol 1990;43:543-549.",
     "Byrt T, Bishop J, Carlin JB. Bias, prevalence and kappa. J Clin Epidemiol 1993.",
     "Gwet KL. Computing inter-rater reliability in the presence of high agreement. Br J Math Stat "
     "Psychol 2008.",
@@ -286,7 +286,7 @@ def _uncertainty(result: StabilityResult) -> str:
     sentences = ["No confidence intervals over images were computed."]
     if certainty.replicates:
         sentences = [
-            f"{100 * certainty.level:g} % confidence intervals come from {certainty.replicates} "
+            f"{level_text(certainty.level)} confidence intervals come from {certainty.replicates} "
             f"bootstrap replicates, resampled by {plan.units.name} (n = {plan.units.number}, seed "
             f"{certainty.seed}), with these models; they generalise to "
             f"{plan.units.generalises_to()}."

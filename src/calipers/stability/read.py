@@ -2,9 +2,10 @@
 """`read_bags`: read the maps of several models from files of any kind, paired by bag id.
 
 It opens the maps of every model (folders, arrays, or a long table with a row per instance), checks
-that all models have the same bags with maps of the same shape in the same place (`check_models`; the
-error names the first difference), and adds labels, groups, and the score that every model gives the
-whole bag. The result is `FileBags`: all headers are checked, and values are read one bag at a time.
+that all models have the same bags with maps of the same shape in the same place (`check_models`;
+the error names the first difference), and adds labels, groups, and the score that every model gives
+the whole bag. The result is `FileBags`: all headers are checked, and values are read one bag at a
+time.
 """
 
 from __future__ import annotations

@@ -225,7 +225,8 @@ def _paradox_text(odd: Paradox) -> str:
     return (
         f"APJ and AJ may mislead: on {odd.pairs} of {odd.of_pairs} pairs of maps nearly all "
         f"instances are {sign} (|prevalence index| at least {ONE_SIDED:g}) and kappa is at least "
-        f"{APART:g} below PABAK. On these pairs, the models call {percent_text(odd.total_agreement)} "
+        f"{APART:g} below PABAK. On these pairs, the models call "
+        f"{percent_text(odd.total_agreement)} "
         f"of the instances alike, and AJ is {two_decimals(odd.kappa)}. Read PAR, NAR and AC1 "
         "beside them, and do not compare APJ between data sets with different shares of positive "
         "instances"

@@ -24,8 +24,8 @@ MEASURES = ("DICE", "Jaccard", "accuracy", "AUC")
 IN_BAGS = ("APJ", "called-by-all", "called-by-some", "Spearman")  # scores in the table of images
 MOST_DISPUTED = 20
 OTHER_TRAININGS = (
-    "Mean and SD (ddof 0): over images. Other trainings: t interval from leaving out one model at a "
-    "time, on these images."
+    "Mean and SD (ddof 0): over images. Other trainings: t interval from leaving out one model at "
+    "a time, on these images."
 )
 NAN = math.nan
 

@@ -2,7 +2,8 @@
 """From a metric and its evidence to estimates: value at weights 1, replicates, interval.
 
 `evaluation.collect.estimated_rows` calls `estimates` with (metric, evidence) pairs and gets a table
-of `Estimate` per pair: class row by name of the metric. Figures, monitors and stability call it too.
+of `Estimate` per pair: class row by name of the metric. Figures, monitors and stability call it
+too.
 
 There is one road from replicates to estimates, `column_estimates`: the values of one number in
 several rows, their replicates, and what they rest on become intervals and then estimates. Whoever
@@ -29,6 +30,7 @@ from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, jackkn
 Progress = Callable[[int, int], None]
 Case = tuple[Metric[Any], Any]  # a metric and its evidence
 
+# Intervals of shares, which count objects as if they were independent.
 RATIO_METHODS = ("wilson", "clopper-pearson")
 WITH_JACKKNIFE = ("bca", "jackknife-t")
 WITHOUT_MORE = ("bootse-t-logit", "percentile", "basic")  # need nothing but the replicates
@@ -53,7 +55,7 @@ def estimates(
     """
     plain = np.ones((1, len(units.code)), np.int64)
     values = [metric.value(evidence, plain)[0] for metric, evidence in cases]
-    _check(certainty, units)
+    _check_certainty(certainty, units)
     reason = _no_interval(certainty, units)
     samples: Sequence[F64 | None] = [None] * len(cases)
     if reason is None:
@@ -140,7 +142,7 @@ def _no_interval(certainty: Certainty, units: Units) -> str | None:
     return "one_unit" if units.number == 1 else "too_few_units"
 
 
-def _check(certainty: Certainty, units: Units) -> None:
+def _check_certainty(certainty: Certainty, units: Units) -> None:
     """Raise if no interval can be computed with these settings."""
     making.check_level(certainty.level)
     if certainty.replicates:
@@ -171,6 +173,7 @@ def weighed(
     """Return, for every case, the parts that ``measure`` returns, over all blocks of weights."""
     measure = measure or _values
     parts_of_cases: list[list[tuple[F64, ...]]] = [[] for _ in cases]
+    # Blocks outside, cases inside: weights are made once, and the last block stays in caches.
     for weights in blocks:
         for parts, (metric, evidence) in zip(parts_of_cases, cases):
             parts.append(measure(metric, evidence, weights))
@@ -210,7 +213,7 @@ def _columns(
     if sample is not None:
         support = metric.support(evidence, units.outer_code, units.number)
         if certainty.method in WITH_JACKKNIFE:
-            without = _jackknifed(case, units, n_rows)
+            without = _jackknife_values(case, units, n_rows)
         if certainty.method == "studentized":
             errors = _standard_errors(case, units, certainty, n_rows)
     for k in range(len(metric.facts.names)):
@@ -228,6 +231,7 @@ def _columns(
             supports.append(Support(units.number, n_positive, n_tried, n_error, units.freedom))
         own = None if errors is None else errors[k]
         method = certainty.method
+        # A metric that is no ratio has no standard error of its own.
         if method == "studentized" and own is None:
             method = "bootse-t-logit"
         column = replace(
@@ -264,26 +268,28 @@ def _amendment(case: Case, value: F64, sample: F64, k: int, certainty: Certainty
     name = facts.names[k]
     as_share = certainty.method in RATIO_METHODS and facts.proportion
     rough = certainty.method in WITH_JACKKNIFE and name in facts.rough
+    # Replicates that lose a class average over fewer classes: the value may jump.
     partial = 0
     if name in facts.class_means:
         partial = _partial(value[1:, k], sample[:, 1:, k])
 
     def amend(row: int, interval: Interval) -> Interval:
         if as_share:
-            interval = _of_proportion(interval, case, value, row, k, certainty)
+            interval = _as_proportion(interval, case, value, row, k, certainty)
         if rough:
-            interval = _flagged(interval, "rough_metric")
+            interval = _with_flag(interval, "rough_metric")
+        # Only the pooled value is a mean over classes.
         if row > 0:
             return interval
         interval = replace(interval, partial=partial)
         if partial > making.MOST_UNDEFINED * len(sample):
-            interval = _flagged(interval, "classes_left_out")
+            interval = _with_flag(interval, "classes_left_out")
         return interval
 
     return amend
 
 
-def _flagged(interval: Interval, flag: str) -> Interval:
+def _with_flag(interval: Interval, flag: str) -> Interval:
     return (
         interval if interval.method == "none" else replace(interval, flags=(*interval.flags, flag))
     )
@@ -299,7 +305,7 @@ def _partial(value: F64, sample: F64) -> int:
     return int(np.isnan(sample[:, defined]).any(axis=1).sum()) if defined.sum() > 1 else 0
 
 
-def _of_proportion(
+def _as_proportion(
     interval: Interval, case: Case, value: F64, row: int, k: int, certainty: Certainty
 ) -> Interval:
     """Return the interval of a share of objects as if each were drawn by itself.
@@ -326,7 +332,7 @@ def _of_proportion(
     )
 
 
-def _jackknifed(case: Case, units: Units, n_rows: int) -> F64:
+def _jackknife_values(case: Case, units: Units, n_rows: int) -> F64:
     return weighed([case], jackknife(units))[0][0][:, :n_rows]
 
 
@@ -363,6 +369,8 @@ def _ratio_error(top: F64, bottom: F64, weights: Weights) -> F64:
     a, b = w @ top, w @ bottom
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = a / b
+        # The sum over units of (top - ratio * bottom)^2, expanded so that it is products with
+        # weights.
         square = w @ top**2 - 2 * ratio * (w @ (top * bottom)) + ratio**2 * (w @ bottom**2)
         return np.asarray(np.sqrt(np.maximum(square, 0.0) * number / (number - 1)) / b)
 

@@ -34,6 +34,7 @@ from calipers.statistics.special import special
 NAN = float("nan")
 NOWHERE = (NAN, NAN)
 
+# Below 5 units there is no interval, below 10 a flag: see the top of this file.
 FEWEST_UNITS = 5
 FEW_UNITS = 10
 FEWEST_REPLICATES, MOST_REPLICATES = 100, 10_000_000
@@ -199,7 +200,7 @@ def intervals(
         np.asarray(theta, np.float64), replicates, level, bounds, apart=apart
     )
     limits = sample.bounds_of(method, support, jackknife, errors)
-    return [_ruled(sample, k, entry, limits) for k, entry in enumerate(support)]
+    return [_after_rules(sample, k, entry, limits) for k, entry in enumerate(support)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,6 +311,7 @@ def bca(sample: BootstrapSample, jackknife: F64, n_units: NDArray[np.int64]) -> 
 
         def limits(rows: F64) -> tuple[F64, F64]:
             defined = (~np.isnan(rows)).sum(axis=0)
+            # Ties with the estimate count half, or steps of the metric would pass for bias.
             below = (rows < sample.theta).sum(axis=0) + 0.5 * (rows == sample.theta).sum(axis=0)
             shift = ndtri(below / defined)
             at = ndtr(shift + (shift + z) / (1 - acceleration * (shift + z)))
@@ -435,7 +437,9 @@ def _quantile(sorted_columns: F64, n: NDArray[np.int64], q: float) -> F64:
     return np.asarray(np.where(share >= 0.5, b - (b - a) * (1 - share), a + (b - a) * share))
 
 
-def _ruled(sample: BootstrapSample, k: int, support: Support, limits: IntervalBounds) -> Interval:
+def _after_rules(
+    sample: BootstrapSample, k: int, support: Support, limits: IntervalBounds
+) -> Interval:
     """Return the interval of one estimate after the rules that come before any method."""
     theta, level, undefined = float(sample.theta[k]), sample.level, int(sample.undefined[k])
     n_varying = support.df + 1  # strata fix one unit each

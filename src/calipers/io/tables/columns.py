@@ -2,9 +2,9 @@
 """Declare the columns of a table, and find them: by the user's choice, else by their known names.
 
 Every kind of table declares its columns once, as a `ColumnSpec` each: objects, and tables that
-describe images, here; alarms, ratings, bags and sizes beside their readers. `find_columns` looks them
-up, whatever their case, and makes the one message for a column that is missing. `find_layout` adds
-what only tables of objects have: the columns of a box and the format that their names imply.
+describe images, here; alarms, ratings, bags and sizes beside their readers. `find_columns` looks
+them up, whatever their case, and makes the one message for a column that is missing. `find_layout`
+adds what only tables of objects have: the columns of a box and the format that their names imply.
 """
 
 from __future__ import annotations

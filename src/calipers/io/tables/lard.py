@@ -4,8 +4,8 @@
 The format is that of Ducoffe et al. (2023), "LARD - Landing Approach Runway Detection": a table, in
 the original separated by semicolons, with the columns ``image``, ``height``, ``width``, ``x_A y_A``
 to ``x_D y_D`` in pixels, and facts about the image such as ``airport``, ``runway``, ``scenario`` or
-``weather``. A table of boxes is made from the corners and read as every other one; messages are then
-brought back to the cells of the file.
+``weather``. A table of boxes is made from the corners and read as every other one; messages are
+then brought back to the cells of the file.
 """
 
 from __future__ import annotations

@@ -52,7 +52,9 @@ MANY_NAMES, LONG_HINT = 1000, 300
 
 
 class TableReader(Reader):
-    """A format whose files are tables with a row per object: `table` opens one, the rest follows."""
+    """A format whose files are tables with a row per object: `table` opens one, the rest
+    follows.
+    """
 
     several_models = True
 

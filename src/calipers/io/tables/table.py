@@ -2,10 +2,10 @@
 """A table: columns of text or numbers, from a file or from memory. Nothing is guessed.
 
 `open_table` reads delimited text (`calipers.io.tables.delimited`) or parquet
-(`calipers.io.tables.parquet`) into a `Table`. All readers of tables call it: those of groups, alarms,
-ratings, bags, sizes and measurements. `numbers`, `flags` and `texts` interpret the cells of a column,
-and every cell that they refuse becomes a `Problem` with its place. `calipers.io.tables.columns` finds
-the columns.
+(`calipers.io.tables.parquet`) into a `Table`. All readers of tables call it: those of groups,
+alarms, ratings, bags, sizes and measurements. `numbers`, `flags` and `texts` interpret the cells of
+a column, and every cell that they refuse becomes a `Problem` with its place.
+`calipers.io.tables.columns` finds the columns.
 
 All CSV and parquet files that Calipers writes come from here too. Text cells follow RFC 4180; see
 `protect` for text that starts like a formula.

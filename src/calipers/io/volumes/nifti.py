@@ -115,7 +115,9 @@ def open_planes(request: Request) -> tuple[tuple[int, ...], Callable[[int], Arra
 
 
 def _checked_voxels(request: Request) -> tuple[Any, _Voxels, list[str]]:
-    """Return the header, where the voxels are, and notes; the file is as large as the header says."""
+    """Return the header, where the voxels are, and notes; the file is as large as the header
+    says.
+    """
     path, file = request.path, request.file
     packed = is_packed(path)
     if packed != path.name.lower().endswith(".gz"):

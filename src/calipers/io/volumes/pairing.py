@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`pair`: find the labels, maps and images of the same sample by their names.
 
-`list_samples` lists a folder, a list of paths or one file by the names of their samples; the readers
-of bags call it too. Names must agree exactly. If they do not, the error proposes a pattern; nothing
-is guessed. `read_maps` pairs folders of label volumes and maps for `calipers.maps.evaluate`.
+`list_samples` lists a folder, a list of paths or one file by the names of their samples; the
+readers of bags call it too. Names must agree exactly. If they do not, the error proposes a pattern;
+nothing is guessed. `read_maps` pairs folders of label volumes and maps for
+`calipers.maps.evaluate`.
 """
 
 from __future__ import annotations

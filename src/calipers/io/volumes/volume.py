@@ -2,11 +2,12 @@
 """`Volume`: the header of an image or volume on disk. Voxels are read on demand.
 
 A `VolumeReader` per format makes them. What the readers share is here: limits that are checked
-before anything is allocated (a header that claims more than its file can hold, or more than `Limits`
-allow, is an `InputError`), and streams that are read to their end, where their checksum is.
+before anything is allocated (a header that claims more than its file can hold, or more than
+`Limits` allow, is an `InputError`), and streams that are read to their end, where their checksum
+is.
 
-An affine (4, 4) takes the index x, y, z of a voxel to its centre in mm; right, anterior and superior
-are positive. A voxel reaches half a step to either side of its centre.
+An affine (4, 4) takes the index x, y, z of a voxel to its centre in mm; right, anterior and
+superior are positive. A voxel reaches half a step to either side of its centre.
 """
 
 from __future__ import annotations

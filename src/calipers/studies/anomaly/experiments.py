@@ -14,7 +14,8 @@ The controlled experiments (a) to (e): one error at a time on discs and spheres,
 (e) Of four equal objects one is missed, nothing is found falsely, and samples without an object are
     added.
 
-`calipers.studies.anomaly.experiments` has the closed forms for maps of 0 and 1 with n objects per sample.
+`calipers.studies.anomaly.experiments` has the closed forms for maps of 0 and 1 with n objects per
+sample.
 
 The benchmark: algorithms run on volumes with inserted spheres, evaluated by all metrics.
 

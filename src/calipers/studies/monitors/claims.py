@@ -17,6 +17,7 @@ import numpy as np
 
 from calipers.arrays import F64, Flags
 from calipers.monitors.labels import OMS, OOD
+from calipers.show.words import level_text
 from calipers.statistics.ranks import kendall_tau_b
 from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.monitors.experiments import (
@@ -418,7 +419,7 @@ def _(trial: Trial) -> Finding:
     "Who is the best monitor depends on the paradigm: choosing by OOD can mislead.",
     OOD_SECTION,
 )
-@in_each_trial(f"Holds if the winner differs in at least {100 * SURE:g} % of the replicates.")
+@in_each_trial(f"Holds if the winner differs in at least {level_text(SURE)} of the replicates.")
 def _(trial: Trial) -> Finding:
     by_ood, by_oms = trial.order(OOD)[0], trial.order(OMS)[0]
     rank_agreement = trial.rank_agreement
@@ -544,8 +545,8 @@ def _(run: MonitorsRun) -> ClaimJudgement:
         closed_form = sweep.expected_flip
         flags += [sweep.turns, low <= closed_form <= high]
         sentences.append(
-            f"With {100 * sweep.far:g} % far runways {PAIR[1]} overtakes {PAIR[0]} under OMS at a "
-            f"share of {_share(sweep.measured_flip)} harmless shifts (closed form "
+            f"With {level_text(sweep.far)} far runways {PAIR[1]} overtakes {PAIR[0]} under OMS at "
+            f"a share of {_share(sweep.measured_flip)} harmless shifts (closed form "
             f"{_share(closed_form)}; from {low:.2f} to {high:.2f} the interval of the difference "
             "contains 0)."
         )

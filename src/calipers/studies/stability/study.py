@@ -120,7 +120,8 @@ METHODS = (
     "Counting. Limits and monotonicity are checked exactly on every 2x2 table of up to 24 "
     "instances (12 in a quick run). A move changes one instance; a score is monotone under a move "
     "if it falls in no table.",
-    "Families. stable-good, stable-wrong and unstable are those of calipers.synthetic.bags.demo_bags: "
+    "Families. stable-good, stable-wrong and unstable are those of "
+    "calipers.synthetic.bags.demo_bags: "
     "the same lesions, the same bag scores, and different places. The families like X-Ray, MURA "
     "and Pascal VOC have one recipe per pooling operator: the size of the marked area, an error "
     "of place that all models share and one of their own, the darkness of the background, shared "
