@@ -8,7 +8,7 @@ import sys
 
 CODE = """
 import sys
-from calipers.statistics.special import special
+from calipers.statistics.intervals import special
 
 short = special()
 assert short is special()

@@ -63,8 +63,8 @@ from calipers.statistics.intervals import (
     Support,
     intervals,
     none,
+    special,
 )
-from calipers.statistics.special import special
 from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, exact_swaps, swaps
 
 Evidences = Mapping[Hashable, Evidence]  # by the key of the recipe
