@@ -76,7 +76,7 @@ ANYTHING = (-math.inf, math.inf)  # bounds of a difference: no scale but its own
 
 CORRECTIONS = ("holm", "bh", "none")
 
-MOST_EXACT = 50
+MOST_EXACT = 50  # differences of a signed-rank test; beyond, the normal distribution is close
 
 CORRECTED = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 
@@ -200,7 +200,7 @@ def judge(
 def against_margin(low: float, high: float, margin: float, *, higher_is_better: bool) -> str:
     """Return what the interval of a - b shows about a margin.
 
-    One of ``results.difference.MARGIN_VERDICTS``.
+    One of ``results.comparison.MARGIN_VERDICTS``.
     """
     if not higher_is_better:
         low, high = -high, -low

@@ -42,8 +42,8 @@ NOWHERE = (NAN, NAN)
 FEWEST_UNITS = 5
 FEW_UNITS = 10
 FEWEST_REPLICATES, MOST_REPLICATES = 100, 10_000_000
-MOST_UNDEFINED = 0.05
-MOST_ON_BOUND = 0.05
+MOST_UNDEFINED = 0.05  # of the replicates
+MOST_ON_BOUND = 0.05  # of the replicates
 BATCHES = 10  # for the Monte-Carlo error of a bound
 # of a metric; pycocotools' epsilon makes a perfect average precision a little less than 1
 ROUNDING = 1e-12
