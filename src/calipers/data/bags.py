@@ -373,6 +373,7 @@ def checked_flags(
             "a label of 0 or 1", "labels-differ", f"labels[{i}], bag {ids[i]!r}", labels[i].item()
         )
     positive = labels.astype(np.bool_)
+    # A contradiction, and mostly two files in the wrong order.
     for i, marked in enumerate(instances):
         if marked is not None and marked.any() and not positive[i]:
             hint = "a bag with a positive instance is positive"
@@ -389,6 +390,7 @@ def checked_instances(
     """Return the flat reference or None of every bag; an empty tuple if no bag has one."""
     if entries_of_bags is None:
         return ()
+    # By id the order does not matter, and bags may be left out: they are not annotated.
     if isinstance(entries_of_bags, Mapping):
         bag_ids = set(ids)
         unknown = [key for key in entries_of_bags if str(key) not in bag_ids]

@@ -284,6 +284,7 @@ class FileIntake:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        # A bug of a reader, never a fault of the input: no record may be lost without a word.
         if self.read != self.used + sum(self.quarantined.values()):
             raise AssertionError(
                 f"{self.file}: {self.read} records read, {self.used} used: the account is off"

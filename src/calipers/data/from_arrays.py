@@ -114,6 +114,7 @@ def _check_options(classes: tuple[str, ...], box_format: str, score_scale: str) 
 
 
 def _check_records(records: object, where: str) -> None:
+    # A string is a sequence too, and every letter would be a record.
     if not isinstance(records, Sequence) or isinstance(records, str):
         raise InputError(
             "a list with one mapping per image", rule="type", location=where, value=records
@@ -232,6 +233,7 @@ def _images(records: Records, ids: Sequence[str], dimensions: int) -> Images:
 
 def _learn_sizes(images: Images, delivery: Delivery) -> None:
     """Fill in image sizes that nobody declared: the first mask of an image knows its own."""
+    # Only what is unknown: a declared size that differs is for the rules to report.
     if delivery.masks is not None and len(delivery):
         image, first = np.unique(delivery.image, return_index=True)
         is_known = ~np.isnan(images.size[image])
@@ -428,6 +430,7 @@ def _column(value: Any, name: str, n: int, where: str) -> NDArray[Any]:
 
 
 def _check_labels(label: NDArray[Any], counts: Sequence[int], where: str, n_classes: int) -> None:
+    # Floats that are whole are fine: many tools deliver labels as such.
     bad = np.flatnonzero((label < 0) | (label >= n_classes) | (label != np.floor(label)))
     if len(bad):
         offsets = ragged.from_counts(np.array(counts, np.int64))

@@ -119,6 +119,7 @@ def examine(
         corners, extent = to_corners(delivery.boxes, delivery.box_format, per_box)
     sized = sound & row_all(np.isfinite(corners))
     findings += _sides(delivery, corners, extent, sized)
+    # Predictions may leave the image: that is a mistake of the model, not of the file.
     if role == "references":
         findings += _outside(delivery, corners, per_box, sized)
     return findings
@@ -226,6 +227,7 @@ def _in_image_order(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]
     """Return the order of the objects by image, and the columns of all objects in that order."""
     if len(delivery) > MOST_OBJECTS:
         raise InputError(f"at most {MOST_OBJECTS} objects", rule="too-large", value=len(delivery))
+    # Stable: objects of an image stay in input order, which decides between equal scores.
     order = np.argsort(delivery.image, kind="stable")
     corners, extent = np.empty(delivery.boxes.shape), np.empty(len(order))
     # There may be millions of boxes: a block at a time keeps the copies small.
@@ -315,7 +317,7 @@ def _mask_sizes(delivery: Delivery, per_box: F64) -> Iterator[Finding]:
     rows = np.flatnonzero(row_any((size != per_box) & np.isfinite(per_box)))
     if len(rows):
         sizes_of_masks = [
-            f"{_by(size[row])} in an image of {_by(per_box[row])}"
+            f"{_size_text(size[row])} in an image of {_size_text(per_box[row])}"
             for row in rows[: InputProblems.SHOWN]
         ]
         hint = (
@@ -326,7 +328,7 @@ def _mask_sizes(delivery: Delivery, per_box: F64) -> Iterator[Finding]:
         yield Finding("mask-size", "masks", expected, rows, sizes_of_masks, hint)
 
 
-def _by(size: NDArray[Any]) -> str:
+def _size_text(size: NDArray[Any]) -> str:
     return " x ".join(f"{side:g}" for side in size.tolist())
 
 

@@ -133,19 +133,20 @@ def boxes_from_heatmaps(
     collector = _Collector(len(classes), ids, size)
     # One image at a time: an iterator never has two images in memory.
     for k, image_maps in enumerate(maps):
-        collector.add(*_of_image(image_maps, k, collector, settings))
+        collector.add(*_image_boxes(image_maps, k, collector, settings))
     return collector.result(tuple(classes), settings)
 
 
-def _of_image(
+def _image_boxes(
     image_maps: Any, k: int, so_far: _Collector, settings: Settings
 ) -> tuple[ImageBoxes, I64, bool]:
     """Return the boxes of an image, its size, and whether a map has more pixels than the image."""
     where = f"maps[{k}]"
-    layers = _layers(image_maps, so_far.n_classes, where)
+    layers = _class_maps(image_maps, so_far.n_classes, where)
     shapes = sorted({layer.shape for layer in layers if layer is not None})
     if not shapes:
         raise InputError("a map of at least one class", rule="map-missing", location=where)
+    # Without a size nobody knows which of the maps has the grid of the image.
     if so_far.size is None and len(shapes) > 1:
         hint = "pass the size of the image, to which maps are resampled"
         raise InputError(
@@ -158,7 +159,7 @@ def _of_image(
     return find(layers, target, settings), size, shrunk
 
 
-def _layers(image_maps: Any, n_classes: int, where: str) -> list[NDArray[Any] | None]:
+def _class_maps(image_maps: Any, n_classes: int, where: str) -> list[NDArray[Any] | None]:
     """Return one map per class, None where a class has no map."""
     if not isinstance(image_maps, list | tuple):
         stack = as_map(image_maps, "<arrays>", where)
@@ -304,10 +305,11 @@ class HeatmapBoxes:
         Images are paired by id and classes by name. Every image of the cohort needs a map; an image
         or a class that the cohort lacks is an error, too: nothing is dropped.
         """
-        image = _numbers(
+        image = _indices(
             self.images.ids, cohort.images.ids, "unknown-image", "an image of the cohort"
         )
-        label = _numbers(self.classes, cohort.classes, "unknown-category", "a class of the cohort")
+        label = _indices(self.classes, cohort.classes, "unknown-category", "a class of the cohort")
+        # An image without a map is not one without a finding.
         silent = sorted(set(range(cohort.n_images)) - set(image.tolist()))
         if silent:
             name = cohort.images.ids[silent[0]]
@@ -368,7 +370,7 @@ class HeatmapBoxes:
         }
 
 
-def _numbers(
+def _indices(
     names: tuple[str, ...], choices: tuple[str, ...], rule: str, expected: str
 ) -> NDArray[np.int64]:
     """Return the index of every name among the choices."""
@@ -406,7 +408,7 @@ def find(
     shape
         Of the image, ``[z, ]y, x``.
     """
-    layers = _Layers(maps, shape)
+    layers = _ResampledMaps(maps, shape)
     each: list[Range | None] = [None] * len(maps)
     constant = np.zeros(len(maps), np.bool_)
     for k, own_map in enumerate(maps):
@@ -423,7 +425,7 @@ def find(
     for k, own_map in enumerate(maps):
         if own_map is None or constant[k]:
             continue
-        for level, corners, score in _of_class(layers(k), ranges[k], settings):
+        for level, corners, score in _class_boxes(layers(k), ranges[k], settings):
             labels.append(np.full(len(score), k))
             levels.append(np.full(len(score), level))
             boxes.append(corners)
@@ -435,10 +437,10 @@ def find(
         np.concatenate(scores),
         constant,
     )
-    return _best(result) if settings.keep_best else result
+    return _best_of_class(result) if settings.keep_best else result
 
 
-class _Layers:
+class _ResampledMaps:
     """Maps on the grid of their image: kept if they are small, else resampled on every call."""
 
     def __init__(self, maps: Sequence[NDArray[Any] | None], shape: Sequence[int]) -> None:
@@ -472,7 +474,7 @@ def _ranges(each: Sequence[Range | None], settings: Settings) -> Sequence[Range 
     return [(lowest, highest)] * len(each)
 
 
-def _of_class(
+def _class_boxes(
     values: F64, extremes: Range | None, settings: Settings
 ) -> Iterator[tuple[float, F64, F64]]:
     """Yield threshold, boxes and scores of one map."""
@@ -492,7 +494,7 @@ def _of_class(
         yield level, instances.boxes + np.tile(corner, 2), score
 
 
-def _best(boxes: ImageBoxes) -> ImageBoxes:
+def _best_of_class(boxes: ImageBoxes) -> ImageBoxes:
     """Return the box with the highest score of each class; the first of equal ones."""
     # lexsort is stable: of equal scores the first stays first.
     order = np.lexsort([-boxes.score, boxes.label])
@@ -530,11 +532,11 @@ def resample(values: F64, shape: Sequence[int]) -> F64:
     """
     for axis, length in enumerate(shape):
         if values.shape[axis] != length:
-            values = _along(values, axis, length)
+            values = _resample_axis(values, axis, length)
     return values
 
 
-def _along(values: F64, axis: int, length: int) -> F64:
+def _resample_axis(values: F64, axis: int, length: int) -> F64:
     old = values.shape[axis]
     # Beyond the outermost centres there is nothing to interpolate with.
     place = np.clip((np.arange(length) + 0.5) * old / length - 0.5, 0.0, old - 1.0)

@@ -80,7 +80,7 @@ def find_maps(folder: str, pattern: str | None, classes: Sequence[str], missing:
     if n_others:
         notes.append(f"{n_others} files of other kinds are not read")
     if by_class:
-        notes += _complete(folder, paths, names, missing)
+        notes += _notes_on_missing(folder, paths, names, missing)
     images = tuple(dict.fromkeys(image for image, _ in paths))
     return MapFiles(folder, images, names, by_class, paths, tuple(notes))
 
@@ -113,7 +113,7 @@ class MapFiles:
             return None
         values = as_map(load_map(path), str(path))
         if values.ndim != 2 + volumes:
-            raise _axes("one map per file", values, path, volumes)
+            raise _axes_error("one map per file", values, path, volumes)
         return values
 
     def _stack(self, path: Path, volumes: bool) -> NDArray[Any]:
@@ -121,13 +121,13 @@ class MapFiles:
         if len(self.classes) == 1 and values.ndim == 2 + volumes:
             values = values[None]
         if values.ndim != 3 + volumes or len(values) != len(self.classes):
-            raise _axes(
+            raise _axes_error(
                 f"{len(self.classes)} maps in every file, one per class", values, path, volumes
             )
         return values
 
 
-def _axes(expected: str, values: NDArray[Any], path: Path, volumes: bool) -> InputError:
+def _axes_error(expected: str, values: NDArray[Any], path: Path, volumes: bool) -> InputError:
     hint = "maps of volumes are read with --volumes"
     if volumes:
         hint = "maps of pictures are read without --volumes"
@@ -201,7 +201,7 @@ def _match_files(
     return paths, len(files) - len(paths)
 
 
-def _complete(
+def _notes_on_missing(
     folder: str, paths: Mapping[tuple[str, str], Path], names: Sequence[str], missing: str
 ) -> list[str]:
     """Return notes on images without a map of some class; raise if they are refused."""
@@ -309,11 +309,11 @@ def read_sizes(path: str | PathLike[str]) -> ImageSizes:
     """
     file = open_source(fspath(path))
     if sniff_file(file).format in TABLES:
-        return _of_table(open_table(file))
-    return _of_references(file)
+        return _sizes_of_table(open_table(file))
+    return _sizes_of_references(file)
 
 
-def _of_references(input_file: InputFile) -> ImageSizes:
+def _sizes_of_references(input_file: InputFile) -> ImageSizes:
     images = read(input_file.file).images
     file_names = images.ids
     if "file_name" in images.groups:
@@ -329,7 +329,7 @@ def _of_references(input_file: InputFile) -> ImageSizes:
     return ImageSizes(input_file.file, images.ids, file_names, images.size)
 
 
-def _of_table(table: Table) -> ImageSizes:
+def _sizes_of_table(table: Table) -> ImageSizes:
     columns = find_columns(table, SIZE_COLUMNS)
     sides = [columns[name] for name in SIZES if name in columns]
     has_image = [bool(name.strip()) for name in texts(table, columns["image"])]

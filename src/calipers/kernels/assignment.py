@@ -173,7 +173,7 @@ def totals(
     if len(rank) and limit <= rank.max(initial=0):
         rows = np.flatnonzero(rank < limit)
         fates, label = fates[:, rows], label[rows]
-    return _counts(fates, label, n_classes)[None]
+    return _plain_counts(fates, label, n_classes)[None]
 
 
 class Candidates(NamedTuple):
@@ -423,7 +423,7 @@ def by_overlap(
     A pair below a cut-off never blocks one above it, so one pass over the counted references serves
     all cut-offs.
     """
-    order = _descending(reference, prediction, similarity, score)
+    order = _descending_order(reference, prediction, similarity, score)
     winner = np.full((len(score), len(cutoffs)), -1, np.int32)
     # Views of one size range count the same references and share a pass.
     counted_passes: dict[bytes, I64] = {}
@@ -450,7 +450,7 @@ def per_reference_argmax(
 
     The other reference stays without a prediction: it does not choose again.
     """
-    order = _descending(reference, prediction, similarity, score)
+    order = _descending_order(reference, prediction, similarity, score)
     winner = np.full((len(score), len(cutoffs)), -1, np.int32)
     for view, cutoff in enumerate(cutoffs):
         for ignored_turn in (False, True):
@@ -497,7 +497,7 @@ def optimal(
     return winner
 
 
-def _descending(reference: I64, prediction: I64, similarity: F64, score: F64) -> I64:
+def _descending_order(reference: I64, prediction: I64, similarity: F64, score: F64) -> I64:
     return np.lexsort((reference, prediction, -score[prediction], -similarity))
 
 
@@ -663,7 +663,7 @@ def cells_of(fates: I8, label: I32, image: I64, n_classes: int) -> FateCells:
     # Object by object in memory: the flags of a row are packed together.
     by_object = np.ascontiguousarray(fates.T)
     hit, counts = by_object == HIT, by_object != IGNORED
-    words = np.concatenate([_words(hit), _words(counts)], axis=1)
+    words = np.concatenate([_packed_words(hit), _packed_words(counts)], axis=1)
     pattern = label.astype(np.int64)
     for word in words.T:
         code = _codes(word)
@@ -688,7 +688,7 @@ def _codes(values: NDArray[np.integer]) -> I64:
     return np.searchsorted(distinct, values)
 
 
-def _words(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
+def _packed_words(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
     """Return (n, words): the flags of every row, 64 to a word."""
     packed = np.packbits(flags, axis=1)
     padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
@@ -696,7 +696,7 @@ def _words(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
     return padded.view(np.uint64)
 
 
-def _counts(fates: I8, label: I32, n_classes: int) -> I64:
+def _plain_counts(fates: I8, label: I32, n_classes: int) -> I64:
     """Return (V, 2, K): how many hits and how many counted objects every class has."""
     # NumPy sorts small integers by radix, which is several times faster.
     order = np.argsort(label.astype(np.min_scalar_type(n_classes)), kind="stable")

@@ -287,13 +287,13 @@ def area(c: Curve, positives: I64, *, enveloped: bool) -> F64:
     if enveloped:
         total = level_sums(envelope(values, c.offsets), c.weight, c.offsets)
     else:
-        total = _steps(c, values, positives.shape)
+        total = _step_area(c, values, positives.shape)
     return np.asarray(
         np.divide(total, positives, out=np.full(total.shape, np.nan), where=positives > 0)
     )
 
 
-def _steps(c: Curve, values: F64, shape: tuple[int, ...]) -> F64:
+def _step_area(c: Curve, values: F64, shape: tuple[int, ...]) -> F64:
     """Return (R, K): the sum over operating points of precision x hits gained; equal scores are one
     point.
     """
@@ -492,7 +492,9 @@ def replicate_precision(
     # So many replicates at a time that their running sums stay within AT_ONCE numbers.
     step = max(1, AT_ONCE // max(1, len(p.row_image), len(p.hit_image)))
     parts = [
-        _block(p, weights[first : first + step], positives[first : first + step], rounded)
+        _precision_of_block(
+            p, weights[first : first + step], positives[first : first + step], rounded
+        )
         for first in range(0, len(weights), step)
     ]
     return np.concatenate(parts) if parts else np.zeros(positives.shape)
@@ -523,7 +525,7 @@ def replicate_hits(p: ReplicatePlan, weights: NDArray[np.integer], allowed: F64)
     return result.reshape(len(weights), len(p.group_of), -1, allowed.shape[1])
 
 
-def _block(
+def _precision_of_block(
     p: ReplicatePlan,
     weights: NDArray[np.integer],
     positives: I64,
@@ -535,7 +537,7 @@ def _block(
     total = positives.reshape(len(positives), -1)
     if not p.enveloped:
         reached = hits
-        sums = _sums(values * _replicate_steps(reached, p.point_offsets), cells, total.shape)
+        sums = _cell_sums(values * _replicate_steps(reached, p.point_offsets), cells, total.shape)
     else:
         reached = hits if rounded is None else recalls_reached(hits, total[:, cells], rounded)
         values = envelope(values, p.point_offsets)
@@ -554,19 +556,19 @@ def running(p: ReplicatePlan, weights: NDArray[np.integer]) -> tuple[I64, I64]:
     # One group of views after the other: less memory.
     for first in range(0, len(p.row_offsets) - 1, n_classes):
         start, stop = p.row_offsets[first], p.row_offsets[first + n_classes]
-        sums = _cumulated(weights, p.row_image[start:stop])
+        sums = _running_sums(weights, p.row_image[start:stop])
         here = slice(p.mark_offsets[first], p.mark_offsets[first + n_classes])
         begins = np.repeat(
             p.row_offsets[first : first + n_classes],
             np.diff(p.mark_offsets[first : first + n_classes + 1]),
         )
         marks[:, here] = sums[:, p.mark_at[here] + 1 - start] - sums[:, begins - start]
-    hits = _cumulated(weights, p.hit_image)
+    hits = _running_sums(weights, p.hit_image)
     begins = np.repeat(p.hit_offsets[:-1], np.diff(p.point_offsets))
     return hits[:, p.point_hits] - hits[:, begins], marks[:, p.point_mark]
 
 
-def _cumulated(weights: NDArray[np.integer], image: I32) -> I64:
+def _running_sums(weights: NDArray[np.integer], image: I32) -> I64:
     """Return (R, n + 1): running sums that begin with 0."""
     sums = np.zeros((len(weights), len(image) + 1), np.int64)
     np.cumsum(weights[:, image], axis=1, out=sums[:, 1:])
@@ -610,7 +612,7 @@ def rounded_up(recalls: F64) -> NDArray[np.bool_]:
     return np.asarray(recalls > np.arange(len(recalls)) / (len(recalls) - 1))
 
 
-def _sums(products: F64, cells: I64, shape: tuple[int, ...]) -> F64:
+def _cell_sums(products: F64, cells: I64, shape: tuple[int, ...]) -> F64:
     """Return (R, cells): sums of the products of every cell, in order."""
     rows = [np.bincount(cells, weights=entry, minlength=shape[1]) for entry in products]
     return np.asarray(np.stack(rows)) if rows else np.zeros(shape)

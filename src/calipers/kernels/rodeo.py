@@ -73,18 +73,20 @@ def paths(
     """
     native = route.native()
     if native is not None:
-        w = _weights(reference, prediction, n_classes, class_weight)
+        w = _fixed_weights(reference, prediction, n_classes, class_weight)
         return Paths(*route.rodeo_paths(native, reference, prediction, n_classes, w))
     counts = np.stack([np.diff(reference.offsets), np.diff(prediction.offsets)], axis=1)
-    rows, columns, offsets = _cross(prediction.offsets, counts)
+    rows, columns, offsets = _all_pairs(prediction.offsets, counts)
     boxes = [np.ascontiguousarray(side.boxes.T) for side in (reference, prediction)]
     a, b = boxes[0][:, rows], boxes[1][:, columns]
     gain = overlap.giou(a, b, reference.extent[rows], prediction.extent[columns])
     same = reference.label[rows] == prediction.label[columns]
-    w = _weights(reference, prediction, n_classes, class_weight)
+    w = _fixed_weights(reference, prediction, n_classes, class_weight)
     pieces = best_assignments(gain, same, offsets, counts, w)
     presence = class_presence(reference, prediction, n_classes)
-    return _complete(presence, counts, pieces, (reference, prediction), (rows, columns), (a, b))
+    return _with_left_overs(
+        presence, counts, pieces, (reference, prediction), (rows, columns), (a, b)
+    )
 
 
 class TallyTable(NamedTuple):
@@ -166,7 +168,7 @@ def presence_mcc(presence: F64, cells: float | F64) -> F64:
     )
 
 
-def _weights(
+def _fixed_weights(
     reference: BoxSide, prediction: BoxSide, n_classes: int, class_weight: str | float
 ) -> F64 | None:
     """Return None for all weights, else one weight per image."""
@@ -178,7 +180,7 @@ def _weights(
     return np.full(len(reference.offsets) - 1, float(class_weight))
 
 
-def _cross(prediction_offsets: I64, counts: I64) -> tuple[I64, I64, I64]:
+def _all_pairs(prediction_offsets: I64, counts: I64) -> tuple[I64, I64, I64]:
     """Return all pairs of every image, row-major with one row per reference, and their offsets per
     image.
     """
@@ -188,7 +190,7 @@ def _cross(prediction_offsets: I64, counts: I64) -> tuple[I64, I64, I64]:
     return rows, columns, ragged.from_counts(counts[:, 0] * counts[:, 1])
 
 
-def _complete(
+def _with_left_overs(
     presence: I64,
     counts: I64,
     pieces: Pieces,
@@ -206,8 +208,8 @@ def _complete(
     image = image[order]
     row, column = ends[0][pieces.pair], ends[1][pieces.pair]
     piece = np.repeat(np.arange(len(image)), sizes)
-    missed, n_missed = _left_over(image, sides[0], piece, row)
-    extra, n_extra = _left_over(image, sides[1], piece, column)
+    missed, n_missed = _left_over_labels(image, sides[0], piece, row)
+    extra, n_extra = _left_over_labels(image, sides[1], piece, column)
     a, b = boxes[0][:, pieces.pair], boxes[1][:, pieces.pair]
     shift = overlap.centres(a) - overlap.centres(b)
     return Paths(
@@ -226,7 +228,7 @@ def _complete(
     )
 
 
-def _left_over(image: I64, side: BoxSide, piece: I64, row: I64) -> tuple[I32, I64]:
+def _left_over_labels(image: I64, side: BoxSide, piece: I64, row: I64) -> tuple[I32, I64]:
     """Return the labels of the objects of each piece's image that are in none of its pairs, and how
     many they are.
     """
@@ -385,7 +387,7 @@ def _solve(gain: F64, same: Flags, w: float | None) -> list[tuple[float, tuple[I
     if w is not None:
         return [(0.0, _hungarian(gain, same, w))]
     left, right = _hungarian(gain, same, 0.0), _hungarian(gain, same, 1.0)
-    lines = [left, *_between(gain, same, left, right), right]
+    lines = [left, *_lines_between(gain, same, left, right), right]
     pieces = [(0.0, left)]
     for before, after in pairwise(lines):
         height, slope = _line(gain, same, before)
@@ -399,7 +401,7 @@ def _solve(gain: F64, same: Flags, w: float | None) -> list[tuple[float, tuple[I
     return pieces
 
 
-def _between(
+def _lines_between(
     gain: F64, same: Flags, left: tuple[I64, I64], right: tuple[I64, I64]
 ) -> list[tuple[I64, I64]]:
     height, slope = _line(gain, same, left)
@@ -413,7 +415,11 @@ def _between(
     height_middle, slope_middle = _line(gain, same, middle)
     if height_middle + meet * slope_middle <= height + meet * slope + TIE:
         return []
-    return [*_between(gain, same, left, middle), middle, *_between(gain, same, middle, right)]
+    return [
+        *_lines_between(gain, same, left, middle),
+        middle,
+        *_lines_between(gain, same, middle, right),
+    ]
 
 
 def _line(gain: F64, same: Flags, assignment: tuple[I64, I64]) -> tuple[float, int]:

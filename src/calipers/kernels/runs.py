@@ -29,19 +29,16 @@ import numpy as np
 from calipers.arrays import F64, I64, Array, Flags
 from calipers.kernels import ragged, route
 
-AT_ONCE = 1 << 19  # voxels
-
-MOST_VOXELS = 1 << 40  # of one image
-
-BATCH = 1 << 20  # runs whose pixels are sorted together: what bounds the memory
-
 Runs = tuple[I64, I64, I64]  # offsets (n + 1,), start (m,), length (m,)
-
-StartsAndLengths = tuple[I64, I64]  # start, length
-Owned = tuple[I64, I64, I64]  # start, length, owner
 Table = tuple[I64, I64, I64]  # offsets, start, length: runs of objects
+Owned = tuple[I64, I64, I64]  # start, length, owner
+StartsAndLengths = tuple[I64, I64]  # start, length
+
+AT_ONCE = 1 << 19  # voxels that are compared together: they stay in the cache
+BATCH = 1 << 20  # runs whose pixels are sorted together: what bounds the memory
 PAIRS_AT_ONCE = 1 << 18  # pairs of runs; what they need stays in the cache
-MOST_KEYS = 1 << 62
+MOST_VOXELS = 1 << 40  # of one image
+MOST_KEYS = 1 << 62  # pairs of owners as one number: below the end of 64 bits
 
 
 def find(array: Array) -> tuple[I64, I64]:
@@ -224,13 +221,13 @@ def weighted_centroids(
         return route.weighted_centroids(native, values, (offsets, start, length), size)
     n, voxel_values = len(offsets) - 1, _values_of(values, start, length)
     of_run = np.repeat(ragged.owners(offsets), length)
-    total = _sums(of_run, voxel_values, n)
+    total = _sums_by_owner(of_run, voxel_values, n)
     where = places(start, size)
     means = np.full((n, len(where)), np.nan)
     some = total != 0
     for axis, at in enumerate(where):
         centre = np.repeat(at, length) + (ragged.positions(length) if axis == 0 else 0) + 0.5
-        means[some, axis] = _sums(of_run, voxel_values * centre, n)[some] / total[some]
+        means[some, axis] = _sums_by_owner(of_run, voxel_values * centre, n)[some] / total[some]
     return total, means
 
 
@@ -239,7 +236,7 @@ def _values_of(values: Array, start: I64, length: I64) -> F64:
     return values[ragged.spans(start, length)].astype(np.float64, copy=False)
 
 
-def _sums(owner: I64, values: F64, n: int) -> F64:
+def _sums_by_owner(owner: I64, values: F64, n: int) -> F64:
     # Without values, bincount returns whole numbers.
     return np.bincount(owner, weights=values, minlength=n).astype(np.float64, copy=False)
 
@@ -328,14 +325,14 @@ def _common_voxels(few: Table, many: Table, of_few: I64, of_many: I64) -> I64:
         offsets = ragged.from_counts(counts[one:other])
         runs = ragged.spans(low[one:other], counts[one:other])
         start = np.repeat((of_many * unit)[one:other], counts[one:other]) + few[1][runs]
-        overlap = _below(start + few[2][runs], line, many[2], before) - _below(
+        overlap = _voxels_before(start + few[2][runs], line, many[2], before) - _voxels_before(
             start, line, many[2], before
         )
         voxels[one:other] = np.diff(ragged.from_counts(overlap)[offsets])
     return voxels
 
 
-def _below(places: I64, line: I64, length: I64, before: I64) -> I64:
+def _voxels_before(places: I64, line: I64, length: I64, before: I64) -> I64:
     """Return how many voxels of sorted runs lie before some places."""
     run = np.searchsorted(line, places)
     last = np.maximum(run - 1, 0)
@@ -355,23 +352,23 @@ def intersections(a: Owned, b: Owned) -> tuple[I64, I64, I64]:
         return route.intersections(native, a, b)
     # In 64 bits the products of owners do not overflow.
     a, b = ((start, length, owner.astype(np.int64, copy=False)) for start, length, owner in (a, b))
-    pieces = [*_begun_inside(a, b, "left")]
-    for owner_b, owner_a, common in _begun_inside(b, a, "right"):
+    pieces = [*_overlaps_begun_inside(a, b, "left")]
+    for owner_b, owner_a, common in _overlaps_begun_inside(b, a, "right"):
         pieces.append((owner_a, owner_b, common))
     if not pieces:
         nothing = np.zeros(0, np.int64)
         return nothing, nothing, nothing
     owner_a, owner_b, common = (np.concatenate(parts) for parts in zip(*pieces))
-    return _added_up(owner_a, owner_b, common)
+    return _pair_sums(owner_a, owner_b, common)
 
 
-def _begun_inside(outer: Owned, inner: Owned, side: str) -> Iterator[tuple[I64, I64, I64]]:
+def _overlaps_begun_inside(outer: Owned, inner: Owned, side: str) -> Iterator[tuple[I64, I64, I64]]:
     """Yield the voxels that owners share, of pairs where a run of ``inner`` begins inside of one of
     ``outer``.
 
     With side "right" runs that begin together are left out.
     """
-    start, length, owner = _sorted(inner)
+    start, length, owner = _by_start(inner)
     after = start + length
     end = outer[0] + outer[1]
     first = np.searchsorted(start, outer[0], side=side)  # type: ignore[call-overload]
@@ -386,10 +383,10 @@ def _begun_inside(outer: Owned, inner: Owned, side: str) -> Iterator[tuple[I64, 
         mine = np.repeat(owners, counts[owners])
         common = np.minimum(end[mine], after[inside]) - start[inside]
         if len(common):
-            yield _added_up(outer[2][mine], owner[inside], common)
+            yield _pair_sums(outer[2][mine], owner[inside], common)
 
 
-def _sorted(runs_of: Owned) -> Owned:
+def _by_start(runs_of: Owned) -> Owned:
     start, length, owner = runs_of
     if (start[1:] >= start[:-1]).all():
         return start, length, owner
@@ -397,7 +394,7 @@ def _sorted(runs_of: Owned) -> Owned:
     return start[order], length[order], owner[order]
 
 
-def _added_up(a: I64, b: I64, common: I64) -> tuple[I64, I64, I64]:
+def _pair_sums(a: I64, b: I64, common: I64) -> tuple[I64, I64, I64]:
     """Return the sum of ``common`` for every pair of owners; sums of whole numbers in float64 are
     exact below 2^53.
     """
@@ -406,7 +403,7 @@ def _added_up(a: I64, b: I64, common: I64) -> tuple[I64, I64, I64]:
     # Names of owners may be anything; numbered from 0 their pairs fit into 64 bits.
     if height * width >= MOST_KEYS:
         (owners_a, a), (owners_b, b) = (np.unique(owner, return_inverse=True) for owner in (a, b))
-        one, other, total = _added_up(a, b, common)
+        one, other, total = _pair_sums(a, b, common)
         return owners_a[one], owners_b[other], total
     key = (a - lowest_a) * width + (b - lowest_b)
     if height * width <= max(4 * len(key), PAIRS_AT_ONCE):
@@ -449,12 +446,12 @@ def boundaries(start: I64, length: I64, owner: I64, size: I64, depth: int) -> Ow
     outside. ``size`` is (m, d). Objects are sorted by owner and stay so; none becomes empty.
     """
     unit = int(np.prod(size, axis=1).max(initial=1))
-    inner = _eroded((owner * unit + start, length), owner, size, (depth, unit))
+    inner = _erosion((owner * unit + start, length), owner, size, (depth, unit))
     start, length = without((owner * unit + start, length), inner)
     return start % unit, length, start // unit
 
 
-def _eroded(
+def _erosion(
     all_of: StartsAndLengths, owner: I64, size: I64, rule: tuple[int, int]
 ) -> StartsAndLengths:
     """Erode by a cube with sides of 2 depth + 1, axis by axis; starts have their owner in front."""
@@ -464,11 +461,11 @@ def _eroded(
     left = length > 0
     start, length, size = start[left], length[left], size[left]
     for axis in range(1, size.shape[1]):
-        start, length, size = _eroded_along(axis, (start, length), size, (depth, unit))
+        start, length, size = _erosion_along(axis, (start, length), size, (depth, unit))
     return start, length
 
 
-def _eroded_along(
+def _erosion_along(
     axis: int, these: StartsAndLengths, size: I64, rule: tuple[int, int]
 ) -> tuple[I64, I64, I64]:
     """Keep what is there in all of 2 depth + 1 rows (slices) in sequence: sets of 1, 2, 4 ... of
@@ -553,8 +550,8 @@ class Turn(NamedTuple):
         begins, ends = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int64)
         for one, other in ragged.batches(self.counts, BATCH):
             part = slice(int(offsets[one]), int(offsets[other]))
-            begins[part] = _in_order(self.first, one, other, self.size, self.base)
-            ends[part] = _in_order(self.last, one, other, self.size, self.base)
+            begins[part] = _border_pixels(self.first, one, other, self.size, self.base)
+            ends[part] = _border_pixels(self.last, one, other, self.size, self.base)
         ends -= begins
         ends += 1
         return offsets, begins, ends
@@ -596,7 +593,7 @@ def _difference(first: I64, second: I64) -> tuple[I64, I64]:
     return joint[pieces], length[pieces]
 
 
-def _in_order(border: Border, first: int, last: int, size: I64, base: I64) -> I64:
+def _border_pixels(border: Border, first: int, last: int, size: I64, base: I64) -> I64:
     """Return the pixels of a border of some objects, counted along the slow axis, in ascending
     order.
     """

@@ -103,7 +103,7 @@ def _graph_components(
         one, other = one[alike], other[alike]
     edges = coo_array((np.ones(len(one), np.int8), (one, other)), shape=(len(start), len(start)))
     n, component = connected_components(edges, directed=False)
-    return _in_order(component, n)
+    return _in_order_of_runs(component, n)
 
 
 def _touching(start: I64, length: I64, size: I64, step: tuple[int, int, int]) -> tuple[I64, I64]:
@@ -125,7 +125,7 @@ def _touching(start: I64, length: I64, size: I64, step: tuple[int, int, int]) ->
     return np.repeat(mine, counts), ragged.spans(first, counts)
 
 
-def _in_order(component: NDArray[np.integer], n: int) -> I64:
+def _in_order_of_runs(component: NDArray[np.integer], n: int) -> I64:
     """Number the components by their first runs."""
     first = np.empty(n, np.int64)
     # Of several assignments the last one stays.
@@ -141,7 +141,7 @@ def hulls(start: I64, length: I64, offsets: I64, size: I64) -> Owned:
     ``size`` is (n, d), of every object; an object without runs has none.
     """
     owner = ragged.owners(offsets)
-    hulls_of = _planar if size.shape[1] == 2 else _solid
+    hulls_of = _planar_hulls if size.shape[1] == 2 else _solid_hulls
     hull_runs, flat = hulls_of(start, length, owner, size)
     own = flat[owner]
     start, length, owner = (
@@ -152,9 +152,9 @@ def hulls(start: I64, length: I64, offsets: I64, size: I64) -> Owned:
     return start[order], length[order], owner[order]
 
 
-def _planar(start: I64, length: I64, owner: I64, size: I64) -> tuple[Owned, Flags]:
+def _planar_hulls(start: I64, length: I64, owner: I64, size: I64) -> tuple[Owned, Flags]:
     """Return the runs of the hulls in 2D, and which objects are flat and have none here."""
-    y, left, right, of = _rows(start, length, owner, size)
+    y, left, right, of = _occupied_rows(start, length, owner, size)
     upper, lower = _envelope(of, y, right), _envelope(of, y, -left)
     n = len(size)
     thick = np.bincount(of, weights=right > left, minlength=n) > 0
@@ -165,14 +165,14 @@ def _planar(start: I64, length: I64, owner: I64, size: I64) -> tuple[Owned, Flag
     first, last = y[bounds[tall]], y[bounds[tall + 1] - 1]
     whose = np.repeat(tall, last - first + 1)
     row = np.repeat(first, last - first + 1) + ragged.positions(last - first + 1)
-    high = _at(row, whose, of[upper], y[upper], right[upper])
-    low = -_at(row, whose, of[lower], y[lower], -left[lower])
+    high = _envelope_at(row, whose, of[upper], y[upper], right[upper])
+    low = -_envelope_at(row, whose, of[lower], y[lower], -left[lower])
     there = high >= low  # a row between two others may have no voxel centre in a thin hull
     row, whose, low, high = row[there], whose[there], low[there], high[there]
     return (row * size[whose, 0] + low, high - low + 1, whose), flat
 
 
-def _rows(start: I64, length: I64, owner: I64, size: I64) -> tuple[I64, I64, I64, I64]:
+def _occupied_rows(start: I64, length: I64, owner: I64, size: I64) -> tuple[I64, I64, I64, I64]:
     """Return y, the first x, the last x and the owner of every row that an object has voxels in.
 
     In 3D y is the number of the row in its volume.
@@ -209,7 +209,7 @@ def _envelope(owner: I64, y: I64, x: I64) -> I64:
         corners = corners[stays]
 
 
-def _at(row: I64, whose: I64, owner: I64, y: I64, x: I64) -> I64:
+def _envelope_at(row: I64, whose: I64, owner: I64, y: I64, x: I64) -> I64:
     """Return the largest whole x at or below the lines through the corners (owner, y, x), in given
     rows.
     """
@@ -222,9 +222,9 @@ def _at(row: I64, whose: I64, owner: I64, y: I64, x: I64) -> I64:
     return np.asarray(x[before] + rise // (y[after] - y[before]))
 
 
-def _solid(start: I64, length: I64, owner: I64, size: I64) -> tuple[Owned, Flags]:
+def _solid_hulls(start: I64, length: I64, owner: I64, size: I64) -> tuple[Owned, Flags]:
     """Return the runs of the hulls in 3D, and which objects are flat and have none here."""
-    row, left, right, of = _rows(start, length, owner, size)
+    row, left, right, of = _occupied_rows(start, length, owner, size)
     bounds = ragged.from_owner(of, len(size))
     flat = np.ones(len(size), np.bool_)
     pieces = []
@@ -234,9 +234,9 @@ def _solid(start: I64, length: I64, owner: I64, size: I64) -> tuple[Owned, Flags
         ends = [np.stack([x[mine], row[mine] - z * size[k, 1], z], axis=1) for x in (left, right)]
         points = np.concatenate(ends)
         # Qhull refuses flat objects, and their hull is themselves.
-        flat[k] = _flat(points)
+        flat[k] = _is_flat(points)
         if not flat[k]:
-            low, high, y, z = _scan(points)
+            low, high, y, z = _hull_rows(points)
             begin = (z * size[k, 1] + y) * size[k, 0] + low
             pieces.append((begin, high - low + 1, np.full(len(begin), k)))
     nothing = np.zeros(0, np.int64)
@@ -246,7 +246,7 @@ def _solid(start: I64, length: I64, owner: I64, size: I64) -> tuple[Owned, Flags
     return (start, length, owner), flat
 
 
-def _flat(points: I64) -> bool:
+def _is_flat(points: I64) -> bool:
     """Return whether whole points lie in one plane."""
     arms = points - points[0]
     arm = arms[np.argmax(np.abs(arms).sum(axis=1))]
@@ -255,7 +255,7 @@ def _flat(points: I64) -> bool:
     return not (arms @ normal).any()
 
 
-def _scan(points: I64) -> tuple[I64, I64, I64, I64]:
+def _hull_rows(points: I64) -> tuple[I64, I64, I64, I64]:
     """Return (first x, last x, y, z) of the rows of the hull of points not in one plane."""
     from scipy.spatial import ConvexHull
 
@@ -267,14 +267,14 @@ def _scan(points: I64) -> tuple[I64, I64, I64, I64]:
     # Several triangles of the hull share a plane.
     planes = planes[np.unique(planes.round(11), axis=0, return_index=True)[1]]
     step = max(1, AT_ONCE // len(planes))
-    parts = [_between(y[k : k + step], z[k : k + step], planes) for k in range(0, len(y), step)]
+    parts = [_row_limits(y[k : k + step], z[k : k + step], planes) for k in range(0, len(y), step)]
     low, high = (np.concatenate(ends) for ends in zip(*parts))
     there = high >= low
     x0, y0, z0 = corner
     return low[there] + x0, high[there] + x0, y[there] + y0, z[there] + z0
 
 
-def _between(y: I64, z: I64, planes: F64) -> tuple[I64, I64]:
+def _row_limits(y: I64, z: I64, planes: F64) -> tuple[I64, I64]:
     """Return the smallest and the largest whole x inside all half-spaces in each row (y, z)."""
     slope = planes[:, 0]
     # The half-spaces are slope * x <= rest.
@@ -305,20 +305,20 @@ def column_runs(rings: I64, corners: F64, objects: I64, size: I64) -> Runs:
     x, y = (_fifths(corners[:, 0]), _fifths(corners[:, 1]))
     ring = ragged.owners(rings)
     following = following_corners(rings)
-    first, count = _columns(x, x[following], width[ring])
+    first, count = _crossed_columns(x, x[following], width[ring])
     pixels = int((size[:, 0] * size[:, 1]).max(initial=0)) + 1
     keys = []
     for begin, end in ragged.batches(count, BATCH):
         edge = np.repeat(np.arange(begin, end), count[begin:end])
         column = ragged.spans(first[begin:end], count[begin:end])
-        depth = _depth(x, y, edge, following[edge], column)
+        depth = _crossing_depth(x, y, edge, following[edge], column)
         row = np.clip(np.ceil((depth + 0.5) / FINE - 0.5), 0, height[ring[edge]]).astype(np.int64)
         # Ring, column and row in one number: sorted, crossings of a ring pair up as in and out.
         keys.append(ring[edge] * pixels + column * height[ring[edge]] + row)
     key = np.sort(np.concatenate(keys)) if keys else np.zeros(0, np.int64)
     ring = key[0::2] // pixels
     start = key[0::2] - ring * pixels
-    return _united(owner[ring], start, key[1::2] - key[0::2], len(size), pixels)
+    return _union(owner[ring], start, key[1::2] - key[0::2], len(size), pixels)
 
 
 def crossing_counts(rings: I64, corners: F64, objects: I64, size: I64) -> I64:
@@ -326,7 +326,7 @@ def crossing_counts(rings: I64, corners: F64, objects: I64, size: I64) -> I64:
     owner = ragged.owners(objects)
     x = _fifths(corners[:, 0])
     ring = ragged.owners(rings)
-    _, count = _columns(x, x[following_corners(rings)], size[owner[ring], 0])
+    _, count = _crossed_columns(x, x[following_corners(rings)], size[owner[ring], 0])
     return np.bincount(owner[ring], count, len(size)).astype(np.int64)
 
 
@@ -345,7 +345,7 @@ def _fifths(values: F64) -> I64:
     return (FINE * values + 0.5).astype(np.int64)
 
 
-def _columns(here: I64, there: I64, width: I64) -> tuple[I64, I64]:
+def _crossed_columns(here: I64, there: I64, width: I64) -> tuple[I64, I64]:
     """Return (first, count) of the pixel columns that each edge crosses, inside of the picture."""
     low, high = np.minimum(here, there), np.maximum(here, there)
     first = np.maximum(-((BEFORE - low) // FINE), 0)
@@ -353,20 +353,20 @@ def _columns(here: I64, there: I64, width: I64) -> tuple[I64, I64]:
     return first, np.maximum(last - first + 1, 0)
 
 
-def _depth(x: I64, y: I64, edge: I64, following: I64, column: I64) -> I64:
+def _crossing_depth(x: I64, y: I64, edge: I64, following: I64, column: I64) -> I64:
     """Return how far down, in fifths, the outline is where an edge crosses a column: the upper of
     the two points.
     """
     # pycocotools steps along the longer side of an edge; the two cases round differently.
     flat = np.abs(x[edge] - x[following]) >= np.abs(y[edge] - y[following])
     depth = np.empty(len(edge), np.int64)
-    depth[flat] = _along(x, y, edge[flat], following[flat], column[flat])
+    depth[flat] = _depth_along_x(x, y, edge[flat], following[flat], column[flat])
     steep = ~flat
-    depth[steep] = _across(x, y, edge[steep], following[steep], column[steep])
+    depth[steep] = _depth_along_y(x, y, edge[steep], following[steep], column[steep])
     return depth
 
 
-def _along(x: I64, y: I64, edge: I64, following: I64, column: I64) -> I64:
+def _depth_along_x(x: I64, y: I64, edge: I64, following: I64, column: I64) -> I64:
     """Edges that step along x: the outline at the third and at the fourth fifth of a column."""
     turned = x[edge] > x[following]
     left, right = np.where(turned, following, edge), np.where(turned, edge, following)
@@ -376,7 +376,7 @@ def _along(x: I64, y: I64, edge: I64, following: I64, column: I64) -> I64:
     return np.asarray(np.minimum(*points))
 
 
-def _across(x: I64, y: I64, edge: I64, following: I64, column: I64) -> I64:
+def _depth_along_y(x: I64, y: I64, edge: I64, following: I64, column: I64) -> I64:
     """Edges that step along y: the last step before the outline has reached the other side of the
     crossing.
     """
@@ -394,7 +394,7 @@ def _across(x: I64, y: I64, edge: I64, following: I64, column: I64) -> I64:
     return np.asarray(y[top] + step - 1)
 
 
-def _united(owner: I64, start: I64, length: I64, n: int, pixels: int) -> Runs:
+def _union(owner: I64, start: I64, length: I64, n: int, pixels: int) -> Runs:
     """Return the union of the runs of each object; those of one ring do not overlap, those of two
     may.
     """
@@ -433,7 +433,7 @@ def self_crossing(rings: I64, corners: F64) -> tuple[Flags, Flags]:
     crossed, unknown = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     if not len(corners):
         return crossed, unknown
-    edge, ring, count = _candidates(rings, corners)
+    edge, ring, count = _edge_candidates(rings, corners)
     unknown = np.bincount(ring, count, n) > MOST_PAIRS
     count[unknown[ring]] = 0
     following = following_corners(rings)
@@ -441,12 +441,12 @@ def self_crossing(rings: I64, corners: F64) -> tuple[Flags, Flags]:
         position = np.arange(begin, end)
         first = np.repeat(position, count[begin:end])
         second = ragged.spans(position + 1, count[begin:end])
-        hit = _cross(corners, following, edge[first], edge[second])
+        hit = _edges_cross(corners, following, edge[first], edge[second])
         crossed[ring[first[hit]]] = True
     return crossed, unknown
 
 
-def _candidates(rings: I64, corners: F64) -> tuple[I64, I64, I64]:
+def _edge_candidates(rings: I64, corners: F64) -> tuple[I64, I64, I64]:
     """Return the edges of each ring by their left ends, their rings, and how many that follow begin
     before they end.
     """
@@ -462,18 +462,18 @@ def _candidates(rings: I64, corners: F64) -> tuple[I64, I64, I64]:
     return order, ring[order], np.maximum(stop - np.arange(len(order)) - 1, 0)
 
 
-def _cross(corners: F64, following: I64, first: I64, second: I64) -> Flags:
+def _edges_cross(corners: F64, following: I64, first: I64, second: I64) -> Flags:
     a, b, c, d = (
         corners[first],
         corners[following[first]],
         corners[second],
         corners[following[second]],
     )
-    apart = _side(a, b, c) * _side(a, b, d) < 0
-    return np.asarray(apart & (_side(c, d, a) * _side(c, d, b) < 0))
+    apart = _side_of_line(a, b, c) * _side_of_line(a, b, d) < 0
+    return np.asarray(apart & (_side_of_line(c, d, a) * _side_of_line(c, d, b) < 0))
 
 
-def _side(a: F64, b: F64, c: F64) -> F64:
+def _side_of_line(a: F64, b: F64, c: F64) -> F64:
     """Return on which side of the line from a to b a point c lies, as a sign."""
     return np.sign(
         (b[:, 0] - a[:, 0]) * (c[:, 1] - a[:, 1]) - (b[:, 1] - a[:, 1]) * (c[:, 0] - a[:, 0])
@@ -503,8 +503,8 @@ def rings(mask: Flags) -> tuple[I64, I64]:
     """
     x, y, falling = _corners(mask)
     # Corners come by rows; only those of a column need `falling` to tell double ones apart.
-    along_row = _partners(np.lexsort((x, y)))
-    along_column = _partners(np.lexsort((falling, y, x)))
+    along_row = _edge_partners(np.lexsort((x, y)))
+    along_column = _edge_partners(np.lexsort((falling, y, x)))
     order, offsets = _walk_rings(along_row.tolist(), along_column.tolist())
     return np.stack([x, y], axis=1)[order].reshape(-1, 2), offsets
 
@@ -529,7 +529,7 @@ def _corners(mask: Flags) -> tuple[I64, I64, I64]:
     return x, y, np.where(rising, 1 - second, second)
 
 
-def _partners(order: I64) -> I64:
+def _edge_partners(order: I64) -> I64:
     """Return the corner at the other end of an edge, given the corners in the order of their rows
     or columns.
     """

@@ -41,7 +41,7 @@ Scores = NDArray[np.floating[Any]]
 BLOCK_BITS = 12  # a partial sum for so many positives: precise, and alike on both routes
 PIECE = 1 << 20  # positives whose operating points are held at once; a multiple of a block
 
-# Of a curve for a plot: more than a figure has pixels across.
+# Of a curve for a plot: finer than it can show.
 POINTS = 512
 
 Arrays = NDArray[Any] | Sequence[NDArray[Any]]
@@ -251,7 +251,7 @@ def at_threshold(scores: Sides, threshold: float) -> VoxelOverlap:
     positives.
     """
     counts = [_at_or_above(scores.group(g), threshold) for g in range(len(scores.n_positives))]
-    return _overlap(scores, counts, np.full(len(counts), threshold))
+    return _overlap_from_counts(scores, counts, np.full(len(counts), threshold))
 
 
 def at_false_positive_rate(scores: Sides, limit: float) -> VoxelOverlap:
@@ -271,7 +271,7 @@ def at_false_positive_rate(scores: Sides, limit: float) -> VoxelOverlap:
         if not len(negatives):
             counts.append((np.nan, np.nan))
             continue
-        allowed = _allowed(len(negatives), limit)
+        allowed = _allowed_alarms(len(negatives), limit)
         if allowed >= len(negatives):
             first = [0, 0]
         else:
@@ -283,7 +283,7 @@ def at_false_positive_rate(scores: Sides, limit: float) -> VoxelOverlap:
         lowest = [side[k] for side, k in zip((positives, negatives), first) if k < len(side)]
         thresholds[g] = min(lowest, default=np.inf)
         counts.append((len(positives) - first[0], len(negatives) - first[1]))
-    return _overlap(scores, counts, thresholds)
+    return _overlap_from_counts(scores, counts, thresholds)
 
 
 def curve(scores: Sides, most: int = POINTS) -> ThresholdCurve:
@@ -301,7 +301,7 @@ def curve(scores: Sides, most: int = POINTS) -> ThresholdCurve:
     cuts = np.unique(np.concatenate(values))
     if len(cuts) >= most:
         cuts = np.unique(
-            np.concatenate([_evenly(side, most // 2 - 1) for side in (positives, negatives)])
+            np.concatenate([_evenly_spaced(side, most // 2 - 1) for side in (positives, negatives)])
         )
     cuts = cuts[::-1]
     hits, alarms = (
@@ -324,14 +324,14 @@ def _distinct(side: Scores, most: int) -> Scores:
     return side[begins[: most + 1]]
 
 
-def _evenly(side: Scores, n: int) -> Scores:
+def _evenly_spaced(side: Scores, n: int) -> Scores:
     """Return the scores at n evenly spaced ranks of a sorted side, the lowest and the highest among
     them.
     """
     return side[np.unique(np.linspace(0, len(side) - 1, n).astype(np.int64))] if len(side) else side
 
 
-def _allowed(n: int, limit: float) -> int:
+def _allowed_alarms(n: int, limit: float) -> int:
     """Return the largest whole number k with ``k / n <= limit`` in float64."""
     # The product is rounded, so begin one above and let the quotient decide.
     k = min(int(limit * n) + 1, n)
@@ -348,7 +348,9 @@ def _at_or_above(group: tuple[Scores, Scores], threshold: float) -> tuple[int, i
     return hits, alarms
 
 
-def _overlap(scores: Sides, counts: Sequence[tuple[float, float]], threshold: F64) -> VoxelOverlap:
+def _overlap_from_counts(
+    scores: Sides, counts: Sequence[tuple[float, float]], threshold: F64
+) -> VoxelOverlap:
     hits, alarms = np.array(counts, np.float64).reshape(-1, 2).T
     n = np.where(scores.n_positives > 0, scores.n_positives, np.nan)
     return VoxelOverlap(2 * hits / (hits + alarms + n), hits / (alarms + n), threshold)

@@ -125,7 +125,7 @@ def _table(values: Scores, positive: Flags) -> tuple[I64, I64, F64, F64]:
     lowest, highest = np.full(BINS, np.inf, values.dtype), np.full(BINS, -np.inf, values.dtype)
     for start in range(0, values.size, AT_ONCE):
         piece = values[start : start + AT_ONCE] + values.dtype.type(0)  # -0.0 becomes 0.0
-        code = _codes(piece)
+        code = _bin_numbers(piece)
         # Both kinds in one pass: odd places are positives.
         counts += np.bincount(2 * code + positive[start : start + AT_ONCE], minlength=2 * BINS)
         np.minimum.at(lowest, code, piece)
@@ -151,11 +151,11 @@ def bins_of(values: NDArray[Any]) -> I32:
         return route.bins_of(native, flat)
     bins = np.empty(flat.size, np.int32)
     for start in range(0, flat.size, AT_ONCE):
-        bins[start : start + AT_ONCE] = _codes(flat[start : start + AT_ONCE])
+        bins[start : start + AT_ONCE] = _bin_numbers(flat[start : start + AT_ONCE])
     return bins
 
 
-def _codes(values: Scores) -> I32:
+def _bin_numbers(values: Scores) -> I32:
     """Return the bins of a piece: exponent and ten bits of the fraction, read off the number as it
     is stored.
     """
@@ -235,11 +235,13 @@ def sums(positives: F64, negatives: F64, inexact: Flags, rate: float) -> Histogr
     step = max(1, BINS_AT_ONCE // max(1, width))
     for first in range(0, n if width else 0, step):
         rows = slice(first, first + step)
-        columns[:, rows] = _sums(positives[rows, ::-1], negatives[rows, ::-1], inexact[::-1], rate)
+        columns[:, rows] = _sums_of_block(
+            positives[rows, ::-1], negatives[rows, ::-1], inexact[::-1], rate
+        )
     return HistogramSums(*columns)
 
 
-def _sums(positives: F64, negatives: F64, inexact: Flags, rate: float) -> HistogramSums:
+def _sums_of_block(positives: F64, negatives: F64, inexact: Flags, rate: float) -> HistogramSums:
     """Return the sums of a few histograms with bins descending in score; one bin after the other,
     as the twin does.
     """

@@ -109,6 +109,7 @@ def evaluate_maps(
     if (
         columns := source.columns
     ) is not None:  # before the first sample is read; `evaluate` looks closer
+        # A misspelt column fails now, not after hours of reading.
         for text in [by] if isinstance(by, str) else by:
             Grouping.parse(text, columns, "samples")
     # The samples that chose the threshold are not judged with it.
@@ -528,7 +529,7 @@ def _threshold(model: str, histograms: Histograms, settings: MapSettings) -> flo
     tables = Tables(histograms)
     n = len(histograms.offsets) - 1
     pooled = tables.pooled(np.ones((1, n), np.int64), np.zeros(n, np.int64))
-    # Dice needs something to find, a rate something that is none.
+    # Dice needs voxels of references, a rate voxels outside of them.
     voxels = pooled.positives if settings.rate is None else pooled.negatives
     if not voxels.sum():
         raise InputError(

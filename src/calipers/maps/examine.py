@@ -355,7 +355,7 @@ class GatheredHistograms:
 
     def settled(self) -> Histograms:
         """Return the histograms of all samples so far, in bins wide enough for the memory."""
-        histograms = Histograms.concat([self._settled, _join(self._waiting)])
+        histograms = Histograms.concat([self._settled, _joint_histograms(self._waiting)])
         self._waiting.clear()
         # Down to a half, so that the next sample does not join bins again.
         while len(histograms.bin) > MOST_ENTRIES // 2:
@@ -372,7 +372,7 @@ def _no_histograms() -> Histograms:
     )
 
 
-def _join(parts: Sequence[SampleHistogram]) -> Histograms:
+def _joint_histograms(parts: Sequence[SampleHistogram]) -> Histograms:
     """Return the histograms of several samples, with the extremes of every bin."""
     nothing = _no_histograms()
     if not parts:
@@ -415,7 +415,7 @@ class ExactScores:
         parts = self._parts.pop(model, None)
         if not parts:
             return None
-        positives, negatives, region = _join_scores(parts)
+        positives, negatives, region = _joint_scores(parts)
         del parts
         values = {}
         for measure in measures:
@@ -432,7 +432,7 @@ class ExactScores:
         return values
 
 
-def _join_scores(parts: Sequence[tuple[Scores, Scores, I64]]) -> tuple[Scores, Scores, I64]:
+def _joint_scores(parts: Sequence[tuple[Scores, Scores, I64]]) -> tuple[Scores, Scores, I64]:
     """Return the voxels of all samples; regions are numbered consecutively."""
     positives = np.concatenate([part[0] for part in parts])
     negatives = np.concatenate([part[1] for part in parts])
@@ -492,7 +492,7 @@ def cohort_of(
     models, tables = {}, {}
     for model, maps in gathered.items():
         models[model] = _predictions(maps.objects, d)
-        tables[model] = _maps(maps, columns["offsets"], exact.get(model), measures, batch)
+        tables[model] = _map_evidence(maps, columns["offsets"], exact.get(model), measures, batch)
     return Cohort(
         images=_images(samples, d),
         classes=(label,),
@@ -560,7 +560,7 @@ def _predictions(parts: Sequence[SampleObjects], d: int) -> Predictions:
     )
 
 
-def _maps(
+def _map_evidence(
     gathered: ModelEvidence,
     offsets: NDArray[np.int64],
     exact: Mapping[str, float] | None,
@@ -610,7 +610,7 @@ def _by_batch(
             value = float(value_of(voxels, measure)[0])
         else:
             value = float(parts[members, 0].sum() / parts[members, 1].sum())
-        # NaN: the batch has no value, like a sample without one.
+        # A batch of NaN has no value: its entries stay 0.
         if value == value:
             table[members] = value / len(members), 1.0 / len(members)
     return table

@@ -294,13 +294,13 @@ def _check_sizes(pairs: PairTable, ours: Masks, theirs: Masks) -> None:
         row, column = int(pairs.reference[odd[0]]), int(pairs.prediction[odd[0]])
         name = pairs.cohort.images.ids[int(pairs.cohort.references.image[row])]
         raise UsageError(
-            f"masks of image {name!r} differ in size: references {_by(ours.size[row])}, "
-            f"predictions {_by(theirs.size[column])} (width x height): masks of one image must "
-            "have the same grid"
+            f"masks of image {name!r} differ in size: references {_size_text(ours.size[row])}, "
+            f"predictions {_size_text(theirs.size[column])} (width x height): masks of one image "
+            "must have the same grid"
         )
 
 
-def _by(size: I64) -> str:
+def _size_text(size: I64) -> str:
     return " x ".join(str(side) for side in size.tolist())
 
 

@@ -112,6 +112,7 @@ class CountMetric(MatchMetric):
         for output in self.outputs:
             if output.options.get("average", "pooled") not in ("pooled", "classes"):
                 raise UsageError(f"metric {output.name!r}: average is 'pooled' or 'classes'")
+        # The statistics must know which values lose classes in a replicate.
         means = [output.name for output in self.outputs if self._over_classes(output.options)]
         self.facts = replace(self.facts, class_means=frozenset(means))
 
@@ -128,6 +129,7 @@ class CountMetric(MatchMetric):
         columns = []
         for output in self.outputs:
             values = []
+            # Several thresholds are averaged; names that share a view share its counts.
             for view in output.views:
                 key = (view, output.max_dets)
                 if key not in tables:

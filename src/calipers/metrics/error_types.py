@@ -301,7 +301,7 @@ def _precisions(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64,
     """Return (R, 10, K) each: average precisions, whether anything is left of a class, weights of
     its references.
     """
-    ranking = _ranked(evidence, blocks=blocks)
+    ranking = _known_ranking(evidence, blocks=blocks)
     sides = (ranking.table, ranking.label, NOBODY, 0, ranking.image)
     predictions = assignment.totals(*sides, weights, evidence.n_classes)[:, :, COUNTED]
     of_references = _totals(evidence, "references", weights)[:, :, HITS]
@@ -324,15 +324,15 @@ def _precisions(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64,
     return values, np.asarray((predictions > 0) | (positives > 0)), positives
 
 
-def _ranked(evidence: Mistakes, *, blocks: bool) -> MistakeRanking:
+def _known_ranking(evidence: Mistakes, *, blocks: bool) -> MistakeRanking:
     key = ("ranked", blocks)
     if key not in evidence.cache:
-        evidence.cache[key] = _rank(evidence, blocks=blocks)
+        evidence.cache[key] = _ranking(evidence, blocks=blocks)
     ranking: MistakeRanking = evidence.cache[key]
     return ranking
 
 
-def _rank(evidence: Mistakes, *, blocks: bool) -> MistakeRanking:
+def _ranking(evidence: Mistakes, *, blocks: bool) -> MistakeRanking:
     kind, n = evidence.prediction_kind, evidence.n_classes
     present = np.flatnonzero(kind != 0)
     reclassified = np.flatnonzero((kind == CLS) & evidence.mended)
@@ -454,7 +454,7 @@ class ErrorTypes:
             names = ", ".join(plan.name for plan in plans)
             raise UsageError(f"{names}: error types must share their limits and criterion")
         self.recipe = next(iter(recipes))
-        _check(plans[0].name, self.recipe)
+        _check_recipe(plans[0].name, self.recipe)
         self.plans = tuple(plans)
         self.quantities = tuple(_quantity(plan) for plan in plans)
         names_of: dict[str, list[str]] = {"gain": [], "count": []}
@@ -528,7 +528,7 @@ class ErrorTypes:
         table = np.zeros((1 + evidence.n_classes, len(self.plans), 3), np.int64)
         for k, quantity in enumerate(self.quantities):
             gain = quantity.what == "gain"
-            wrong = units(*_mistaken(evidence, quantity.of), both_classes=gain)
+            wrong = units(*_mistake_flags(evidence, quantity.of), both_classes=gain)
             columns = [needed, tried, wrong] if gain else [every, every, wrong]
             table[:, k] = np.stack(columns, axis=1)
         return table
@@ -544,7 +544,7 @@ def _table(evidence: Mistakes, weights: I64, what: str, blocks: bool) -> F64:
     return np.where(some[:, None, None], counts(evidence, weights), np.nan)
 
 
-def _mistaken(evidence: Mistakes, of: str) -> tuple[Flags, Flags]:
+def _mistake_flags(evidence: Mistakes, of: str) -> tuple[Flags, Flags]:
     """Return which references and which predictions are mistakes of a kind."""
     kind, real = evidence.prediction_kind, evidence.counted_references
     nobody, none = np.zeros(len(real), np.bool_), np.zeros(len(kind), np.bool_)
@@ -607,7 +607,7 @@ def _recipe(plan: MetricPlan) -> ErrorRecipe:
     )
 
 
-def _check(name: str, recipe: ErrorRecipe) -> None:
+def _check_recipe(name: str, recipe: ErrorRecipe) -> None:
     """Raise for limits in the wrong order, and for a criterion that is no overlap from 0 to 1."""
     if not recipe.background < recipe.foreground <= 1:
         raise UsageError(

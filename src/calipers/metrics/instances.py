@@ -254,6 +254,7 @@ class PanopticQuality(PairedMetric):
                 evidence, output.views[0], output.max_dets, weights, negatives=False
             )
             sums = self.sums(evidence, output, weights)
+            # Per class first; pooled is the quality of the sums, not the mean of qualities.
             classes = quality(_part(output), counts, sums)
             if _over_classes(output):
                 columns.append(class_mean(classes[:, :, None])[:, :, 0])

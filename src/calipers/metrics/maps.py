@@ -184,6 +184,7 @@ class Measure:
             raise UsageError(
                 f"metric {plan.name!r}: at is a score, 'best' or '{FPR}0.05', not {self.at!r}"
             )
+        # "Dice@0.5" with another threshold would be read as what its name says.
         _, sign, claim = plan.name.partition("@")
         text = self.at if isinstance(self.at, str) else f"{self.at:g}"
         if sign and claim != text:
@@ -357,6 +358,7 @@ class MapRecipe:
             )
         maps = cohort.maps[model]
         for measure in self.measures:
+            # Maps are gone by now: what was not measured when they were read cannot be.
             if not measure.pooled and measure.key not in maps.sums:
                 hint = did_you_mean(measure.key, maps.sums)
                 raise UsageError(f"{measure.key} was not measured when the maps were read; {hint}")
@@ -600,6 +602,7 @@ class VoxelCurve(MapMetric):
         one.
         """
         voxels = pool_voxels(evidence, weights)
+        # From the highest score down.
         hits = np.cumsum(voxels.positives[:, ::-1], axis=1)
         alarms = np.cumsum(voxels.negatives[:, ::-1], axis=1)
         return np.stack([self._curve(*row) for row in zip(hits, alarms)])[:, None, :]

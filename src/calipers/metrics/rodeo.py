@@ -350,6 +350,7 @@ class Rodeo:
             (of_piece[missed], evidence.missed, active[missed]),
             (of_piece[extra], evidence.extra, active[extra]),
         )
+        # A unit is in error as soon as anything is not perfect.
         far, misshapen = evidence.distance > 0, evidence.shape < 1
         mistaken = evidence.reference_label != evidence.prediction_label
         wrong = dict(zip(PARTS, (far | misshapen | mistaken, far, misshapen, mistaken)))

@@ -31,6 +31,7 @@ from calipers.kernels.resampling import check_seed
 
 Choice = float | bool
 Kinds = Mapping[str, Callable[..., Any]]
+# kind, or kind(name=value, ...).
 READS = re.compile(r"\s*([a-z-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 WORDS = {"true": True, "false": False}
 
@@ -88,6 +89,7 @@ def corrupt(
     if name in cohort.models:
         raise UsageError(f"the cohort already has a model {name!r}: give the new one another name")
     if of is None:
+        # Ignored references are places about which nobody is judged.
         model_boxes = boxes_from(cohort.references, ~cohort.references.ignore)
     else:
         model_boxes = boxes_from(cohort.predictions(of))
@@ -146,6 +148,7 @@ def as_predictions(boxes: CentredBoxes, n_images: int) -> Predictions:
     corners = np.concatenate(
         [by_image.centre - 0.5 * by_image.side, by_image.centre + 0.5 * by_image.side], axis=1
     )
+    # From the sides, not from the corners: rounding would move boxes over size cuts.
     extent = np.prod(by_image.side, axis=1)
     return Predictions(
         offsets=ragged.from_owner(by_image.image, n_images),
@@ -444,6 +447,7 @@ def parse_corruption(text: str, kinds: Kinds) -> Corruption:
             choices[name] = WORDS[value.lower()] if value.lower() in WORDS else float(value)
         except ValueError:
             raise wrong from None
+        # "0.5" alone, or "=0.5".
         if not sign or not name:
             raise wrong
     return check_corruption(match[1], choices, kinds)

@@ -198,6 +198,7 @@ def _one_by_one(samples: Iterable[Any], plan: MapCorruption) -> Iterator[Sample]
     k = -1
     for k, entry in enumerate(samples):
         sample = _sample(entry, k, plan.labels)
+        # An iterator cannot be asked again: as many shapes as are needed are remembered.
         if len(blanks) < plan.empty:
             blanks.append(_blank(sample, len(blanks)))
         yield plan.apply(sample, k)
@@ -284,7 +285,7 @@ def shrink(
     objects = marked.objects.copy()
     for k, box in _windows(objects):
         # One voxel more, so that the nearest voxel outside is in the window.
-        window = _padded(box, 1, objects.shape)
+        window = _wider_window(box, 1, objects.shape)
         voxel_flags = objects[window] == k
         depth = _squared_distance(voxel_flags)[voxel_flags]
         places = np.argwhere(voxel_flags)
@@ -320,7 +321,7 @@ def grow(
         n_new = 0 if radius is not None else _number(size, voxels, fraction)
         reach = math.ceil(radius) if radius is not None else 1
         while True:
-            window = _padded(box, reach, objects.shape)
+            window = _wider_window(box, reach, objects.shape)
             whole = all(part.stop - part.start == n for part, n in zip(window, objects.shape))
             is_object, free = objects[window] == k, objects[window] == 0
             away = _squared_distance(~is_object)
@@ -418,7 +419,7 @@ def _windows(objects: I32) -> list[tuple[int, Window]]:
     return [(k, box) for k, box in enumerate(boxes, start=1) if box is not None]
 
 
-def _padded(box: Window, pad: int, shape: Sequence[int]) -> Window:
+def _wider_window(box: Window, pad: int, shape: Sequence[int]) -> Window:
     return tuple(
         slice(max(0, part.start - pad), min(n, part.stop + pad)) for part, n in zip(box, shape)
     )
@@ -492,7 +493,7 @@ def shift(
     direction = random.standard_normal(d)
     step = np.rint(distance * direction / np.linalg.norm(direction)) if distance else np.zeros(d)
     step = (step + np.array([z, y, x][3 - d :])).astype(np.int64)  # along [z, ]y, x
-    return Marked(_moved(marked.objects, step), _moved(marked.scores, step))
+    return Marked(_shift_array(marked.objects, step), _shift_array(marked.scores, step))
 
 
 def empty_samples(marked: Marked, random: Random, *, n: float) -> Marked:
@@ -502,7 +503,7 @@ def empty_samples(marked: Marked, random: Random, *, n: float) -> Marked:
     return marked
 
 
-def _moved(array: NDArray[T], step: NDArray[np.int64]) -> NDArray[T]:
+def _shift_array(array: NDArray[T], step: NDArray[np.int64]) -> NDArray[T]:
     result = np.zeros_like(array)
     to = tuple(slice(max(0, k), max(0, n + min(0, k))) for k, n in zip(step.tolist(), array.shape))
     back = tuple(

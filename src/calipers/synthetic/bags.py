@@ -29,6 +29,7 @@ from calipers.results.files import write_atomically
 from calipers.synthetic.demo import stream
 from calipers.synthetic.volumes import disc
 
+# What the trainings of a family share: the lesion, one wrong place, or nothing.
 FAMILIES = ("stable-good", "stable-wrong", "unstable")
 CELL = 32  # pixels of the image for each instance of its map, along every axis
 VISITS = 2  # bags per patient
@@ -145,6 +146,7 @@ class DemoBags:
     @cached_property
     def bag_scores(self) -> F64:
         """(n_models, n_bags) in (0, 1): equally good in all families, wherever their maps point."""
+        # Drawn bag by bag from streams that do not know the family, so all families get the same.
         draws = np.stack(
             [self._stream(i, "score").standard_normal(self.n_models) for i in range(self.n_bags)],
             axis=1,
@@ -223,6 +225,7 @@ class DemoBags:
             place = self._place(random, radius)
         else:
             shared = lesion
+            # The decoy has a stream of its own: all models of the family see the same one.
             if self.kind == "stable-wrong":
                 shared = self._elsewhere(self._stream(i, "decoy"), lesion, radius)
             place = shared + JITTER * radius * random.standard_normal(len(self.shape))

@@ -51,11 +51,11 @@ Pixels = NDArray[
     np.floating[Any]
 ]  # single precision where possible: enough for grey values, and faster
 
-RIBS = 9
+RIBS = 9  # pairs of them
 
 # Dealt, not drawn: every seed has the same numbers of patients and images.
 VISITS = np.repeat([1, 2, 3], [48, 24, 8])  # images per patient: 120 images of 80 patients
-ATTEMPTS = 30
+ATTEMPTS = 30  # places that are tried for one finding
 STAYS = 0.88  # probability that a finding is still there on a later image
 HEALTHY = 19  # patients without findings
 
@@ -191,7 +191,7 @@ def _images(seed: int, patient: Patient) -> list[tuple[dict[str, Any], Scene]]:
     images = []
     for visit in range(1, patient.visits + 1):
         is_present = random.random(len(labels)) < (1.0 if visit == 1 else STAYS)
-        moved = _moved(boxes[is_present], size, random)
+        moved = _annotated_boxes(boxes[is_present], size, random)
         name = f"{patient.name}_{visit}"
         record = {
             "image_id": name,
@@ -240,7 +240,7 @@ def _touch(a: F64, b: F64) -> bool:
     return bool((np.minimum(a[2:], b[2:]) > np.maximum(a[:2], b[:2])).all())
 
 
-def _moved(boxes: F64, size: F64, random: Generator) -> F64:
+def _annotated_boxes(boxes: F64, size: F64, random: Generator) -> F64:
     """Return the boxes as an annotator drew them on one image: shifted with the patient, whole
     pixels.
     """
@@ -538,7 +538,7 @@ def draw_phantom(
     boxes
         (n, 4) corners of the findings in pixels.
     labels
-        (n,) index into `anatomy.CLASSES`.
+        (n,) index into `CLASSES`.
 
     Returns
     -------
@@ -559,7 +559,7 @@ def draw_phantom(
         if label not in (EFFUSION, CARDIOMEGALY):
             # On a film, dense over dense adds little: a finding behind the heart is hard to see.
             room = np.clip((0.80 - density) / 0.55, 0.10, 1.0)
-            density = density + room * _round(canvas, box, lobed=label == MASS)
+            density = density + room * _round_shadow(canvas, box, lobed=label == MASS)
     return _develop(canvas, density, look)
 
 
@@ -687,7 +687,7 @@ def _markings(canvas: Canvas, anatomy: Anatomy, air: Pixels) -> Pixels:
     return np.asarray(air * (0.018 * canvas.texture(6.0) + near * (0.055 + 0.075 * threads)))
 
 
-def _round(canvas: Canvas, box: F64, *, lobed: bool) -> Pixels:
+def _round_shadow(canvas: Canvas, box: F64, *, lobed: bool) -> Pixels:
     """Return a nodule (round) or a mass (lobed) that fills its box."""
     ellipse = _inside(box)
     u, v = (canvas.x - ellipse.x) / ellipse.across, (canvas.y - ellipse.y) / ellipse.along

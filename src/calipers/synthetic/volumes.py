@@ -90,7 +90,7 @@ def _sample(k: int, dimensions: int, size: int, seed: int) -> Sample:
     shape, spacing = (size,) * dimensions, SPACING[:dimensions]
     unit = size / 64.0
     blobs = [] if (k // VISITS) % HEALTHY == HEALTHY - 1 else _lesions(chest, size, random)
-    parts = [_filled(blob, shape, spacing) for blob in blobs]
+    parts = [_filled_share(blob, shape, spacing) for blob in blobs]
     lesion = np.max(parts, axis=0) if parts else np.zeros(shape, np.float32)
     # Draws happen in a fixed order: it belongs to the seed, and must not change.
     is_seen = [blob.radius >= UNSEEN * unit or random.random() < 0.1 for blob in blobs]
@@ -147,7 +147,7 @@ def _apart(one: LesionBlob, other: LesionBlob) -> bool:
     return bool(away > 1.25 * (one.radius + other.radius) + 2.0 * max(steps))
 
 
-def _filled(blob: LesionBlob, shape: tuple[int, ...], spacing: Sequence[float]) -> F32:
+def _filled_share(blob: LesionBlob, shape: tuple[int, ...], spacing: Sequence[float]) -> F32:
     """Return how much of every voxel a lesion fills: 1 inside, 0.5 on its rim, 0 outside."""
     volume = np.zeros(shape, np.float32)
     window, away = [], []
@@ -170,6 +170,7 @@ def _sharp(
 ) -> F32:
     values = np.zeros(shape, np.float32)
     for part, visible in zip(parts, is_seen):
+        # Unseen lesions leave a trace below any sensible threshold.
         height = random.uniform(0.85, 0.98) if visible else random.uniform(0.05, 0.25)
         values = np.maximum(values, np.float32(height) * part)
     return soft_map(values, 0.5, 0.02, seed=int(random.integers(1 << 31)))
@@ -236,6 +237,7 @@ def write_samples(folder: Path | str, samples: Iterable[Sample], write: Write | 
         for name, value in {"image": sample.name, **sample.groups}.items():
             columns.setdefault(name, []).append(value)
     root.mkdir(parents=True, exist_ok=True)
+    # Written last: a folder without the table is visibly unfinished.
     write_atomically(root / "samples.csv", delimited(columns))
     return len(columns.get("image", ()))
 

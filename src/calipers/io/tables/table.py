@@ -7,8 +7,8 @@ alarms, ratings, bags, sizes and measurements. `numbers`, `flags` and `texts` in
 a column, and every cell that they refuse becomes a `Problem` with its place.
 `calipers.io.tables.columns` finds the columns.
 
-All CSV and parquet files that Calipers writes come from here too. Text cells follow RFC 4180; see
-`protect` for text that starts like a formula.
+All CSV and parquet files that Calipers writes come from here too: `delimited` and `write_table`.
+Text cells follow RFC 4180; see `protect` for text that starts like a formula.
 """
 
 from __future__ import annotations
@@ -45,10 +45,17 @@ YES_NO = {
     "no": False,
     "n": False,
 }
+# Three digits after a comma may also be thousands, so they are no decimal comma here.
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d{1,2}$|[+-]?\d+,\d{4,}$")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}([,'. ]\d{3})+([.,]\d+)?$")
+# What a number may look like, in ASCII; everything else is refused with a hint.
 PLAIN_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$", re.ASCII)
 WORD_NUMBER = re.compile(r"\s*[+-]?(nan|inf|infinity)\s*$", re.IGNORECASE)
+
+# The first signs that spreadsheets take for a formula (OWASP, "CSV injection"). Quotes before them
+# count too, so that `unprotect` undoes `protect` for every text.
+FORMULA = re.compile(r"'*[=+\-@\t\r\0]")
+PROTECTED = re.compile("'" + FORMULA.pattern)
 
 
 @dataclass(frozen=True)
@@ -161,6 +168,7 @@ def open_table(source: Path | str | InputFile, *, ragged: bool = False, hint: st
             hint=hint,
         )
     if file.data[: len(MAGIC)] == MAGIC:
+        # Imported here: the readers import this file, and pyarrow is slow to load.
         from calipers.io.tables.parquet import read_columnar as read
     else:
         from calipers.io.tables.delimited import read_delimited as read
@@ -216,6 +224,7 @@ def numbers(
             return values, {}
         except ValueError:
             pass
+    # The slow way, cell by cell, only if the whole column did not convert.
     problems = {}
     for row, cell in zip(rows.tolist(), texts_of_rows):
         if PLAIN_NUMBER.match(cell) or WORD_NUMBER.match(cell):
@@ -288,12 +297,9 @@ def write_table(
 
     arrays = {name: arrow_column(column) for name, column in columns.items()}
     sink = io.BytesIO()
+    # No metadata but ours: equal columns give equal bytes.
     pq.write_table(pa.table(arrays).replace_schema_metadata(metadata), sink, compression="zstd")
     write_atomically(path, sink.getvalue())
-
-
-FORMULA = re.compile(r"'*[=+\-@\t\r\0]")
-PROTECTED = re.compile("'" + FORMULA.pattern)
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -350,5 +356,6 @@ def cell(value: Any) -> str:
     if value is None or value != value:
         return ""
     if isinstance(value, float):
+        # `repr` is the shortest text that gives the same float again.
         return repr(value).removesuffix(".0")
     return protect(value) if isinstance(value, str) else str(value)

@@ -42,6 +42,19 @@ NOT_JUDGED = (
 )
 MADE_ONLY = "Simulated data: they show that it can happen, not how often."
 
+OPENING, SCORE = Claims[MonitorsRun](), Claims[MonitorsRun]()
+SCORING = "Defining the scoring function"
+
+PARADIGMS = Claims[MonitorsRun]()
+OOD_SECTION = "The OOD paradigm"
+SURE = 0.95  # a difference in at least this share of the replicates counts as certain
+GOOD = 0.05  # a detector that fails on a smaller share of the images counts as good
+PICTURE_MONITORS = ("image-mahalanobis", "image-knn", "count")
+
+SCOPE, USE = Claims[MonitorsRun](), Claims[MonitorsRun]()
+WHERE = "Defining the scope of the model"
+BLIND = "random"  # a made monitor that knows nothing, and must not lower the risk
+
 
 def not_judged(words: str = NOT_JUDGED) -> ClaimJudgement:
     """Return the judgement of a claim that the run has no numbers for."""
@@ -87,10 +100,6 @@ def in_each_trial(
 
 def _join_words(findings: Iterable[Finding]) -> str:
     return " ".join(words for _, words in findings)
-
-
-OPENING, SCORE = Claims[MonitorsRun](), Claims[MonitorsRun]()
-SCORING = "Defining the scoring function"
 
 
 @OPENING.statement(
@@ -292,13 +301,6 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     )
 
 
-PARADIGMS = Claims[MonitorsRun]()
-OOD_SECTION = "The OOD paradigm"
-SURE = 0.95  # a difference in at least this share of the replicates counts as certain
-GOOD = 0.05  # a detector that fails on a smaller share of the images counts as good
-PICTURE_MONITORS = ("image-mahalanobis", "image-knn", "count")
-
-
 @PARADIGMS.statement(
     "ood-needs-no-model",
     "OOD labels depend on the data only, those of OMS on the model too.",
@@ -476,11 +478,6 @@ def _against_usual(trial: Trial, names: Sequence[str], kinds: Sequence[Flags]) -
         subset = usual | kind
         columns.append(auroc(alarms[:, subset], kind[subset][None])[:, 0])
     return np.stack(columns, axis=1)
-
-
-SCOPE, USE = Claims[MonitorsRun](), Claims[MonitorsRun]()
-WHERE = "Defining the scope of the model"
-BLIND = "random"  # a made monitor that knows nothing, and must not lower the risk
 
 
 @SCOPE.statement(

@@ -39,6 +39,8 @@ CELLS = (
 MOST_CURVES = 4
 POINTS = 60  # of a drawn curve
 
+TAU_AXIS = Axis("tau", 0.0, 1.0)
+
 
 def figures(run: MonitorsRun) -> list[StudyFigure]:
     """Return the figures that the data allow, in the order of the paper."""
@@ -243,9 +245,6 @@ def _risk(trial: Trial) -> Curves:
     return Curves(
         trial.title, Axis("share of images accepted", 0.0, 1.0), Axis("risk", 0.0), tuple(lines)
     )
-
-
-TAU_AXIS = Axis("tau", 0.0, 1.0)
 
 
 def sweep_figures(run: MonitorsRun) -> list[StudyFigure]:
