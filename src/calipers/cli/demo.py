@@ -117,6 +117,7 @@ def demo(
     narrator.warn(evaluation.warnings)
     command = click.get_current_context().obj or ()
     results = folder / "results"
+    # The folder above it was checked with the user's --force, and all below that is ours.
     evaluation.save(
         results, force=True, command=command, started=start, images=pictures, step=narrator.doing
     )
@@ -286,6 +287,7 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
         *([options["groups"]] if options["groups"] else []),
     ]
     check_file(output, force=options["force"], inputs=inputs)
+    # Only to refuse an unknown format now; `write` finds it again.
     written_format(Path(output), options["to"])
     cohort = read(references, prediction_files, **reading_arguments(options))
     name, of = " + ".join(map(str, steps)), next(iter(prediction_files), None)
@@ -296,6 +298,7 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
         int(cohort.references.ignore.sum()) if of is None else 0,
     )
     notes = [*cohort.intake.notes]
+    # Whoever counts the predictions would miss them otherwise.
     if n_ignored:
         notes.append(
             f"{n_ignored} ignored references are left out: an oracle says nothing about them"

@@ -168,6 +168,7 @@ def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any
         raise UsageError(
             "a table needs --groups, outermost first, such as --groups centre,patient,image"
         )
+    # Refused rather than ignored: a user would believe that they had an effect.
     if options["logistic"] and (
         options["crossed"] or options["bootstrap"] or options["diagnostics"] or not options["reml"]
     ):
@@ -180,6 +181,7 @@ def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any
     if options["logistic"]:
         fit: Any = logistic_model(table, options["formula"], names, **settings)
     else:
+        # Only a linear model has these; a logistic one has standard errors by cluster.
         linear = {key: options[key] for key in ("reml", "crossed", "bootstrap", "seed")}
         fit = mixed_model(table, options["formula"], names, **settings, **linear)
     facts = {

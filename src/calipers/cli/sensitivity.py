@@ -131,6 +131,7 @@ def _grid(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     for name in NAMED:
         if options[name]:
             grid[name] = list(options[name])
+    # What the user left out comes from the default grid, and the two may contradict.
     check_grid({**DEFAULT, **grid})
     return grid, base
 

@@ -99,6 +99,7 @@ def ends_of_estimates(estimates: Sequence[Estimate]) -> tuple[F64, F64, F64]:
 def points(evaluation: Evaluation, x: Sequence[float], cases: Mapping[str, Case]) -> CurvePoints:
     """Return the estimates of every model's metric; the names of the metric lie along x."""
     certainty = certainty_of(evaluation.protocol, ci=evaluation.ci)
+    # The seed stays: bands come from the same draws as the intervals of the tables.
     certainty = replace(
         certainty, method=BAND_METHOD, replicates=min(certainty.replicates, BAND_REPLICATES)
     )

@@ -246,6 +246,7 @@ def _objects_found(evaluation: Evaluation) -> list[str]:
         table = evaluation.matches(model)
         n_counted = int((table.reference_fate[0] != assignment.IGNORED).sum())
         n_hits = int((table.reference_fate[0] == assignment.HIT).sum())
+        # A second prediction of one object is a false alarm to whoever reads the image.
         wrong_fates = (assignment.FALSE_ALARM, assignment.DUPLICATE)
         n_wrong = int(np.isin(table.prediction_fate[0], wrong_fates).sum())
         clause = "raises no false alarm"
@@ -287,6 +288,7 @@ def _references_found(
         return _ahead(row, model, len(at_one.models)), f"{short_name(model)} finds {share}."
     metric = at_one.metrics[0]
     for other in at_one.models:
+        # A tie: nobody finds "most".
         if other != model and at_one.get(metric, model=other).value == best.value:
             return (
                 f"At one false alarm per image, no model finds more than {short_name(model)}: "
@@ -300,6 +302,7 @@ def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
     most one.
     """
     e = at_one.get(at_one.metrics[1], model=model)
+    # Up to one per image, the sentence before has said it. NaN is not above 1 either.
     if not e.value > 1.0:
         return ()
     every = (
