@@ -373,7 +373,7 @@ def checked_flags(
             "a label of 0 or 1", "labels-differ", f"labels[{i}], bag {ids[i]!r}", labels[i].item()
         )
     positive = labels.astype(np.bool_)
-    # A positive instance in a negative bag is a mix-up of files more often than a label.
+    # A contradiction, and mostly two files in the wrong order.
     for i, marked in enumerate(instances):
         if marked is not None and marked.any() and not positive[i]:
             hint = "a bag with a positive instance is positive"

@@ -6,6 +6,9 @@ voxels, never touch in a row and never cross its end, so equal masks have equal 
 x, y[, z] of an image of size width, height[, depth] has the index ``(z * height + y) * width + x``,
 that of an array ``[z, ]y, x`` in C order. It covers ``[x, x + 1)`` by ``[y, y + 1)`` and so on:
 masks and boxes share one system of coordinates.
+
+Tables of objects hold `Masks` (`data.objects`), readers make them from arrays, labels or COCO, and
+the criteria for masks compare them. `kernels.runs` and `kernels.shapes` do the work.
 """
 
 from __future__ import annotations

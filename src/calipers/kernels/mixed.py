@@ -52,13 +52,13 @@ LARGEST = 1e9  # relative standard deviation
 # Relative standard deviation at which a search starts again that got stuck at 0.
 NUDGE = 0.02
 GAIN = 1e-10  # of the deviance: what is left to win when the search stops
-TINY = 1e-300
+TINY = 1e-300  # residual sum of squares of a perfect fit: its logarithm stays finite
 
 # of the root of the deviance, which is nearly a straight line in the standard deviation
 TOLERANCE = 1e-5
-DOUBLINGS = 30
+DOUBLINGS = 30  # of a bound, until the deviance is high enough
 
-LOGISTIC_STEPS = 60
+LOGISTIC_STEPS = 60  # separated data creep by about one logit a step, until STEEPEST
 SETTLED = 1e-11  # relative change of the deviance
 STEEPEST = 30.0  # logits; beyond it a probability is 0 or 1 to all digits
 

@@ -31,12 +31,12 @@ from calipers.kernels import route
 Weights = NDArray[np.uint8] | I64
 
 MOST = 255  # what a byte holds
-MOST_UNITS = 2**31
+MOST_UNITS = 2**31  # the compiled route draws 32 bits at a time
 # Of random bits, for rejected draws; see `uniform_counts`.
 SPARE_WORDS = 16
 
 BITS = 24  # of a digit
-N_DIGITS = 3
+N_DIGITS = 3  # 72 bits: more than the 53 of a float64
 AT_ONCE = 100_000  # cells whose weights are laid out together
 BLOCK = 256  # values of a median that are looked at together
 

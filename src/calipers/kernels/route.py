@@ -27,7 +27,7 @@ from calipers.arrays import F64, I8, I32, I64, Array, Flags
 if TYPE_CHECKING:
     from calipers.kernels.assignment import FateCells, FateTable
 
-MOST_THREADS = 1024
+MOST_THREADS = 1024  # a mistyped setting must not bring the machine down
 
 # What the twins must offer. A module that was built before one of them existed is stale: NumPy is
 # used instead.
@@ -77,7 +77,7 @@ _whole: list[ModuleType | None] = []  # the same if it can be used
 ASSIGNMENTS = ("by-score", "by-overlap", "many-to-one", "per-reference-argmax", "optimal")
 RECALLS, ENVELOPE, STEPS = range(3)
 LANES = 64  # see native/replicates.h
-MOST_WEIGHT = 255
+MOST_WEIGHT = 255  # what a byte holds
 # Sums of so many largest weights still fit into the 32 bits of a lane.
 MOST_ROWS = 2**31 // MOST_WEIGHT
 # Bits of native/coco_records.h.
@@ -614,7 +614,7 @@ def table(
 def split(
     native: ModuleType, values: Scores, positive: Flags, n_positives: int
 ) -> tuple[Scores, Scores]:
-    """Twin of `voxel_ranking._split`."""
+    """Twin of the first step of `voxel_ranking.sides`."""
     # One place more than needed: the twin writes before it knows the side, without a branch.
     positives = np.empty(n_positives + 1, values.dtype)
     negatives = np.empty(values.size - n_positives + 1, values.dtype)

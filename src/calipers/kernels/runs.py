@@ -29,19 +29,16 @@ import numpy as np
 from calipers.arrays import F64, I64, Array, Flags
 from calipers.kernels import ragged, route
 
-AT_ONCE = 1 << 19  # voxels
-
-MOST_VOXELS = 1 << 40  # of one image
-
-BATCH = 1 << 20  # runs whose pixels are sorted together: what bounds the memory
-
 Runs = tuple[I64, I64, I64]  # offsets (n + 1,), start (m,), length (m,)
-
-StartsAndLengths = tuple[I64, I64]  # start, length
-Owned = tuple[I64, I64, I64]  # start, length, owner
 Table = tuple[I64, I64, I64]  # offsets, start, length: runs of objects
+Owned = tuple[I64, I64, I64]  # start, length, owner
+StartsAndLengths = tuple[I64, I64]  # start, length
+
+AT_ONCE = 1 << 19  # voxels that are compared together: they stay in the cache
+BATCH = 1 << 20  # runs whose pixels are sorted together: what bounds the memory
 PAIRS_AT_ONCE = 1 << 18  # pairs of runs; what they need stays in the cache
-MOST_KEYS = 1 << 62
+MOST_VOXELS = 1 << 40  # of one image
+MOST_KEYS = 1 << 62  # pairs of owners as one number: below the end of 64 bits
 
 
 def find(array: Array) -> tuple[I64, I64]:

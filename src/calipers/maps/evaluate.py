@@ -529,7 +529,7 @@ def _threshold(model: str, histograms: Histograms, settings: MapSettings) -> flo
     tables = Tables(histograms)
     n = len(histograms.offsets) - 1
     pooled = tables.pooled(np.ones((1, n), np.int64), np.zeros(n, np.int64))
-    # Dice needs something to find, a rate something that is none.
+    # Dice needs voxels of references, a rate voxels outside of them.
     voxels = pooled.positives if settings.rate is None else pooled.negatives
     if not voxels.sum():
         raise InputError(

@@ -610,7 +610,7 @@ def _by_batch(
             value = float(value_of(voxels, measure)[0])
         else:
             value = float(parts[members, 0].sum() / parts[members, 1].sum())
-        # NaN: the batch has no value, like a sample without one.
+        # A batch of NaN has no value: its entries stay 0.
         if value == value:
             table[members] = value / len(members), 1.0 / len(members)
     return table

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences on the effects of a mixed model, one each."""
+"""Sentences on the effects of a mixed model, one each, and how its numbers are written.
+
+In come the coefficients of a fit, out go sentences and texts; the models and their tables call
+these functions.
+"""
 
 from __future__ import annotations
 

@@ -100,6 +100,7 @@ class _Citations:
         """Return the numbers of some sources in brackets."""
         numbers = []
         for source in sources:
+            # A source that was named before keeps its number.
             if source not in self.sources:
                 self.sources.append(source)
             numbers.append(str(self.sources.index(source) + 1))
@@ -136,6 +137,7 @@ def map_sentences(ev: Evaluation) -> Iterator[str]:
     if not ev.cohort.maps:
         return
     yield from _objects(ev)
+    # The soft IoU is always the mean of an image, and has a sentence of its own.
     levels_used = {measure.level for _, measure in measures(ev) if measure.quantity != "softIoU"}
     levels = [words for level, words in LEVELS.items() if level in levels_used]
     if levels:
@@ -231,6 +233,7 @@ def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
         yield reason or "No confidence intervals were computed."
         return
     units = named_plural(statistics["unit"])
+    # Only where images are resampled one by one is it the plain bootstrap.
     sources = (BOOTSTRAP,) if statistics["unit"] == "image" else (BOOTSTRAP, CLUSTERS)
     yield (
         f"{level_text(statistics['level'])} confidence intervals come from "
@@ -239,6 +242,7 @@ def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
         f"{statistics['seed']}) {cite(*sources)}; they generalise to "
         f"{statistics['generalises_to']}."
     )
+    # Bands are said apart only where they differ from the other intervals.
     if page.at_one is not None and (
         statistics["replicates"] > BAND_REPLICATES or statistics["interval"] != BAND_METHOD
     ):
@@ -270,6 +274,7 @@ def _comparing(page: Context, cite: _Citations) -> Iterator[str]:
         names = (*tests, comparison.correction)
         papers = [source for name, source in TESTS.items() if name in names]
         sources = f" {cite(*papers)}" if papers else ""
+        # A comparison with the first model only has a single model_a.
         all_pairs = len({row.model_a for row in comparison.rows}) > 1
         who = "The model that came first was compared with each of the others"
         if all_pairs or len(page.evaluation.models) == 2:

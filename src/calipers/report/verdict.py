@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a reference counts as found, in words for readers who do not know the criteria.
+"""The answer in words, at the top of the page.
 
-The answer in words: what the models find, which of them leads, and whether that is significant.
-
-`verdict` takes an evaluation and its comparisons and returns the sentences at the top of the page.
+`verdict` takes an evaluation and its comparisons and returns sentences: what the models find, which
+of them leads, and whether that is significant; `of_maps` does so for maps. `counts_as_found` says
+when a reference counts as found, for readers who do not know the criteria. `report.page` calls it.
+Words are careful: a lead is a fact of these images, "better" needs a test.
 """
 
 from __future__ import annotations
@@ -76,6 +77,19 @@ WORDS = {
     "point-in-mask": "the centre of a prediction lies in it",
     "point-in-hull": "the centre of a prediction lies in it, with its dents filled",
 }
+MOST_NAMED = 3
+NOTHING_THERE = (
+    "There is nothing to find: no image has a reference. Values only show how little is called."
+)
+NOTHING_JUDGED = "There is nothing to judge: no headline metric has a value."
+WON = {"a_better": True, "b_better": False}
+VERDICT_WORDS = {  # kind of lead -> sentence, the strongest first
+    "sure": "{models} leads in {metrics} by more than chance.",
+    "unsure": "{models} has the best {metrics}, but chance could explain it.",
+    "untested": "{models} has the best {metrics}; the difference was not tested.",
+    "shared": "{models} share the best {metrics}.",
+    "alone": "Only {models} has a value of {metrics}.",
+}
 
 
 def counts_as_found(view: View, dimensions: int) -> str:
@@ -96,24 +110,6 @@ def counts_as_found(view: View, dimensions: int) -> str:
     )
     of_class = "" if view.within_class else ", whatever the class"
     return f"A reference counts as found if {rule} ({hit_rule(view)}){of_class}."
-
-
-MOST_NAMED = 3
-NOTHING_THERE = (
-    "There is nothing to find: no image has a reference. Values only show how little is called."
-)
-
-
-NOTHING_JUDGED = "There is nothing to judge: no headline metric has a value."
-
-WON = {"a_better": True, "b_better": False}
-VERDICT_WORDS = {  # kind of lead -> sentence, the strongest first
-    "sure": "{models} leads in {metrics} by more than chance.",
-    "unsure": "{models} has the best {metrics}, but chance could explain it.",
-    "untested": "{models} has the best {metrics}; the difference was not tested.",
-    "shared": "{models} share the best {metrics}.",
-    "alone": "Only {models} has a value of {metrics}.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +246,7 @@ def _objects_found(evaluation: Evaluation) -> list[str]:
         table = evaluation.matches(model)
         n_counted = int((table.reference_fate[0] != assignment.IGNORED).sum())
         n_hits = int((table.reference_fate[0] == assignment.HIT).sum())
+        # A second prediction of one object is a false alarm to whoever reads the image.
         wrong_fates = (assignment.FALSE_ALARM, assignment.DUPLICATE)
         n_wrong = int(np.isin(table.prediction_fate[0], wrong_fates).sum())
         clause = "raises no false alarm"
@@ -291,6 +288,7 @@ def _references_found(
         return _ahead(row, model, len(at_one.models)), f"{short_name(model)} finds {share}."
     metric = at_one.metrics[0]
     for other in at_one.models:
+        # A tie: nobody finds "most".
         if other != model and at_one.get(metric, model=other).value == best.value:
             return (
                 f"At one false alarm per image, no model finds more than {short_name(model)}: "
@@ -304,6 +302,7 @@ def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
     most one.
     """
     e = at_one.get(at_one.metrics[1], model=model)
+    # Up to one per image, the sentence before has said it. NaN is not above 1 either.
     if not e.value > 1.0:
         return ()
     every = (

@@ -63,6 +63,7 @@ from calipers.statistics.intervals import (
     Support,
     intervals,
     none,
+    special,
 )
 from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, exact_swaps, swaps
 
@@ -75,7 +76,7 @@ ANYTHING = (-math.inf, math.inf)  # bounds of a difference: no scale but its own
 
 CORRECTIONS = ("holm", "bh", "none")
 
-MOST_EXACT = 50
+MOST_EXACT = 50  # differences of a signed-rank test; beyond, the normal distribution is close
 
 CORRECTED = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 
@@ -199,7 +200,7 @@ def judge(
 def against_margin(low: float, high: float, margin: float, *, higher_is_better: bool) -> str:
     """Return what the interval of a - b shows about a margin.
 
-    One of ``results.difference.MARGIN_VERDICTS``.
+    One of ``results.comparison.MARGIN_VERDICTS``.
     """
     if not higher_is_better:
         low, high = -high, -low
@@ -253,8 +254,6 @@ def share_p(replicates: F64, n_units: int) -> F64:
 
 def _tail(d: F64, replicates: F64, n_units: int, freedom: int) -> F64:
     """Return P(t > d / error); if all replicates agree, 0 above no difference and 1/2 at none."""
-    from scipy.special import stdtr
-
     defined = ~np.isnan(replicates)
     n = defined.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -266,7 +265,7 @@ def _tail(d: F64, replicates: F64, n_units: int, freedom: int) -> F64:
             error = np.sqrt((centred**2).sum(axis=0) / (n - 1) * n_units / freedom)
         steps = np.where(error == 0.0, np.sign(d) * np.inf, d / error)
         steps = np.where((error == 0.0) & (d == 0.0), 0.0, steps)
-        return np.asarray(stdtr(float(max(freedom, 1)), -steps))
+        return np.asarray(special().stdtr(float(max(freedom, 1)), -steps))
 
 
 def permutation_p(d: F64, trades: F64, *, exact: bool) -> F64:
@@ -347,8 +346,6 @@ def signed_rank_p(differences: F64, weights: NDArray[Any]) -> F64:
 
     1 for both where no difference is left.
     """
-    from scipy.special import ndtr
-
     nonzero = np.flatnonzero(differences != 0.0)
     size = np.abs(differences[nonzero])
     order = nonzero[np.argsort(size, kind="stable")]
@@ -365,6 +362,7 @@ def signed_rank_p(differences: F64, weights: NDArray[Any]) -> F64:
     z = np.divide(
         total - n * (n + 1.0) / 4.0, np.sqrt(variance), out=np.zeros(len(n)), where=variance > 0
     )
+    ndtr = special().ndtr
     result = np.where((n > 0)[:, None], np.stack([ndtr(-z), ndtr(z)], axis=1), 1.0)
     for r in np.flatnonzero((tied.max(axis=1) <= 1.0) & (n > 0) & (n <= MOST_EXACT)):
         upper = _upper_tail(int(n[r]))

@@ -33,6 +33,7 @@ Case = tuple[Metric[Any], Any]  # a metric and its evidence
 # Intervals of shares, which count objects as if they were independent.
 RATIO_METHODS = ("wilson", "clopper-pearson")
 WITH_JACKKNIFE = ("bca", "jackknife-t")
+WITHOUT_MORE = ("bootse-t-logit", "percentile", "basic")  # need nothing but the replicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,12 @@ def estimates(
         samples = replicates(cases, units, certainty, progress)
     tables = []
     for case, value, sample in zip(cases, values, samples):
-        columns = _columns(case, value, sample, units, certainty)
+        columns = list(_columns(case, value, sample, units, certainty))
+        if not case[0].facts.per_class and certainty.method in WITHOUT_MORE:
+            # A curve has many names and one row: all points go together.
+            column, amend = _side_by_side(columns)
+            tables.append([column_estimates(column, units, certainty.level, amend, reason)])
+            continue
         lists = []
         for column, amend in columns:
             lists.append(column_estimates(column, units, certainty.level, amend, reason))
@@ -82,6 +88,7 @@ class Column:
     method: str = "bootse-t-logit"
     jackknife: F64 | None = None
     errors: tuple[F64, F64] | None = None
+    apart: bool = False  # the rows are numbers of their own: see `intervals`
 
 
 Amend = Callable[[int, Interval], Interval]  # row, interval -> the interval that is stated
@@ -115,6 +122,7 @@ def column_estimates(
             method=column.method,
             jackknife=column.jackknife,
             errors=column.errors,
+            apart=column.apart,
         )
         column_intervals = [amend(row, one) for row, one in enumerate(column_intervals)]
     numbers = column.values.tolist()
@@ -236,6 +244,22 @@ def _columns(
             errors=own,
         )
         yield column, _amendment(case, value, sample, k, certainty)
+
+
+def _side_by_side(columns: Sequence[tuple[Column, Amend]]) -> tuple[Column, Amend]:
+    """Return the columns of one row each as the rows of one column."""
+    entries = [column for column, _ in columns]
+    samples = [column.replicates for column in entries if column.replicates is not None]
+    joined = replace(
+        entries[0],
+        values=np.concatenate([column.values for column in entries]),
+        replicates=np.concatenate(samples, axis=1) if samples else None,
+        counts=[column.counts[0] for column in entries],
+        support=[support for column in entries for support in column.support],
+        reasons=[column.reasons[0] for column in entries],
+        apart=True,
+    )
+    return joined, lambda row, interval: columns[row][1](0, interval)
 
 
 def _amendment(case: Case, value: F64, sample: F64, k: int, certainty: Certainty) -> Amend:

@@ -16,7 +16,8 @@ Ranks are "min": equal values share the better rank. What is ranked:
 
 A case is a unit on its own. Units are drawn again and again, the models are ranked on what was
 drawn, and the ranks are counted: how often a model had which rank (the blobs), how much the orders
-agree (Kendall's tau-b), how often the winner stayed.
+agree (Kendall's tau-b), how often the winner stayed. `evaluation.rank` makes a `RankedScores` with
+`standing_of_values` or `standing_of_cases` and asks the other functions about it.
 
 References
 ----------

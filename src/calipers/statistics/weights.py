@@ -6,6 +6,9 @@ What is drawn is a *unit*: an image, or all images of a patient or a centre toge
 a seed comes from ``Generator(Philox(key=[seed, b]))``, so that it does not depend on who computes
 it, in which order, or on how many there are. Weights come in blocks of 64 replicates, (64,
 n_images), never as one matrix: 10,000 replicates of 200,000 images pass through blocks of 13 MB.
+
+`units_of` finds the units that a protocol names; `bootstrap`, `jackknife` and `swaps` yield the
+blocks. Evaluation, monitors, agreement and stability all draw from here.
 """
 
 from __future__ import annotations

@@ -51,11 +51,11 @@ Pixels = NDArray[
     np.floating[Any]
 ]  # single precision where possible: enough for grey values, and faster
 
-RIBS = 9
+RIBS = 9  # pairs of them
 
 # Dealt, not drawn: every seed has the same numbers of patients and images.
 VISITS = np.repeat([1, 2, 3], [48, 24, 8])  # images per patient: 120 images of 80 patients
-ATTEMPTS = 30
+ATTEMPTS = 30  # places that are tried for one finding
 STAYS = 0.88  # probability that a finding is still there on a later image
 HEALTHY = 19  # patients without findings
 
@@ -538,7 +538,7 @@ def draw_phantom(
     boxes
         (n, 4) corners of the findings in pixels.
     labels
-        (n,) index into `anatomy.CLASSES`.
+        (n,) index into `CLASSES`.
 
     Returns
     -------
