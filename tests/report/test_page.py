@@ -530,5 +530,5 @@ def test_units_of_a_notebook_have_their_plural():
     ev = cal.evaluate(cohort, replace(QUICK, cluster="study"))
     assert "resampled by study (n = 60)" in ev["mislabels", "AP"]._repr_html_()
     found = ev.compare("mislabels", "overpredicts", metrics=["AP"], correction="none")
-    assert "Differences over 60 studies; p not corrected." in found._repr_html_()
-    assert "over 60 studies;" in page(ev, pictures=False)
+    assert "Differences, resampled by study (n = 60); p values not corrected." in found._repr_html_()
+    assert "resampled by study (n = 60)" in page(ev, pictures=False)
