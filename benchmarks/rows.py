@@ -8,6 +8,7 @@ import io
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -17,7 +18,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks import workloads
-from benchmarks.contest import Result, peak_memory, peer_name, seconds_of, take_turns
+from benchmarks.contest import (
+    Result,
+    children_time,
+    peak_memory,
+    peer_name,
+    seconds_of,
+    take_turns,
+)
 
 Row = Callable[[], Iterator[Result]]
 ROWS: dict[str, Row] = {}
@@ -326,6 +334,65 @@ def command() -> Iterator[Result]:
         1.0,
         5,
     )
+
+
+@row("files-a")
+def files_a() -> Iterator[Result]:
+    """From COCO files to the twelve numbers in the library, natural-image-like."""
+    return files("a")
+
+
+@row("files-b")
+def files_b() -> Iterator[Result]:
+    """The same on medical-like data."""
+    return files("b")
+
+
+def files(kind: str) -> Iterator[Result]:
+    """Compare reading and evaluating two files with hotcoco's library, by processor time."""
+    from calipers.evaluation.evaluate import evaluate
+    from calipers.io.read import read
+
+    references, results = coco_files(kind)
+
+    def ours_of() -> None:
+        evaluate(read(references, results), "coco", ci=False)
+
+    def peer() -> None:
+        hotcoco(references, results)()
+
+    times = take_turns({"ours": ours_of, "peer": peer}, 7, clock=time.process_time)
+    name, what = peer_name("hotcoco"), f"files to 12 COCO numbers, {kind}"
+    yield Result(f"files-{kind}", what, "native", name, times["peer"], times["ours"], "s", 1.2, 7)
+
+
+@row("command-b")
+def command_b() -> Iterator[Result]:
+    """The whole command with intervals on COCO files of workload b; at most 3 times the one without."""
+    return command_again("command-b", "with intervals", [], bar=1 / 3)
+
+
+@row("command-report-b")
+def command_report_b() -> Iterator[Result]:
+    """The whole command with folder and page; at most 3.5 times the one without intervals."""
+    folder = str(Path(_folder().name) / "result")
+    return command_again("command-report-b", "with page", ["-o", folder, "--force"], bar=1 / 3.5)
+
+
+def command_again(name: str, what: str, options: list[str], bar: float) -> Iterator[Result]:
+    """Compare a command with the same one without intervals, by processor time."""
+    files = [str(path) for path in coco_files("b")]
+    start = [str(Path(sys.executable).with_name("calipers")), "evaluate", *files]
+    times = take_turns(
+        {
+            "plain": lambda: seconds_of([*start, "--no-ci"], **ONE_THREAD),
+            "more": lambda: seconds_of([*start, *options], **ONE_THREAD),
+        },
+        5,
+        clock=children_time,
+    )
+    peer = "itself, no intervals"
+    yield Result(name, f"{what}, b", "native", peer, times["plain"], times["more"], "s", bar, 5)
 
 
 @row("growth")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,9 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
+@cache
 def cohort_of(kind: str, seed: int, n_images: int = 12, models: int = 1) -> Cohort:
-    """Return a random cohort of one of the `KINDS`."""
+    """Return a random cohort of one of the `KINDS`; the same one to every test that asks for it."""
     options = {"n_classes": 3, **KINDS[kind]}
     return random_cohort(n_images, options.pop("n_classes"), seed=seed, models=models, **options)
 

@@ -257,7 +257,14 @@ def test_every_rule_is_explained() -> None:
                 "calipers.multiverse/1",
             ],
         ),
-        ("reference/requirements.md", ["calipers.requirements/1", *Requirement.__struct_fields__, "clopper-pearson-units"]),
+        (
+            "reference/requirements.md",
+            [
+                "calipers.requirements/1",
+                *Requirement.__struct_encode_fields__,
+                "clopper-pearson-units",
+            ],
+        ),
         ("how-to/oracles.md", [*KINDS, *MAP_KINDS]),
         ("how-to/sweeps.md", list(CHOICES)),
         ("how-to/formats.md", ["coco", "csv", "nih", "parquet", *BOX_FORMATS]),

@@ -94,7 +94,7 @@ ROLES = {
     "claims": "a study: what it says, as data that is checked",
 }
 # The same kind of data in each package that handles it.
-KINDS = {"bags", "boxes", "cohort", "columns", "maps", "masks", "objects"}
+KINDS = {"bags", "boxes", "cohort", "columns", "maps", "masks", "objects", "table"}
 # A package beside others: `cli/compare` is the verb, `kernels/ranks` the arithmetic, `results/...` the plain data
 # of what another package does, and `show/mpl` draws what `show/svg` draws.
 TWINS = {"cli", "kernels", "results", "show/mpl"}

@@ -512,7 +512,7 @@ def test_an_empty_cell_of_a_frame_is_a_missing_rating(rows):
         ([1, 0], cal.UsageError, "not list"),
         ({"rating": [1, 0], "iou": [1.0]}, cal.InputError, "one length"),
         ({"rating": [1, 0], "iou": [[1.0], [2.0]]}, cal.InputError, "one value per row"),
-        ({}, cal.InputError, "a column of ratings"),
+        ({}, cal.InputError, "a column 'rating'"),
     ],
 )
 def test_wrong_tables_in_memory(table, error, said):

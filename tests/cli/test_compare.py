@@ -78,15 +78,15 @@ def test_tables_sentences_and_a_ranking(compare):
     said = compare("--metrics", "AP@0.5,F1@0.5")
     assert said.code == 0
     lines = [line.rstrip() for line in said.out.splitlines() if line.strip()]
-    assert lines[0].split() == [*HEAD, "95", "%", "interval", "p", "(Holm)"]
-    assert lines[2].split()[:3] == ["AP@0.5", "0.948", "0.671"]
+    assert lines[1].split() == [*HEAD, "p", "(Holm)", "verdict"]
+    assert lines[3].split()[:3] == ["AP@0.5", "0.948", "0.671"]
     assert (
         "overpredicts is better than misses-small in AP@0.5: 0.948 against 0.671, a difference of 27.8 points"
         in said.out
     )
     assert "Holm over 2; 80 patients)." in said.out
     assert "misses-small is better than overpredicts in F1@0.5" in said.out
-    assert lines[-3].split()[:3] == ["1", "overpredicts", "0.948"]
+    assert lines[-4].split()[:3] == ["1", "overpredicts", "0.948"]
     assert lines[-1].startswith("overpredicts is first in AP@0.5, and in 100 % of 200 replicates.")
     assert "120 images, 189 references, 2 models; protocol overview" in said.err
 

@@ -61,10 +61,10 @@ def test_stdout_is_the_table_and_stderr_the_narration(calipers, files):
     said = calipers("evaluate", files.references, files.ours)
     assert said.code == 0
     lines = [line.split() for line in said.out.splitlines() if line.strip()]
-    assert lines[0] == ["metric", "ours", "references"]
-    assert [line[0] for line in lines[2:14]] == COCO_NAMES
-    assert lines[14] == ["AP", "of", "ours", "references"]
-    assert "n = 4 images in all." in said.out
+    assert lines[:2] == [["All", "classes", "together"], ["metric", "ours", "references"]]
+    assert [line[0] for line in lines[3:15]] == COCO_NAMES
+    assert lines[15:17] == [["AP", "per", "class"], ["class", "ours", "references"]]
+    assert "n = 4 images." in said.out
     assert "4 images, 5 references, 2 classes; protocol coco" in said.err
     assert "note: No interval for all 24 rows: fewer than 5 images stand behind them." in said.err
 

@@ -63,12 +63,12 @@ def test_sentences_come_first_then_both_paradigms_side_by_side(monitor):
         "shift-detector gives an image that is unsafe a higher alarm than one that is safe in "
     )
     head = next(line for line in lines if line.split()[:1] == ["monitor"])
-    assert head.split() == ["monitor", "quantity", "OMS", "(unsafe)", "OOD", "images", "wanted"]
+    wanted = ["wanted,", "OMS", "wanted,", "OOD"]
+    assert head.split() == ["monitor", "quantity", "OMS", "OOD", "images", *wanted]
     for name in ("AUROC", "AUPR", "FPR95", "MCC", "AURC", "E-AURC", "SG", "RH", "AC"):
-        assert (
-            sum(f" {name} " in f" {' '.join(line.split())} " and "/" in line for line in lines) == 3
-        )
-    assert any(line.split()[:2] == ["rejected", "of"] for line in lines)
+        rows = [line.split() for line in lines if f" {name} " in line]
+        assert sum(row[-3].isdigit() for row in rows if len(row) > 3) == 3
+    assert any(line.split()[-4:] == ["rejected", "of", "share", "rejected"] for line in lines)
 
 
 def test_json_is_one_object_with_the_numbers_of_python(monitor, made):

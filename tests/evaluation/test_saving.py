@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import calipers as cal
-from calipers.evaluation.saved import shown_matches
 from calipers.io.tables.table import cell, delimited, protect
 from calipers.results.files import staged_folder, write_atomically
 from preset_lists import BOX_PRESETS
@@ -213,7 +212,7 @@ def test_groups_never_collide_with_our_columns(tmp_path):
 @pytest.mark.parametrize("preset", BOX_PRESETS)
 def test_what_is_shown_is_the_matching_of_the_protocol(cohort, preset):
     evaluation = cal.evaluate(cohort, preset)
-    view = shown_matches(evaluation, "mislabels").views[0]
+    view = evaluation.matches("mislabels").views[0]
     wanted = evaluation.protocol.matching
     assert (view.criterion, view.assignment, view.threshold) == (
         wanted.criterion,

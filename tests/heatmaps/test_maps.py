@@ -142,12 +142,12 @@ def test_bombs_are_refused_at_once(tmp_path):
     raw[16:24] = (60_000).to_bytes(4, "big") * 2
     raw[29:33] = zlib.crc32(bytes(raw[12:29])).to_bytes(4, "big")
     (tmp_path / "d.png").write_bytes(bytes(raw))
-    began = time.monotonic()
+    began = time.process_time()
     assert refused(tmp_path / "a.npy") == "too-large"
     assert refused(tmp_path / "b.npy") == "volume-broken"
     assert refused(tmp_path / "c.npz") == "too-large"
     assert refused(tmp_path / "d.png") == "too-large"
-    assert time.monotonic() - began < 1.0
+    assert time.process_time() - began < 1.0
 
 
 @pytest.mark.parametrize("suffix", ["npy", "npz", "png"])

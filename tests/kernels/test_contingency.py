@@ -203,28 +203,25 @@ def test_area_and_best_cut_under_weights(digits):
     rng = np.random.default_rng(digits)
     values, positive = np.round(rng.random(30), digits), rng.random(30) < 0.4
     weights = rng.integers(0, 3, (6, 30))
-    ranks = roc.score_order(values, positive)
-    found = roc.points(ranks, weights)
-    cuts = roc.best_cut(found)
+    ranks = roc.Cuts.of(values)
+    found = roc.Operating.under(ranks, positive, weights)
+    cuts = found.best_youden()
     for b in range(6):
-        assert roc.area(found)[b] == pytest.approx(
+        assert found.auroc()[b] == pytest.approx(
             area_by_pairs(values, positive, weights[b]), abs=1e-14
         )
         cut, height = cut_by_trying(values, positive, weights[b])
-        assert ranks.values[cuts[b]] == cut
-        assert roc.youden(found)[b, cuts[b]] == pytest.approx(height, abs=1e-14)
+        assert ranks.threshold[cuts[b]] == cut
+        assert found.youden()[cuts[b], b] == pytest.approx(height, abs=1e-14)
 
 
 def test_area_needs_both_kinds():
-    found = roc.points(
-        roc.score_order(np.arange(3.0), np.array([True, True, True])), np.ones((1, 3), int)
-    )
-    assert np.isnan(roc.area(found)).all()
-    assert np.isnan(roc.youden(found)).all()
+    found = roc.operating(np.arange(3.0), np.array([True, True, True]), np.ones((1, 3), int))
+    assert np.isnan(found.auroc()).all()
+    assert np.isnan(found.youden()).all()
 
 
 def test_area_of_a_constant_is_half():
-    found = roc.points(
-        roc.score_order(np.ones(4), np.array([True, False, True, False])), np.ones((1, 4), int)
-    )
-    assert roc.area(found).tolist() == [0.5]
+    positive = np.array([True, False, True, False])
+    found = roc.operating(np.ones(4), positive, np.ones((1, 4), int))
+    assert found.auroc().tolist() == [0.5]

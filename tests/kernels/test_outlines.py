@@ -75,8 +75,8 @@ def test_rings_enclose_what_is_set_and_turn_at_every_corner() -> None:
 def test_a_large_disc_is_outlined_at_once() -> None:
     y, x = np.mgrid[:512, :512]
     disc = (x - 256) ** 2 + (y - 256) ** 2 < 200**2
-    start = time.perf_counter()
+    start = time.process_time()
     points, offsets = rings(disc)
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
     assert len(offsets) == 2
     assert len(points) < 1200

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from calipers.data.maps import Sample
-from calipers.maps.examine import ExactScores, MapPlan, examine, in_order
+from calipers.maps.examine import ExactScores, MapPlan, examine, work_on_samples
 from calipers.metrics.maps import MapSettings, Measure
 
 
@@ -38,7 +38,7 @@ class Counter:
 @pytest.mark.parametrize("jobs", [0, 1, 2, 5])
 def test_results_come_in_order_and_few_samples_are_held(jobs: int) -> None:
     counter = Counter()
-    found = list(in_order((partial(counter.load, k) for k in range(20)), counter.work, jobs))
+    found = list(work_on_samples((partial(counter.load, k) for k in range(20)), counter.work, jobs))
     assert found == [10 * k for k in range(20)]
     assert counter.most <= max(1, jobs)
 
@@ -46,7 +46,7 @@ def test_results_come_in_order_and_few_samples_are_held(jobs: int) -> None:
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_work_is_not_done_far_ahead(jobs: int) -> None:
     counter = Counter()
-    stream = in_order((partial(counter.load, k) for k in range(100)), counter.work, jobs)
+    stream = work_on_samples((partial(counter.load, k) for k in range(100)), counter.work, jobs)
     assert next(stream) == 0
     assert counter.loaded <= jobs
     stream.close()  # type: ignore[attr-defined]
@@ -66,7 +66,7 @@ def test_an_error_ends_the_work(jobs: int) -> None:
             raise ValueError("the fifth")
         return k
 
-    stream, found = in_order(loaders(), work, jobs), list[int]()
+    stream, found = work_on_samples(loaders(), work, jobs), list[int]()
     with pytest.raises(ValueError, match="the fifth"):
         found.extend(stream)
     assert found == [0, 1, 2, 3]

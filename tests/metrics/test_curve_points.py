@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.evaluation.saved import shown_matches
 from calipers.kernels import curves
 from calipers.matching.matches import COUNTED
 from calipers.metrics.ranking import FrocCurve, PrecisionCurve
@@ -26,7 +25,7 @@ def ones(matches):
 
 def test_the_mean_of_the_precision_curve_is_the_average_precision(evaluation):
     for model in evaluation.models:
-        matches = shown_matches(evaluation, model)
+        matches = evaluation.matches(model)
         curve = PrecisionCurve.of(matches.views[0], RECALLS, evaluation.protocol.ties)
         found = curve.value(matches, ones(matches))
         assert found.shape == (1, 1, 101)
@@ -38,14 +37,14 @@ def test_a_point_of_the_froc_curve_is_the_froc_at_that_rate(evaluation):
     toml = head + '[[metric]]\nname = "FROC@1"\nkind = "froc"\nthresholds = 0.5\nrates = [1.0]\n'
     single = cal.evaluate(evaluation.cohort, cal.Protocol.from_toml(toml), ci=False)
     for model in evaluation.models:
-        matches = shown_matches(evaluation, model)
+        matches = evaluation.matches(model)
         found = FrocCurve.of(matches.views[0], RATES).value(matches, ones(matches))
         assert found.shape == (1, 1, 4)
         assert found[0, 0, 2] == single[model, "FROC@1"].value
 
 
 def test_curves_never_fall_or_rise_the_wrong_way(evaluation):
-    matches = shown_matches(evaluation, "overpredicts")
+    matches = evaluation.matches("overpredicts")
     froc = FrocCurve.of(matches.views[0], RATES).value(matches, ones(matches))[0, 0]
     precision = PrecisionCurve.of(matches.views[0], RECALLS).value(matches, ones(matches))[0, 0]
     assert (np.diff(froc) >= 0).all()
@@ -59,7 +58,7 @@ def test_a_weight_of_two_is_an_image_listed_twice(seed):
     weight = np.random.default_rng(seed).integers(0, 3, cohort.n_images)
     rows = np.repeat(np.arange(cohort.n_images), weight)
     for model in evaluation.models:
-        matches = shown_matches(evaluation, model)
+        matches = evaluation.matches(model)
         listed = matches.take(rows)
         for curve in (
             FrocCurve.of(matches.views[0], RATES),
@@ -77,7 +76,7 @@ def test_without_references_every_point_is_undefined_and_says_why():
     evaluation = cal.evaluate(
         cal.Cohort.from_arrays(images, found, classes=("a",)), "overview", ci=False
     )
-    matches = shown_matches(evaluation, "model")
+    matches = evaluation.matches("model")
     for curve in (
         FrocCurve.of(matches.views[0], RATES),
         PrecisionCurve.of(matches.views[0], RECALLS),
@@ -89,7 +88,7 @@ def test_without_references_every_point_is_undefined_and_says_why():
 @pytest.mark.parametrize("levels", [None, 8])
 def test_the_precision_under_weights_is_that_of_every_single_point(levels):
     cohort = random_cohort(40, 3, seed=2, tie_levels=levels, ignore_share=0.2)
-    matches = shown_matches(cal.evaluate(cohort, "overview", ci=False), "model-1")
+    matches = cal.evaluate(cohort, "overview", ci=False).matches("model-1")
     weights = np.random.default_rng(0).multinomial(40, np.ones(40) / 40, size=20)
     index, limit = matches.index(matches.views[0]), matches.views[0].max_dets
     problem = matches.curves([index], weights, limit, blocks=True)

@@ -82,7 +82,7 @@ def test_shares_of_labels_have_intervals(found: MonitorEvaluation) -> None:
 
 
 def test_cells_are_written_one_by_one(found: MonitorEvaluation) -> None:
-    cells = found.tables["disagreement"]
+    cells = found.counts["disagreement"]
     assert len(cells) == 4 + 2 * 8
     assert sum(cell["share"] for cell in cells if cell["monitor"] == "shifts") == pytest.approx(1.0)
 
@@ -95,7 +95,7 @@ def test_a_table_has_an_axis_for_each_flag() -> None:
 def test_without_ood_labels_there_is_no_table() -> None:
     found = cal.evaluate_monitor([0.1, 0.9, 0.3], [1, 0, 1], ci=False)
     assert found.disagreement is None
-    assert found.tables == {"disagreement": []}
+    assert found.counts == {"disagreement": []}
     assert found.paradigm_gaps == {}
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import calipers as cal
 from calipers.kernels import rodeo, route
+from calipers.statistics import weights
 from random_cohorts import random_cohort
 
 pytestmark = pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
@@ -62,15 +63,23 @@ KERNELS = (
 )
 
 
+def _copied(argument: Any) -> Any:
+    return np.array(argument, order="C") if isinstance(argument, np.ndarray) else argument
+
+
 @pytest.fixture(scope="module")
 def calls() -> dict[str, tuple[Any, ...]]:
-    """The arguments with which an evaluation calls every kernel."""
+    """The arguments with which an evaluation calls every kernel.
+
+    They are copies: what the evaluation keeps of its arrays, it may make read-only afterwards. Draws
+    that another test left behind are not used, or the kernels behind them would not be called.
+    """
     native, found = route.native(), dict[str, tuple[Any, ...]]()
     assert native is not None
 
     def recorded(name: str) -> Any:
         def call(*arguments: Any) -> Any:
-            found[name] = arguments
+            found[name] = tuple(map(_copied, arguments))
             return getattr(native, name)(*arguments)
 
         return call
@@ -79,6 +88,7 @@ def calls() -> dict[str, tuple[Any, ...]]:
     cohort = random_cohort(30, 3, seed=1, crowd_share=0.1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(route, "native", lambda: recorder)
+        patch.setattr(weights, "_draws", {})
         evaluation = cal.evaluate(cohort, cal.Protocol.from_toml(PROTOCOL))
         matches = next(
             table for (_, key), table in evaluation.evidence.items() if key[0] == "matches"

@@ -169,6 +169,6 @@ def test_bad_seeds_are_told() -> None:
 @EACH
 def test_a_hundred_thousand_images_take_less_than_two_seconds(kind: str, choices: dict) -> None:
     cohort = random_cohort(100_000, 8, seed=0, models=0, objects=2.0)
-    began = time.perf_counter()
+    began = time.process_time()
     cal.corrupt(cohort, kind, **choices)
-    assert time.perf_counter() - began < 2.0
+    assert time.process_time() - began < 2.0

@@ -58,7 +58,7 @@ def test_scikit_learn_on_areas(seed):
     values = np.round(rng.random(len(reference)) + 0.3 * reference, int(rng.integers(0, 4)))
     weights = rng.integers(0, 4, (3, len(reference)))
     weights[:, :2] = 1
-    found = roc.area(roc.points(roc.score_order(values, reference), weights))
+    found = roc.operating(values, reference, weights).auroc()
     expected = [roc_auc_score(reference, values, sample_weight=w) for w in weights]
     assert found == pytest.approx(expected, abs=1e-12)
 

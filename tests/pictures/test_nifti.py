@@ -94,7 +94,7 @@ def test_voxels_that_begin_far_away_are_refused(
     size = struct.calcsize(code)
     whole[place : place + size] = struct.pack(order + code, 10**9)
     path.write_bytes(whole)
-    assert refused(path, slice_at=3).rule == "picture-large"
+    assert refused(path, slice_at=3).rule == "picture-broken"
 
 
 def test_the_bytes_of_a_volume_are_limited_too(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_the_bytes_of_a_volume_are_limited_too(tmp_path: Path) -> None:
     (tmp_path / "a.nii").write_bytes(head)
     error = refused(tmp_path / "a.nii", slice_at=0)
     assert error.rule == "picture-large"
-    assert "8 GB" in str(error)
+    assert "at most 8,589,934,592 bytes" in str(error)
 
 
 @pytest.mark.parametrize("name", ["a.nii", "a.nii.gz"])
@@ -111,7 +111,10 @@ def test_truncated_volumes_are_errors(tmp_path: Path, name: str) -> None:
     noise = np.random.default_rng(0).integers(0, 256, (20, 20, 20), np.uint8)
     whole = written(tmp_path / name, noise).read_bytes()
     (tmp_path / name).write_bytes(whole[: len(whole) // 2])
-    read_pixels(tmp_path / name, slice_at=0)
+    if name.endswith(".gz"):  # nothing tells beforehand that a packed file is too short
+        read_pixels(tmp_path / name, slice_at=0)
+    else:
+        assert refused(tmp_path / name, slice_at=0).rule == "picture-broken"
     assert refused(tmp_path / name, slice_at=19).rule == "picture-broken"
 
 

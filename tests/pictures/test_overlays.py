@@ -188,11 +188,10 @@ def test_only_boxes_that_reach_the_slice_are_drawn(at: float, seen: bool) -> Non
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_titles_and_marks_agree_with_the_outcomes(kind: str) -> None:
-    from calipers.evaluation.saved import shown_matches
     from calipers.pictures.overlays import operating_point, outcomes
 
     evaluation = cal.evaluate(cohort_of(kind, 2), protocol(), ci=False)
-    matches = shown_matches(evaluation, MODEL)
+    matches = evaluation.matches(MODEL)
     cut = operating_point(matches)
     of = outcomes(matches, cut)
     for image in range(evaluation.cohort.n_images):

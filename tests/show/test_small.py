@@ -47,13 +47,12 @@ def test_a_value_without_interval_says_why():
 def test_a_comparison_is_a_row_per_difference(evaluation):
     found = evaluation.compare("mislabels", "overpredicts", metrics=["AP@0.5", "RoDeO"])
     shown = found._repr_html_()
-    assert shown.count("<tr>") == 3
+    assert shown.count("<tr") == 3
     said = words(shown)
-    assert (
-        "Differences, resampled by patient (n = 80); p values corrected (holm) for 2 tests." in said
-    )
+    assert "resampled by patient (n = 80); p values corrected (holm) for 2 tests." in said
+    assert "metric mislabels overpredicts difference p (Holm) verdict" in said
     assert re.search(
-        r"AP@0\.5 mislabels overpredicts -0\.\d{3} \[-0\.\d{3}, -0\.\d{3}\] \S+ b better", said
+        r"AP@0\.5 0\.\d{3} 0\.\d{3} -0\.\d{3} \[-0\.\d{3}, -0\.\d{3}\] .{5,12} b better", said
     )
 
 

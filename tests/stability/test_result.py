@@ -223,7 +223,7 @@ def test_the_paradox_of_kappa_is_flagged() -> None:
         pytest.approx(-0.96),
     )
     assert "kappa-paradox" in found.flags
-    assert any("98 % of the instances alike, and AJ is 0.49" in text for text in found.warnings)
+    assert any("98.0 % of the instances alike, and AJ is 0.49" in text for text in found.warnings)
     balanced = found_of(made(8))
     assert "kappa-paradox" not in balanced.flags
     assert not paradox(balanced.evidence, balanced.evidence.at(0.5)).flagged
@@ -329,8 +329,8 @@ def test_the_document_is_plain_json() -> None:
 def test_the_printed_form_has_sentences_a_table_and_warnings() -> None:
     text = str(cal.stability(made(12), replicates=100))
     assert text.startswith("The four models")
-    assert "\nAPJ  " in text
-    assert "0 of 72" in text
+    assert "\n| APJ | " in text
+    assert " | 0 | 72 |\n" in text
     assert "one finding" in text
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from calipers.show.figures import Axis, Contour, Curves, Line, Table
-from calipers.studies.framework import Claim, StudyFigure, StudyResult, StudyTable
+from calipers.show.figures import Axis, Contour, Curves, Line
+from calipers.show.table import Table
+from calipers.studies.framework import Claim, StudyFigure, StudyResult
 
 NASTY = "<script>alert(1)</script> & \u202e"
 
@@ -36,8 +37,8 @@ def small_result(words: str = "words", **changes) -> StudyResult:
             StudyFigure("figure-1", words, "A caption.", (curves, contour)),
             StudyFigure("figure-side", "t", "", (curves,)),
         ),
-        "tables": (
-            StudyTable("table-1", words, Table(("class", "value"), ((words, 0.5), ("b", None)))),
+        "appendix": (
+            Table(("class", "value"), ((words, 0.5), ("b", None)), name="table-1", title=words),
         ),
         "methods": (words,),
     }

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from calipers.errors import InputError
-from calipers.show.figures import Table
+from calipers.show.table import Table
 from calipers.studies.framework import StudyFigure
-from calipers.studies.page import as_csv, write_study
+from calipers.studies.page import write_study
 from studies.study_cases import small_result
 
 FILES = {
@@ -73,5 +73,5 @@ def test_the_folder_of_an_input_receives_nothing(tmp_path) -> None:
 
 
 def test_tables_without_rows_keep_their_head() -> None:
-    assert as_csv(Table(("a", "b"), ())) == "a,b\n"
-    assert as_csv(Table(("a", "b"), (("=x", None), ("y", 0.5)))) == "a,b\n'=x,\ny,0.5\n"
+    assert Table(("a", "b"), ()).to_csv() == "a,b\n"
+    assert Table(("a", "b"), (("=x", None), ("y", 0.5))).to_csv() == "a,b\n'=x,\ny,0.5\n"

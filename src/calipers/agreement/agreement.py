@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from calipers.agreement.certainty import Resampling
 from calipers.agreement.decisions import (
     BOUNDS,
     BY_RATER,
@@ -33,12 +34,11 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row
-from calipers.show.words import as_share, plural
-from calipers.statistics.estimates import Resampling
+from calipers.show.words import plural, share_in_words
 from calipers.statistics.intervals import check_level, check_replicates
 from calipers.statistics.weights import Units
 
-FAULTLESS = "too few errors for an interval; {span} % of such {units} are without error"
+FAULTLESS = "too few errors for an interval; {span} of such {units} are without error"
 HEADLINE = 0.5  # the threshold of a criterion that is put into words, if it was looked at
 
 
@@ -47,6 +47,7 @@ class Agreement(Document):
     """What `calipers.agreement` returns."""
 
     SCHEMA = "calipers.agreement/1"
+    TABLES = "calipers.agreement.tables:tables"
 
     ratings: Ratings
     decisions: tuple[Decision, ...]
@@ -154,7 +155,7 @@ def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:
 def _percent(estimate: Estimate) -> str:
     if estimate.value != estimate.value:
         return "nothing that could be counted"
-    return as_share(estimate, FAULTLESS)
+    return share_in_words(estimate, FAULTLESS)
 
 
 MOST_RATERS = 20  # shown one by one

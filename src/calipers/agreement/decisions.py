@@ -24,19 +24,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.agreement.read import Ratings
-from calipers.arrays import F64, I64, Flags
-from calipers.errors import UsageError, did_you_mean
-from calipers.kernels import roc
-from calipers.kernels.agreement import SCORES, ContingencyCounts, tally
-from calipers.results.estimate import Estimate, Row, number
-from calipers.statistics.comparison import adjusted, bootstrap_p, permutation_p
-from calipers.statistics.estimates import (
+from calipers.agreement.certainty import (
     RatingCounts,
     Resampling,
     count_groups_with,
     rating_estimates,
 )
+from calipers.agreement.read import Ratings
+from calipers.arrays import F64, I64, Flags
+from calipers.errors import UsageError, did_you_mean
+from calipers.kernels.agreement import SCORES, ContingencyCounts, tally
+from calipers.kernels.roc import Cuts, Operating
+from calipers.results.estimate import Estimate, Row, number
+from calipers.statistics.comparison import adjusted, bootstrap_p, permutation_p
 from calipers.statistics.intervals import NAN, Support, intervals
 from calipers.statistics.weights import Units, exact_swaps, swaps
 
@@ -242,32 +242,31 @@ class CriterionMeasures:
 
 def measure(view: RatingView, blocks: Iterator[NDArray[Any]]) -> CriterionMeasures:
     """Return everything that depends on weights, for all blocks of weights."""
-    ranks = [roc.score_order(values, view.useful) for values in view.values.values()]
+    cuts = [Cuts.of(values) for values in view.values.values()]
     ones = np.ones((1, len(view.useful)), np.int64)
-    plain = [roc.youden(roc.points(entry, ones))[0] for entry in ranks]
+    plain = [Operating.under(entry, view.useful, ones).youden()[:, 0] for entry in cuts]
     counts: list[ContingencyCounts] = []
-    curves: list[list[tuple[F64, ...]]] = [[] for _ in ranks]
+    curves: list[list[tuple[F64, ...]]] = [[] for _ in cuts]
     for block in blocks:
         counts.append(tally(block, view.accepted, view.useful))
-        for own, entry, height in zip(curves, ranks, plain):
-            own.append(_curve(entry, height, block))
+        for own, entry, height in zip(curves, cuts, plain):
+            own.append(_curve(entry, Operating.under(entry, view.useful, block), height))
     all_counts = ContingencyCounts(*(np.concatenate(cells) for cells in zip(*counts)))
-    columns = [np.zeros((len(all_counts.n11), len(ranks))) for _ in range(4)]
+    columns = [np.zeros((len(all_counts.n11), len(cuts))) for _ in range(4)]
     for m, own in enumerate(curves):
         for column, parts in zip(columns, zip(*own)):
             column[:, m] = np.concatenate(parts)
     return CriterionMeasures(all_counts, *columns)
 
 
-def _curve(ranks: roc.ScoreOrder, plain: F64, weights: NDArray[Any]) -> tuple[F64, F64, F64, F64]:
+def _curve(cuts: Cuts, points: Operating, plain: F64) -> tuple[F64, F64, F64, F64]:
     """Return AUROC, the largest Youden index, its cut, and the index of that cut on plain data."""
-    points = roc.points(ranks, weights)
-    best = roc.best_cut(points)
-    height = roc.youden(points)[np.arange(len(best)), best]
+    best = points.best_youden()
+    height = points.youden()[best, np.arange(len(best))]
     undefined = np.isnan(height)
     back = np.where(undefined, np.nan, plain[best])
-    cut = np.where(undefined, np.nan, ranks.values[best])
-    return roc.area(points), height, cut, back
+    cut = np.where(undefined, np.nan, cuts.threshold[best])
+    return points.auroc(), height, cut, back
 
 
 def decision_rows(
@@ -411,7 +410,7 @@ def _rating_counts(view: RatingView, name: str) -> list[RatingCounts]:
     images = count_groups_with(view.image, about)
     useful = (about & view.useful[:, None]).sum(axis=0)
     columns = zip(images.tolist(), useful.tolist(), about.sum(axis=0).tolist())
-    return [RatingCounts(*entry) for entry in columns]
+    return list(columns)
 
 
 def _support(view: RatingView, how: Resampling, name: str) -> list[Support]:
@@ -437,9 +436,8 @@ def _criterion_support(
     view: RatingView, how: Resampling
 ) -> tuple[list[Support], list[RatingCounts]]:
     rows = np.ones((len(view.useful), 1), np.bool_)
-    counts = RatingCounts(
-        int(count_groups_with(view.image, rows)[0]), int(view.useful.sum()), len(view.useful)
-    )
+    n_images = int(count_groups_with(view.image, rows)[0])
+    counts = (n_images, int(view.useful.sum()), len(view.useful))
     return [order_support(view, how)] * len(view.values), [counts] * len(view.values)
 
 

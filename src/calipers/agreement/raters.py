@@ -31,12 +31,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from calipers.agreement.certainty import Resampling, rating_estimates
 from calipers.agreement.read import Scale
 from calipers.arrays import F64, I64
 from calipers.errors import UsageError, did_you_mean, shown
 from calipers.kernels.agreement import SCORES
 from calipers.results.estimate import Row
-from calipers.statistics.estimates import RatingCounts, Resampling, rating_estimates
 from calipers.statistics.intervals import Support
 
 
@@ -134,7 +134,7 @@ def rater_agreement(panel: Panel, how: Resampling, model: str) -> tuple[list[Row
     point = coefficients(panel, np.ones((1, len(panel.codes)), np.int64))
     blocks = [coefficients(panel, block) for block in how.blocks()]
     has_pair = panel.has_pair
-    counts = RatingCounts(int(has_pair.sum()), 0, int((panel.codes[has_pair] >= 0).sum()))
+    counts = (int(has_pair.sum()), 0, int((panel.codes[has_pair] >= 0).sum()))
     n_paired = int(how.units_with(has_pair[:, None])[0])
     support = Support(how.units.number, n_paired, n_paired)
     group = {

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ratings of predictions by people, beside the localization criteria of these predictions.
+"""Read a table of ratings: people's verdicts on predictions, beside the localization criteria.
 
-Find the columns of a table of ratings: as the user names them, else by their names.
-
-Interpret the cells of a rating column: two words, or the steps of a scale.
-
-Read a table of ratings: find its columns, check every cell, and say how it was interpreted.
-
-`calipers.agreement.agreement` calls `read_ratings`.
+`calipers.agreement.agreement` calls `read_ratings` with a file or with columns from memory and gets
+`Ratings`. Columns are found by the user's choice or by their names (`COLUMNS`); the cells of ratings
+are two words or the steps of a scale. Every cell is checked, and the result says in words how the
+table was interpreted.
 """
 
 from __future__ import annotations
@@ -25,14 +22,14 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64, I64, Flags
 from calipers.data.cohort import FileIntake
-from calipers.errors import InputError, UsageError, did_you_mean, raise_problems
+from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.reader import Problem
 from calipers.io.tables.columns import (
-    ALIASES,
-    column_of,
+    OBJECTS,
+    ColumnSpec,
+    declare,
     existing_column,
-    find_column,
-    missing_column,
+    find_columns,
 )
 from calipers.io.tables.table import (
     PLAIN_NUMBER,
@@ -95,9 +92,18 @@ class Ratings:
         return bool(np.isin(self.criteria[criterion], (0.0, 1.0)).all())
 
 
-RATING = ("rating", "useful", "usefulness", "verdict")
-RATER = ("rater", "rater_id", "reader", "clinician", "annotator", "observer")
-ITEM = ("item", "item_id", "prediction", "prediction_id")
+COLUMNS = declare(
+    ColumnSpec(
+        "rating",
+        ("rating", "useful", "usefulness", "verdict"),
+        required=True,
+        hint="name it with --rating COLUMN",
+    ),
+    ColumnSpec("rater", ("rater", "rater_id", "reader", "clinician", "annotator", "observer")),
+    ColumnSpec("item", ("item", "item_id", "prediction", "prediction_id")),
+    replace(OBJECTS["image"], required=False),
+    OBJECTS["patient"],
+)
 CRITERION = re.compile(
     r"(^|-)(g|c|d|complete-)?iou(-|$)|(^|-)(iop|ior|iobb|dice|hausdorff|overlap|distance)(-|$)|-in-"
 )
@@ -136,14 +142,11 @@ class RatingColumns:
 
 def find_rating_columns(table: Table, choices: RatingChoices) -> RatingColumns:
     """Return the columns by meaning, and in words how they were interpreted."""
-    rating = find_column(table, "rating", choices.rating, RATING)
-    if rating is None:
-        hint = f"name it with --rating COLUMN, or call it {' or '.join(RATING)}"
-        raise missing_column(table, "a column of ratings", hint)
-    rater = find_column(table, "rater", choices.rater, RATER)
-    item = find_column(table, "item", choices.item, ITEM)
-    image = column_of(table, ALIASES["image"])
-    unit, cluster = _cluster(table, choices.cluster, item, image)
+    names = {"rating": choices.rating, "rater": choices.rater, "item": choices.item}
+    columns = find_columns(table, COLUMNS, names)
+    rating = columns["rating"]
+    rater, item, image = (columns.get(name) for name in ("rater", "item", "image"))
+    unit, cluster = _cluster(table, choices.cluster, columns)
     other_columns = {rating, rater, item, image, cluster}
     criteria, distances = _criteria(table, choices, other_columns)
     roles = f"rating: {rating}"
@@ -169,14 +172,13 @@ def plain_name(name: str) -> str:
 
 
 def _cluster(
-    table: Table, choice: str | None, item: str | None, image: str | None
+    table: Table, choice: str | None, by_meaning: Mapping[str, str]
 ) -> tuple[str, str | None]:
     """Return the unit in a word and its column: the patient, else the image, else the item.
 
     Without a column every row is a unit.
     """
-    patient = column_of(table, ALIASES["patient"])
-    columns = {"patient": patient, "image": image, "item": item}
+    columns = {word: by_meaning.get(word) for word in ("patient", "image", "item")}
     if choice is None:
         for word, column in columns.items():
             if column:
@@ -491,7 +493,7 @@ def _sound_rows(table: Table, problems: Problems, lenient: bool) -> I64:
     """Return the rows without a problem; strict reading raises all problems instead."""
     if not lenient:
         all_problems = [*table.problems, *(problems[row] for row in sorted(problems))]
-        raise_problems([problem.as_error(table.file) for problem in all_problems])
+        table.refuse(all_problems)
     sound_rows = np.setdiff1d(np.arange(len(table)), np.array(list(problems), np.int64))
     if not len(sound_rows):
         raise InputError(
@@ -525,10 +527,9 @@ def _check_rows(
             if pair in earlier_pairs:
                 name, who = item.names[pair[0]], rater.names[pair[1]]
                 expected = f"one rating of {name!r} by {who!r}"
-                problem = table.problem(
+                raise table.error(
                     row, columns.rating, "dup-rating", expected, texts(table, columns.rating)[row]
                 )
-                raise problem.as_error(table.file)
             earlier_pairs.add(pair)
     for column in dict.fromkeys((columns.cluster, columns.image)):
         if column is not None:
@@ -548,9 +549,7 @@ def _one_per_item(table: Table, column: str, item: NameCodes, cells: Sequence[An
         if first_values.setdefault(k, cell) != cell:
             expected = f"{first_values[k]!r} as in the other rows of item {item.names[k]!r}"
             hint = "a rating is of one prediction: give each its own name in the column of items"
-            raise table.problem(row, column, "item-conflict", expected, cell, hint).as_error(
-                table.file
-            )
+            raise table.error(row, column, "item-conflict", expected, cell, hint)
 
 
 def _assemble(

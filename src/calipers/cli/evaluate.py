@@ -38,12 +38,11 @@ from calipers.cli.options import (
 )
 from calipers.errors import CalipersError, InputError, UsageError
 from calipers.results.files import check_file
-from calipers.results.requirements import SHARE_OF_UNITS, Outcome
 from calipers.show.terminal import Narrator, error_text, one_line, printable
 
 if TYPE_CHECKING:
     from calipers.io.saved.folder import Stored
-    from calipers.results.requirements import Requirements
+    from calipers.results.requirements import Outcome, Requirements
 
 # options that replace the statistics of the protocol
 STATISTICS = ("cluster", "strata", "level", "replicates", "interval")
@@ -455,6 +454,8 @@ def _cells(outcome: Outcome) -> tuple[str, str, str]:
 
 
 def _estimate_text(row: Mapping[str, Any]) -> str:
+    from calipers.results.requirements import SHARE_OF_UNITS
+
     if row["value"] is None:
         return "undefined"
     of_metric = (

@@ -211,14 +211,14 @@ def column_map(text: str | None) -> dict[str, str] | None:
     """Return ``{"image": "ImageID"}`` of ``image=ImageID,...``."""
     if not text:
         return None
-    from calipers.io.tables.columns import ALIASES, BOX_NAMES
+    from calipers.io.tables.columns import BOXES, OBJECTS
 
     pairs = [entry.partition("=") for entry in text.split(",")]
     for name, sign, column in pairs:
         if not (name and sign and column):
             raise UsageError(f"--columns takes NAME=COLUMN,..., not {text!r}")
-        if name.strip() not in ALIASES and name.strip() not in BOX_NAMES:
-            suggestion = did_you_mean(name.strip(), [*ALIASES, *sorted(BOX_NAMES)])
+        if name.strip() not in OBJECTS and name.strip() not in BOXES:
+            suggestion = did_you_mean(name.strip(), [*OBJECTS, *BOXES])
             raise UsageError(
                 f"--columns: {name.strip()!r} is not a column that Calipers reads; {suggestion}"
             )

@@ -1,34 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers multiverse REFS PREDS PREDS...`.
-
-`calipers sweep REFS [PREDS...] --over CHOICE=VALUES`.
-
-Sweeps as tables and sentences in the terminal.
-"""
+"""`calipers multiverse REFS PREDS...` and `calipers sweep REFS [PREDS...] --over CHOICE=VALUES`."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.text import Text
 
 from calipers.cli.evaluate import chosen_protocol
 from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
 from calipers.errors import InputError, UsageError
-from calipers.evaluation.tables import TableLine, grid
-from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
-from calipers.sensitivity.figures import point_text, short, sweep_figures
-from calipers.sensitivity.sweep import Sweep, SweepAxis
-from calipers.show.terminal import Narrator, one_line, stdout_console
-from calipers.show.words import short_number
+from calipers.results.files import check_folder
+from calipers.sensitivity.figures import sweep_figures
+from calipers.sensitivity.sweep import Sweep
+from calipers.show.terminal import Narrator, print_lines, print_tables
 
 if TYPE_CHECKING:
     from calipers.sensitivity.result import Multiverse
@@ -167,36 +155,20 @@ def _finish(result: Multiverse, narrator: Narrator, options: dict[str, Any]) -> 
 
 def _print(result: Multiverse) -> None:
     """Print sentences, then the shares at every value of every choice, then the counts."""
-    from calipers.evaluation.tables import TableLine, grid
-    from calipers.sensitivity.result import (
-        choice_name,
-        choice_text,
-        configuration_text,
-        percent_text,
-    )
-    from calipers.show.terminal import stdout_console
+    from calipers.sensitivity.result import choice_name, configuration_text
+    from calipers.sensitivity.tables import levels_table
 
-    for sentence in result.sentences():
-        click.echo(one_line(sentence))
-    console = stdout_console()
+    print_lines(result.sentences())
+    print_tables([levels_table(result, silent=False)])
     lines = []
-    for choice, level, n, wins in result.levels:
-        if choice not in result.silent:
-            shares = [percent_text(wins[model]) for model in result.models]
-            lines.append(TableLine(choice_text(choice, level), shares, (n,)))
-    whole = TableLine(
-        "all", [percent_text(result.wins[model]) for model in result.models], (len(result.each),)
-    )
-    console.print(
-        grid(console, "share won with", result.models, lines, ("configurations",), [whole])
-    )
     if result.silent:
-        click.echo(f"Choices that change no share: {', '.join(map(choice_name, result.silent))}.")
-    click.echo(f"Base configuration: {configuration_text(result.each[result.base])}.")
+        choices = ", ".join(map(choice_name, result.silent))
+        lines.append(f"Choices that change no share: {choices}.")
+    lines.append(f"Base configuration: {configuration_text(result.each[result.base])}.")
     counts = f"{len(result.each)} different configurations of {result.n_possible:,} combinations."
     if result.n_undefined:
         counts += f" {result.n_undefined} more were left out, because a model has no value."
-    click.echo(counts)
+    print_lines([*lines, counts])
 
 
 OVER = (
@@ -207,7 +179,6 @@ METRIC = "A metric of the protocol. Default: those of its headline that the choi
 ALWAYS = "A corruption that is always applied, after the others."
 
 
-FIGURE = re.compile(r"sweep-[0-9].*\.svg")  # figures of an earlier sweep
 MOST = 10_000
 
 
@@ -295,7 +266,7 @@ def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None
         progress=narrator.steps("runs") if oracle else narrator.steps("matching", "resampling"),
     )
     if options["output"]:
-        write(result, Path(options["output"]))
+        result.save(options["output"], force=options["force"])
     if options["as_json"]:
         click.echo(result.to_json())
         return
@@ -381,108 +352,14 @@ def check_output(output: str, force: bool, inputs: tuple[str, ...]) -> None:
         raise InputError("a folder for a sweep", rule="output-exists", file=output, hint=hint)
 
 
-def write(result: Any, folder: Path) -> None:
-    """Write document, rows and figures together, or nothing."""
-    from calipers.io.tables.table import columns_of, delimited
-    from calipers.sensitivity.figures import sweep_figures
-    from calipers.show.svg.draw import svg
-
-    earlier = files_of(folder, FIGURE)
-    with staged_folder(folder, ("sweep.json", "sweep.csv", *earlier)) as stage:
-        write_atomically(stage / "sweep.json", result.to_json() + "\n")
-        write_atomically(stage / "sweep.csv", delimited(columns_of(result.rows())))
-        for k, (name, figure) in enumerate(sweep_figures(result).items(), start=1):
-            word = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:60]
-            write_atomically(stage / f"sweep-{k}-{word}.svg", svg(figure, standalone=True))
-
-
 MOST_ROWS = 40
 
 
 def print_sweep(sweep: Sweep) -> None:
-    """Print a table per figure, its finding in words, and the numbers behind it."""
-    console = stdout_console()
-    axis = short(sweep.axes[0])
-    if len(sweep.axes) == 2:
-        _two(sweep, console)
-    elif len(sweep.models) > 1:
-        for metric in sweep.metrics:
-            series = [(model, metric) for model in sweep.models]
-            _one(sweep, console, f"{sweep.metric_label(metric)} at {axis}", series)
-    else:
-        _one(sweep, console, axis, [(sweep.models[0], metric) for metric in sweep.metrics])
+    """Print the tables of a sweep, the findings in words, and the numbers behind them."""
+    from calipers.sensitivity.tables import sweep_tables
+
+    print_tables([table.first(MOST_ROWS, all_in="--json") for table in sweep_tables(sweep)])
     sentences = dict.fromkeys(f"{figure.title}." for figure in sweep_figures(sweep).values())
     numbers = f"n = {sweep.n_images} images, {sweep.n_references} references"
-    sentences[f"{numbers}; protocol {sweep.protocol}."] = None
-    if sweep.band != "none":
-        band = f"In brackets: pointwise {sweep.band}."
-        if sweep.of_oracle:
-            band = f"After ±: {sweep.band}."
-        sentences[band] = None
-    for sentence in sentences:
-        console.print(Text(one_line(sentence)), soft_wrap=True)
-
-
-def _one(sweep: Sweep, console: Console, first: str, series: Sequence[tuple[str, str]]) -> None:
-    """Print a line per value and a column per series: models, or metrics of one."""
-    by_model = len(sweep.models) > 1
-    names, curves = [], []
-    for model, metric in series:
-        names.append(model if by_model else sweep.metric_label(metric))
-        curves.append(sweep.line(metric, model))
-    axis = sweep.axes[0]
-    cell = _spread if sweep.of_oracle else _interval
-    lines = []
-    for k in _table_rows(axis):
-        cells = [cell(value[k], low[k], high[k]) for value, low, high in curves]
-        lines.append(TableLine(_word(axis, k), cells, ()))
-    console.print(grid(console, first, names, lines, series="model" if by_model else "metric"))
-    _print_omitted(axis, console)
-
-
-def _two(sweep: Sweep, console: Console) -> None:
-    """Print a table per model and metric: a line per value of the first choice, a column per value
-    of the second.
-    """
-    rows, columns = sweep.axes
-    cell = _spread if sweep.of_oracle else _interval
-    head = [point_text(columns, k) for k in range(len(columns.values))]
-    for model in sweep.models:
-        of = f" of {model}" if len(sweep.models) > 1 else ""
-        for metric in sweep.metrics:
-            value, low, high = sweep.line(metric, model)
-            lines = []
-            for i in _table_rows(rows):
-                cells = [cell(value[i, j], low[i, j], high[i, j]) for j in range(len(head))]
-                lines.append(TableLine(_word(rows, i), cells, ()))
-            first = f"{sweep.metric_label(metric)}{of} at {short(rows)}"
-            console.print(grid(console, first, head, lines, series=short(columns)))
-            _print_omitted(rows, console)
-
-
-def _table_rows(axis: SweepAxis) -> range:
-    return range(min(len(axis.values), MOST_ROWS))
-
-
-def _print_omitted(axis: SweepAxis, console: Console) -> None:
-    if len(axis.values) > MOST_ROWS:
-        console.print(f"... and {len(axis.values) - MOST_ROWS} more values, see --json or -o")
-
-
-def _word(axis: SweepAxis, k: int) -> str:
-    value = axis.values[k]
-    return value if isinstance(value, str) else f"{value:g}"
-
-
-def _interval(value: float, low: float, high: float) -> str:
-    if math.isnan(value):
-        return "undefined"
-    return short_number(value) + (
-        "" if math.isnan(low) else f" [{short_number(low)}, {short_number(high)}]"
-    )
-
-
-def _spread(value: float, low: float, high: float) -> str:
-    if math.isnan(value):
-        return "undefined"
-    return short_number(value) + ("" if math.isnan(low) else f" ± {short_number((high - low) / 2)}")
+    print_lines([*sentences, f"{numbers}; protocol {sweep.protocol}."])

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F64, I64, Column
-from calipers.data.maps import Maps
 from calipers.data.objects import Predictions, References
 from calipers.errors import InputError, UsageError, did_you_mean, word
+
+if TYPE_CHECKING:
+    from calipers.data.maps import Maps
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +249,7 @@ class Cohort:
         maps = {}
         for name in first.maps:
             if all(name in part.maps for part in parts):
-                maps[name] = Maps.concat([part.maps[name] for part in parts])
+                maps[name] = first.maps[name].concat([part.maps[name] for part in parts])
         return cls(
             images=_concat_images([part.images for part in parts]),
             classes=first.classes,

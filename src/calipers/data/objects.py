@@ -198,12 +198,45 @@ def to_corners(boxes: F64, box_format: str, sizes: F64 | None = None) -> tuple[F
         assert sizes is not None  # the callers check; here only for the type
         boxes = boxes * np.concatenate([sizes, sizes], axis=1)
     layout = box_format.split("-")[0]
-    first, second = np.split(boxes, 2, axis=1)
+    half = boxes.shape[1] // 2
+    corners = np.array(boxes)
+    low, high = corners[:, :half], corners[:, half:]
     if layout == "xyxy":
-        low = first - 1.0 if box_format == "xyxy-inclusive" else first
-        return np.concatenate([low, second], axis=1), np.prod(second - low, axis=1)
-    low = first if layout == "xywh" else first - second / 2.0
-    return np.concatenate([low, low + second], axis=1), np.prod(second, axis=1)
+        if box_format == "xyxy-inclusive":
+            low -= 1.0
+        return corners, row_product(high - low)
+    extent = row_product(high)
+    if layout != "xywh":
+        low -= high / 2.0
+    high += low
+    return corners, extent
+
+
+def row_any(flags: Flags) -> Flags:
+    """Return (n,) which rows of flags (n, k) hold one.
+
+    Rows are short here: NumPy goes along columns several times faster than along such rows.
+    """
+    result = flags[:, 0].copy()
+    for k in range(1, flags.shape[1]):
+        result |= flags[:, k]
+    return result
+
+
+def row_all(flags: Flags) -> Flags:
+    """Return (n,) which rows of flags (n, k) hold nothing else; see `row_any`."""
+    result = flags[:, 0].copy()
+    for k in range(1, flags.shape[1]):
+        result &= flags[:, k]
+    return result
+
+
+def row_product(values: F64) -> F64:
+    """Return (n,) the products of rows (n, k); see `row_any`."""
+    result = values[:, 0].copy()
+    for k in range(1, values.shape[1]):
+        result *= values[:, k]
+    return result
 
 
 def from_corners(corners: F64, box_format: str, sizes: F64 | None = None) -> F64:
@@ -225,4 +258,4 @@ def from_corners(corners: F64, box_format: str, sizes: F64 | None = None) -> F64
 def box_extent(corners: F64) -> F64:
     """Return the (n,) area, in 3D the volume, of corner boxes."""
     low, high = np.split(corners, 2, axis=1)
-    return np.asarray(np.prod(high - low, axis=1))
+    return row_product(high - low)

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from calipers.arrays import F64, I64, Column, Flags
 from calipers.data.cohort import Quarantined
 from calipers.data.masks import Masks
-from calipers.data.objects import Predictions, References, to_corners
+from calipers.data.objects import Predictions, References, row_all, row_any, to_corners
 from calipers.errors import InputError, InputProblems, raise_problems
 from calipers.kernels import ragged
 
@@ -239,8 +239,12 @@ def examine(
     declared
         The user named the box format, so it is not doubted.
     """
-    findings = [*_non_finite(delivery), *_scores(delivery, score_scale), *_check_areas(delivery)]
-    sound = np.asarray(np.isfinite(delivery.boxes).all(axis=1))
+    sound = row_all(np.isfinite(delivery.boxes))
+    findings = [
+        *_non_finite(delivery, sound),
+        *_scores(delivery, score_scale),
+        *_check_areas(delivery),
+    ]
     per_box = sizes[delivery.image]
     findings += [*_unsized(delivery, per_box), *_mask_sizes(delivery, per_box)]
     suspect = [] if declared else list(_format_suspect(delivery, per_box, sound))
@@ -248,7 +252,7 @@ def examine(
         return [*findings, *suspect]
     with np.errstate(over="ignore", invalid="ignore"):
         corners, extent = to_corners(delivery.boxes, delivery.box_format, per_box)
-    sized = np.asarray(sound & np.isfinite(corners).all(axis=1))
+    sized = sound & row_all(np.isfinite(corners))
     findings += _sides(delivery, corners, extent, sized)
     if role == "references":
         findings += _outside(delivery, corners, per_box, sized)
@@ -260,7 +264,7 @@ def outside_image(corners: F64, per_box: F64) -> Flags:
     low, high = np.split(corners, 2, axis=1)
     with np.errstate(invalid="ignore"):
         beyond = (low < -OUTSIDE_TOLERANCE) | (high > per_box + OUTSIDE_TOLERANCE)
-    return np.asarray((beyond & np.isfinite(per_box)).any(axis=1))
+    return row_any(beyond & np.isfinite(per_box))
 
 
 def _finding(
@@ -279,11 +283,10 @@ def _finding(
         yield Finding(rule, name, expected, rows, column[rows], hint)
 
 
-def _non_finite(delivery: Delivery) -> Iterable[Finding]:
-    bad = np.asarray(~np.isfinite(delivery.boxes).all(axis=1))
+def _non_finite(delivery: Delivery, sound: Flags) -> Iterable[Finding]:
     return _finding(
         delivery,
-        bad,
+        ~sound,
         "non-finite",
         "bbox",
         "finite coordinates",
@@ -323,7 +326,7 @@ def _check_areas(delivery: Delivery) -> Iterable[Finding]:
 def _unsized(delivery: Delivery, per_box: F64) -> Iterable[Finding]:
     if not delivery.box_format.endswith("-normalised"):
         return []
-    bad = np.asarray(np.isnan(per_box).any(axis=1))
+    bad = row_any(np.isnan(per_box))
     return _finding(
         delivery, bad, "size-unknown", "bbox", "an image size, because the boxes are normalised"
     )
@@ -333,7 +336,7 @@ def _mask_sizes(delivery: Delivery, per_box: F64) -> Iterator[Finding]:
     if delivery.masks is None:
         return
     size = delivery.masks.size
-    rows = np.flatnonzero(((size != per_box) & np.isfinite(per_box)).any(axis=1))
+    rows = np.flatnonzero(row_any((size != per_box) & np.isfinite(per_box)))
     if len(rows):
         sizes_of_masks = [
             f"{_by(size[row])} in an image of {_by(per_box[row])}"
@@ -353,8 +356,10 @@ def _by(size: NDArray[Any]) -> str:
 
 def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[Finding]:
     """Find corners delivered as sides and fractions delivered as pixels; the user decides."""
-    has_size = sound & np.isfinite(per_box).all(axis=1)
-    boxes, size = delivery.boxes[has_size], per_box[has_size]
+    has_size = sound & row_all(np.isfinite(per_box))
+    boxes, size = delivery.boxes, per_box
+    if not has_size.all():
+        boxes, size = boxes[has_size], size[has_size]
     if not len(boxes) or delivery.box_format.endswith("-normalised"):
         return
     rows = np.flatnonzero(has_size)[:1]
@@ -371,9 +376,11 @@ def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[
     if delivery.box_format != "xywh":
         return
     first, second = np.split(boxes, 2, axis=1)
-    as_sides = ((first + second) > size + OUTSIDE_TOLERANCE).any(axis=1)
-    as_corners = (second > size + OUTSIDE_TOLERANCE).any(axis=1) | (second <= first).any(axis=1)
-    if as_sides.mean() > SUSPECT_SHARE and not as_corners.any():
+    as_sides = row_any((first + second) > size + OUTSIDE_TOLERANCE)
+    if as_sides.mean() <= SUSPECT_SHARE:
+        return
+    as_corners = (second > size + OUTSIDE_TOLERANCE) | (second <= first)
+    if not as_corners.any():
         message = (
             f"{int(as_sides.sum())} of {len(boxes)} boxes leave the image as xywh, none as xyxy"
         )
@@ -388,12 +395,12 @@ def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[
 
 def _sides(delivery: Delivery, corners: F64, extent: F64, sized: Flags) -> Iterator[Finding]:
     low, high = np.split(corners, 2, axis=1)
-    negative = sized & (high < low).any(axis=1)
+    negative = sized & row_any(high < low)
     hint = "check the box format (--box-format); the second corner must not lie before the first"
     yield from _finding(
         delivery, negative, "neg-size", "bbox", "sides that are not negative", hint=hint
     )
-    empty = sized & ~negative & ((high <= low).any(axis=1) | ~(extent > 0))
+    empty = sized & ~negative & (row_any(high <= low) | ~(extent > 0))
     yield from _finding(
         delivery,
         empty,
@@ -403,7 +410,7 @@ def _sides(delivery: Delivery, corners: F64, extent: F64, sized: Flags) -> Itera
         hint="remove the record",
     )
     largest = LARGEST[low.shape[1]]
-    huge = sized & ~negative & (np.abs(corners) > largest).any(axis=1)
+    huge = sized & ~negative & row_any(np.abs(corners) > largest)
     yield from _finding(delivery, huge, "non-finite", "bbox", f"coordinates of at most {largest:g}")
 
 

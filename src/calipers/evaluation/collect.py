@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collect evidence over blocks of images. Called by `evaluate` and everything that matches.
+"""The middle of an evaluation: evidence is collected over blocks of images, rows of estimates follow.
 
-Blocks depend on the data, never on the number of workers, and evidence is joined in block order:
-the result has the same bits on one thread and on many. Any `concurrent.futures.Executor` works.
+`evaluate` and `groups` merge the recipes of their metrics with `jobs_of`, collect the evidence with
+`collect`, and turn it into rows with `estimated_rows`. Everything that matches calls `collect` too.
 
-The middle of an evaluation: which evidence to collect, and the rows of estimates that follow.
-
-`evaluate` and `grouping` call `jobs_of` before the images are read and `estimated_rows` after it.
+Blocks depend on the data, never on the number of workers, and `in_order` joins what was done in
+the order of the blocks: the result has the same bits on one thread and on many. Any
+`concurrent.futures.Executor` works. Maps and stability work through their samples and bags with the
+same function.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +25,19 @@ from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, References
 from calipers.errors import UsageError
 from calipers.evaluation.protocol import Protocol
+from calipers.matching.assign import MatchRecipe
+from calipers.matching.matches import Matches, View
 from calipers.metrics.base import Evidence, Metric, Recipe
 from calipers.results.estimate import Row
 from calipers.statistics.estimates import Certainty, estimates, rows_of
 from calipers.statistics.estimates import Progress as Progress_
 from calipers.statistics.weights import Units, units_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 BLOCK = 16384  # images
 
@@ -40,6 +49,46 @@ def spans(n_images: int, block: int | None = None) -> list[tuple[int, int]]:
     """Return the (start, stop) of every block; no images are one empty block."""
     block = BLOCK if block is None else block
     return [(start, min(start + block, n_images)) for start in range(0, max(n_images, 1), block)]
+
+
+def in_order(
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    *,
+    workers: int = 1,
+    executor: Executor | None = None,
+    ahead: int | None = None,
+) -> Iterator[Result]:
+    """Yield the work on every item in the order of the items, whichever is done first.
+
+    Parameters
+    ----------
+    workers
+        Threads to use when no executor is given; 1 works in this thread.
+    ahead
+        How many items may be under way or wait for their turn, which bounds the memory; all if left
+        out.
+    """
+    if executor is None and workers <= 1:
+        yield from map(work, items)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    pool: AbstractContextManager[Executor] = (
+        nullcontext(executor) if executor else ThreadPoolExecutor(workers)
+    )
+    with pool as running:
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                waiting.append(running.submit(work, item))
+                if ahead is not None and len(waiting) >= ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:  # after an error or an interrupt the remaining items are not needed
+            for future in waiting:
+                future.cancel()
 
 
 def collect(
@@ -66,42 +115,25 @@ def collect(
     for key, (model, recipe) in jobs.items():
         tasks += [(key, model, recipe, span) for span in blocks]
     parts: dict[Any, list[Evidence]] = {key: [] for key in jobs}
-    for n_done, evidence in enumerate(_run(cohort, tasks, workers, executor), start=1):
+    results = in_order(_work, _blocks(cohort, tasks), workers=workers, executor=executor)
+    for n_done, evidence in enumerate(results, start=1):
         parts[tasks[n_done - 1][0]].append(evidence)
         if progress is not None:
             progress(n_done, len(tasks))
     return {key: _join(evidence) for key, evidence in parts.items()}
 
 
-def _run(
-    cohort: Cohort,
-    tasks: Sequence[tuple[Any, str, Recipe[Any], tuple[int, int]]],
-    workers: int,
-    executor: Executor | None,
-) -> Iterator[Evidence]:
-    """Yield the evidence of the tasks in their order."""
-    if executor is None and workers <= 1:
-        for _, model, recipe, span in tasks:
-            block = cohort if span == (0, cohort.n_images) else cohort.span(*span)
-            yield _work(block, model, recipe)
-        return
-    pool: AbstractContextManager[Executor] = (
-        nullcontext(executor) if executor else ThreadPoolExecutor(workers)
-    )
-    with pool as running:
-        futures: list[Future[Evidence]] = [
-            running.submit(_work, cohort.span(*span), model, recipe)
-            for _, model, recipe, span in tasks
-        ]
-        try:
-            for future in futures:
-                yield future.result()
-        finally:  # after an error or an interrupt the remaining blocks are not needed
-            for future in futures:
-                future.cancel()
+def _blocks(
+    cohort: Cohort, tasks: Iterable[tuple[Any, str, Recipe[Any], tuple[int, int]]]
+) -> Iterator[tuple[Cohort, str, Recipe[Any]]]:
+    """Yield the block of images, the model and the recipe of every task."""
+    for _, model, recipe, span in tasks:
+        block = cohort if span == (0, cohort.n_images) else cohort.span(*span)
+        yield block, model, recipe
 
 
-def _work(block: Cohort, model: str, recipe: Recipe[Any]) -> Evidence:
+def _work(task: tuple[Cohort, str, Recipe[Any]]) -> Evidence:
+    block, model, recipe = task
     evidence: Evidence = recipe.collect(block, model)
     return evidence
 
@@ -111,6 +143,7 @@ def _join(parts: Sequence[Evidence]) -> Evidence:
 
 
 Key = tuple[str, tuple[Any, ...]]  # model, key of the recipe
+EVERY_SIZE = 1e10  # where COCO's "all" sizes end
 MOST_KEPT = 256_000_000  # bytes of replicates at a time; more models go in several rounds
 
 
@@ -159,6 +192,40 @@ def jobs_of(cohort: Cohort, metrics: Sequence[Metric[Any]]) -> dict[Key, Job]:
     return jobs
 
 
+def evidence_of(
+    cohort: Cohort, metrics: Sequence[Metric[Any]], evidence: Mapping[Key, Evidence]
+) -> dict[Key, Evidence]:
+    """Return the evidence of metrics: what is there already, and the rest collected now."""
+    parts: dict[Key, Evidence] = {}
+    missing: dict[Key, Job] = {}
+    for key, (model, recipe) in jobs_of(cohort, metrics).items():
+        table = evidence.get(key)
+        views = getattr(table, "views", ())
+        if table is not None and set(getattr(recipe, "views", ())) <= set(views):
+            parts[key] = table
+        else:
+            missing[key] = (model, recipe)
+    return parts | collect(cohort, missing)
+
+
+def matches_of(cohort: Cohort, view: View, evidence: Mapping[Key, Evidence], model: str) -> Matches:
+    """Return the matches of a model whose first view is the given one, collected now if no metric
+    needed just these.
+    """
+    for (name, _), table in evidence.items():
+        if name == model and isinstance(table, Matches) and _same_fates(table.views[0], view):
+            return table
+    matches = collect(cohort, {model: (model, MatchRecipe((view,)))})[model]
+    assert isinstance(matches, Matches)
+    return matches
+
+
+def _same_fates(view: View, other: View) -> bool:
+    """Return whether two views decide the same fates, whatever the words for all sizes."""
+    is_every_size = view.size[0] <= 0 and view.size[1] >= EVERY_SIZE
+    return is_every_size and replace(view, size=other.size) == other
+
+
 def certainty_of(protocol: Protocol, *, ci: bool) -> Certainty:
     """Return how the protocol states uncertainty; not at all without ``ci``."""
     return Certainty(
@@ -177,15 +244,16 @@ def estimated_rows(
     evidence: Mapping[Key, Evidence],
     *,
     ci: bool,
+    units: Units | None = None,
     images: NDArray[np.int64] | None = None,
     group: Mapping[str, str] | None = None,
     per_class: bool = True,
     progress: Progress_ | None = None,
 ) -> list[Row]:
     """Return the rows of all models on all images, or on those of a group: metrics as in the
-    protocol, pooled first.
+    protocol, pooled first. The units are those of the protocol unless they are given.
     """
-    units = units_for(cohort, protocol)
+    units = units_for(cohort, protocol) if units is None else units
     metrics = protocol.compile()
     certainty = certainty_of(protocol, ci=ci)
     if images is not None:

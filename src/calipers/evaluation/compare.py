@@ -17,7 +17,6 @@ import numpy as np
 
 from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean
-from calipers.evaluation.collect import units_for
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation, cohort_counts
 from calipers.metrics.base import Evidence, Metric
@@ -286,7 +285,7 @@ def narrowed(protocol: Protocol, names: Sequence[str]) -> list[Metric[Any]]:
 
 def units_to_compare(evaluation: Evaluation) -> Units:
     """Return the units of the protocol; a single one cannot say anything about others."""
-    units = units_for(evaluation.cohort, evaluation.protocol)
+    units = evaluation.units
     if units.number < 2:
         raise UsageError(
             f"models are compared over units, and there is one {units.name} only: "

@@ -22,9 +22,8 @@ import numpy as np
 from calipers import registry
 from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean
-from calipers.evaluation.collect import certainty_of, units_for
+from calipers.evaluation.collect import certainty_of
 from calipers.evaluation.result import Evaluation
-from calipers.evaluation.saved import shown_matches
 from calipers.matching.matches import View
 from calipers.metrics.base import Metric
 from calipers.metrics.ranking import RATES, FrocCurve, PrecisionCurve
@@ -99,7 +98,7 @@ def points(evaluation: Evaluation, x: Sequence[float], cases: Mapping[str, Case]
     certainty = replace(
         certainty, method=BAND_METHOD, replicates=min(certainty.replicates, BAND_REPLICATES)
     )
-    units = units_for(evaluation.cohort, evaluation.protocol)
+    units = evaluation.units
     tables = estimates(list(cases.values()), units, certainty)
     return CurvePoints(np.array(x), {model: table[0] for model, table in zip(cases, tables)})
 
@@ -108,7 +107,7 @@ def _cases(
     evaluation: Evaluation, make: Callable[[View], Metric[Any]], models: Sequence[str]
 ) -> dict[str, Case]:
     """Return the metric and the matches that the page shows, for some models."""
-    matches = {model: shown_matches(evaluation, model) for model in models}
+    matches = {model: evaluation.matches(model) for model in models}
     return {model: (make(table.views[0]), table) for model, table in matches.items()}
 
 
@@ -233,7 +232,7 @@ MOST_HEAT_ROWS = 25
 def headline(evaluation: Evaluation) -> Forest:
     """Return the headline metrics that lie between 0 and 1, a row per metric."""
     rows = []
-    for name in headline_of(evaluation):
+    for name in evaluation.headline:
         if _unit_bounds(evaluation, name):
             rows.append(_row(name, _estimates(evaluation, name, evaluation.models)))
     return Forest(
@@ -345,7 +344,7 @@ def groups(
     grouping = groupings[by]
     if not metric:
         metrics_of_groups = {row.metric for row in grouping.rows}
-        metric = next(name for name in headline_of(evaluation) if name in metrics_of_groups)
+        metric = next(name for name in evaluation.headline if name in metrics_of_groups)
     table = grouping.table(metric, None, evaluation.models)
     lower = metric in evaluation.protocol.lower_is_better
     groups_shown = dict(list(table.items())[: _room(evaluation, metric, most)])
@@ -450,13 +449,8 @@ def blob(ranking: Ranking, models: Sequence[str] = ()) -> Blob:
     )
 
 
-def headline_of(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return the metrics that come first."""
-    return evaluation.protocol.headline or evaluation.metrics[:4]
-
-
 def _first_per_class(evaluation: Evaluation) -> str:
-    names = [name for name in headline_of(evaluation) if name in evaluation.metrics_per_class]
+    names = [name for name in evaluation.headline if name in evaluation.metrics_per_class]
     names += list(evaluation.metrics_per_class)
     if not names:
         raise UsageError(

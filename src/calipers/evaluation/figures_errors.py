@@ -21,8 +21,8 @@ from calipers.errors import UsageError
 from calipers.evaluation.collect import collect, jobs_of, with_areas
 from calipers.evaluation.figures import at_level, models_shown, points, slot_of
 from calipers.evaluation.result import Evaluation
-from calipers.evaluation.saved import shown_matches
-from calipers.kernels import assignment, roc
+from calipers.kernels import assignment
+from calipers.kernels.roc import operating
 from calipers.metrics.base import MetricPlan
 from calipers.metrics.error_types import COUNTS, GAINS, ErrorTypes
 from calipers.metrics.ranking import AveragePrecision, plan_of
@@ -41,7 +41,7 @@ def fates(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Bar
     names = models_shown(evaluation, models)
     heights = np.zeros((len(fate_names), len(names)))
     for m, model in enumerate(names):
-        table = shown_matches(evaluation, model)
+        table = evaluation.matches(model)
         of_reference, of_prediction = table.reference_fate[0], table.prediction_fate[0]
         heights[:, m] = [
             (of_reference == assignment.HIT).sum(),
@@ -71,7 +71,7 @@ def scores(evaluation: Evaluation, *, model: str | None = None) -> Histogram:
         model = evaluation.models[0]
     if not evaluation.cohort.predictions(model).scored:
         raise UsageError(f"{model!r} has no scores")
-    table = shown_matches(evaluation, model)
+    table = evaluation.matches(model)
     fate = table.prediction_fate[0]
     hit = fate == assignment.HIT
     wrong = (fate == assignment.FALSE_ALARM) | (fate == assignment.DUPLICATE)
@@ -106,7 +106,7 @@ def overlaps(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> 
     counts = np.zeros((len(names), BINS))
     medians, numbers = [], []
     for m, model in enumerate(names):
-        table = shown_matches(evaluation, model)
+        table = evaluation.matches(model)
         values = table.similarity[table.prediction_fate[0] == assignment.HIT]
         counts[m] = np.histogram(values, edges)[0]
         numbers.append(f"{len(values)} ({short_name(model)})")
@@ -194,8 +194,8 @@ def _overlap_in_words(model: str, hits: F64, wrong: F64) -> str:
     if not len(wrong):
         return f"{short_name(model)}: no wrong predictions"
     positive = np.repeat([True, False], [len(hits), len(wrong)])
-    ranks = roc.score_order(np.concatenate([hits, wrong]), positive)
-    share = roc.area(roc.points(ranks, np.ones((1, len(positive)), np.int64)))[0]
+    ones = np.ones((1, len(positive)), np.int64)
+    share = operating(np.concatenate([hits, wrong]), positive, ones).auroc()[0]
     return (
         f"{short_name(model)}: a hit scores higher than a wrong prediction "
         f"in {percent_text(float(share))} of all pairs"

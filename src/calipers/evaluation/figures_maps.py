@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.errors import UsageError
-from calipers.evaluation.collect import units_for
 from calipers.evaluation.figures import (
     CurvePoints,
     at_level,
@@ -222,7 +221,7 @@ def _sign(evaluation: Evaluation, values: F64, small: NDArray[np.bool_]) -> str:
 
     The percentile interval (95 %, bootstrap of the units) of the difference must exclude 0.
     """
-    units = units_for(evaluation.cohort, evaluation.protocol)
+    units = evaluation.units
     if units.number < FEWEST_UNITS:
         return ""
     image, n = evaluation.cohort.references.image, evaluation.cohort.n_images

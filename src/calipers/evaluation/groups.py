@@ -14,7 +14,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,14 +22,21 @@ from numpy.typing import NDArray
 from calipers import registry
 from calipers.data.cohort import Cohort
 from calipers.errors import UsageError, did_you_mean
-from calipers.evaluation.collect import collect, estimated_rows, jobs_of, with_areas
+from calipers.evaluation.collect import (
+    EVERY_SIZE,
+    collect,
+    estimated_rows,
+    jobs_of,
+    with_areas,
+)
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
-from calipers.results.comparison import GroupedRows, GroupSummary
 from calipers.results.estimate import Row
 from calipers.statistics.estimates import Progress
 
-EVERY_SIZE = 1e10
+if TYPE_CHECKING:
+    from calipers.results.comparison import GroupSummary
+
 COCO_SIZES = {"small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, EVERY_SIZE)}
 MOST_GROUPS = 500
 UNKNOWN = "unknown"  # the group of images without a number
@@ -79,6 +86,8 @@ def grouped(
     evaluation: Evaluation, by: Sequence[str], progress: Progress | None = None
 ) -> Evaluation:
     """Return the evaluation with the rows of all groups behind its own, and their summaries."""
+    from calipers.results.comparison import GroupedRows
+
     rows = list(evaluation.rows)
     summaries = list(evaluation.groups)
     groupings = list(evaluation.groupings)
@@ -113,6 +122,7 @@ def _rows(evaluation: Evaluation, grouping: Grouping, progress: Progress | None)
                 protocol,
                 evidence,
                 ci=evaluation.ci,
+                units=evaluation.units,
                 images=group.images,
                 group=group.values,
                 per_class=grouping.per_class,
@@ -246,6 +256,8 @@ def _summaries(rows: Sequence[Row], by: str) -> Iterator[GroupSummary]:
     """Yield range, unweighted mean and standard deviation over the groups, for every model, metric
     and class.
     """
+    from calipers.results.comparison import GroupSummary
+
     cells: dict[tuple[str, str, str | None], list[Row]] = {}
     for row in rows:
         cells.setdefault((row.model, row.metric, row.label), []).append(row)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from calipers import registry
 from calipers.errors import InputError, UsageError, did_you_mean
@@ -31,8 +31,10 @@ from calipers.evaluation.schema import (
 from calipers.kernels.resampling import check_seed
 from calipers.matching.matches import View
 from calipers.metrics.base import DERIVED_OPTION, MATCHING_OPTIONS, Facts, Metric, MetricPlan
-from calipers.metrics.maps import MapSettings
 from calipers.statistics.intervals import check_level
+
+if TYPE_CHECKING:
+    from calipers.metrics.maps import MapSettings
 
 MOST_REPLICATES = 10_000_000
 
@@ -297,6 +299,8 @@ def _build(document: Mapping[str, Any], file: str) -> Protocol:
 
 
 def _map_settings(table: Mapping[str, Any], file: str) -> MapSettings:
+    from calipers.metrics.maps import MapSettings
+
     try:
         return MapSettings.from_dict(table)
     except UsageError as error:

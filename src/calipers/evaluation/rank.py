@@ -25,7 +25,6 @@ from calipers.evaluation.compare import (
     narrowed,
     units_to_compare,
 )
-from calipers.evaluation.figures import headline_of
 from calipers.evaluation.result import Evaluation
 from calipers.metrics.base import Evidence, Metric
 from calipers.results.comparison import Ranking
@@ -241,25 +240,3 @@ def _row(evaluation: Evaluation, metric: Metric[Any], label: str | None) -> int:
             f"{metric.facts.names[0]!r} has no values per class: its matching ignores classes"
         )
     return 1 + evaluation.cohort.classes.index(label)
-
-
-def by_value(evaluation: Evaluation) -> tuple[str, ...]:
-    """Return the models from best to worst by the first headline metric; models without a value
-    come last.
-    """
-    metric = headline_of(evaluation)[0]
-    sign = 1.0 if metric in evaluation.protocol.lower_is_better else -1.0
-
-    def place(model: str) -> tuple[bool, float]:
-        value = evaluation.get(metric, model=model).value
-        if value != value:  # NaN
-            return True, 0.0
-        return False, sign * value
-
-    return tuple(sorted(evaluation.models, key=place))
-
-
-def leading(evaluation: Evaluation, most: int) -> tuple[str, ...]:
-    """Return the ``most`` best models, in display order."""
-    best_models = set(by_value(evaluation)[:most])
-    return tuple(model for model in evaluation.models if model in best_models)

@@ -31,6 +31,7 @@ from calipers.evaluation.result import Evaluation
 from calipers.results.comparison import GroupedRows, GroupSummary
 from calipers.results.estimate import Row
 from calipers.show.words import Short
+from calipers.statistics.weights import Units
 
 
 class Names(Protocol):
@@ -64,9 +65,16 @@ def rename_all(evaluation: Evaluation, names: Names) -> Evaluation:
         protocol=replace(protocol, cluster=cluster, strata=_maybe(protocol.strata, names)),
         rows=tuple(_row(row, names) for row in evaluation.rows),
         evidence=evidence,
+        # Draws follow the order of the units, so the renamed evaluation keeps it.
+        bootstrap_units=_units(evaluation.units, names),
         groupings=tuple(_grouping(grouping, names) for grouping in evaluation.groupings),
         groups=tuple(_summary(summary, names) for summary in evaluation.groups),
     )
+
+
+def _units(units: Units, names: Names) -> Units:
+    parent_name = names.name(units.parent_name) if units.parent_name else ""
+    return replace(units, name=names.name(units.name), parent_name=parent_name)
 
 
 def _maybe(name: str | None, names: Names) -> str | None:

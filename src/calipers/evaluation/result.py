@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The result of an evaluation: rows of estimates, with the evidence behind them.
 
-`calipers.evaluation.evaluate` makes it; comparison, ranking, groups, figures, page and folder start from it.
+`calipers.evaluation.evaluate` makes it; comparison, ranking, groups, figures, page and folder start
+from it. Pages compute nothing themselves: what they show beyond the rows is asked for here
+(`matches`, `at_one_alarm`) and computed once.
 """
 
 from __future__ import annotations
@@ -13,8 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calipers.data.cohort import Cohort
-from calipers.data.maps import Sample
 from calipers.errors import UsageError, did_you_mean
+from calipers.evaluation.collect import (
+    estimated_rows,
+    evidence_of,
+    matches_of,
+    units_for,
+    with_areas,
+)
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.warnings import (
     group_warnings,
@@ -22,18 +30,22 @@ from calipers.evaluation.warnings import (
     unit_warnings,
     warnings_of,
 )
-from calipers.metrics.base import Evidence
-from calipers.results.comparison import GroupedRows, GroupSummary
+from calipers.matching.matches import Matches
+from calipers.metrics.base import Evidence, MetricPlan
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
 from calipers.results.files import Slices
 from calipers.statistics.intervals import FEWEST_UNITS
-from calipers.statistics.weights import Units, units_of
+from calipers.statistics.weights import Units
 
 if TYPE_CHECKING:
+    from calipers.data.maps import Sample
     from calipers.evaluation.saved import ErrorTable
-    from calipers.results.comparison import Comparison, Ranking
+    from calipers.results.comparison import Comparison, GroupedRows, GroupSummary, Ranking
     from calipers.results.requirements import Outcome, Requirements
+
+ONE_ALARM = "FROC@1"
+ALARMS = "FP/image"
 
 
 @dataclass(frozen=True)
@@ -61,7 +73,7 @@ class Evaluation(Document):
     FIRST_FIGURE = "froc"
     PAGE = "calipers.report.page:write_report"
     FOLDER = "calipers.report.page:write_results"
-    NOTEBOOK = "calipers.evaluation.tables:of_evaluation"
+    TABLES = "calipers.evaluation.tables:tables"
 
     protocol: Protocol
     cohort: Cohort
@@ -80,6 +92,9 @@ class Evaluation(Document):
     slices: Slices | None = field(
         default=None, compare=False, repr=False
     )  # pictures that were kept for the page
+    # The units of the evaluation that this one renames: draws follow their order, which new names
+    # would change, and with it every interval.
+    bootstrap_units: Units | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
@@ -88,13 +103,13 @@ class Evaluation(Document):
             *warnings_of(self.cohort, self.protocol, self.evidence),
             *interval_warnings(self.rows, ci=self.ci),
             *group_warnings(self.rows, self.metrics),
-            *unit_warnings(self._units, ci=self.ci),
+            *unit_warnings(self.units, ci=self.ci),
         )
 
     @property
     def statistics(self) -> dict[str, Any]:
         """Unit, method, level and seed of the intervals, and what they generalise to."""
-        units, p = self._units, self.protocol
+        units, p = self.units, self.protocol
         replicates = p.replicates if self.ci else 0
         return {
             "unit": units.name,
@@ -107,16 +122,20 @@ class Evaluation(Document):
         }
 
     @cached_property
-    def _units(self) -> Units:
-        images, p = self.cohort.images, self.protocol
-        return units_of(images.groups, self.cohort.n_images, p.cluster, p.strata)
+    def units(self) -> Units:
+        """The units that are resampled."""
+        return (
+            units_for(self.cohort, self.protocol)
+            if self.bootstrap_units is None
+            else self.bootstrap_units
+        )
 
     @cached_property
     def each(self) -> tuple[Row, ...]:
         """The pooled values of every unit by itself, where there are too few of them for an
         interval; else nothing.
         """
-        name, number_of_units = self._units.name, self._units.number
+        name, number_of_units = self.units.name, self.units.number
         if (
             not self.ci
             or not 1 < number_of_units < FEWEST_UNITS
@@ -140,6 +159,65 @@ class Evaluation(Document):
         size = f"{len(self.metrics)} metrics, {len(self.cohort.classes)} classes"
         head = f"Evaluation of {', '.join(self.models)} under {self.protocol.name}"
         return f"<{head}: {size}, {self.cohort.n_images} images>"
+
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """The metrics that come first."""
+        return self.protocol.headline or self.metrics[:4]
+
+    @cached_property
+    def models_by_value(self) -> tuple[str, ...]:
+        """The models from best to worst by the first headline metric; those without a value come
+        last.
+        """
+        metric = self.headline[0]
+        sign = 1.0 if metric in self.protocol.lower_is_better else -1.0
+
+        def place(model: str) -> tuple[bool, float]:
+            value = self.get(metric, model=model).value
+            if value != value:  # NaN
+                return True, 0.0
+            return False, sign * value
+
+        return tuple(sorted(self.models, key=place))
+
+    def leading(self, most: int) -> tuple[str, ...]:
+        """Return the ``most`` best models, in display order."""
+        best_models = set(self.models_by_value[:most])
+        return tuple(model for model in self.models if model in best_models)
+
+    def matches(self, model: str) -> Matches:
+        """Return who was matched with whom, under the matching of the protocol: the matches that
+        are shown and saved.
+        """
+        if model not in self._matches:
+            view = self.protocol.matching
+            self._matches[model] = matches_of(self.cohort, view, self.evidence, model)
+        return self._matches[model]
+
+    @cached_property
+    def _matches(self) -> dict[str, Matches]:
+        return {}
+
+    @cached_property
+    def at_one_alarm(self) -> Evaluation | None:
+        """The sensitivity at one false alarm per image, and the false alarms of all predictions;
+        None without scores.
+        """
+        if not all(predictions.scored for predictions in self.cohort.models.values()):
+            return None
+        at = {"thresholds": (self.protocol.matching.threshold,)}
+        plans = (
+            MetricPlan(ONE_ALARM, "froc", {"rates": (1.0,), **at}),
+            MetricPlan(ALARMS, "false-alarms", at),  # of all predictions, whatever their score
+        )
+        protocol = replace(self.protocol, metrics=plans, headline=(ONE_ALARM,))
+        cohort = with_areas(self.cohort, protocol)
+        evidence = evidence_of(cohort, protocol.compile(), self.evidence)
+        rows = estimated_rows(cohort, protocol, evidence, ci=self.ci, units=self.units)
+        return Evaluation(
+            protocol, self.cohort, tuple(rows), evidence, self.ci, bootstrap_units=self.units
+        )
 
     @cached_property
     def metrics_per_class(self) -> tuple[str, ...]:

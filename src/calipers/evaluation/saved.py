@@ -53,8 +53,7 @@ from calipers.io.tables.table import delimited, write_table
 from calipers.kernels import assignment
 from calipers.kernels.error_types import MISS
 from calipers.kernels.route import native
-from calipers.matching.assign import MatchRecipe
-from calipers.matching.matches import FATES, Matches, View
+from calipers.matching.matches import FATES, Matches
 from calipers.metrics.base import MetricPlan
 from calipers.metrics.error_types import KINDS, ErrorTypes, Mistakes
 from calipers.metrics.rodeo import Rodeo, RodeoPaths
@@ -506,7 +505,6 @@ OWN_COLUMNS = {
     "false_alarms",
     "missed",
 }
-EVERY_SIZE = 1e10
 
 
 def save(
@@ -529,7 +527,7 @@ def save(
     cohort = evaluation.cohort
     check_folder(folder, force=force, inputs=tuple(file.file for file in cohort.intake.files))
     document = evaluation.as_dict()
-    matches = {model: shown_matches(evaluation, model) for model in cohort.models}
+    matches = {model: evaluation.matches(model) for model in cohort.models}
     with staged_folder(folder, owned=FILES) as stage:
         write_atomically(stage / EVALUATION, json.dumps(document, allow_nan=False, indent=1) + "\n")
         write_table(
@@ -572,29 +570,6 @@ def save(
         )
         write_atomically(stage / RUN, json.dumps(record, indent=1) + "\n")
     return folder
-
-
-def shown_matches(evaluation: Evaluation, model: str) -> Matches:
-    """Return the matches that are shown and saved: the protocol's own, made now if no metric needed
-    just these.
-    """
-    recipe = MatchRecipe((evaluation.protocol.matching,))
-    for (name, _), table in evaluation.evidence.items():
-        if (
-            name == model
-            and isinstance(table, Matches)
-            and _same_fates(table.views[0], recipe.views[0])
-        ):
-            return table
-    matches = collect(evaluation.cohort, {model: (model, recipe)})[model]
-    assert isinstance(matches, Matches)
-    return matches
-
-
-def _same_fates(view: View, other: View) -> bool:
-    """Return whether two views decide the same fates; COCO's "all" sizes end at 1e10."""
-    is_every_size = view.size[0] <= 0 and view.size[1] >= EVERY_SIZE
-    return is_every_size and replace(view, size=other.size) == other
 
 
 def objects_table(cohort: Cohort, matches: dict[str, Matches]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from calipers.matching.matches import Matches
 from calipers.metrics.base import Evidence, Metric
 from calipers.metrics.maps import AXES, MapMetric, MapSettings, Measure, Tables
 from calipers.results.estimate import FLAGS, Row
-from calipers.show.words import NO_INTERVAL, _of_flag, _of_units, plural
+from calipers.show.words import NO_INTERVAL, flag_text, plural, with_units
 from calipers.statistics.weights import Units
 
 EXACT = 1e-6  # a bound of this width changes no digit that is shown
@@ -200,11 +200,11 @@ def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
     for flag in FLAGS:
         number = sum(flag in estimate.flags for estimate in estimates)
         if number:
-            warnings.append(f"Intervals of {among(number)}: {_of_flag(flag, one)}.")
+            warnings.append(f"Intervals of {among(number)}: {flag_text(flag, one.unit)}.")
     for reason, (_, words) in NO_INTERVAL.items():
         number = sum(estimate.reason == reason for estimate in estimates)
         if number:
-            warnings.append(f"No interval for {among(number)}: {_of_units(words, one)}.")
+            warnings.append(f"No interval for {among(number)}: {with_units(words, one.unit)}.")
     undefined = [e.undefined for e in estimates if e.undefined > 0 and e.method != "none"]
     if undefined:
         warnings.append(

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read score maps from files, one map or a stack with one per class; and the sizes of pictures.
+"""Read score maps and the sizes of images for `calipers boxes`.
 
-Which file of a folder is the map of which image and class, and how large the images are.
-
-`calipers boxes` calls `find_maps` and `ids_and_sizes` before it reads any map.
-
-Read the sizes of images from a table with a row per image or from a file of references.
+`find_maps` says which file of a folder is the map of which image and class, and `load_map` reads one
+map or a stack with one per class. `read_sizes` reads the sizes of images from a table with a row per
+image or from a file of references; `size_of` takes that of one picture from its header.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -21,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F64
-from calipers.errors import InputError, UsageError, did_you_mean, raise_problems
+from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.heatmaps.settings import as_map
 from calipers.io.read import read, sniff_file
 from calipers.io.source import InputFile, open_source
-from calipers.io.tables.columns import SIZES, find_columns
-from calipers.io.tables.table import Table, numbers, open_table, texts
+from calipers.io.tables.columns import OBJECTS, SIZES, declare, find_columns
+from calipers.io.tables.table import Table, open_table, strict_numbers, texts
 from calipers.io.volumes.open import open_volume, stem_of
 from calipers.io.volumes.pictures import PALETTE, picture_size
 from calipers.io.volumes.values import SUFFIXES
@@ -34,6 +32,12 @@ from calipers.io.volumes.volume import Limits, Volume
 
 # No JPEG: it is lossy, so its maps would have values that no model gave.
 FORMATS = ("npy", "npz", "png", "tiff", "nifti")
+SIZE_COLUMNS = declare(
+    replace(OBJECTS["image"], hint=""),
+    replace(OBJECTS["width"], required=True),
+    replace(OBJECTS["height"], required=True),
+    OBJECTS["depth"],
+)
 TABLES = ("csv", "parquet")  # formats of tables of sizes; all others hold references
 # The value of white in a picture, by type.
 WHITE = {"bool": 1.0, "uint8": 255.0, "uint16": 65535.0, "float32": 1.0}
@@ -322,17 +326,7 @@ def _of_references(input_file: InputFile) -> ImageSizes:
 
 
 def _of_table(table: Table) -> ImageSizes:
-    raise_problems([problem.as_error(table.file) for problem in table.problems])
-    columns = find_columns([name for name in table.names if name], {}, table.file)
-    for name in ("image", "width", "height"):
-        if name not in columns:
-            raise InputError(
-                f"a column {name!r}",
-                rule="missing-column",
-                file=table.file,
-                location="1",
-                value=list(table.names),
-            )
+    columns = find_columns(table, SIZE_COLUMNS)
     sides = [columns[name] for name in SIZES if name in columns]
     has_image = [bool(name.strip()) for name in texts(table, columns["image"])]
     table = table.rows(np.flatnonzero(has_image))
@@ -341,23 +335,19 @@ def _of_table(table: Table) -> ImageSizes:
     for row, name in enumerate(texts(table, columns["image"])):
         first_row = first_rows.setdefault(name, row)
         if (sizes[row] != sizes[first_row]).any():
-            problem = table.problem(
+            raise table.error(
                 row, sides[0], "size-conflict", "one size per image", sizes[row].tolist()
             )
-            raise problem.as_error(table.file)
     ids = tuple(first_rows)
     size = sizes[list(first_rows.values())].reshape(len(ids), len(sides))
     return ImageSizes(table.file, ids, ids, size)
 
 
 def _lengths(table: Table, column: str) -> F64:
-    values, bad = numbers(table, column)
-    raise_problems([problem.as_error(table.file) for problem in bad.values()])
+    values = strict_numbers(table, column)
     wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 1) & (values == np.floor(values))))
     if len(wrong):
         row = int(wrong[0])
         expected = "a whole number above zero"
-        raise table.problem(row, column, "image-size", expected, values[row].item()).as_error(
-            table.file
-        )
+        raise table.error(row, column, "image-size", expected, values[row].item())
     return values

@@ -11,7 +11,7 @@ get a note for the report.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -271,11 +271,6 @@ def fit_dimensions(images: ImageList, dimensions: int) -> ImageList:
         return resized
 
     return replace(images, size=fit(images.size), spacing=fit(images.spacing))
-
-
-def text_index(images: ImageList) -> Mapping[int | str, int]:
-    """Return id as text -> image."""
-    return {name: k for k, name in enumerate(images.ids)}
 
 
 def _plain(delivery: Delivery) -> Delivery:

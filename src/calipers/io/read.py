@@ -21,9 +21,8 @@ import numpy as np
 from calipers import registry
 from calipers.data.cohort import Cohort, FileIntake
 from calipers.errors import InputError, UsageError
-from calipers.io.assemble import Assembled, assemble, fit_dimensions, text_index
+from calipers.io.assemble import Assembled, assemble, fit_dimensions
 from calipers.io.reader import (
-    Key,
     ObjectPart,
     Options,
     Reader,
@@ -251,19 +250,8 @@ def _same(part: ObjectPart) -> ObjectPart:
 
 
 def _reference_index(file: ReferenceFile) -> ReferenceIndex:
-    images = file.images
-    names = images.groups.get("file_name")
-    file_names: dict[Key, int] = {}
-    if names is not None:
-        file_names = {str(name): k for k, name in enumerate(names.tolist())}
-    return ReferenceIndex(
-        images={key: k for k, key in enumerate(images.keys)},
-        as_text=text_index(images),
-        classes=file.classes,
-        class_keys=file.class_keys,
-        file_names=file_names,
-        size=images.size,
-    )
+    images = {key: k for k, key in enumerate(file.images.keys)}
+    return ReferenceIndex(images, file.images, file.classes, file.class_keys)
 
 
 def _require_classes(file: ReferenceFile, input_file: InputFile) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
@@ -134,7 +135,7 @@ class ImageList:
     groups: dict[str, Column]
     notes: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def ids(self) -> tuple[str, ...]:
         """The ids as text, which is how a cohort holds them."""
         return tuple(map(str, self.keys))
@@ -177,16 +178,32 @@ class ReferenceIndex:
     """Images and classes of the references, by which predictions are resolved."""
 
     images: Mapping[Key, int]
-    as_text: Mapping[Key, int]  # the same by the text of the id
+    image_list: ImageList
     classes: tuple[str, ...]
     class_keys: Mapping[Key, int] | None
-    file_names: Mapping[Key, int]
-    size: F64  # (n_images, 2|3), NaN = unknown
+
+    @property
+    def size(self) -> F64:
+        """(n_images, 2|3) sizes in pixels, NaN where unknown."""
+        return self.image_list.size
 
     @property
     def dimensions(self) -> int:
         """2 or 3."""
         return int(self.size.shape[1])
+
+    @cached_property
+    def as_text(self) -> Mapping[Key, int]:
+        """The images by the text of their id."""
+        return {name: k for k, name in enumerate(self.image_list.ids)}
+
+    @cached_property
+    def file_names(self) -> Mapping[Key, int]:
+        """The images by the name of their file, if they have one."""
+        names = self.image_list.groups.get("file_name")
+        if names is None:
+            return {}
+        return {str(name): k for k, name in enumerate(names.tolist())}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open an input file: check its size and encoding, hash it, map it. Knows nothing of formats.
 
-List the files below a folder without opening them; links out of it are left out.
+Every reader gets an `InputFile`. `list_files` lists what lies below a folder without opening it;
+links out of the folder are left out.
 """
 
 from __future__ import annotations

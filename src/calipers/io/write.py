@@ -30,7 +30,7 @@ from calipers.data.objects import (
     to_corners,
 )
 from calipers.errors import UsageError, did_you_mean
-from calipers.io.tables.columns import ALIASES, BOX_LAYOUTS, BOX_NAMES, IMAGE_LEVEL, SIZES, SPACINGS
+from calipers.io.tables.columns import BOX_LAYOUTS, BOX_NAMES, IMAGE_LEVEL, OBJECTS, SIZES, SPACINGS
 from calipers.io.tables.table import delimited
 from calipers.kernels import coco_rle
 from calipers.results.files import write_atomically
@@ -211,9 +211,9 @@ def _free_names(
     names_in_file = set().union(*others)
     ours = {name for name in IMAGE_LEVEL if name in columns and name not in names_in_file}
     reserved = set(BOX_NAMES)
-    for meaning, aliases in ALIASES.items():
+    for meaning, spec in OBJECTS.items():
         if meaning not in names_in_file | ours:
-            reserved.update(aliases)
+            reserved.update(spec.aliases)
     reserved.update(name.lower() for name in names_in_file | ours)
     renamed_columns = []
     for name, column in columns.items():

@@ -1,115 +1,179 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The area under the ROC curve and the best cut, under many weightings at once; equal values are
-one point.
+"""Scores against two kinds of cases, under many weightings at once: ROC, precision and risk.
 
-The order of positive and negative cases by their score, of which many are silent, under many
-weightings at once.
+A case is *positive* if a high score on it is right: a useful detection, a sick patient, an image on
+which an alarm is wanted. Calling all cases from a score on finds TP positive and FP other cases;
+equal scores are one operating point, only thresholds between different scores are attainable, and
+nothing is interpolated. A case of weight w is w cases with the same score.
 
-Images in the order of their alarm scores, under many weightings at once: equal scores are one
-operating point.
+`Cuts` sorts scores once and `Operating` counts at every threshold: areas under the ROC and the
+precision-recall curve, the best F1, the best Youden index. Agreement, monitors and figures call
+them. Two shortcuts give the same area where `Operating` would be slow, and `share_of_pairs` is the
+one division of all three, of whole numbers, so their bits are equal: `CaseRanks` for many cases
+without a score, `Standing` for many labellings of the same scores. Voxels are too many to be sorted
+for every weighting: `kernels.voxels` and `kernels.voxel_ranking` sum over counted scores instead,
+where products leave the whole numbers that are exact, so they keep their own order of operations.
 
-An image is *positive* if an alarm on it would be right. Rejecting all images from a score on gives
-TP positive and FP other images; only thresholds between different scores are attainable, and
-nothing is interpolated.
-
-Risk against coverage: what is lost on the images that a monitor lets through, under many
-weightings at once.
-
+Risk against coverage (`aurc`, `augrc`) is what is lost on the images that a monitor lets through.
 Images are accepted by rising alarm score. With the first k of N accepted, the selective risk is
 their mean loss and the generalised risk their summed loss over N; AURC and AUGRC are the means of
 these over k = 1 .. N. Images with equal scores come in any order: the expected value over all
-orders is taken, in which the j-th of a group of m adds the mean loss of the group. An image of
-weight w is w images with the same score.
+orders is taken, in which the j-th of a group of m adds the mean loss of the group.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F64, I64, Flags
 
+Weights = NDArray[Any]  # (R, n) whole numbers
 
-class ScoreOrder(NamedTuple):
-    """Values sorted once: the order, where each group of equal values ends, and who is positive."""
-
-    order: I64  # (n,)
-    ends: I64  # (G,) positions in the order
-    positive: Flags  # (n,) in the order
-    values: F64  # (G,) ascending
+ROWS_AT_ONCE = 2
 
 
-class RocPoints(NamedTuple):
-    """What lies below each of G cuts, and the totals; a cut accepts its own value and all above."""
-
-    positive_below: F64  # (R, G)
-    negative_below: F64  # (R, G)
-    positive: F64  # (R,)
-    negative: F64  # (R,)
-
-
-def score_order(values: F64, positive: Flags) -> ScoreOrder:
-    """Sort values, larger is more positive."""
-    order = np.argsort(values, kind="stable")
-    ascending = values[order]
-    ends = np.flatnonzero(np.append(ascending[1:] != ascending[:-1], True))
-    return ScoreOrder(order, ends, positive[order], ascending[ends])
-
-
-def points(ranks: ScoreOrder, weights: NDArray[Any]) -> RocPoints:
-    """Return the cumulative weights of positives and negatives below each group, for (R, n)
-    weights.
+@dataclass(frozen=True)
+class Cuts:
+    """The attainable thresholds of a score, highest first: after each of them a whole group of ties
+    is rejected.
     """
-    w = weights[:, ranks.order].astype(np.float64)
-    below = []
-    totals = []
-    for flags in (ranks.positive, ~ranks.positive):
-        upto = np.cumsum(np.where(flags, w, 0.0), axis=1)[:, ranks.ends]
-        below.append(np.concatenate([np.zeros((len(w), 1)), upto[:, :-1]], axis=1))
-        totals.append(upto[:, -1])
-    return RocPoints(below[0], below[1], totals[0], totals[1])
 
+    order: I64  # (n,) images by falling score
+    last: I64  # (g,) place of the last image of every group of equal scores
+    threshold: F64  # (g,) the score of every group
 
-def area(roc_points: RocPoints) -> F64:
-    """Return (R,) the share of pairs that are ordered rightly, ties counting half; NaN without a
-    pair.
-    """
-    positive = np.diff(roc_points.positive_below, axis=1, append=roc_points.positive[:, None])
-    negative = np.diff(roc_points.negative_below, axis=1, append=roc_points.negative[:, None])
-    right = (positive * (roc_points.negative_below + 0.5 * negative)).sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(right / (roc_points.positive * roc_points.negative))
-
-
-def youden(roc_points: RocPoints) -> F64:
-    """Return (R, G) sensitivity + specificity - 1 at every cut; NaN without either kind."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(
-            roc_points.negative_below / roc_points.negative[:, None]
-            - roc_points.positive_below / roc_points.positive[:, None]
+    @classmethod
+    def of(cls, score: F64) -> Cuts:
+        """Order cases (n,) by a score without NaN."""
+        order = np.argsort(-score, kind="stable")
+        falling = score[order]
+        last = np.flatnonzero(
+            np.append(falling[1:] != falling[:-1], np.ones(min(len(score), 1), np.bool_))
         )
+        return cls(order, last.astype(np.int64), falling[last])
+
+    def gathered(self, weights: Weights) -> I64:
+        """Return (n, R): the weights in the order of the images, replicates of an image side by
+        side.
+        """
+        return np.asarray(weights.T[self.order], np.int64)
+
+    def rejected(self, gathered: I64, flags: Flags | None = None) -> I64:
+        """Return (g, R): the weight of the images, or of those with a flag, that every threshold
+        rejects.
+        """
+        if flags is not None:
+            gathered = gathered * flags[self.order, None]
+        return np.asarray(np.cumsum(gathered, axis=0)[self.last])
 
 
-def best_cut(roc_points: RocPoints) -> I64:
-    """Return (R,) the cut of the largest Youden index; of equal ones the lowest, which accepts
-    most.
-    """
-    # Cross-multiplied, whole numbers tie exactly.
-    scaled = (
-        roc_points.negative_below * roc_points.positive[:, None]
-        - roc_points.positive_below * roc_points.negative[:, None]
-    )
-    return np.asarray(np.argmax(scaled, axis=1))
+@dataclass(frozen=True)
+class Operating:
+    """What every attainable threshold does, (g, R) each, and the numbers of images, (R,) each."""
+
+    tp: NDArray[Any]  # whole numbers
+    fp: NDArray[Any]
+
+    @classmethod
+    def of(cls, cuts: Cuts, gathered: I64, everyone: I64, positive: Flags) -> Operating:
+        """Return the counts of one labelling; ``everyone`` is ``cuts.rejected(gathered)``."""
+        tp = cuts.rejected(gathered, positive)
+        return cls(tp, everyone - tp)
+
+    @classmethod
+    def under(cls, cuts: Cuts, positive: Flags, weights: Weights) -> Operating:
+        """Return the counts of one labelling under weights (R, n)."""
+        gathered = cuts.gathered(weights)
+        return cls.of(cuts, gathered, cuts.rejected(gathered), positive)
+
+    @property
+    def positives(self) -> NDArray[Any]:
+        """The weight of the images on which an alarm is right."""
+        return np.asarray(self.tp[-1:].sum(axis=0))
+
+    @property
+    def others(self) -> NDArray[Any]:
+        """The weight of all other images."""
+        return np.asarray(self.fp[-1:].sum(axis=0))
+
+    @property
+    def both(self) -> Flags:
+        """Where there are images of both kinds; every quantity here is NaN elsewhere."""
+        return (self.positives > 0) & (self.others > 0)
+
+    def auroc(self) -> F64:
+        """Return (R,): the area under the ROC curve."""
+        before = _counts_before(self.tp)
+        twice = np.sum(_steps(self.fp) * (self.tp + before), axis=0)
+        return share_of_pairs(twice, self.positives, self.others)
+
+    def aupr(self) -> F64:
+        """Return the average precision: the sum over thresholds of precision x step of recall."""
+        return self._average_precision(self.tp, self.fp)
+
+    def aupr_in(self) -> F64:
+        """Return the same for the other images, the lowest score first."""
+        return self._average_precision(*(_accepted_weight(side) for side in (self.fp, self.tp)))
+
+    def _average_precision(self, tp: NDArray[Any], fp: NDArray[Any]) -> F64:
+        n = tp + fp
+        precision = np.divide(tp, n, out=np.zeros(tp.shape), where=n > 0)
+        total = np.cumsum(_steps(tp) * precision, axis=0)[-1:].sum(axis=0)
+        return ratio(total, tp[-1:].sum(axis=0), self.both)
+
+    def at_tpr(self, least: float) -> I64:
+        """Return (R,): the first threshold that rejects at least this share of the positives."""
+        share = self.tp / np.maximum(self.positives, 1)
+        return np.asarray(np.argmax(share >= least, axis=0))
+
+    def tnr_at_tpr(self, least: float) -> F64:
+        """Return the share of other images accepted there: the largest attainable 1 - FPR."""
+        if not len(self.fp):
+            return np.full(self.fp.shape[1], np.nan)
+        here = np.take_along_axis(self.fp, self.at_tpr(least)[None], axis=0)[0]
+        return ratio(self.others - here, self.others, self.both)
+
+    def best_f1(self) -> F64:
+        """Return the largest 2 TP / (TP + FP + P) over the thresholds."""
+        f1 = 2.0 * self.tp / np.maximum(self.tp + self.fp + self.positives, 1)
+        return np.where(self.both, f1.max(axis=0, initial=0.0), np.nan)
+
+    def youden(self) -> F64:
+        """Return (g, R): sensitivity + specificity - 1 at every threshold; NaN without either
+        kind.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            specificity = (self.others - self.fp) / self.others
+            missed = (self.positives - self.tp) / self.positives
+        return np.asarray(specificity - missed)
+
+    def best_youden(self) -> I64:
+        """Return (R,): the threshold of the largest Youden index; of equal ones the lowest, which
+        calls most.
+        """
+        # Cross-multiplied, whole numbers tie exactly.
+        right = (self.others - self.fp) * self.positives
+        scaled = right - (self.positives - self.tp) * self.others
+        return np.asarray(len(scaled) - 1 - np.argmax(scaled[::-1], axis=0))
+
+
+def operating(score: F64, positive: Flags, weights: Weights) -> Operating:
+    """Return the counts at every attainable threshold of one score and one labelling."""
+    return Operating.under(Cuts.of(score), positive, weights)
 
 
 @dataclass(frozen=True)
 class CaseRanks:
     """Positive cases, and negative ones in ascending order; silent negative cases, mostly many, are
     one entry.
+
+    Most images of a screening have neither findings nor predictions. `Operating` would gather the
+    weights of all of them in every replicate; here they are what is left of the total.
     """
 
     positive: I64  # (p,) cases
@@ -133,11 +197,7 @@ class CaseRanks:
         return cls(sick, well, place, below.astype(np.int64), upto.astype(np.int64))
 
     def area(self, weights: NDArray[Any]) -> F64:
-        """Return (R,): the weighted share of pairs in the right order, ties counting half; NaN
-        without a pair.
-
-        Whole numbers, so it is exact in any order.
-        """
+        """Return (R,): the area under the ROC curve; NaN without a pair."""
         by_case = weights.T
         sick = by_case[self.positive].astype(np.int64)  # (p, R)
         n_sick, n_all = sick.sum(axis=0), weights.sum(axis=1, dtype=np.int64)
@@ -148,50 +208,7 @@ class CaseRanks:
         entries[self.silent + 1] = n_well - entries.sum(axis=0)
         np.cumsum(entries, axis=0, out=entries)
         twice = np.einsum("ij,ij->j", sick, entries[self.below] + entries[self.upto])
-        pairs = n_sick * n_well
-        return np.asarray(
-            np.divide(0.5 * twice, pairs, out=np.full(len(weights), np.nan), where=pairs > 0)
-        )
-
-
-Weights = NDArray[Any]  # (R, n) whole numbers
-
-ROWS_AT_ONCE = 2
-
-
-@dataclass(frozen=True)
-class Cuts:
-    """The attainable thresholds of a score, highest first: after each of them a whole group of ties
-    is rejected.
-    """
-
-    order: I64  # (n,) images by falling score
-    last: I64  # (g,) place of the last image of every group of equal scores
-    threshold: F64  # (g,) the score of every group
-
-    @classmethod
-    def of(cls, score: F64) -> Cuts:
-        """Order images (n,) by a score without NaN."""
-        order = np.argsort(-score, kind="stable")
-        falling = score[order]
-        last = np.flatnonzero(
-            np.append(falling[1:] != falling[:-1], np.ones(min(len(score), 1), np.bool_))
-        )
-        return cls(order, last.astype(np.int64), falling[last])
-
-    def gathered(self, weights: Weights) -> I64:
-        """Return (n, R): the weights in the order of the images, replicates of an image side by
-        side.
-        """
-        return np.asarray(weights.T[self.order], np.int64)
-
-    def rejected(self, gathered: I64, flags: Flags | None = None) -> I64:
-        """Return (g, R): the weight of the images, or of those with a flag, that every threshold
-        rejects.
-        """
-        if flags is not None:
-            gathered = gathered * flags[self.order, None]
-        return np.asarray(np.cumsum(gathered, axis=0)[self.last])
+        return share_of_pairs(twice, n_sick, n_well)
 
 
 @dataclass(frozen=True)
@@ -252,90 +269,20 @@ class Standing:
         return product(labels[:, self.order].astype(np.float64), self.weight)
 
     def auroc(self, labels: Flags) -> F64:
-        """Return (L, R) areas under the ROC curve; whole numbers up to the one division, so exact
-        in any order.
-        """
+        """Return (L, R) areas under the ROC curve."""
         p = self.positives(labels)
-        n = self.total - p
         twice = self.sums(labels.astype(np.float64), 2 * self.below + self.level)
-        return ratio(0.5 * (twice - p * p), p * n, (p > 0) & (n > 0))
+        return share_of_pairs(twice - p * p, p, self.total - p)
 
 
-@dataclass(frozen=True)
-class Operating:
-    """What every attainable threshold does, (g, R) each, and the numbers of images, (R,) each."""
+def share_of_pairs(twice: NDArray[Any], positives: NDArray[Any], others: NDArray[Any]) -> F64:
+    """Return the area under the ROC curve: the share of pairs of a positive and another case in the
+    right order, ties counting half; NaN without a pair.
 
-    tp: NDArray[Any]  # whole numbers
-    fp: NDArray[Any]
-
-    @classmethod
-    def of(cls, cuts: Cuts, gathered: I64, everyone: I64, positive: Flags) -> Operating:
-        """Return the counts of one labelling; ``everyone`` is ``cuts.rejected(gathered)``."""
-        tp = cuts.rejected(gathered, positive)
-        return cls(tp, everyone - tp)
-
-    @property
-    def positives(self) -> NDArray[Any]:
-        """The weight of the images on which an alarm is right."""
-        return np.asarray(self.tp[-1:].sum(axis=0))
-
-    @property
-    def others(self) -> NDArray[Any]:
-        """The weight of all other images."""
-        return np.asarray(self.fp[-1:].sum(axis=0))
-
-    @property
-    def both(self) -> Flags:
-        """Where there are images of both kinds; every quantity here is NaN elsewhere."""
-        return (self.positives > 0) & (self.others > 0)
-
-    def auroc(self) -> F64:
-        """Return the share of pairs of a positive and another image in the right order; ties count
-        half.
-
-        Whole numbers up to the one division, so it is exact in any order.
-        """
-        before = _counts_before(self.tp)
-        twice = np.sum(_steps(self.fp) * (self.tp + before), axis=0)
-        return ratio(0.5 * twice, self.positives * self.others, self.both)
-
-    def aupr(self) -> F64:
-        """Return the average precision: the sum over thresholds of precision x step of recall."""
-        return self._average_precision(self.tp, self.fp)
-
-    def aupr_in(self) -> F64:
-        """Return the same for the other images, the lowest score first."""
-        return self._average_precision(*(_accepted_weight(side) for side in (self.fp, self.tp)))
-
-    def _average_precision(self, tp: NDArray[Any], fp: NDArray[Any]) -> F64:
-        n = tp + fp
-        precision = np.divide(tp, n, out=np.zeros(tp.shape), where=n > 0)
-        total = np.cumsum(_steps(tp) * precision, axis=0)[-1:].sum(axis=0)
-        return ratio(total, tp[-1:].sum(axis=0), self.both)
-
-    def at_tpr(self, least: float) -> I64:
-        """Return (R,): the first threshold that rejects at least this share of the positives."""
-        share = self.tp / np.maximum(self.positives, 1)
-        return np.asarray(np.argmax(share >= least, axis=0))
-
-    def tnr_at_tpr(self, least: float) -> F64:
-        """Return the share of other images accepted there: the largest attainable 1 - FPR."""
-        if not len(self.fp):
-            return np.full(self.fp.shape[1], np.nan)
-        here = np.take_along_axis(self.fp, self.at_tpr(least)[None], axis=0)[0]
-        return ratio(self.others - here, self.others, self.both)
-
-    def best_f1(self) -> F64:
-        """Return the largest 2 TP / (TP + FP + P) over the thresholds."""
-        f1 = 2.0 * self.tp / np.maximum(self.tp + self.fp + self.positives, 1)
-        return np.where(self.both, f1.max(axis=0, initial=0.0), np.nan)
-
-
-def operating(score: F64, positive: Flags, weights: Weights) -> Operating:
-    """Return the counts at every attainable threshold of one score and one labelling."""
-    cuts = Cuts.of(score)
-    gathered = cuts.gathered(weights)
-    return Operating.of(cuts, gathered, cuts.rejected(gathered), positive)
+    ``twice`` the number of such pairs is whole, so whichever way it was summed up, the one division
+    gives the same bits.
+    """
+    return ratio(0.5 * twice, positives * others, (positives > 0) & (others > 0))
 
 
 def product(rows: F64, columns: F64) -> F64:

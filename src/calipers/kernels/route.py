@@ -30,7 +30,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,7 @@ MOST_THREADS = 1024
 TWINS = (
     "average_precision",
     "cell_totals",
+    "coco_records",
     "common_voxels",
     "count_draws",
     "decide",
@@ -162,6 +163,18 @@ RECALLS, ENVELOPE, STEPS = range(3)
 LANES = 64  # see native/replicates.h
 MOST_WEIGHT = 255
 MOST_ROWS = 2**31 // MOST_WEIGHT
+# Bits of native/coco_records.h.
+RECORD_KEYS = {
+    "image_id": 1,
+    "category_id": 2,
+    "bbox": 4,
+    "score": 8,
+    "id": 16,
+    "area": 32,
+    "iscrowd": 64,
+    "ignore": 128,
+}
+SHORTEST_RECORD = 46  # bytes of a record that has an image, a category and a box
 
 
 def overlapping(
@@ -410,6 +423,38 @@ def _tally_columns(table: Any) -> tuple[NDArray[Any], ...]:
     offsets = (_i64(table.pair_offsets), _i64(table.missed_offsets), _i64(table.extra_offsets))
     owners = (_i64(table.owner), _i64(table.missed_owner), _i64(table.extra_owner))
     return *offsets, *owners, _u8(table.right), _f64(table.near), _f64(table.shape)
+
+
+class RecordColumns(NamedTuple):
+    """Plain COCO records, as columns; ``keys`` says which of `RECORD_KEYS` a record has, as bits."""
+
+    image: I64
+    category: I64
+    id: I64
+    box: F64  # (n, 4)
+    score: F64
+    area: F64
+    crowd: NDArray[np.uint8]
+    ignore: NDArray[np.uint8]
+    keys: NDArray[np.uint8]
+
+
+def coco_records(
+    native: ModuleType, text: Any, at: int, stop: int, end: int, required: int
+) -> tuple[RecordColumns, int]:
+    """Read plain records of a COCO list from ``at`` until one begins behind ``stop``.
+
+    Returns their columns, and where the next record begins: ``end`` if there is none. Reading ends
+    early before a record that is not plain: other keys, ids of text, numbers that are no finite
+    double, a key twice. Its twins are the decoders of `calipers.io.coco.records`.
+    """
+    room = (min(stop, end) - at) // SHORTEST_RECORD + 1
+    whole = [np.empty(room, np.int64) for _ in range(3)]
+    numbers = [np.empty((room, 4)), np.empty(room), np.empty(room)]
+    flags = [np.zeros(room, np.uint8), np.zeros(room, np.uint8), np.empty(room, np.uint8)]
+    columns: list[NDArray[Any]] = [*whole, *numbers, *flags]
+    n, following = native.coco_records(text, at, stop, end, required, *columns)
+    return RecordColumns(*(column[:n] for column in columns)), following
 
 
 def _side(side: tuple[Any, ...]) -> tuple[I64, I32, F64, F64]:

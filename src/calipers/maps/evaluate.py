@@ -50,7 +50,7 @@ from calipers.maps.examine import (
     cohort_of,
     count_voxels,
     examine,
-    in_order,
+    work_on_samples,
 )
 from calipers.metrics.maps import MapMetric, MapSettings, Measure, PooledVoxels, Tables
 
@@ -301,7 +301,9 @@ def chosen_thresholds(
             "give a list, not an iterator"
         )
     maps: dict[str, GatheredHistograms] = {}
-    for n_done, histograms in enumerate(in_order(source.loaders(), _histograms, jobs), start=1):
+    for n_done, histograms in enumerate(
+        work_on_samples(source.loaders(), _histograms, jobs), start=1
+    ):
         for model, part in histograms.items():
             maps.setdefault(model, GatheredHistograms()).add(part)
         if progress is not None and source.number:
@@ -466,7 +468,7 @@ def _gathered(
     def work(sample: Sample) -> Examined:
         return examine(sample, plan.of(sample, instances=source.instances, keep=not exact.given_up))
 
-    for n_done, examined in enumerate(in_order(source.loaders(), work, jobs), start=1):
+    for n_done, examined in enumerate(work_on_samples(source.loaders(), work, jobs), start=1):
         check(examined)
         for model, measured_map in examined.models.items():
             maps.setdefault(model, ModelEvidence()).add(measured_map)

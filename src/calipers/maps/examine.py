@@ -26,9 +26,7 @@ Put examined samples together into a cohort: objects with masks, and the evidenc
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, cast
@@ -41,6 +39,7 @@ from calipers.data.cohort import Cohort, Images, Intake
 from calipers.data.maps import BINS, COUNTED, Histograms, Maps, Sample, measured
 from calipers.data.masks import Masks, no_masks
 from calipers.data.objects import Predictions, References
+from calipers.evaluation.collect import in_order
 from calipers.kernels import ragged, voxel_ranking, voxels
 from calipers.kernels.voxel_ranking import RankingFigures, Sides, VoxelOverlap
 from calipers.metrics.maps import AXES, MapSettings, Measure, Tables, value_of
@@ -326,7 +325,7 @@ def _examined_map(view: MapView, plan: MapPlan, threshold: float) -> ExaminedMap
     )
 
 
-def in_order(
+def work_on_samples(
     load: Iterable[Callable[[], Sample]], work: Callable[[Sample], Any], jobs: int
 ) -> Iterator[Any]:
     """Yield the work on every sample, in order; at most ``jobs`` samples are in memory at once."""
@@ -334,21 +333,7 @@ def in_order(
     def load_and_work(one: Callable[[], Sample]) -> Any:
         return work(one())
 
-    if jobs <= 1:
-        yield from map(load_and_work, load)
-        return
-    with ThreadPoolExecutor(jobs) as pool:
-        waiting: deque[Future[Any]] = deque()
-        try:
-            for one in load:
-                waiting.append(pool.submit(load_and_work, one))
-                if len(waiting) >= jobs:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:  # after an error or an interrupt nobody waits for the rest
-            for future in waiting:
-                future.cancel()
+    return in_order(load_and_work, load, workers=jobs, ahead=jobs)
 
 
 # of the histograms of a model, 640 MB; with more, neighbouring bins are joined

@@ -31,9 +31,9 @@ import numpy as np
 
 from calipers.arrays import I64
 from calipers.data.cohort import Cohort
-from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.rename import with_display_names
+from calipers.evaluation.result import Evaluation
 from calipers.monitors.estimates import Disagreement
 from calipers.monitors.figures import (
     OF_ALL,
@@ -48,24 +48,23 @@ from calipers.monitors.labels import OMS, OOD, threshold_text
 from calipers.monitors.result import MonitorEvaluation, headline
 from calipers.monitors.scope import Scope
 from calipers.monitors.tables import (
-    all_table,
-    cells_table,
-    headline_table,
+    QUANTITIES,
     labels_table,
     order_table,
     pairs_table,
+    quantities_table,
+    rejected_table,
+    rows_table,
+    shares_table,
 )
-from calipers.monitors.words import DOCUMENT, IMAGES, ROWS, of_labels, of_monitor, tables
+from calipers.monitors.words import DOCUMENT, IMAGES, ROWS, of_labels, of_monitor, table_files
 from calipers.pictures.album import Album, album_html, album_of
 from calipers.results.estimate import Row
 from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
-from calipers.show.figures import Cell, Figure, Table
-from calipers.show.html import _row as _row_
+from calipers.show.figures import Figure
 from calipers.show.html import (
-    _table,
     answer_page,
     answer_section,
-    data_table,
     details,
     figure_block,
     framed,
@@ -75,11 +74,20 @@ from calipers.show.html import (
     made_by,
     paragraph,
     reproduce_block,
+    table_block,
 )
 from calipers.show.svg.draw import svg
-from calipers.show.words import Short, between, count_text, plural, reason_word, short, short_number
+from calipers.show.table import Cell, Table, TableRow
+from calipers.show.words import (
+    Short,
+    count_text,
+    plural,
+    short_name,
+)
 
 MOST_ALBUM_MONITORS = 3
+MOST_ROWS = 400  # of the table of all quantities
+MOST_TABLE_MONITORS = 12
 MOST_IMAGES = 8  # rows of a table, for one monitor
 MOST_PICTURES = 4
 MATCHING = "oms"
@@ -118,7 +126,7 @@ def embarrassing(result: MonitorEvaluation) -> list[ImageGroup]:
             images = images[np.argsort(order[images], kind="stable")]
             n = int((kind & judged).sum())
             why = f"{len(images)} of {n} images that are {word}, {first} alarms first."
-            groups.append(ImageGroup(f"{short(name)}: {word} and {fate}", why, images, name))
+            groups.append(ImageGroup(f"{short_name(name)}: {word} and {fate}", why, images, name))
     return groups
 
 
@@ -150,18 +158,17 @@ def images_tables(result: MonitorEvaluation, groups: Sequence[ImageGroup]) -> st
     """Return a table for every group."""
     parts = []
     for k, group in enumerate(groups):
-        columns, rows = _rows(result, group)
-        caption = f"{group.title}. {group.why}"
-        full_list_note = " images.csv has all of them." if len(group.images) > len(rows) else ""
-        parts.append(
-            data_table(Table(columns, rows), f"table-images-{k}", caption + full_list_note)
-        )
+        table = images_table(result, group)
+        notes = [group.why]
+        if len(group.images) > len(table.rows):
+            notes.append(f"{IMAGES} has all of them.")
+        table = replace(table, title=group.title, name=f"table-images-{k}").with_notes(*notes)
+        parts.append(table_block(table))
     return "\n".join(parts)
 
 
-def _rows(
-    result: MonitorEvaluation, group: ImageGroup
-) -> tuple[tuple[str, ...], tuple[tuple[Cell, ...], ...]]:
+def images_table(result: MonitorEvaluation, group: ImageGroup) -> Table:
+    """Return the alarm score, the score s and the labels of the first images of a group."""
     monitors, scope = result.basis.monitors, result.scope
     k = result.monitors.index(group.monitor)
     alarm_scores = monitors.alarm[k] if monitors.higher_is_alarm[k] else -monitors.alarm[k]
@@ -176,7 +183,7 @@ def _rows(
             columns.setdefault("predictions", []).append(int(scope.n_predictions[i]))
         if ood is not None:
             columns.setdefault("out of distribution", []).append("yes" if ood.positive[i] else "no")
-    return tuple(columns), tuple(zip(*columns.values()))
+    return Table(tuple(columns), tuple(zip(*columns.values())))
 
 
 def _album(
@@ -194,7 +201,8 @@ def _album(
     )
     protocol = replace(base.only(base.headline[:1]), matching=matching, cluster="image")
     one_model = replace(cohort, models={scope.model: cohort.predictions(scope.model)})
-    evaluation = with_display_names(evaluate(one_model, protocol, ci=False))
+    # Pictures show matches and no numbers, so there are no rows.
+    evaluation = with_display_names(Evaluation(protocol, one_model, (), {}, ci=False))
     picture_groups = []
     for group in groups:
         places = [place[scope.images[i]] for i in group.images[:MOST_PICTURES].tolist()]
@@ -436,7 +444,7 @@ def write_monitors(
         for name, figure in named_figures(display):
             picture = svg(figure, width=SVG_WIDTH, name=name, standalone=True)
             write_atomically(stage / f"monitor-{name}.svg", picture + "\n")
-        for name, content in tables(result).items():
+        for name, content in table_files(result).items():
             write_atomically(stage / name, content)
         write_monitors_page(result, stage / PAGE, command=command, cohort=cohort, images=images)
         record = result.as_dict() | made_by(command)
@@ -491,7 +499,8 @@ def monitors_page(
     labels_title = "Which monitor is best under which labels?"
     if result.disagreement is not None:
         labels_title = "Do OOD labels stand for failures?"
-    numbers = headline_table(result) + pairs_table(result) + all_table(result)
+    rows = table_block(rows_table(result), MOST_ROWS, all_in=ROWS)
+    numbers = numbers_part(result) + details("All quantities", rows)
     parts = [
         ("numbers", "Numbers", numbers),
         ("figures", "How well do they order images?", order_part(result)),
@@ -503,6 +512,29 @@ def monitors_page(
         ("reproduce", "Reproduce", reproduce_block(command)),
     ]
     return answer_page(title, summary_line(result), _answer(result), parts)
+
+
+def numbers_part(result: MonitorEvaluation) -> str:
+    """Return the quantities of the leading monitors, and the differences between all pairs."""
+    if not result.paradigms:
+        return ""
+    names = leading(result, MOST_TABLE_MONITORS)
+    notes = []
+    if len(names) < len(result.monitors):
+        notes.append(
+            f"The {len(names)} best of {len(result.monitors)} monitors; {DOCUMENT} has all."
+        )
+    for name in names:
+        notes.append(f"{name}: {threshold_text(result.thresholds[name], others_of(result))}.")
+    quantities = quantities_table(result, names).with_notes(*notes)
+    meanings = items([f"{name}: {words}." for name, words in QUANTITIES.items()])
+    return "\n".join(
+        [
+            table_block(quantities, len(quantities.rows)),
+            details("What the quantities are", meanings),
+            table_block(pairs_table(result), all_in=DOCUMENT),
+        ]
+    )
 
 
 def summary_line(result: MonitorEvaluation) -> str:
@@ -574,8 +606,10 @@ def labels_part(result: MonitorEvaluation) -> str:
     """
     blocks = _figure_blocks(result, _has(result, "ranking"))
     if result.disagreement is not None:
-        blocks.insert(0, f"<div>{labels_table(result)}</div>")
-    return in_pairs(blocks) + order_table(result)
+        both = table_block(labels_table(result)) + table_block(shares_table(result))
+        blocks.insert(0, f"<div>{both}</div>")
+    order = table_block(order_table(result), all_in=DOCUMENT)
+    return in_pairs(blocks) + (details("Best monitor at every tau", order) if order else "")
 
 
 def tau_part(result: MonitorEvaluation) -> str:
@@ -598,7 +632,7 @@ def outcomes_part(result: MonitorEvaluation) -> str:
             blocks.append(figure_block(outcomes, f"fig-monitor-outcomes-{k}"))
         blocks.append(figure_block(result.figure("scores", name), f"fig-monitor-scores-{k}"))
         rows.append(in_pairs(blocks))
-    return "\n".join([*rows, cells_table(result)])
+    return "\n".join([*rows, table_block(rejected_table(result), all_in=DOCUMENT)])
 
 
 def _has(result: MonitorEvaluation, *starts: str) -> list[str]:
@@ -616,14 +650,10 @@ def of_monitors(result: MonitorEvaluation) -> str:
     """Return the sentences on monitors, and their AUROC under OMS and OOD labels side by side."""
     if not result.paradigms:
         return framed(items(result.sentences()))
-    names = ("monitor", *(f"AUROC, {paradigm.upper()} labels" for paradigm in result.paradigms))
-    lines = []
+    heads = [f"AUROC, {paradigm.upper()} labels" for paradigm in result.paradigms]
+    rows: list[TableRow] = []
     for name in result.monitors:
-        cells = []
-        for paradigm in result.paradigms:
-            e = result.get("AUROC", name, paradigm)
-            value = short_number(e.value) or reason_word(e.reason)
-            cells.append(f"{value} {between(e.low, e.high)}".strip())
-        lines.append(_row_(name, cells))
-    table = _table(f"{count_text('image', result.n_images)}.", names, lines)
-    return framed(items(result.sentences()) + (table if lines else ""))
+        areas = [result.get("AUROC", name, paradigm) for paradigm in result.paradigms]
+        rows.append((name, *areas))
+    table = Table(("monitor", *heads), tuple(rows), title=count_text("image", result.n_images))
+    return framed(items(result.sentences()) + (table_block(table) if rows else ""))

@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the columns of a table of alarms: as the user names them, else by name and content.
+"""Read what monitors are evaluated on: alarms of files and baselines, labels, and the scope.
 
-Read a table of alarms: a row per image, a column per monitor, and columns that describe images.
-
-`calipers.monitors` calls `read_alarms` and evaluates the `Alarms`.
-
-Columns that options of `calipers monitor` name: COLUMN of yes and no, or COLUMN=VALUE,VALUE.
-
-What `calipers monitor` reads: the scope of a model, alarms of files and baselines, and labels.
-
-`read_monitor_inputs` returns everything that is evaluated; `monitor` calls it after its options are
-checked.
+`read_alarms` reads a table with a row per image and a column per monitor; its columns are found by
+the user's choice, by name (`COLUMNS`) or by content. `calipers monitor` calls `read_monitor_inputs`
+after its options were checked: it collects alarms of several files and of baselines, and the labels
+that options name as ``COLUMN`` of yes and no, or ``COLUMN=VALUE,VALUE``. `scope_of_labels` reads the
+labels of a classifier.
 """
 
 from __future__ import annotations
@@ -31,11 +26,12 @@ from calipers.errors import InputError, UsageError, did_you_mean, several
 from calipers.errors import path as as_path
 from calipers.io.reader import Problem, text_column
 from calipers.io.tables.columns import (
-    ALIASES,
-    column_of,
+    IMAGES,
+    OBJECTS,
+    ColumnSpec,
+    declare,
     existing_column,
-    find_column,
-    missing_column,
+    find_columns,
 )
 from calipers.io.tables.table import (
     PLAIN_NUMBER,
@@ -43,7 +39,6 @@ from calipers.io.tables.table import (
     YES_NO,
     Table,
     empty,
-    flags,
     numbers,
     open_table,
     texts,
@@ -54,16 +49,18 @@ from calipers.monitors.scope import Scope
 if TYPE_CHECKING:
     from calipers.data.cohort import Cohort
 
-IMAGE = ("image", "image_id", "id", "file_name", "filename")
-OOD = ("ood", "is_ood", "out_of_distribution")
-TUNING = ("tuning", "is_tuning")
-SPLIT = ("split",)
+COLUMNS = declare(
+    IMAGES["image"],
+    ColumnSpec("ood", ("ood", "is_ood", "out_of_distribution"), kind="flag", blank=False),
+    ColumnSpec("tuning", ("tuning", "is_tuning"), kind="flag", blank=False),
+    ColumnSpec("split", ("split",)),
+)
 # A column of these is a monitor: programs write them. Yes and no of people describe an image.
 ALARM_WORDS = ("true", "false")
 TUNING_WORDS = ("tuning", "tune", "calibration", "val", "validation")
 # Numbers that describe images; ids of patients may look like numbers.
-DESCRIBING = frozenset(
-    alias for name, aliases in ALIASES.items() if name != "score" for alias in aliases
+DESCRIBING = frozenset[str]().union(
+    *(column.aliases for column in OBJECTS.values() if column.name != "score")
 )
 
 
@@ -91,15 +88,13 @@ def find_alarm_columns(
     tuning: str | None,
 ) -> AlarmColumns:
     """Return the columns by meaning, and notes on how they were interpreted."""
-    image_column = find_column(table, "image", image, IMAGE)
-    if image_column is None:
-        raise missing_column(table, "a column image, image_id, id or file_name")
-    ood_column = find_column(table, "ood", ood, OOD)
-    tuning_column = find_column(table, "tuning", tuning, TUNING)
+    columns = find_columns(table, COLUMNS, {"image": image, "ood": ood, "tuning": tuning})
+    image_column = columns["image"]
+    ood_column, tuning_column = columns.get("ood"), columns.get("tuning")
     split_column = None
     tuning_words: frozenset[str] = frozenset()
     if tuning_column is None:
-        split_column = column_of(table, SPLIT)
+        split_column = columns.get("split")
     if split_column is not None:
         words = set(texts(table, split_column))
         tuning_words = frozenset(word for word in words if word.strip().lower() in TUNING_WORDS)
@@ -247,8 +242,8 @@ def read_alarms(
     columns = find_alarm_columns(table, monitors=monitors, image=image, ood=ood, tuning=tuning)
     ids, rows = _rows(table, columns, images)
     values, problems = _values(table, columns.monitors)
-    is_ood = _flags(table, columns.ood, problems)
-    is_tuning = _flags(table, columns.tuning, problems)
+    is_ood = _flags(table, "ood", columns.ood, problems)
+    is_tuning = _flags(table, "tuning", columns.tuning, problems)
     table.refuse(problems)
     if is_tuning is None:
         is_tuning = _split_flags(table, columns)
@@ -335,15 +330,13 @@ def _values(table: Table, names: Sequence[str]) -> tuple[F64, list[Problem]]:
     return values, problems
 
 
-def _flags(table: Table, name: str | None, problems: list[Problem]) -> Flags | None:
+def _flags(table: Table, name: str, column: str | None, problems: list[Problem]) -> Flags | None:
     """Return a column of 0 and 1; empty cells and all others become problems."""
-    if name is None:
+    if column is None:
         return None
-    values, bad = flags(table, name, "type")
-    for row in np.flatnonzero(empty(table.columns[name])).tolist():
-        bad[row] = table.problem(row, name, "type", "0 or 1", "")
+    values, bad = COLUMNS[name].read(table, column)
     problems += (bad[row] for row in sorted(bad))
-    return values
+    return np.asarray(values, np.bool_)
 
 
 def _split_flags(table: Table, columns: AlarmColumns) -> Flags | None:
@@ -513,7 +506,7 @@ class AlarmCollection:
 
     def _keep_labels(self, alarms: Alarms, path: str) -> None:
         """Add labels recognised by their names; raise if two files contradict each other."""
-        for name, labels, aliases in (("ood", alarms.ood, OOD), ("tuning", alarms.tuning, TUNING)):
+        for name, labels in (("ood", alarms.ood), ("tuning", alarms.tuning)):
             if labels is None:
                 continue
             earlier = getattr(self, name)
@@ -526,7 +519,7 @@ class AlarmCollection:
                     field=name,
                 )
             setattr(self, name, labels)
-            self.labels.update(dict.fromkeys(aliases, labels))
+            self.labels.update(dict.fromkeys(COLUMNS[name].aliases, labels))
         self.notes += [f"{Path(path).name}: {note}" for note in alarms.notes]
 
 
@@ -677,20 +670,14 @@ def _check_monitors(collection: AlarmCollection) -> None:
 def scope_of_labels(path: str, options: Mapping[str, Any]) -> Scope:
     """Return the scope of a classifier from a table of images with two columns of labels."""
     table = open_table(path)
-    image = _image_column(table.names)
     truth_name, predicted_name = options["truth"], options["predicted"]
-    for option, column in (("--truth", truth_name), ("--predicted", predicted_name)):
-        if column not in table.names:
-            hint = did_you_mean(column, table.names)
-            raise _missing_column(table, f"the column {column!r} ({option})", hint)
-    if image is None:
-        raise _missing_column(table, "a column image, image_id, id or file_name", "")
+    existing_column(table, "--truth", truth_name)
+    existing_column(table, "--predicted", predicted_name)
+    image = IMAGES["image"].require(table)
     for column in (truth_name, predicted_name):
         gaps = np.flatnonzero(empty(table.columns[column]))
         if len(gaps):
-            raise table.problem(
-                int(gaps[0]), column, "missing-label", "a label for every image", ""
-            ).as_error(table.file)
+            raise table.error(int(gaps[0]), column, "missing-label", "a label for every image", "")
     truth, predicted = _labels(texts(table, truth_name)), _labels(texts(table, predicted_name))
     if truth.dtype.kind != predicted.dtype.kind:
         # Numbers against words: both are compared as they are written.
@@ -699,23 +686,6 @@ def scope_of_labels(path: str, options: Mapping[str, Any]) -> Scope:
     groups = {name: np.array(texts(table, name), object) for name in table.names if name != image}
     return Scope.from_labels(
         predicted, truth, texts(table, image), model=Path(path).stem, groups=groups
-    )
-
-
-def _image_column(names: Sequence[str]) -> str | None:
-    """Return the column of image ids; of two that differ in case only, the first one."""
-    by_lower = {name.lower(): name for name in reversed(names)}
-    return next((by_lower[name] for name in IMAGE if name in by_lower), None)
-
-
-def _missing_column(table: Any, expected: str, hint: str) -> InputError:
-    return InputError(
-        expected,
-        rule="missing-column",
-        file=table.file,
-        location="1",
-        value=list(table.names),
-        hint=hint,
     )
 
 

@@ -274,6 +274,7 @@ class MonitorEvaluation(Document):
     SCHEMA = "calipers.monitor/1"
     FIGURES = "calipers.monitors.figures:FIGURES"
     FIRST_FIGURE = "risk"
+    TABLES = "calipers.monitors.tables:tables"
     PAGE = "calipers.monitors.page:write_monitors_page"
     FOLDER = "calipers.monitors.page:write_monitors"
     NOTEBOOK = "calipers.monitors.page:of_monitors"
@@ -314,7 +315,7 @@ class MonitorEvaluation(Document):
         return tuple(remarks(self))
 
     @property
-    def tables(self) -> dict[str, list[dict[str, Any]]]:
+    def counts(self) -> dict[str, list[dict[str, Any]]]:
         """Tables of counts by name: ``disagreement``, of OOD x unsafe, then x rejected for every
         monitor.
         """

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers on monitors as tables of the page: OMS and OOD side by side, labels against each other,
-pairs of monitors.
+"""Tables of an evaluation of monitors: OMS and OOD side by side, labels against each other, pairs.
+
+A `MonitorEvaluation` comes in, `show.table.Table` goes out. Command line, page and the section on
+monitors of the page of an evaluation show these tables; one that the labels do not allow has no
+rows.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from calipers.errors import UsageError
 from calipers.monitors.estimates import SHARES
-from calipers.monitors.figures import leading, others_of
-from calipers.monitors.labels import OMS, OOD, threshold_text
+from calipers.monitors.labels import OMS, OOD
 from calipers.monitors.result import MonitorEvaluation
 from calipers.results.estimate import Estimate
-from calipers.show.figures import Cell, Table
-from calipers.show.html import data_table, details, frame, items, paragraph, text
-from calipers.show.words import between, legend, marks_of, reason_word, short, short_number
+from calipers.show.table import Cell, Table, TableRow, same_kind
+from calipers.show.words import level_text, number_text
 
 QUANTITIES = {  # of the headline table, in its order -> what they are
     "AUROC": "share of pairs of images in which the one with the wanted alarm has the higher score",
@@ -31,14 +31,72 @@ QUANTITIES = {  # of the headline table, in its order -> what they are
     "RH": "residual hazard: hazard that it leaves; lower is better",
     "AC": "availability cost: good images that it rejects; lower is better",
 }
-HEADS = {
-    OMS: "OMS: alarm wanted on unsafe images",
-    OOD: "OOD: alarm wanted on images out of distribution",
-}
-MOST_TABLE_MONITORS = 12
+MEANING = (
+    "SG: safety gain, hazard that the monitor removes. RH: residual hazard, hazard that it leaves. "
+    "AC: availability cost, good images that it rejects. AURC: mean risk over all coverages."
+)
+WANTED = {OMS: "unsafe (OMS)", OOD: "out of distribution (OOD)"}
+PLACES = ("in distribution", "out of distribution")
+MOST_TAUS = 10  # in a terminal
 
 
-def estimate(
+def tables(result: MonitorEvaluation) -> list[Table]:
+    """Return all tables that the labels and thresholds of the result allow."""
+    candidates = [
+        quantities_table(result),
+        pairs_table(result),
+        sweep_table(result),
+        labels_table(result),
+        shares_table(result),
+        rejected_table(result),
+        order_table(result),
+        rows_table(result),
+    ]
+    return [table for table in candidates if table.rows]
+
+
+def tables_for_terminal(result: MonitorEvaluation) -> list[Table]:
+    """Return the tables that a terminal has room for; the sweep at some values of tau only."""
+    candidates = [
+        quantities_table(result),
+        sweep_table(result, MOST_TAUS),
+        labels_table(result),
+        rejected_table(result),
+    ]
+    return [table for table in candidates if table.rows]
+
+
+def quantities_table(result: MonitorEvaluation, monitors: Sequence[str] | None = None) -> Table:
+    """Return a row per monitor and quantity, with the estimates under OMS and OOD labels."""
+    n_labels = len(result.paradigms)
+    heads = [paradigm.upper() for paradigm in result.paradigms]
+    rows: list[TableRow] = []
+    for name in result.monitors if monitors is None else monitors:
+        for metric in QUANTITIES:
+            estimates = [_estimate(result, metric, name, one) for one in result.paradigms]
+            defined = [estimate for estimate in estimates if estimate is not None]
+            if not defined:
+                continue
+            n_wanted = [None if one is None else one.n_references for one in estimates]
+            rows.append((name, metric, *estimates, defined[0].n_images, *n_wanted))
+    labels = " or ".join(WANTED[one] for one in result.paradigms)
+    return Table(
+        ("monitor", "quantity", *heads, "images", *(f"wanted, {head}" for head in heads)),
+        tuple(rows),
+        title="Quantities of the monitors",
+        notes=(f"{MEANING} Wanted: images on which an alarm is wanted, {labels}.", *_units(result)),
+        name="table-quantities",
+        kinds=(
+            "name",
+            "name",
+            *same_kind("value", n_labels),
+            "count",
+            *same_kind("count", n_labels),
+        ),
+    )
+
+
+def _estimate(
     result: MonitorEvaluation, metric: str, monitor: str, paradigm: str
 ) -> Estimate | None:
     """Return an estimate of the headline; None if it needs a threshold or a tau that is not
@@ -50,197 +108,157 @@ def estimate(
         return None
 
 
-def beside(
-    result: MonitorEvaluation, metrics: Sequence[str], monitor: str
-) -> list[tuple[str, list[Estimate | None]]]:
-    """Return quantities of a monitor with their estimates under every headline; those without any
-    are left out.
-    """
-    rows = []
-    for metric in metrics:
-        each = [estimate(result, metric, monitor, paradigm) for paradigm in result.paradigms]
-        if any(e is not None for e in each):
-            rows.append((metric, each))
-    return rows
+def _units(result: MonitorEvaluation) -> tuple[str, ...]:
+    """Return how the intervals were made; nothing without intervals."""
+    settings = result.settings
+    if not settings["replicates"]:
+        return ()
+    level, unit = level_text(settings["level"]), settings["unit"]
+    return (f"{level} confidence intervals, resampled by {unit} (n = {settings['n_units']}).",)
 
 
-def headline_table(result: MonitorEvaluation) -> str:
-    """Return a table per monitor: its quantities, OMS and OOD side by side; nothing without
-    labels.
+def sweep_table(result: MonitorEvaluation, most: int | None = None) -> Table:
+    """Return AUROC of all monitors under OMS labels and the share of unsafe images, by tau.
+
+    Parameters
+    ----------
+    most
+        Largest number of values of tau; those in between are left out.
     """
-    if not result.paradigms:
-        return ""
-    names = leading(result, MOST_TABLE_MONITORS)
-    note = ""
-    if len(names) < len(result.monitors):
-        note = f"The {len(names)} best of {len(result.monitors)} monitors; monitor.json has all."
-    meanings = items([f"{name}: {words}." for name, words in QUANTITIES.items()])
-    tables = [_of_monitor(result, name) for name in names]
-    return "\n".join(
-        [paragraph(note, "note"), *tables, details("What the quantities are", meanings)]
+    n = len(result.taus)
+    if n < 2:
+        return Table(("tau", "unsafe"), ())
+    n_rows = n if most is None else min(n, most)
+    places = np.unique(np.linspace(0, n - 1, n_rows).round().astype(np.int64)).tolist()
+    taus = [result.taus[k] for k in places]
+    rows: list[TableRow] = []
+    for tau, share in zip(taus, result.scope.prevalence(np.array(taus)).tolist()):
+        areas = [result.get("AUROC", name, OMS, tau) for name in result.monitors]
+        rows.append((tau, share, *areas))
+    notes = _units(result)
+    if len(taus) < n:
+        notes = (f"{len(taus)} of {n} values of tau; the JSON has all.", *notes)
+    return Table(
+        ("tau", "unsafe", *result.monitors),
+        tuple(rows),
+        title="AUROC under OMS labels by tau",
+        notes=notes,
+        name="table-sweep",
+        kinds=("number", "share", *same_kind("value", len(result.monitors))),
     )
 
 
-def _of_monitor(result: MonitorEvaluation, name: str) -> str:
-    heads = ["quantity", *(HEADS[paradigm] for paradigm in result.paradigms), "images", "wanted"]
-    head = "<tr>" + "".join(f"<th scope=col>{text(word)}</th>" for word in heads) + "</tr>"
-    lines: list[str] = []
-    every: list[Estimate] = []
-    for metric, each in beside(result, tuple(QUANTITIES), name):
-        estimates = [e for e in each if e is not None]
-        every += estimates
-        n_wanted = " / ".join(str(e.n_references) for e in estimates)
-        cells = "".join(f'<td class="num">{text(cell(e))}</td>' for e in each)
-        lines.append(
-            f"<tr><th scope=row>{text(metric)}</th>{cells}"
-            f"<td class=n>{estimates[0].n_images}</td><td class=n>{n_wanted}</td></tr>"
-        )
-    title = f"<strong>{text(short(name))}</strong>. "
-    threshold = threshold_text(result.thresholds[name], others_of(result))
-    caption = f"{threshold[0].upper()}{threshold[1:]}. Wanted: images on which an alarm is wanted."
-    return frame(caption, head, lines, title=title, label=name, below=legend(every))
-
-
-def cell(e: Estimate | None) -> str:
-    """Return value and interval, or why there is no value."""
-    if e is None:
-        return ""
-    if math.isnan(e.value):
-        return reason_word(e.reason)
-    return " ".join(filter(None, [short_number(e.value), between(e.low, e.high) + marks_of(e)]))
-
-
-def all_table(result: MonitorEvaluation) -> str:
-    """Return every row of the result on demand, without those of the sweep."""
-    rows: list[tuple[Cell, ...]] = []
-    for row in result.rows:
-        e = row.estimate
-        group = ", ".join(f"{name} {value}" for name, value in (row.group or {}).items())
-        bounds = map(_number_or_none, (e.value, e.low, e.high))
-        why = reason_word(e.reason) if math.isnan(e.value) else ""
-        rows.append((row.model, row.metric, group, *bounds, e.n_images, e.n_references, why))
-    columns = (
-        "of",
-        "quantity",
-        "labels",
-        "value",
-        "low",
-        "high",
-        "images",
-        "wanted",
-        "undefined because",
+def labels_table(result: MonitorEvaluation) -> Table:
+    """Return how many images are OOD or not, and unsafe or not."""
+    rows: list[TableRow] = []
+    if result.disagreement is not None:
+        for place, counts in zip(PLACES, result.disagreement.labels.tolist()):
+            rows.append((place, *counts))
+    return Table(
+        ("images", "safe", "unsafe"),
+        tuple(rows),
+        title="Images by both kinds of labels",
+        name="table-labels",
+        kinds=("name", "number", "number"),
     )
-    table = data_table(
-        Table(columns, tuple(rows)), "table-rows", "All quantities", 400, all_in="monitor.csv"
+
+
+def shares_table(result: MonitorEvaluation) -> Table:
+    """Return how far the two kinds of labels disagree."""
+    rows: list[TableRow] = []
+    if result.disagreement is not None:
+        for name, words in SHARES.items():
+            estimate = result.disagreement.share(name)
+            rows.append((words, estimate, estimate.n_images))
+    return Table(
+        ("share", "value", "of images"),
+        tuple(rows),
+        title="How far the labels disagree",
+        name="table-shares",
+        kinds=("name", "value", "count"),
     )
-    return details("All quantities", table)
 
 
-def _number_or_none(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
-def labels_table(result: MonitorEvaluation) -> str:
-    """Return OOD labels against OMS labels: counts, and the shares with their intervals; nothing
-    without both.
-    """
-    if result.disagreement is None:
-        return ""
-    counts = result.disagreement.labels
-    rows: list[tuple[Cell, ...]] = []
-    for name, row in zip(("in distribution", "out of distribution"), counts):
-        rows.append((name, *map(int, row), int(row.sum())))
-    rows.append(("all", *map(int, counts.sum(axis=0)), int(counts.sum())))
-    table = Table(("images", "safe", "unsafe", "all"), tuple(rows))
-    every = [result.disagreement.share(name) for name in SHARES]
-    shares: list[tuple[Cell, ...]] = []
-    for words, e in zip(SHARES.values(), every):
-        shares.append((words, cell(e), e.n_images))
-    first = data_table(table, "table-labels", "Images by both kinds of labels", over=1)
-    second = data_table(
-        Table(("share", "value", "of images"), tuple(shares)),
-        "table-shares",
-        "How far they disagree",
-    )
-    return first + second + _marks(every)
-
-
-def _marks(every: Sequence[Estimate]) -> str:
-    """Return what the marks behind intervals mean."""
-    return "".join(paragraph(line, "note") for line in legend(every))
-
-
-def cells_table(result: MonitorEvaluation) -> str:
-    """Return the share of images that every monitor rejects, for OOD and in-distribution, safe and
-    unsafe images.
-    """
-    if result.disagreement is None or not result.disagreement.alarms:
-        return ""
-    rows: list[tuple[Cell, ...]] = []
-    every: list[Estimate] = []
-    for name, counts in result.disagreement.alarms.items():
+def rejected_table(result: MonitorEvaluation) -> Table:
+    """Return the share of images of every kind that every monitor rejects."""
+    rows: list[TableRow] = []
+    disagreement = result.disagreement
+    alarms = {} if disagreement is None else disagreement.alarms
+    for name, counts in alarms.items():
         for place in np.ndindex(2, 2):
             ood, unsafe = bool(place[0]), bool(place[1])
-            share = result.disagreement.rejected(name, ood=ood, unsafe=unsafe)
-            every.append(share)
-            where = "out of distribution" if ood else "in distribution"
-            safety = "unsafe" if unsafe else "safe"
+            assert disagreement is not None
+            share = disagreement.rejected(name, ood=ood, unsafe=unsafe)
             n, n_rejected = int(counts[place].sum()), int(counts[place][1])
-            rows.append((name, where, safety, n, n_rejected, n - n_rejected, cell(share)))
-    columns = ("monitor", "images", "they are", "number", "rejected", "accepted", "share rejected")
-    caption = "Images of every kind that each monitor rejects and accepts"
-    table = data_table(Table(columns, tuple(rows)), "table-cells", caption, all_in="monitor.json")
-    return table + _marks(every)
-
-
-def pairs_table(result: MonitorEvaluation) -> str:
-    """Return the differences of AUROC of all pairs, under every headline; nothing for one
-    monitor.
-    """
-    if len(result.monitors) < 2 or not result.paradigms:
-        return ""
-    rows: list[tuple[Cell, ...]] = []
-    for paradigm in result.paradigms:
-        for d in result.compare_all("AUROC", paradigm):
-            rows.append(
-                (
-                    paradigm.upper(),
-                    d.model_a,
-                    d.model_b,
-                    cell(d.estimate),
-                    _number_or_none(d.p_adjusted),
-                    d.verdict.replace("_", " "),
-                )
-            )
-    columns = ("labels", "a", "b", "AUROC, a − b", "p (Holm)", "verdict")
-    caption = (
-        "Paired differences on the same images; p values are corrected for the pairs under one "
-        "kind "
-        "of labels"
+            images = f"{PLACES[ood]}, {'unsafe' if unsafe else 'safe'}"
+            rows.append((name, images, n_rejected, n, share))
+    return Table(
+        ("monitor", "images", "rejected", "of", "share rejected"),
+        tuple(rows),
+        title="Images of every kind that each monitor rejects",
+        name="table-cells",
+        kinds=("name", "name", "count", "count", "value"),
     )
-    return data_table(Table(columns, tuple(rows)), "table-pairs", caption, all_in="monitor.json")
 
 
-def order_table(result: MonitorEvaluation) -> str:
-    """Return the order of monitors by AUROC under both labels and at every tau; nothing for one
-    monitor.
-    """
-    if len(result.monitors) < 2:
-        return ""
-    rows: list[tuple[Cell, ...]] = []
-    for one in result.ranking("AUROC").orders:
-        labels = one.paradigm.upper() if one.tau is None else f"OMS, tau = {one.tau:.4g}"
-        names = sorted(one.ranks, key=lambda name: one.ranks[name])
-        order = ", ".join(f"{one.ranks[name]}. {name} ({one.values[name]:.3f})" for name in names)
-        share = max(one.wins.values()) if one.wins else None
-        rows.append((labels, " and ".join(one.winners), order or "undefined", share))
-    columns = (
-        "labels",
-        "best",
-        "order (AUROC)",
-        "share of replicates in which the most frequent winner is first",
+def pairs_table(result: MonitorEvaluation) -> Table:
+    """Return the differences of AUROC of all pairs of monitors, under every headline."""
+    rows: list[TableRow] = []
+    if len(result.monitors) > 1:
+        for paradigm in result.paradigms:
+            for d in result.compare_all("AUROC", paradigm):
+                verdict = d.verdict.replace("_", " ")
+                labels = paradigm.upper()
+                rows.append((labels, d.model_a, d.model_b, d.estimate, d.p_adjusted, verdict))
+    return Table(
+        ("labels", "a", "b", "AUROC, a − b", "p (Holm)", "verdict"),
+        tuple(rows),
+        title="Paired differences on the same images",
+        notes=("p values are corrected for the pairs under one kind of labels.",),
+        name="table-pairs",
+        kinds=("name", "name", "name", "signed", "p", "text"),
     )
-    table = data_table(
-        Table(columns, tuple(rows)), "table-order", "Best monitor by labels", all_in="monitor.json"
+
+
+def order_table(result: MonitorEvaluation) -> Table:
+    """Return the order of monitors by AUROC under both labels and at every tau."""
+    rows: list[TableRow] = []
+    if len(result.monitors) > 1:
+        for one in result.ranking("AUROC").orders:
+            labels = one.paradigm.upper() if one.tau is None else f"OMS, tau = {one.tau:.4g}"
+            names = sorted(one.ranks, key=one.ranks.__getitem__)
+            places = [
+                f"{one.ranks[name]}. {name} ({number_text(one.values[name])})" for name in names
+            ]
+            share = max(one.wins.values()) if one.wins else None
+            order = ", ".join(places) or "undefined"
+            rows.append((labels, " and ".join(one.winners), order, share))
+    return Table(
+        (
+            "labels",
+            "best",
+            "order (AUROC)",
+            "share of replicates in which the most frequent winner is first",
+        ),
+        tuple(rows),
+        title="Best monitor by labels",
+        name="table-order",
+        kinds=("name", "text", "text", "share"),
     )
-    return details("Best monitor at every tau", table)
+
+
+def rows_table(result: MonitorEvaluation) -> Table:
+    """Return every row of the result."""
+    rows: list[TableRow] = []
+    for row in result.rows:
+        groups = [f"{name} {value}" for name, value in (row.group or {}).items()]
+        estimate: Cell = row.estimate
+        counts = row.estimate.n_images, row.estimate.n_references
+        rows.append((row.model, row.metric, ", ".join(groups), estimate, *counts))
+    return Table(
+        ("of", "quantity", "labels", "value", "images", "wanted"),
+        tuple(rows),
+        title="All quantities",
+        name="table-rows",
+        kinds=("name", "name", "text", "value", "count", "count"),
+    )

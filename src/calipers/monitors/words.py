@@ -26,7 +26,7 @@ from calipers.monitors.labels import OMS, OOD, threshold_text
 from calipers.monitors.result import headline, threshold_dict
 from calipers.monitors.scope import FEW, MOST_TAUS
 from calipers.results.estimate import Estimate
-from calipers.show.words import interval_of, percent, plural, reason_of
+from calipers.show.words import interval_of, percent_number, percent_text, plural, reason_text
 
 if TYPE_CHECKING:
     from calipers.monitors.result import MonitorEvaluation
@@ -220,7 +220,7 @@ def _at_threshold(result: MonitorEvaluation, name: str, threshold: str) -> Itera
     n = hit.n_references
     miss = complement(hit)
     yield (
-        f"Of 100 unsafe images {name} lets {percent(miss.value)} through ({_span(miss)}; {n} "
+        f"Of 100 unsafe images {name} lets {percent_number(miss.value)} through ({_span(miss)}; {n} "
         f"unsafe images), and it rejects {_percent(false)} of the safe ones "
         f"({false.n_images - n} safe images; {threshold})."
     )
@@ -228,8 +228,8 @@ def _at_threshold(result: MonitorEvaluation, name: str, threshold: str) -> Itera
     if not math.isnan(residual.value) and result.settings["stakes"] == "labels":
         before, cost = residual.value + gain.value, result.get("AC", name)
         yield (
-            f"Of 100 images {percent(before)} are unsafe without the monitor; with it, "
-            f"{percent(residual.value)} are still unsafe and accepted ({_span(residual)}), at the "
+            f"Of 100 images {percent_number(before)} are unsafe without the monitor; with it, "
+            f"{percent_number(residual.value)} are still unsafe and accepted ({_span(residual)}), at the "
             f"cost of rejecting safe images, {_percent(cost)} of all images."
         )
 
@@ -258,7 +258,7 @@ def _swept(result: MonitorEvaluation, name: str) -> Iterator[str]:
         return
 
     def value_text(k: int) -> str:
-        unsafe = percent(table.prevalence[k])
+        unsafe = percent_number(table.prevalence[k])
         return f"{values[k]:.3f} (tau = {table.tau[k]:.3g}, {unsafe} % of images unsafe)"
 
     ends = f"{table.tau[defined[0]]:.4g} to {table.tau[defined[-1]]:.4g}"
@@ -315,7 +315,7 @@ def _of_order(result: MonitorEvaluation) -> Iterator[str]:
         text += "."
         share = oms.wins.get(oms.winners[0], math.nan)
         if len(oms.winners) == 1 and not math.isnan(share):
-            text += f" {first} stays first in {percent(share)} % of bootstrap replicates."
+            text += f" {first} stays first in {percent_text(share)} of bootstrap replicates."
         yield text
     if len(ranking.swept) > 1:
         wins = sorted(ranking.wins.items(), key=lambda pair: -pair[1])
@@ -326,7 +326,7 @@ def _of_order(result: MonitorEvaluation) -> Iterator[str]:
 def _percent(e: Estimate) -> str:
     if math.isnan(e.value):
         return f"an undefined share ({_reason(e)})"
-    return f"{percent(e.value)} % ({_span(e)})"
+    return f"{percent_text(e.value)} ({_span(e)})"
 
 
 def _span(e: Estimate) -> str:
@@ -336,7 +336,7 @@ def _span(e: Estimate) -> str:
     whose = ""
     if e.method == "clopper-pearson-units" and e.unit != "image":
         whose = f" of the share of {plural(e.unit)}:"
-    return f"{interval_of(e)}{whose} {percent(e.low)} to {percent(e.high)}"
+    return f"{interval_of(e)}{whose} {percent_number(e.low)} to {percent_number(e.high)}"
 
 
 def _reason(e: Estimate) -> str:
@@ -345,7 +345,7 @@ def _reason(e: Estimate) -> str:
         "single_category": "the images are all of one kind",
         "no_predictions": "nothing is rejected",
     }
-    return words.get(str(e.reason), reason_of(e))
+    return words.get(str(e.reason), reason_text(e.reason))
 
 
 DOCUMENT, ROWS, IMAGES = "monitor.json", "monitor.csv", "images.csv"
@@ -374,7 +374,7 @@ def document_content(result: MonitorEvaluation) -> dict[str, Any]:
         "prevalence": result.scope.prevalence(taus).tolist(),
         "thresholds": {name: threshold_dict(result.thresholds[name]) for name in result.monitors},
         "rows": [row.as_dict() for row in result.rows],
-        "tables": result.tables,
+        "tables": result.counts,
         "comparisons": comparisons,
         "rankings": rankings,
         "sentences": result.sentences(),
@@ -401,7 +401,7 @@ def image_columns(result: MonitorEvaluation) -> dict[str, list[Any]]:
     return columns
 
 
-def tables(result: MonitorEvaluation) -> dict[str, bytes]:
+def table_files(result: MonitorEvaluation) -> dict[str, bytes]:
     """Return the contents of the tables by the names of their files: the rows, and one row per
     image.
     """

@@ -26,7 +26,6 @@ from calipers.data.cohort import Cohort
 from calipers.data.maps import Sample
 from calipers.errors import InputError
 from calipers.evaluation.result import Evaluation
-from calipers.evaluation.saved import shown_matches
 from calipers.matching.matches import Matches
 from calipers.pictures.files import PictureFiles
 from calipers.pictures.overlays import (
@@ -428,7 +427,7 @@ def album_of(
     model
         Whose predictions are shown, those of a score of at least ``cut``.
     """
-    matches = matches_at(evaluation, model, cut, shown_matches(evaluation, model))
+    matches = matches_at(evaluation, model, cut, evaluation.matches(model))
     at_cut = (_ModelAtCut(model, cut, matches, outcomes(matches, cut), by_protocol=True),)
     plans = [_plan(evaluation.cohort, title, why, images, at_cut) for title, why, images in groups]
     return _build(evaluation, folder, plans, at_cut, budget_bytes, None)
@@ -487,7 +486,7 @@ def _read_pictures(
 
 
 def _at_cut(evaluation: Evaluation, model: str) -> _ModelAtCut:
-    matches = shown_matches(evaluation, model)
+    matches = evaluation.matches(model)
     by_protocol = matches.views[0].score_cut > -math.inf
     # Objects of maps have a threshold already: all of them are shown.
     cut = -math.inf

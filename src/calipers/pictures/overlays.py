@@ -24,7 +24,6 @@ from calipers.data.masks import Masks
 from calipers.data.objects import Predictions, References
 from calipers.evaluation.collect import collect
 from calipers.evaluation.result import Evaluation
-from calipers.evaluation.saved import shown_matches
 from calipers.kernels import assignment, runs, shapes
 from calipers.matching.assign import MatchRecipe
 from calipers.matching.matches import FATES, Matches
@@ -155,7 +154,7 @@ def matches_at(
     are computed again without those predictions, because one of them may have taken the reference
     of a prediction with a higher score.
     """
-    matches = shown_matches(evaluation, model) if matches is None else matches
+    matches = evaluation.matches(model) if matches is None else matches
     view = matches.views[0]
     if view.assignment in CUT_BY_SCORE or cut <= view.score_cut or not (matches.score < cut).any():
         return matches

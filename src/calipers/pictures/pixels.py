@@ -1,27 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pixels for display: eight bits, grey or colour; and limits that are checked before decoding.
+"""Pictures for the page: read as eight bits, grey or colour, and written as a data: address.
 
-Read a picture safely as eight bits: one frame or slice, limits checked before decoding.
+`read_pixels` takes a picture, a frame of a DICOM file (extra ``dicom``) or a slice of a NIfTI
+volume (extra ``volumes``), `encode` shrinks it and leaves no metadata; equal pixels give equal
+bytes. Volumes are opened by `calipers.io.volumes`; here values become shades: by the window of the
+file, or between the percentiles 1 and 99.
 
-Every problem becomes a `PictureError`, so that a report can be made without the picture.
-
-Read one frame of a DICOM file for display (extra ``dicom``).
-
-Only the elements that describe pixels are read. Nothing of a header is kept, logged or quoted: it
-names patients.
-
-Read one slice of a NIfTI volume for display (extra ``volumes``).
-
-Encode pixels as a data: address: shrunk, without metadata, the same bytes every time.
+Limits are checked before anything is decoded, and every problem becomes a `PictureError`, so that a
+report can be made without the picture. Nothing of a header is kept, logged or quoted: it names
+patients. Called by the album of the report and by the page of stability.
 """
 
 from __future__ import annotations
 
 import base64
-import gzip
 import io
 import math
-import struct
 import warnings
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -33,9 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import U8
-from calipers.errors import InputError
+from calipers.errors import InputError, UsageError
 from calipers.io.source import open_regular
-from calipers.io.volumes.dicom import silent_logs, syntax_of
+from calipers.io.volumes.dicom import decode, require_decoder, silent_logs
+from calipers.io.volumes.nifti import open_planes
+from calipers.io.volumes.volume import Limits, Request
 from calipers.results.files import Encoded
 from calipers.show.figures import SHADE
 
@@ -47,9 +43,27 @@ PERCENTILES = (1.0, 99.0)
 SAMPLED = 1_000_000  # pixels that are enough for a percentile
 AT_ONCE = 500_000  # pixels that are scaled in one step: bounds the memory
 
+# What readers of volumes call a problem, and what it is called here.
+RULES = {
+    "too-large": "picture-large",
+    "volume-broken": "picture-broken",
+    "volume-codec": "picture-codec",
+}
+
 
 class PictureError(InputError):
     """A picture that cannot be shown. It never quotes a header: these name patients."""
+
+    @classmethod
+    def of(cls, error: InputError) -> PictureError:
+        """Return what a reader of volumes refused as a problem of a picture."""
+        facts = error.as_dict()
+        value = facts.pop("value")
+        facts["rule"] = RULES.get(error.rule, "picture-format")
+        problem = cls(**facts)
+        problem.value = value  # it is printable already
+        problem.args = (problem.describe(),)
+        return problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +165,8 @@ def read_pixels(path: Path, *, slice_at: float | None = None) -> Pixels:
                 return _decode(file, path, slice_at)
         except PictureError:
             raise
+        except InputError as error:  # of a reader of volumes, which quotes no header either
+            raise PictureError.of(error) from None
         except Exception as error:
             # Decoders raise anything, and their messages may quote a header with the name of a
             # patient: only the type of the exception is kept.
@@ -184,7 +200,7 @@ def _decode(file: BinaryIO, path: Path, slice_at: float | None) -> Pixels:
             f"{DICOM_MARK.decode()} at byte {MARK_AT}", rule="picture-format", file=str(path)
         )
     if name.endswith((".nii", ".nii.gz")):
-        return read_nifti(file, str(path), slice_at)
+        return read_nifti(path, slice_at)
     if slice_at is not None:
         hint = "volumes are read from NIfTI files and from DICOM files with several frames"
         raise PictureError(
@@ -274,7 +290,7 @@ def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
             "pydicom, which reads DICOM", rule="missing-extra", file=name, hint=hint
         ) from None
     with silent_logs():
-        _check_syntax(file, name)
+        require_decoder(file, name)
         header = _header(file)
         frames = int(header.get("NumberOfFrames") or 1)
         width, height = int(header.get("Columns") or 0), int(header.get("Rows") or 0)
@@ -284,28 +300,11 @@ def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
             raise PictureError(
                 f"one of {', '.join((*GREYS, *COLOURS))}", rule="picture-format", file=name
             )
-        values = _frame(file, _index(slice_at, frames, name))
+        values = decode(file, _index(slice_at, frames, name))
     array = _grey(values, header, name) if kind in GREYS else _colour(values, name)
     note = "the first of several frames" if frames > 1 and slice_at is None else ""
     volume = frames > 1 or slice_at is not None
     return Pixels(np.ascontiguousarray(array), width, height, frames if volume else None, note)
-
-
-def _check_syntax(file: BinaryIO, name: str) -> None:
-    """Raise unless the pixels can be decoded here."""
-    _, ready, syntax = syntax_of(file)
-    if not ready:
-        hint = (
-            "convert it to an uncompressed transfer syntax, "
-            "or install a decoder (pip install pylibjpeg[all])"
-        )
-        raise PictureError(
-            "a transfer syntax with a decoder",
-            rule="picture-codec",
-            file=name,
-            value=syntax,
-            hint=hint,
-        )
 
 
 def _header(file: BinaryIO) -> Any:
@@ -314,17 +313,6 @@ def _header(file: BinaryIO) -> Any:
     header = dcmread(file, stop_before_pixels=True, specific_tags=list(ELEMENTS))
     file.seek(0)
     return header
-
-
-def _frame(file: BinaryIO, index: int) -> NDArray[Any]:
-    import warnings
-
-    from PIL import Image
-    from pydicom.pixels import pixel_array
-
-    # An encapsulated picture may be larger than the header of the DICOM file claims.
-    warnings.simplefilter("error", Image.DecompressionBombWarning)
-    return np.asarray(pixel_array(file, index=index))
 
 
 def _index(slice_at: float | None, frames: int, name: str) -> int:
@@ -377,82 +365,27 @@ def _number(element: Any, otherwise: float) -> float:
     return number if math.isfinite(number) else otherwise
 
 
-MOST_VOXELS = 2**31
-GZIP_MARK = b"\x1f\x8b"
-HEADER_SIZES = (348, 540)  # NIfTI-1, NIfTI-2: the first number of a file
-ORDERS = ("<", ">")
-START = 176  # bytes that contain, in both versions, the offset of the voxels
-MOST_BEFORE = 100_000_000  # bytes before the voxels
-MOST_BYTES = 8 << 30  # unpacked
-
-
-def read_nifti(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
+def read_nifti(path: Path, slice_at: float | None) -> Pixels:
     """Return a 2D picture, or the slice of a volume through ``slice_at`` (voxels along z).
 
     Notes
     -----
-    The axes of the array are x, y, z, as in the boxes of a cohort. A slice is therefore shown as
-    ``data[:, :, z].T``: x to the right, y downwards, whatever the orientation in space. Only that
-    slice is read.
+    The axes of the array are x, y, z, as in the boxes of a cohort. A slice is therefore shown with
+    x to the right and y downwards, whatever the orientation in space. Only that slice is read.
     """
-    stream, start = _unpacked(file)
-    volume = _loaded(stream, start, name)
-    shape = tuple(int(n) for n in volume.shape)
-    width, height, depth = _extent(shape, int(volume.get_data_dtype().itemsize), name)
-    place = _slice(slice_at, depth, name)
-    planes = (slice(None), slice(None), place, *[0] * (len(shape) - 3))[: len(shape)]
-    values = np.asarray(volume.dataobj[planes]).T
-    if values.dtype.kind not in "buif":
-        raise PictureError(
-            "a number per voxel", rule="picture-format", file=name, value=values.dtype.kind
-        )
-    array = values if values.dtype == np.uint8 else window_to_bytes(values, name)
-    return Pixels(np.ascontiguousarray(array), width, height, depth if len(shape) > 2 else None)
-
-
-def _unpacked(file: BinaryIO) -> tuple[BinaryIO, bytes]:
-    """Return the file, unpacked while it is read if it is packed, and its first bytes."""
-    packed = file.read(2) == GZIP_MARK
-    file.seek(0)
-    stream: Any = gzip.GzipFile(fileobj=file) if packed else file
-    start = stream.read(START)
-    stream.seek(0)
-    return stream, start
-
-
-def _loaded(stream: BinaryIO, start: bytes, name: str) -> Any:
-    """Return the volume with its header read and its voxels not."""
+    name = str(path)
     try:
-        import nibabel
-    except ImportError:
+        shape, read_plane = open_planes(Request(path, "image", limits=Limits(pixels=MOST_PIXELS)))
+        depth = shape[0] if len(shape) > 2 else 1
+        values = read_plane(_slice(slice_at, depth, name))
+    except UsageError:
         hint = "pip install 'calipers[volumes]'"
         raise PictureError(
             "nibabel, which reads NIfTI", rule="missing-extra", file=name, hint=hint
         ) from None
-    for order in ORDERS:
-        size, *offset = struct.unpack(f"{order}i104xf56xq", start.ljust(START, b"\0"))
-        if size in HEADER_SIZES:
-            # nibabel would read everything before the voxels into memory.
-            if not offset[HEADER_SIZES.index(size)] <= MOST_BEFORE:
-                raise PictureError("a short header", rule="picture-large", file=name)
-            classes = (nibabel.Nifti1Image, nibabel.Nifti2Image)
-            return classes[HEADER_SIZES.index(size)].from_stream(stream)
-    raise PictureError("a NIfTI file", rule="picture-format", file=name)
-
-
-def _extent(shape: tuple[int, ...], each: int, name: str) -> tuple[int, int, int]:
-    """Return width, height and depth; further axes must have length one.
-
-    A voxel has ``each`` bytes.
-    """
-    text = " x ".join(str(n) for n in shape)
-    if len(shape) < 2 or any(n != 1 for n in shape[3:]):
-        raise PictureError("two or three axes", rule="picture-format", file=name, value=text)
-    if math.prod(shape) > min(MOST_VOXELS, MOST_BYTES // each):
-        limit = f"at most {MOST_VOXELS:,} voxels and {MOST_BYTES >> 30} GB"
-        raise PictureError(limit, rule="picture-large", file=name, value=text)
-    check_size(shape[0], shape[1], name)
-    return shape[0], shape[1], shape[2] if len(shape) > 2 else 1
+    array = values if values.dtype == np.uint8 else window_to_bytes(values, name)
+    height, width = values.shape
+    return Pixels(np.ascontiguousarray(array), width, height, depth if len(shape) > 2 else None)
 
 
 def _slice(slice_at: float | None, depth: int, name: str) -> int:

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formulas such as ``iou ~ size + type + size:type``: which column is explained by which others.
+"""Formulas such as ``iou ~ size + type + size:type``, the columns they name, and their matrix.
 
-Any table (pandas frame, arrow table, mapping of columns, file) as columns of numbers and texts.
+In come a formula and any table (pandas frame, arrow table, mapping of columns, file), out goes the
+design matrix with the names of its columns, to the models of `calipers.regression`.
 
 A column of a CSV file is a number if every cell is one, and a text if none is; if it is mixed, the
 user has to declare it. Tables in memory and parquet files have types of their own.
 
-The design matrix of a formula: numbers as they are, categories against their first level.
-
-A category gets a column for each level but the first, which is the *reference level*: coefficients
-say how much another level differs from it. Where the term without the category is not in the model,
-the category gets a column for every level instead (Wilkinson and Rogers 1973, as in R).
+Numbers are used as they are. A category gets a column for each level but the first, which is the
+*reference level*: coefficients say how much another level differs from it. Where the term without
+the category is not in the model, the category gets a column for every level instead (Wilkinson and
+Rogers 1973, as in R).
 """
 
 from __future__ import annotations

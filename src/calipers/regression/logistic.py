@@ -78,6 +78,8 @@ class AdjustedProbability:
 class LogisticModel(Document):
     """A fitted logistic regression; coefficients are logarithms of odds ratios."""
 
+    TABLES = "calipers.regression.tables:tables"
+
     formula: str
     response: str
     level: float

@@ -537,6 +537,8 @@ def mixed_model(
 class MixedModel(Document):
     """A fitted linear mixed model; `mixed_model` makes it, slow parts are computed on access."""
 
+    TABLES = "calipers.regression.tables:tables"
+
     formula: str
     response: str
     groups: tuple[str, ...]  # as asked for

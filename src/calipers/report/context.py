@@ -12,12 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from calipers.errors import UsageError, did_you_mean
-from calipers.evaluation.evaluate import evaluate
-from calipers.evaluation.figures import headline_of
-from calipers.evaluation.rank import by_value
 from calipers.evaluation.rename import redact_ids, with_display_names
-from calipers.evaluation.result import Evaluation
-from calipers.metrics.base import MetricPlan
+from calipers.evaluation.result import ONE_ALARM, Evaluation
 from calipers.monitors.page import monitors_with_display_names
 from calipers.monitors.result import MonitorEvaluation
 from calipers.pictures.album import Album, album
@@ -30,8 +26,6 @@ from calipers.stability.objects_result import ObjectStability
 
 # models of which all pairs are compared; of more, the leader is compared with the others
 MOST_PAIRED = 4
-ONE_ALARM = "FROC@1"
-ALARMS = "FP/image"  # of all predictions, whatever their score
 MOST_IMAGES = 6  # of each group, for a single model
 FEW_MODELS = 3
 REPLICATES = 200  # of the multiverse
@@ -78,12 +72,15 @@ def context_of(
         monitors = monitors_with_display_names(_of_these(monitor, evaluation))
     # The hashes are those of run.json, so they are taken before any name is shortened or masked.
     protocol_hash, result_hash = _hashes(evaluation, redact=redact)
+    evaluation = with_display_names(evaluation)
+    cohort = evaluation.cohort
     if redact:
         evaluation = redact_ids(evaluation)
-    evaluation = with_display_names(evaluation)
 
+    # Draws follow the names of patients, so whatever draws from a cohort sees their own names; the
+    # renamed evaluation keeps its units.
     step("comparing models")
-    at_one = sensitivity_at_one_alarm(evaluation)
+    at_one = evaluation.at_one_alarm
     duel = None
     if at_one is not None:
         duel = _comparison_of(at_one, ONE_ALARM)
@@ -101,11 +98,12 @@ def context_of(
     if multiverse:
         step("multiverse")
         replicates = REPLICATES if evaluation.ci else 0
-        multiverse_result = multiverse_of(evaluation.cohort, replicates=replicates)
+        multiverse_result = multiverse_of(cohort, replicates=replicates)
     objects = None
     if stability:
         step("stability")
-        objects = stability_of(evaluation)
+        objects = stability_of(replace(evaluation, cohort=cohort, bootstrap_units=None))
+        objects = replace(objects, cohort=replace(objects.cohort, images=evaluation.cohort.images))
     return Context(
         evaluation,
         at_one,
@@ -202,28 +200,10 @@ def _album(evaluation: Evaluation, images: Path | None) -> Album:
     return album(
         evaluation,
         images,
-        models=by_value(evaluation),
+        models=evaluation.models_by_value,
         per_group=number,
         most_models=FEW_MODELS if n_models <= FEW_MODELS else 2,
     )
-
-
-def sensitivity_at_one_alarm(evaluation: Evaluation) -> Evaluation | None:
-    """Evaluate the sensitivity at one false alarm per image, and the false alarms of all
-    predictions.
-
-    None without scores.
-    """
-    if not all(predictions.scored for predictions in evaluation.cohort.models.values()):
-        return None
-    protocol = evaluation.protocol
-    at = {"thresholds": (protocol.matching.threshold,)}
-    plans = (
-        MetricPlan(ONE_ALARM, "froc", {"rates": (1.0,), **at}),
-        MetricPlan(ALARMS, "false-alarms", at),
-    )
-    one_alarm = replace(protocol, metrics=plans, headline=(ONE_ALARM,))
-    return evaluate(evaluation.cohort, one_alarm, ci=evaluation.ci)
 
 
 def _comparison_of(evaluation: Evaluation, metric: str | None) -> Comparison | None:
@@ -232,8 +212,8 @@ def _comparison_of(evaluation: Evaluation, metric: str | None) -> Comparison | N
         return None
     first = None
     if metric is not None or len(evaluation.models) > MOST_PAIRED:
-        first = by_value(evaluation)[0]
-    metrics = headline_of(evaluation) if metric is None else [metric]
+        first = evaluation.models_by_value[0]
+    metrics = evaluation.headline if metric is None else [metric]
     try:
         return evaluation.compare(first, metrics=metrics)
     except UsageError:

@@ -20,10 +20,10 @@ from calipers.evaluation.figures import BAND_METHOD, BAND_REPLICATES, has_interv
 from calipers.evaluation.figures_maps import measures
 from calipers.evaluation.result import Evaluation
 from calipers.evaluation.schema import NO_LIMIT
-from calipers.evaluation.tables import beside_table
+from calipers.evaluation.tables import intervals_table
 from calipers.metrics.maps import MapSettings
 from calipers.report.context import Context
-from calipers.show.html import details, paragraph, text
+from calipers.show.html import details, paragraph, table_block, text
 from calipers.show.words import count_text, join, speaks_for
 from calipers.show.words import plural as named_plural
 
@@ -83,7 +83,7 @@ def methods_section(page: Context) -> str:
         details("What the metrics mean", f"<dl>{meaning}</dl>"),
     ]
     if has_intervals(ev):
-        inner = paragraph(intervals_in_words(ev)) + beside_table(ev)
+        inner = paragraph(intervals_in_words(ev)) + table_block(intervals_table(ev))
         parts.append(
             details("Beside the intervals: percentile interval, bias, Monte-Carlo error", inner)
         )

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from calipers.evaluation.figures import headline, headline_of
+from calipers.evaluation.figures import headline
 from calipers.evaluation.result import Evaluation, cohort_counts
 from calipers.evaluation.saved import save
 from calipers.evaluation.tables import metrics_table, models_table
@@ -26,7 +26,7 @@ from calipers.report.verdict import verdict
 from calipers.results.files import write_atomically
 from calipers.show import html
 from calipers.show.html import document, text
-from calipers.show.words import count_text, join, short
+from calipers.show.words import count_text, join, short_name
 
 MOST_NAMED = 4
 
@@ -184,10 +184,11 @@ def _answer(context: Context) -> str:
 
 def _headline(evaluation: Evaluation) -> str:
     """Return the headline metrics: beside a figure for few models, a row per model for many."""
-    names = headline_of(evaluation)
+    names = evaluation.headline
     if len(evaluation.models) > MOST_NAMED:
-        return models_table(evaluation, names)
-    table, chart = metrics_table(evaluation, names), headline(evaluation)
+        return html.table_block(models_table(evaluation, names))
+    table = html.table_block(metrics_table(evaluation, names))
+    chart = headline(evaluation)
     if all(math.isnan(mark.value) for row in chart.rows for mark in row.marks):
         return table
     return f'<div class="pair"><div>{table}</div>{html.figure_block(chart, "fig-headline")}</div>'
@@ -196,7 +197,7 @@ def _headline(evaluation: Evaluation) -> str:
 def _models(models: Sequence[str]) -> str:
     if len(models) > MOST_NAMED:
         return f"{len(models)} models"
-    return join(list(map(short, models)))
+    return join(list(map(short_name, models)))
 
 
 def _summary_line(evaluation: Evaluation) -> str:
@@ -208,6 +209,6 @@ def _summary_line(evaluation: Evaluation) -> str:
     ]
     for name, n in counts["groups"].items():
         if name != "file_name":
-            facts.append(count_text(short(name), n))
+            facts.append(count_text(short_name(name), n))
     ignored_note = f" ({counts['ignored']} references are ignored)" if counts["ignored"] else ""
     return f"{', '.join(facts)}{ignored_note}. Protocol: {evaluation.protocol.name}."

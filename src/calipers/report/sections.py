@@ -46,9 +46,7 @@ from numpy.typing import NDArray
 
 from calipers.errors import UsageError
 from calipers.evaluation import figures as forests
-from calipers.evaluation.figures import headline_of
 from calipers.evaluation.figures_errors import KIND, SHARES, WORDS
-from calipers.evaluation.rank import leading
 from calipers.evaluation.result import Evaluation
 from calipers.evaluation.saved import mistakes_of
 from calipers.evaluation.tables import classes_table, groups_table, metrics_table
@@ -59,23 +57,32 @@ from calipers.monitors.page import (
     beside_answer,
     labels_part,
     methods_part,
+    numbers_part,
     order_part,
     outcomes_part,
     summary_line,
     tau_part,
     verdict,
 )
-from calipers.monitors.tables import headline_table, pairs_table
 from calipers.report import methods, sections_images
 from calipers.report.context import Context
-from calipers.results.comparison import Comparison, GroupedRows
-from calipers.results.estimate import Row, number
+from calipers.results.comparison import GroupedRows
+from calipers.results.estimate import Row
 from calipers.results.files import environment
-from calipers.sensitivity.page import METHOD, figures, levels_table
+from calipers.sensitivity.page import METHOD, figures, levels_block
 from calipers.sensitivity.result import configuration_text
 from calipers.show import html
-from calipers.show.figures import Cell, Table
-from calipers.show.html import data_table, details, figure_block, items, paragraph, text
+from calipers.show.differences import differences_table
+from calipers.show.html import (
+    data_table,
+    details,
+    figure_block,
+    items,
+    paragraph,
+    table_block,
+    text,
+)
+from calipers.show.table import Cell, Table
 from calipers.show.words import count_text as counted
 from calipers.stability.page import objects_block
 
@@ -104,33 +111,9 @@ def comparison_section(page: Context) -> str:
         f'<div class="pair">{figures}</div>',
         items([row.sentence for row in comparison.rows[:MOST_SENTENCES]]),
         paragraph(more, "note"),
-        data_table(_table(comparison), "table-differences", "All differences"),
+        table_block(differences_table(comparison)),
     ]
     return "\n".join(part for part in parts if part)
-
-
-def _table(comparison: Comparison) -> Table:
-    columns = (
-        "metric",
-        "model a",
-        "model b",
-        "a",
-        "b",
-        "a - b",
-        "low",
-        "high",
-        "p",
-        "p corrected",
-        "test",
-        "verdict",
-    )
-    rows = []
-    for d in comparison.rows:
-        e = d.estimate
-        values = (d.value_a, d.value_b, e.value, e.low, e.high, d.p, d.p_adjusted)
-        numbers = [number(value) for value in values]
-        rows.append((d.metric, d.model_a, d.model_b, *numbers, d.test, d.verdict.replace("_", " ")))
-    return Table(columns, tuple(rows))
 
 
 MOST_LINES = 5
@@ -141,7 +124,7 @@ def curves_section(page: Context) -> str:
     ev = page.evaluation
     if page.at_one is None or not len(ev.cohort.references):
         return ""
-    models = leading(ev, MOST_LINES)
+    models = ev.leading(MOST_LINES)
     n_omitted = len(ev.models) - len(models)
     note = (
         f"The {len(models)} leading models; {n_omitted} more are in the tables."
@@ -359,7 +342,7 @@ def errors_section(page: Context) -> str:
     ev = page.evaluation
     if not len(ev.cohort.references) and not any(map(len, ev.cohort.models.values())):
         return ""
-    models = leading(ev, MOST_MODELS)
+    models = ev.leading(MOST_MODELS)
     blocks = [
         *bars(ev, models),
         figure_block(ev.figure("fates", models=models), "fig-fates"),
@@ -394,7 +377,7 @@ def choices(page: Context) -> str:
         f"{ev.protocol.matching.threshold:g}. Nobody can prove that this threshold is the right "
         "one; the figure shows the result at other thresholds."
     )
-    thresholds = ev.figure("thresholds", models=leading(ev, 5))
+    thresholds = ev.figure("thresholds", models=ev.leading(5))
     return paragraph(words) + figure_block(thresholds, "fig-thresholds")
 
 
@@ -414,7 +397,7 @@ def parts(page: Context) -> str:
         "with them: their place (loc), their shape, or their class (cls); missed and surplus boxes "
         "lower all three."
     )
-    rodeo = ev.figure("rodeo", models=leading(ev, MOST_LINES))
+    rodeo = ev.figure("rodeo", models=ev.leading(MOST_LINES))
     return paragraph(words) + figure_block(rodeo, "fig-rodeo")
 
 
@@ -424,7 +407,7 @@ def classes(page: Context) -> str:
     if len(ev.cohort.classes) < 2:
         return ""
     names = []
-    for name in headline_of(ev):
+    for name in ev.headline:
         if name in ev.metrics_per_class and _has_class_values(ev, name):
             names.append(name)
     few_rows = len(ev.models) <= MOST_FIGURES and len(ev.cohort.classes) <= 20
@@ -436,7 +419,7 @@ def classes(page: Context) -> str:
         return ""
     figures = f'<div class="pair">{blocks}</div>'
     if len(ev.cohort.classes) * len(ev.models) <= MOST_TABLED:
-        tables = "".join(classes_table(ev, name) for name in figure_metrics)
+        tables = "".join(table_block(classes_table(ev, name)) for name in figure_metrics)
         return figures + details("As tables", f'<div class="pairs">{tables}</div>')
     return figures + paragraph(
         "The table of all numbers below has all classes, metrics and models.", "note"
@@ -456,7 +439,7 @@ def _grouping(ev: Evaluation, grouping: GroupedRows, number: int) -> str:
     of all numbers has the rest.
     """
     places = dict.fromkeys((row.metric, row.label) for row in grouping.rows)  # an ordered set
-    names = [name for name in headline_of(ev) if (name, None) in places]
+    names = [name for name in ev.headline if (name, None) in places]
     if not names:
         return ""
     n_groups = len(grouping.table(names[0], None, ev.models))
@@ -470,7 +453,9 @@ def _grouping(ev: Evaluation, grouping: GroupedRows, number: int) -> str:
         if label is not None and metric == names[0]:
             table_rows.append((metric, label))
     n_tables = max(1, MOST_TABLED // (n_groups * len(ev.models)))
-    tables = "".join(groups_table(ev, grouping, *place) for place in table_rows[:n_tables])
+    tables = ""
+    for place in table_rows[:n_tables]:
+        tables += table_block(groups_table(ev, grouping, *place))
     n_omitted = len(table_rows) - n_tables
     note = ""
     if n_omitted > 0:
@@ -581,7 +566,7 @@ def numbers_section(page: Context) -> str:
         "the "
         "sections above."
     )
-    pooled = metrics_table(page.evaluation, page.evaluation.metrics)
+    pooled = table_block(metrics_table(page.evaluation))
     without_script = f"<noscript>{paragraph(off, 'note')}</noscript>"
     return f'{pooled}\n{paragraph(words)}<div id="every-row"></div>{without_script}'
 
@@ -668,7 +653,7 @@ def monitor_section(page: Context) -> str:
         outcomes_part(monitors),
         labels_part(monitors),
         tau_part(monitors),
-        details("Numbers on monitors", headline_table(monitors) + pairs_table(monitors)),
+        details("Numbers on monitors", numbers_part(monitors)),
     ]
     if not page.hidden:
         from calipers.monitors.page import images_part
@@ -687,7 +672,7 @@ def multiverse_section(page: Context) -> str:
         return ""
     base = configuration_text(result.each[result.base])
     note = f"{METHOD} The base configuration is {base}, not the protocol of this page."
-    parts = [items(result.sentences()), figures(result), levels_table(result)]
+    parts = [items(result.sentences()), figures(result), levels_block(result)]
     return "\n".join([*parts, paragraph(note, "note")])
 
 

@@ -26,9 +26,7 @@ from calipers.evaluation.figures_maps import (
     sizes_of,
     softness,
 )
-from calipers.evaluation.rank import leading
 from calipers.evaluation.result import Evaluation
-from calipers.evaluation.saved import shown_matches
 from calipers.evaluation.warnings import bounds_of, number_of_slices
 from calipers.kernels import assignment
 from calipers.matching.matches import FATES
@@ -36,8 +34,8 @@ from calipers.metrics.maps import MapSettings
 from calipers.pictures.album import _overlays, album_html
 from calipers.pictures.overlays import widest_slice
 from calipers.report.context import Context
-from calipers.show.figures import Cell, Table
 from calipers.show.html import data_table, details, figure_block, items, paragraph
+from calipers.show.table import Cell, Table
 from calipers.show.words import count_text
 
 
@@ -77,7 +75,7 @@ def maps_section(page: Context) -> str:
     ev = page.evaluation
     if not ev.cohort.maps:
         return ""
-    models = leading(ev, MOST_LINES)
+    models = ev.leading(MOST_LINES)
     names = _figure_names(ev)
     blocks = "".join(figure_block(ev.figure(name, models=models), f"fig-{name}") for name in names)
     n_omitted = len(ev.models) - len(models)
@@ -198,7 +196,7 @@ def section(page: Context) -> str:
     ev = page.evaluation
     if ev.cohort.references.masks is None or not len(ev.cohort.references):
         return ""
-    models = leading(ev, MOST_MODELS)
+    models = ev.leading(MOST_MODELS)
     note = f" of the {len(models)} leading models" if len(models) < len(ev.models) else ""
     rule = hit_rule(ev.protocol.matching)
     words = (
@@ -261,7 +259,7 @@ def _rows(ev: Evaluation, model: str, soft: Softness | None, size: F64) -> list[
 
 
 def _reference_outcomes(ev: Evaluation, model: str, soft: Softness | None) -> _ReferenceOutcomes:
-    matches = shown_matches(ev, model)
+    matches = ev.matches(model)
     best = None
     if _graded(ev):
         best = np.zeros(len(ev.cohort.references))

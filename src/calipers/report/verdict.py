@@ -15,16 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from calipers import registry
-from calipers.evaluation.figures import headline_of, hit_rule
+from calipers.evaluation.figures import hit_rule
 from calipers.evaluation.figures_maps import measures
-from calipers.evaluation.rank import by_value
 from calipers.evaluation.result import Evaluation
-from calipers.evaluation.saved import shown_matches
 from calipers.kernels import assignment
 from calipers.matching.matches import View
 from calipers.results.comparison import Comparison, Difference
 from calipers.results.estimate import Estimate
-from calipers.show.words import count_text, join, near_an_end, percent_text, reason_word, short_name
+from calipers.show.words import count_text, join, near_an_end, percent_text, reason_text, short_name
 from calipers.show.words import plural as named_plural
 
 OVER_BOTH = "the {area} it shares with {what} is {share} of the {area} both cover together"
@@ -161,7 +159,7 @@ def of_maps(evaluation: Evaluation, all_pairs: Comparison | None) -> Verdict:
     if not len(evaluation.cohort.references):
         return Verdict(NOTHING_THERE, tuple(_objects_found(evaluation)))
     if len(evaluation.models) > 1:
-        first, *others = headline_of(evaluation)
+        first, *others = evaluation.headline
         sentences = _ahead_in(first, evaluation, all_pairs)
         sentences += _leads(evaluation, all_pairs, others)
     else:
@@ -179,7 +177,7 @@ def _soft(evaluation: Evaluation) -> Sequence[str]:
     for metric, measure in measures(evaluation):
         if measure.quantity == "softIoU":
             variants[metric] = measure.variant
-    name = next((name for name in headline_of(evaluation) if name in variants), None)
+    name = next((name for name in evaluation.headline if name in variants), None)
     if name is None:
         return ()
     classes = evaluation.cohort.classes
@@ -195,7 +193,7 @@ def _soft(evaluation: Evaluation) -> Sequence[str]:
 def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None) -> list[str]:
     """Return which model leads in a metric, by how much, and whether that is more than chance."""
     values = {}
-    for model in by_value(evaluation):
+    for model in evaluation.models_by_value:
         value = evaluation.get(metric, model=model).value
         if not math.isnan(value):
             values[model] = value
@@ -239,8 +237,8 @@ def _objects_found(evaluation: Evaluation) -> list[str]:
     """Return how many references every model finds as objects, and its number of false alarms."""
     cohort, clauses = evaluation.cohort, []
     what = named_plural(cohort.classes[0]) if len(cohort.classes) == 1 else "references"
-    for model in by_value(evaluation)[:MOST_NAMED]:
-        table = shown_matches(evaluation, model)
+    for model in evaluation.models_by_value[:MOST_NAMED]:
+        table = evaluation.matches(model)
         n_counted = int((table.reference_fate[0] != assignment.IGNORED).sum())
         n_hits = int((table.reference_fate[0] == assignment.HIT).sum())
         wrong_fates = (assignment.FALSE_ALARM, assignment.DUPLICATE)
@@ -323,7 +321,7 @@ def _ahead(row: Difference, model: str, n_models: int) -> str:
             f"{where}{after_semicolon}."
         )
     if math.isnan(low):
-        return f"{ahead}; there is no interval ({reason_word(row.estimate.reason)})."
+        return f"{ahead}; there is no interval ({reason_text(row.estimate.reason)})."
     if row.verdict in WON:
         return f"{ahead}{after_semicolon}."
     doubt = f"No model is shown to find {'more' if n_models == 2 else 'most'}: {ahead}"
@@ -367,7 +365,7 @@ def _leads(
     """
     metrics_of_lead: dict[tuple[str, str], list[str]] = {}
     any_value = False
-    for metric in headline_of(evaluation) if metrics is None else metrics:
+    for metric in evaluation.headline if metrics is None else metrics:
         values = {model: evaluation.get(metric, model=model).value for model in evaluation.models}
         defined = {model: value for model, value in values.items() if value == value}
         any_value = any_value or bool(defined)
@@ -424,7 +422,7 @@ def _certainty(all_pairs: Comparison | None, metric: str, model: str, rivals: in
 def _single_model(evaluation: Evaluation, after_others: bool) -> list[str]:
     """Return the headline of a single model in words."""
     phrases = []
-    for metric in headline_of(evaluation)[: 3 if after_others else 4]:
+    for metric in evaluation.headline[: 3 if after_others else 4]:
         e = evaluation.get(metric)
         if e.value == e.value:
             phrases.append(f"{metric} {e.value:.2f}{_interval(e, share=False)}")

@@ -270,7 +270,7 @@ class Comparison(Document):
     SCHEMA = "calipers.comparison/1"
     FIGURES = "calipers.evaluation.catalogue:COMPARISON_FIGURES"
     FIRST_FIGURE = "differences"
-    NOTEBOOK = "calipers.show.html:of_comparison"
+    TABLES = "calipers.show.differences:tables"
 
     rows: tuple[Difference, ...]
     level: float

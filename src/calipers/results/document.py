@@ -2,8 +2,8 @@
 """`Document`: what every result can do, written once.
 
 A result class states what it knows: its rows, and ``_content``, its part of the JSON contract. It
-also names what shows it, as ``"module:object"``: figures, page, folder, notebook view. From these
-`Document` makes ``as_dict``, ``to_json``, ``to_frame``, ``figure``, ``plot``, ``report``, ``save``
+also names what shows it, as ``"module:object"``: figures, tables, page, folder, notebook view. From
+these `Document` makes ``as_dict``, ``to_json``, ``to_frame``, ``tables``, ``figure``, ``plot``, ``report``, ``save``
 and the view in a notebook.
 
 The names are resolved when they are needed, by `linked`. So a result, which stands low in the tree,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from calipers.results.estimate import Estimate
     from calipers.show.figures import Figure
+    from calipers.show.table import Table
 
 DRAW = "calipers.show.mpl.draw:draw"
 ESTIMATE = "calipers.show.html:of_estimate"
@@ -39,10 +40,11 @@ class Document(ABC):
     SCHEMA: ClassVar[str] = ""  # of the document; "" if the result is only a part of one
     # name -> function (result, **choices) -> Figure, or a function that returns such a mapping
     FIGURES: ClassVar[str] = ""
+    TABLES: ClassVar[str] = ""  # function (result) -> list of Table
     FIRST_FIGURE: ClassVar[str] = ""  # the figure that is drawn if none is named
     PAGE: ClassVar[str] = ""  # function (result, path, **options) -> Path
     FOLDER: ClassVar[str] = ""  # function (result, folder, **options) -> Path
-    NOTEBOOK: ClassVar[str] = ""  # function (result) -> HTML
+    NOTEBOOK: ClassVar[str] = ""  # function (result) -> HTML; "" = the first table
 
     @abstractmethod
     def _content(self) -> dict[str, Any]:
@@ -75,6 +77,16 @@ class Document(ABC):
         except ImportError:
             raise UsageError("to_frame needs pandas: pip install 'calipers[frames]'") from None
         return pd.DataFrame(self._records())
+
+    def tables(self) -> list[Table]:
+        """Return the numbers as tables for a reader.
+
+        Each has ``to_csv()``, ``to_latex()`` and ``to_markdown()``; a notebook shows it.
+        """
+        if not self.TABLES:
+            raise UsageError(f"{type(self).__name__} has no tables")
+        tables: list[Table] = linked(self.TABLES)(self)
+        return tables
 
     def figure(self, name: str | None = None, *of: str, **choices: Any) -> Figure:
         """Return a figure as data: its finding, its axes and, by its ``table()``, its numbers.
@@ -126,7 +138,7 @@ class Document(ABC):
 
     def _repr_html_(self) -> str | None:
         if not self.NOTEBOOK:
-            return None
+            return self.tables()[0]._repr_html_() if self.TABLES else None
         html: str = linked(self.NOTEBOOK)(self)
         return html
 

@@ -40,7 +40,6 @@ from calipers import registry
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.evaluation.collect import units_for
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
@@ -502,7 +501,7 @@ def _robustness(
         if values is None:
             return None
         tables.append((part.rows, values))
-    units = units_for(parts[0].evaluation.cohort, parts[0].evaluation.protocol)
+    units = parts[0].evaluation.units
     best, second = (result.models.index(model) for model in result.best_two)
     values = _gather(tables)[:, complete].round(DIGITS)
     return robustness(values, (best, second), seed=seed, unit=units.name, n_units=units.number)

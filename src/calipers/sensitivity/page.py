@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page and the folder of a multiverse: answer, figures, all shares, and how to reproduce it.
+"""The page and the folder of a multiverse, the folder of a sweep, and both in a notebook.
 
-A `Multiverse` comes in; `write_multiverse` writes the folder for `calipers multiverse -o`, and the
-page of an evaluation shows the figures and the table in its own section.
-
-Sensitivity in a notebook.
+A `Multiverse` comes in; `write_multiverse` writes the folder for `calipers multiverse -o`: answer,
+figures, all shares, and how to reproduce it. The page of an evaluation shows the figures and the
+table in its own section. A `Sweep` has figures and tables of numbers, but no page.
 """
 
 from __future__ import annotations
@@ -18,17 +17,14 @@ from zlib import crc32
 
 from calipers.io.tables.table import columns_of, delimited
 from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
-from calipers.sensitivity.figures import FIGURES, sweep_figure
-from calipers.sensitivity.result import Multiverse, Robustness, choice_name, configuration_text
+from calipers.sensitivity.figures import FIGURES, sweep_figure, sweep_figures
+from calipers.sensitivity.result import Multiverse, Robustness, configuration_text
 from calipers.sensitivity.sweep import Sweep
-from calipers.show.figures import Cell, Table
+from calipers.sensitivity.tables import grid_table, levels_table, wins_table
 from calipers.show.html import (
-    _row,
-    _table,
     answer_page,
     answer_section,
     as_bytes,
-    data_table,
     details,
     figure_block,
     framed,
@@ -38,13 +34,15 @@ from calipers.show.html import (
     made_by,
     paragraph,
     reproduce_block,
+    table_block,
     text,
 )
 from calipers.show.svg.draw import svg
-from calipers.show.words import Short, percent_text
+from calipers.show.words import Short
 
 PAGE, DOCUMENT, ROWS = "multiverse.html", "multiverse.json", "multiverse.csv"
 OURS = re.compile(rf"multiverse\.(html|json|csv)|multiverse-({'|'.join(FIGURES)})\.svg")
+SWEEP_FIGURE = re.compile(r"sweep-[0-9].*\.svg")
 SVG_WIDTH = 560
 TITLE = "How sensitive is the ranking to analysis choices?"
 METHOD = (
@@ -108,7 +106,7 @@ def multiverse_page(result: Multiverse, command: Sequence[str] = ()) -> str:
     """Return the page as HTML; every text is escaped."""
     parts = [
         ("figures", "Figures", figures(result)),
-        ("levels", "Which model wins where", levels_table(result)),
+        ("levels", "Which model wins where", levels_block(result)),
         ("methods", "Methods", _methods(result)),
         ("reproduce", "Reproduce", reproduce_block(command)),
     ]
@@ -140,25 +138,16 @@ def figures(result: Multiverse) -> str:
     return in_pairs(blocks)
 
 
-def levels_table(result: Multiverse) -> str:
+def levels_block(result: Multiverse) -> str:
     """Return the share of configurations that every model wins, at every value of every choice."""
-    rows: list[tuple[Cell, ...]] = []
-    for choice, level, n, wins in result.levels:
-        rows.append((choice_name(choice), level, n, *map(wins.__getitem__, result.models)))
-    rows.append(("all", "", len(result.each), *map(result.wins.__getitem__, result.models)))
-    table = Table(("choice", "value", "configurations", *result.models), tuple(rows))
-    caption = "Share of configurations that each model wins"
-    return data_table(table, "table-levels", caption, len(rows), over=1, all_in=DOCUMENT)
+    table = levels_table(result)
+    return table_block(table, len(table.rows), all_in=DOCUMENT)
 
 
 def _methods(result: Multiverse) -> str:
-    rows = []
-    for name in result.choices:
-        values = dict.fromkeys(str(one[name]) for one in result.each if name in one)
-        rows.append((choice_name(name), ", ".join(values)))
     robust = result.robustness
     units = "" if robust is None else _replicates_sentence(robust)
-    grid = data_table(Table(("choice", "values"), tuple(rows)), "table-grid", "The grid")
+    grid = table_block(grid_table(result))
     base = f"The base configuration is {configuration_text(result.each[result.base])}."
     return "\n".join(
         [paragraph(METHOD), paragraph(base), paragraph(units), details("The grid", grid)]
@@ -169,6 +158,24 @@ def _replicates_sentence(robust: Robustness) -> str:
     return REPLICATES.format(
         replicates=robust.replicates, unit=robust.unit, n_units=robust.n_units, seed=robust.seed
     )
+
+
+def write_sweep(
+    sweep: Sweep, folder: Path, *, force: bool = False, command: Sequence[str] = ()
+) -> Path:
+    """Write ``sweep.json``, ``sweep.csv`` and figures, all of them or none; return the folder.
+
+    Figures of an earlier sweep in the folder are removed; other files stay.
+    """
+    check_folder(folder, force=force)
+    earlier = files_of(folder, SWEEP_FIGURE)
+    with staged_folder(folder, owned=("sweep.json", "sweep.csv", *earlier)) as stage:
+        write_atomically(stage / "sweep.json", sweep.to_json() + "\n")
+        write_atomically(stage / "sweep.csv", delimited(columns_of(sweep.rows())))
+        for k, (name, figure) in enumerate(sweep_figures(sweep).items(), start=1):
+            word = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:60]
+            write_atomically(stage / f"sweep-{k}-{word}.svg", svg(figure, standalone=True))
+    return folder
 
 
 def of_sweep(sweep: Sweep) -> str:
@@ -185,7 +192,4 @@ def of_multiverse(result: Multiverse) -> str:
     """Return the sentences of a multiverse, and the share of configurations that each model
     wins.
     """
-    lines = [_row(model, (percent_text(share),)) for model, share in result.wins.items()]
-    caption = f"{len(result.each)} configurations; models that tie share one."
-    table = _table(caption, ("model", "configurations won"), lines)
-    return framed(items(result.sentences()) + table)
+    return framed(items(result.sentences()) + table_block(wins_table(result)))

@@ -31,7 +31,6 @@ import numpy as np
 
 from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean
-from calipers.evaluation.collect import units_for
 from calipers.evaluation.result import Evaluation
 from calipers.metrics.base import Metric
 from calipers.results.document import Document
@@ -209,7 +208,7 @@ def replicate_values(
     evaluated, so that parts of a multiverse can be resampled one by one.
     """
     cohort, metrics = evaluation.cohort, evaluation.protocol.compile()
-    units = units_for(cohort, evaluation.protocol)
+    units = evaluation.units
     if units.number < FEWEST_UNITS:
         return None
     cases = [
@@ -368,6 +367,7 @@ class Multiverse(Document):
     SCHEMA = "calipers.multiverse/1"
     FIGURES = "calipers.sensitivity.figures:FIGURES"
     FIRST_FIGURE = "curve"
+    TABLES = "calipers.sensitivity.tables:tables"
     PAGE = "calipers.sensitivity.page:write_multiverse_page"
     FOLDER = "calipers.sensitivity.page:write_multiverse"
     NOTEBOOK = "calipers.sensitivity.page:of_multiverse"

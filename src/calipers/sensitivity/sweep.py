@@ -209,6 +209,8 @@ class Sweep(Document):
 
     SCHEMA = "calipers.sweep/1"
     FIGURES = "calipers.sensitivity.figures:sweep_catalogue"
+    TABLES = "calipers.sensitivity.tables:sweep_tables"
+    FOLDER = "calipers.sensitivity.page:write_sweep"
     NOTEBOOK = "calipers.sensitivity.page:of_sweep"
 
     axes: tuple[SweepAxis, ...]

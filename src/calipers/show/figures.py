@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from calipers.arrays import F64, I64, Flags
+from calipers.show.table import Table
 
-Cell = str | float | int | None
 NAN = math.nan
 
 
@@ -38,14 +38,6 @@ class Axis:
     log: bool = False
     ticks: tuple[float, ...] = ()  # () = chosen
     names: tuple[str, ...] = ()  # words for the ticks; categories stand at 0, 1, 2, ...
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The numbers of a figure or of a section; numbers stay numbers, None is undefined."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """HTML by hand, with one rule: every text from the data passes through `text`, which escapes it.
 
-Attributes are made by this package or escaped with `text` as well. All pages use these functions.
+Figures, tables and sentences come in, HTML goes out. Attributes are made by this package or escaped
+with `text` as well. There are
 
-The shell of every page: head, content security policy, style and script, all in one file.
-
-The frame of a page that answers one question: the answer, the evidence, and how to reproduce it.
-
-Pages of a multiverse, a stability analysis and monitors are made with it; they pass HTML in and get
-the whole page back. The page of an evaluation has its own frame in `page`.
-
-Results in a notebook: small HTML in the style of the page, isolated from other cells.
-
-Frame of a table.
+- the parts of a page: `section`, `paragraph`, `items`, `details`, `figure_block`, `table_block`;
+- whole pages: `document` is the shell of each (content security policy, style and script in one
+  file), `answer_page` the frame of those that answer one question (multiverse, stability,
+  monitors); the page of an evaluation has its own frame in `report.page`;
+- results in a notebook: `framed` isolates their style from other cells.
 """
 
 from __future__ import annotations
@@ -22,22 +18,24 @@ import hashlib
 import math
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from html import escape
 from importlib import resources
 from typing import Any
 
-from calipers.results.comparison import Comparison
 from calipers.results.estimate import Estimate
 from calipers.results.files import environment
-from calipers.show.figures import Cell, Figure, Table
+from calipers.show.figures import Figure
 from calipers.show.svg.draw import stylesheet, svg
+from calipers.show.table import WORDS, CellText, Kind, Table
 from calipers.show.words import (
-    between,
     count_text,
-    reason_word,
-    short,
-    short_number,
+    digits,
+    interval_text,
+    number_text,
+    reason_text,
+    short_name,
     without_interval,
 )
 
@@ -47,6 +45,9 @@ BIDI = dict.fromkeys(
 LONGEST_CELL = 200
 LONG_CELL = 30  # characters that may be broken anywhere
 MOST_STATIC_ROWS = 60
+LONG_NAME = 20  # characters of a name that need not stay in one piece
+FEW_VALUES = 3  # columns of values that fit a narrow screen
+SHEET_KINDS = ("value", "whole", "signed")
 FIGURE_WIDTH = 460  # at which text stays legible on a phone and is not too large on a desk
 
 
@@ -89,12 +90,56 @@ def figure_block(figure: Figure, name: str, *, all_in: str = "evaluation.json") 
     """Return a figure with its finding above, its note below, and its numbers on demand."""
     note = f'<p class="note">{text(figure.note)}</p>' if figure.note.strip() else ""
     caption = f"Numbers of this figure: {figure.title}"
-    numbers = data_table(figure.table(), f"{name}-numbers", caption, all_in=all_in)
+    table = replace(figure.table(), title=caption, name=f"{name}-numbers")
+    numbers = table_block(table, all_in=all_in)
     return (
         f'<figure class="plot" id="{name}">\n<figcaption>{text(figure.title)}</figcaption>\n'
         f"{svg(figure, width=FIGURE_WIDTH, name=name)}\n{note}\n"
         f"{details('Numbers of this figure', numbers)}\n</figure>"
     )
+
+
+def table_block(
+    table: Table, most: int = MOST_STATIC_ROWS, *, all_in: str = "evaluation.json"
+) -> str:
+    """Return a table with its notes, which the page can sort, filter, page through and save as CSV.
+
+    A table without rows is nothing. A table of estimates is a sheet, which shows intervals beside values; one of plain numbers is a
+    grid, which shows more digits.
+
+    Parameters
+    ----------
+    most
+        Largest number of rows on the page besides the summary; ``all_in`` is the file that has all
+        of them.
+    """
+    if not table.rows and not table.summary:
+        return ""
+    table = table.first(most, all_in=all_in)
+    kinds = table.column_kinds()
+    is_sheet = any(kind in SHEET_KINDS for kind in kinds)
+    title = table.title
+    lines = []
+    for k, cells in enumerate(table.texts()):
+        mark = ' class="over"' if k >= len(table.rows) else ""
+        line = ""
+        for c, (cell, kind) in enumerate(zip(cells, kinds)):
+            if is_sheet:
+                line += _sheet_cell(cell, kind, is_first=c == 0, is_best=(k, c) in table.best)
+            else:
+                line += _grid_cell(cell, kind)
+        lines.append(f"<tr{mark}>{line}</tr>")
+    heads = "".join(_head_cell(*column, is_sheet=is_sheet) for column in zip(table.columns, kinds))
+    name = f' id="{table.name}"' if table.name else ""
+    caption = f"<strong>{text(title)}</strong>" if is_sheet and title else text(title)
+    body = "\n".join(lines)
+    notes = "".join(f'<p class="note">{text(note)}</p>' for note in table.all_notes())
+    block = (
+        f'<table class="{_look(table) if is_sheet else "grid"}"{name}>'
+        f"<caption>{caption}</caption><thead><tr>{heads}</tr></thead>\n"
+        f"<tbody>{body}</tbody></table>"
+    )
+    return scrolling(block, title) + notes
 
 
 def data_table(
@@ -106,31 +151,71 @@ def data_table(
     over: int = 0,
     all_in: str = "evaluation.json",
 ) -> str:
-    """Return a plain table of numbers, which the page can sort, filter, page through and save as
-    CSV.
-
-    Parameters
-    ----------
-    most
-        Largest number of rows on the page; ``all_in`` is the file that has all of them.
-    over
-        Number of summary rows at the end, which stay last when the table is sorted.
-    """
-    rows = table.rows[:most]
-    if len(rows) < len(table.rows):
-        caption += f" (the first {len(rows)} of {len(table.rows)} rows; {all_in} has all)"
-    head = "".join(f'<th scope="col">{text(cut(column))}</th>' for column in table.columns)
-    n_body_rows = len(table.rows) - over
-    lines = []
-    for k, row in enumerate(rows):
-        mark = ' class="over"' if k >= n_body_rows else ""
-        lines.append(f"<tr{mark}>{''.join(map(_cell, row))}</tr>")
-    body = "\n".join(lines)
-    return scrolling(
-        f'<table class="grid" id="{name}"><caption>{text(caption)}</caption>'
-        f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table>",
-        caption,
+    """Return a plain table; use `table_block` instead."""
+    n = len(table.rows) - over
+    return table_block(
+        replace(table, name=name, title=caption, rows=table.rows[:n], summary=table.rows[n:]),
+        most,
+        all_in=all_in,
     )
+
+
+def _look(table: Table) -> str:
+    """Return the CSS classes of a sheet: rows of few values fit a narrow screen, with their name
+    above them.
+    """
+    n_values = sum(kind in SHEET_KINDS for kind in table.column_kinds())
+    look = "sheet few" if n_values <= FEW_VALUES else "sheet models"
+    return f"{look} groups" if table.summary else look
+
+
+def _head_cell(name: str, kind: Kind, *, is_sheet: bool) -> str:
+    mark = ""
+    if not is_sheet:
+        return f'<th scope="col">{text(cut(name))}</th>'
+    if kind == "count":
+        mark = " class=n"
+    elif kind == "text":
+        mark = " class=words"
+    return f"<th scope=col{mark or _long(name)}>{text(short_name(name))}</th>"
+
+
+def _sheet_cell(cell: CellText, kind: Kind, *, is_first: bool, is_best: bool) -> str:
+    if is_first:
+        return f"<th scope=row{_long(cell.main)}>{text(short_name(cell.main))}</th>"
+    if kind == "count":
+        return f"<td class=n>{text(cell.main)}</td>"
+    if cell.is_undefined:
+        return f"<td class=undefined>{text(cell.main)}</td>"
+    if kind in WORDS:
+        return f"<td class=words>{text(cut(cell.main))}</td>"
+    words, mark = text(cell.main), ""
+    if is_best:
+        words += '<span class=star title="best">&#9733;</span>'
+        mark = " class=best"
+    small = f"<small>{text(cell.beside)}</small>" if cell.beside else ""
+    ends = ""
+    if cell.low is not None and cell.high is not None:
+        ends = f' data-low="{digits(cell.low)}" data-high="{digits(cell.high)}"'
+    value = "" if cell.value is None else digits(cell.value)
+    return f'<td{mark} data-v="{value}"{ends}>{words}{small}</td>'
+
+
+def _grid_cell(cell: CellText, kind: Kind) -> str:
+    if cell.value is not None or (not cell.main and kind not in WORDS):
+        exact = ""
+        # Sorting reads the number from the text, unless that says more than the number.
+        if kind in ("share", "p") and cell.value is not None:
+            exact = f' data-v="{digits(cell.value)}"'
+        return f'<td class="num"{exact}>{text(cell.main)}</td>'
+    mark = ' class="long"' if len(cell.main) > LONG_CELL else ""
+    return f"<td{mark}>{text(cut(cell.main))}</td>"
+
+
+def _long(name: str) -> str:
+    """Return the attributes of a long name: it may break anywhere, and its title has all of it."""
+    title = f' title="{text(name)}"' if short_name(name) != name else ""
+    return f" class=long{title}" if len(name) > LONG_NAME else ""
 
 
 def scrolling(table: str, label: str) -> str:
@@ -144,24 +229,6 @@ def items(entries: Sequence[str]) -> str:
     if not entries:
         return ""
     return "<ul>" + "".join(f"<li>{text(entry)}</li>" for entry in entries) + "</ul>"
-
-
-def _cell(value: Cell) -> str:
-    if value is None:
-        return '<td class="num"></td>'
-    if isinstance(value, str):
-        mark = ' class="long"' if len(value) > LONG_CELL else ""
-        return f"<td{mark}>{text(cut(value))}</td>"
-    return f'<td class="num">{digits(value, 4)}</td>'
-
-
-def digits(value: float, n: int = 6) -> str:
-    """Return a number with ``n`` digits that count; whole numbers whole."""
-    if isinstance(value, int) or (
-        math.isfinite(value) and value == int(value) and abs(value) < 1e15
-    ):
-        return str(int(value))
-    return f"{value:.{n}g}"
 
 
 def document(
@@ -284,7 +351,8 @@ def reproduce_block(command: Sequence[str], settings: Mapping[str, Any] | None =
     facts = {"calipers": __version__, **environment(), **(settings or {})}
     rows = tuple((name, str(value)) for name, value in facts.items())
     command_line = f"<pre>{text(shlex.join(command))}</pre>" if command else ""
-    return command_line + data_table(Table(("what", "value"), rows), "table-run", "The run")
+    table = Table(("what", "value"), rows, title="The run", name="table-run")
+    return command_line + table_block(table)
 
 
 def made_by(command: Sequence[str]) -> dict[str, Any]:
@@ -304,49 +372,14 @@ def of_estimate(e: Estimate) -> str:
     """Return one estimate: value, interval and n."""
     behind = f"n = {count_text('image', e.n_images)}, {count_text('reference', e.n_references)}"
     if math.isnan(e.value):
-        reason = text(reason_word(e.reason))
+        reason = text(reason_text(e.reason))
         return framed(f'<span class="undefined">undefined: {reason}</span> <small>{behind}</small>')
-    beside = between(e.low, e.high) or without_interval(e)
+    beside = interval_text(e.low, e.high) or without_interval(e)
     if not math.isnan(e.low):
         level = f"{100 * e.level:g} % confidence interval"
         behind = f"{level}, resampled by {e.unit} (n = {e.n_units}); {behind}"
-    value = f"<strong>{short_number(e.value)}</strong>"
+    value = f"<strong>{number_text(e.value)}</strong>"
     return framed(f"{value} {text(beside)} <small>{text(behind)}</small>")
-
-
-def of_comparison(comparison: Comparison) -> str:
-    """Return a row per difference, with its interval, test and verdict."""
-    names = ("metric", "a", "b", "a − b", "interval", "p", "verdict")
-    lines = []
-    for d in comparison.rows:
-        e = d.estimate
-        metric = d.metric if d.label is None else f"{d.metric} of {d.label}"
-        p = "" if math.isnan(d.p_adjusted) else f"{d.p_adjusted:.2g}"
-        verdict = d.verdict.replace("_", " ")
-        difference = short_number(e.value)
-        lines.append(
-            _row(metric, (d.model_a, d.model_b, difference, between(e.low, e.high), p, verdict))
-        )
-    manner = "not corrected"
-    if comparison.correction != "none":
-        tests = count_text("test", comparison.family)
-        manner = f"corrected ({comparison.correction}) for {tests}"
-    units = f"{comparison.unit} (n = {comparison.n_units})"
-    caption = f"Differences, resampled by {units}; p values {manner}."
-    return framed(_table(caption, names, lines))
-
-
-def _row(name: str, values: Sequence[str]) -> str:
-    cells = "".join(f"<td>{text(value)}</td>" for value in values)
-    return f"<tr><th scope=row>{text(name)}</th>{cells}</tr>"
-
-
-def _table(caption: str, names: Sequence[str], lines: Sequence[str]) -> str:
-    head = "".join(f"<th scope=col>{text(name)}</th>" for name in names)
-    return (
-        f"<table><caption>{text(caption)}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{''.join(lines)}</tbody></table>"
-    )
 
 
 def framed(inner: str) -> str:
@@ -354,47 +387,3 @@ def framed(inner: str) -> str:
     sheet = resources.files("calipers").joinpath("show", "assets", "small.css")
     style = sheet.read_text(encoding="utf-8")
     return f'<style>{style}</style><div class="calipers">{inner}</div>'
-
-
-LONG = 20  # characters of a name that need not stay in one piece
-
-
-def frame(
-    caption: str,
-    head: str,
-    lines: Sequence[str],
-    *,
-    title: str = "",
-    label: str = "",
-    kind: str = "",
-    below: Sequence[str] = (),
-) -> str:
-    """Return a table that scrolls within itself if it is too wide, with notes below it."""
-    body = "\n".join(lines)
-    notes = "".join(f'<p class="note">{text(note)}</p>' for note in below)
-    table = (
-        f'<table class="{kind or "sheet"}"><caption>{title}{text(caption)}</caption>'
-        f"<thead>{head}</thead>\n<tbody>{body}</tbody></table>"
-    )
-    return scrolling(table, label or caption) + notes
-
-
-def _head(first: str, models: Sequence[str], numbers: Mapping[str, str]) -> str:
-    columns = "".join(f"<th scope=col{_long(model)}>{text(short(model))}</th>" for model in models)
-    behind = "".join(
-        f'<th scope=col class=n><abbr title="{text(name)}">{text(letter)}</abbr></th>'
-        for letter, name in numbers.items()
-    )
-    return f"<tr><th scope=col>{first}</th>{columns}{behind}</tr>"
-
-
-def _long(name: str) -> str:
-    """Return the attributes of a long name: it may break anywhere, and its title has all of it."""
-    title = f' title="{text(name)}"' if short(name) != name else ""
-    return f" class=long{title}" if len(name) > LONG else ""
-
-
-def _line(name: str, cells: str, numbers: Sequence[object], kind: str = "") -> str:
-    behind = "".join(f"<td class=n>{n}</td>" for n in numbers)
-    mark = f" class={kind}" if kind else ""
-    return f"<tr{mark}><th scope=row{_long(name)}>{text(short(name))}</th>{cells}{behind}</tr>"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors on a terminal: one line per problem, every hint once, and no control characters.
+"""What the command line prints: errors, tables, notes, and the progress of long work.
 
-Estimates as tables in the terminal: the tables of `evaluate`, and parts that others share.
-
-What is printed on stderr: notes, warnings, and the progress of long work.
+Errors come in as exceptions and tables as `show.table.Table`; commands print them with these
+functions only. Every text from the data passes through `one_line` or `printable`, so that no name
+can control the terminal. Tables go to stdout; notes, warnings and progress to stderr.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from collections.abc import Callable, Sequence
 
 import click
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from calipers.errors import CalipersError, InputError, InputProblems
+from calipers.show.table import BEST, WORDS, CellText, Kind, Table
+from calipers.show.words import short_name
 
 
 def printable(text: str) -> str:
@@ -78,29 +81,8 @@ def _escaped(c: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-UNLIMITED = 400
-LONGEST = 40  # characters of a name
-
-
-def _table(left: Sequence[str], right: Sequence[str], numbers: Sequence[str]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in left:
-        table.add_column(escape(one_line(name)), no_wrap=True)
-    for name in right:
-        table.add_column(name_of(name), overflow="fold")
-    for name in numbers:
-        table.add_column(name_of(name), justify="right", style="dim", overflow="fold")
-    return table
-
-
-def plain_table(left: Sequence[str], right: Sequence[str]) -> Table:
-    """Return an empty table: columns of names on the left, columns of numbers on the right."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in left:
-        table.add_column(name, no_wrap=True)
-    for name in right:
-        table.add_column(name, justify="right", overflow="fold")
-    return table
+UNLIMITED = 400  # columns of a file or a pipe
+READABLE = 100  # columns there; a wider table of several series gets a line for each
 
 
 def stdout_console() -> Console:
@@ -111,9 +93,134 @@ def stdout_console() -> Console:
     return Console(file=sys.stdout, highlight=False, width=width)
 
 
+def print_tables(tables: Sequence[Table], console: Console | None = None) -> None:
+    """Print tables one below the other, then the notes of all of them, each once."""
+    console = console or stdout_console()
+    notes: dict[str, None] = {}  # an ordered set
+    for table in tables:
+        if table.title:
+            console.print(Text(one_line(table.title), style="bold"), soft_wrap=True)
+        console.print(_fitting(table, console))
+        notes |= dict.fromkeys(table.all_notes())
+    if not console.is_terminal:  # a file has no bold letters
+        notes.pop(BEST, None)
+    print_lines(list(notes), console)
+
+
+def print_lines(lines: Sequence[str], console: Console | None = None) -> None:
+    """Print sentences, each in a line of its own."""
+    console = console or stdout_console()
+    for line in lines:
+        console.print(Text(one_line(line)), soft_wrap=True)
+
+
 def name_of(text: str) -> str:
     """Return a name as a cell: short, and without control characters."""
-    return escape(one_line(text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."))
+    return escape(one_line(short_name(text)))
+
+
+def _fitting(table: Table, console: Console) -> RichTable:
+    """Return the table; one that is too wide has a line per series instead of a column."""
+    wide = _wide(table)
+    values = _value_columns(table)
+    if not table.series or len(values) < 2:
+        return wide
+    limit = console.width if console.is_terminal else READABLE
+    options = console.options.update(max_width=UNLIMITED * len(values))
+    if console.measure(wide, options=options).maximum <= limit:
+        return wide
+    return _long(table)
+
+
+def _value_columns(table: Table) -> list[int]:
+    kinds = table.column_kinds()
+    return [k for k, kind in enumerate(kinds) if kind not in (*WORDS, "count")]
+
+
+def _wide(table: Table) -> RichTable:
+    """Return the table with its own columns."""
+    texts, kinds = table.texts(), table.column_kinds()
+    sheet = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    columns = []
+    for k, name in enumerate(table.columns):
+        column = [line[k] for line in texts]
+        _add_column(sheet, name, kinds[k], column)
+        columns.append(_aligned(column, kinds[k]))
+    previous = ""
+    for r, words in enumerate(zip(*columns)):
+        if r == len(table.rows):
+            sheet.add_section()
+        cells = list(words)
+        # Of rows that belong together only the first has the name of all.
+        if kinds[:2] == ("name", "name"):
+            if cells[0] == previous:
+                cells[0] = ""
+            elif r:
+                sheet.add_section()
+            previous = words[0]
+        for c in range(len(cells)):
+            if (r, c) in table.best:
+                cells[c] = f"[bold]{cells[c]}[/bold]"
+        sheet.add_row(*cells)
+    return sheet
+
+
+def _long(table: Table) -> RichTable:
+    """Return the table with a line per row and series; names and counts are in the first of them."""
+    texts, kinds, values = table.texts(), table.column_kinds(), _value_columns(table)
+    names = [k for k, kind in enumerate(kinds) if kind in WORDS]
+    counts = [k for k, kind in enumerate(kinds) if kind == "count"]
+    sheet = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+    for k in names:
+        _add_column(sheet, table.columns[k], kinds[k], [])
+    _add_column(sheet, table.series, "name", [])
+    _add_column(sheet, "value", "value", [CellText("", beside="left")])
+    for k in counts:
+        _add_column(sheet, table.columns[k], "count", [])
+    every = []
+    for line in texts:
+        every += [line[k] for k in values]
+    value_cells = iter(_aligned(every, "value"))
+    for r, line in enumerate(texts):
+        if r == len(table.rows):
+            sheet.add_section()
+        for place, k in enumerate(values):
+            first, last = [""] * len(names), [""] * len(counts)
+            if place == 0:
+                first = [_shown(line[c], kinds[c]) for c in names]
+                last = [_shown(line[c], "count") for c in counts]
+            sheet.add_row(*first, name_of(table.columns[k]), next(value_cells), *last)
+    return sheet
+
+
+def _add_column(sheet: RichTable, name: str, kind: Kind, cells: Sequence[CellText]) -> None:
+    if kind == "name":
+        sheet.add_column(name_of(name), no_wrap=True)
+    elif kind == "text":
+        sheet.add_column(name_of(name), overflow="fold")
+    elif kind == "count":
+        sheet.add_column(name_of(name), justify="right", style="dim", overflow="fold")
+    else:
+        # Values with an interval are aligned by `_aligned`, at their points.
+        justify: JustifyMethod = "left" if any(cell.beside for cell in cells) else "right"
+        sheet.add_column(name_of(name), justify=justify, overflow="fold")
+
+
+def _aligned(cells: Sequence[CellText], kind: Kind) -> list[str]:
+    """Return the texts of a column; in front of intervals, the values end at the same place."""
+    if kind in WORDS or not any(cell.beside for cell in cells):
+        return [_shown(cell, kind) for cell in cells]
+    width = max(len(cell.main) for cell in cells if cell.value is not None)
+    texts = []
+    for cell in cells:
+        padding = "" if cell.value is None else " " * (width - len(cell.main))
+        texts.append(padding + _shown(cell, kind))
+    return texts
+
+
+def _shown(cell: CellText, kind: Kind) -> str:
+    text = one_line(str(cell))
+    return escape(short_name(text) if kind == "name" else text)
 
 
 PATIENCE = 1.0  # seconds before progress is worth showing

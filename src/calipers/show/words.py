@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many digits of a number are displayed.
+"""One way to say a number, an estimate, a reason and a name; everything that is read uses it.
 
-Words of figures: short names, percentages, what a hit is, and what bands and whiskers are.
+Numbers come in, text comes out. Terminal, pages, figures, sentences and exports call these
+functions, so that a value is rounded in one way wherever it appears:
 
-Words for units.
+========================  ==========================================================
+`number_text`             ``0.123``, ``12.3``, ``123``; in sentences with two decimals
+`signed_text`             ``+0.012``: a difference
+`percent_text`            ``5.2 %``, ``57 %``, ``under 0.1 %``; `percent_span` for two
+`level_text`              ``95 %``: a level, with the digits it was given with
+`p_text`                  ``p = 0.012``, ``p < 0.001``; `p_number` for a column of them
+`interval_text`           ``[0.1, 0.3]``
+`estimate_text`           ``0.123 [0.100, 0.145]*``, or why it is undefined
+`share_in_words`          ``84 % (95 % interval 80 to 88 %)``, inside a sentence
+`reason_text`             ``too few units``
+`digits`                  a number of any size, with its first significant digits
+`count_text`, `plural`    ``1 image``, ``2 images``
+`join`                    ``a, b and c``
+`short_name`              a long name without its middle
+========================  ==========================================================
 
-Estimates inside sentences: a value, and in brackets its interval or why it has none.
-
-Numbers and names in words.
-
-Marks and their legend.
-
-Names that can be shown.
+An estimate has marks behind its interval where caution is due, and `legend` explains them.
+`Short` makes names of the data safe to show: not too long, and none that looks like another.
 """
 
 from __future__ import annotations
@@ -25,9 +35,10 @@ from unicodedata import normalize
 from calipers.results.estimate import FLAGS, Estimate
 
 SMALL, LARGE = 10, 100
+SMALLEST_P = 0.001  # a smaller one is "p < 0.001"
 
 
-def short_number(value: float) -> str:
+def number_text(value: float) -> str:
     """Return a number for a reader: 0.123, 1.234, 12.3, 123; a count of two or more without
     decimals; empty if undefined.
     """
@@ -38,50 +49,46 @@ def short_number(value: float) -> str:
     return f"{value:.3f}" if abs(value) < SMALL else f"{value:.1f}"
 
 
-def percent(share: float) -> str:
-    """Return a share in percent, without the sign: 0, 0.2, 57, 99.8, 100.
-
-    Only nothing is 0, and only all is 100: rounding never turns "almost" into "all".
-    """
-    whole = 100 * share
-    if 0 < whole < 0.05:
-        return "under 0.1"
-    if 99.95 <= whole < 100:
-        return "over 99.9"
-    if 0 < whole < 1 or 99 < whole < 100:
-        return f"{whole:.1f}"
-    return f"{whole:.0f}"
-
-
 def two_decimals(value: float) -> str:
-    """Return a number with two decimals; what rounds to zero has no sign."""
+    """Return a number in a sentence or a title; what rounds to zero has no sign."""
     return f"{round(value, 2) + 0.0:.2f}"
 
 
-LONGEST = 40  # characters of a name in a title
-TAIL = 15  # of them from its end
+def signed_text(value: float) -> str:
+    """Return a difference: ``+0.012``; empty if undefined."""
+    if math.isnan(value):
+        return ""
+    text = number_text(value)
+    return text if text.startswith("-") else f"+{text}"
 
 
-def short_name(name: str, longest: int = LONGEST, tail: int = TAIL) -> str:
-    """Return a name that fits a title; a long one loses its middle.
+def whole_text(value: float) -> str:
+    """Return a number without decimals: a count, or a rank; empty if undefined."""
+    return "" if math.isnan(value) else f"{value:.0f}"
 
-    Names of one family differ at their ends: versions and folds stand there.
-    """
-    if len(name) <= longest:
-        return name
-    return f"{name[: longest - tail - 1]}…{name[-tail:]}"
+
+def digits(value: float, n: int = 6) -> str:
+    """Return a number of any size with ``n`` significant digits; whole numbers whole."""
+    if isinstance(value, int) or (
+        math.isfinite(value) and value == int(value) and abs(value) < 1e15
+    ):
+        return str(int(value))
+    return f"{value:.{n}g}"
 
 
 def percent_text(share: float) -> str:
     """Return ``84 %``, with a decimal near both ends; only 0 is 0 %, and only 1 is 100 %."""
-    if share != share:
-        return "undefined"
-    value = 100 * share
-    if 0 < value < 0.05:
-        return "less than 0.1 %"
-    if 99.95 <= value < 100:
-        return "more than 99.9 %"
-    return f"{value:.1f} %" if near_an_end(share) else f"{value:.0f} %"
+    return "undefined" if math.isnan(share) else f"{percent_number(share)} %"
+
+
+def percent_span(low: float, high: float) -> str:
+    """Return ``80 to 88 %``."""
+    return f"{percent_number(low)} to {percent_number(high)} %"
+
+
+def level_text(level: float) -> str:
+    """Return a level with the digits it was given with: ``95 %``, ``99.5 %``."""
+    return f"{100 * level:g} %"
 
 
 def near_an_end(share: float) -> bool:
@@ -89,11 +96,50 @@ def near_an_end(share: float) -> bool:
     return 0 < share < 0.1 or 0.95 < share < 1
 
 
+def percent_number(share: float) -> str:
+    """Return a share as its number of hundred: ``5.2``, ``57``, ``under 0.1``.
+
+    Rounding never turns "almost none" into none, nor "almost all" into all.
+    """
+    value = 100 * share
+    if 0 < value < 0.05:
+        return "under 0.1"
+    if 99.95 <= value < 100:
+        return "over 99.9"
+    return f"{value:.1f}" if near_an_end(share) else f"{value:.0f}"
+
+
+def p_text(p: float) -> str:
+    """Return ``p = 0.02`` with two significant digits, or ``p < 0.001``."""
+    return f"p < {SMALLEST_P:g}" if p < SMALLEST_P else f"p = {p:.2g}"
+
+
+def p_number(p: float) -> str:
+    """Return a p value in a column of them: ``0.02``, ``< 0.001``; empty if undefined."""
+    return "" if math.isnan(p) else p_text(p).removeprefix("p ").removeprefix("= ")
+
+
+def interval_text(low: float, high: float, number: Callable[[float], str] = number_text) -> str:
+    """Return ``[0.1, 0.3]``; empty if undefined."""
+    return "" if math.isnan(low) else f"[{number(low)}, {number(high)}]"
+
+
+def estimate_text(estimate: Estimate, number: Callable[[float], str] = number_text) -> str:
+    """Return ``0.123 [0.100, 0.145]*``, or why the value is undefined."""
+    if math.isnan(estimate.value):
+        return reason_text(estimate.reason)
+    interval = interval_text(estimate.low, estimate.high, number)
+    return f"{number(estimate.value)} {interval}{marks_of(estimate)}".rstrip()
+
+
+def reason_text(reason: str | None) -> str:
+    """Return a reason, a verdict or a flag in words; empty for none."""
+    return "" if reason is None else reason.replace("_", " ")
+
+
 def why(estimate: Estimate) -> str:
     """Return why a value is undefined, in words; empty if it is defined."""
-    if not math.isnan(estimate.value):
-        return ""
-    return str(estimate.reason).replace("_", " ")
+    return reason_text(estimate.reason) if math.isnan(estimate.value) else ""
 
 
 def plural(name: str) -> str:
@@ -103,7 +149,22 @@ def plural(name: str) -> str:
     return name + ("es" if name.endswith(("s", "x", "ch", "sh")) else "s")
 
 
-def as_share(estimate: Estimate, faultless: str) -> str:
+def count_text(name: str, n: int) -> str:
+    """Return ``1 image``, ``2 images``, ``3 classes``."""
+    return f"{n} {name if n == 1 else plural(name)}"
+
+
+def join(names: Sequence[str]) -> str:
+    """Return ``a, b and c``."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+# Estimates inside sentences: a value, and in brackets its interval or why it has none.
+
+
+def share_in_words(estimate: Estimate, faultless: str) -> str:
     """Return ``84 % (95 % interval 80 to 88 %)``.
 
     Parameters
@@ -112,48 +173,36 @@ def as_share(estimate: Estimate, faultless: str) -> str:
         A share with a value; whoever may have none says so before.
     faultless
         What the bound on units without an error says (clopper-pearson-units), such as
-        ``"{span} % of {units} are without a fault"``.
+        ``"{span} of {units} are without a fault"``.
     """
-    return _estimate_text(estimate, percent, " %", faultless)
+    span = percent_span(estimate.low, estimate.high)
+    return f"{percent_text(estimate.value)} ({_certainty(estimate, span, faultless)})"
 
 
-def as_value(estimate: Estimate, faultless: str) -> str:
-    """Return ``0.84 (95 % interval 0.80 to 0.88)``; ``faultless`` as in `as_share`."""
-    return _estimate_text(estimate, two_decimals, "", faultless)
+def value_in_words(estimate: Estimate, faultless: str) -> str:
+    """Return ``0.84 (95 % interval 0.80 to 0.88)``; ``faultless`` as in `share_in_words`."""
+    span = f"{two_decimals(estimate.low)} to {two_decimals(estimate.high)}"
+    return f"{two_decimals(estimate.value)} ({_certainty(estimate, span, faultless)})"
 
 
 def interval_of(estimate: Estimate) -> str:
     """Return ``95 % interval``."""
-    return f"{100 * estimate.level:g} % interval"
+    return f"{level_text(estimate.level)} interval"
 
 
-def reason_of(estimate: Estimate) -> str:
-    """Return why a value or its interval is missing, as words."""
-    return str(estimate.reason).replace("_", " ")
-
-
-def _estimate_text(
-    estimate: Estimate, number: Callable[[float], str], sign: str, faultless: str
-) -> str:
-    """Return the value with its interval, bound or reason in brackets."""
-    if estimate.low != estimate.low:
-        certainty = f"no interval: {reason_of(estimate)}"
-    elif estimate.method == "clopper-pearson-units":
+def _certainty(estimate: Estimate, span: str, faultless: str) -> str:
+    """Return the interval, the bound on units, or why there is neither."""
+    if math.isnan(estimate.low):
+        return f"no interval: {reason_text(estimate.reason)}"
+    if estimate.method == "clopper-pearson-units":
         # The bounds are shares of units, whatever the value is.
-        span = f"{percent(estimate.low)} to {percent(estimate.high)}"
-        bound = faultless.format(span=span, units=plural(estimate.unit))
-        certainty = f"{bound}, at {100 * estimate.level:g} %"
-    else:
-        bounds = f"{number(estimate.low)} to {number(estimate.high)}{sign}"
-        certainty = f"{interval_of(estimate)} {bounds}"
-    return f"{number(estimate.value)}{sign} ({certainty})"
+        shares = percent_span(estimate.low, estimate.high)
+        bound = faultless.format(span=shares, units=plural(estimate.unit))
+        return f"{bound}, at {level_text(estimate.level)}"
+    return f"{interval_of(estimate)} {span}"
 
 
-LONGEST_NAME = 60  # characters of a name
-
-
-NAME_TAIL = 20  # of them from its end: versions and folds stand there
-
+# Several estimates together: which is best, which are undefined, and what the marks mean.
 
 REASONS = {
     "no_references": "there are no references of that kind",
@@ -162,6 +211,25 @@ REASONS = {
     "single_class": "the cohort has one class only",
     "no_positives": "nothing of that kind is positive: no prediction is a hit",
     "single_category": "all images are of one category, with references or without",
+}
+MARKS = {
+    "near_perfect": "*",
+    "all_wrong": "∘",
+    "few_units": "†",
+    "on_bound": "‡",
+    "identical_units": "§",
+    "independent_objects": "¶",
+    "rough_metric": "‖",
+    "classes_left_out": "◊",
+}
+NO_INTERVAL = {  # reason -> beside the value, and as a clause
+    "one_unit": ("one {unit} only", "there is only one {unit}"),
+    "too_few_units": ("too few {units}", "fewer than 5 {units} stand behind them"),
+    "too_many_undefined": ("often undefined", "more than 5 % of the replicates have no value"),
+    "constant_input": (
+        "all replicates agree",
+        "the replicates do not vary in the way that this kind of interval needs",
+    ),
 }
 
 
@@ -180,60 +248,10 @@ def undefined(estimates: Sequence[Estimate]) -> str:
     explanations = []
     for reason in reasons:
         if reason in REASONS:
-            explanations.append(f"“{reason_word(reason)}”: {REASONS[reason]}")
+            explanations.append(f"“{reason_text(reason)}”: {REASONS[reason]}")
     if not explanations:
         return ""
     return f"Words instead of a number: the value is undefined ({'; '.join(explanations)})."
-
-
-def between(low: float, high: float) -> str:
-    """Return ``[0.1, 0.3]``; empty if undefined."""
-    return "" if math.isnan(low) else f"[{short_number(low)}, {short_number(high)}]"
-
-
-def reason_word(reason: str | None) -> str:
-    """Return a reason as it is displayed."""
-    return str(reason).replace("_", " ")
-
-
-def short(name: str) -> str:
-    """Return a name that fits a heading; a long one keeps its beginning and its end."""
-    return short_name(name, LONGEST_NAME, NAME_TAIL)
-
-
-def join(names: Sequence[str]) -> str:
-    """Return ``a, b and c``."""
-    if len(names) < 2:
-        return "".join(names)
-    return f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def count_text(name: str, n: int) -> str:
-    """Return ``1 image``, ``2 images``, ``3 classes``."""
-    return f"{n} {name if n == 1 else plural(name)}"
-
-
-MARKS = {
-    "near_perfect": "*",
-    "all_wrong": "∘",
-    "few_units": "†",
-    "on_bound": "‡",
-    "identical_units": "§",
-    "independent_objects": "¶",
-    "rough_metric": "‖",
-    "classes_left_out": "◊",
-}
-
-
-NO_INTERVAL = {  # reason -> beside the value, and as a clause
-    "one_unit": ("one {unit} only", "there is only one {unit}"),
-    "too_few_units": ("too few {units}", "fewer than 5 {units} stand behind them"),
-    "too_many_undefined": ("often undefined", "more than 5 % of the replicates have no value"),
-    "constant_input": (
-        "no such interval",
-        "the replicates do not vary in the way that this kind of interval needs",
-    ),
-}
 
 
 def speaks_for(statistics: Mapping[str, Any], estimates: Sequence[Estimate]) -> str:
@@ -246,14 +264,14 @@ def speaks_for(statistics: Mapping[str, Any], estimates: Sequence[Estimate]) -> 
         return ""
     if any(estimate.low == estimate.low for estimate in valued):
         return (
-            f"{100 * statistics['level']:g} % confidence intervals, resampled by "
+            f"{level_text(statistics['level'])} confidence intervals, resampled by "
             f"{statistics['unit']} (n = {statistics['n_units']}); "
             f"valid for {statistics['generalises_to']}."
         )
     reason = valued[0].reason
     if reason not in NO_INTERVAL:
         return ""
-    return f"No intervals: {_of_units(NO_INTERVAL[reason][1], valued[0])}."
+    return f"No intervals: {with_units(NO_INTERVAL[reason][1], valued[0].unit)}."
 
 
 def without_interval(estimate: Estimate) -> str:
@@ -262,7 +280,7 @@ def without_interval(estimate: Estimate) -> str:
     """
     if estimate.low == estimate.low or estimate.reason not in NO_INTERVAL:
         return ""
-    return _of_units(NO_INTERVAL[estimate.reason][0], estimate)
+    return with_units(NO_INTERVAL[estimate.reason][0], estimate.unit)
 
 
 def same_for_all(estimates: Sequence[Estimate]) -> bool:
@@ -287,26 +305,27 @@ def legend(estimates: Sequence[Estimate]) -> list[str]:
     lines = []
     for flag, mark in MARKS.items():
         if mark in marks:
-            lines.append(f"{mark} {_of_flag(flag, estimates[0])}")
+            lines.append(f"{mark} {flag_text(flag, estimates[0].unit)}")
     return lines
 
 
-def _of_flag(flag: str, estimate: Estimate) -> str:
-    return FLAGS[flag].replace("units", plural(estimate.unit))
+def flag_text(flag: str, unit: str) -> str:
+    """Return what a flag of an estimate warns of; ``unit`` is what was resampled."""
+    return FLAGS[flag].replace("units", plural(unit))
 
 
-def _of_units(words: str, estimate: Estimate) -> str:
-    return words.format(unit=estimate.unit, units=plural(estimate.unit))
+def with_units(words: str, unit: str) -> str:
+    """Return words in which ``{unit}`` and ``{units}`` stand for what was resampled."""
+    return words.format(unit=unit, units=plural(unit))
 
 
+# Names of models, classes and images, which come from the data.
+
+LONGEST_NAME = 40  # characters of a name in a title or a cell
+NAME_TAIL = 15  # of them from its end: versions and folds stand there
 LONGEST_DISPLAY = 200
-
-
 KEPT = 120
-
-
 UNSEEN = "\ufffd"
-
 
 # characters that are drawn as nothing
 INVISIBLE = {
@@ -317,6 +336,16 @@ INVISIBLE = {
     "\uffa0",
     "\u2800",
 }
+
+
+def short_name(name: str, longest: int = LONGEST_NAME, tail: int = NAME_TAIL) -> str:
+    """Return a name that fits a title or a cell; a long one loses its middle.
+
+    Names of one family differ at their ends: versions and folds stand there.
+    """
+    if len(name) <= longest:
+        return name
+    return f"{name[: longest - tail - 1]}…{name[-tail:]}"
 
 
 class Short:

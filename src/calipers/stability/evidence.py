@@ -19,8 +19,7 @@ The settings of a stability analysis, and the bags it uses. Made once by `stabil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from threading import Lock
 from typing import Any
@@ -30,6 +29,7 @@ import numpy as np
 from calipers.arrays import F64, I64, Flags
 from calipers.data.bags import Bag, Bags, check_bag
 from calipers.errors import UsageError, did_you_mean, one_of, whole
+from calipers.evaluation.collect import in_order
 from calipers.kernels import agreement, ranks
 from calipers.kernels.agreement import SCORES
 from calipers.kernels.ranks import pair_index
@@ -254,7 +254,9 @@ def gather(
     places = np.flatnonzero(selection | pool)
     pooled_scores = np.full((len(bags), len(POOLINGS), len(bags.models)), np.nan)
     rows: list[BagCounts] = []
-    for n_done, (counts, scores) in enumerate(_in_order(counter, places, jobs), start=1):
+    # A few bags per thread: enough to keep threads busy, few enough for the memory.
+    results = in_order(counter, places.tolist(), workers=jobs, ahead=AHEAD * jobs)
+    for n_done, (counts, scores) in enumerate(results, start=1):
         pooled_scores[places[n_done - 1]] = scores
         if counts is not None:
             rows.append(counts)
@@ -311,28 +313,6 @@ class BagCounter:
         pearson, spearman = ranks.pearson(values), ranks.spearman(values)
         kendall = np.full_like(pearson, np.nan)
         return np.stack([pearson, spearman, kendall, kendall])
-
-
-def _in_order(
-    counter: BagCounter, places: I64, jobs: int
-) -> Iterator[tuple[BagCounts | None, F64]]:
-    """Yield the results of the bags in their order, reading only a few bags ahead."""
-    if jobs == 1:
-        yield from map(counter, places.tolist())
-        return
-    with ThreadPoolExecutor(jobs) as pool:
-        waiting: list[Future[tuple[BagCounts | None, F64]]] = []
-        try:
-            for i in places.tolist():
-                # a few bags per thread: enough to keep threads busy, few enough for the memory
-                waiting.append(pool.submit(counter, i))
-                if len(waiting) >= AHEAD * jobs:
-                    yield waiting.pop(0).result()
-            while waiting:
-                yield waiting.pop(0).result()
-        finally:  # after an error the remaining bags are not needed
-            for future in waiting:
-                future.cancel()
 
 
 def _join(bags: Bags, thresholds: F64, selection: Flags, rows: list[BagCounts]) -> BagPairs:

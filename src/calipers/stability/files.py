@@ -1,18 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Stack`: read one bag of a compressed array (bags, ...), from the nearest position before it.
+"""Open the maps of one model: an array, an archive, a folder with a file per bag, or one volume.
 
-`ModelMaps`: the maps of one model, a header per bag, whatever files they come from.
-
-Open bags from ``.npy`` (bags, ...) and ``.npz`` (an array per bag, or ``maps`` and ``ids``).
-
-Headers are parsed and checked here; every map becomes a `Volume` that reads its values on demand.
+`calipers.stability.read` calls these functions and gets `ModelMaps`: a header per bag, whatever files
+it comes from. Headers are parsed and checked here; every map is a `Volume` that reads its values on
+demand, from a compressed array by a `Stack` that goes on from the nearest position before it.
 Nothing is unpickled.
-
-Open bags from a folder with a file per bag, or from a single volume.
-
-All headers are read, but no values.
-
-Names of the columns of tables about bags.
 """
 
 from __future__ import annotations
@@ -20,7 +12,7 @@ from __future__ import annotations
 import threading
 import unicodedata
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -31,7 +23,7 @@ import numpy as np
 from calipers.arrays import Array
 from calipers.errors import InputError
 from calipers.io.source import open_regular, require_file
-from calipers.io.tables.columns import column_of, missing_column
+from calipers.io.tables.columns import ColumnSpec
 from calipers.io.tables.table import Table
 from calipers.io.volumes.numpy import (
     FACTS,
@@ -476,18 +468,11 @@ def open_file(path: str, role: Role) -> Volume:
     return open_one(Path(path)) if path.lower().endswith(".npy") else open_volume(path, role=role)
 
 
-BAG = ("bag", "bag_id", "image", "image_id", "case", "sample", "id", "file_name", "filename")
-VALUE = ("value", "score", "probability")
-LABEL = ("label", "positive", "bag_label")
-
-
-def require_column(table: Table, aliases: Sequence[str], what: str) -> str:
-    """Return the column with the first of these names; raise if there is none."""
-    column = column_of(table, aliases)
-    if column is None:
-        hint = f"accepted names: {', '.join(aliases)}"
-        raise missing_column(table, f"a column {what!r}", hint)
-    return column
+BAG = ColumnSpec(
+    "bag",
+    ("bag", "bag_id", "image", "image_id", "case", "sample", "id", "file_name", "filename"),
+    required=True,
+)
 
 
 def rename_column(table: Table, old: str, new: str) -> Table:

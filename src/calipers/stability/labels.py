@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the boxes of the findings of a bag from the table of its label.
+"""Read the labels of bags: positive or not, groups such as patient and centre, boxes or masks.
 
-Which instances a box makes positive is decided elsewhere (`calipers.stability.grid`).
-
-Read the labels of bags: positive or not, groups such as patient and centre, boxes or masks.
-
-`reading.read_bags` calls `read_labels` with a table, a folder of masks or an array.
+`calipers.stability.read` calls `read_labels` with a table, a folder of masks or an array. Which
+instances a box makes positive is decided elsewhere (`calipers.stability.grid`).
 """
 
 from __future__ import annotations
@@ -20,24 +17,39 @@ import numpy as np
 
 from calipers.arrays import F64, Column, Flags
 from calipers.data.objects import to_corners
-from calipers.errors import InputError, raise_problems
+from calipers.errors import InputError
 from calipers.io.reader import text_column
 from calipers.io.tables.columns import (
-    ALIASES,
     BOX_LAYOUTS,
+    BOXES,
     IMAGE_LEVEL,
-    column_of,
+    OBJECTS,
+    ColumnSpec,
+    declare,
     find_columns,
-    missing_column,
 )
-from calipers.io.tables.table import Table, empty, flags, numbers, open_table, texts
+from calipers.io.tables.table import Table, open_table, strict_numbers, texts
 from calipers.io.volumes.pairing import list_samples
 from calipers.io.volumes.samples import check_pair
 from calipers.io.volumes.values import as_labels
 from calipers.io.volumes.volume import Volume
-from calipers.stability.files import BAG, LABEL, open_file, open_one, require_column
+from calipers.stability.files import BAG, open_file, open_one
 
 CORNERS = 4
+RULE = "labels-differ"
+LABEL = ColumnSpec(
+    "label",
+    ("label", "positive", "bag_label"),
+    kind="flag",
+    blank=False,
+    rule=RULE,
+    hint="write 1 for a bag with a finding, else 0",
+)
+# Boxes are in pixels of the image: its size tells which instances they cover.
+SIDES = tuple(
+    replace(OBJECTS[name], required=True, hint="boxes need the size of their image")
+    for name in ("width", "height")
+)
 
 
 @dataclass(frozen=True)
@@ -76,20 +88,17 @@ def read_boxes(table: Table, rows: list[list[int]], bags: Sequence[str]) -> BagB
     if layout is None:
         return None
     kind, columns = layout
-    size_columns = _size_columns(table)
-    cells = np.stack([_numbers(table, name) for name in columns], axis=1)
+    size_columns = [side.require(table) for side in SIDES]
+    cells = np.stack([strict_numbers(table, name) for name in columns], axis=1)
     has_box: Flags = np.asarray(np.isfinite(cells).any(axis=1))
-    sizes = np.stack([_numbers(table, name) for name in size_columns], axis=1)
+    sizes = np.stack([strict_numbers(table, name) for name in size_columns], axis=1)
     for row in np.flatnonzero(has_box).tolist():
         _check(table, row, columns, cells, size_columns, sizes)
     corners, _ = to_corners(cells, kind)
     is_empty = has_box & np.any(corners[:, 2:] <= corners[:, :2], axis=1)
     for row in np.flatnonzero(is_empty).tolist():
         value = [float(side) for side in corners[row]]
-        problem = table.problem(
-            row, columns[0], "zero-area", "a second corner beyond the first", value
-        )
-        raise problem.as_error(table.file)
+        raise table.error(row, columns[0], "zero-area", "a second corner beyond the first", value)
     boxes: dict[str, F64] = {}
     bag_sizes: dict[str, tuple[float, float]] = {}
     for bag, own in zip(bags, rows):
@@ -102,27 +111,10 @@ def read_boxes(table: Table, rows: list[list[int]], bags: Sequence[str]) -> BagB
 
 def _layout(table: Table) -> tuple[str, tuple[str, ...]] | None:
     for kind, names in BOX_LAYOUTS:
-        columns = [column_of(table, (name,)) for name in names]
+        columns = [BOXES[name].find(table) for name in names]
         if len(names) == CORNERS and all(columns):
             return kind, tuple(column for column in columns if column is not None)
     return None
-
-
-def _size_columns(table: Table) -> tuple[str, str]:
-    width, height = column_of(table, ALIASES["width"]), column_of(table, ALIASES["height"])
-    if width is None or height is None:
-        raise missing_column(
-            table,
-            "columns width and height beside boxes",
-            "boxes are in pixels of the image: its size tells which instances they cover",
-        )
-    return width, height
-
-
-def _numbers(table: Table, name: str) -> F64:
-    values, bad = numbers(table, name)
-    raise_problems([problem.as_error(table.file) for problem in bad.values()])
-    return values
 
 
 def _check(
@@ -135,15 +127,11 @@ def _check(
 ) -> None:
     """Raise for a row whose box or size is not whole."""
     for k in np.flatnonzero(~np.isfinite(cells[row])).tolist():
-        problem = table.problem(
+        raise table.error(
             row, columns[k], "box-shape", "four finite numbers, or four empty cells", cells[row, k]
         )
-        raise problem.as_error(table.file)
     for k in np.flatnonzero(~(np.isfinite(sizes[row]) & (sizes[row] > 0))).tolist():
-        problem = table.problem(
-            row, size_columns[k], "image-size", "a size above zero", sizes[row, k]
-        )
-        raise problem.as_error(table.file)
+        raise table.error(row, size_columns[k], "image-size", "a size above zero", sizes[row, k])
 
 
 def _size(
@@ -158,14 +146,8 @@ def _size(
         if first is None:
             first = size
         if size != first:
-            problem = table.problem(
-                row, columns[0], "size-conflict", "one size per image", list(size)
-            )
-            raise problem.as_error(table.file)
+            raise table.error(row, columns[0], "size-conflict", "one size per image", list(size))
     return first
-
-
-RULE = "labels-differ"
 
 
 @dataclass(frozen=True)
@@ -281,7 +263,7 @@ def _same_bags(file: str, bags: Sequence[str], names: Sequence[str], what: str) 
 
 def _rows_of_bags(table: Table, bags: Sequence[str]) -> list[list[int]]:
     """Return the rows of every bag."""
-    column = require_column(table, BAG, "bag")
+    column = BAG.require(table)
     names = [unicodedata.normalize("NFC", name.strip()) for name in texts(table, column)]
     _same_bags(table.file, bags, list(dict.fromkeys(names)), "label")
     index = {bag: i for i, bag in enumerate(bags)}
@@ -295,31 +277,22 @@ def _bag_flags(
     table: Table, rows: list[list[int]], boxes: BagBoxes | None, bags: Sequence[str]
 ) -> Flags:
     """Return the label of every bag: from the column of labels, else whether it has a box."""
-    column = column_of(table, LABEL)
+    column = LABEL.find(table)
     if column is None:
         if boxes is None:
-            require_column(table, LABEL, "label")
-        assert boxes is not None
+            raise LABEL.missing(table)
         return np.array([len(boxes.of[bag]) > 0 for bag in bags], np.bool_)
-    hint = "write 1 for a bag with a finding, else 0"
-    blank = np.flatnonzero(empty(table.columns[column]))
-    if len(blank):
-        raise table.problem(int(blank[0]), column, RULE, "0 or 1", "", hint).as_error(table.file)
-    values, bad = flags(table, column, RULE)
-    raise_problems([problem.as_error(table.file) for problem in bad.values()])
+    values, bad = LABEL.read(table, column)
+    table.refuse(bad.values())
     positive = np.zeros(len(bags), np.bool_)
     for i, own in enumerate(rows):
         if len(own) > 1 and boxes is None:
             hint = "a bag may have several rows only if every row has a box"
-            raise table.problem(
-                own[1], column, "dup-bag", "one row per bag", bags[i], hint
-            ).as_error(table.file)
+            raise table.error(own[1], column, "dup-bag", "one row per bag", bags[i], hint)
         other = next((row for row in own if values[row] != values[own[0]]), None)
         if other is not None:
             expected = f"the label of the other rows of bag {bags[i]!r}"
-            raise table.problem(
-                other, column, RULE, expected, texts(table, column)[other]
-            ).as_error(table.file)
+            raise table.error(other, column, RULE, expected, texts(table, column)[other])
         positive[i] = values[own[0]]
     return positive
 
@@ -328,15 +301,13 @@ def _groups(
     table: Table, rows: list[list[int]], boxes: BagBoxes | None
 ) -> tuple[dict[str, Column], list[str]]:
     """Return the columns with one value per bag, and notes on those with several."""
-    special = {column_of(table, BAG), column_of(table, LABEL)}
+    special = {BAG.find(table), LABEL.find(table)}
     if boxes is not None:
         special |= set(boxes.columns)
     others = [name for name in table.names if name not in special]
     # Aliases of columns of images, such as patient and centre, get their common name.
-    titles = {}
-    for title, name in find_columns(others, {}, table.file).items():
-        if title in IMAGE_LEVEL:
-            titles[name] = title
+    level = declare(*(OBJECTS[name] for name in IMAGE_LEVEL))
+    titles = {name: title for title, name in find_columns(table, level).items()}
     first = [own[0] for own in rows]
     groups: dict[str, Column] = {}
     notes: list[str] = []

@@ -26,7 +26,7 @@ from calipers.errors import InputError, UsageError, did_you_mean, several
 from calipers.kernels.ranks import pair_index
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
-from calipers.show.words import interval_of, percent, plural, reason_of
+from calipers.show.words import interval_of, percent_span, percent_text, plural, reason_text
 from calipers.stability.objects_evidence import ObjectPairs, Strata, mean_of_defined, pair_cells
 
 NAN = math.nan
@@ -227,6 +227,7 @@ class ObjectStability(Document):
     SCHEMA = "calipers.object-stability/1"
     FIGURES = "calipers.stability.figures:OBJECT_FIGURES"
     FIRST_FIGURE = "found-by"
+    TABLES = "calipers.stability.tables:object_tables"
 
     cohort: Cohort
     models: tuple[str, ...]
@@ -539,7 +540,7 @@ def _limits(result: ObjectStability) -> list[str]:
     if n_models < FEW_MODELS:
         notes.append(f"{n_models} models are too few to predict what other trainings would find")
     if result.evidence.n_images and np.isnan(agreement.low) and agreement.reason:
-        notes.append(f"no interval of the agreement: {reason_of(agreement)}")
+        notes.append(f"no interval of the agreement: {reason_text(agreement.reason)}")
     if "few_units" in agreement.flags:
         notes.append(
             f"few units ({agreement.n_units} {plural(agreement.unit)}): intervals are rough"
@@ -558,7 +559,7 @@ def _many(n: int, what: str) -> str:
 def _share(estimate: Estimate) -> str:
     if math.isnan(estimate.value):
         return "an undefined share"
-    value = f"{percent(estimate.value)} %"
+    value = percent_text(estimate.value)
     if math.isnan(estimate.low):
         return value
     if estimate.method == "clopper-pearson-units":  # too few exceptions for a bootstrap
@@ -568,4 +569,4 @@ def _share(estimate: Estimate) -> str:
 
 
 def _between(estimate: Estimate) -> str:
-    return f"{percent(estimate.low)} to {percent(estimate.high)} %"
+    return percent_span(estimate.low, estimate.high)

@@ -1,24 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The least and the most stable images: how many models mark every place, on the picture and as a
-histogram.
-
-Object by object: references found by k of m models, shared false alarms, and disputed images.
-
-The words of the page of a stability analysis: can the maps be trusted, and methods for a
-paper.
-
-Tables of the page of a stability analysis: scores, models against the reference, images.
-
-The page and the folder of a stability analysis: can the maps of these models be trusted?
+"""The page and the folder of a stability analysis: can the maps of these models be trusted?
 
 A `StabilityResult` comes in; `write_stability` writes the folder for `calipers stability -o`, and
-`of_stability` is the view in a notebook.
+`of_stability` is the view in a notebook. The page has the answer in words, the scores, what all and
+what some models mark on the least and the most stable images, what detectors find object by object,
+the models against the reference, and methods for a paper.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,19 +22,14 @@ from calipers.errors import InputError
 from calipers.io.tables.table import columns_of, delimited
 from calipers.pictures.files import PictureFiles
 from calipers.pictures.pixels import PictureError, Pixels, encode, read_pixels
-from calipers.results.estimate import Estimate, number
 from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
-from calipers.show.figures import Cell, Table
 from calipers.show.html import (
     answer_page,
     answer_section,
     as_bytes,
     cut,
-    data_table,
     details,
-    digits,
     figure_block,
-    frame,
     framed,
     further,
     in_pairs,
@@ -51,30 +37,29 @@ from calipers.show.html import (
     made_by,
     paragraph,
     reproduce_block,
+    table_block,
     text,
 )
 from calipers.show.svg.draw import svg
 from calipers.show.words import (
     Short,
-    between,
-    legend,
-    marks_of,
-    reason_word,
-    short,
-    short_number,
-    without_interval,
 )
-from calipers.stability.evidence import ALL_MODELS
 from calipers.stability.figures import FIGURES, MapSlice, available
 from calipers.stability.objects_result import ObjectStability
 from calipers.stability.result import (
-    HEADLINE,
     StabilityResult,
     agreement_word,
     by_chance,
     number_word,
 )
-from calipers.stability.scores import CALLED, SCORES
+from calipers.stability.tables import (
+    bag_columns,
+    bags_table,
+    disputed_table,
+    reference_table,
+    scores_table,
+    variance_table,
+)
 
 EACH = 4  # images at either end
 WIDTH = 300  # for which a panel is laid out
@@ -170,8 +155,8 @@ def _entry(result: StabilityResult, place: int, pictures: Pictures, name: str) -
     for k, figure in enumerate((cells, bars)):
         picture = svg(figure, width=WIDTH, name=f"{name}-{k}")
         panels += f'<div class="panel">{picture}</div>'
-        caption = f"Numbers of this figure: {figure.title}"
-        tables += data_table(figure.table(), f"{name}-{k}-numbers", caption)
+        title = f"Numbers of this figure: {figure.title}"
+        tables += table_block(replace(figure.table(), name=f"{name}-{k}-numbers", title=title))
     return (
         f'<figure class="plot" id="{name}">\n<figcaption>{text(cells.title)}</figcaption>\n'
         f'<div class="panels">{panels}</div>\n{paragraph(f"{cells.note} {bars.note}", "note")}\n'
@@ -179,7 +164,6 @@ def _entry(result: StabilityResult, place: int, pictures: Pictures, name: str) -
     )
 
 
-DISPUTED = 20
 LONGEST = 2000  # characters of a sentence
 WHY = (
     "If models that were trained alike find different objects, they are unsure of them, whatever "
@@ -191,7 +175,8 @@ def objects_block(result: ObjectStability) -> str:
     """Return sentences, figures and the most disputed images."""
     sentences = [cut(sentence, LONGEST) for sentence in (*result.sentences(), *result.warnings)]
     blocks = [figure_block(result.figure(name), f"fig-objects-{name}") for name in _figures(result)]
-    return "\n".join([items(sentences), in_pairs(blocks), paragraph(WHY), _disputed(result)])
+    disputed = table_block(disputed_table(result)) or paragraph("No reference is disputed.")
+    return "\n".join([items(sentences), in_pairs(blocks), paragraph(WHY), disputed])
 
 
 def _figures(result: ObjectStability) -> list[str]:
@@ -199,21 +184,6 @@ def _figures(result: ObjectStability) -> list[str]:
     if any("size" in (row.group or {}) for row in result.rows):
         names.append("sizes")
     return names
-
-
-def _disputed(result: ObjectStability) -> str:
-    images = result.disputed(DISPUTED)
-    if not images:
-        return paragraph("No reference is disputed.")
-    rows: list[tuple[Cell, ...]] = []
-    for one in images:
-        agreement = None if math.isnan(one.agreement) else one.agreement
-        counts = "; ".join(
-            f"{ref.label}: {len(ref.found_by)} of {len(result.models)}" for ref in one.references
-        )
-        rows.append((one.image, len(one.references), one.n_references, agreement, counts))
-    columns = ("image", "disputed", "references", "agreement of the models", "found by")
-    return data_table(Table(columns, tuple(rows)), "table-disputed", "The most disputed images")
 
 
 # From this mean DICE on, models are said to mark what the reference does. It is a judgement, so the
@@ -349,165 +319,6 @@ def _against(result: StabilityResult) -> list[str]:
 
 
 BAGS = "bags.csv"
-MEASURES = ("DICE", "Jaccard", "accuracy", "AUC")
-IN_BAGS = ("APJ", "called-by-all", "called-by-some", "Spearman")  # scores in the table of images
-
-
-def scores_table(
-    result: StabilityResult, names: Sequence[str] = HEADLINE, *, label: str = "Stability"
-) -> str:
-    """Return a row per score: mean with its interval, SD, interval over models, undefined pairs,
-    meaning.
-    """
-    score_names = [name for name in names if name in result.names]
-    estimates = [result[name] for name in score_names]
-    heads = (
-        "score",
-        "mean over images",
-        "SD over images",
-        "other trainings",
-        "undefined pairs",
-    )
-    head = "".join(f"<th scope=col>{words}</th>" for words in heads)
-    head += "<th scope=col class=words>meaning</th>"
-    lines = [_line(result, name, estimate) for name, estimate in zip(score_names, estimates)]
-    caption = f"n = {result.n_used} images, {len(result.models)} models"
-    below = [*legend(estimates), *_below(result)]
-    return frame(caption, f"<tr>{head}</tr>", lines, label=label, below=below)
-
-
-def _below(result: StabilityResult) -> list[str]:
-    """Return how the intervals were made and what they generalise to."""
-    plan, sentences = result.plan, []
-    if plan.certainty.replicates:
-        sentences.append(
-            f"{100 * plan.certainty.level:g} % confidence intervals, resampled by "
-            f"{plan.units.name} (n = {plan.units.number}); they generalise to "
-            f"{plan.units.generalises_to()}, with these models."
-        )
-    sentences.append(
-        "Other trainings: t interval from leaving out one model at a time, on these images."
-    )
-    return sentences
-
-
-def _line(result: StabilityResult, name: str, estimate: Estimate) -> str:
-    other, pairs = "<td></td>", "<td></td>"
-    if name not in CALLED:
-        jackknife, undefined = result.leave_one_out(name), result.undefined(name)
-        interval = between(jackknife.low, jackknife.high) or reason_word(jackknife.reason)
-        other = f"<td>{text(interval)}</td>"
-        pairs = f"<td class=n>{undefined.pairs} of {undefined.of_pairs}</td>"
-    meaning = SCORES[name].plain or SCORES[name].meaning
-    return (
-        f"<tr><th scope=row>{text(name)}</th>{estimate_cell(estimate)}"
-        f"{_number(result.sd(name))}{other}{pairs}<td class=words>{text(meaning)}</td></tr>"
-    )
-
-
-def estimate_cell(estimate: Estimate) -> str:
-    """Return value and interval, or why there is none, as a cell."""
-    if math.isnan(estimate.value):
-        return f"<td class=undefined>{text(reason_word(estimate.reason))}</td>"
-    beside = between(estimate.low, estimate.high) + marks_of(estimate) or without_interval(estimate)
-    small = f"<small>{text(beside)}</small>" if beside else ""
-    return f'<td data-v="{digits(estimate.value)}">{short_number(estimate.value)}{small}</td>'
-
-
-def _number(value: float) -> str:
-    if math.isnan(value):
-        return "<td></td>"
-    return f'<td data-v="{digits(value)}">{short_number(value)}</td>'
-
-
-def reference_table(result: StabilityResult) -> str:
-    """Return a row per model: overlap with the reference, and AUC of whole images; "" for
-    nothing.
-    """
-    local = result.localized
-    names = [name for name in MEASURES if local.has(name)]
-    if not names:
-        return ""
-    every: list[Estimate] = []
-    lines = []
-    for model in (*local.models, ALL_MODELS):
-        estimates = [local.get(name, model) for name in names]
-        every += estimates
-        mark, title = "", model
-        if model == ALL_MODELS:
-            mark, title = " class=over", "mean of all models"
-        cells = "".join(map(estimate_cell, estimates))
-        lines.append(f"<tr{mark}><th scope=row>{text(short(title))}</th>{cells}</tr>")
-    columns = [f"{name}, n = {estimate.n_images}" for name, estimate in zip(names, every)]
-    head = "".join(f"<th scope=col>{text(words)}</th>" for words in ("model", *columns))
-    caption = "n: images."
-    if "AUC" in names and local.pooling != "given":
-        caption = f"Whole images have the {local.pooling} of their map as score. {caption}"
-    if "DICE" in names:
-        accuracy = f"images whose Jaccard index is at least {local.least_jaccard:g}"
-        caption = f"Accuracy: {accuracy}. {caption}"
-    return frame(
-        caption,
-        f"<tr>{head}</tr>",
-        lines,
-        label="Models against the reference",
-        below=legend(every),
-    )
-
-
-def bag_columns(result: StabilityResult) -> dict[str, list[Any]]:
-    """Return a column per fact of every image that was used, for ``bags.csv``; undefined values are
-    empty.
-    """
-    positive, evidence = result.plan.positive, result.evidence
-    columns: dict[str, list[Any]] = {
-        "bag": list(result.ids),
-        "positive": [None] * result.n_used if positive is None else positive.astype(int).tolist(),
-        "instances": evidence.n.tolist(),
-    }
-    for name in result.names:
-        columns[name] = result.per_bag(name).tolist()
-    columns["undefined pairs"] = undefined_pairs(result)
-    local = result.localized
-    if local.has("DICE"):
-        for measure in ("DICE", "Jaccard"):
-            for words, values in zip(("mean", "SD"), local.per_bag(measure)):
-                whole = np.full(result.n_used, np.nan)
-                whole[local.places] = values
-                columns[f"{measure} {words}"] = whole.tolist()
-    ones = evidence.ones[:, evidence.at(result.threshold)]
-    for k, model in enumerate(result.models):
-        columns[f"marked by {model}"] = ones[:, k].tolist()
-    return columns
-
-
-def undefined_pairs(result: StabilityResult) -> list[int]:
-    """Return how many pairs of models have no APJ on every image."""
-    from calipers.stability.evidence import pair_scores
-
-    scores = pair_scores(result.evidence, "APJ", result.evidence.at(result.threshold), "skip")
-    return [int(n) for n in np.isnan(scores).sum(axis=1)]
-
-
-def bags_table(result: StabilityResult) -> str:
-    """Return the images, least stable first; those without a value come last."""
-    columns = bag_columns(result)
-    candidates = ("bag", *IN_BAGS, "undefined pairs", "DICE mean", "DICE SD")
-    names = [name for name in candidates if name in columns]
-    defined = result.ranked("APJ").tolist()
-    undefined = sorted(set(range(result.n_used)).difference(defined))
-    rows: list[tuple[Cell, ...]] = []
-    for i in (*defined, *undefined):
-        rows.append(tuple(_value_or_none(columns[name][i]) for name in names))
-    heads = ("image", *names[1:])
-    return data_table(
-        Table(heads, tuple(rows)), "table-bags", "Every image, least stable first", all_in=BAGS
-    )
-
-
-def _value_or_none(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value
-
 
 PAGE, DOCUMENT, ROWS = "stability.html", "stability.json", "stability.csv"
 OURS = re.compile(rf"stability\.(html|json|csv)|bags\.csv|stability-({'|'.join(FIGURES)})\.svg")
@@ -648,7 +459,9 @@ def stability_page(result: StabilityResult, inputs: PageInputs) -> str:
 
 
 def _answer(result: StabilityResult, what: str) -> str:
-    return answer_section(trust(result, what), further(result.sentences()) + scores_table(result))
+    return answer_section(
+        trust(result, what), further(result.sentences()) + table_block(scores_table(result))
+    )
 
 
 def _cautions(result: StabilityResult) -> str:
@@ -676,7 +489,7 @@ def _figure_blocks(result: StabilityResult, names: Sequence[str]) -> str:
 
 
 def _reference(result: StabilityResult) -> str:
-    table = reference_table(result)
+    table = table_block(reference_table(result), len(result.models))
     return f"{table}\n{_figure_blocks(result, AGAINST)}" if table else ""
 
 
@@ -686,23 +499,16 @@ def _methods(result: StabilityResult) -> str:
 
 
 def _numbers(result: StabilityResult) -> str:
-    every = details("Every score", scores_table(result, result.names, label="Every score"))
-    parts = result.components("APJ")
-    spread = ""
-    if parts.reason is None:
-        shares = {"images": "bags", "pairs of models": "pairs", "neither": "rest"}
-        rows = tuple(
-            (words, getattr(parts, name), number(parts.shares[name]))
-            for words, name in shares.items()
-        )
-        table = Table(("APJ varies between", "variance", "share"), rows)
-        caption = f"Where APJ varies: {parts.n_bags} images with all {parts.n_pairs} pairs"
-        spread = details("Where APJ varies", data_table(table, "table-variance", caption))
-    return "\n".join([bags_table(result), every, spread])
+    scores = table_block(scores_table(result, result.names), len(result.names))
+    variance = table_block(variance_table(result))
+    parts = [table_block(bags_table(result), all_in=BAGS), details("Every score", scores)]
+    if variance:
+        parts.append(details("Where APJ varies", variance))
+    return "\n".join(parts)
 
 
 def of_stability(result: StabilityResult) -> str:
     """Return the result in a notebook: the verdict, the sentences, the main scores."""
     display = with_display_names(result)
     verdict = f"<p><strong>{text(trust(display))}</strong></p>"
-    return framed(verdict + items(display.sentences()) + scores_table(display))
+    return framed(verdict + items(display.sentences()) + table_block(scores_table(display)))

@@ -1,17 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`FileBags`: bags on disk whose headers were checked; values are read one bag at a time.
+"""`read_bags`: read the maps of several models from files of any kind, paired by bag id.
 
-Read tables with a row per bag: groups, and the score that every model gives the whole bag.
-
-Open bags from a long table: a row per instance with its bag, place and value, and optionally its
-model.
-
-Check that all models have the same bags, with maps of the same shape in the same place.
-
-`reading.read_bags` calls `check_models` with the maps of all models; the error names the first
-difference.
-
-`read_bags`: read the maps of several models from files of any kind, paired by bag id.
+It opens the maps of every model (folders, arrays, or a long table with a row per instance), checks
+that all models have the same bags with maps of the same shape in the same place (`check_models`; the
+error names the first difference), and adds labels, groups, and the score that every model gives the
+whole bag. The result is `FileBags`: all headers are checked, and values are read one bag at a time.
 """
 
 from __future__ import annotations
@@ -33,7 +26,6 @@ from calipers.errors import (
     InputError,
     UsageError,
     did_you_mean,
-    raise_problems,
     several,
     shown,
     word,
@@ -41,16 +33,15 @@ from calipers.errors import (
 from calipers.errors import path as as_path
 from calipers.io.reader import ImageList, Options
 from calipers.io.source import open_regular, require_file
-from calipers.io.tables.columns import column_of, missing_column
+from calipers.io.tables.columns import ColumnSpec, declare, find_columns, missing_column
 from calipers.io.tables.objects import add_groups
-from calipers.io.tables.table import MAGIC, Table, codes, numbers, open_table, texts
+from calipers.io.tables.table import MAGIC, Table, codes, open_table, strict_numbers, texts
 from calipers.io.volumes.open import stem_of
 from calipers.io.volumes.samples import check_pair
 from calipers.io.volumes.values import NORMALISATIONS, as_map
 from calipers.io.volumes.volume import Volume, shape_text
 from calipers.stability.files import (
     BAG,
-    VALUE,
     ModelMaps,
     check_shape,
     located,
@@ -59,7 +50,6 @@ from calipers.stability.files import (
     open_npz,
     open_single,
     rename_column,
-    require_column,
 )
 from calipers.stability.labels import Labels, read_labels
 
@@ -181,8 +171,8 @@ def read_groups(
     if path is None:
         return dict(columns), []
     table = open_table(fspath(path))
-    column = column_of(table, BAG)
-    if column is not None and column.lower() not in ("image", "image_id", "id"):
+    column = BAG.require(table)
+    if column.lower() not in ("image", "image_id", "id"):
         table = rename_column(table, column, "image")
     unknown = np.full((len(bags), SIDES), np.nan)
     images = ImageList(list(bags), unknown, unknown, dict(columns))
@@ -200,29 +190,25 @@ def read_scores(path: PathName, bags: Sequence[str], models: Sequence[str]) -> F
             raise missing_column(
                 table, f"a column {model!r}, the name of a model", did_you_mean(model, table.names)
             )
-        values, bad = numbers(table, model)
-        raise_problems([problem.as_error(table.file) for problem in bad.values()])
+        values = strict_numbers(table, model)
         wrong = np.flatnonzero(~np.isfinite(values[rows]))
         if len(wrong):
             row = rows[int(wrong[0])]
-            problem = table.problem(
+            raise table.error(
                 row, model, "non-finite", "a score of every bag", texts(table, model)[row]
             )
-            raise problem.as_error(table.file)
         scores[k] = values[rows]
     return scores
 
 
 def _rows(table: Table, bags: Sequence[str]) -> list[int]:
     """Return the row of every bag; rows of other bags are not an error, a bag without a row is."""
-    column = require_column(table, BAG, "bag")
+    column = BAG.require(table)
     row_of: dict[str, int] = {}
     for row, name in enumerate(texts(table, column)):
         bag = unicodedata.normalize("NFC", name.strip())
         if bag in row_of:
-            raise table.problem(row, column, "dup-bag", "one row per bag", name).as_error(
-                table.file
-            )
+            raise table.error(row, column, "dup-bag", "one row per bag", name)
         row_of[bag] = row
     absent = [bag for bag in bags if bag not in row_of]
     if absent:
@@ -239,13 +225,15 @@ def _rows(table: Table, bags: Sequence[str]) -> list[int]:
 
 # Axes of a map, the most of them first.
 PLACES = (("slice", "row", "column"), ("row", "column"), ("instance",))
-ALIASES = {
-    "slice": ("slice", "z"),
-    "row": ("row",),
-    "column": ("column", "col"),
-    "instance": ("instance", "instance_id", "patch", "index"),
-}
-MODEL = ("model",)
+LONG_TABLE = declare(
+    BAG,
+    ColumnSpec("value", ("value", "score", "probability"), required=True, kind="number"),
+    ColumnSpec("model", ("model",)),
+    ColumnSpec("slice", ("slice", "z"), kind="number"),
+    ColumnSpec("row", ("row",), kind="number"),
+    ColumnSpec("column", ("column", "col"), kind="number"),
+    ColumnSpec("instance", ("instance", "instance_id", "patch", "index"), kind="number"),
+)
 LARGEST = 1 << 31
 
 
@@ -282,12 +270,13 @@ def open_long_table(path: Path, model: str, *, unit: bool = True) -> list[ModelM
     every bag has all of them, each once.
     """
     table = open_table(path)
-    bag, ids = _names(table, require_column(table, BAG, "bag"))
+    columns = find_columns(table, LONG_TABLE)
+    bag, ids = _names(table, columns["bag"])
     model_code, names = np.zeros(len(table), np.int64), [""]
-    column = column_of(table, MODEL)
-    if column is not None:
-        model_code, names = _names(table, column)
-    rows = _sorted_rows(table, model_code, bag, _values(table, unit))
+    if "model" in columns:
+        model_code, names = _names(table, columns["model"])
+    values = _values(table, columns["value"], unit)
+    rows = _sorted_rows(table, _place_columns(table, columns), model_code, bag, values)
     shapes = _shapes(rows, ids)
     maps: list[dict[str, Volume]] = [{} for _ in names]
     # Rows are sorted by model, then by the code of their bag, which counts the ids in order.
@@ -317,16 +306,12 @@ def _names(table: Table, column: str) -> tuple[I64, list[str]]:
     name_code = clean[raw]
     if "" in names:
         row = int(np.flatnonzero(name_code == names.index(""))[0])
-        raise table.problem(row, column, "missing-id", f"the {column} of every row", "").as_error(
-            table.file
-        )
+        raise table.error(row, column, "missing-id", f"the {column} of every row", "")
     return name_code, names
 
 
-def _values(table: Table, unit: bool) -> F64:
-    name = require_column(table, VALUE, "value")
-    values, bad = numbers(table, name)
-    raise_problems([problem.as_error(table.file) for problem in bad.values()])
+def _values(table: Table, name: str, unit: bool) -> F64:
+    values = strict_numbers(table, name)
     for wrong, rule, expected in (
         (~np.isfinite(values), "non-finite", "a finite value for every instance"),
         (unit & ((values < 0) | (values > 1)), "score-range", "values in [0, 1]"),
@@ -335,13 +320,14 @@ def _values(table: Table, unit: bool) -> F64:
         if len(rows):
             hint = "give probabilities, or 0 and 1" if rule == "score-range" else ""
             cell = texts(table, name)[rows[0]]
-            raise table.problem(int(rows[0]), name, rule, expected, cell, hint).as_error(table.file)
+            raise table.error(int(rows[0]), name, rule, expected, cell, hint)
     return values
 
 
-def _sorted_rows(table: Table, model: I64, bag: I64, values: F64) -> _ScoreRows:
+def _sorted_rows(
+    table: Table, columns: tuple[str, ...], model: I64, bag: I64, values: F64
+) -> _ScoreRows:
     """Return the rows by model, bag and place."""
-    columns = _place_columns(table)
     places = np.stack([_whole(table, name) for name in columns], axis=1)
     # Places count from 0 or from 1, and some bag has the first one; `_shapes` checks the rest.
     if len(table):
@@ -355,11 +341,10 @@ def _sorted_rows(table: Table, model: I64, bag: I64, values: F64) -> _ScoreRows:
     )
 
 
-def _place_columns(table: Table) -> tuple[str, ...]:
+def _place_columns(table: Table, columns: Mapping[str, str]) -> tuple[str, ...]:
     for axes in PLACES:
-        columns = [column_of(table, ALIASES[axis]) for axis in axes]
-        if all(columns):
-            return tuple(column for column in columns if column is not None)
+        if set(axes) <= set(columns):
+            return tuple(columns[axis] for axis in axes)
     raise missing_column(
         table,
         "a column instance, or columns row and column",
@@ -368,18 +353,17 @@ def _place_columns(table: Table) -> tuple[str, ...]:
 
 
 def _whole(table: Table, name: str) -> I64:
-    values, bad = numbers(table, name)
-    raise_problems([problem.as_error(table.file) for problem in bad.values()])
+    values = strict_numbers(table, name)
     rows = np.flatnonzero(~((values >= 0) & (values < LARGEST) & (values == np.floor(values))))
     if len(rows):
         cell = texts(table, name)[rows[0]]
         expected = "a whole number that counts from 0 or 1"
-        raise table.problem(int(rows[0]), name, "type", expected, cell).as_error(table.file)
+        raise table.error(int(rows[0]), name, "type", expected, cell)
     places = values.astype(np.int64)
     if len(places) and places.min() > 1:
         expected, lowest = "places that count from 0 or 1", int(places.min())
         row = int(places.argmin())
-        raise table.problem(row, name, "instances", expected, lowest).as_error(table.file)
+        raise table.error(row, name, "instances", expected, lowest)
     return places
 
 
@@ -393,7 +377,7 @@ def _shapes(rows: _ScoreRows, ids: Sequence[str]) -> list[tuple[int, ...]]:
         row, name = int(rows.order[same[0]]), rows.axes[-1]
         at = _place(rows, rows.places[same[0]])
         expected = f"every instance of a bag once, not {at} twice"
-        raise rows.table.problem(row, name, "instances", expected, None).as_error(rows.table.file)
+        raise rows.table.error(row, name, "instances", expected)
     sides = np.maximum.reduceat(rows.places, rows.starts, axis=0) + 1
     counts = rows.stops - rows.starts
     # Multiplied as floats: integers up to 2^31 per side may overflow. Rounding sets in above 2^53,

@@ -26,7 +26,7 @@ from calipers.errors import UsageError, did_you_mean, finite, word
 from calipers.kernels.ranks import pair_index
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
-from calipers.show.words import as_share, as_value, percent, plural, two_decimals
+from calipers.show.words import percent_text, plural, share_in_words, two_decimals, value_in_words
 from calipers.stability import scores as localizing
 from calipers.stability.answers import (
     APART,
@@ -123,41 +123,6 @@ def _localization(result: StabilityResult) -> dict[str, Any]:
     }
 
 
-def as_text(result: StabilityResult) -> str:
-    """Return the sentences, a table of the main scores, and the warnings."""
-    head = (
-        f"{'score':18}{'mean':>7}  {'interval':18}{'SD':>6}  {'other trainings':18}undefined pairs"
-    )
-    lines = [*result.sentences(), "", head]
-    lines += [_line(result, name) for name in HEADLINE]
-    return "\n".join([*lines, "", *result.warnings])
-
-
-def _line(result: StabilityResult, name: str) -> str:
-    estimate, missing = result[name], result.undefined(name)
-    other = ""
-    pairs = ""
-    if name not in CALLED:  # these are shares over all models: there are no pairs to leave out
-        jackknife = result.leave_one_out(name)
-        other = _range(jackknife.low, jackknife.high)
-        pairs = f"{missing.pairs} of {missing.of_pairs}"
-    value, sd = _three_decimals(estimate.value), _three_decimals(result.sd(name))
-    return f"{name:18}{value:>7}  {_interval(estimate):18}{sd:>6}  {other:18}{pairs}".rstrip()
-
-
-def _three_decimals(value: float) -> str:
-    return f"{value:.3f}" if value == value else "-"
-
-
-def _interval(estimate: Estimate) -> str:
-    mark = "*" if estimate.method == "clopper-pearson-units" else ""
-    return _range(estimate.low, estimate.high) + mark
-
-
-def _range(low: float, high: float) -> str:
-    return f"[{low:.3f}, {high:.3f}]" if low == low else "-"
-
-
 MANY_UNDEFINED = 0.05
 FEW_MODELS = 5
 FEWEST_MODELS = 3
@@ -221,7 +186,7 @@ def _undefined(result: StabilityResult) -> Iterator[Remark]:
         other = result.with_convention("APJ")
         text = (
             f"APJ and AJ are undefined for {binary.pairs} of {binary.of_pairs} pairs of maps "
-            f"({percent(binary.share)} %), which both call nothing or everything positive; "
+            f"({percent_text(binary.share)}), which both call nothing or everything positive; "
             f"{binary.bags} of {binary.of_bags} bags have no value. They are skipped; counted as "
             f"agreement, APJ is {other.value:.2f}"
         )
@@ -260,7 +225,7 @@ def _paradox_text(odd: Paradox) -> str:
     return (
         f"APJ and AJ may mislead: on {odd.pairs} of {odd.of_pairs} pairs of maps nearly all "
         f"instances are {sign} (|prevalence index| at least {ONE_SIDED:g}) and kappa is at least "
-        f"{APART:g} below PABAK. On these pairs, the models call {percent(odd.total_agreement)} % "
+        f"{APART:g} below PABAK. On these pairs, the models call {percent_text(odd.total_agreement)} "
         f"of the instances alike, and AJ is {two_decimals(odd.kappa)}. Read PAR, NAR and AC1 "
         "beside them, and do not compare APJ between data sets with different shares of positive "
         "instances"
@@ -411,11 +376,11 @@ def _right(result: StabilityResult) -> Iterator[str]:
 
 
 def _percent(share: Estimate) -> str:
-    return as_share(share, "{span} % of {units} show no difference")
+    return share_in_words(share, "{span} of {units} show no difference")
 
 
 def _value(estimate: Estimate) -> str:
-    return as_value(estimate, "{span} % of {units} are without a fault")
+    return value_in_words(estimate, "{span} of {units} are without a fault")
 
 
 def _images(result: StabilityResult) -> str:
@@ -447,6 +412,7 @@ class StabilityResult(Document):
     SCHEMA = "calipers.stability/1"
     FIGURES = "calipers.stability.figures:FIGURES"
     FIRST_FIGURE = "pairs"
+    TABLES = "calipers.stability.tables:tables"
     PAGE = "calipers.stability.page:write_stability_page"
     FOLDER = "calipers.stability.page:write_stability"
     NOTEBOOK = "calipers.stability.page:of_stability"
@@ -659,7 +625,10 @@ class StabilityResult(Document):
         return sentences(self)
 
     def __str__(self) -> str:
-        return as_text(self)
+        from calipers.stability.tables import scores_table
+
+        table = scores_table(self, meanings=False).to_markdown()
+        return "\n".join([*self.sentences(), "", table, *self.warnings])
 
     def _content(self) -> dict[str, Any]:
         return document_content(self)

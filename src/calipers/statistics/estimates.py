@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a metric and its evidence to estimates: value at weights 1, replicates, interval.
 
-`estimation.estimated_rows` calls `estimates` with (metric, evidence) pairs and gets a table of
-`Estimate` per pair: class row by name of the metric.
+`evaluation.collect.estimated_rows` calls `estimates` with (metric, evidence) pairs and gets a table
+of `Estimate` per pair: class row by name of the metric. Figures, monitors and stability call it too.
 
-From values and their replicates to `Estimate`: the last step of every table of ratings.
-
-Called by `criterion_scores` and `raters` with point values (m,) and replicates (B, m).
+There is one road from replicates to estimates, `column_estimates`: the values of one number in
+several rows, their replicates, and what they rest on become intervals and then estimates. Whoever
+has rules of his own (shares, ratings) amends the intervals on the way.
 """
 
 from __future__ import annotations
@@ -17,29 +17,18 @@ from itertools import count
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calipers.arrays import F64, I64
+from calipers.arrays import F64
 from calipers.errors import UsageError
 from calipers.metrics.base import Metric
 from calipers.results.estimate import Estimate
 from calipers.statistics import intervals as making
-from calipers.statistics.intervals import NAN as NAN_
-from calipers.statistics.intervals import (
-    BootstrapSample,
-    Interval,
-    Support,
-    boot_se_t,
-    clopper_pearson,
-    intervals,
-    none,
-)
+from calipers.statistics.intervals import Interval, Support
 from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, jackknife
 
 Progress = Callable[[int, int], None]
 Case = tuple[Metric[Any], Any]  # a metric and its evidence
 
-NAN = float("nan")
 RATIO_METHODS = ("wilson", "clopper-pearson")
 WITH_JACKKNIFE = ("bca", "jackknife-t")
 
@@ -65,25 +54,73 @@ def estimates(
     values = [metric.value(evidence, plain)[0] for metric, evidence in cases]
     _check(certainty, units)
     reason = _no_interval(certainty, units)
+    samples: Sequence[F64 | None] = [None] * len(cases)
+    if reason is None:
+        samples = replicates(cases, units, certainty, progress)
     tables = []
-    if reason is not None:
-        nothing = making.none(reason)
-        for case, value in zip(cases, values):
-            tables.append(_estimate_table(case, value, units, certainty, lambda row, k: nothing))
-        return tables
-    samples = replicates(cases, units, certainty, progress)
     for case, value, sample in zip(cases, values, samples):
-        table = _intervals(case, value, sample, units, certainty)
-        tables.append(
-            _estimate_table(
-                case,
-                value,
-                units,
-                certainty,
-                lambda row, k, table=table: table[row][k],  # type: ignore[misc]
-            )
-        )
+        columns = _columns(case, value, sample, units, certainty)
+        lists = []
+        for column, amend in columns:
+            lists.append(column_estimates(column, units, certainty.level, amend, reason))
+        tables.append([list(row) for row in zip(*lists)])
     return tables
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One number in m rows, such as the classes, and what its estimates rest on."""
+
+    values: F64  # (m,)
+    replicates: F64 | None  # (B, m); None: there are no intervals
+    counts: Sequence[tuple[int, int, int]]  # images, references and predictions
+    support: Sequence[Support] = ()
+    reasons: Sequence[str | None] = ()  # why values are missing; nobody says: the interval knows
+    bounds: tuple[float, float] = (0.0, 1.0)
+    method: str = "bootse-t-logit"
+    jackknife: F64 | None = None
+    errors: tuple[F64, F64] | None = None
+
+
+Amend = Callable[[int, Interval], Interval]  # row, interval -> the interval that is stated
+
+
+def column_estimates(
+    column: Column,
+    units: Units,
+    level: float,
+    amend: Amend = lambda row, interval: interval,
+    reason: str | None = None,
+) -> list[Estimate]:
+    """Return the estimates of a column: the road from replicates to every `Estimate`.
+
+    Parameters
+    ----------
+    amend
+        Changes an interval before it is stated.
+    reason
+        Why there are no intervals at all.
+    """
+    if column.replicates is None:
+        column_intervals = [making.none(reason or "not_requested")] * len(column.values)
+    else:
+        column_intervals = making.intervals(
+            column.values,
+            column.replicates,
+            column.support,
+            level=level,
+            bounds=column.bounds,
+            method=column.method,
+            jackknife=column.jackknife,
+            errors=column.errors,
+        )
+        column_intervals = [amend(row, one) for row, one in enumerate(column_intervals)]
+    numbers = column.values.tolist()
+    missing = column.reasons or [None] * len(numbers)
+    stated = []
+    for number, interval, counts, why in zip(numbers, column_intervals, column.counts, missing):
+        stated.append(interval.around(number, level, (units.name, units.number), counts, why))
+    return stated
 
 
 def _no_interval(certainty: Certainty, units: Units) -> str | None:
@@ -151,50 +188,75 @@ def _block_counter(progress: Progress | None, total: int) -> Callable[[], None]:
     return after_block
 
 
-def _intervals(
-    case: Case, value: F64, sample: F64, units: Units, certainty: Certainty
-) -> list[list[Interval]]:
-    """Return the intervals of one case, class row by name."""
+def _columns(
+    case: Case, value: F64, sample: F64 | None, units: Units, certainty: Certainty
+) -> Iterator[tuple[Column, Amend]]:
+    """Yield the columns of one case, a column per name with a row per class, and how its intervals
+    are amended.
+    """
     metric, evidence = case
-    support = metric.support(evidence, units.outer_code, units.number)
     n_rows = value.shape[0] if metric.facts.per_class else 1
-    table = []
-    without, errors = None, None
-    if certainty.method in WITH_JACKKNIFE:
-        without = _jackknifed(case, units, n_rows)
-    if certainty.method == "studentized":
-        errors = _standard_errors(case, units, certainty, n_rows)
-    for k, name in enumerate(metric.facts.names):
+    counts = metric.counts(evidence, np.ones(evidence.n_images, np.int64)).tolist()
+    reasons = metric.reasons(evidence) if np.isnan(value).any() else {}
+    support, without, errors = None, None, None
+    if sample is not None:
+        support = metric.support(evidence, units.outer_code, units.number)
+        if certainty.method in WITH_JACKKNIFE:
+            without = _jackknifed(case, units, n_rows)
+        if certainty.method == "studentized":
+            errors = _standard_errors(case, units, certainty, n_rows)
+    for k in range(len(metric.facts.names)):
+        missing: list[str | None] = [None] * n_rows
+        for row in np.flatnonzero(np.isnan(value[:n_rows, k])).tolist():
+            missing[row] = reasons.get((row, k), "no_objects")
+        column = Column(
+            value[:n_rows, k], None, [tuple(counts[row][k]) for row in range(n_rows)], (), missing
+        )
+        if sample is None or support is None:
+            yield column, lambda row, interval: interval
+            continue
+        supports = []
+        for n_positive, n_tried, n_error in support[:n_rows, k].tolist():
+            supports.append(Support(units.number, n_positive, n_tried, n_error, units.freedom))
         own = None if errors is None else errors[k]
         method = certainty.method
         if method == "studentized" and own is None:
             method = "bootse-t-logit"
-        supports = []
-        for n_positive, n_tried, n_error in support[:n_rows, k].tolist():
-            supports.append(Support(units.number, n_positive, n_tried, n_error, units.freedom))
-        column = making.intervals(
-            value[:n_rows, k],
-            sample[:, :n_rows, k],
-            supports,
-            level=certainty.level,
+        column = replace(
+            column,
+            replicates=sample[:, :n_rows, k],
+            support=supports,
             bounds=metric.facts.bounds,
             method=method,
             jackknife=None if without is None else without[:, :, k],
             errors=own,
         )
-        if certainty.method in RATIO_METHODS and metric.facts.proportion:
-            for row, interval in enumerate(column):
-                column[row] = _of_proportion(interval, case, value, row, k, certainty)
-        if without is not None and name in metric.facts.rough:
-            column = [_flagged(interval, "rough_metric") for interval in column]
-        partial = 0
-        if name in metric.facts.class_means:
-            partial = _partial(value[1:, k], sample[:, 1:, k])
-        column[0] = replace(column[0], partial=partial)
+        yield column, _amendment(case, value, sample, k, certainty)
+
+
+def _amendment(case: Case, value: F64, sample: F64, k: int, certainty: Certainty) -> Amend:
+    """Return how the intervals of the k-th name are amended: shares of objects, and flags."""
+    facts = case[0].facts
+    name = facts.names[k]
+    as_share = certainty.method in RATIO_METHODS and facts.proportion
+    rough = certainty.method in WITH_JACKKNIFE and name in facts.rough
+    partial = 0
+    if name in facts.class_means:
+        partial = _partial(value[1:, k], sample[:, 1:, k])
+
+    def amend(row: int, interval: Interval) -> Interval:
+        if as_share:
+            interval = _of_proportion(interval, case, value, row, k, certainty)
+        if rough:
+            interval = _flagged(interval, "rough_metric")
+        if row > 0:
+            return interval
+        interval = replace(interval, partial=partial)
         if partial > making.MOST_UNDEFINED * len(sample):
-            column[0] = _flagged(column[0], "classes_left_out")
-        table.append(column)
-    return [list(row) for row in zip(*table)]
+            interval = _flagged(interval, "classes_left_out")
+        return interval
+
+    return amend
 
 
 def _flagged(interval: Interval, flag: str) -> Interval:
@@ -281,174 +343,8 @@ def _ratio_error(top: F64, bottom: F64, weights: Weights) -> F64:
         return np.asarray(np.sqrt(np.maximum(square, 0.0) * number / (number - 1)) / b)
 
 
-def _estimate_table(
-    case: Case,
-    value: F64,
-    units: Units,
-    certainty: Certainty,
-    interval_of: Callable[[int, int], Interval],
-) -> list[list[Estimate]]:
-    """Return the estimates of one case: class row by name."""
-    metric, evidence = case
-    counts = metric.counts(evidence, np.ones(evidence.n_images, np.int64)).tolist()
-    reasons = metric.reasons(evidence) if np.isnan(value).any() else {}
-    numbers = value.tolist()
-    n_rows = len(numbers) if metric.facts.per_class else 1
-    table = []
-    for row in range(n_rows):
-        line = []
-        for k in range(len(metric.facts.names)):
-            number, reason = numbers[row][k], None
-            if number != number:
-                reason = reasons.get((row, k), "no_objects")
-            unit = (units.name, units.number)
-            interval = interval_of(row, k)
-            line.append(
-                interval.around(number, certainty.level, unit, tuple(counts[row][k]), reason)
-            )
-        table.append(line)
-    return table
-
-
 def rows_of(table: list[list[Estimate]]) -> Iterator[tuple[int, int, Estimate]]:
     """Yield (class row, name, estimate), all classes of a name together, pooled first."""
     for k in range(len(table[0]) if table else 0):
         for row, line in enumerate(table):
             yield row, k, line[k]
-
-
-@dataclass(frozen=True, slots=True)
-class Resampling:
-    """How replicates are drawn: units, number, seed, and level of the intervals."""
-
-    units: Units
-    replicates: int
-    seed: int
-    level: float
-
-    def blocks(self) -> Iterator[NDArray[Any]]:
-        """Yield blocks (at most 64, n) of bootstrap weights."""
-        return bootstrap(self.units, self.replicates, self.seed)
-
-    def part(self, rows: I64) -> Resampling:
-        """Return the resampling of some rows; their units are the ones that occur in them."""
-        return Resampling(self.units.take(rows), self.replicates, self.seed, self.level)
-
-    def units_with(self, rows: NDArray[np.bool_]) -> I64:
-        """Return (C,) how many units hold one of the rows that each column of ``rows`` (n, C)
-        marks.
-        """
-        return count_groups_with(self.units.code, rows)
-
-
-def count_groups_with(code: I64, rows: NDArray[np.bool_]) -> I64:
-    """Return (C,) how many of the groups in ``code`` (n,) hold one of the rows that each column
-    marks.
-    """
-    occupied = np.zeros((int(code.max(initial=-1)) + 1, rows.shape[1]), np.bool_)
-    at, column = np.nonzero(rows)
-    occupied[code[at], column] = True
-    return np.asarray(occupied.sum(axis=0), np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class RatingCounts:
-    """How many images, useful ratings and ratings stand behind an estimate."""
-
-    images: int
-    useful: int
-    ratings: int
-
-
-def rating_estimates(
-    values: F64,
-    replicates: F64,
-    how: Resampling,
-    counts: Sequence[RatingCounts],
-    *,
-    support: Sequence[Support],
-    bounds: tuple[float, float] = (0.0, 1.0),
-    method: str = "bootse-t-logit",
-    missing: str = "single_category",
-) -> tuple[list[Estimate], set[str]]:
-    """Return m estimates and the flags of their intervals.
-
-    Parameters
-    ----------
-    values
-        (m,) point estimates.
-    replicates
-        (B, m).
-    behind, support
-        m of each.
-    missing
-        The reason of an undefined value.
-    """
-    honest = [_honest(value, entry, how.level) for value, entry in zip(values.tolist(), support)]
-    interval_list = intervals(
-        values, replicates, honest, level=how.level, bounds=bounds, method=method
-    )
-    result, flags = [], set[str]()
-    for k, (interval, entry) in enumerate(zip(interval_list, counts)):
-        value = float(values[k])
-        # Reasons are named in terms of ratings here, not of objects.
-        if value != value:
-            interval = none(
-                missing if entry.ratings else "no_objects", undefined=interval.undefined
-            )
-        elif interval.reason == "one_unit" and how.units.number > 1:
-            interval = replace(interval, reason="too_few_units")
-        elif interval.method == "clopper-pearson-units" and value == bounds[0] < 0:
-            # A share of units says nothing about a score of -1.
-            interval = none("constant_input", undefined=interval.undefined)
-        elif "on_bound" in interval.flags:
-            interval = _kept_on_scale(
-                interval,
-                BootstrapSample.of(values[[k]], replicates[:, [k]], how.level, bounds),
-                honest[k],
-            )
-        result.append(_as_estimate(value, interval, how, entry))
-        flags |= set(interval.flags)
-    return result, flags
-
-
-def _kept_on_scale(interval: Interval, sample: BootstrapSample, support: Support) -> Interval:
-    """Return the t interval also where many replicates reach the end of the scale.
-
-    A percentile interval is right for a score that was cut off there. These scores end there by
-    themselves, and with few errors many replicates hold none: over 20 to 40 patients with 4 to 6 %
-    errors the percentile interval covered kappa, AC1, MCC and balanced accuracy in .84 to .92 of
-    500 simulations, the t interval in .94 to .98.
-    """
-    limits = boot_se_t(sample, np.array([support.n_units]))
-    return replace(
-        interval,
-        low=float(limits.low[0]),
-        high=float(limits.high[0]),
-        method=limits.method,
-        mc_error=(float(limits.mc_low[0]), float(limits.mc_high[0])),
-        flags=tuple(flag for flag in interval.flags if flag != "on_bound"),
-    )
-
-
-def _honest(value: float, support: Support, level: float) -> Support:
-    """Return the support; the error-free units stand in for a value only near perfection.
-
-    That is: if they are most of the units, and the interval of their share holds the value. With
-    few units, fewer than five with an error may be nearly all of them.
-    """
-    tried, error = support.n_tried, support.n_error
-    if tried is None or error is None:
-        return support
-    low, high = clopper_pearson(tried - error, tried, level)
-    return support if 2 * error < tried and low <= value <= high else replace(support, n_error=None)
-
-
-def _as_estimate(
-    value: float, interval: Interval, how: Resampling, rating_counts: RatingCounts
-) -> Estimate:
-    counts = (rating_counts.images, rating_counts.useful, rating_counts.ratings)
-    bias = interval.bias if interval.reason is None else NAN_
-    return replace(interval, bias=bias).around(
-        value, how.level, (how.units.name, how.units.number), counts
-    )

@@ -228,7 +228,7 @@ def _kept_counts(seed: int, block: range, n_units: int) -> Weights:
     key = (seed, block, n_units, native() is None)
     counts = _draws.get(key)
     if counts is None:
-        counts = resampling.uniform_counts(seed, block, n_units)
+        counts = resampling.uniform_counts(seed, block, n_units).view()
         counts.setflags(write=False)
         if sum(array.nbytes for array in list(_draws.values())) + counts.nbytes > MOST_KEPT:
             _draws.clear()

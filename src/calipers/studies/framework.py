@@ -28,7 +28,8 @@ from typing import Any, Generic, TypeVar
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document, linked
-from calipers.show.figures import Cell, Figure, Table
+from calipers.show.figures import Figure
+from calipers.show.table import Cell, Table
 
 VERDICTS = ("held", "held in part", "did not hold", "not tested")
 Progress = Callable[[str, int, int], None]  # description, steps finished, steps in total
@@ -132,16 +133,6 @@ def letters(k: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class StudyTable:
-    """A table of the study."""
-
-    name: str  # "table-1": letters, digits and dashes
-    title: str
-    table: Table
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class StudyOptions:
     """The options of a run."""
 
@@ -167,6 +158,7 @@ class StudyResult(Document):
     FIGURES = "calipers.studies.page:panels"
     PAGE = "calipers.studies.page:write_study_page"
     FOLDER = "calipers.studies.page:write_study"
+    TABLES = "calipers.studies.page:tables"
 
     study: str
     title: str
@@ -177,7 +169,7 @@ class StudyResult(Document):
     settings: Mapping[str, Any]  # grids, runs, sizes: every choice of the run
     claims: tuple[Claim, ...]
     figures: tuple[StudyFigure, ...]
-    tables: tuple[StudyTable, ...] = ()
+    appendix: tuple[Table, ...] = ()  # further numbers of the run
     methods: tuple[str, ...] = ()  # paragraphs
     references: tuple[str, ...] = ()  # citations in addition to the paper
     warnings: tuple[str, ...] = ()
@@ -218,9 +210,9 @@ class StudyResult(Document):
             head = {"name": figure.name, "title": figure.title, "caption": figure.caption}
             figures.append({**head, **_columns(figure.table())})
         tables = []
-        for table in self.tables:
-            head = {"name": table.name, "title": table.title, "note": table.note}
-            tables.append({**head, **_columns(table.table)})
+        for table in self.appendix:
+            head = {"name": table.name, "title": table.title, "note": " ".join(table.notes)}
+            tables.append({**head, **_columns(table)})
         return {
             "study": self.study,
             "title": self.title,

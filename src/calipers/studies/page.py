@@ -12,18 +12,19 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from calipers.io.tables.table import delimited
 from calipers.kernels.route import native
 from calipers.results.files import check_folder, environment, staged_folder, write_atomically
-from calipers.show.figures import Figure, Overlay, Table
-from calipers.show.html import answer_page, data_table, details, paragraph, text
+from calipers.show.figures import Figure, Overlay
+from calipers.show.html import answer_page, details, paragraph, table_block, text
 from calipers.show.svg.draw import svg
-from calipers.studies.framework import VERDICTS, Claim, StudyFigure, StudyResult, StudyTable
+from calipers.show.table import Table
+from calipers.studies.framework import VERDICTS, Claim, StudyFigure, StudyResult
 
 # Width by the number of panels in a row, in pixels; the text size is the same in all of them.
 PANEL_WIDTHS = {1: 560, 2: 480, 3: 380}
@@ -40,7 +41,7 @@ def study_page(result: StudyResult, command: Sequence[str] = ()) -> str:
     """Return the page as HTML; every text is escaped."""
     parts = [
         ("figures", "Figures", "\n".join(map(_figure, result.figures))),
-        ("tables", "Tables", "\n".join(map(_table, result.tables))),
+        ("tables", "Tables", _tables(result)),
         ("methods", "Methods", _methods(result)),
         ("reproduce", "How to reproduce", _reproduce(result, command)),
     ]
@@ -93,9 +94,8 @@ def _figure(figure: StudyFigure) -> str:
     rows = "\n".join(_row(row, figure.name) for row in figure.layout())
     heading = text(f"{figure.heading}. {figure.title}")
     title = f"Numbers of {figure.heading}"
-    numbers = data_table(
-        figure.table(), f"{figure.name}-numbers", title, MOST_ROWS, all_in=f"{figure.name}.csv"
-    )
+    table = replace(figure.table(), title=title, name=f"{figure.name}-numbers")
+    numbers = table_block(table, MOST_ROWS, all_in=f"{figure.name}.csv")
     return (
         f'<div class="study-figure" id="{figure.name}">\n<h3>{heading}</h3>\n'
         f"{rows}\n{paragraph(figure.caption, 'note')}\n{details(title, numbers)}\n</div>"
@@ -123,10 +123,11 @@ def _panel(name: str, panel: Figure, width: int, *, is_single: bool) -> str:
     return f'<figure class="plot"{mark}>{caption}\n{inner}\n{note}</figure>'
 
 
-def _table(table: StudyTable) -> str:
-    file = f"{table.name}.csv"
-    markup = data_table(table.table, table.name, table.title, MOST_ROWS, all_in=file)
-    return f"{markup}\n{paragraph(table.note, 'note')}"
+def _tables(result: StudyResult) -> str:
+    blocks = []
+    for table in result.appendix:
+        blocks.append(table_block(table, MOST_ROWS, all_in=f"{table.name}.csv"))
+    return "\n".join(blocks)
 
 
 def _methods(result: StudyResult) -> str:
@@ -135,10 +136,11 @@ def _methods(result: StudyResult) -> str:
         f"<li>{text(entry)}</li>" for entry in (result.citation, *result.references)
     )
     rows = tuple((name, _setting_text(value)) for name, value in result.settings.items())
-    settings = data_table(
-        Table(("setting", "value"), rows), "table-settings", "All settings of the run"
+    table = Table(
+        ("setting", "value"), rows, title="All settings of the run", name="table-settings"
     )
-    markup = [*paragraphs, f'<ol class="citations">{citations}</ol>', details("Settings", settings)]
+    settings = details("Settings", table_block(table))
+    markup = [*paragraphs, f'<ol class="citations">{citations}</ol>', settings]
     return "\n".join(markup)
 
 
@@ -159,13 +161,15 @@ def _reproduce(result: StudyResult, command: Sequence[str]) -> str:
     if command:
         parts.append(f"<pre>{text(shlex.join(command))}</pre>")
     parts.append(paragraph("The same seed, data and version give bit-identical numbers."))
-    parts.append(data_table(Table(("what", "value"), tuple(facts.items())), "table-run", "The run"))
+    table = Table(("what", "value"), tuple(facts.items()), title="The run", name="table-run")
+    parts.append(table_block(table))
     if result.inputs:
         rows = []
         for entry in result.inputs:
             rows.append((str(entry["file"]), int(entry["bytes"]), str(entry["sha256"])))
-        table = Table(("file", "bytes", "sha256"), tuple(rows))
-        parts.append(data_table(table, "table-inputs", "Input files"))
+        columns = ("file", "bytes", "sha256")
+        table = Table(columns, tuple(rows), title="Input files", name="table-inputs")
+        parts.append(table_block(table))
     return "\n".join(parts)
 
 
@@ -208,9 +212,9 @@ def write_study(
         earlier_files = list(filter(OURS.fullmatch, names))
     with staged_folder(folder, owned=earlier_files) as stage:
         _write_figures(result, stage, step)
-        for table in result.tables:
-            write_atomically(stage / f"{table.name}.csv", as_csv(table.table))
-        write_atomically(stage / CLAIMS, as_csv(claims_table(result)))
+        for table in result.appendix:
+            write_atomically(stage / f"{table.name}.csv", table.to_csv())
+        write_atomically(stage / CLAIMS, claims_table(result).to_csv())
         step("page")
         write_study_page(result, stage / PAGE, command=command)
         names = sorted([DOCUMENT, *(file.name for file in stage.iterdir())])
@@ -243,7 +247,7 @@ def _write_figures(result: StudyResult, stage: Path, step: Step) -> None:
     pdf = find_spec("matplotlib") is not None and not result.quick
     for figure in result.figures:
         step(figure.heading.lower())
-        write_atomically(stage / f"{figure.name}.csv", as_csv(figure.table()))
+        write_atomically(stage / f"{figure.name}.csv", figure.table().to_csv())
         for name, panel in figure.parts():
             markup = svg(panel, width=SVG_WIDTH, name=name, standalone=True)
             write_atomically(stage / f"{name}.svg", markup + "\n")
@@ -263,15 +267,13 @@ def _document(result: StudyResult, command: Sequence[str], names: Sequence[str])
     return json.dumps(result.as_dict() | record, allow_nan=False) + "\n"
 
 
+def tables(result: StudyResult) -> list[Table]:
+    """Return the claims, then the further numbers of the run."""
+    return [claims_table(result), *result.appendix]
+
+
 def claims_table(result: StudyResult) -> Table:
     """Return the claims as a table."""
     columns = ("claim", "text", "where", "verdict", "evidence", "note")
     rows = tuple((c.name, c.text, c.where, c.verdict, c.evidence, c.note) for c in result.claims)
-    return Table(columns, rows)
-
-
-def as_csv(table: Table) -> str:
-    """Return a table as delimited text."""
-    # zip(*rows) gives nothing for a table without rows, whose header must still be written.
-    by_column = list(zip(*table.rows)) or [()] * len(table.columns)
-    return delimited(dict(zip(table.columns, by_column)))
+    return Table(columns, rows, title="Claims of the paper", name="claims")

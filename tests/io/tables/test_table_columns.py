@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.errors import InputError
-from calipers.io.tables.columns import column_of, find_column
+from calipers.errors import InputError, UsageError
+from calipers.io.tables.columns import ColumnSpec, declare, find_columns
 from calipers.io.tables.table import Table
 
 TABLE = Table(
@@ -19,14 +19,48 @@ TABLE = Table(
 
 
 def test_the_first_known_name_counts_and_of_equal_ones_the_first_column() -> None:
-    assert column_of(TABLE, ("score", "value", "image")) == "Value"
-    assert column_of(TABLE, ("image",)) == "Image"
-    assert column_of(TABLE, ("score",)) is None
+    assert ColumnSpec("score", ("score", "value", "image")).find(TABLE) == "Value"
+    assert ColumnSpec("image", ("image",)).find(TABLE) == "Image"
+    assert ColumnSpec("score", ("score",)).find(TABLE) is None
 
 
 def test_a_chosen_column_goes_before_known_names_and_has_to_exist() -> None:
-    assert find_column(TABLE, "image", "image", ("value",)) == "image"
+    assert ColumnSpec("image", ("value",)).find(TABLE, "image") == "image"
     with pytest.raises(InputError, match=r"the column 'valu' \(score\)") as refused:
-        find_column(TABLE, "score", "valu", ("image",))
+        ColumnSpec("score", ("image",)).find(TABLE, "valu")
     assert (refused.value.rule, refused.value.file) == ("missing-column", "a.csv")
     assert "Value" in refused.value.hint
+
+
+def test_a_required_column_that_is_missing_is_named_with_all_its_names() -> None:
+    columns = declare(ColumnSpec("score", ("score", "confidence"), required=True))
+    with pytest.raises(InputError, match="a column 'score'") as refused:
+        find_columns(TABLE, columns)
+    assert (refused.value.rule, refused.value.location) == ("missing-column", "1")
+    assert "score, confidence" in refused.value.hint
+
+
+def test_a_chosen_column_is_found_again_only_if_columns_are_shared() -> None:
+    columns = declare(ColumnSpec("item", ("item",)), ColumnSpec("value", ("value",)))
+    choices = {"item": "Value", "value": None}
+    assert find_columns(TABLE, columns, choices) == {"item": "Value", "value": "Value"}
+    assert find_columns(TABLE, columns, choices, shared=False) == {"item": "Value"}
+    with pytest.raises(UsageError, match="did you mean 'item'"):
+        find_columns(TABLE, columns, {"items": "Value"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells", "values", "bad"),
+    [
+        ("number", ["1.5", "x", ""], [1.5, np.nan, np.nan], {1: "a number", 2: "a number"}),
+        ("flag", ["Yes", "N", "true"], [True, False, True], {}),
+        ("flag", ["2", "", "0"], [False, False, False], {0: "0 or 1", 1: "0 or 1"}),
+        ("text", ["a", "", "b"], ["a", "", "b"], {1: "a value in every row"}),
+    ],
+)
+def test_cells_are_read_by_the_kind_of_their_column(kind, cells, values, bad) -> None:
+    table = Table("a.csv", "csv", {"c": cells}, np.arange(3) + 2, by_line=True)
+    column = ColumnSpec("c", ("c",), kind=kind, blank=False)
+    read_values, problems = column.read(table, "c")
+    np.testing.assert_array_equal(read_values, values)
+    assert {row: problem.expected for row, problem in problems.items()} == bad

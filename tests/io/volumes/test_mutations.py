@@ -52,13 +52,13 @@ def survive(folder: Path, suffix: str, rounds: int) -> int:
     whole, read = path.read_bytes(), 0
     for _ in range(rounds):
         path.write_bytes(mutated(whole, rng) or b"\0")
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             open_volume(path).read()
             read += 1
         except InputError:
             pass
-        assert time.perf_counter() - start < SLOWEST
+        assert time.process_time() - start < SLOWEST
     return read
 
 

@@ -264,8 +264,13 @@ def test_sentences_are_wrapped_and_lose_nothing() -> None:
     lines = wrap(text, 60, 8).split("\n")
     assert len(lines) > 1
     assert " ".join(lines) == text
-    assert wrap(text, 1, 8).split("\n") == text.split(" ")
-    assert wrap("finds 95 % at n >= 5", 1, 8).split("\n") == ["finds", "95 %", "at", "n", ">= 5"]
+    assert wrap(text, 1, 8).split("\n") == ["one two", "three four", "five six"]
+    assert wrap("it finds a 95 % at n >= 5", 1, 8).split("\n") == [
+        "it finds a",
+        "95 % at n",
+        ">= 5",
+    ]
+    assert wrap("x" * 30, 1, 8).split("\n") == ["x" * 12, "x" * 12, "x" * 6]
 
 
 @pytest.mark.parametrize(
@@ -291,7 +296,7 @@ def test_an_evaluation_plots_what_its_figure_says(evaluation: cal.Evaluation) ->
     ax = evaluation.plot()
     held = [artist.get_ydata().tolist() for artist in ax.lines if artist.get_label() == "_line"]
     assert held == [line.y.tolist() for line in figure.lines]
-    assert ax.get_title(loc="left").replace("\n", " ") == figure.title
+    assert ax.figure.get_suptitle().replace("\n", " ") == figure.title
 
 
 def test_an_evaluation_plots_into_given_axes_with_choices(evaluation: cal.Evaluation) -> None:

@@ -140,7 +140,7 @@ def test_verdicts_follow_the_numbers(run: Run) -> None:
 def test_figures_and_tables_are_there(run: Run) -> None:
     assert [figure.name for figure in run.result.figures] == [f"figure-{k}" for k in range(1, 14)]
     assert all(figure.title and figure.caption and figure.panels for figure in run.result.figures)
-    assert [table.name for table in run.result.tables] == [f"table-{k}" for k in range(1, 5)]
+    assert [table.name for table in run.result.appendix] == [f"table-{k}" for k in range(1, 5)]
     heat = run.result.figures[9].panels[0]
     assert isinstance(heat, HeatMap)
     assert heat.y.names == METRICS
@@ -148,7 +148,7 @@ def test_figures_and_tables_are_there(run: Run) -> None:
 
 
 def test_closed_forms_agree_in_the_table(run: Run) -> None:
-    table = run.result.tables[3].table
+    table = run.result.appendix[3]
     assert len(table.rows) > 150
     assert max(abs(float(row[-1])) for row in table.rows) < 2e-6
 
@@ -165,7 +165,7 @@ def test_values_are_shares_in_every_view(run: Run) -> None:
 
 
 def test_an_algorithm_without_its_package_is_left_out_with_a_line(run: Run) -> None:
-    everyone = {row[0]: row[2] for row in run.result.tables[2].table.rows}
+    everyone = {row[0]: row[2] for row in run.result.appendix[2].rows}
     for name, ran in everyone.items():
         assert (ran == "yes") == (name in run.found.benchmark.algorithms)
         assert (ran == "yes") != any(name in warning for warning in run.result.warnings)

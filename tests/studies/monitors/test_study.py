@@ -165,7 +165,7 @@ def test_figures_and_tables_are_there(run: Run) -> None:
     assert all(figure.title and figure.caption and figure.panels for figure in run.result.figures)
     assert isinstance(run.result.figures[2].panels[0], Scatter)
     assert isinstance(run.result.figures[3].panels[0], HeatMap)
-    names = [table.name for table in run.result.tables]
+    names = [table.name for table in run.result.appendix]
     assert names == [
         "table-1",
         "table-2",
@@ -176,7 +176,7 @@ def test_figures_and_tables_are_there(run: Run) -> None:
         "table-5",
         "table-6",
     ]
-    decided = {row[:2]: row[2] for row in run.result.tables[3].table.rows}
+    decided = {row[:2]: row[2] for row in run.result.appendix[3].rows}
     base = float(run.found.trials[0].unsafe.mean())
     assert decided["max-score", "SG"] + decided["max-score", "RH"] == pytest.approx(base)
 

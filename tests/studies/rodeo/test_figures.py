@@ -8,6 +8,7 @@ import json
 
 import numpy as np
 import pytest
+from calipers.studies.rodeo.appendix import model_table
 
 import calipers as cal
 from calipers.show.svg.draw import svg
@@ -26,7 +27,6 @@ from calipers.studies.rodeo.data import (
     simulate_cohort,
 )
 from calipers.studies.rodeo.experiments import EXPERIMENTS, run_all, steps
-from calipers.studies.rodeo.tables import model_table
 
 
 def test_all_eleven_figures_and_the_side_figure_are_there(rodeo) -> None:
@@ -69,7 +69,7 @@ def test_progress_counts_to_its_total_once() -> None:
 
 
 def test_theory_and_measurement_agree(rodeo) -> None:
-    table = next(table for table in rodeo.tables if table.name == "table-theory").table
+    table = next(table for table in rodeo.appendix if table.name == "table-theory")
     assert len(table.rows) > 20
     for metric, corruption, strength, theory, measured, difference in table.rows:
         assert measured == pytest.approx(theory, abs=0.05), (metric, corruption, strength)
@@ -118,7 +118,7 @@ def test_one_row_of_the_printed_table_is_a_misprint() -> None:
 
 def test_given_predictions_get_a_table_per_class() -> None:
     cohort = cal.corrupt(simulate_cohort(60, 0), "position-noise", sigma=0.2, name="ours")
-    table = model_table(cohort, "table-1-1", "ours").table
+    table = model_table(cohort, "table-1-1", "ours")
     assert [row[0] for row in table.rows] == [*cohort.classes, "Total"]
     assert table.rows[-1][4] == pytest.approx(100 * cal.rodeo(cohort).total)
 
@@ -133,7 +133,7 @@ def test_predictions_are_read_beside_the_data(tmp_path) -> None:
         predictions={"ours": str(tmp_path / "ours.json")},
         quick=True,
     )
-    assert result.tables[0].title == "As table 1, for ours"
+    assert result.appendix[0].title == "As table 1, for ours"
     assert [entry["file"] for entry in result.inputs] == [
         str(tmp_path / "boxes.json"),
         str(tmp_path / "ours.json"),

@@ -138,7 +138,7 @@ def test_figures_and_tables_are_there(runs_: Run) -> None:
         assert figure.caption
         for name, panel in figure.parts():
             assert svg(panel, name=name).startswith("<svg")
-    tables = {table.name: table.table for table in runs_.result.tables}
+    tables = {table.name: table for table in runs_.result.appendix}
     assert {
         "table-1",
         "table-2-3",
@@ -164,13 +164,11 @@ def test_figure_9_has_the_strokes_of_the_paper() -> None:
 
 
 def test_printed_numbers_stand_beside_ours(runs_: Run) -> None:
-    table = next(table for table in runs_.result.tables if table.name == "table-7").table
+    table = next(table for table in runs_.result.appendix if table.name == "table-7")
     row = dict(zip(table.columns, table.rows[0]))
     assert (row["APJ, printed"], row["Spearman, printed"]) == (0.42, 0.36)
     assert row["APJ low"] < row["APJ"] < row["APJ high"]
-    misprints = next(
-        table for table in runs_.result.tables if table.name == "table-misprints"
-    ).table
+    misprints = next(table for table in runs_.result.appendix if table.name == "table-misprints")
     assert misprints.rows[0][1:3] == ("row total 55", "45")
 
 
@@ -222,7 +220,7 @@ def maps(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_given_maps_take_the_place_of_the_families(maps: Path) -> None:
     result = run_study("stability", data=maps, quick=True)
-    table = next(table for table in result.tables if table.name == "table-7").table
+    table = next(table for table in result.appendix if table.name == "table-7")
     assert [row[:3] for row in table.rows] == [
         *((XRAY, MAX, 6), (XRAY, NOR, 6)),
         *(("ours", MAX, 4), ("ours", NOR, 4)),

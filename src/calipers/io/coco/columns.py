@@ -7,7 +7,7 @@ once, and takes a `Delivery` and the findings at the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any
 
@@ -21,16 +21,17 @@ from calipers.data.rules import Delivery, Finding, Role
 from calipers.errors import did_you_mean
 from calipers.io.coco.masks import MaskColumns
 from calipers.io.coco.records import (
-    LARGEST_ID,
     CocoRecord,
     MaskedAnnotation,
     MaskedResult,
     id_problem,
 )
 from calipers.io.reader import Key
+from calipers.kernels.route import RECORD_KEYS, RecordColumns
 
 SHOWN_NAMES = 20
 ODD = 2  # a flag that is neither 0 nor 1
+TABLE_ROOM = 1 << 16  # entries that a table of ids may have at any rate
 
 
 class ObjectColumns:
@@ -47,7 +48,7 @@ class ObjectColumns:
     box_format
         Of the boxes, also of those that are made from masks.
     masks
-        Collects the masks; None: only boxes are wanted.
+        Collects the masks; None: only boxes are ids.
     """
 
     def __init__(
@@ -69,7 +70,8 @@ class ObjectColumns:
         self.names, self.known_names = names or {}, known_names
         self.columns: dict[str, NDArray[Any]] = {}  # filled up to n, with room to spare
         self.expected = 0
-        self.ids: list[Key | None] = []
+        self.lookups: dict[str, Callable[[I64], I64]] = {}
+        self.ids: list[I64 | list[Key | None]] = []  # of every piece
         self.mask_areas: list[tuple[I64, F64]] = []  # of records without a box
         self.strange: dict[str, list[tuple[int, Key]]] = {"image_id": [], "category_id": []}
         self.odd_flags: dict[str, list[tuple[int, object]]] = {"iscrowd": [], "ignore": []}
@@ -89,6 +91,66 @@ class ObjectColumns:
         else:
             self._add_details(records)
         self.n += n
+
+    @property
+    def can_scan(self) -> bool:
+        """Whether plain records can go from text to columns: boxes of images, ids as typed."""
+        return self.dimensions == 2 and not self.as_text
+
+    @property
+    def required_keys(self) -> int:
+        """The keys that a plain record must have, as bits."""
+        keys = ["image_id", "category_id", "bbox"]
+        if self.role == "predictions":
+            keys.append("score")
+        return sum(RECORD_KEYS[key] for key in keys)
+
+    def add_scanned(self, records: RecordColumns) -> None:
+        """Add plain records that are columns already."""
+        n = len(records.keys)
+        self._keep("image", self._codes_of_numbers("image_id", records.image))
+        self._keep("label", self._codes_of_numbers("category_id", records.category))
+        self._keep("boxes", records.box)
+        self._keep("place", np.arange(self.n, self.n + n))
+        if self.masks is not None:
+            self.masks.skip(n)
+        if self.role == "predictions":
+            self._keep("score", records.score)
+        else:
+            self._keep_details(records)
+        self.n += n
+
+    def _keep_details(self, records: RecordColumns) -> None:
+        """Keep what only references have: ids, areas and flags."""
+
+        def has(key: str) -> NDArray[np.bool_]:
+            return (records.keys & RECORD_KEYS[key]) > 0
+
+        self.n_scored += int(has("score").sum())
+        has_id = has("id")
+        if has_id.all():
+            self.ids.append(records.id)
+        else:
+            ids: list[Key | None] = records.id.tolist()
+            for row in np.flatnonzero(~has_id).tolist():
+                ids[row] = None
+            self.ids.append(ids)
+        self._keep("area", np.where(has("area"), records.area, np.nan))
+        self._keep("crowd", records.crowd.view(np.int8))
+        self._keep("ignore", records.ignore.view(np.int8))
+
+    def _codes_of_numbers(self, field: str, keys: I64) -> I64:
+        """Return the indices of ids that are whole numbers, -1 for those that nothing has."""
+        codes = self._lookup(field)(keys)
+        for row in np.flatnonzero(codes < 0).tolist():
+            self.strange[field].append((self.n + row, int(keys[row])))
+        return codes
+
+    def _lookup(self, field: str) -> Callable[[I64], I64]:
+        """Return the function from whole numbers to indices, which is made once."""
+        if field not in self.lookups:
+            self.lookups[field] = _number_lookup(self.index[field])
+        return self.lookups[field]
 
     def delivery(self) -> Delivery:
         """Return the columns."""
@@ -123,12 +185,13 @@ class ObjectColumns:
             findings += self.masks.findings()
         return findings
 
-    def expect(self, n: int) -> None:
-        """Tell how many records to expect.
+    def expect(self, n: int, size: int, total: int) -> None:
+        """Make room for ``total`` bytes of records, if the first ``n`` of them take ``size`` bytes.
 
         Pages that are never touched cost no memory; joining many pieces would.
         """
-        self.expected = n
+        if not self.expected:
+            self.expected = int(1.02 * n * total / max(size, 1)) + 1  # with 2 % to spare
 
     def _add_boxes(self, records: Sequence[Any], image: I64) -> None:
         """Take the boxes, and the masks if there are any.
@@ -184,9 +247,11 @@ class ObjectColumns:
         n = len(records)
         self.n_scored += n - [record.score for record in records].count(UNSET)
         areas: list[float] = []
+        ids: list[Key | None] = []
         for record in records:
-            self.ids.append(None if record.id is UNSET else record.id)
+            ids.append(None if record.id is UNSET else record.id)
             areas.append(np.nan if record.area is UNSET or record.area is None else record.area)
+        self.ids.append(ids)
         self._keep("area", np.array(areas, np.float64))
         for name, column_name in (("iscrowd", "crowd"), ("ignore", "ignore")):
             flags = [getattr(record, name) for record in records]
@@ -254,29 +319,68 @@ class ObjectColumns:
 
     def _repeated_ids(self) -> list[Finding]:
         """Return the annotations whose id is taken, or out of range."""
+        if _all_differ(self.ids):
+            return []
         findings = []
-        ids = [key for key in self.ids if key is not None]
-        if len(set(ids)) < len(ids):
-            earlier_ids: set[Key] = set()
-            rows = []
-            for row, key in enumerate(self.ids):
-                if key is not None and key in earlier_ids:
-                    rows.append(row)
-                elif key is not None:
-                    earlier_ids.add(key)
-            findings.append(self._id_finding("dup-annotation", "annotation ids that differ", rows))
-        whole = [key for key in ids if isinstance(key, int)]
-        if whole and (max(whole) > LARGEST_ID or min(whole) < -LARGEST_ID):
-            rows = []
-            for row, key in enumerate(self.ids):
-                if isinstance(key, int) and id_problem(key):
-                    rows.append(row)
-            findings.append(self._id_finding("id-range", "an id of at most 2^53", rows))
+        ids: list[Key | None] = []
+        for part in self.ids:
+            ids += part if isinstance(part, list) else part.tolist()
+        earlier_ids: set[Key] = set()
+        repeated, beyond = [], []
+        for row, key in enumerate(ids):
+            if key is None:
+                continue
+            if key in earlier_ids:
+                repeated.append(row)
+            earlier_ids.add(key)
+            if isinstance(key, int) and id_problem(key):
+                beyond.append(row)
+        for rule, expected, rows in (
+            ("dup-annotation", "annotation ids that differ", repeated),
+            ("id-range", "an id of at most 2^53", beyond),
+        ):
+            if rows:
+                values = [ids[row] for row in rows]
+                findings.append(Finding(rule, "id", expected, np.array(rows), values))
         return findings
 
-    def _id_finding(self, rule: str, expected: str, rows: list[int]) -> Finding:
-        values = [self.ids[row] for row in rows]
-        return Finding(rule, "id", expected, np.array(rows), values)
+
+def _all_differ(parts: Sequence[I64 | list[Key | None]]) -> bool:
+    """Return whether all ids were scanned, so that they are in range, and differ."""
+    numbers = [part for part in parts if not isinstance(part, list)]
+    if len(numbers) < len(parts):
+        return False
+    ids = np.sort(np.concatenate([np.zeros(0, np.int64), *numbers]))
+    return not bool((ids[1:] == ids[:-1]).any())
+
+
+def _number_lookup(index: Mapping[Key, int]) -> Callable[[I64], I64]:
+    """Return a function from whole numbers to their codes, -1 for unknown ones."""
+    if set(map(type, index)) != {int}:
+        index = {key: code for key, code in index.items() if isinstance(key, int)}
+    numbers = np.fromiter(index, np.int64, len(index))
+    codes = np.fromiter(index.values(), np.int64, len(index))
+    order = np.argsort(numbers)
+    numbers, codes = numbers[order], codes[order]
+    if not len(numbers):
+        return lambda ids: np.full(len(ids), -1)
+    lowest, span = int(numbers[0]), int(numbers[-1]) - int(numbers[0]) + 1
+    if span > TABLE_ROOM + 4 * len(numbers):
+
+        def search(ids: I64) -> I64:
+            place = np.minimum(np.searchsorted(numbers, ids), len(numbers) - 1)
+            return np.where(numbers[place] == ids, codes[place], -1)
+
+        return search
+    # Ids that lie close together are looked up in a table with an entry for every number.
+    table = np.full(span + 1, -1, np.int64)
+    table[numbers - lowest] = codes
+
+    def look_up(ids: I64) -> I64:
+        place = ids - lowest
+        return table[np.where((place >= 0) & (place < span), place, span)]
+
+    return look_up
 
 
 def _columns_of(entries: Sequence[tuple[int, Any]]) -> tuple[I64, list[Any]]:

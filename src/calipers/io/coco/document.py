@@ -16,12 +16,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import repeat
+from operator import contains
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from calipers.arrays import F64, I64
+from calipers.data.objects import row_product
 from calipers.data.rules import Delivery, Role, Source
 from calipers.errors import InputError, raise_problems
 from calipers.io.coco import json
@@ -30,6 +33,7 @@ from calipers.io.coco.json import CarefulDocument, Record, Unreadable, read_care
 from calipers.io.coco.masks import MaskColumns
 from calipers.io.coco.records import (
     Categories,
+    CocoRecord,
     MaskedAnnotation,
     PieceDecoder,
     as_annotation,
@@ -55,6 +59,7 @@ MASK_AREA_TOLERANCE = 0.1  # COCO declares the area of the polygon, not its pixe
 KEY = re.compile(rb'"(\w+)"\s*:', re.ASCII)
 SCORED = re.compile(rb'"score"\s*:')
 HEAD = 2000
+LISTED_KEYS = ("id", "name", "width", "height", "file_name")  # of images and categories
 MASK = b'"segmentation"'
 NO_MASK = re.compile(rb'"segmentation"\s*:\s*(?:\[\s*\]|null)')
 
@@ -169,7 +174,7 @@ def area_notes(delivery: Delivery) -> list[str]:
             own: F64 | I64 = delivery.masks.voxels
             tolerance, what = MASK_AREA_TOLERANCE, "the area of the mask by more than 10 %"
         else:
-            own = np.prod(delivery.boxes[:, delivery.boxes.shape[1] // 2 :], axis=1)
+            own = row_product(delivery.boxes[:, delivery.boxes.shape[1] // 2 :])
             tolerance, what = AREA_TOLERANCE, "the box area by more than 1 %"
         n = int((np.abs(delivery.area - own) > tolerance * np.abs(own)).sum())
     if not n:
@@ -270,18 +275,29 @@ def _read_fast(
 ) -> tuple[json.PieceTexts, list[str]]:
     """Read a list piece by piece into columns; return the original texts, and notes on masks."""
     decoder = PieceDecoder(columns.role, masks=columns.masks is not None)
+    listing = json.RecordList[CocoRecord](input_file.data, span)
     spans: list[tuple[int, int, int]] = []
     n_masks = 0
-    for piece, decoded in json.decode_list(input_file.data, span, decoder):
-        records, plain = check_records(piece, decoded, decoder)
-        if not spans:
-            # The first piece tells how many records to expect, with 2 % to spare.
-            columns.expect(int(1.02 * len(records) * (span[1] - span[0]) / len(piece.text)) + 1)
-        spans.append((columns.n, piece.start, piece.stop))
-        columns.add(records)
-        if not plain and columns.masks is None:
-            n_masks += count_masks(piece.text)
-        input_file.forget(piece.start, piece.stop)
+    while not listing.is_over:
+        first = columns.n
+        # Records are scanned as long as there are no segmentations, which only msgspec reads.
+        scan = None
+        if columns.can_scan and not decoder.has_masks:
+            scan = listing.scan(columns.required_keys)
+        if scan is not None:
+            scanned, start, stop = scan
+            columns.expect(len(scanned.keys), stop - start, span[1] - span[0])
+            columns.add_scanned(scanned)
+        else:
+            piece, decoded = listing.decode(decoder)
+            start, stop = piece.start, piece.stop
+            records, plain = check_records(piece, decoded, decoder)
+            columns.expect(len(records), stop - start, span[1] - span[0])
+            columns.add(records)
+            if not plain and columns.masks is None:
+                n_masks += count_masks(piece.text)
+        spans.append((first, start, stop))
+        input_file.forget(start, stop)
     return json.PieceTexts(input_file.data, spans), _mask_notes(columns, n_masks)
 
 
@@ -447,10 +463,12 @@ def _decode_records(input_file: InputFile, span: tuple[int, int]) -> list[dict[s
     """Decode a list of images or categories."""
     decoder = msgspec.json.Decoder(list[dict[str, Any]])
     all_records: list[dict[str, Any]] = []
-    for piece, records in json.decode_list(input_file.data, span, decoder):
+    listing = json.RecordList[dict[str, Any]](input_file.data, span)
+    while not listing.is_over:
+        piece, records = listing.decode(decoder)
         counts = {}
-        for key in ("id", "name", "width", "height", "file_name"):
-            n = [key in record for record in records].count(True)
+        for key in LISTED_KEYS:
+            n = sum(map(contains, records, repeat(key)))
             if n:
                 counts[key] = n
         json.check_piece(piece, len(records), counts, brackets=1)

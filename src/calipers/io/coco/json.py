@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fast JSON: the outline of a document, and long lists decoded piece by piece into typed records.
+"""The JSON of COCO files: the outline of a document, long lists piece by piece, single records.
 
-msgspec's records cost several times the file, so a long list is cut into pieces of a few megabytes
-and every piece is turned into columns before the next one is read. A cut is made at ``}, {``. A
-wrong cut (inside a text, or between objects of an inner list) leaves brackets or quotes open, so
-the piece cannot decode and a later cut is tried: a piece that decodes was cut between two records.
+`calipers.io.coco.document` reads a list on the fastest of three roads that can read it:
 
-Whatever is unusual ends in `Unreadable`; the careful reader then finds out what it was.
-
-Read JSON record by record: slow, but able to say what is wrong with each record.
-
-The standard library's scanner reads one record at a time. A record with NaN, a repeated key or a
-broken text can therefore be set aside by its place, while everything around it is still read. The
-COCO reader comes here only when the fast path (`jsonchunks`) gives up.
+1. Plain records, with numbers and nothing else, go from text to columns in compiled code
+   (`RecordList.scan`).
+2. Other records are decoded by msgspec (`RecordList.decode`). Its records cost several times the
+   file, so a long list is cut into pieces of a few megabytes and every piece is turned into columns
+   before the next one is read. A cut is made at ``}, {``. A wrong cut (inside a text, or between
+   objects of an inner list) leaves brackets or quotes open, so the piece cannot decode and a later
+   cut is tried: a piece that decodes was cut between two records.
+3. Whatever is unusual ends in `Unreadable`. `read_carefully` then reads record by record with the
+   scanner of the standard library: slow, but able to say what is wrong with each record. A record
+   with NaN, a repeated key or a broken text can be set aside by its place, while everything around
+   it is still read.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ import re
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 import numpy as np
 
 from calipers.errors import InputError
 from calipers.io.source import InputFile
+from calipers.kernels import route
+from calipers.kernels.route import RecordColumns
 
 PIECE = 2 << 20  # measured: smaller costs calls, larger leaves the cache
 MAX_DEPTH = 64
@@ -106,28 +109,52 @@ def _no_gaps(data: Buffer, spans: dict[str, tuple[int, int]]) -> None:
         at = stop
 
 
-def decode_list(
-    data: Buffer, span: tuple[int, int], decoder: Decodes[T]
-) -> Iterator[tuple[Piece, list[T]]]:
-    """Decode a list of objects piece by piece."""
-    start, stop = _skip_space(data, span[0]), _rstrip(data, span[1])
-    if stop - start < 2 or data[start : start + 1] != b"[" or data[stop - 1 : stop] != b"]":
-        raise Unreadable
-    at, end = _skip_space(data, start + 1), stop - 1
-    while at < end:
-        for cut, following in _cuts(data, at, end):
-            text = b"".join((b"[", data[at:cut], b"]"))
+class RecordList(Generic[T]):
+    """A list of objects that is read from its beginning to its end, a piece at a time."""
+
+    def __init__(self, data: Buffer, span: tuple[int, int]) -> None:
+        start, stop = _skip_space(data, span[0]), _rstrip(data, span[1])
+        if stop - start < 2 or data[start : start + 1] != b"[" or data[stop - 1 : stop] != b"]":
+            raise Unreadable
+        self.data = data
+        self.at, self.end = _skip_space(data, start + 1), stop - 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all records were read."""
+        return self.at >= self.end
+
+    def scan(self, required: int) -> tuple[RecordColumns, int, int] | None:
+        """Return the columns of the next plain records, and where they begin and end in the file.
+
+        None if the next record is not plain, or if the compiled kernels are not in use.
+        """
+        module = route.native()
+        if module is None:
+            return None
+        start = self.at
+        columns, self.at = route.coco_records(
+            module, self.data, start, start + PIECE, self.end, required
+        )
+        if not len(columns.keys):
+            return None
+        # Between two records there is nothing but space and a comma.
+        return columns, start, self.data.rfind(b"}", start, self.at) + 1
+
+    def decode(self, decoder: Decodes[T]) -> tuple[Piece, list[T]]:
+        """Return the next piece and its records."""
+        for cut, following in _cuts(self.data, self.at, self.end):
+            text = b"".join((b"[", self.data[self.at : cut], b"]"))
             try:
                 records = decoder.decode(text)
             except msgspec.ValidationError:
                 raise Unreadable from None
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
                 continue
-            yield Piece(text, at, cut), records
-            at = following
-            break
-        else:
-            raise Unreadable
+            piece = Piece(text, self.at, cut)
+            self.at = following
+            return piece, records
+        raise Unreadable
 
 
 def _cuts(data: Buffer, at: int, end: int) -> Iterator[tuple[int, int]]:

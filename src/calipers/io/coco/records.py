@@ -11,9 +11,10 @@ Decode pieces of a list of COCO objects into typed records, with segmentations i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from itertools import chain
+from operator import attrgetter, itemgetter, methodcaller
 from typing import Any
 
 import msgspec
@@ -278,15 +279,31 @@ def images_from(records: Sequence[dict[str, Any]], file: str, options: Options) 
         raise InputError("at least one image", rule="no-images", file=file, location="/images")
     keys = _keys(records, file, "/images", "dup-image", options.ids_as_strings)
     order = sorted_ids(keys)
-    sorted_records = [records[k] for k in order]
-    groups, notes = _groups(sorted_records)
+    if order != list(range(len(order))):
+        records = [records[k] for k in order]
+        keys = [keys[k] for k in order]
+    columns = record_columns(records)
+    sides = SIDES if "depth" in columns else SIDES[:2]
+    groups, notes = _groups(columns, list(records[0]))
     return ImageList(
-        keys=[keys[k] for k in order],
-        size=_sizes(sorted_records, order, file),
-        spacing=_spacing(sorted_records, order, file),
+        keys=keys,
+        size=np.stack([_side(columns, order, file, side) for side in sides], axis=1),
+        spacing=_spacing(columns, order, file, len(sides)),
         groups=groups,
         notes=tuple(notes),
     )
+
+
+def record_columns(records: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Return the values of records by key, None where a record lacks a key."""
+    try:
+        # Records of equal length that have all keys of the first one have no others.
+        if len(set(map(len, records))) == 1:
+            return {name: list(map(itemgetter(name), records)) for name in records[0]}
+    except KeyError:
+        pass
+    names = dict.fromkeys(chain.from_iterable(records))
+    return {name: list(map(methodcaller("get", name), records)) for name in names}
 
 
 def categories_from(records: Sequence[dict[str, Any]], file: str, options: Options) -> Categories:
@@ -342,33 +359,20 @@ def _sound_numbers(ids: list[Any], n: int) -> bool:
     return whole and max(ids) <= LARGEST_ID and min(ids) >= -LARGEST_ID
 
 
-def _sizes(
-    records: Sequence[dict[str, Any]], order: Sequence[int], file: str
-) -> np.ndarray[Any, Any]:
-    sides = SIDES[: _dimensions(records)]
-    return np.stack([_side(records, order, file, side) for side in sides], axis=1)
-
-
-def _side(records: Sequence[dict[str, Any]], order: Sequence[int], file: str, side: str) -> Column:
-    return _numbers(
-        records, order, side, lambda k, value: _positive(value, file, f"/images/{k}/{side}")
-    )
-
-
-def _numbers(
-    records: Sequence[dict[str, Any]],
-    order: Sequence[int],
-    key: str,
-    check: Callable[[int, Any], float],
+def _side(
+    columns: Mapping[str, Sequence[Any]], order: Sequence[int], file: str, side: str
 ) -> Column:
-    values = [record.get(key) for record in records]
-    if all(type(value) is int and 0 < value < 1 << 53 for value in values):
+    """Return the lengths of one side of all images, NaN where an image does not state it."""
+    lengths = np.full(len(order), np.nan)
+    values = columns.get(side)
+    if values is None:
+        return lengths
+    if set(map(type, values)) == {int} and min(values) > 0 and max(values) < LARGEST_ID:
         return np.array(values, np.float64)
-    column = np.full(len(values), np.nan)
     for row, (k, value) in enumerate(zip(order, values)):
         if value is not None:
-            column[row] = check(k, value)
-    return column
+            lengths[row] = _positive(value, file, f"/images/{k}/{side}")
+    return lengths
 
 
 def _positive(value: object, file: str, where: str) -> float:
@@ -380,12 +384,10 @@ def _positive(value: object, file: str, where: str) -> float:
 
 
 def _spacing(
-    records: Sequence[dict[str, Any]], order: Sequence[int], file: str
+    columns: Mapping[str, Sequence[Any]], order: Sequence[int], file: str, dimensions: int
 ) -> np.ndarray[Any, Any]:
-    dimensions = _dimensions(records)
-    spacing = np.full((len(records), dimensions), np.nan)
-    for row, (k, record) in enumerate(zip(order, records)):
-        value = record.get("spacing")
+    spacing = np.full((len(order), dimensions), np.nan)
+    for row, (k, value) in enumerate(zip(order, columns.get("spacing", ()))):
         if value is None:
             continue
         # One number is the spacing along all axes.
@@ -396,23 +398,21 @@ def _spacing(
     return spacing
 
 
-def _dimensions(records: Sequence[dict[str, Any]]) -> int:
-    is_3d = any("depth" in record for record in records)
-    return 3 if is_3d else 2
-
-
-def _groups(records: Sequence[dict[str, Any]]) -> tuple[dict[str, Column], list[str]]:
+def _groups(
+    columns: Mapping[str, Sequence[Any]], names: Sequence[str]
+) -> tuple[dict[str, Column], list[str]]:
     """Return every scalar that all images have as a group column.
 
-    Columns such as `patient_id` and `center` are renamed to our words, with a note.
+    ``names`` are the keys of the first image. Columns such as `patient_id` and `center` are renamed
+    to our words, with a note.
     """
     groups: dict[str, Column] = {}
     notes = []
-    for name in records[0]:
-        values = [record.get(name) for record in records]
+    for name in names:
+        values = columns[name]
         if name not in NOT_GROUPS and set(map(type, values)) <= {str, int, float, bool}:
             word = RENAMED.get(name, name)
-            word = name if word in records[0] else word
+            word = name if word in names else word
             groups[word] = text_column(values)
             if word != name:
                 notes.append(f"column {name!r} is read as {word!r}")
@@ -465,7 +465,7 @@ class PieceDecoder:
 def check_records(
     piece: Piece, records: Sequence[CocoRecord], decoder: PieceDecoder
 ) -> tuple[Sequence[CocoRecord], bool]:
-    """Rule out what msgspec does not see, as `jsonchunks.check_piece` does.
+    """Rule out what msgspec does not see, as `json.check_piece` does.
 
     Returns the records, and whether they hold nothing but the keys that are read. Records whose
     segmentations were not decoded are decoded again if there are some.

@@ -1,40 +1,139 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the columns of a table of objects: canonical names, aliases, and the implied box format.
+"""Declare the columns of a table, and find them: by the user's choice, else by their known names.
 
-Find a column of a table by the user's choice or by known names, or raise for a missing one.
+Every kind of table declares its columns once, as a `ColumnSpec` each: objects, and tables that
+describe images, here; alarms, ratings, bags and sizes beside their readers. `find_columns` looks them
+up, whatever their case, and makes the one message for a column that is missing. `find_layout` adds
+what only tables of objects have: the columns of a box and the format that their names imply.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
+import numpy as np
+
+from calipers.arrays import Flags
+from calipers.data.rules import Role
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.io.tables.table import Table
+from calipers.io.reader import Problem
+from calipers.io.tables.table import Table, empty, flags, numbers, texts
 
-ALIASES: dict[str, tuple[str, ...]] = {
-    "image": ("image", "image_id", "file_name", "filename"),
-    "class": ("class", "class_name", "label", "category", "category_name"),
-    "score": ("score", "confidence"),
-    "model": ("model",),
-    "ignore": ("ignore",),
-    "crowd": ("crowd", "iscrowd"),
-    "area": ("area",),
-    "width": ("width", "image_width"),
-    "height": ("height", "image_height"),
-    "depth": ("depth", "image_depth"),
-    "spacing": ("spacing",),
-    "spacing_x": ("spacing_x",),
-    "spacing_y": ("spacing_y",),
-    "spacing_z": ("spacing_z",),
-    "patient": ("patient", "patient_id", "patientid"),
-    "centre": ("centre", "center", "centre_id", "center_id"),
-}
+
+@dataclass(frozen=True)
+class ColumnSpec:
+    """One column of a kind of table."""
+
+    name: str  # what messages and options call it
+    aliases: tuple[str, ...]  # the names under which it is found, in lower case; the first one wins
+    required: bool = False
+    kind: Literal["text", "number", "flag"] = "text"
+    role: Role | None = None  # the only role of objects that has it
+    blank: bool = True  # whether a cell may be empty
+    rule: str = "type"  # that a wrong cell breaks
+    hint: str = ""
+
+    def find(self, table: Table, choice: str | None = None) -> str | None:
+        """Return the column that the user chose, which has to exist, else the one of a known name.
+
+        Of columns that differ in case only, the first counts. None if there is none, unless it is
+        required.
+        """
+        if choice is not None:
+            return existing_column(table, self.name, choice)
+        lower = {name.lower(): name for name in reversed(table.names)}
+        column = next((lower[alias] for alias in self.aliases if alias in lower), None)
+        if column is None and self.required:
+            raise self.missing(table)
+        return column
+
+    def require(self, table: Table, choice: str | None = None) -> str:
+        """Return the column, or raise."""
+        column = self.find(table, choice)
+        if column is None:
+            raise self.missing(table)
+        return column
+
+    def missing(self, table: Table) -> InputError:
+        """Return the error of a table without this column."""
+        names = f"accepted names: {', '.join(self.aliases)}"
+        hint = f"{self.hint}; {names}" if self.hint else names
+        return missing_column(table, f"a column {self.name!r}", hint)
+
+    def read(
+        self, table: Table, column: str, mask: Flags | None = None
+    ) -> tuple[Any, dict[int, Problem]]:
+        """Return the cells of a column by its kind, and those that are wrong.
+
+        Numbers outside ``mask`` are not read. An empty cell is NaN, no or an empty text where it is
+        allowed.
+        """
+        values: Any = None
+        bad: dict[int, Problem] = {}
+        expected = "a value in every row"
+        if self.kind == "number":
+            values, bad = numbers(table, column, mask)
+            expected = "a number"
+        elif self.kind == "flag":
+            values, bad = flags(table, column, self.rule)
+            expected = "0 or 1"
+        else:
+            values = texts(table, column)
+        if not self.blank:
+            for row in np.flatnonzero(empty(table.columns[column])).tolist():
+                bad[row] = table.problem(row, column, self.rule, expected, "", self.hint)
+        return values, bad
+
+
+Declaration = Mapping[str, ColumnSpec]
+
+
+def declare(*columns: ColumnSpec) -> dict[str, ColumnSpec]:
+    """Return a declaration: the columns of a kind of table by name."""
+    return {column.name: column for column in columns}
+
+
+_OBJECT_HINT = "is the header missing? else name it: columns={{'{0}': ...}}, --columns {0}=NAME"
+
+OBJECTS = declare(
+    ColumnSpec(
+        "image",
+        ("image", "image_id", "file_name", "filename"),
+        required=True,
+        hint=_OBJECT_HINT.format("image"),
+    ),
+    ColumnSpec(
+        "class",
+        ("class", "class_name", "label", "category", "category_name"),
+        required=True,
+        hint=_OBJECT_HINT.format("class"),
+    ),
+    ColumnSpec("score", ("score", "confidence"), kind="number", role="predictions"),
+    ColumnSpec("model", ("model",), role="predictions"),
+    ColumnSpec("ignore", ("ignore",), kind="flag", role="references", rule="ignore-flag"),
+    ColumnSpec("crowd", ("crowd", "iscrowd"), kind="flag", role="references", rule="crowd-flag"),
+    ColumnSpec("area", ("area",), kind="number", role="references"),
+    ColumnSpec("width", ("width", "image_width"), kind="number", role="references"),
+    ColumnSpec("height", ("height", "image_height"), kind="number", role="references"),
+    ColumnSpec("depth", ("depth", "image_depth"), kind="number", role="references"),
+    ColumnSpec("spacing", ("spacing",), kind="number", role="references"),
+    ColumnSpec("spacing_x", ("spacing_x",), kind="number", role="references"),
+    ColumnSpec("spacing_y", ("spacing_y",), kind="number", role="references"),
+    ColumnSpec("spacing_z", ("spacing_z",), kind="number", role="references"),
+    ColumnSpec("patient", ("patient", "patient_id", "patientid"), role="references"),
+    ColumnSpec("centre", ("centre", "center", "centre_id", "center_id"), role="references"),
+)
 IMAGE_LEVEL = ("patient", "centre")
 SIZES = ("width", "height", "depth")
 SPACINGS = ("spacing_x", "spacing_y", "spacing_z")
-ONLY_REFERENCES = ("ignore", "crowd", "area", *SIZES, "spacing", *SPACINGS, *IMAGE_LEVEL)
-ONLY_PREDICTIONS = ("score", "model")
+
+# A table with a row per image.
+IMAGES = declare(
+    ColumnSpec("image", ("image", "image_id", "id", "file_name", "filename"), required=True),
+    *(OBJECTS[name] for name in (*SIZES, "spacing", *SPACINGS, *IMAGE_LEVEL)),
+)
 
 # (box format, names in the order of the format); the 3D variant of a layout stands before its 2D
 # one.
@@ -53,6 +152,7 @@ BOX_LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("cxcywh", ("cx", "cy", "w", "h")),
 )
 BOX_NAMES = {name for _, names in BOX_LAYOUTS for name in names}
+BOXES = declare(*(ColumnSpec(name, (name,), kind="number") for name in sorted(BOX_NAMES)))
 
 
 @dataclass(frozen=True)
@@ -71,61 +171,66 @@ class Layout:
 
 
 def columns_for_role(
-    names: Sequence[str], choices: Mapping[str, str], others: Sequence[str]
+    names: Sequence[str], choices: Mapping[str, str], role: Role
 ) -> dict[str, str]:
-    """Return the user's choice of columns without ``others`` that this table does not have.
+    """Return the user's choice of columns without those of the other role that a table lacks.
 
     One choice serves two files: references have no score, predictions no flags.
     """
     columns = {}
     for name, column in choices.items():
-        if name not in others or column in names:
+        is_ours = name not in OBJECTS or OBJECTS[name].role in (None, role)
+        if is_ours or column in names:
             columns[name] = column
     return columns
 
 
-def find_columns(names: Sequence[str], choices: Mapping[str, str], file: str) -> dict[str, str]:
-    """Return canonical name -> column, from the user's choice first, then from aliases."""
-    for canonical, column in choices.items():
-        if canonical not in ALIASES and canonical not in BOX_NAMES:
-            suggestion = did_you_mean(canonical, [*ALIASES, *BOX_NAMES])
-            raise UsageError(f"no column is called {canonical!r}; {suggestion}")
-        if column not in names:
-            raise InputError(
-                f"the column {column!r} for {canonical!r}",
-                rule="missing-column",
-                file=file,
-                value=list(names),
-                hint=did_you_mean(column, names),
-            )
-    free = {name.lower(): name for name in reversed(names) if name not in choices.values()}
-    columns = dict(choices)
-    box_aliases = {name: (name,) for name in sorted(BOX_NAMES)}
-    for canonical, aliases in {**ALIASES, **box_aliases}.items():
-        match = next((alias for alias in aliases if alias in free), None)
-        if canonical not in columns and match is not None:
-            columns[canonical] = free.pop(match)
+def find_columns(
+    table: Table,
+    declaration: Declaration,
+    choices: Mapping[str, str | None] | None = None,
+    *,
+    shared: bool = True,
+) -> dict[str, str]:
+    """Return name -> column of the file, for those that the table has.
+
+    Parameters
+    ----------
+    choices
+        The columns that the user chose, by name; None where nothing was chosen.
+    shared
+        Whether a column that was chosen for one name may also be found for another one.
+    """
+    chosen_columns = {}
+    for name, column in (choices or {}).items():
+        if name not in declaration:
+            raise UsageError(f"no column is called {name!r}; {did_you_mean(name, declaration)}")
+        if column is not None:
+            chosen_columns[name] = existing_column(table, name, column)
+    free = table
+    if not shared and chosen_columns:
+        others = {}
+        for name, cells in table.columns.items():
+            if name not in chosen_columns.values():
+                others[name] = cells
+        free = replace(table, columns=others)
+    columns = dict(chosen_columns)
+    for name, spec in declaration.items():
+        if name not in columns:
+            column = replace(spec, required=False).find(free)
+            if column is not None:
+                columns[name] = column
+            elif spec.required:
+                raise spec.missing(table)
     return columns
 
 
-def find_layout(
-    names: Sequence[str], choices: Mapping[str, str], box_format: str | None, file: str
-) -> Layout:
+def find_layout(table: Table, choices: Mapping[str, str], box_format: str | None) -> Layout:
     """Return the layout of a table of objects, or raise for a column that is missing."""
-    columns = find_columns(names, choices, file)
-    for canonical in ("image", "class"):
-        if canonical not in columns:
-            raise InputError(
-                f"a column {canonical!r}",
-                rule="missing-column",
-                file=file,
-                location="1",
-                value=list(names),
-                hint="is the header missing? else name it: "
-                f"columns={{{canonical!r}: ...}}, --columns {canonical}=NAME",
-            )
+    names, file = table.names, table.file
+    columns = find_columns(table, {**OBJECTS, **BOXES}, choices, shared=False)
     implied, box = _box_layout(columns, names, file)
-    names_in_use = {columns[name] for name in (*ALIASES, *box) if name in columns}
+    names_in_use = {columns[name] for name in (*OBJECTS, *box) if name in columns}
     return Layout(
         columns=columns,
         box=tuple(columns[name] for name in box),
@@ -175,19 +280,6 @@ def _checked_box_format(
         value=box_format,
         hint="leave --box-format away, or rename the columns",
     )
-
-
-def column_of(table: Table, aliases: Sequence[str]) -> str | None:
-    """Return the column with the first of these names, whatever its case; None if there is none."""
-    lower = {name.lower(): name for name in reversed(table.names)}
-    return next((lower[alias] for alias in aliases if alias in lower), None)
-
-
-def find_column(table: Table, what: str, choice: str | None, aliases: Sequence[str]) -> str | None:
-    """Return the column that the user chose, which has to exist, else the one with a known name."""
-    if choice is not None:
-        return existing_column(table, what, choice)
-    return column_of(table, aliases)
 
 
 def existing_column(table: Table, what: str, name: str) -> str:

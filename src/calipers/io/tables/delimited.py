@@ -20,7 +20,7 @@ import numpy as np
 from calipers.errors import InputError
 from calipers.io.reader import Problem, Sniffed
 from calipers.io.source import InputFile
-from calipers.io.tables.columns import ALIASES, BOX_NAMES
+from calipers.io.tables.columns import BOX_NAMES, OBJECTS
 from calipers.io.tables.objects import TableReader
 from calipers.io.tables.table import Table, unprotect
 
@@ -188,12 +188,12 @@ class DelimitedReader(TableReader):
         header = file.head.split("\n", 1)[0]
         names = header_names(header)
         has_boxes = len(names & BOX_NAMES) >= 4
-        known_names = {"id"}.union(*ALIASES.values())
+        known_names = {"id"}.union(*(column.aliases for column in OBJECTS.values()))
         has_suffix = Path(file.file).suffix.lower() in SUFFIXES
         is_table = has_boxes or names & known_names or has_suffix
         if not is_table or not any(sign in header for sign in DELIMITERS):
             return None
-        if names & set(ALIASES["score"]):
+        if names & set(OBJECTS["score"].aliases):
             return Sniffed(self.name, "predictions", "it is delimited text with a score column")
         if has_boxes:
             reason = "it is delimited text with a box in every row"

@@ -20,7 +20,7 @@ from calipers.errors import InputError
 from calipers.io.coco.masks import MaskColumns
 from calipers.io.reader import ObjectPart, Options, Problem, Reader, ReferenceFile, Sniffed
 from calipers.io.source import InputFile
-from calipers.io.tables.columns import ALIASES
+from calipers.io.tables.columns import OBJECTS
 from calipers.io.tables.delimited import header_names, read_delimited
 from calipers.io.tables.objects import references_from
 from calipers.io.tables.table import Cells, Table, empty, numbers
@@ -64,7 +64,7 @@ class LardReader(Reader):
     def sniff(self, file: InputFile) -> Sniffed | None:
         """Recognise a header line that names an image and four corners."""
         names = header_names(file.head)
-        if not set(CORNERS) <= names or not names & set(ALIASES["image"]):
+        if not set(CORNERS) <= names or not names & set(OBJECTS["image"].aliases):
             return None
         reason = "its header has the four corners of the LARD list of runways"
         return Sniffed(self.name, "references", reason)
@@ -148,7 +148,7 @@ def _box_table(table: Table, quadrilaterals: _Quadrilaterals, options: Options) 
             texts[row] = ""
         columns[name] = texts
     names = {name.lower() for name in columns}
-    if "class" not in options.columns and not names & set(ALIASES["class"]):
+    if "class" not in options.columns and not names & set(OBJECTS["class"].aliases):
         classes = np.where(quadrilaterals.vacant, "", CLASS)
         columns[CLASS_COLUMN] = classes.tolist()
     return replace(table, columns=columns)

@@ -21,7 +21,7 @@ import numpy as np
 from calipers.arrays import F64, I64, Column, Flags
 from calipers.data.cohort import UNIT, FileIntake
 from calipers.data.rules import Delivery, Finding, Source
-from calipers.errors import InputError, did_you_mean, raise_problems
+from calipers.errors import InputError, did_you_mean
 from calipers.io.reader import (
     GROUP_UNIT,
     ImageList,
@@ -37,8 +37,8 @@ from calipers.io.reader import (
 from calipers.io.source import InputFile
 from calipers.io.tables.columns import (
     IMAGE_LEVEL,
-    ONLY_PREDICTIONS,
-    ONLY_REFERENCES,
+    IMAGES,
+    OBJECTS,
     SIZES,
     SPACINGS,
     Layout,
@@ -46,7 +46,7 @@ from calipers.io.tables.columns import (
     find_columns,
     find_layout,
 )
-from calipers.io.tables.table import Table, codes, empty, flags, numbers, texts
+from calipers.io.tables.table import Table, codes, empty, numbers, strict_numbers, texts
 
 MANY_NAMES, LONG_HINT = 1000, 300
 
@@ -104,7 +104,7 @@ def references_from(table: Table, options: Options) -> ReferenceFile:
 
     Images come in order of first appearance; classes as declared, then in alphabetical order.
     """
-    names = columns_for_role(table.names, options.columns, ONLY_PREDICTIONS)
+    names = columns_for_role(table.names, options.columns, "references")
     options = replace(options, columns=names)
     rows = _rows(table, options)
     columns = rows.layout.columns
@@ -146,9 +146,9 @@ def predictions_from(
     ``""``.
     """
     options = replace(
-        options, columns=columns_for_role(table.names, options.columns, ONLY_REFERENCES)
+        options, columns=columns_for_role(table.names, options.columns, "predictions")
     )
-    layout = find_layout(table.names, options.columns, options.box_format, table.file)
+    layout = find_layout(table, options.columns, options.box_format)
     if "score" not in layout.columns:
         raise InputError(
             "a column 'score'",
@@ -198,7 +198,7 @@ def _one_model(table: Table, index: ReferenceIndex, options: Options) -> ObjectP
 
 
 def _rows(table: Table, options: Options) -> _ObjectRows:
-    layout = find_layout(table.names, options.columns, options.box_format, table.file)
+    layout = find_layout(table, options.columns, options.box_format)
     image, label = texts(table, layout.columns["image"]), texts(table, layout.columns["class"])
     vacant = np.stack([empty(table.columns[name]) for name in layout.box]).reshape(
         len(layout.box), len(table)
@@ -292,11 +292,9 @@ def _details(table: Table, rows: _ObjectRows) -> dict[str, Column]:
     columns = rows.layout.columns
     details: dict[str, Column] = {}
     bad: dict[int, Problem] = {}
-    if "area" in columns:
-        details["area"], bad = numbers(table, columns["area"], rows.is_object)
-    for name in ("ignore", "crowd"):
+    for name in ("area", "ignore", "crowd"):
         if name in columns:
-            details[name], wrong = flags(table, columns[name], f"{name}-flag")
+            details[name], wrong = OBJECTS[name].read(table, columns[name], rows.is_object)
             for row, problem in wrong.items():
                 if rows.is_object[row]:
                     bad.setdefault(row, problem)
@@ -308,11 +306,6 @@ def _mark(rows: _ObjectRows, bad: Mapping[int, Problem]) -> None:
     for row, problem in bad.items():
         rows.problems.setdefault(row, []).append(problem)
         rows.sound[row] = False
-
-
-def _refuse(table: Table, bad: Mapping[int, Problem]) -> None:
-    for problem in bad.values():
-        raise problem.as_error(table.file)
 
 
 def _image_columns(
@@ -353,21 +346,18 @@ def _measures(
             column = layout.columns.get("spacing")
         if column is None:
             continue
-        values, bad = numbers(table, column)
-        _refuse(table, bad)
+        values = strict_numbers(table, column)
         lengths = values[first]
         differs = np.flatnonzero(~_same(values[image_rows], values[first[image]]))
         wrong = np.flatnonzero(~(np.isnan(lengths) | ((lengths > 0) & np.isfinite(lengths))))
         if len(differs):
             row = int(image_rows[differs[0]])
             expected = "one value per image"
-            _refuse(
-                table, {row: table.problem(row, column, "size-conflict", expected, values[row])}
-            )
+            raise table.error(row, column, "size-conflict", expected, values[row])
         if len(wrong):
             row = int(first[wrong[0]])
             expected = "a size above zero"
-            _refuse(table, {row: table.problem(row, column, "image-size", expected, values[row])})
+            raise table.error(row, column, "image-size", expected, values[row])
         measures[:, k] = lengths
     return measures
 
@@ -390,14 +380,13 @@ def add_groups(images: ImageList, table: Table, options: Options) -> tuple[Image
     Strict reading requires a row for every image. Lenient reading leaves the cells of a missing
     image empty and says so. Rows of images that are not in the cohort are counted in a note.
     """
-    names = [name for name in table.names if name]
-    image_column = _image_column(names, table.file)
+    columns = find_columns(table, IMAGES)
+    image_column = columns.pop("image")
+    names = [name for name in table.names if name and name != image_column]
     match, n_strange = _match_rows(images, table, image_column)
     notes = [*table.notes, *_missing(images, match, options.lenient)]
     if n_strange:
         notes.append(f"{n_strange} rows describe images that are not in the references")
-    names.remove(image_column)
-    columns = find_columns(names, {}, table.file)
     words = {}
     for word in IMAGE_LEVEL:
         if word in columns:
@@ -417,20 +406,6 @@ def add_groups(images: ImageList, table: Table, options: Options) -> tuple[Image
     return images, table.intake("groups", notes)
 
 
-def _image_column(names: list[str], file: str) -> str:
-    lower = {name.lower(): name for name in names}
-    for alias in ("image", "image_id", "id", "file_name", "filename"):
-        if alias in lower:
-            return lower[alias]
-    raise InputError(
-        "a column image, image_id, id or file_name",
-        rule="missing-column",
-        file=file,
-        location="1",
-        value=names,
-    )
-
-
 def _match_rows(images: ImageList, table: Table, column: str) -> tuple[_Match, int]:
     index: dict[str, int] = {name: k for k, name in enumerate(images.ids)}
     if column.lower() in ("file_name", "filename") and "file_name" in images.groups:
@@ -442,9 +417,7 @@ def _match_rows(images: ImageList, table: Table, column: str) -> tuple[_Match, i
         if k is None:
             strange += 1
         elif rows[k] >= 0:
-            raise table.problem(row, column, "dup-image", "one row per image", name).as_error(
-                table.file
-            )
+            raise table.error(row, column, "dup-image", "one row per image", name)
         else:
             rows[k] = row
     if strange == len(table):
@@ -491,8 +464,7 @@ def _fill_unknown(lengths: F64, match: _Match, columns: list[str | None]) -> F64
         if name is None:
             continue
         table = match.table
-        values, bad = numbers(table, name)
-        raise_problems([problem.as_error(table.file) for problem in bad.values()])
+        values = strict_numbers(table, name)
         stated_lengths = np.where(match.rows >= 0, values[match.rows], np.nan)
         wrong = np.flatnonzero(
             ~(np.isnan(stated_lengths) | ((stated_lengths > 0) & np.isfinite(stated_lengths)))
@@ -508,8 +480,6 @@ def _fill_unknown(lengths: F64, match: _Match, columns: list[str | None]) -> F64
         ):
             if len(at):
                 row = int(match.rows[at[0]])
-                raise table.problem(
-                    row, name, rule, expected, stated_lengths[at[0]].item()
-                ).as_error(table.file)
+                raise table.error(row, name, rule, expected, stated_lengths[at[0]].item())
         result[:, k] = np.where(np.isnan(lengths[:, k]), stated_lengths, lengths[:, k])
     return result

@@ -1,20 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the headers of DICOM files with pydicom (extra ``dicom``).
+"""Open DICOM files as volumes (extra ``dicom``): images, several frames, segmentations, series.
 
-Only the elements that describe pixels are read, nothing is logged, and files that cannot be decoded
-are refused. A header names patients: nothing of it is kept, logged or quoted but numbers that
-describe pixels.
+In come a file or the folder of a series, out goes a `Volume`, to `open_volume`; pictures of the
+report decode single frames with `require_decoder` and `decode`. pydicom reads headers and pixels,
+highdicom segmentations.
 
-Open DICOM segmentations as label volumes, with highdicom (extra ``dicom``).
-
-Sort slices by their place in space, and compute the affine of the volume that they form.
-
-Open one DICOM file: an image, several frames, or a segmentation (extra ``dicom``).
-
-`open_dicom` is called by `opening.open_volume`; `dicom_series` uses the functions that read single
-elements of a header.
-
-Open a folder with the slices of one DICOM series as one volume (extra ``dicom``).
+Slices are sorted by their place in space, along their normal, and must be evenly spaced: then they
+form a volume with an affine. Files that cannot be decoded are refused. A header names patients:
+only the elements that describe pixels are read, and nothing is kept, logged or quoted but numbers.
 """
 
 from __future__ import annotations
@@ -111,6 +104,21 @@ def syntax_of(file: BinaryIO) -> tuple[Any, bool, str]:
     return syntax, ready, name
 
 
+def require_decoder(file: BinaryIO, name: str) -> tuple[Any, str]:
+    """Return the transfer syntax of a file and its name in words, or raise if its pixels cannot be
+    decoded here.
+    """
+    syntax, ready, words = syntax_of(file)
+    if not ready:
+        hint = (
+            "convert it to an uncompressed transfer syntax, "
+            "or install a decoder (pip install pylibjpeg[all])"
+        )
+        expected = "a transfer syntax with a decoder"
+        raise InputError(expected, rule="volume-codec", file=name, value=words, hint=hint)
+    return syntax, words
+
+
 def header_of(request: Request) -> tuple[Any, bool]:
     """Return the elements of a file that describe its pixels, and whether these are compressed."""
     try:
@@ -120,16 +128,7 @@ def header_of(request: Request) -> tuple[Any, bool]:
             f'{request.file}: DICOM files need pydicom: pip install "calipers[dicom]"'
         ) from None
     with open_regular(request.path, follow=True) as file, silent_logs():
-        syntax, ready, name = syntax_of(file)
-        if not ready:
-            hint = (
-                "convert it to an uncompressed transfer syntax, "
-                "or install a decoder (pip install pylibjpeg[all])"
-            )
-            expected = "a transfer syntax with a decoder"
-            raise InputError(
-                expected, rule="volume-codec", file=request.file, value=name, hint=hint
-            )
+        syntax, name = require_decoder(file, request.file)
         if request.role == "labels" and str(syntax).endswith(LOSSY):
             hint = "save labels without losses"
             raise InputError(
@@ -450,8 +449,8 @@ def slice_of(header: Any, name: str, *groups: Any) -> SlicePlace | None:
     return SlicePlace(name, position, orientation, spacing)
 
 
-def read_pixels(path: Path, stored: np.dtype[Any]) -> Array:
-    """Return all pixels of a file as they are stored; colours become grey."""
+def decode(file: BinaryIO, index: int | None = None) -> Array:
+    """Return the pixels of a file as they are stored: all frames, or the one at ``index``."""
     import warnings
 
     from PIL import Image
@@ -459,8 +458,13 @@ def read_pixels(path: Path, stored: np.dtype[Any]) -> Array:
 
     # An encapsulated picture may be larger than the header of the DICOM file claims.
     warnings.simplefilter("error", Image.DecompressionBombWarning)
+    return np.asarray(pixel_array(file, index=index))
+
+
+def read_pixels(path: Path, stored: np.dtype[Any]) -> Array:
+    """Return all pixels of a file as they are stored; colours become grey."""
     with open_regular(path, follow=True) as file, silent_logs():
-        array = np.asarray(pixel_array(file))
+        array = decode(file)
     if array.ndim > 2 and array.shape[-1] == 3 and array.dtype == np.uint8:
         array = array.mean(axis=-1)
     return array.astype(stored, copy=False)

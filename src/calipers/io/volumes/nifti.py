@@ -2,11 +2,14 @@
 """Open NIfTI-1 and NIfTI-2 files of one piece, packed or not (extra ``volumes``).
 
 nibabel parses the header; the voxels are read here, after the sizes were compared with the file.
+`NiftiReader` gives a volume with its place in the patient, to `open_volume`; `open_planes` gives
+single slices without it, to the pictures of the report.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -63,6 +66,11 @@ class _Voxels:
     def scaled(self) -> bool:
         return (self.slope, self.inter) != (1.0, 0.0)
 
+    @property
+    def end(self) -> int:
+        """The place of the first byte behind the voxels."""
+        return self.offset + math.prod(self.size) * self.stored.itemsize
+
 
 def open_nifti(request: Request) -> Volume:
     """Return the volume of a NIfTI file.
@@ -74,27 +82,9 @@ def open_nifti(request: Request) -> Volume:
     orientation. Lengths are converted to mm. Axes beyond the third must have length one, except for
     a fourth one where the limits allow it.
     """
-    path, file = request.path, request.file
-    packed = is_packed(path)
-    if packed != path.name.lower().endswith(".gz"):
-        kind = "packed with gzip" if packed else "not packed with gzip"
-        hint = "rename it: .nii is plain, .nii.gz is packed"
-        raise InputError(
-            "a name that fits the content", rule="volume-format", file=file, value=kind, hint=hint
-        )
-    header = _header(read_head(path, max(HEADERS), packed=packed), file)
-    size, notes = _size(header, file, request.limits.axes)
-    voxels = _voxels(header, size, packed, file)
-    shape = size[::-1]
-    check_extent(shape, voxels.stored.itemsize, file, request.limits)
-    needed = voxels.offset + math.prod(size) * voxels.stored.itemsize
-    on_disk = path.stat().st_size
-    if packed:
-        check_packed(needed, on_disk, file, request.limits)
-    else:
-        check_stored(needed, on_disk, file)
-        if on_disk > needed:
-            notes.append(f"{on_disk - needed} bytes behind the voxels were not read")
+    file = request.file
+    header, voxels, notes = _checked_voxels(request)
+    size, shape = voxels.size, voxels.size[::-1]
     affine, spacing = _place(header, size[:3], file)
     dtype = voxels.stored.newbyteorder("=")
     if voxels.scaled:
@@ -107,12 +97,46 @@ def open_nifti(request: Request) -> Volume:
         format="nifti",
         shape=shape,
         dtype=dtype,
-        reader=partial(_read, path, voxels),
+        reader=partial(_read, request.path, voxels),
         spacing=spacing,
         affine=affine,
         codes=codes,
         notes=tuple(notes),
     )
+
+
+def open_planes(request: Request) -> tuple[tuple[int, ...], Callable[[int], Array]]:
+    """Return the shape ``[z, ]y, x`` of a file, and a function that reads one slice (y, x) of it.
+
+    Where the volume lies in the patient is not looked at. Only the slice is kept in memory.
+    """
+    _, voxels, _ = _checked_voxels(request)
+    return voxels.size[::-1], partial(_read_plane, request.path, voxels)
+
+
+def _checked_voxels(request: Request) -> tuple[Any, _Voxels, list[str]]:
+    """Return the header, where the voxels are, and notes; the file is as large as the header says."""
+    path, file = request.path, request.file
+    packed = is_packed(path)
+    if packed != path.name.lower().endswith(".gz"):
+        kind = "packed with gzip" if packed else "not packed with gzip"
+        hint = "rename it: .nii is plain, .nii.gz is packed"
+        raise InputError(
+            "a name that fits the content", rule="volume-format", file=file, value=kind, hint=hint
+        )
+    header = _header(read_head(path, max(HEADERS), packed=packed), file)
+    size, notes = _size(header, file, request.limits.axes)
+    voxels = _voxels(header, size, packed, file)
+    check_extent(size[::-1], voxels.stored.itemsize, file, request.limits)
+    needed = voxels.end
+    on_disk = path.stat().st_size
+    if packed:
+        check_packed(needed, on_disk, file, request.limits)
+    else:
+        check_stored(needed, on_disk, file)
+        if on_disk > needed:
+            notes.append(f"{on_disk - needed} bytes behind the voxels were not read")
+    return header, voxels, notes
 
 
 def _header(start: bytes, file: str) -> Any:
@@ -232,11 +256,26 @@ def _check_forms(sform: F64, qform: F64, size: tuple[int, ...], file: str) -> No
 
 def _read(path: Path, voxels: _Voxels) -> Array:
     count = math.prod(voxels.size) * voxels.stored.itemsize
+    return _values(path, voxels, 0, count).reshape(voxels.size[::-1])
+
+
+def _read_plane(path: Path, voxels: _Voxels, place: int) -> Array:
+    """Return the slice (y, x) at a place along z; x runs fastest in the file, z slowest."""
+    width, height = voxels.size[:2]
+    count = width * height * voxels.stored.itemsize
+    return _values(path, voxels, place * count, count).reshape(height, width)
+
+
+def _values(path: Path, voxels: _Voxels, start: int, count: int) -> Array:
+    """Return the voxels of ``count`` bytes from ``start`` on, scaled."""
+    start += voxels.offset
     if voxels.packed:
-        raw = read_gzip(path, 0, voxels.offset, count)
+        # The checksum is behind the last voxel: a single slice does without it.
+        is_last = start + count == voxels.end
+        raw = read_gzip(path, 0, start, count, verify=is_last)
     else:
-        raw = read_stored(path, voxels.offset, count)
-    array: Array = raw.view(voxels.stored).reshape(voxels.size[::-1])
+        raw = read_stored(path, start, count)
+    array: Array = raw.view(voxels.stored)
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     if not voxels.scaled:

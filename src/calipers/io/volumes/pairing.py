@@ -1,17 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List the files of a folder or a list, by the name of the sample that each of them belongs to.
+"""`pair`: find the labels, maps and images of the same sample by their names.
 
-`pairing` and the readers of bags call `list_samples` with a folder, a list of paths or one file.
-
-Propose a pattern for names that do not pair.
-
-The proposal becomes the hint of an error of `pairing`; it is never applied automatically.
-
-`pair`: find the labels, maps and images of the same sample by their names.
-
-Names must agree exactly. If they do not, the error proposes a pattern; nothing is guessed.
-
-`read_maps`: pair folders of label volumes and maps for `calipers.maps.evaluate`.
+`list_samples` lists a folder, a list of paths or one file by the names of their samples; the readers
+of bags call it too. Names must agree exactly. If they do not, the error proposes a pattern; nothing
+is guessed. `read_maps` pairs folders of label volumes and maps for `calipers.maps.evaluate`.
 """
 
 from __future__ import annotations

@@ -1,19 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits on volumes, checked before anything is allocated.
+"""`Volume`: the header of an image or volume on disk. Voxels are read on demand.
 
-Readers call these functions with the sizes of a header; a header that claims more than its file can
-hold, or more than `Limits` allow, is an `InputError`.
+A `VolumeReader` per format makes them. What the readers share is here: limits that are checked
+before anything is allocated (a header that claims more than its file can hold, or more than `Limits`
+allow, is an `InputError`), and streams that are read to their end, where their checksum is.
 
-Read the bytes of voxels, compressed or not: exactly as many as the header says.
-
-Compressed streams are read to their end, where their checksum is.
-
-`Volume`: the header of an image or volume on disk. Voxels are read on demand.
-
-Place voxels in the patient: affines, directions of axes, and the distance between two grids.
-
-An affine (4, 4) takes the index x, y, z of a voxel to its centre in mm; right, anterior and
-superior are positive. A voxel reaches half a step to either side of its centre.
+An affine (4, 4) takes the index x, y, z of a voxel to its centre in mm; right, anterior and superior
+are positive. A voxel reaches half a step to either side of its centre.
 """
 
 from __future__ import annotations
@@ -178,9 +171,10 @@ def read_stored(path: Path, start: int, count: int) -> U8:
         return fill(file, count, str(path))
 
 
-def read_gzip(path: Path, start: int, skip: int, count: int) -> U8:
-    """Return ``count`` bytes after ``skip`` of a gzip stream that begins at ``start``, and verify
-    its checksum.
+def read_gzip(path: Path, start: int, skip: int, count: int, *, verify: bool = True) -> U8:
+    """Return ``count`` bytes after ``skip`` of a gzip stream that begins at ``start``.
+
+    ``verify``: read the few bytes to its end, where its checksum is.
     """
     with open_regular(path, follow=True) as file:
         file.seek(start)
@@ -191,7 +185,8 @@ def read_gzip(path: Path, start: int, skip: int, count: int) -> U8:
                     raise broken_file(str(path), "the end of the file", "voxels after the header")
                 skip -= len(step)
             raw = fill(stream, count, str(path))
-            drain(stream, str(path))
+            if verify:
+                drain(stream, str(path))
             return raw
 
 

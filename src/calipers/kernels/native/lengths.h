@@ -3,6 +3,7 @@
 // rows, images) is trusted: it was checked when the cohort was built.
 #pragma once
 
+#include "coco_records.h"
 #include "components.h"
 #include "curves.h"
 #include "error_types.h"
@@ -171,6 +172,12 @@ inline bool fit(const RunTable& t) { return t.start.size == t.length.size && cov
 inline bool fit(const PairProblem& p, Span<int64_t> result) {
     return fit(p.a) && fit(p.b) && p.columns.size == p.rows.size && result.size == p.rows.size &&
            within(p.rows, p.a.offsets.size - 1) && within(p.columns, p.b.offsets.size - 1);
+}
+
+inline bool fit(const RecordColumns& c) {
+    const int64_t n = c.keys.size;
+    return c.image.size == n && c.category.size == n && c.id.size == n && c.box.size == 4 * n && c.score.size == n &&
+           c.area.size == n && c.crowd.size == n && c.ignore.size == n;
 }
 
 inline bool fit(const OwnedRuns& r) { return r.length.size == r.start.size && r.owner.size == r.start.size; }

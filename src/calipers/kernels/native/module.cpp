@@ -3,6 +3,7 @@
 // types are the business of kernels/compiled.py, the only caller. Written against the stable ABI, so one build serves every
 // Python from 3.11 on.
 #include "binding.h"
+#include "coco_records.h"
 #include "curves.h"
 #include "error_types.h"
 #include "fates.h"
@@ -340,6 +341,20 @@ PyObject* py_voxel_pooled(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
+PyObject* py_coco_records(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const uint8_t> text;
+    int64_t at, stop, end, required;
+    RecordColumns c;
+    if (!arguments.all(text, at, stop, end, required, c.image, c.category, c.id, c.box, c.score, c.area, c.crowd, c.ignore,
+                       c.keys))
+        return nullptr;
+    require(fit(c) && at >= 0 && at <= end && end <= text.size);
+    RecordScan scan;
+    unlocked([&] { scan = coco_records(text, at, stop, end, static_cast<uint8_t>(required), c); });
+    return Py_BuildValue("(LL)", static_cast<long long>(scan.n), static_cast<long long>(scan.at));
+}
+
 PyMethodDef methods[] = {
     {"overlapping", guarded<py_overlapping>, METH_VARARGS, "Overlapping pairs of every image."},
     {"ranks", guarded<py_ranks>, METH_VARARGS, "Place of every prediction in its cell."},
@@ -362,6 +377,7 @@ PyMethodDef methods[] = {
     {"voxel_split", guarded<py_voxel_split>, METH_VARARGS, "Scores of positive and of negative voxels."},
     {"voxel_walk", guarded<py_voxel_walk>, METH_VARARGS, "Sums over the operating points of every group."},
     {"voxel_pooled", guarded<py_voxel_pooled>, METH_VARARGS, "Sums over the bins of every replicate."},
+    {"coco_records", guarded<py_coco_records>, METH_VARARGS, "Plain records of a COCO list."},
     {nullptr, nullptr, 0, nullptr},
 };
 

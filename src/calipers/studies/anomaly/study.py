@@ -69,7 +69,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         settings=_settings(numbers, quick=options.quick),
         claims=claims.CLAIMS.judge_all(numbers),
         figures=(*controlled_figures(numbers), *benchmark_figures(numbers)),
-        tables=study_tables(numbers),
+        appendix=study_tables(numbers),
         methods=METHODS,
         references=REFERENCES,
         warnings=benchmark.skip_notes,

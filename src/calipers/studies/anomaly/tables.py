@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from calipers.show.figures import Cell, Table
+from calipers.show.table import Cell, Table
 from calipers.studies.anomaly.algorithms import ALGORITHMS
 from calipers.studies.anomaly.experiments import (
     CROWD_METRICS,
@@ -17,15 +17,14 @@ from calipers.studies.anomaly.experiments import (
     agreement,
     closed_form,
 )
-from calipers.studies.framework import StudyTable
 
 
-def study_tables(run: AnomalyRun) -> tuple[StudyTable, ...]:
+def study_tables(run: AnomalyRun) -> tuple[Table, ...]:
     """Return all tables."""
     return (_values(run), _orders(run), _algorithms(run), _theory(run))
 
 
-def _values(run: AnomalyRun) -> StudyTable:
+def _values(run: AnomalyRun) -> Table:
     bench = run.benchmark
     rows: list[tuple[Cell, ...]] = []
     for view in VIEWS:
@@ -33,11 +32,17 @@ def _values(run: AnomalyRun) -> StudyTable:
             values = [bench.views[view][name][metric] for metric in METRICS]
             rows.append((name, view, *values))
     note = "As volumes; every slice as a sample; only slices that hold a part of an object."
-    table = Table(("algorithm", "seen as", *METRICS), tuple(rows))
-    return StudyTable("table-1", "Metric by algorithm", table, note)
+
+    return Table(
+        ("algorithm", "seen as", *METRICS),
+        tuple(rows),
+        name="table-1",
+        title="Metric by algorithm",
+        notes=(note,),
+    )
 
 
-def _orders(run: AnomalyRun) -> StudyTable:
+def _orders(run: AnomalyRun) -> Table:
     """Return the rank correlations of every metric."""
     bench, rows = run.benchmark, []
     ranked_views = VIEWS if run.ranking is not None else ()
@@ -56,24 +61,27 @@ def _orders(run: AnomalyRun) -> StudyTable:
     note = "Kendall's tau-b and Spearman's rho of the orders of the algorithms."
     if run.ranking is None:
         note += " No ranking by people was provided (--ranking FILE), and the paper prints none."
-    return StudyTable("table-2", "Agreement of orders", Table(tuple(columns), tuple(rows)), note)
+    return Table(
+        tuple(columns), tuple(rows), name="table-2", title="Agreement of orders", notes=(note,)
+    )
 
 
-def _algorithms(run: AnomalyRun) -> StudyTable:
+def _algorithms(run: AnomalyRun) -> Table:
     rows = []
     for algorithm in ALGORITHMS:
         status = "yes"
         if algorithm.name not in run.benchmark.algorithms:
             status = f"no: needs {algorithm.package} (extra {algorithm.extra})"
         rows.append((algorithm.name, algorithm.about, status))
-    return StudyTable(
-        "table-3",
-        "Algorithms of the benchmark",
-        Table(("algorithm", "score of a voxel", "ran"), tuple(rows)),
+    return Table(
+        ("algorithm", "score of a voxel", "ran"),
+        tuple(rows),
+        name="table-3",
+        title="Algorithms of the benchmark",
     )
 
 
-def _theory(run: AnomalyRun) -> StudyTable:
+def _theory(run: AnomalyRun) -> Table:
     """Return closed forms next to the measured values."""
     rows: list[tuple[Cell, ...]] = []
     for (experiment, dimensions), response in run.controlled.responses.items():
@@ -91,7 +99,7 @@ def _theory(run: AnomalyRun) -> StudyTable:
         "soft IoU."
     )
     columns = ("experiment", "metric", "strength", "expected", "measured", "difference")
-    return StudyTable("table-4", "Closed forms", Table(columns, tuple(rows)), note)
+    return Table(columns, tuple(rows), name="table-4", title="Closed forms", notes=(note,))
 
 
 def _comparison_rows(

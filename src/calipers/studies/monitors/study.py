@@ -243,7 +243,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         settings=_settings(numbers, replicates),
         claims=CLAIMS.judge_all(numbers),
         figures=(*figures(numbers), *sweep_figures(numbers)),
-        tables=tuple(tables(numbers)),
+        appendix=tuple(tables(numbers)),
         methods=METHODS,
         references=REFERENCES,
         warnings=trial_set.warnings,

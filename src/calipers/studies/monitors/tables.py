@@ -10,8 +10,7 @@ import numpy as np
 
 from calipers.monitors.labels import OMS, OOD
 from calipers.results.estimate import Estimate
-from calipers.show.figures import Cell, Table
-from calipers.studies.framework import StudyTable
+from calipers.show.table import Cell, Table
 from calipers.studies.monitors.experiments import MEANS, NUMBERS_OF_CLASSES, MonitorsRun, Trial
 
 SHOWN_COUNTS = 2  # predictions and references of the table
@@ -19,7 +18,7 @@ FREE = ("AUROC", "AUPR", "FPR95", "AURC", "E-AURC")
 DECIDED = ("SG", "RH", "AC", "coverage", "sensitivity", "FPR", "MCC")
 
 
-def tables(run: MonitorsRun) -> list[StudyTable]:
+def tables(run: MonitorsRun) -> list[Table]:
     """Return the tables that the data allow."""
     result = [counts_table(run), classes_table(run)]
     for k, trial in enumerate(run.trials, start=1):
@@ -31,7 +30,7 @@ def tables(run: MonitorsRun) -> list[StudyTable]:
     return result
 
 
-def counts_table(run: MonitorsRun) -> StudyTable:
+def counts_table(run: MonitorsRun) -> Table:
     """Return the printed score next to 2 TP / (Nd + Nx) for small counts."""
     rows = tuple(
         (
@@ -53,10 +52,12 @@ def counts_table(run: MonitorsRun) -> StudyTable:
         "2 TP / (Nd + Nx)",
     )
     note = "One class on one image. Empty: the formula divides 0 by 0."
-    return StudyTable("table-1", "Where the printed score has no value", Table(columns, rows), note)
+    return Table(
+        columns, rows, name="table-1", title="Where the printed score has no value", notes=(note,)
+    )
 
 
-def classes_table(run: MonitorsRun) -> StudyTable:
+def classes_table(run: MonitorsRun) -> Table:
     """Return what the mean over classes hides."""
     d = run.definitions
     rows = []
@@ -73,12 +74,16 @@ def classes_table(run: MonitorsRun) -> StudyTable:
         "Score s of an image with one object that is missed, or found with a wrong class. tau "
         "must be above it."
     )
-    return StudyTable(
-        "table-2", "What the mean over classes hides", Table(columns, tuple(rows)), note
+    return Table(
+        columns,
+        tuple(rows),
+        name="table-2",
+        title="What the mean over classes hides",
+        notes=(note,),
     )
 
 
-def areas_table(trial: Trial, name: str) -> StudyTable:
+def areas_table(trial: Trial, name: str) -> Table:
     """Return all monitors under both paradigms, with intervals."""
     paradigms = (OMS, OOD) if trial.is_comparable else (OMS,)
     get = trial.evaluation.get
@@ -97,11 +102,17 @@ def areas_table(trial: Trial, name: str) -> StudyTable:
         f"unsafe; 95 % intervals over {units.number} units ({units.name}). For AUPR, the "
         "positives are the images that should raise an alarm."
     )
-    table = Table(("monitor", "quantity", *columns), tuple(rows))
-    return StudyTable(name, f"{trial.title}: monitors under both paradigms", table, note)
+
+    return Table(
+        ("monitor", "quantity", *columns),
+        tuple(rows),
+        name=name,
+        title=f"{trial.title}: monitors under both paradigms",
+        notes=(note,),
+    )
 
 
-def threshold_table(trial: Trial, name: str) -> StudyTable:
+def threshold_table(trial: Trial, name: str) -> Table:
     """Return the decisions of the monitors at thresholds of the tuning split, under OMS labels."""
     evaluation = trial.evaluation
     rows = []
@@ -122,10 +133,10 @@ def threshold_table(trial: Trial, name: str) -> StudyTable:
     )
     title = f"{trial.title}: alarms at a threshold of the tuning split"
     columns = ("monitor", "quantity", "value", "low", "high", "images", "rejected")
-    return StudyTable(name, title, Table(columns, tuple(rows)), note)
+    return Table(columns, tuple(rows), name=name, title=title, notes=(note,))
 
 
-def tau_table(run: MonitorsRun) -> StudyTable:
+def tau_table(run: MonitorsRun) -> Table:
     """Return the prevalence where it changes, and the best monitor there."""
     rows: list[tuple[Cell, ...]] = []
     for curve in run.taus:
@@ -147,12 +158,16 @@ def tau_table(run: MonitorsRun) -> StudyTable:
         "its AUROC",
     )
     note = "The first tau of the grid at which the prevalence has a new value."
-    return StudyTable(
-        "table-5", "Who is unsafe, and who finds them, over tau", Table(columns, tuple(rows)), note
+    return Table(
+        columns,
+        tuple(rows),
+        name="table-5",
+        title="Who is unsafe, and who finds them, over tau",
+        notes=(note,),
     )
 
 
-def flips_table(run: MonitorsRun) -> StudyTable:
+def flips_table(run: MonitorsRun) -> Table:
     """Return where the order of two monitors turns."""
     rows = tuple(
         (
@@ -176,8 +191,8 @@ def flips_table(run: MonitorsRun) -> StudyTable:
         "Share of harmless shifts at which the monitor that sees failures overtakes the one that "
         "sees shifts, by OMS."
     )
-    return StudyTable(
-        "table-6", "Where the order of two monitors turns", Table(columns, rows), note
+    return Table(
+        columns, rows, name="table-6", title="Where the order of two monitors turns", notes=(note,)
     )
 
 

@@ -76,7 +76,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         settings=_settings(numbers, runs, data),
         claims=CLAIMS.judge_all(numbers),
         figures=_figures(numbers),
-        tables=(*model_tables, theory_table(numbers), printed_table()),
+        appendix=(*model_tables, theory_table(numbers), printed_table()),
         methods=METHODS,
         references=REFERENCES,
         inputs=data.inputs,

@@ -12,8 +12,7 @@ import numpy as np
 from calipers.arrays import F64
 from calipers.data.cohort import Cohort
 from calipers.evaluation.evaluate import evaluate
-from calipers.show.figures import Cell, Table
-from calipers.studies.framework import StudyTable
+from calipers.show.table import Cell, Table
 from calipers.studies.rodeo.claims import RodeoRun
 from calipers.studies.rodeo.data import PRINTED, harmonic
 from calipers.studies.rodeo.experiments import MEAN_AP, protocol
@@ -47,7 +46,7 @@ LAWS: tuple[tuple[str, str, int, str, Callable[[F64], F64]], ...] = (
 )
 
 
-def theory_table(run: RodeoRun) -> StudyTable:
+def theory_table(run: RodeoRun) -> Table:
     """Return closed forms next to the values measured with oracles."""
     rows: list[tuple[Cell, ...]] = []
     for figure, metric, along, corruption, law in LAWS:
@@ -62,11 +61,12 @@ def theory_table(run: RodeoRun) -> StudyTable:
         "The closed forms hold in expectation for images with one box. If an image has several, "
         "the pairing may exchange them, which favours RoDeO/loc."
     )
-    return StudyTable(
-        "table-theory",
-        "Closed forms and values measured with oracles",
-        Table(columns, tuple(rows)),
-        note,
+    return Table(
+        columns,
+        tuple(rows),
+        name="table-theory",
+        title="Closed forms and values measured with oracles",
+        notes=(note,),
     )
 
 
@@ -74,7 +74,7 @@ def _few(n: int) -> list[int]:
     return sorted({int(k) for k in np.linspace(0, n - 1, min(n, 6)).round()})
 
 
-def printed_table() -> StudyTable:
+def printed_table() -> Table:
     """Return table 1 of the paper with the harmonic means of its printed parts."""
     rows = tuple((name, *row, harmonic(*row[:3])) for name, row in PRINTED.items())
     columns = ("class", *COLUMNS, "harmonic mean of the parts")
@@ -83,8 +83,12 @@ def printed_table() -> StudyTable:
         "from the printed parts. The total of RoDeO is pooled over all boxes, those of accuracy "
         "and mAP are class means."
     )
-    return StudyTable(
-        "table-1-printed", "Table 1 as printed, and its harmonic means", Table(columns, rows), note
+    return Table(
+        columns,
+        rows,
+        name="table-1-printed",
+        title="Table 1 as printed, and its harmonic means",
+        notes=(note,),
     )
 
 
@@ -92,7 +96,7 @@ def _percent(value: float) -> float | None:
     return None if math.isnan(value) else 100.0 * value
 
 
-def model_table(cohort: Cohort, name: str, model: str) -> StudyTable:
+def model_table(cohort: Cohort, name: str, model: str) -> Table:
     """Return table 1 for the predictions of one model, on the same images as the oracles."""
     # Without intervals, which take long; `calipers evaluate` gives them.
     evaluation = evaluate(
@@ -107,6 +111,6 @@ def model_table(cohort: Cohort, name: str, model: str) -> StudyTable:
         f"In percent, on the {cohort.n_images} images of the test half; equal scores are one "
         "operating point. Intervals: calipers evaluate --preset rodeo."
     )
-    return StudyTable(
-        name, f"As table 1, for {model}", Table(("class", *COLUMNS), tuple(rows)), note
+    return Table(
+        ("class", *COLUMNS), tuple(rows), name=name, title=f"As table 1, for {model}", notes=(note,)
     )

@@ -66,7 +66,7 @@ def run(options: StudyOptions, progress: Progress) -> StudyResult:
         settings=_settings(numbers, quick=options.quick),
         claims=CLAIMS.judge_all(numbers),
         figures=study_figures(numbers),
-        tables=study_tables(numbers),
+        appendix=study_tables(numbers),
         methods=METHODS,
         references=REFERENCES,
         warnings=warnings,

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from calipers.agreement.raters import agreement_scores
-from calipers.show.figures import Cell, Table
+from calipers.show.table import Cell, Table
 from calipers.stability.result import StabilityResult
-from calipers.studies.framework import StudyTable
 from calipers.studies.stability.data import (
     BINARY,
     LAST_STEPS,
@@ -51,7 +50,7 @@ LIMITS = {
 }
 
 
-def study_tables(run: StabilityRun) -> tuple[StudyTable, ...]:
+def study_tables(run: StabilityRun) -> tuple[Table, ...]:
     """Return all tables, in the order of the paper."""
     return (
         _limits(run),
@@ -66,7 +65,7 @@ def study_tables(run: StabilityRun) -> tuple[StudyTable, ...]:
     )
 
 
-def _limits(run: StabilityRun) -> StudyTable:
+def _limits(run: StabilityRun) -> Table:
     """Return the extremes of every score over all tables of the largest N."""
     rows: list[tuple[Cell, ...]] = []
     n = run.counting.most
@@ -90,8 +89,12 @@ def _limits(run: StabilityRun) -> StudyTable:
         f"1 to {n} instances. The lowest values of APJ and AJ are those of every even N, those of "
         "APO fall with N."
     )
-    return StudyTable(
-        "table-1", "Limits of the scores, by counting", Table(columns, tuple(rows)), note
+    return Table(
+        columns,
+        tuple(rows),
+        name="table-1",
+        title="Limits of the scores, by counting",
+        notes=(note,),
     )
 
 
@@ -105,7 +108,7 @@ def _counts_text(counts: Sequence[float]) -> str:
     return f"({', '.join(str(int(count)) for count in counts)})"
 
 
-def _moves(run: StabilityRun) -> StudyTable:
+def _moves(run: StabilityRun) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for move in MOVES:
         for name in SCORES:
@@ -137,12 +140,12 @@ def _moves(run: StabilityRun) -> StudyTable:
         "before and after. The first two add an instance, so N grows; the others keep N. From: "
         "(n00, n01, n10, n11)."
     )
-    return StudyTable(
-        "table-1-moves", "Where scores are monotone", Table(columns, tuple(rows)), note
+    return Table(
+        columns, tuple(rows), name="table-1-moves", title="Where scores are monotone", notes=(note,)
     )
 
 
-def _binary() -> StudyTable:
+def _binary() -> Table:
     rows: list[tuple[Cell, ...]] = []
     for name, (counts, aj, apj) in BINARY.items():
         ours = agreement_scores(*counts)
@@ -161,10 +164,10 @@ def _binary() -> StudyTable:
         "equation 20, which leaves n00 out of the total agreement. IIa and IIb share n11 but not "
         "the total agreement; PABAK and AC1 follow the latter."
     )
-    return StudyTable("table-2-3", "Tables II and III", Table(columns, tuple(rows)), note)
+    return Table(columns, tuple(rows), name="table-2-3", title="Tables II and III", notes=(note,))
 
 
-def _last_steps() -> StudyTable:
+def _last_steps() -> Table:
     rows: list[tuple[Cell, ...]] = []
     for line in LINES:
         counts = last_step(line)
@@ -182,12 +185,12 @@ def _last_steps() -> StudyTable:
         "PAR",
         "TAR",
     )
-    return StudyTable(
-        "table-9", "Table IX: the last step of the simulation", Table(columns, tuple(rows))
+    return Table(
+        columns, tuple(rows), name="table-9", title="Table IX: the last step of the simulation"
     )
 
 
-def _performance(run: StabilityRun) -> StudyTable:
+def _performance(run: StabilityRun) -> Table:
     """Return table V: bag AUC, DICE and accuracy of the first operator of every data set."""
     rows: list[tuple[Cell, ...]] = []
     for data in dict.fromkeys(key[0] for key in run.cells):
@@ -208,7 +211,7 @@ def _performance(run: StabilityRun) -> StudyTable:
         f"Mean and standard deviation (ddof 0) over {over}. Accuracy: Jaccard index of at least "
         f"0.1 against the reference. {GIVEN if run.has_maps else SIMULATED}"
     )
-    return StudyTable("table-5", "Table V: performance", Table(columns, tuple(rows)), note)
+    return Table(columns, tuple(rows), name="table-5", title="Table V: performance", notes=(note,))
 
 
 def _with_sd(measures: Sequence[str]) -> tuple[str, ...]:
@@ -234,7 +237,7 @@ def _cell(value: float) -> Cell:
     return None if math.isnan(value) else value
 
 
-def _annotated(run: StabilityRun) -> StudyTable:
+def _annotated(run: StabilityRun) -> Table:
     """Return table VI: stability and DICE on annotated bags."""
     rows: list[tuple[Cell, ...]] = []
     for data in dict.fromkeys(key[0] for key in run.cells):
@@ -258,15 +261,16 @@ def _annotated(run: StabilityRun) -> StudyTable:
         f"mean over models. {GIVEN if run.has_maps else SIMULATED} MURA has no annotations in the "
         "paper; the simulated family has."
     )
-    return StudyTable(
-        "table-6",
-        "Table VI: stability and DICE on annotated bags",
-        Table(headings, tuple(rows)),
-        note,
+    return Table(
+        headings,
+        tuple(rows),
+        name="table-6",
+        title="Table VI: stability and DICE on annotated bags",
+        notes=(note,),
     )
 
 
-def _operators(run: StabilityRun) -> StudyTable:
+def _operators(run: StabilityRun) -> Table:
     """Return the first half of table VII: stability of every cell."""
     rows: list[tuple[Cell, ...]] = []
     for key, cell in run.cells.items():
@@ -291,12 +295,16 @@ def _operators(run: StabilityRun) -> StudyTable:
         "Mean over positive bags, 95 % interval by resampling bags, standard deviation over bags "
         f"(ddof 0). {GIVEN if run.has_maps else SIMULATED}"
     )
-    return StudyTable(
-        "table-7", "Table VII: stability by pooling operator", Table(columns, tuple(rows)), note
+    return Table(
+        columns,
+        tuple(rows),
+        name="table-7",
+        title="Table VII: stability by pooling operator",
+        notes=(note,),
     )
 
 
-def _split(run: StabilityRun) -> StudyTable:
+def _split(run: StabilityRun) -> Table:
     """Return the second half of table VII: performance, with the columns of one split."""
     rows: list[tuple[Cell, ...]] = []
     for key, cell in run.cells.items():
@@ -325,10 +333,10 @@ def _split(run: StabilityRun) -> StudyTable:
         f"measured. {GIVEN if run.has_maps else SIMULATED}"
     )
     title = "Table VII: performance by pooling operator"
-    return StudyTable("table-7-performance", title, Table(columns, tuple(rows)), note)
+    return Table(columns, tuple(rows), name="table-7-performance", title=title, notes=(note,))
 
 
-def _misprints(run: StabilityRun) -> StudyTable:
+def _misprints(run: StabilityRun) -> Table:
     """Return the misprints of the paper."""
     one, split = run.ties, TABLE_VII[PASCAL, LSE_SMALL]
     rows: tuple[tuple[Cell, ...], ...] = (
@@ -384,4 +392,4 @@ def _misprints(run: StabilityRun) -> StudyTable:
         ),
     )
     columns = ("where", "printed", "should be", "why")
-    return StudyTable("table-misprints", "Misprints of the paper", Table(columns, rows))
+    return Table(columns, rows, name="table-misprints", title="Misprints of the paper")
