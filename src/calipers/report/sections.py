@@ -38,6 +38,7 @@ import math
 import shlex
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,6 @@ from calipers.sensitivity.result import configuration_text
 from calipers.show import html
 from calipers.show.differences import differences_table
 from calipers.show.html import (
-    data_table,
     details,
     figure_block,
     items,
@@ -158,11 +158,11 @@ def section(page: Context) -> str:
         caption += f", of the first {MOST_COLUMNS} of {len(ev.models)} models"
     parts = [
         cautions,
-        html.data_table(_classes(page), "table-classes", caption, 1 + MOST_CLASSES, over=1),
+        table_block(replace(_classes(page), title=caption), MOST_CLASSES),
     ]
     if ev.cohort.intake.files:
         files_caption = "Every input: records read = used + set aside"
-        parts.append(html.data_table(_files(page), "table-files", files_caption))
+        parts.append(table_block(replace(_files(page), title=files_caption)))
     return "\n".join(part for part in parts if part)
 
 
@@ -183,8 +183,8 @@ def _classes(page: Context) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for k in sorted(most_references):
         rows.append((cohort.classes[k], *(column[k] for column in columns)))
-    rows.append(("all classes", *map(sum, columns)))
-    return Table(tuple(names), tuple(rows))
+    total: tuple[Cell, ...] = ("all classes", *map(sum, columns))
+    return Table(tuple(names), tuple(rows), summary=(total,), name="table-classes")
 
 
 def _count_labels(label: NDArray[np.int32], n_classes: int) -> list[int]:
@@ -207,7 +207,9 @@ def _files(page: Context) -> Table:
             )
         )
     return Table(
-        ("file", "role", "format", "read", "used", "set aside", "sha256 (first 16)"), tuple(rows)
+        ("file", "role", "format", "read", "used", "set aside", "sha256 (first 16)"),
+        tuple(rows),
+        name="table-files",
     )
 
 
@@ -275,10 +277,9 @@ def examples(page: Context, models: Sequence[str]) -> str:
         "largest missed references. Predictions and references are numbered as in objects.parquet; "
         "errors.csv has all mistakes."
     )
-    table = data_table(
-        Table(COLUMNS, tuple(rows)), "table-mistakes", "Mistakes to look at", all_in="errors.csv"
-    )
-    return paragraph(words) + table + _links(page, [str(row[2]) for row in rows])
+    table = Table(COLUMNS, tuple(rows), title="Mistakes to look at", name="table-mistakes")
+    block = table_block(table, all_in="errors.csv")
+    return paragraph(words) + block + _links(page, [str(row[2]) for row in rows])
 
 
 def _rows(ev: Evaluation, model: str) -> Iterator[tuple[Cell, ...]]:
@@ -494,7 +495,9 @@ def reproduce_section(page: Context) -> str:
     command = " ".join(shlex.quote(word) for word in page.command)
     parts = [
         f"<h3>Command</h3><pre>{text(command)}</pre>" if command else "",
-        data_table(Table(("what", "value"), tuple(_facts(page))), "table-run", "The run"),
+        table_block(
+            Table(("what", "value"), tuple(_facts(page)), title="The run", name="table-run")
+        ),
         _inputs(page),
         details(
             "The protocol, to run it again (TOML)", f"<pre>{text(ev.protocol.to_toml())}</pre>"
@@ -534,8 +537,8 @@ def _inputs(page: Context) -> str:
     if not files or page.hidden:
         return ""
     rows = tuple((file.file, file.bytes, file.sha256) for file in files)
-    table = data_table(Table(("file", "bytes", "sha256"), rows), "table-inputs", "Inputs")
-    return details("Inputs and their hashes", table)
+    table = Table(("file", "bytes", "sha256"), rows, title="Inputs", name="table-inputs")
+    return details("Inputs and their hashes", table_block(table))
 
 
 MOST_NUMBER_ROWS = 12_000

@@ -34,7 +34,7 @@ from calipers.metrics.maps import MapSettings
 from calipers.pictures.album import _overlays, album_html
 from calipers.pictures.overlays import widest_slice
 from calipers.report.context import Context
-from calipers.show.html import data_table, details, figure_block, items, paragraph
+from calipers.show.html import details, figure_block, items, paragraph, table_block
 from calipers.show.table import Cell, Table
 from calipers.show.words import count_text
 
@@ -82,7 +82,7 @@ def maps_section(page: Context) -> str:
     note = ""
     if n_omitted:
         note = f"The {len(models)} leading models; {n_omitted} more are in the tables."
-    behind = data_table(_behind(ev), "table-maps", BEHIND)
+    behind = table_block(_behind(ev))
     pair = f'<div class="pair">{blocks}</div>' if blocks else ""
     levels = paragraph(WHY_LEVELS) if "levels" in names else ""
     parts = [
@@ -94,7 +94,7 @@ def maps_section(page: Context) -> str:
     ]
     bounds = _bounds(ev)
     if bounds.rows:
-        parts.append(data_table(bounds, "table-bounds", BOUNDS))
+        parts.append(table_block(bounds))
     return "\n".join(part for part in parts if part)
 
 
@@ -152,7 +152,8 @@ def _behind(ev: Evaluation) -> Table:
             number = round(maps.sums[measure.key][:, 1].sum())
             without = total - number
         rows.append((name, LEVELS[measure.level], number, without))
-    return Table(("metric", "taken over", "values", "without a value"), tuple(rows))
+    columns = ("metric", "taken over", "values", "without a value")
+    return Table(columns, tuple(rows), title=BEHIND, name="table-maps")
 
 
 def _bounds(ev: Evaluation) -> Table:
@@ -164,7 +165,8 @@ def _bounds(ev: Evaluation) -> Table:
             if measure.pooled and measure.quantity in bounds:
                 ends = map(_finite_or_none, bounds[measure.quantity])
                 rows.append((name, model, _finite_or_none(ev.get(name, model=model).value), *ends))
-    return Table(("metric", "model", "value", "lowest possible", "highest possible"), tuple(rows))
+    columns = ("metric", "model", "value", "lowest possible", "highest possible")
+    return Table(columns, tuple(rows), title=BOUNDS, name="table-bounds")
 
 
 def _total(ev: Evaluation, level: str) -> int | None:
@@ -209,8 +211,13 @@ def section(page: Context) -> str:
     rows: list[tuple[Cell, ...]] = []
     for model in models:
         rows += _rows(ev, model, soft, size)
-    table = Table(_columns(ev, soft, unit), tuple(rows))
-    return paragraph(words) + data_table(table, "table-objects", "References localised worst")
+    table = Table(
+        _columns(ev, soft, unit),
+        tuple(rows),
+        title="References localised worst",
+        name="table-objects",
+    )
+    return paragraph(words) + table_block(table)
 
 
 def _columns(ev: Evaluation, soft: Softness | None, unit: str) -> tuple[str, ...]:

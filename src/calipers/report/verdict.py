@@ -22,7 +22,15 @@ from calipers.kernels import assignment
 from calipers.matching.matches import View
 from calipers.results.comparison import Comparison, Difference
 from calipers.results.estimate import Estimate
-from calipers.show.words import count_text, join, near_an_end, percent_text, reason_text, short_name
+from calipers.show.words import (
+    count_text,
+    join,
+    near_an_end,
+    p_text,
+    percent_text,
+    reason_text,
+    short_name,
+)
 from calipers.show.words import plural as named_plural
 
 OVER_BOTH = "the {area} it shares with {what} is {share} of the {area} both cover together"
@@ -230,7 +238,7 @@ def _pooled_rows(comparison: Comparison | None, metric: str) -> list[Difference]
 
 def _p_words(row: Difference) -> str:
     tests = f" after correction for {row.family} tests" if row.family > 1 else ""
-    return f"p = {row.p_adjusted:.2g}{tests}"
+    return f"{p_text(row.p_adjusted)}{tests}"
 
 
 def _objects_found(evaluation: Evaluation) -> list[str]:

@@ -57,7 +57,7 @@ from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean
 from calipers.metrics.base import Evidence, Metric
 from calipers.results.comparison import Difference
-from calipers.show.words import plural
+from calipers.show.words import p_text, plural, reason_text
 from calipers.statistics.intervals import (
     FEWEST_UNITS,
     MOST_UNDEFINED,
@@ -385,7 +385,6 @@ def _upper_tail(n: int) -> F64:
 
 
 CORRECTED = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
-SMALLEST_SHOWN = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +421,7 @@ def describe(d: Difference, manner: Manner) -> str:
         blank = " and ".join(model for model, value in values if math.isnan(value))
         return (
             f"{d.model_a} and {d.model_b} cannot be compared in {where}: "
-            f"undefined for {blank} ({_words(e.reason)})."
+            f"undefined for {blank} ({reason_text(e.reason)})."
         )
     turned = d.verdict == "b_better"  # the better model comes first, and the numbers follow it
     first, second = (d.model_b, d.model_a) if turned else (d.model_a, d.model_b)
@@ -444,12 +443,12 @@ def _evidence(d: Difference, manner: Manner, turned: bool) -> str:
     e = d.estimate
     parts = []
     if math.isnan(e.low):
-        parts.append(f"no interval: {_words(e.reason)}")
+        parts.append(f"no interval: {reason_text(e.reason)}")
     else:
         low, high = (-e.high, -e.low) if turned else (e.low, e.high)
         parts.append(f"{100 * e.level:g} % interval {manner.amount(low)} to {manner.amount(high)}")
     if not math.isnan(d.p):
-        text = p_value(d.p_adjusted)
+        text = p_text(d.p_adjusted)
         if d.correction in CORRECTED and d.family > 1:
             text += f", {CORRECTED[d.correction]} over {d.family}"
         parts.append(text)
@@ -487,12 +486,3 @@ def _margin(d: Difference, manner: Manner) -> list[str]:
     if str(d.margin_verdict).endswith("superior"):
         return [f"{one} is superior to {other} by more than {within}."]
     return [f"{one} is not inferior to {other} by {within} or more; equivalence is not shown."]
-
-
-def p_value(p: float) -> str:
-    """Return ``p = 0.02`` with two significant digits, or ``p < 0.001``."""
-    return f"p < {SMALLEST_SHOWN:g}" if p < SMALLEST_SHOWN else f"p = {p:.2g}"
-
-
-def _words(reason: str | None) -> str:
-    return str(reason).replace("_", " ")
