@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the compiled twins of the kernels; everything else is in pyproject.toml.
 
-The extension is optional: without a compiler the installation goes on with the NumPy kernels, and `calipers --version`
-says which route is in use.
+The extension is optional: without a compiler the installation goes on with the NumPy kernels, and
+`calipers --version` says which route is in use.
 """
 
 import os
@@ -13,8 +13,9 @@ from setuptools.command.build_ext import build_ext
 
 NATIVE = "src/calipers/kernels/native"
 
-# No fused multiply-add: the twins promise the same bits as NumPy, on every machine. That nobody reads the exception
-# flags of the processor changes no bit, and lets loops with a choice in them be vectorised.
+# No fused multiply-add: the twins promise the same bits as NumPy, on every machine. That nobody
+# reads the exception flags of the processor changes no bit, and lets loops with a choice in them be
+# vectorised.
 FLAGS = {"msvc": ["/O2", "/std:c++17", "/fp:precise", "/EHsc"]}
 UNIX = [
     "-O3",

@@ -23,8 +23,8 @@ ROUNDS = 7
 
 @dataclass(frozen=True)
 class Result:
-    """One line of the table: how many times faster (or smaller) Calipers is than a peer, and what
-    the bar is.
+    """One line of the table: how many times faster (or smaller) Calipers is than a peer,
+    and what the bar is.
     """
 
     name: str
@@ -82,7 +82,10 @@ def peak_memory(code: str, **environment: str) -> float:
     """Return the peak memory of a Python program in MB, measured in a child process of its own."""
     # ru_maxrss would begin with the memory of the parent at the time of the fork; the high-water
     # mark does not.
-    report = "\nprint('PEAK', next(x for x in open('/proc/self/status') if x.startswith('VmHWM')).split()[1])"
+    report = (
+        "\nprint('PEAK', next(x for x in open('/proc/self/status') if "
+        "x.startswith('VmHWM')).split()[1])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code + report],
         capture_output=True,

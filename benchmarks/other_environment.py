@@ -18,7 +18,10 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = Path(__file__).with_name("torch_peers.py")
-HOW = "no environment .venv-torch with requirements/torch-peers.txt, see benchmarks/other_environment.py"
+HOW = (
+    "no environment .venv-torch with requirements/torch-peers.txt, see "
+    "benchmarks/other_environment.py"
+)
 
 
 def interpreter() -> str | None:

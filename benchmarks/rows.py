@@ -66,8 +66,8 @@ def ap_c() -> Iterator[Result]:
 
 
 def average_precision(kind: str, native_bar: float) -> Iterator[Result]:
-    """Compare both routes with hotcoco, and the NumPy route with faster-coco-eval, from data in
-    memory.
+    """Compare both routes with hotcoco, and the NumPy route with faster-coco-eval,
+    from data in memory.
     """
     data, (references, results) = workloads.make(kind), coco_files(kind)
     cohort = workloads.to_cohort(data)
@@ -95,8 +95,8 @@ def average_precision(kind: str, native_bar: float) -> Iterator[Result]:
 
 @row("memory-c")
 def memory_c() -> Iterator[Result]:
-    """Peak memory of the 12 numbers on 200,000 images, less what the data alone needs with the
-    interpreter.
+    """Peak memory of the 12 numbers on 200,000 images,
+    less what the data alone needs with the interpreter.
     """
     base = "from benchmarks import workloads\nd = workloads.make('c')\n"
     made = base + "c = workloads.to_cohort(d)\ndel d\n"
@@ -107,7 +107,8 @@ def memory_c() -> Iterator[Result]:
         "import hotcoco, io, contextlib\n"
         f"G = hotcoco.COCO({str(references)!r}); D = G.load_res({str(results)!r})\n"
         "E = hotcoco.COCOeval(G, D, 'bbox')\n"
-        "with contextlib.redirect_stdout(io.StringIO()):\n    E.evaluate(); E.accumulate(); E.summarize()\n"
+        "with contextlib.redirect_stdout(io.StringIO()):\n"
+        "    E.evaluate(); E.accumulate(); E.summarize()\n"
     )
     yield Result(
         "memory-c",
@@ -146,7 +147,10 @@ def rodeo() -> Iterator[Result]:
     name, what = peer_name("rodeometric"), "RoDeO, 10,000 images"
     yield Result("rodeo", what, "native", name, peer, times["native"], "s", 500.0, 7)
     yield Result("rodeo", what, "NumPy", name, peer, times["numpy"], "s", 100.0, 7)
-    code = "from benchmarks import workloads\nimport calipers\nc = workloads.to_cohort(workloads.make('b100k'))\n"
+    code = (
+        "from benchmarks import workloads\nimport calipers\n"
+        "c = workloads.to_cohort(workloads.make('b100k'))\n"
+    )
     used = peak_memory(code + "calipers.rodeo(c)\n", **ONE_THREAD)
     yield Result(
         "rodeo",
@@ -163,8 +167,8 @@ def rodeo() -> Iterator[Result]:
 
 @row("bootstrap-a")
 def bootstrap_a() -> Iterator[Result]:
-    """Replicates of the 12 numbers of two models, natural-image-like; the peer is slow, so fewer of
-    them.
+    """Replicates of the 12 numbers of two models, natural-image-like; the peer is slow,
+    so fewer of them.
     """
     return bootstrap("a", replicates=500, rounds=2)
 
@@ -176,8 +180,8 @@ def bootstrap_b() -> Iterator[Result]:
 
 
 def bootstrap(kind: str, replicates: int, rounds: int) -> Iterator[Result]:
-    """Compare the bootstrap of two models' 12 numbers with hotcoco's, both from matches that are
-    there.
+    """Compare the bootstrap of two models' 12 numbers with hotcoco's,
+    both from matches that are there.
     """
     import hotcoco
 
@@ -248,8 +252,8 @@ def _evaluated(hotcoco: Any, data: workloads.Workload) -> Any:
 
 @row("mixed")
 def mixed() -> Iterator[Result]:
-    """IoU of 1,400 polyps by size and type, with three nested random intercepts, against
-    statsmodels.
+    """IoU of 1,400 polyps by size and type, with three nested random intercepts,
+    against statsmodels.
     """
     import warnings
 
@@ -368,7 +372,9 @@ def files(kind: str) -> Iterator[Result]:
 
 @row("command-b")
 def command_b() -> Iterator[Result]:
-    """The whole command with intervals on COCO files of workload b; at most 3 times the one without."""
+    """The whole command with intervals on COCO files of workload b;
+    at most 3 times the one without.
+    """
     return command_again("command-b", "with intervals", [], bar=1 / 3)
 
 
@@ -397,8 +403,8 @@ def command_again(name: str, what: str, options: list[str], bar: float) -> Itera
 
 @row("growth")
 def growth() -> Iterator[Result]:
-    """Time per image from 10,000 to 1,000,000 images; the ratio is small / large, at least 1 / 1.3
-    (NumPy: 1 / 2).
+    """Time per image from 10,000 to 1,000,000 images; the ratio is small / large,
+    at least 1 / 1.3 (NumPy: 1 / 2).
     """
     small, large = (workloads.to_cohort(workloads.make(kind)) for kind in ("b", "b1M"))
     for route, bar in (("native", 1 / 1.3), ("NumPy", 0.5)):
@@ -468,7 +474,9 @@ def faster(references: Path, results: Path) -> Callable[[], object]:
 
 
 def rodeometric(data: workloads.Workload) -> Callable[[], object]:
-    """Return the authors' RoDeO; its one crash (a float without ``clip``) is mended from outside."""
+    """Return the authors' RoDeO; its one crash (a float without ``clip``) is mended from
+    outside.
+    """
     import rodeo.rodeo as package
     from sklearn.metrics import matthews_corrcoef
 

@@ -103,8 +103,8 @@ def contest(
     bar: float,
     large: float = 20.0,
 ) -> Iterator[Result]:
-    """Compare the native route with pairwise calls of a peer: time per 1,000 bags, for all numbers
-    of models.
+    """Compare the native route with pairwise calls of a peer: time per 1,000 bags,
+    for all numbers of models.
     """
     for n, n_bags in BAGS.items():
         for n_models in MODELS:
@@ -122,7 +122,10 @@ def contest(
 
             same(scored()[0][some], paired(), 1e-12)
             times = take_turns({"ours": on("native", scored), "peer": paired}, ROUNDS)
-            what = f"{score}, K={n_models}, N={n:,}; per 1,000 bags, of {n_bags} and peer's {len(some)} pairs"
+            what = (
+                f"{score}, K={n_models}, N={n:,}; per 1,000 bags, of {n_bags} and peer's "
+                f"{len(some)} pairs"
+            )
             needs = times["peer"] / len(some) * len(first) * 1000
             least = bar if n == min(BAGS) else large
             if n_models < 10:

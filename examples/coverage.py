@@ -38,8 +38,8 @@ LARGE = 1000  # cohorts that tell the truth
 
 @dataclass(frozen=True)
 class Design:
-    """Cohorts of one kind: how many units with how many images, how alike these are, how good the
-    detector is.
+    """Cohorts of one kind: how many units with how many images, how alike these are,
+    how good the detector is.
     """
 
     name: str
@@ -72,8 +72,8 @@ class Found:
     def __str__(self) -> str:
         error = np.sqrt(self.coverage * (1 - self.coverage) / self.simulations)
         return (
-            f"{self.design.name:<34} {self.unit:<8} {self.truth:>8.3f} {self.coverage:>9.3f} +- {error:.3f} "
-            f"{self.width_ratio:>12.2f}"
+            f"{self.design.name:<34} {self.unit:<8} {self.truth:>8.3f} {self.coverage:>9.3f} +- "
+            f"{error:.3f} {self.width_ratio:>12.2f}"
         )
 
 
@@ -172,7 +172,9 @@ def coverage(
 
 
 def table(simulations: int) -> Iterator[Found]:
-    """Yield the three designs, and last what goes wrong if the likeness of images is not respected."""
+    """Yield the three designs, and last what goes wrong if the likeness of images is not
+    respected.
+    """
     for design in DESIGNS:
         yield coverage(design, over="unit", simulations=simulations)
     yield coverage(DESIGNS[0], over="image", simulations=simulations)

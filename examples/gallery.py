@@ -34,13 +34,15 @@ CLASSES = (
     "infiltration",
     "mass",
 )
-PAGE = """<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content="width=device-width">
+PAGE = """<!doctype html><html lang=en><meta charset=utf-8>
+<meta name=viewport content="width=device-width">
 <title>Figures of Calipers</title><style>{style}
 *{{box-sizing:border-box}}body{{margin:0;font:16px/1.4 system-ui,sans-serif}}
 section{{background:var(--paper);color:var(--ink);padding:1.25rem}}
 .wall{{display:grid;gap:2rem 2.5rem;max-width:80rem;margin:auto;
 grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr))}}
-h1{{margin:1rem 1.25rem}}figure{{margin:0;min-width:0}}figcaption{{font-weight:600;margin-bottom:.5rem}}
+h1{{margin:1rem 1.25rem}}figure{{margin:0;min-width:0}}
+figcaption{{font-weight:600;margin-bottom:.5rem}}
 .narrow{{display:none}}@media(max-width:36rem){{.broad{{display:none}}.narrow{{display:block}}}}
 </style><main><h1>Figures of Calipers</h1>{body}</main></html>"""
 
@@ -294,7 +296,9 @@ def main() -> None:
 
 
 def page(figures: list[f.Figure]) -> str:
-    """Return the page: all figures by day, then by night, each laid out for a desk and for a phone."""
+    """Return the page: all figures by day, then by night,
+    each laid out for a desk and for a phone.
+    """
     body = []
     for theme in ("light", "dark"):
         shown = []

@@ -22,7 +22,8 @@ def main() -> None:
     rows.sort(key=lambda row: int(row["missed"]) + int(row["false_alarms"]), reverse=True)
     for row in rows[:5]:
         print(
-            f"{row['image']}  missed {row['missed']}  false alarms {row['false_alarms']}  centre {row['centre']}"
+            f"{row['image']}  missed {row['missed']}  false alarms {row['false_alarms']}  centre "
+            f"{row['centre']}"
         )
 
 

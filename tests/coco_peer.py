@@ -1,5 +1,5 @@
-"""pycocotools beside Calipers: both evaluate the same files or records, and their twelve numbers
-are compared.
+"""pycocotools beside Calipers: both evaluate the same files or records,
+and their twelve numbers are compared.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def of_files(references: Path, results: Path, kind: str) -> np.ndarray:
 
 
 def of_records(dataset: Record, results: list[Record], kind: str) -> COCOeval:
-    """Return pycocotools' evaluation of annotations and results in memory; there may be no results."""
+    """Return pycocotools' evaluation of annotations and results in memory;
+    there may be no results.
+    """
     truth = COCO()
     truth.dataset = dataset
     with contextlib.redirect_stdout(io.StringIO()):
@@ -64,8 +66,8 @@ def cohort_of(
     results: tuple[list[Record], Mapping[str, str]],
     **options: Any,
 ) -> cal.Cohort:
-    """Return the cohort of records with ``image``; each side comes with its columns, ours -> that
-    of the records.
+    """Return the cohort of records with ``image``; each side comes with its columns,
+    ours -> that of the records.
     """
 
     def of_image(side: tuple[list[Record], Mapping[str, str]], image: int) -> Record:
@@ -88,8 +90,8 @@ def cohort_of(
 
 
 def twelve(rows: Iterable[Mapping[str, Any]]) -> np.ndarray:
-    """Return the twelve numbers among the rows of a document, undefined ones as pycocotools writes
-    them.
+    """Return the twelve numbers among the rows of a document,
+    undefined ones as pycocotools writes them.
     """
     pooled = {row["metric"]: row["value"] for row in rows if row["class"] is None}
     return np.array([-1.0 if pooled[name] is None else pooled[name] for name in NAMES])

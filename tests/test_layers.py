@@ -194,7 +194,8 @@ def test_names_as_text_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     file = tmp_path / "data" / "one.py"
     file.write_text(
         'PAGE = "calipers.report.page:write"\n'
-        'class Result(Document):\n    """calipers.io.a:b"""\n    PAGE = "calipers.report.page:write"\n'
+        'class Result(Document):\n    """calipers.io.a:b"""\n'
+        '    PAGE = "calipers.report.page:write"\n'
     )
     assert [(found.line, found.imported, found.linked) for found in _links(file)] == [
         (1, "report", False),
@@ -210,7 +211,8 @@ def test_imports_are_seen_wherever_they_stand(
     (tmp_path / "data").mkdir()
     file = tmp_path / "data" / "one.py"
     file.write_text(
-        "import numpy\nimport calipers.kernels.ragged\nfrom calipers import errors\nfrom . import two\n"
+        "import numpy\nimport calipers.kernels.ragged\nfrom calipers import errors\n"
+        "from . import two\n"
         "from ..io import coco\ndef f():\n    from calipers.report.build import page\n"
     )
     assert [(found.imported, found.inside) for found in _imports(file)] == [

@@ -95,8 +95,8 @@ ROLES = {
 }
 # The same kind of data in each package that handles it.
 KINDS = {"bags", "boxes", "cohort", "columns", "maps", "masks", "objects", "table"}
-# A package beside others: `cli/compare` is the verb, `kernels/ranks` the arithmetic, `results/...` the plain data
-# of what another package does, and `show/mpl` draws what `show/svg` draws.
+# A package beside others: `cli/compare` is the verb, `kernels/ranks` the arithmetic, `results/...`
+# the plain data of what another package does, and `show/mpl` draws what `show/svg` draws.
 TWINS = {"cli", "kernels", "results", "show/mpl"}
 
 # A class name that exists twice, and why.
@@ -105,10 +105,10 @@ CLASS_TWICE = {"Table": "rows read from a file, and rows to show"}
 # Participles say what happened to a thing, not what the thing is.
 PARTICIPLES = frozenset(
     """
-    answered asked bought brought built called chosen climbed come counted delivered demanded done drawn
-    felt found given gone got had held heard kept knew known laid led lent looked made meant met noted
-    paid pressed promised put said seen sent shown spoken stood stuck tabled taken taught thought
-    threatened told took wanted went written
+    answered asked bought brought built called chosen climbed come counted delivered demanded done
+    drawn felt found given gone got had held heard kept knew known laid led lent looked made
+    meant met noted paid pressed promised put said seen sent shown spoken stood stuck tabled
+    taken taught thought threatened told took wanted went written
     """.split()  # noqa: SIM905
 )
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)

@@ -1,4 +1,6 @@
-"""The public names: few, importable, never hidden by a submodule and documented; `test_docs` runs their examples."""
+"""The public names: few, importable, never hidden by a submodule and documented;
+`test_docs` runs their examples.
+"""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors that Calipers raises: each says where, what was expected, what came.
+"""The errors that Calipers raises, and checks of plain arguments that raise them.
 
-`UsageError` is about names and options, `InputError` about the contents of inputs. All other
-modules raise these two.
+Each error says where, what was expected, what came. `UsageError` is about names and options,
+`InputError` about the contents of inputs. All other modules raise these two.
 
-Checks of plain arguments of public functions: numbers, flags, words, paths.
-
-Each function takes the name of an argument and its value, returns the value in its plain type, and
-raises a `UsageError` that names the argument otherwise. Called before anything is computed.
+The checks (`real`, `whole`, `flag`, `one_of`, ...) take the name of an argument of a public
+function and its value, return the value in its plain type, and raise a `UsageError` that names the
+argument otherwise. They are called before anything is computed.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from collections.abc import Iterable, Sequence
 from os import PathLike, fspath
 from typing import Any
 
-import numpy as np
-
+# Longer values would hide the rest of a message.
 VALUE_LENGTH = 80
 
 
@@ -128,6 +126,7 @@ class InputProblems(InputError):
             field=first.field,
             hint=first.hint,
         )
+        # The text, as it was shortened before: a second time would quote the quotes.
         self.value = first.value
 
     def __str__(self) -> str:
@@ -164,6 +163,7 @@ def shorten(value: object) -> str:
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """Return a hint that names the nearest candidate, or all of them."""
     names = list(candidates)
+    # 0.6: two letters of five may be wrong; more is guessing.
     near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
     if near:
         return f"did you mean {near[0]!r}?"
@@ -171,6 +171,7 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
 
 
 def _rebuild(facts: dict[str, str]) -> InputError:
+    # Already text: the constructor would quote it once more.
     value = facts.pop("value")
     error = InputError(**facts)
     error.value = value
@@ -180,6 +181,9 @@ def _rebuild(facts: dict[str, str]) -> InputError:
 
 def real(name: str, value: Any) -> float:
     """Return a number that is not NaN as float; text, yes and no, and arrays are none."""
+    import numpy as np  # late: `calipers --help` and most errors need no arrays
+
+    # A bool is an int to Python, and True would pass as the number 1.
     is_number = isinstance(value, int | float | np.number) and not isinstance(
         value, bool | np.complexfloating | np.timedelta64
     )
@@ -202,6 +206,8 @@ def finite(name: str, value: Any) -> float:
 
 def whole(name: str, value: Any, low: int, high: int) -> int:
     """Return a whole number from low to high as int."""
+    import numpy as np
+
     is_integer = isinstance(value, int | np.integer) and not isinstance(
         value, bool | np.timedelta64
     )
@@ -212,6 +218,8 @@ def whole(name: str, value: Any, low: int, high: int) -> int:
 
 def flag(name: str, value: Any) -> bool:
     """Return yes or no as bool."""
+    import numpy as np
+
     if not isinstance(value, bool | np.bool_):
         raise UsageError(f"{name} is True or False, not {shown(value)}")
     return bool(value)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names that users write in protocols and on the command line, and the objects behind them.
 
-Values are ``"module:object"``, so that looking a name up imports only what is used. Other packages
-add formats of files as entry points: these are looked up when a file is read or formats are listed,
-never on import.
+Values are ``"module:object"``, so that looking a name up imports only what is used. `resolve` is
+what protocols, matching and readers call. Other packages add formats of files as entry points:
+these are looked up when a file is read or formats are listed, never on import.
 """
 
 from __future__ import annotations

@@ -6,7 +6,10 @@ import os
 import shutil
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-TO_INSTALL = "the browser tests need a browser: apt install chromium, or set CALIPERS_CHROMIUM to the path of one"
+TO_INSTALL = (
+    "the browser tests need a browser: apt install chromium, or set CALIPERS_CHROMIUM to the path "
+    "of one"
+)
 QUIET = (
     "--disable-gpu",
     "--disable-quic",
@@ -18,8 +21,8 @@ QUIET = (
 
 
 def find_chromium() -> str | None:
-    """Return the path of the browser: ``CALIPERS_CHROMIUM`` if it is set, else the first known name
-    on the path.
+    """Return the path of the browser: ``CALIPERS_CHROMIUM`` if it is set,
+    else the first known name on the path.
     """
     named = os.environ.get("CALIPERS_CHROMIUM")
     if named:
@@ -35,8 +38,8 @@ def is_required() -> bool:
 
 
 def arguments() -> list[str]:
-    """Return the flags of the browser; chromium refuses its sandbox to root, and only to root is it
-    given up.
+    """Return the flags of the browser; chromium refuses its sandbox to root,
+    and only to root is it given up.
     """
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
     return [*QUIET, *(["--no-sandbox"] if is_root else [])]

@@ -1,4 +1,6 @@
-"""The browser, one for all tests of a process; pages that are watched; the reports that they show."""
+"""The browser, one for all tests of a process; pages that are watched;
+the reports that they show.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path) -> Iterator[Opener]:
-    """``opened(html_or_path, width=, height=, dark=, javascript=, print=)`` gives a page that must
-    stay quiet.
+    """``opened(html_or_path, width=, height=, dark=, javascript=,
+    print=)`` gives a page that must stay quiet.
     """
     opener = Opener(browser, tmp_path)
     yield opener

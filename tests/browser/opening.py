@@ -20,13 +20,16 @@ PAPER = {
 OWN = ("data:", "blob:")  # requests that leave nothing but the page itself
 VIOLATIONS = """
 addEventListener('securitypolicyviolation', event => {
-  (window.__violations ??= []).push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`);
+  (window.__violations ??= []).push(
+    `${event.violatedDirective} ${event.blockedURI} ${event.sample}`
+  );
 });
 """
 LONG_TASKS = """
 window.__tasks = [];
 new PerformanceObserver(list => {
-  for (const task of list.getEntries()) window.__tasks.push({start: task.startTime, duration: task.duration});
+  for (const task of list.getEntries())
+    window.__tasks.push({start: task.startTime, duration: task.duration});
 }).observe({type: 'longtask', buffered: true});
 """
 

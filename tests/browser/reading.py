@@ -1,5 +1,5 @@
-"""What a reader does with a page: read it, open what is closed, sort a table, take a table away as
-CSV.
+"""What a reader does with a page: read it, open what is closed, sort a table,
+take a table away as CSV.
 """
 
 from __future__ import annotations
@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 
 HEADINGS = "h1, h2, h3, h4, h5, h6"
 # Everything that answers to a reader: these must be reachable without a mouse.
-INTERACTIVE = "a[href], button, summary, input:not([type=hidden]), select, textarea, [tabindex]:not([tabindex='-1'])"
+INTERACTIVE = (
+    "a[href], button, summary, input:not([type=hidden]), select, textarea, "
+    "[tabindex]:not([tabindex='-1'])"
+)
 
 
 def words(page: Page) -> str:
-    """Return what is to be read now, with single spaces: closed details and hidden parts are not."""
+    """Return what is to be read now, with single spaces:
+    closed details and hidden parts are not.
+    """
     return _spaced(page.evaluate("document.body.innerText"))
 
 
@@ -29,7 +34,8 @@ def all_words(page: Page) -> str:
         """() => {
             const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
             while (walk.nextNode())
-                if (!walk.currentNode.parentElement.closest('script, style')) found.push(walk.currentNode.data);
+                if (!walk.currentNode.parentElement.closest('script, style'))
+                    found.push(walk.currentNode.data);
             return found.join('\\n');
         }"""
     )
@@ -48,8 +54,8 @@ def plain(name: str) -> str:
 
 
 def as_plain(text: str) -> str:
-    """Return text of the page so that `plain` names can be found in it: without signs for invisible
-    characters.
+    """Return text of the page so that `plain` names can be found in it:
+    without signs for invisible characters.
     """
     return _spaced("".join(c if c.isprintable() and c != "\ufffd" else " " for c in text))
 
@@ -70,7 +76,8 @@ def headings(page: Page) -> list[tuple[int, str]]:
 def rows_of(table: Locator) -> list[list[str]]:
     """Return the cells of the shown rows of a table's body, as text."""
     found = table.evaluate(
-        "table => [...table.tBodies].flatMap(body => [...body.rows]).filter(row => row.checkVisibility())"
+        "table => [...table.tBodies].flatMap(body => [...body.rows]).filter(row => "
+        "row.checkVisibility())"
         ".map(row => [...row.cells].map(cell => cell.innerText))"
     )
     return [[_spaced(cell) for cell in row] for row in found]
@@ -82,8 +89,8 @@ def column_of(table: Locator, number: int) -> list[str]:
 
 
 def sorted_by(table: Locator, number: int) -> list[str]:
-    """Press the head of a column, counted from 0, as a reader would, and return the column as it
-    then stands.
+    """Press the head of a column, counted from 0, as a reader would,
+    and return the column as it then stands.
     """
     head = table.locator("thead th").nth(number)
     button = head.locator("button")
@@ -92,8 +99,8 @@ def sorted_by(table: Locator, number: int) -> list[str]:
 
 
 def downloaded(page: Page, button: Locator, folder: Path) -> Path:
-    """Press a button that gives a file, and return where the file is now, under the name that it
-    was given.
+    """Press a button that gives a file, and return where the file is now,
+    under the name that it was given.
     """
     with page.expect_download() as waiting:
         button.click()

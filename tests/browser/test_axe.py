@@ -1,5 +1,5 @@
-"""The rules of axe (WCAG and best practices): not one is broken, light and dark, on a desk and on a
-phone.
+"""The rules of axe (WCAG and best practices): not one is broken, light and dark,
+on a desk and on a phone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def violations(page: Page, *, contrast: bool = True) -> list[str]:
 def shorten(page: Page) -> None:
     """Leave out rows that are like those before them: axe takes its time with every cell."""
     page.evaluate(
-        f"for (const row of document.querySelectorAll('tbody tr:nth-child(n+{ROWS + 1})')) row.remove()"
+        f"for (const row of document.querySelectorAll('tbody tr:nth-child(n+{ROWS + 1})')) "
+        f"row.remove()"
     )
 
 
@@ -68,6 +69,7 @@ def test_no_rule_is_broken_otherwise(opened, reports, name):
 
 def test_a_broken_rule_is_found(opened):
     page = opened(
-        "<!doctype html><html lang=en><title>t</title><main><h1>h</h1><p style='color: #aaa'>pale</main>"
+        "<!doctype html><html lang=en><title>t</title><main><h1>h</h1><p style='color: "
+        "#aaa'>pale</main>"
     )
     assert [found.split(":")[0] for found in violations(page)] == ["color-contrast"]

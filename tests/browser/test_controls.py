@@ -1,5 +1,5 @@
-"""What else a page does: copies its methods, skips to the answer, opens, closes, and is large
-enough for fingers.
+"""What else a page does: copies its methods, skips to the answer, opens, closes,
+and is large enough for fingers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ SMALL = f"""[...document.querySelectorAll("{INTERACTIVE}")]
     .map(e => [e, (e.type === 'checkbox' ? e.closest('label') : e).getBoundingClientRect()])
     .filter(([, at]) => Math.min(at.width, at.height) < {SMALLEST} - 0.01)
     .map(([e, at]) => `${{at.width}} x ${{at.height}} ${{e.outerHTML.slice(0, 90)}}`)"""
-INK = """[...document.querySelectorAll('svg.fig')].flatMap(svg => [0, 1, 2].map(k => svg.querySelector('.fig-s' + k)))
+INK = """[...document.querySelectorAll('svg.fig')]
+    .flatMap(svg => [0, 1, 2].map(k => svg.querySelector('.fig-s' + k)))
     .filter(Boolean).map(e => getComputedStyle(e).stroke)"""
 
 

@@ -1,4 +1,6 @@
-"""A hundred hostile names are text: nothing is made of them, nothing runs, and a reader sees them."""
+"""A hundred hostile names are text: nothing is made of them, nothing runs,
+and a reader sees them.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,18 @@ from browser.reading import all_words, as_plain, open_all, plain
 STRUCTURE = (
     "html head meta title style script body header nav main section article footer div p span"
 )
-TEXT = "h1 h2 h3 h4 a ul ol li dl dt dd pre code details summary strong em small sup sub abbr cite br hr time noscript"
-TABLES = (
-    "table caption colgroup col thead tbody tfoot tr th td figure figcaption button input label select option output "
-    "dialog fieldset legend"
+TEXT = (
+    "h1 h2 h3 h4 a ul ol li dl dt dd pre code details summary strong em small sup sub abbr cite br "
+    "hr time noscript"
 )
-DRAWN = "img svg g path line rect circle ellipse polyline polygon text tspan defs clippath pattern use desc symbol image"
+TABLES = (
+    "table caption colgroup col thead tbody tfoot tr th td figure figcaption button input label "
+    "select option output dialog fieldset legend"
+)
+DRAWN = (
+    "img svg g path line rect circle ellipse polyline polygon text tspan defs clippath pattern use "
+    "desc symbol image"
+)
 KNOWN = set(f"{STRUCTURE} {TEXT} {TABLES} {DRAWN}".split())
 
 
@@ -43,11 +51,15 @@ def test_nothing_is_made_of_a_name(opened, reports):
         "[...new Set([...document.querySelectorAll('*')].map(e => e.tagName.toLowerCase()))]"
     )
     assert set(found) <= KNOWN
-    handlers = "[...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames()).filter(a => a.startsWith('on'))"
+    handlers = (
+        "[...document.querySelectorAll('*')].flatMap(e => e.getAttributeNames()).filter(a => "
+        "a.startsWith('on'))"
+    )
     assert page.evaluate(handlers) == []
     assert page.locator("[style]").count() == 0
     links = page.evaluate(
-        "[...document.querySelectorAll('[href], [src]')].map(e => e.href?.baseVal ?? e.href ?? e.src)"
+        "[...document.querySelectorAll('[href], [src]')].map(e => e.href?.baseVal ?? e.href ?? "
+        "e.src)"
     )
     own = reports["hostile"].as_uri() + "#"
     assert [
@@ -58,7 +70,8 @@ def test_nothing_is_made_of_a_name(opened, reports):
 
 
 def test_no_more_scripts_and_styles_than_in_a_usual_report(opened, reports):
-    own = """[[...document.scripts].filter(s => s.type !== 'application/json').map(s => s.textContent),
+    own = """[[...document.scripts].filter(s => s.type !== 'application/json')
+            .map(s => s.textContent),
         [...document.querySelectorAll('style')].map(s => s.textContent)]"""
     usual, hostile = (opened(reports[name]).evaluate(own) for name in ("demo", "hostile"))
     assert hostile == usual

@@ -1,5 +1,5 @@
-"""Everything that answers to a mouse answers to a keyboard, in order, and shows where the reader
-is.
+"""Everything that answers to a mouse answers to a keyboard, in order,
+and shows where the reader is.
 """
 
 from __future__ import annotations
@@ -17,14 +17,18 @@ MOST_STOPS = 1000
 # The place of the focus in the list of what answers, -1 elsewhere (a scroller, the end of the
 # page).
 PLACE = "window.__targets.indexOf(document.activeElement)"
-LOOK = "e => { const s = getComputedStyle(e); return [s.outlineStyle, s.outlineWidth, s.boxShadow, s.borderColor]; }"
+LOOK = (
+    "e => { const s = getComputedStyle(e); return [s.outlineStyle, s.outlineWidth, s.boxShadow, "
+    "s.borderColor]; }"
+)
 SHOWN = """e => { const box = e.getBoundingClientRect();
-    return box.width > 0 && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth; }"""
+    return box.width > 0 && box.bottom > 0 && box.top < innerHeight
+        && box.right > 0 && box.left < innerWidth; }"""
 
 
 def walk(page: Page) -> set[int]:
-    """Go through the page by Tab, open what is closed, and return the places of `INTERACTIVE` that
-    were reached.
+    """Go through the page by Tab, open what is closed,
+    and return the places of `INTERACTIVE` that were reached.
     """
     page.evaluate(f'window.__targets = [...document.querySelectorAll("{INTERACTIVE}")]')
     reached: set[int] = set()
@@ -49,7 +53,8 @@ def test_tab_reaches_everything(opened, reports, name):
     page = opened(reports[name])
     reached = walk(page)
     missed = page.evaluate(
-        """reached => window.__targets.filter((e, k) => e.checkVisibility() && !e.disabled && !reached.includes(k)
+        """reached => window.__targets
+            .filter((e, k) => e.checkVisibility() && !e.disabled && !reached.includes(k)
             && !(e.type === 'radio' && reached.some(k => window.__targets[k].name === e.name)))
             .map(e => e.outerHTML.slice(0, 120))""",
         sorted(reached),

@@ -15,13 +15,19 @@ if TYPE_CHECKING:
 
 WIDTHS = (1200, 768, 390, 320)
 WIDEST = """() => [...document.querySelectorAll('body *')]
-    .filter(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.parentElement.closest('[data-widest]')
+    .filter(e => e.getBoundingClientRect().right > innerWidth + 1
+        && !e.parentElement.closest('[data-widest]')
         && ![...ancestors(e)].some(a => getComputedStyle(a).overflowX !== 'visible'))
     .slice(0, 3).map(e => e.outerHTML.slice(0, 100))"""
-SMALL = """[...document.querySelectorAll('main *')].filter(e => !e.closest('svg, sup, sub, [aria-hidden], .star')
-    && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) && parseFloat(getComputedStyle(e).fontSize) < 10)
+SMALL = """[...document.querySelectorAll('main *')]
+    .filter(e => !e.closest('svg, sup, sub, [aria-hidden], .star')
+        && [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())
+        && parseFloat(getComputedStyle(e).fontSize) < 10)
     .slice(0, 3).map(e => getComputedStyle(e).fontSize + ' ' + e.outerHTML.slice(0, 99))"""
-ANCESTORS = "window.ancestors = function* (e) { while ((e = e.parentElement) && e !== document.body) yield e; }"
+ANCESTORS = (
+    "window.ancestors = function* (e) { while ((e = e.parentElement) && e !== document.body) yield "
+    "e; }"
+)
 
 
 def assert_no_sideways_scroll(page: Page) -> None:

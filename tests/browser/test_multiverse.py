@@ -1,4 +1,6 @@
-"""The page of a multiverse: quiet, accessible, within its screen, whatever the models are called."""
+"""The page of a multiverse: quiet, accessible, within its screen,
+whatever the models are called.
+"""
 
 from __future__ import annotations
 

@@ -7,10 +7,16 @@ from itertools import pairwise
 from browser.known import every_report
 from browser.reading import headings
 
-BARE = "[...document.querySelectorAll('table')].filter(t => !t.caption?.textContent.trim() && !t.ariaLabel).length"
+BARE = (
+    "[...document.querySelectorAll('table')].filter(t => !t.caption?.textContent.trim() && "
+    "!t.ariaLabel).length"
+)
 UNTOLD = """[...document.querySelectorAll('figure')]
     .filter(f => !f.querySelector('figcaption')?.textContent.trim()).length"""
-SILENT = "[...document.querySelectorAll('figure svg')].filter(s => s.role !== 'img' && !s.ariaHidden).length"
+SILENT = (
+    "[...document.querySelectorAll('figure svg')].filter(s => s.role !== 'img' && "
+    "!s.ariaHidden).length"
+)
 
 
 @every_report(of="read")
@@ -41,7 +47,8 @@ def test_identifiers_are_unique_and_links_lead_somewhere(read):
     ids = read.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")
     assert len(ids) == len(set(ids))
     links = read.evaluate(
-        "[...document.querySelectorAll('a[href^=\"#\"]')].map(e => decodeURIComponent(e.hash.slice(1)))"
+        "[...document.querySelectorAll('a[href^=\"#\"]')].map(e => "
+        "decodeURIComponent(e.hash.slice(1)))"
     )
     assert set(links) <= set(ids)
 

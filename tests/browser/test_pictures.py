@@ -1,5 +1,5 @@
-"""Pictures of a report: painted, with boxes where the data says, and switches that hide what they
-name.
+"""Pictures of a report: painted, with boxes where the data says,
+and switches that hide what they name.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ if TYPE_CHECKING:
 
 SWITCHED = ("reference", "hit", "false-alarm", "duplicate", "missed")
 LAYERS = """() => Object.fromEntries([...document.querySelectorAll('.shot .fig-layer')].map(e =>
-    [[...e.classList].find(name => name.startsWith('fig-layer-')).slice(10) + (e.matches('.fig-halo') ? ' halo' : ''),
+    [[...e.classList].find(name => name.startsWith('fig-layer-')).slice(10)
+        + (e.matches('.fig-halo') ? ' halo' : ''),
      e.getBoundingClientRect().width > 0]))"""  # a group without display has no extent
 # the corners of a box in pixels of its image, from where it is on the screen
 CORNERS = """box => {
     const svg = box.ownerSVGElement, [frame, at] = [svg, box].map(e => e.getBoundingClientRect());
     const [, , width, height] = svg.getAttribute('viewBox').split(' ').map(Number);
     const scale = Math.min(frame.width / width, frame.height / height);
-    const left = frame.left + (frame.width - width * scale) / 2, top = frame.top + (frame.height - height * scale) / 2;
-    return [at.left - left, at.top - top, at.right - left, at.bottom - top].map(v => v / scale); }"""
+    const left = frame.left + (frame.width - width * scale) / 2;
+    const top = frame.top + (frame.height - height * scale) / 2;
+    return [at.left - left, at.top - top, at.right - left, at.bottom - top]
+        .map(v => v / scale); }"""
 
 
 @pytest.fixture(params=[True, False], ids=["script", "no-script"])
@@ -159,7 +162,8 @@ def test_pictures_fit_a_phone_and_break_no_rule(opened, reports):
     page = opened(reports["with pictures"], **PHONE, dark=True)
     assert_no_sideways_scroll(page)
     page.evaluate(
-        "for (const part of document.querySelectorAll('main > section:not(#images, #content)')) part.remove()"
+        "for (const part of document.querySelectorAll('main > section:not(#images, #content)')) "
+        "part.remove()"
     )
     assert violations(page) == []
 

@@ -18,10 +18,14 @@ KEPT = """e => { for (; e && e !== document.body; e = e.parentElement) {
 CUT = f"""[...document.querySelectorAll('figure, tr, svg, img')].filter(e => e.checkVisibility())
     .filter(e => e.getBoundingClientRect().height > {LINE} && !({KEPT})(e))
     .slice(0, 5).map(e => e.outerHTML.slice(0, 99))"""
-LOOSE = "[...document.querySelectorAll('h2, h3')].filter(h => !getComputedStyle(h).breakAfter.startsWith('avoid')).length"
+LOOSE = (
+    "[...document.querySelectorAll('h2, h3')].filter(h => "
+    "!getComputedStyle(h).breakAfter.startsWith('avoid')).length"
+)
 SCROLLED = """[...document.querySelectorAll('main *')]
     .filter(e => e.checkVisibility() && e.clientWidth && e.scrollWidth > e.clientWidth + 1)
-    .filter(e => getComputedStyle(e).overflowX !== 'visible').slice(0, 3).map(e => e.outerHTML.slice(0, 99))"""
+    .filter(e => getComputedStyle(e).overflowX !== 'visible')
+    .slice(0, 3).map(e => e.outerHTML.slice(0, 99))"""
 
 
 @every_report("cut", of="printed")
@@ -31,7 +35,10 @@ def test_nothing_is_cut_by_the_end_of_a_page(printed):
 
 @every_report("tall", of="printed")
 def test_every_figure_fits_a_page(printed):
-    tall = "h => [...document.querySelectorAll('figure')].map(f => f.getBoundingClientRect().height).filter(t => t > h)"
+    tall = (
+        "h => [...document.querySelectorAll('figure')].map(f => "
+        "f.getBoundingClientRect().height).filter(t => t > h)"
+    )
     assert printed.evaluate(tall, HEIGHT) == []
 
 

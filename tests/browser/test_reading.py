@@ -25,10 +25,12 @@ PAGE = """<!doctype html><html lang=en><title>t</title><h1>h</h1>
 <script>
 const body = document.querySelector('tbody');
 document.querySelector('#sort').onclick = () =>
-    body.append(...[...body.rows].sort((a, b) => a.cells[0].innerText < b.cells[0].innerText ? -1 : 1));
+    body.append(...[...body.rows].sort((a, b) =>
+        a.cells[0].innerText < b.cells[0].innerText ? -1 : 1));
 document.querySelector('#take').onclick = () => {
     const link = document.createElement('a');
-    link.href = URL.createObjectURL(new Blob(['\\ufeffname,value\\r\\n"a ""quoted"",\\nname",1\\r\\n']));
+    link.href = URL.createObjectURL(
+        new Blob(['\\ufeffname,value\\r\\n"a ""quoted"",\\nname",1\\r\\n']));
     link.download = 'table.csv';
     link.click();
 };

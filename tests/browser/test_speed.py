@@ -29,8 +29,8 @@ def test_the_largest_report_opens_at_once(opened, reports):
 
 
 def longest_task(page: Page) -> float:
-    """Return the longest time for which the page did not answer since the list was last emptied, in
-    ms.
+    """Return the longest time for which the page did not answer since the list was last emptied,
+    in ms.
     """
     page.wait_for_timeout(60)
     return page.evaluate("Math.max(0, ...window.__tasks.splice(0).map(task => task.duration))")
@@ -61,7 +61,10 @@ def test_pressing_stays_fluent(opened, reports):
 
 
 def test_a_long_task_is_noticed(opened):
-    busy = "<script>onclick = () => { const end = performance.now() + 300; while (performance.now() < end); }</script>"
+    busy = (
+        "<script>onclick = () => { const end = performance.now() + 300; while (performance.now() < "
+        "end); }</script>"
+    )
     page = opened(f"<!doctype html><html lang=en><title>t</title><h1>press</h1>{busy}")
     page.locator("h1").click()
     assert longest_task(page) > LONGEST_TASK

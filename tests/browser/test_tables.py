@@ -1,5 +1,5 @@
-"""Tables answer: they sort, filter and turn their pages, by mouse and by keys, and show all on
-paper.
+"""Tables answer: they sort, filter and turn their pages, by mouse and by keys,
+and show all on paper.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def bar_of(table: Locator) -> Locator:
     """Return filter, buttons and count of a table, which stand before or after it."""
     frame = table.locator("xpath=ancestor::div[contains(@class, 'wide')]")
     return frame.locator(
-        "xpath=preceding-sibling::*[1][contains(@class, 'bar')] | following-sibling::div[contains(@class, 'bar')][1]"
+        "xpath=preceding-sibling::*[1][contains(@class, 'bar')] | "
+        "following-sibling::div[contains(@class, 'bar')][1]"
     ).first
 
 
@@ -252,7 +253,10 @@ def test_all_numbers_are_sorted_filtered_and_paged(opened, reports):
 def test_all_numbers_of_80_classes_are_sorted_at_once(opened, reports, column):
     page = opened(reports["80 classes"])
     button = all_numbers(page).locator("thead button").nth(column)
-    took = "button => { const start = performance.now(); button.click(); return performance.now() - start; }"
+    took = (
+        "button => { const start = performance.now(); button.click(); return performance.now() - "
+        "start; }"
+    )
     assert min(button.evaluate(took) for _ in range(3)) < 200  # ms
 
 

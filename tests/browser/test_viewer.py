@@ -1,5 +1,5 @@
-"""A picture is enlarged: opened and closed by mouse and keys, zoomed and moved, never beyond its
-edges.
+"""A picture is enlarged: opened and closed by mouse and keys, zoomed and moved,
+never beyond its edges.
 """
 
 from __future__ import annotations
@@ -135,9 +135,10 @@ def test_it_zooms_in_to_a_limit(page, viewer):
 
 def test_the_wheel_keeps_the_point_under_the_pointer(page, viewer):
     at = page.locator(PICTURE).bounding_box()
-    under = "([x, y]) => (p => [p.x, p.y])(new DOMPoint(x, y).matrixTransform(SVG.getScreenCTM().inverse()))".replace(
-        "SVG", f"document.querySelector('{PICTURE}')"
-    )
+    under = (
+        "([x, y]) => (p => [p.x, p.y])(new DOMPoint(x, "
+        "y).matrixTransform(SVG.getScreenCTM().inverse()))"
+    ).replace("SVG", f"document.querySelector('{PICTURE}')")
     point = [at["x"] + 0.4 * at["width"], at["y"] + 0.3 * at["height"]]
     before = page.evaluate(under, point)
     page.mouse.move(*point)
@@ -236,7 +237,8 @@ def test_it_breaks_no_rule(opened, reports, dark, size):
     open_all(page)
     page.locator(".enlarge").first.click()
     page.evaluate(
-        "for (const part of document.querySelectorAll('main > section:not(#images, #content)')) part.remove()"
+        "for (const part of document.querySelectorAll('main > section:not(#images, #content)')) "
+        "part.remove()"
     )
     assert violations(page) == []
 

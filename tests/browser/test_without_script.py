@@ -19,12 +19,20 @@ if TYPE_CHECKING:
 SLIPS = re.compile(
     r"(undefined|nan|null|none|inf|infinity|-inf|true|false|\[\]|\{\})", re.IGNORECASE
 )
-TEXTS = """() => { const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+TEXTS = """() => { const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const found = [];
     while (walk.nextNode())
-        if (!walk.currentNode.parentElement.closest('script, style, pre')) found.push(walk.currentNode.data.trim());
+        if (!walk.currentNode.parentElement.closest('script, style, pre'))
+            found.push(walk.currentNode.data.trim());
     return found; }"""
-FIGURES = "[...document.querySelectorAll('figure svg, figure img')].filter(e => e.getBoundingClientRect().height).length"
-HIDDEN = "[...document.querySelectorAll('h1, h2')].filter(h => !h.checkVisibility()).map(h => h.textContent)"
+FIGURES = (
+    "[...document.querySelectorAll('figure svg, figure img')].filter(e => "
+    "e.getBoundingClientRect().height).length"
+)
+HIDDEN = (
+    "[...document.querySelectorAll('h1, h2')].filter(h => !h.checkVisibility()).map(h => "
+    "h.textContent)"
+)
 
 
 def ways(value: float) -> tuple[str, ...]:
@@ -61,7 +69,10 @@ def test_the_verdict_comes_first(opened, reports):
     verdict = page.locator(".verdict").first
     assert verdict.is_visible()
     assert len(verdict.inner_text().split()) > 5
-    before = "v => v.compareDocumentPosition(document.querySelector('table, figure')) & Node.DOCUMENT_POSITION_FOLLOWING"
+    before = (
+        "v => v.compareDocumentPosition(document.querySelector('table, figure')) & "
+        "Node.DOCUMENT_POSITION_FOLLOWING"
+    )
     assert verdict.evaluate(before)
     assert verdict.bounding_box()["y"] < 600, "on the first screen"
 

@@ -1,5 +1,5 @@
-"""A small cohort on disk whose numbers can be worked out by hand, and the command line called
-in-process.
+"""A small cohort on disk whose numbers can be worked out by hand,
+and the command line called in-process.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def calipers(capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
 
 @dataclass(frozen=True)
 class Files:
-    """Paths of the small cohort: four images of two patients; one model hits 4 of 5, the other 1."""
+    """Paths of the small cohort: four images of two patients; one model hits 4 of 5,
+    the other 1.
+    """
 
     folder: Path
 

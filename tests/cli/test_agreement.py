@@ -1,5 +1,5 @@
-"""`calipers agreement`: tables, sentences, JSON, files, and every way a table of ratings can be
-wrong.
+"""`calipers agreement`: tables, sentences, JSON, files,
+and every way a table of ratings can be wrong.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def lines(n=60, seed=0):
         useful = rng.random() < (0.9 if iou > 0.1 else 0.2)
         word = "useful" if useful else "not useful"
         found.append(
-            f"P{k // 3},{'AB'[k % 2]},{word},{iou:.3f},{'yes' if iou > 0.1 else 'no'},{50 * (1 - iou):.1f}"
+            f"P{k // 3},{'AB'[k % 2]},{word},{iou:.3f},"
+            f"{'yes' if iou > 0.1 else 'no'},{50 * (1 - iou):.1f}"
         )
     return found
 

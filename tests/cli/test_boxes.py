@@ -109,7 +109,10 @@ def test_both_thresholds_are_kept_and_told_apart(calipers, maps, tmp_path):
     )
     assert (said.code, said.err) == (0, "")
     assert said.json["schema"] == "calipers.boxes/1"
-    keys = "schema calipers written format settings images classes maps constant boxes by_threshold images_without_boxes"
+    keys = (
+        "schema calipers written format settings images classes maps constant boxes by_threshold "
+        "images_without_boxes"
+    )
     assert list(said.json) == [*keys.split(), "warnings"]
     assert said.json["by_threshold"] == [
         {"threshold": 60.0, "boxes": 4},

@@ -13,7 +13,10 @@ import pytest
 from stored import by_centre, row, save
 
 HEAD = 'schema = "calipers.requirements/1"\nname = "Acceptance"\n'
-MET = '[[requirement]]\nid = "REQ-1"\ntext = "finds it"\nmetric = "AP50"\nat_least = 0.45\nmin_units = 20\n'
+MET = (
+    '[[requirement]]\nid = "REQ-1"\ntext = "finds it"\nmetric = "AP50"\nat_least = 0.45\n'
+    "min_units = 20\n"
+)
 CENTRES = (
     '[[requirement]]\nid = "REQ-2"\nmetric = "AP50"\ngroup = { centre = "*" }\nat_least = 0.5\n'
 )
@@ -292,7 +295,10 @@ def test_names_drive_neither_terminal_nor_xml(calipers, demands, tmp_path, name)
         f'[[requirement]]\nid = "A"\ntext = {quoted}\nmetric = "AP50"\nclass = "*"\nat_least = 0\n'
     )
     wanted += f'group = {{ {quoted} = "*" }}\n'
-    unknown = f'[[requirement]]\nid = "B"\nmetric = "AP50"\nmodel = {json.dumps(name + "?")}\nat_least = 0\n'
+    unknown = (
+        f'[[requirement]]\nid = "B"\nmetric = "AP50"\nmodel = {json.dumps(name + "?")}\n'
+        f"at_least = 0\n"
+    )
     said = calipers("check", folder, demands(wanted, unknown), "--junit", file)
     assert said.code == 1
     for text in (said.out, said.err, file.read_text(encoding="utf-8")):

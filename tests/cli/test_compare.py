@@ -81,8 +81,8 @@ def test_tables_sentences_and_a_ranking(compare):
     assert lines[1].split() == [*HEAD, "p", "(Holm)", "verdict"]
     assert lines[3].split()[:3] == ["AP@0.5", "0.948", "0.671"]
     assert (
-        "overpredicts is better than misses-small in AP@0.5: 0.948 against 0.671, a difference of 27.8 points"
-        in said.out
+        "overpredicts is better than misses-small in AP@0.5: 0.948 against 0.671, a difference of "
+        "27.8 points" in said.out
     )
     assert "Holm over 2; 80 patients)." in said.out
     assert "misses-small is better than overpredicts in F1@0.5" in said.out

@@ -28,8 +28,8 @@ def test_the_file_holds_what_corrupt_gives(calipers, files, tmp_path: Path, suff
     )
     assert (said.code, said.out) == (0, f"{target}\n")
     assert (
-        "5 references on 4 images became 5 predictions: position-noise(sigma=0.5) + class-confusion(p=0.5)"
-        in said.err
+        "5 references on 4 images became 5 predictions: position-noise(sigma=0.5) + "
+        "class-confusion(p=0.5)" in said.err
     )
     read = cal.read(files.references, {"oracle": target}).predictions("oracle")
     expected = cal.corrupt(

@@ -142,7 +142,10 @@ def test_help_names_every_preset(calipers, preset):
 
 
 def test_a_protocol_file_replaces_the_preset(calipers, files):
-    text = 'schema = "calipers.protocol/1"\nname = "mine"\nextends = "overview"\n[matching]\nthresholds = [0.3]\n'
+    text = (
+        'schema = "calipers.protocol/1"\nname = "mine"\nextends = "overview"\n[matching]\n'
+        "thresholds = [0.3]\n"
+    )
     protocol = files.write("mine.toml", text)
     document = calipers(
         "evaluate", files.references, files.ours, "--protocol", protocol, "--json"

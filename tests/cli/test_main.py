@@ -201,7 +201,10 @@ def test_a_terminal_without_unicode_gets_escapes_not_a_crash(files):
 
 
 def test_a_reader_that_leaves_early_is_no_error(files):
-    call = f"{sys.executable} -c 'from calipers.cli.main import main; main()' inspect {files.references} | head -c 1"
+    call = (
+        f"{sys.executable} -c 'from calipers.cli.main import main; main()' inspect "
+        f"{files.references} | head -c 1"
+    )
     done = subprocess.run(["bash", "-o", "pipefail", "-c", call], capture_output=True, check=False)
     assert b"Traceback" not in done.stderr
     assert b"bug" not in done.stderr

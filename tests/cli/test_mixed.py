@@ -228,7 +228,7 @@ def test_references_are_asked_three_questions(calipers, demo):
         "IoU of hits",
         "hit, odds ratio",
         "size small (not large)",
-        "hit: 5 % with size small",
+        "hit: 5.0 % with size small",
     ):
         assert words in said.out
     fits = calipers(*refs(demo, "misses-small", "overpredicts"), "--json").json["fits"]

@@ -1,5 +1,5 @@
-"""`calipers monitor`: the answer in words, OMS beside OOD, a folder that is whole or absent, and
-typed refusals.
+"""`calipers monitor`: the answer in words, OMS beside OOD, a folder that is whole or absent,
+and typed refusals.
 """
 
 from __future__ import annotations
@@ -266,7 +266,8 @@ def labels(tmp_path):
 @pytest.mark.parametrize("alarm", ["confidence", "file"])
 def test_a_classifier_needs_two_columns_of_labels(calipers, labels, alarm):
     said = calipers(
-        "monitor", labels, "--truth", "y", "--predicted", "y_hat", "--alarm", labels if alarm == "file" else alarm,
+        "monitor", labels, "--truth", "y", "--predicted", "y_hat", "--alarm",
+        labels if alarm == "file" else alarm,
         "--lower-is-alarm", "confidence", "--threshold", 0.3, "--no-ci", "--json",
     )  # fmt: skip
     document = said.json

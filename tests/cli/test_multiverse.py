@@ -1,5 +1,5 @@
-"""`calipers multiverse`: sentences, shares and counts on stdout, a folder that is whole or absent,
-early refusals.
+"""`calipers multiverse`: sentences, shares and counts on stdout,
+a folder that is whole or absent, early refusals.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def test_the_page_says_what_the_terminal_says_and_runs_nothing_of_others(
 def test_a_grid_comes_from_a_file_and_options_replace_its_choices(multiverse, tmp_path):
     grid = tmp_path / "grid.toml"
     grid.write_text(
-        'schema = "calipers.grid/1"\n[grid]\nmetric = ["PPV"]\ncriterion = ["iop"]\nthreshold = [0.2]\n'
+        'schema = "calipers.grid/1"\n[grid]\nmetric = ["PPV"]\ncriterion = ["iop"]\n'
+        "threshold = [0.2]\n"
     )
     document = multiverse("--grid", grid, "--metric", "sensitivity", "--no-ci", "--json").json
     assert {row["metric"] for row in document["rows"]} == {"sensitivity"}

@@ -1,4 +1,6 @@
-"""The page of `calipers stability`, the demo of it, and the section in the report of an evaluation."""
+"""The page of `calipers stability`, the demo of it,
+and the section in the report of an evaluation.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tables of the terminal: intervals with their marks, groups with their summaries, readable at 100
-columns.
+"""Tables of the terminal: intervals with their marks, groups with their summaries,
+readable at 100 columns.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def test_values_come_with_intervals_and_whom_they_speak_for(shown, evaluation):
     assert f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]" in row
     assert "n = 120 images, 189 references." in lines
     assert (
-        "95 % confidence intervals, resampled by patient (n = 80); valid for other patients like these 80."
-        in lines
+        "95 % confidence intervals, resampled by patient (n = 80); valid for other patients like "
+        "these 80." in lines
     )
 
 

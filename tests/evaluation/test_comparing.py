@@ -1,5 +1,5 @@
-"""From an evaluation to differences and a ranking: every metric, every option, every reason for no
-answer.
+"""From an evaluation to differences and a ranking: every metric, every option,
+every reason for no answer.
 """
 
 from __future__ import annotations
@@ -127,7 +127,8 @@ def test_less_is_better_for_false_alarms(demo):
 def test_counts_of_errors_are_better_when_small():
     protocol = cal.Protocol.from_toml(
         'schema = "calipers.protocol/1"\nname = "counts"\nsource = "test"\n'
-        "metric = [{ name = 'TP', kind = 'count', of = 'TP' }, { name = 'FN', kind = 'count', of = 'FN' }]"
+        "metric = [{ name = 'TP', kind = 'count', of = 'TP' }, { name = 'FN', kind = 'count', of = "
+        "'FN' }]"
     )
     ev = cal.evaluate(cal.demo_cohort(), protocol, ci=False)
     found = ev.compare("misses-small", "overpredicts", metrics=["TP", "FN"], replicates=200)
@@ -381,8 +382,8 @@ def test_few_random_trades_for_many_tests_are_told(demo):
     counts = ["sensitivity@0.5", "PPV@0.5"]  # 6 tests: 6 / 101 is too much, 6 / 121 is not
     (said,) = too_few(demo, metrics=counts, replicates=100)
     assert said == (
-        "100 replicates are too few for 6 tests: the smallest p value of a permutation, 0.0099, is 0.059 after Holm "
-        "if it comes first. Give more, or test less."
+        "100 replicates are too few for 6 tests: the smallest p value of a permutation, 0.0099, is "
+        "0.059 after Holm if it comes first. Give more, or test less."
     )
     assert too_few(demo, metrics=counts, replicates=120) == []
     assert too_few(demo, metrics=counts, replicates=100, correction="bh") == []
@@ -411,8 +412,8 @@ def test_few_units_for_many_tests_are_told_however_many_replicates(test):
     names = ["sensitivity@0.5", "PPV@0.5", "F1@0.5", "FP/image@0.5"]
     (said,) = too_few(little(7), metrics=names, replicates=3000, test=test)  # 4 x 2 / 2^7
     assert said == (
-        f"7 images are too few for 4 tests: the smallest p value of a {test}, 0.016, is 0.062 after Holm if it comes "
-        "first. Test less."
+        f"7 images are too few for 4 tests: the smallest p value of a {test}, 0.016, is 0.062 "
+        f"after Holm if it comes first. Test less."
     )
     assert (
         too_few(little(7), metrics=names[:3], replicates=100, test=test) == []
@@ -559,7 +560,8 @@ def test_wrong_rankings_say_what_is_wrong(demo, given, match):
 
 def test_a_metric_without_classes_has_no_ranking_of_one():
     protocol = cal.Protocol.from_toml(
-        'schema = "calipers.protocol/1"\nname = "any"\nsource = "test"\nmatching = { classes = "ignore" }\n'
+        'schema = "calipers.protocol/1"\nname = "any"\nsource = "test"\n'
+        'matching = { classes = "ignore" }\n'
         "metric = [{ name = 'S', kind = 'sensitivity' }]"
     )
     ev = cal.evaluate(cal.demo_cohort(), protocol, ci=False)

@@ -298,7 +298,8 @@ def test_wrong_classes_and_groups(evaluation: cal.Evaluation) -> None:
 
 
 def test_without_classes_there_are_pooled_rows_only(tmp_path: Path) -> None:
-    text = """schema = "calipers.protocol/1"\nname = "anything"\nsource = "me"\nmatching.classes = "ignore"
+    text = """schema = "calipers.protocol/1"\nname = "anything"\nsource = "me"
+matching.classes = "ignore"
 metric = [{ name = "sensitivity", kind = "sensitivity" }, { name = "RoDeO", kind = "rodeo" }]
 report.headline = ["sensitivity", "RoDeO"]"""
     found = cal.evaluate(random_cohort(10, 3, seed=1), cal.Protocol.from_toml(text))

@@ -144,7 +144,8 @@ def test_sound_intervals_need_no_words() -> None:
     said = speaks_for(evaluation.statistics, estimates)
     assert (
         said
-        == "95 % confidence intervals, resampled by patient (n = 20); valid for other patients like these 20."
+        == "95 % confidence intervals, resampled by patient (n = 20); valid for other patients "
+        "like these 20."
     )
 
 

@@ -1,5 +1,5 @@
-"""What must be known of numbers on maps is said: what has no value, what is counted in bins, what
-misleads.
+"""What must be known of numbers on maps is said: what has no value, what is counted in bins,
+what misleads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ def test_samples_and_slices_without_references_are_counted() -> None:
         f"AP/sample, AUROC/sample: {healthy} of 8 samples have no references and no value; {rest}."
         in found
     )
-    slices = f"AP/slice: {empty} of 256 slices have no references and no value; the mean is over the other {256 - empty}."
+    slices = (
+        f"AP/slice: {empty} of 256 slices have no references and no value; the mean is over the "
+        f"other {256 - empty}."
+    )
     assert slices in found
 
 
@@ -53,7 +56,10 @@ def test_values_that_are_counted_in_bins_have_bounds(monkeypatch: pytest.MonkeyP
         real = voxel_ranking.ranking_figures(voxel_ranking.sides(scores, labels))
         low, high = bounds_of(binned.cohort.maps[model])["AP"]
         assert low - 1e-12 <= float(real.ap[0]) <= high + 1e-12
-        said = f"AP/dataset of {model} is counted in bins: the exact value lies in [{low:.6f}, {high:.6f}]."
+        said = (
+            f"AP/dataset of {model} is counted in bins: the exact value lies in [{low:.6f}, "
+            f"{high:.6f}]."
+        )
         assert (said in binned.warnings) == (high - low > 1e-6)
     assert bounds_of(exact.cohort.maps["sharp"]) == {}
 

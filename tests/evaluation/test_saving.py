@@ -1,5 +1,5 @@
-"""The folder of an evaluation: a row per object, a row per image, and that they add up to the
-pooled numbers.
+"""The folder of an evaluation: a row per object, a row per image,
+and that they add up to the pooled numbers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from calipers.results.files import staged_folder, write_atomically
 from preset_lists import BOX_PRESETS
 
 COLUMNS = [
-    "model", "kind", "image", "row", "class", "fate", "partner", "similarity", "score", "x0", "y0", "x1", "y1", "area",
-    "extent", "ignore", "crowd", "place",
+    "model", "kind", "image", "row", "class", "fate", "partner", "similarity", "score", "x0", "y0",
+    "x1", "y1", "area", "extent", "ignore", "crowd", "place",
 ]  # fmt: skip
 FATES = {
     "reference": {"hit", "missed", "ignored"},

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formats as plug-ins: one file and one line each, and formats of other packages as entry points."""
+"""Formats as plug-ins: one file and one line each,
+and formats of other packages as entry points.
+"""
 
 from __future__ import annotations
 
@@ -222,7 +224,10 @@ def test_importing_looks_for_no_plugin() -> None:
     import subprocess
     import sys
 
-    code = "import sys, calipers, calipers.io.read, calipers.cli.main as m; print('importlib.metadata' in sys.modules)"
+    code = (
+        "import sys, calipers, calipers.io.read, calipers.cli.main as m; "
+        "print('importlib.metadata' in sys.modules)"
+    )
     lines = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert lines.stdout.strip() == "False"
 

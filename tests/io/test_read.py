@@ -107,7 +107,10 @@ def test_numbered_categories_need_names_when_references_are_a_table(files):
     assert len(read(refs, named).models["named"]) == 1
 
 
-GROUPS = "id,Hospital,patient_id,width,height,spacing\n3,A,p1,90,80,0.5\n1,B,p2,100,100,0.7\n2,A,p1,50,60,\n9,A,p1,1,1,1\n"
+GROUPS = (
+    "id,Hospital,patient_id,width,height,spacing\n3,A,p1,90,80,0.5\n1,B,p2,100,100,0.7\n"
+    "2,A,p1,50,60,\n9,A,p1,1,1,1\n"
+)
 
 
 def test_groups_sizes_and_spacings_come_from_a_table(files):

@@ -1,4 +1,6 @@
-"""Orders of images by alarm scores: equal to slow twins under weights, closed forms, empty cases."""
+"""Orders of images by alarm scores: equal to slow twins under weights, closed forms,
+empty cases.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from reference import monitors as slow
 
 
 def drawn(seed: int, n: int = 30, levels: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores with ties, labels of both kinds, and three sets of weights of which the first are 1."""
+    """Scores with ties, labels of both kinds, and three sets of weights of which the first are
+    1.
+    """
     rng = np.random.default_rng(seed)
     wanted = rng.random(n) < rng.uniform(0.2, 0.8)
     wanted[:2] = True, False

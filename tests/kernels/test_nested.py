@@ -120,7 +120,9 @@ def test_no_other_start_finds_a_lower_deviance(seed: int, reml: bool) -> None:
 
 @pytest.mark.parametrize("seed", range(15))
 def test_the_optimum_satisfies_its_conditions(seed: int) -> None:
-    """The derivative vanishes where a variance is positive, and points outwards where it is zero."""
+    """The derivative vanishes where a variance is positive,
+    and points outwards where it is zero.
+    """
     found = mixed.fit(case(seed, n=60).tree, reml=True)
     assert found is not None
     inside = found.relative > 0
@@ -176,8 +178,8 @@ def test_a_replicate_without_full_rank_has_no_fit() -> None:
 
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_profile_bounds_lie_where_the_dense_twin_says(which: int) -> None:
-    """At a bound, the twin's deviance, minimised over all other variances, is `rise` above the
-    minimum.
+    """At a bound, the twin's deviance, minimised over all other variances,
+    is `rise` above the minimum.
     """
     from scipy.optimize import minimize
 

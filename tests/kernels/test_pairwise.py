@@ -1,4 +1,6 @@
-"""Pairs of maps: hand values, the slow twin, degenerate maps, sizes at which numbers stop fitting."""
+"""Pairs of maps: hand values, the slow twin, degenerate maps,
+sizes at which numbers stop fitting.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Average precision of many replicates: against a walk through the predictions, against really
-repeated images.
+"""Average precision of many replicates: against a walk through the predictions,
+against really repeated images.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ FATES = [IGNORED, HIT, HIT, HIT, DUPLICATE, FALSE_ALARM, FALSE_ALARM]
 
 
 class Scene:
-    """Predictions of several classes and views on some images, and the references that are counted."""
+    """Predictions of several classes and views on some images,
+    and the references that are counted.
+    """
 
     def __init__(
         self,

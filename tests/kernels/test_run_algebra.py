@@ -103,7 +103,9 @@ def test_pairs_share_what_their_arrays_share(at_once: int, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 90), (90, 1), (3, 1, 40), (40, 40)], ids=str)
 def test_pairs_of_few_and_of_many_runs(shape: tuple[int, ...]) -> None:
-    """One object has many times the runs of the other: a walk along both is no longer the best way."""
+    """One object has many times the runs of the other:
+    a walk along both is no longer the best way.
+    """
     random = np.random.default_rng(19)
     many = [random.random(shape) < 0.5, np.ones(shape, bool)]
     few = [np.zeros(shape, bool) for _ in range(6)]

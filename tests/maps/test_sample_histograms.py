@@ -1,4 +1,6 @@
-"""Histograms gathered one after the other: all of them, in order, and none larger than it may be."""
+"""Histograms gathered one after the other: all of them, in order,
+and none larger than it may be.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Objects of one sample: components of labels and of called voxels, with their places and scores."""
+"""Objects of one sample: components of labels and of called voxels,
+with their places and scores.
+"""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ def test_the_mean_over_classes_leaves_out_undefined_ones(part: str) -> None:
 
 
 def three_images() -> Cohort:
-    """Overlaps of 2/3 and 1 with two of three references, a false alarm, and an image without
-    objects.
+    """Overlaps of 2/3 and 1 with two of three references, a false alarm,
+    and an image without objects.
     """
     references = [
         {"boxes": [[0, 0, 10, 5], [20, 0, 30, 10]], "labels": [0, 0]},
@@ -125,8 +125,8 @@ def test_panoptic_quality_is_the_product_of_its_parts_and_recognition_is_f1() ->
 
 
 def test_every_threshold_has_partners_of_its_own() -> None:
-    """At 0.1 the better score takes the reference that the better box takes at 0.6: similarities
-    are not shared.
+    """At 0.1 the better score takes the reference that the better box takes at 0.6:
+    similarities are not shared.
     """
     references = [{"boxes": [[0, 0, 10, 10]], "labels": [0]}]
     predictions = [
@@ -134,7 +134,8 @@ def test_every_threshold_has_partners_of_its_own() -> None:
     ]
     cohort = Cohort.from_arrays(references, {MODEL: predictions}, classes=("a",))
     protocol = Protocol.from_toml(
-        'schema = "calipers.protocol/1"\nname = "t"\nsource = "t"\n[matching]\nthresholds = [0.1, 0.6]\n'
+        'schema = "calipers.protocol/1"\nname = "t"\nsource = "t"\n[matching]\n'
+        "thresholds = [0.1, 0.6]\n"
         '[[metric]]\nname = "sensitivity"\nkind = "sensitivity"\n'
         '[[metric]]\nname = "SQ@0.1"\nkind = "panoptic-quality"\npart = "SQ"\nthresholds = 0.1\n'
         '[[metric]]\nname = "SQ@0.6"\nkind = "panoptic-quality"\npart = "SQ"\nthresholds = 0.6\n'

@@ -219,9 +219,11 @@ def test_the_interval_of_a_distance_lies_above_zero() -> None:
     from calipers.evaluation.protocol import Protocol
 
     protocol = Protocol.from_toml(
-        'schema = "calipers.protocol/1"\nname = "t"\nsource = "t"\n[matching]\ncriterion = "centre-distance"\n'
+        'schema = "calipers.protocol/1"\nname = "t"\nsource = "t"\n[matching]\n'
+        'criterion = "centre-distance"\n'
         'thresholds = 30\n[[metric]]\nname = "distance@30"\nkind = "centre-distance"\n'
-        '[[metric]]\nname = "distance"\nkind = "centre-distance"\nsummary = "median"\n[statistics]\nreplicates = 300\n'
+        '[[metric]]\nname = "distance"\nkind = "centre-distance"\nsummary = "median"\n'
+        "[statistics]\nreplicates = 300\n"
     )
     found = evaluate(random_cohort(60, 2, seed=1), protocol)
     for name in ("distance@30", "distance"):

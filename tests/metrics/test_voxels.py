@@ -1,5 +1,5 @@
-"""Metrics on maps by hand: every measure at every level, every empty case, and what they claim on
-discs.
+"""Metrics on maps by hand: every measure at every level, every empty case,
+and what they claim on discs.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def evaluated(
 
 
 def two_samples() -> list[dict[str, Any]]:
-    """Four voxels each: scores 4 3 2 1 with the first and third to be found, and 4 2 1 1 with the
-    second.
+    """Four voxels each: scores 4 3 2 1 with the first and third to be found,
+    and 4 2 1 1 with the second.
     """
     first = {"map": np.array([[0.8, 0.6], [0.4, 0.2]]), "labels": np.array([[1, 0], [1, 0]])}
     second = {"map": np.array([[0.8, 0.4], [0.2, 0.2]]), "labels": np.array([[0, 1], [0, 0]])}
@@ -96,8 +96,8 @@ def test_aupro_gives_every_region_the_same_weight() -> None:
 
 
 def test_slices_by_hand() -> None:
-    """Three slices along z: 1, 1/2, and one without anything to find; cut along x there is another
-    mean.
+    """Three slices along z: 1, 1/2, and one without anything to find;
+    cut along x there is another mean.
     """
     labels, scores = np.zeros((3, 2, 2), np.uint8), np.zeros((3, 2, 2))
     labels[0, 0, 0] = labels[1, 0, 0] = 1
@@ -110,7 +110,9 @@ def test_slices_by_hand() -> None:
 
 
 def test_batches_by_hand() -> None:
-    """Three samples in batches of two: the last one is a batch of its own, and batches weigh alike."""
+    """Three samples in batches of two: the last one is a batch of its own,
+    and batches weigh alike.
+    """
     good = {"map": np.array([[0.9, 0.1]]), "labels": np.array([[1, 0]])}
     bad = {"map": np.array([[0.1, 0.9]]), "labels": np.array([[1, 0]])}
     found = values_of(
@@ -152,8 +154,8 @@ SOMETHING = np.pad(np.ones((2, 2), np.uint8), 1)
 
 
 def test_without_anything_to_find() -> None:
-    """Voxels have no value, whatever is called; F1 is 1 if nothing is, 0 else; the soft IoU says
-    how much is.
+    """Voxels have no value, whatever is called; F1 is 1 if nothing is, 0 else;
+    the soft IoU says how much is.
     """
     for scores, f1, soft in ((NOTHING * 0.0, 1.0, 1.0), (SOMETHING * 1.0, 0.0, E / (0.5 * 4 + E))):
         evaluation = evaluated([(scores, NOTHING)])
@@ -193,7 +195,9 @@ def test_a_constant_map_ranks_nothing_and_is_told() -> None:
 
 
 def test_everything_is_to_be_found() -> None:
-    """There is nothing that could be called falsely: no rate of it, no area under a curve over it."""
+    """There is nothing that could be called falsely: no rate of it,
+    no area under a curve over it.
+    """
     evaluation = evaluated([(np.array([[0.9, 0.2]]), np.ones((1, 2), int))])
     found = values_of(evaluation)
     assert found["AP/dataset"] == found["Dice/dataset"] == found["IoU/sample"] == 1.0
@@ -231,8 +235,8 @@ def test_a_perfect_map_is_perfect() -> None:
     ],
 )
 def test_soft_iou_by_hand(variant: str, alpha: float, value: float) -> None:
-    """An object of two voxels scored 0.9 and 0.6, the background sums up to 0.4, another object is
-    left out.
+    """An object of two voxels scored 0.9 and 0.6, the background sums up to 0.4,
+    another object is left out.
     """
     labels = np.array([[1, 1, 0, 0], [0, 0, 0, 2]])
     scores = np.array([[0.9, 0.6, 0.3, 0.0], [0.1, 0.0, 0.0, 0.7]])
@@ -311,8 +315,8 @@ def studied(samples: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def test_small_objects_gained_at_the_price_of_large_ones() -> None:
-    """(a) Large objects lose as many of their outermost voxels as small ones gain: soft IoU rises,
-    AP and AUROC not.
+    """(a) Large objects lose as many of their outermost voxels as small ones gain:
+    soft IoU rises, AP and AUROC not.
     """
     shape = (64, 64)
     large, small = (

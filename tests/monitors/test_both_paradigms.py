@@ -1,5 +1,5 @@
-"""OMS and OOD side by side: tables of disagreement, paired differences, orders of monitors, curves,
-words.
+"""OMS and OOD side by side: tables of disagreement, paired differences, orders of monitors,
+curves, words.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ N = 600
 
 @pytest.fixture(scope="module")
 def found() -> MonitorEvaluation:
-    """Shifts that do no harm, failures in distribution: a shift detector and a failure predictor."""
+    """Shifts that do no harm, failures in distribution:
+    a shift detector and a failure predictor.
+    """
     rng = np.random.default_rng(1)
     ood, fails = np.arange(N) % 3 == 0, rng.random(N) < 0.3
     alarms = {

@@ -1,4 +1,6 @@
-"""Monitors against both kinds of labels: what is stated, on which images, and where nothing can be."""
+"""Monitors against both kinds of labels: what is stated, on which images,
+and where nothing can be.
+"""
 
 from __future__ import annotations
 

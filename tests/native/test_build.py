@@ -1,5 +1,5 @@
-"""The extension is optional: with a compiler it is built, without one the installation goes on and
-says so.
+"""The extension is optional: with a compiler it is built,
+without one the installation goes on and says so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from calipers.kernels import route
 
 ROOT = Path(__file__).parents[2]
 SAY = "import calipers.kernels.route as r; print(r.describe())"
-SCORE = "import calipers as c; print(float(c.evaluate(c.demo_cohort(), 'overview', ci=False)['mislabels', 'RoDeO']))"
+SCORE = (
+    "import calipers as c; print(float(c.evaluate(c.demo_cohort(), 'overview', "
+    "ci=False)['mislabels', 'RoDeO']))"
+)
 
 
 def test_a_switch_turns_the_native_kernels_off() -> None:

@@ -1,5 +1,5 @@
-"""What the compiled kernels refuse: buffers that are too short, words that are missing, costs that
-are not finite.
+"""What the compiled kernels refuse: buffers that are too short, words that are missing,
+costs that are not finite.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ def _copied(argument: Any) -> Any:
 def calls() -> dict[str, tuple[Any, ...]]:
     """The arguments with which an evaluation calls every kernel.
 
-    They are copies: what the evaluation keeps of its arrays, it may make read-only afterwards. Draws
-    that another test left behind are not used, or the kernels behind them would not be called.
+    They are copies: what the evaluation keeps of its arrays, it may make read-only afterwards.
+    Draws that another test left behind are not used, or the kernels behind them would not be
+    called.
     """
     native, found = route.native(), dict[str, tuple[Any, ...]]()
     assert native is not None
@@ -144,7 +145,9 @@ def test_sums_for_an_owner_that_is_not_there_are_refused(
 
 
 def test_costs_that_are_not_finite_leave_boxes_unmatched() -> None:
-    """Readers refuse such boxes; whoever calls the kernel all the same gets an answer, not a crash."""
+    """Readers refuse such boxes; whoever calls the kernel all the same gets an answer,
+    not a crash.
+    """
     near = np.array([[0, 0, 1e150, 1e150], [5, 5, 1e150, 1e150]])
     sides = [
         rodeo.BoxSide(np.array([0, 2]), np.array([0, 1], np.int32), boxes, np.full(2, 1e300))

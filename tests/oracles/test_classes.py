@@ -82,7 +82,9 @@ def test_confusion_permutes_the_classes_of_an_image_consistently() -> None:
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 1.0])
 def test_a_class_keeps_its_name_as_often_as_a_random_permutation_says(p: float) -> None:
-    """Not selected, or selected with m of the C - 1 others and fixed: 1 - p + (1 - (1 - p)^C) / C."""
+    """Not selected, or selected with m of the C - 1 others and fixed:
+    1 - p + (1 - (1 - p)^C) / C.
+    """
     cohort = one_box_each(MANY)
     found = said(cal.corrupt(cohort, "class-confusion", p=p))
     kept = (found.label == cohort.references.label).mean()

@@ -64,7 +64,9 @@ def test_scikit_learn_on_areas(seed):
 
 
 def panel(seed):
-    """Ratings of 4 categories by some raters, one fifth missing; every category and rater occurs."""
+    """Ratings of 4 categories by some raters, one fifth missing;
+    every category and rater occurs.
+    """
     rng = np.random.default_rng(seed)
     shape = (int(rng.integers(8, 40)), int(rng.integers(2, 6)))
     codes = np.where(

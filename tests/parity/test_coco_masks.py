@@ -1,5 +1,5 @@
-"""COCO masks from files equal pycocotools': the text of run lengths, polygons to the pixel, and AP
-of segmentations.
+"""COCO masks from files equal pycocotools': the text of run lengths, polygons to the pixel,
+and AP of segmentations.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def test_texts_of_a_thousand_random_masks_are_the_same(block: int) -> None:
 
 @pytest.mark.parametrize("block", range(8))
 def test_four_thousand_random_polygons_are_drawn_the_same(block: int) -> None:
-    """Every pixel: several rings, slivers, rectangles, self-crossings, corners outside and far
-    away.
+    """Every pixel: several rings, slivers, rectangles, self-crossings,
+    corners outside and far away.
     """
     random = np.random.default_rng([8, block])
     sizes = [tuple(random.integers(1, 80, 2).tolist()) for _ in range(500)]
@@ -106,8 +106,8 @@ def packed(mask: np.ndarray, *, listed: bool = False) -> dict[str, Any]:
 
 
 def coco_files(folder: Path, seed: int, *, boxes: bool) -> tuple[Path, Path]:
-    """References as polygons and run lengths of both kinds, with crowds and declared areas; results
-    as run lengths.
+    """References as polygons and run lengths of both kinds, with crowds and declared areas;
+    results as run lengths.
     """
     random = np.random.default_rng([9, seed])
     images, annotations, results = [], [], []
@@ -167,7 +167,9 @@ def by_calipers(references: Path, results: Path, protocol: Any) -> np.ndarray:
 @pytest.mark.skipif("mask-iou" not in registry.CRITERIA, reason="needs the criterion mask-iou")
 @pytest.mark.parametrize("seed", range(36))
 def test_average_precision_from_files(seed: int, tmp_path: Path) -> None:
-    """All twelve numbers to 1e-12, of masks and of boxes, with and without boxes among the results."""
+    """All twelve numbers to 1e-12, of masks and of boxes,
+    with and without boxes among the results.
+    """
     references, results = coco_files(tmp_path, seed, boxes=seed % 3 == 0)
     protocol = cal.Protocol.from_toml(SEGMENTATION)
     for kind, ours in (("segm", protocol), ("bbox", cal.Protocol.load("coco"))):

@@ -199,8 +199,8 @@ def test_the_preset_equals_picai_eval_on_balls() -> None:
 
 
 def test_a_further_candidate_on_a_lesion_does_not_count() -> None:
-    """Two candidates on one lesion: the larger overlap is the hit, the other neither hit nor false
-    alarm.
+    """Two candidates on one lesion: the larger overlap is the hit,
+    the other neither hit nor false alarm.
     """
     references, candidates = np.zeros(SHAPE, np.int32), np.zeros(SHAPE, np.int32)
     references[2:8, 2:10, 2:10] = 1
@@ -232,7 +232,10 @@ def panoptic_of(case: Case, threshold: float) -> tuple[float, float, float]:
 
 def panoptic_protocol(threshold: float, criterion: str) -> cal.Protocol:
     head = 'schema = "calipers.protocol/1"\nname = "panoptic"\nsource = "Kirillov et al."\n'
-    matching = f'[matching]\ncriterion = "{criterion}"\nassignment = "by-overlap"\nthresholds = {threshold}\n'
+    matching = (
+        f'[matching]\ncriterion = "{criterion}"\nassignment = "by-overlap"\n'
+        f"thresholds = {threshold}\n"
+    )
     metrics = [
         f'[[metric]]\nname = "{p}"\nkind = "panoptic-quality"\npart = "{p}"\n'
         for p in ("PQ", "SQ", "RQ")

@@ -1,4 +1,6 @@
-"""The table of the property suite: one row for every metric, in as many configurations as matter."""
+"""The table of the property suite: one row for every metric,
+in as many configurations as matter.
+"""
 
 from __future__ import annotations
 

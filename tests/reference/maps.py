@@ -1,5 +1,5 @@
-"""The whole evaluation of maps on dense arrays: every threshold is tried, every object is an array
-of its own.
+"""The whole evaluation of maps on dense arrays: every threshold is tried,
+every object is an array of its own.
 """
 
 from __future__ import annotations
@@ -123,7 +123,9 @@ def overlap(scores: Array, positive: Array, at: float | str, quantity: str) -> f
 
 
 def aupro(cases: Sequence[Case], settings: Settings, limit: float) -> float:
-    """The area under the mean overlap of regions; the curve is cut at the limit by interpolation."""
+    """The area under the mean overlap of regions; the curve is cut at the limit by
+    interpolation.
+    """
     regions = [(case.scores, mask) for case in cases for mask in references(case, settings)]
     outside = np.concatenate([case.scores[~case.positive] for case in cases])
     if not regions or not len(outside):
@@ -196,8 +198,8 @@ def instance_f1(
 
 
 def threshold_of(cases: Sequence[Case], how: float | str) -> float:
-    """The threshold of objects: given, within a rate of false voxels, or best for Dice; always
-    above 0.
+    """The threshold of objects: given, within a rate of false voxels, or best for Dice;
+    always above 0.
     """
     if not isinstance(how, str):
         return how
@@ -242,7 +244,9 @@ def pieces(cases: Sequence[Case], level: str, settings: Settings) -> list[tuple[
 def measure(
     cases: Sequence[Case], quantity: str, level: str, settings: Settings, at: float | str = "best"
 ) -> float:
-    """AP, AUROC, Dice or IoU at a level: of all voxels, or the mean over pieces that have a value."""
+    """AP, AUROC, Dice or IoU at a level: of all voxels,
+    or the mean over pieces that have a value.
+    """
     values = []
     for scores, positive in pieces(cases, level, settings):
         if quantity == "AP":

@@ -1,4 +1,6 @@
-"""The likelihood of a mixed model as the textbook writes it: the whole covariance matrix, inverted."""
+"""The likelihood of a mixed model as the textbook writes it: the whole covariance matrix,
+inverted.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ def covariance(codes: Sequence[Sequence[int]], relative: Sequence[float]) -> F64
 
 
 def solved(x: F64, y: F64, v: F64) -> tuple[F64, F64, float]:
-    """Generalised least squares: coefficients, inverse of X' V^-1 X, weighted residual sum of
-    squares.
+    """Generalised least squares: coefficients, inverse of X' V^-1 X,
+    weighted residual sum of squares.
     """
     inverse = np.linalg.inv(v)
     spread = np.linalg.inv(x.T @ inverse @ x)
@@ -33,7 +35,9 @@ def solved(x: F64, y: F64, v: F64) -> tuple[F64, F64, float]:
 
 
 def deviance(x: F64, y: F64, v: F64, sigma2: float | None = None, *, reml: bool = True) -> float:
-    """-2 log likelihood, restricted or not; the residual variance at its best unless it is given."""
+    """-2 log likelihood, restricted or not; the residual variance at its best unless it is
+    given.
+    """
     n, p = x.shape
     _, spread, rss = solved(x, y, v)
     m = n - p if reml else n

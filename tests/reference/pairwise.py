@@ -1,5 +1,5 @@
-"""Pairs of maps in plain Python, by definition: every pair of instances is looked at; None where
-undefined.
+"""Pairs of maps in plain Python, by definition: every pair of instances is looked at;
+None where undefined.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ def kendall(x: Map, y: Map) -> tuple[float | None, float | None]:
 
 
 def joint_counts(maps: Sequence[Map], threshold: float) -> tuple[list[int], list[int], list[int]]:
-    """Positives of every map, of every pair, and how many instances are positive in exactly k maps."""
+    """Positives of every map, of every pair, and how many instances are positive in exactly k
+    maps.
+    """
     positive = [[v >= threshold for v in row] for row in maps]
     called = [sum(column) for column in zip(*positive)]
     both = [sum(a and b for a, b in zip(positive[i], positive[j])) for i, j in pairs_of(len(maps))]

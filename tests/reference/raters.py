@@ -56,7 +56,9 @@ def conger(items: Sequence[Item], categories: Sequence[int], partial: Distance) 
 
 
 def alpha(items: Sequence[Item], scale: str) -> float:
-    """One minus observed over expected disagreement of pairable ratings, each pair in both orders."""
+    """One minus observed over expected disagreement of pairable ratings,
+    each pair in both orders.
+    """
     kept = [given(item) for item in items if len(given(item)) >= 2]
     pooled = [rating for item in kept for rating in item]
 

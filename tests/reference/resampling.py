@@ -1,5 +1,5 @@
-"""Resampling by hand: draws one at a time, sums one object at a time, intervals one formula at a
-time.
+"""Resampling by hand: draws one at a time, sums one object at a time,
+intervals one formula at a time.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def draws(seed: int, replicate: int, n: int) -> np.ndarray:
 
 
 def two_level(parent: Sequence[int], random: np.random.Generator) -> list[int]:
-    """Return how often each unit is drawn if parents are drawn first, and then units inside each
-    copy of a parent.
+    """Return how often each unit is drawn if parents are drawn first,
+    and then units inside each copy of a parent.
     """
     members: dict[int, list[int]] = {}
     for unit, own in enumerate(parent):
@@ -52,8 +52,8 @@ def average_precision(
     blocks: bool,
     enveloped: bool,
 ) -> float:
-    """Return the AP of one class from (score, is a hit, weight) of the counted predictions, in
-    input order.
+    """Return the AP of one class from (score, is a hit, weight) of the counted predictions,
+    in input order.
     """
     if positives == 0:
         return math.nan
@@ -82,8 +82,8 @@ def average_precision(
 
 
 def hits_at(predictions: Sequence[tuple[float, bool, int]], allowed: float) -> int:
-    """Return the most hits at a score, from there on upwards, with at most so many false alarms; 0
-    for no score.
+    """Return the most hits at a score, from there on upwards, with at most so many false alarms;
+    0 for no score.
     """
     best = 0
     for cut in {score for score, _, _ in predictions}:
@@ -127,8 +127,8 @@ def totals(
 def bca(
     theta: float, replicates: Sequence[float], jackknife: Sequence[float], level: float
 ) -> tuple[float, float]:
-    """Return the bias-corrected and accelerated interval as Efron and Tibshirani (1993, chapter 14)
-    write it.
+    """Return the bias-corrected and accelerated interval as Efron and Tibshirani (1993,
+    chapter 14) write it.
     """
     from scipy.stats import norm
 
@@ -148,7 +148,9 @@ def bca(
 
 
 def ratio_error(top: Sequence[float], bottom: Sequence[float]) -> float:
-    """Return the standard error of sum(top) / sum(bottom) over independent units, to first order."""
+    """Return the standard error of sum(top) / sum(bottom) over independent units,
+    to first order.
+    """
     n, total = len(top), sum(bottom)
     ratio = sum(top) / total
     residuals = [a - ratio * b for a, b in zip(top, bottom)]

@@ -83,7 +83,9 @@ def best_overlap(scores: Sequence[float], positive: Sequence[bool]) -> tuple[flo
 def dice_at_rate(
     scores: Sequence[float], positive: Sequence[bool], limit: float
 ) -> tuple[float, float]:
-    """Return Dice and threshold of the largest set whose false positive rate is within the limit."""
+    """Return Dice and threshold of the largest set whose false positive rate is within the
+    limit.
+    """
     n, others = sum(positive), len(positive) - sum(positive)
     if not n or not others:
         return math.nan, math.nan
@@ -95,7 +97,9 @@ def dice_at_rate(
 
 
 def aupro(scores: Sequence[np.ndarray], components: Sequence[np.ndarray], limit: float) -> float:
-    """Return the area under the mean overlap of regions up to a false positive rate, divided by it."""
+    """Return the area under the mean overlap of regions up to a false positive rate,
+    divided by it.
+    """
     regions = [s[c == k] for s, c in zip(scores, components) for k in np.unique(c) if k != 0]
     outside = np.concatenate([s[c == 0] for s, c in zip(scores, components)] or [np.zeros(0)])
     if not regions or not len(outside):

@@ -17,7 +17,9 @@ from reference.boxes import iou
 
 
 def small_cohort() -> Cohort:
-    """One image with a good hit, a poor overlap, a wrong class, a miss, and an ignored reference."""
+    """One image with a good hit, a poor overlap, a wrong class, a miss,
+    and an ignored reference.
+    """
     references = [
         {
             "boxes": [

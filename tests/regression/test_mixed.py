@@ -150,8 +150,8 @@ def test_few_patients_speak_for_their_centres() -> None:
     found = cal.mixed_model(polyps(centres=2, patients=4), "iou ~ size", GROUPS)
     assert list(found.n_groups) == ["image"]
     assert (
-        "4 patients are too few for a variance: patient is a fixed effect, which also accounts for centre"
-        in found.notes
+        "4 patients are too few for a variance: patient is a fixed effect, which also accounts for "
+        "centre" in found.notes
     )
     assert sum(c.term == "patient" for c in found.coefficients) == 3
 
@@ -449,8 +449,8 @@ def test_statsmodels_is_imported_in_one_file_only() -> None:
 
 @pytest.mark.slow
 def test_simulation_recovers_the_truth() -> None:
-    """150 studies of the size of the polyp paper: estimates are unbiased, intervals cover in 95 %
-    of them.
+    """150 studies of the size of the polyp paper: estimates are unbiased,
+    intervals cover in 95 % of them.
     """
     truth = {
         "intercept": 0.75,

@@ -29,14 +29,14 @@ def test_a_sentence_is_whole_and_names_the_criterion(criterion, dimensions):
         (
             View("box-iou", threshold=0.5),
             2,
-            "the area it shares with a predicted box is at least 50 % of the area both cover together "
-            "(box-iou >= 0.5).",
+            "the area it shares with a predicted box is at least 50 % of the area both cover "
+            "together (box-iou >= 0.5).",
         ),
         (
             View("mask-iou", threshold=0.0),
             3,
-            "the volume it shares with a predicted shape is more than 0 % of the volume both cover together "
-            "(mask-iou > 0).",
+            "the volume it shares with a predicted shape is more than 0 % of the volume both cover "
+            "together (mask-iou > 0).",
         ),
         (
             View("iop", threshold=0.75, strict=True),
@@ -46,8 +46,8 @@ def test_a_sentence_is_whole_and_names_the_criterion(criterion, dimensions):
         (
             View("centre-distance", threshold=10, within_class=False),
             2,
-            "the centre of a prediction is at most 10 pixels away from its centre (centre-distance <= 10), whatever "
-            "the class.",
+            "the centre of a prediction is at most 10 pixels away from its centre (centre-distance "
+            "<= 10), whatever the class.",
         ),
         (View("point-in-mask"), 2, "the centre of a prediction lies in it (point-in-mask)."),
     ],

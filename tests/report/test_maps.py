@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of an evaluation of maps: sections, words and pictures, and nothing of them on pages of
-boxes.
+"""The page of an evaluation of maps: sections, words and pictures,
+and nothing of them on pages of boxes.
 """
 
 from __future__ import annotations
@@ -128,7 +128,10 @@ def test_worst_objects_are_missed_ones_and_the_largest_of_them_come_first(evalua
 def test_what_has_no_value_is_in_a_table(evaluation, context):
     text = sections_images.maps_section(context)
     healthy = int((np.diff(evaluation.cohort.references.offsets) == 0).sum())
-    row = f'<td>AP/sample</td><td>mean of samples</td><td class="num">{16 - healthy}</td><td class="num">{healthy}</td>'
+    row = (
+        f'<td>AP/sample</td><td>mean of samples</td><td class="num">{16 - healthy}</td><td '
+        f'class="num">{healthy}</td>'
+    )
     assert row in text
     assert "table-bounds" not in text
 

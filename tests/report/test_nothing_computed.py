@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A page shows what was computed before: it evaluates nothing and draws no replicates of its own."""
+"""A page shows what was computed before: it evaluates nothing and draws no replicates of its
+own.
+"""
 
 from __future__ import annotations
 

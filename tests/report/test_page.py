@@ -1,5 +1,5 @@
-"""The page: well formed, self-contained, and honest about n, warnings and undefined values. See
-also tests/browser.
+"""The page: well formed, self-contained, and honest about n, warnings and undefined values.
+See also tests/browser.
 """
 
 from __future__ import annotations
@@ -454,8 +454,8 @@ def structure_of(name):
 
 
 def kinds(parsed):
-    """Return which elements the page has, with which attributes; a long name may have its title
-    beside it.
+    """Return which elements the page has, with which attributes;
+    a long name may have its title beside it.
     """
     return {
         (tag, name)
@@ -509,7 +509,8 @@ def test_a_notebook_shows_the_table(evaluation):
     assert re.search("<td class=best [^>]*>0.948", evaluation._repr_html_())
     outline(evaluation._repr_html_())
     assert repr(evaluation) == (
-        "<Evaluation of mislabels, overpredicts, misses-small under overview: 11 metrics, 4 classes, 120 images>"
+        "<Evaluation of mislabels, overpredicts, misses-small under overview: 11 metrics, 4 "
+        "classes, 120 images>"
     )
 
 

@@ -61,7 +61,8 @@ def test_equal_models_are_called_equal():
 def test_one_model_is_described():
     found = said_of(cal.evaluate(cohort_of({"ours": 0.8}), QUICK))
     assert found.first.startswith(
-        "At one false alarm per image, ours finds 80 % of the 40 references (95 % confidence interval"
+        "At one false alarm per image, ours finds 80 % of the 40 references (95 % confidence "
+        "interval"
     )
     assert found.further[0].startswith("AP@0.5 0.8")
 
@@ -176,14 +177,17 @@ def test_it_says_what_counts_as_found():
     assert said_of(
         cal.evaluate(cal.demo_cohort(), replace(Protocol.load("rodeo"), replicates=200))
     ).further[-1] == (
-        "A reference counts as found if the area it shares with a predicted box is at least 10 % of the area both "
-        "cover together (box-iou >= 0.1)."
+        "A reference counts as found if the area it shares with a predicted box is at least 10 % "
+        "of the area both cover together (box-iou >= 0.1)."
     )
 
 
 def test_what_a_model_raises_uncut_is_told_where_it_is_more_than_one_alarm():
     found = said_of(cal.evaluate(cal.demo_cohort(), "overview"))
-    alarms = "With all its predictions, overpredicts raises 4.8 false alarms per image (95 % confidence interval 4.2 to 5.3)."
+    alarms = (
+        "With all its predictions, overpredicts raises 4.8 false alarms per image (95 % confidence "
+        "interval 4.2 to 5.3)."
+    )
     assert found.further[1] == alarms
     quiet = said_of(cal.evaluate(cohort_of({"A": 0.4, "B": 0.9}), QUICK))
     assert not any("With all its predictions" in sentence for sentence in quiet.further)

@@ -106,8 +106,8 @@ def test_everything_that_is_too_small_is_named() -> None:
     _, said = one(row(), at_least=0.1, min_units=50, min_images=500)
     assert (
         said
-        == "the estimate is based on 100 images, 500 are required; the estimate is based on 40 units "
-        "(patient), 50 are required"
+        == "the estimate is based on 100 images, 500 are required; the estimate is based on 40 "
+        "units (patient), 50 are required"
     )
 
 
@@ -262,7 +262,8 @@ def test_a_whole_file() -> None:
         + 'name = "Acceptance"\n'
         + ONE
         + 'text = "words"\nmodel = "ours"\nclass = "mass"\ngroup = { centre = "*" }\n'
-        "at_least = 0.8\nat_most = 1\nmin_images = 10\nmin_units = 5\nmin_references = 7\nlevel = 0.95\n"
+        "at_least = 0.8\nat_most = 1\nmin_images = 10\nmin_units = 5\nmin_references = 7\n"
+        "level = 0.95\n"
         '[[requirement]]\nid = "REQ-2"\nmetric = "FP/image"\nat_most = 2\nstatistic = "value"\n'
     )
     assert (found.name, len(found), len(found.sha256)) == ("Acceptance", 2, 64)
@@ -282,7 +283,8 @@ def test_a_whole_file() -> None:
         level=0.95,
     )
     assert str(first) == (
-        "AP50: lower bound at least 0.8 and upper bound at most 1, from 10 images and 5 units and 7 references on"
+        "AP50: lower bound at least 0.8 and upper bound at most 1, from 10 images and 5 units and "
+        "7 references on"
     )
     assert str(second) == "FP/image: value at most 2"
 

@@ -1,5 +1,5 @@
-"""Figures of sweeps: the right kind, the numbers of the sweep, and titles that say no more than
-those.
+"""Figures of sweeps: the right kind, the numbers of the sweep,
+and titles that say no more than those.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ def test_axes_state_their_units() -> None:
 def test_the_note_says_what_bands_are_and_what_is_behind() -> None:
     note = made((NUMBERS,)).figure().note
     assert (
-        note
-        == "95 % interval over 9 patients, each point by itself. 10 images, 20 references; protocol p."
+        note == "95 % interval over 9 patients, each point by itself. 10 images, 20 references; "
+        "protocol p."
     )
     none = replace(made((NUMBERS,)), band="none").figure().note
     assert none == "10 images, 20 references; protocol p."

@@ -19,7 +19,9 @@ QUICK: dict[str, Any] = {"ci": False}
 
 
 def ragged(seed: int, n_models: int = 4, n_bags: int = 7, tied: bool = True) -> list[np.ndarray]:
-    """Bags of different sizes with ties; some maps are constant, some call everything or nothing."""
+    """Bags of different sizes with ties; some maps are constant,
+    some call everything or nothing.
+    """
     rng = np.random.default_rng(seed)
     bags = []
     for b in range(n_bags):

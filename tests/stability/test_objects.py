@@ -43,8 +43,8 @@ def made(references, models, *, classes=("x",), **more):
 
 @pytest.fixture
 def hand():
-    """Three references, three models: A by all, B by two, C by none; FAR is a false alarm that two
-    models share.
+    """Three references, three models: A by all, B by two, C by none;
+    FAR is a false alarm that two models share.
     """
     return made(
         [[A, B, C], []],
@@ -424,7 +424,8 @@ def test_words(hand):
     said = object_stability(hand, ci=False).sentences()
     assert (
         said[0]
-        == "Of 3 references, all 3 models find 33 %, some but not all find 33 %, and none finds 33 %."
+        == "Of 3 references, all 3 models find 33 %, some but not all find 33 %, and none finds 33 "
+        "%."
     )
     assert said[1].startswith(
         "Two models agree on 30 % of what they predict, correct or not (mean over 2 images"

@@ -1,5 +1,5 @@
-"""Intervals hold the truth as often as they say, and are no wider than they must be; see
-`examples/coverage.py`.
+"""Intervals hold the truth as often as they say, and are no wider than they must be;
+see `examples/coverage.py`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ LOWEST, HIGHEST, WIDEST = 0.90, 0.995, 1.5
 
 
 def honest(found) -> bool:
-    """The gate: coverage of a nominal 95 %, and mean width in widths of the true sampling interval."""
+    """The gate: coverage of a nominal 95 %, and mean width in widths of the true sampling
+    interval.
+    """
     return LOWEST <= found.coverage <= HIGHEST and found.width_ratio <= WIDEST
 
 

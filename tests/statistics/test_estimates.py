@@ -1,5 +1,5 @@
-"""From metrics to estimates: what stands behind a value, standard errors of ratios, and whole
-evaluations.
+"""From metrics to estimates: what stands behind a value, standard errors of ratios,
+and whole evaluations.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def rows_of(evaluation: cal.Evaluation) -> list[tuple]:
 
 
 def simple(outcomes: list[str], label: list[int] | None = None) -> cal.Cohort:
-    """One image per word: h a hit, m a missed reference, f a false alarm, - nothing; ``hf`` is
-    both.
+    """One image per word: h a hit, m a missed reference, f a false alarm, - nothing;
+    ``hf`` is both.
     """
     references, predictions = [], []
     for k, word in enumerate(outcomes):
@@ -403,8 +403,8 @@ def test_the_order_and_number_of_models_do_not_matter(monkeypatch: pytest.Monkey
 
 
 def test_an_interval_is_that_of_the_replicates_of_its_metric(kernel_route: str) -> None:
-    """The whole way by hand: draws, weights of images, really repeated images, standard deviation,
-    t interval.
+    """The whole way by hand: draws, weights of images, really repeated images,
+    standard deviation, t interval.
     """
     cohort = random_cohort(30, 2, seed=8)
     found = cal.evaluate(cohort, quick("overview", replicates=100))
@@ -429,7 +429,9 @@ def test_an_interval_is_that_of_the_replicates_of_its_metric(kernel_route: str) 
 
 
 def test_images_of_a_patient_are_not_independent() -> None:
-    """Every image four times, as four images of one patient: only the patients carry information."""
+    """Every image four times, as four images of one patient:
+    only the patients carry information.
+    """
     once = random_cohort(40, 2, seed=9)
     many = once.take(np.repeat(np.arange(40), 4)).with_groups(
         {"patient": np.repeat(np.arange(40), 4)}
@@ -482,8 +484,8 @@ def test_two_levels_are_wider_than_patients_if_centres_differ() -> None:
 @pytest.mark.parametrize("kind", ["sensitivity", "ppv"])
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 def test_the_bootstrap_of_a_mean_has_the_deviation_of_a_mean(kind: str, share: float) -> None:
-    """One object per image: the deviation of a share is known, and the bootstrap finds it up to
-    chance.
+    """One object per image: the deviation of a share is known,
+    and the bootstrap finds it up to chance.
     """
     random = np.random.default_rng(int(100 * share))
     right = random.random(60) < share

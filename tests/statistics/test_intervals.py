@@ -395,3 +395,14 @@ def test_quantiles_have_numpys_bits_and_leave_out_nan(shape, level):
             else np.full(2, np.nan)
         )
         np.testing.assert_array_equal(found[:, k], expected)
+
+
+def test_columns_that_stand_apart_have_the_intervals_they_have_alone():
+    rng = np.random.default_rng(0)
+    replicates = rng.random((400, 7))
+    replicates[rng.random(replicates.shape) < 0.02] = np.nan
+    value, support = np.nanmean(replicates, axis=0), [Support(100)] * 7
+    together = intervals(value, replicates, support, apart=True)
+    for k, found in enumerate(together):
+        one = slice(k, k + 1)
+        assert found == intervals(value[one], replicates[:, one], support[one])[0]

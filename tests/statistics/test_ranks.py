@@ -1,4 +1,6 @@
-"""Rankings of cases that can be counted on fingers, of models in perfect order, and of pure noise."""
+"""Rankings of cases that can be counted on fingers, of models in perfect order,
+and of pure noise.
+"""
 
 from __future__ import annotations
 

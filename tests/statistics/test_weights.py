@@ -1,4 +1,6 @@
-"""Weights of units: the draws of every replicate, clusters, strata, two levels, jackknife, swaps."""
+"""Weights of units: the draws of every replicate, clusters, strata, two levels, jackknife,
+swaps.
+"""
 
 from __future__ import annotations
 

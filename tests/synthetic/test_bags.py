@@ -1,4 +1,6 @@
-"""Families of models: where their maps point is what they are called for, and nothing else differs."""
+"""Families of models: where their maps point is what they are called for,
+and nothing else differs.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,9 @@
 """Agreement of localization criteria with clinicians' ratings, and of clinicians with each other.
 
 `agreement` reads a table of ratings and returns an `Agreement`: rows of estimates for every
-criterion and threshold, comparisons of criteria, and coefficients among raters.
+criterion and threshold, comparisons of criteria, coefficients among raters, sentences and warnings.
+`calipers.agreement` and the ``agreement`` command call it. The numbers are made in `decisions`
+(criteria) and `raters`, the table is read by `read`.
 """
 
 from __future__ import annotations
@@ -34,12 +36,19 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.resampling import check_seed
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row
-from calipers.show.words import plural, share_in_words
+from calipers.show.words import percent_text, plural, share_in_words
 from calipers.statistics.intervals import check_level, check_replicates
 from calipers.statistics.weights import Units
 
 FAULTLESS = "too few errors for an interval; {span} of such {units} are without error"
 HEADLINE = 0.5  # the threshold of a criterion that is put into words, if it was looked at
+
+MOST_RATERS = 20  # shown one by one
+# Limits of the remarks: our judgement.
+UNBALANCED = 0.8
+FEWEST_FOR_P = 6
+
+Words = str | Sequence[str] | None
 
 
 @dataclass(frozen=True)
@@ -138,33 +147,6 @@ class Agreement(Document):
         }
 
 
-def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:
-    """Return one sentence for every flag of the intervals."""
-    sentences = {
-        "few_units": f"few units behind some values ({n_units} {plural(unit)} in all): "
-        "their intervals are rough",
-        "near_perfect": "where fewer than 5 units show an error, the interval is the "
-        "Clopper-Pearson bound on the share of error-free units (clopper-pearson-units, marked * "
-        "in tables)",
-        "identical_units": "an interval of width 0 means that all units are alike, not that the "
-        "value is certain",
-    }
-    return [sentence for flag, sentence in sentences.items() if flag in flags]
-
-
-def _percent(estimate: Estimate) -> str:
-    if estimate.value != estimate.value:
-        return "nothing that could be counted"
-    return share_in_words(estimate, FAULTLESS)
-
-
-MOST_RATERS = 20  # shown one by one
-UNBALANCED = 0.8
-FEWEST_FOR_P = 6
-
-Words = str | Sequence[str] | None
-
-
 def agreement(
     ratings: Any,
     *,
@@ -233,25 +215,26 @@ def agreement(
     'Of 14 predictions rated useful, box-iou at 0.5 accepts 71 % (...); of 6 predictions rated not
     useful it ...'
     """
-    _check(level, replicates, seed)
+    _check_settings(level, replicates, seed)
     choices = RatingChoices(
         rating=rating,
-        criteria=_several(criteria),
-        distances=_several(distances) or (),
+        criteria=_as_tuple(criteria),
+        distances=_as_tuple(distances) or (),
         rater=rater,
         item=item,
         cluster=cluster,
-        useful=_several(useful),
-        categories=_several(categories),
+        useful=_as_tuple(useful),
+        categories=_as_tuple(categories),
         scale=scale,
     )
     table = read_ratings(ratings, choices, lenient=lenient)
+    # One resampling for everything, so that all scores see the same replicates.
     how = Resampling(Units.of(table.unit, table.units, len(table)), replicates, seed, level)
     decisions = decisions_of(table, thresholds)
     rows, comparisons, flags = _criteria(table, decisions, how)
     if table.repeated:
         panel = panel_of(table)
-        among, new_flags = rater_agreement(panel, _per_item(table, how), table.name)
+        among, new_flags = rater_agreement(panel, _item_resampling(table, how), table.name)
         rows, flags = [*rows, *among], flags | new_flags
     settings = {"level": level, "replicates": replicates, "seed": seed, "unit": how.units.name}
     settings["n_units"] = how.units.number
@@ -264,11 +247,18 @@ def agreement(
     )
 
 
+def _percent(estimate: Estimate) -> str:
+    if estimate.value != estimate.value:
+        return "nothing that could be counted"
+    return share_in_words(estimate, FAULTLESS)
+
+
 def panel_of(ratings: Ratings) -> Panel:
     """Return the ratings as items by raters; raters without a name take the places in order of the
     rows.
     """
-    rater = ratings.rater.code if ratings.rater is not None else _place(ratings.item.code)
+    # Coefficients that do not need to know who rated work with places alone.
+    rater = ratings.rater.code if ratings.rater is not None else _place_in_item(ratings.item.code)
     codes = np.full((len(ratings.item), int(rater.max()) + 1), -1, np.int64)
     codes[ratings.item.code, rater] = ratings.code
     return Panel(codes, ratings.values, ratings.scale, named=ratings.rater is not None)
@@ -306,6 +296,8 @@ def _by_rater(table: Ratings, view: RatingView, how: Resampling) -> list[Row]:
     scores = []
     for k, name in enumerate(table.rater.names):
         rows = np.flatnonzero(table.rater.code == k)
+        # Units that a rater has not seen must not widen the intervals: resampled among the own rows
+        # only.
         part, own = view.take(rows), how.part(rows)
         point = measure(part, iter([np.ones((1, len(rows)), np.int64)]))
         replicates = measure(part, own.blocks())
@@ -317,13 +309,15 @@ def _by_rater(table: Ratings, view: RatingView, how: Resampling) -> list[Row]:
     return scores
 
 
-def _per_item(table: Ratings, how: Resampling) -> Resampling:
+def _item_resampling(table: Ratings, how: Resampling) -> Resampling:
     """Return the resampling of items: each belongs to the unit of its ratings."""
     first = np.unique(table.item.code, return_index=True)[1]
     return how.part(first)
 
 
-def _place(code: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+def _place_in_item(
+    code: np.ndarray[Any, np.dtype[np.int64]],
+) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return for every row how many rows of its item came before."""
     order = np.argsort(code, kind="stable")
     codes = code[order]
@@ -366,7 +360,7 @@ def _criterion_remarks(table: Ratings, decisions: Sequence[Decision], how: Resam
             )
         elif max(share, 1 - share) > UNBALANCED:
             remarks.append(
-                f"{100 * share:.0f} % of the ratings are useful: kappa, pi, alpha and MCC are "
+                f"{percent_text(share)} of the ratings are useful: kappa, pi, alpha and MCC are "
                 "small for that reason alone; look at the two shares and at AC1"
             )
     with_decision = {decision.criterion for decision in decisions}
@@ -379,6 +373,7 @@ def _criterion_remarks(table: Ratings, decisions: Sequence[Decision], how: Resam
                 f"(give --thresholds {name}=NUMBER,...)"
             )
     if len(table.criteria) > 1 and how.units.number < FEWEST_FOR_P:
+        # Swapping on K units has 2^K ways, half of them mirror images.
         smallest = 2 / 2**how.units.number
         remarks.append(
             f"{how.units.number} {plural(how.units.name)}: no p value by units can be below "
@@ -387,7 +382,21 @@ def _criterion_remarks(table: Ratings, decisions: Sequence[Decision], how: Resam
     return remarks
 
 
-def _several(words: Words) -> tuple[str, ...] | None:
+def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:
+    """Return one sentence for every flag of the intervals."""
+    sentences = {
+        "few_units": f"few units behind some values ({n_units} {plural(unit)} in all): "
+        "their intervals are rough",
+        "near_perfect": "where fewer than 5 units show an error, the interval is the "
+        "Clopper-Pearson bound on the share of error-free units (clopper-pearson-units, marked * "
+        "in tables)",
+        "identical_units": "an interval of width 0 means that all units are alike, not that the "
+        "value is certain",
+    }
+    return [sentence for flag, sentence in sentences.items() if flag in flags]
+
+
+def _as_tuple(words: Words) -> tuple[str, ...] | None:
     if words is None:
         return None
     if isinstance(words, str):
@@ -395,7 +404,7 @@ def _several(words: Words) -> tuple[str, ...] | None:
     return tuple(words)
 
 
-def _check(level: float, replicates: int, seed: int) -> None:
+def _check_settings(level: float, replicates: int, seed: int) -> None:
     check_level(level)
     check_replicates(replicates)
     check_seed(seed)

@@ -61,6 +61,7 @@ def count_groups_with(code: I64, rows: NDArray[np.bool_]) -> I64:
     marks.
     """
     occupied = np.zeros((int(code.max(initial=-1)) + 1, rows.shape[1]), np.bool_)
+    # Written and not added: a group counts once, however many of its rows are marked.
     at, column = np.nonzero(rows)
     occupied[code[at], column] = True
     return np.asarray(occupied.sum(axis=0), np.int64)

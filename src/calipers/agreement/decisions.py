@@ -42,8 +42,64 @@ from calipers.statistics.weights import Units, exact_swaps, swaps
 
 Thresholds = float | Sequence[float] | Mapping[str, float | Sequence[float]] | None
 
+# From any overlap to a strict one; 0 means above 0.
 OVERLAPS = (0.0, 0.1, 0.3, 0.5, 0.75)  # looked at if the user names none
 EVERY = "*"  # key of thresholds for all criteria that have none of their own
+
+INFINITE = (float("-inf"), float("inf"))
+
+# The scores in the order of the result, with their bounds; the first two are the shares of useful
+# predictions that are accepted and of not useful ones that are rejected.
+BOUNDS: Mapping[str, tuple[float, float]] = {
+    "sensitivity": (0.0, 1.0),
+    "specificity": (0.0, 1.0),
+    "PPV": (0.0, 1.0),
+    "NPV": (0.0, 1.0),
+    "accuracy": (0.0, 1.0),
+    "balanced-accuracy": (0.0, 1.0),
+    "MCC": (-1.0, 1.0),
+    "po": (0.0, 1.0),
+    "kappa": (-1.0, 1.0),
+    "Scott-pi": (-1.0, 1.0),
+    "alpha": (-1.0, 1.0),
+    "PABAK": (-1.0, 1.0),
+    "AC1": (-1.0, 1.0),
+    "prevalence-index": (-1.0, 1.0),
+    "bias-index": (-1.0, 1.0),
+    "positive-agreement": (0.0, 1.0),
+    "negative-agreement": (0.0, 1.0),
+    "Jaccard": (0.0, 1.0),
+    "APJ": (-1.0 / 3.0, 1.0),
+}
+BY_RATER = ("sensitivity", "specificity", "po", "kappa", "AC1")
+# Which rows a proportion is about, and which of them count against it (decision d, rating r).
+ABOUT: Mapping[str, Callable[[Flags, Flags], Flags]] = {
+    "sensitivity": lambda d, r: np.broadcast_to(r, d.shape),
+    "specificity": lambda d, r: np.broadcast_to(~r, d.shape),
+    "PPV": lambda d, r: d,
+    "NPV": lambda d, r: ~d,
+    "positive-agreement": lambda d, r: d | r,
+    "Jaccard": lambda d, r: d | r,
+    "negative-agreement": lambda d, r: ~d | ~r,
+}
+SIMPLE = (
+    "sensitivity",
+    "specificity",
+    "PPV",
+    "NPV",
+    "accuracy",
+    "po",
+)  # shares of rows that are right
+BOTH = (
+    "balanced-accuracy",
+    "MCC",
+    "kappa",
+    "Scott-pi",
+    "alpha",
+    "APJ",
+)  # need useful and not useful ones
+
+CORRECTION = "holm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,60 +192,6 @@ def _by_criterion(thresholds: Thresholds) -> dict[str, list[float]]:
     return result
 
 
-INFINITE = (float("-inf"), float("inf"))
-
-# The scores in the order of the result, with their bounds; the first two are the shares of useful
-# predictions that are accepted and of not useful ones that are rejected.
-BOUNDS: Mapping[str, tuple[float, float]] = {
-    "sensitivity": (0.0, 1.0),
-    "specificity": (0.0, 1.0),
-    "PPV": (0.0, 1.0),
-    "NPV": (0.0, 1.0),
-    "accuracy": (0.0, 1.0),
-    "balanced-accuracy": (0.0, 1.0),
-    "MCC": (-1.0, 1.0),
-    "po": (0.0, 1.0),
-    "kappa": (-1.0, 1.0),
-    "Scott-pi": (-1.0, 1.0),
-    "alpha": (-1.0, 1.0),
-    "PABAK": (-1.0, 1.0),
-    "AC1": (-1.0, 1.0),
-    "prevalence-index": (-1.0, 1.0),
-    "bias-index": (-1.0, 1.0),
-    "positive-agreement": (0.0, 1.0),
-    "negative-agreement": (0.0, 1.0),
-    "Jaccard": (0.0, 1.0),
-    "APJ": (-1.0 / 3.0, 1.0),
-}
-BY_RATER = ("sensitivity", "specificity", "po", "kappa", "AC1")
-# Which rows a proportion is about, and which of them count against it (decision d, rating r).
-ABOUT: Mapping[str, Callable[[Flags, Flags], Flags]] = {
-    "sensitivity": lambda d, r: np.broadcast_to(r, d.shape),
-    "specificity": lambda d, r: np.broadcast_to(~r, d.shape),
-    "PPV": lambda d, r: d,
-    "NPV": lambda d, r: ~d,
-    "positive-agreement": lambda d, r: d | r,
-    "Jaccard": lambda d, r: d | r,
-    "negative-agreement": lambda d, r: ~d | ~r,
-}
-SIMPLE = (
-    "sensitivity",
-    "specificity",
-    "PPV",
-    "NPV",
-    "accuracy",
-    "po",
-)  # shares of rows that are right
-BOTH = (
-    "balanced-accuracy",
-    "MCC",
-    "kappa",
-    "Scott-pi",
-    "alpha",
-    "APJ",
-)  # need useful and not useful ones
-
-
 @dataclass(frozen=True)
 class RatingView:
     """Ratings as arrays: what every decision accepts, values of criteria, what is useful."""
@@ -209,6 +211,7 @@ class RatingView:
             accepted[:, k] = decision.accepts(ratings.criteria[decision.criterion])
         values = {}
         for name, column in ratings.criteria.items():
+            # Larger is better everywhere from here on.
             values[name] = -column if name in ratings.distances else column
         image = (ratings.image or ratings.item).code
         return cls(decisions, accepted, values, ratings.useful, image)
@@ -244,13 +247,15 @@ def measure(view: RatingView, blocks: Iterator[NDArray[Any]]) -> CriterionMeasur
     """Return everything that depends on weights, for all blocks of weights."""
     cuts = [Cuts.of(values) for values in view.values.values()]
     ones = np.ones((1, len(view.useful)), np.int64)
+    # Youden's index of every cut on the data as they are: what a cut chosen in a replicate really
+    # gains.
     plain = [Operating.under(entry, view.useful, ones).youden()[:, 0] for entry in cuts]
     counts: list[ContingencyCounts] = []
     curves: list[list[tuple[F64, ...]]] = [[] for _ in cuts]
     for block in blocks:
         counts.append(tally(block, view.accepted, view.useful))
         for own, entry, height in zip(curves, cuts, plain):
-            own.append(_curve(entry, Operating.under(entry, view.useful, block), height))
+            own.append(_best_cut(entry, Operating.under(entry, view.useful, block), height))
     all_counts = ContingencyCounts(*(np.concatenate(cells) for cells in zip(*counts)))
     columns = [np.zeros((len(all_counts.n11), len(cuts))) for _ in range(4)]
     for m, own in enumerate(curves):
@@ -259,7 +264,7 @@ def measure(view: RatingView, blocks: Iterator[NDArray[Any]]) -> CriterionMeasur
     return CriterionMeasures(all_counts, *columns)
 
 
-def _curve(cuts: Cuts, points: Operating, plain: F64) -> tuple[F64, F64, F64, F64]:
+def _best_cut(cuts: Cuts, points: Operating, plain: F64) -> tuple[F64, F64, F64, F64]:
     """Return AUROC, the largest Youden index, its cut, and the index of that cut on plain data."""
     best = points.best_youden()
     height = points.youden()[best, np.arange(len(best))]
@@ -357,6 +362,7 @@ def threshold_rows(
         bounds=bounds,
     )
     cut, _ = rating_estimates(
+        # Back to the sign of a distance; adding 0 turns -0 into 0.
         point.cut[0] * sign + 0.0,
         replicates.cut * sign + 0.0,
         how,
@@ -418,7 +424,8 @@ def _support(view: RatingView, how: Resampling, name: str) -> list[Support]:
     about = _rows_about(view, name)
     positive = how.units_with(about)
     if name in BOTH:
-        positive = np.minimum(positive, _rarer(view, how))
+        positive = np.minimum(positive, _n_rarer_kind(view, how))
+    # Only shares of rows have units without an error to count.
     if name not in SIMPLE:
         return [Support(how.units.number, n, n) for n in positive.tolist()]
     n_error = how.units_with(about & (view.accepted != view.useful[:, None]))
@@ -428,7 +435,7 @@ def _support(view: RatingView, how: Resampling, name: str) -> list[Support]:
 
 def order_support(view: RatingView, how: Resampling) -> Support:
     """Return what an area rests on: the rarer kind of rating limits how well an order is known."""
-    n = _rarer(view, how)
+    n = _n_rarer_kind(view, how)
     return Support(n, n, n)
 
 
@@ -441,12 +448,9 @@ def _criterion_support(
     return [order_support(view, how)] * len(view.values), [counts] * len(view.values)
 
 
-def _rarer(view: RatingView, how: Resampling) -> int:
+def _n_rarer_kind(view: RatingView, how: Resampling) -> int:
     """Return in how many units the rarer kind of rating occurs."""
     return int(how.units_with(np.stack([view.useful, ~view.useful], axis=1)).min())
-
-
-CORRECTION = "holm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,7 +489,11 @@ def compare_criteria(
     view: RatingView, point: CriterionMeasures, replicates: CriterionMeasures, how: Resampling
 ) -> list[CriterionDifference]:
     """Return all comparisons, decisions first, with p values adjusted by Holm."""
-    comparisons = [*_decisions(view, point, replicates, how), *_areas(view, point, replicates, how)]
+    comparisons = [
+        *_decision_differences(view, point, replicates, how),
+        *_area_differences(view, point, replicates, how),
+    ]
+    # One family: decisions and areas of a result are corrected together.
     corrected = adjusted(np.array([entry.p for entry in comparisons]), CORRECTION)[0]
     return [replace(entry, p_adjusted=p) for entry, p in zip(comparisons, corrected.tolist())]
 
@@ -529,7 +537,7 @@ def swapped_gains(gain: I64, replicates: int, seed: int) -> F64:
     return np.concatenate(signed).astype(np.float64)
 
 
-def _decisions(
+def _decision_differences(
     view: RatingView, point: CriterionMeasures, replicates: CriterionMeasures, how: Resampling
 ) -> Iterator[CriterionDifference]:
     pairs = comparable_pairs(view.decisions)
@@ -577,7 +585,7 @@ def _decisions(
         )
 
 
-def _areas(
+def _area_differences(
     view: RatingView, point: CriterionMeasures, replicates: CriterionMeasures, how: Resampling
 ) -> Iterator[CriterionDifference]:
     support = order_support(view, how)  # that of a single area

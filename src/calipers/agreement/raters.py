@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agreement among several raters who may each have rated only some of the items.
 
-With ``r_ik`` ratings of item i in category k, ``r_i`` of them in all, and weights ``w_kl`` for
-partial agreement (1 on the diagonal):
+A `Panel` of items by raters comes in, a row per coefficient goes out (`rater_agreement`, called by
+`agreement`). `agreement_scores` gives every score of agreement between two binary calls from their
+four counts. With ``r_ik`` ratings of item i in category k, ``r_i`` of them in all, and weights
+``w_kl`` for partial agreement (1 on the diagonal):
 
 - ``po``: mean over items with two ratings or more of the share of agreeing pairs, ``sum_k r_ik
   (sum_l w_kl r_il - 1) / (r_i (r_i - 1))``.
@@ -18,8 +20,6 @@ interval scale; the coefficient of Gwet is called AC1 without and AC2 with parti
 
 References: Fleiss 1971; Conger 1980; Gwet, Handbook of Inter-Rater Reliability, 2014; Krippendorff,
 Content Analysis, 2004.
-
-Every score of agreement between two binary calls, from the four counts: `agreement_scores`.
 """
 
 from __future__ import annotations
@@ -72,6 +72,37 @@ class Panel:
         return np.asarray((self.codes >= 0).sum(axis=1) >= 2)
 
 
+def rater_agreement(panel: Panel, how: Resampling, model: str) -> tuple[list[Row], set[str]]:
+    """Return a row per coefficient, and the flags of their intervals.
+
+    Parameters
+    ----------
+    how
+        Its units are those of the items: a unit is drawn with all its items and all their ratings.
+    """
+    point = coefficients(panel, np.ones((1, len(panel.codes)), np.int64))
+    blocks = [coefficients(panel, block) for block in how.blocks()]
+    has_pair = panel.has_pair
+    # An item with one rating has nothing to agree with.
+    counts = (int(has_pair.sum()), 0, int((panel.codes[has_pair] >= 0).sum()))
+    n_paired = int(how.units_with(has_pair[:, None])[0])
+    support = Support(how.units.number, n_paired, n_paired)
+    group = {
+        "raters": str(panel.codes.shape[1]) if panel.named else "not named",
+        "scale": panel.scale,
+    }
+    rows, flags = [], set[str]()
+    for name, value in point.items():
+        replicates = np.concatenate([block[name] for block in blocks])[:, None]
+        bounds = (0.0, 1.0) if name == "po" else (-1.0, 1.0)
+        row_estimates, new_flags = rating_estimates(
+            value, replicates, how, [counts], support=[support], bounds=bounds
+        )
+        rows.append(Row(model, name, f"raters.{name.lower()}@1", None, group, row_estimates[0]))
+        flags |= new_flags
+    return rows, flags
+
+
 def coefficients(panel: Panel, weights: NDArray[Any]) -> dict[str, F64]:
     """Return every coefficient for (R, n_items) weights, NaN where chance agreement is 1."""
     w = weights.astype(np.float64)
@@ -81,11 +112,11 @@ def coefficients(panel: Panel, weights: NDArray[Any]) -> dict[str, F64]:
     values = {
         "po": po,
         "alpha": krippendorff(counts, panel.scale, panel.values, w),
-        "Fleiss": _beyond(po, np.einsum("rk,kl,rl->r", share, partial, share)),
-        gwet: _beyond(po, _gwet_chance(share, partial)),
+        "Fleiss": _beyond_chance(po, np.einsum("rk,kl,rl->r", share, partial, share)),
+        gwet: _beyond_chance(po, _gwet_chance(share, partial)),
     }
     if panel.named:
-        values["Conger"] = _beyond(po, _conger_chance(panel, partial, w))
+        values["Conger"] = _beyond_chance(po, _conger_chance(panel, partial, w))
     return values
 
 
@@ -103,6 +134,7 @@ def partial_agreement(scale: Scale, values: F64) -> F64:
 def krippendorff(counts: F64, scale: Scale, values: F64, w: F64) -> F64:
     """Return Krippendorff's alpha under (R, n_items) weights."""
     total, q = counts.sum(axis=1), counts.shape[1]
+    # Ordered pairs of ratings of one item, without those of a rating with itself.
     pairs = counts[:, :, None] * counts[:, None, :] - counts[:, :, None] * np.eye(q)
     has_pair = total >= 2
     each = np.where(has_pair[:, None, None], pairs, 0.0) / np.maximum(total - 1, 1)[:, None, None]
@@ -121,36 +153,6 @@ def krippendorff(counts: F64, scale: Scale, values: F64, w: F64) -> F64:
     expected = (margins[:, :, None] * margins[:, None, :] * distance).sum(axis=(1, 2))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(1 - observed * (margins.sum(axis=1) - 1) / expected)
-
-
-def rater_agreement(panel: Panel, how: Resampling, model: str) -> tuple[list[Row], set[str]]:
-    """Return a row per coefficient, and the flags of their intervals.
-
-    Parameters
-    ----------
-    how
-        Its units are those of the items: a unit is drawn with all its items and all their ratings.
-    """
-    point = coefficients(panel, np.ones((1, len(panel.codes)), np.int64))
-    blocks = [coefficients(panel, block) for block in how.blocks()]
-    has_pair = panel.has_pair
-    counts = (int(has_pair.sum()), 0, int((panel.codes[has_pair] >= 0).sum()))
-    n_paired = int(how.units_with(has_pair[:, None])[0])
-    support = Support(how.units.number, n_paired, n_paired)
-    group = {
-        "raters": str(panel.codes.shape[1]) if panel.named else "not named",
-        "scale": panel.scale,
-    }
-    rows, flags = [], set[str]()
-    for name, value in point.items():
-        replicates = np.concatenate([block[name] for block in blocks])[:, None]
-        bounds = (0.0, 1.0) if name == "po" else (-1.0, 1.0)
-        row_estimates, new_flags = rating_estimates(
-            value, replicates, how, [counts], support=[support], bounds=bounds
-        )
-        rows.append(Row(model, name, f"raters.{name.lower()}@1", None, group, row_estimates[0]))
-        flags |= new_flags
-    return rows, flags
 
 
 def _observed(counts: F64, partial: F64, w: F64) -> F64:
@@ -172,6 +174,7 @@ def _shares(counts: F64, w: F64) -> F64:
 
 def _gwet_chance(share: F64, partial: F64) -> F64:
     q = len(partial)
+    # A single category leaves nothing to chance, and the formula would divide by 0.
     if q < 2:
         return np.zeros(len(share))
     return np.asarray(partial.sum() / (q * (q - 1)) * (share * (1 - share)).sum(axis=1))
@@ -184,13 +187,14 @@ def _conger_chance(panel: Panel, partial: F64, w: F64) -> F64:
     with np.errstate(divide="ignore", invalid="ignore"):
         margin = calls / calls.sum(axis=2, keepdims=True)
         mean = margin.sum(axis=1)
+        # All pairs of raters less each rater with itself.
         pairs = np.einsum("rk,kl,rl->r", mean, partial, mean) - np.einsum(
             "rgk,kl,rgl->r", margin, partial, margin
         )
         return np.asarray(pairs / (raters * (raters - 1)))
 
 
-def _beyond(po: F64, pe: F64) -> F64:
+def _beyond_chance(po: F64, pe: F64) -> F64:
     """Return (po - pe) / (1 - pe); NaN where agreement is certain by chance."""
     certain = pe >= 1 - 1e-12  # shares are rounded sums: 1 - pe is not exactly 0
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -2,9 +2,9 @@
 """Read a table of ratings: people's verdicts on predictions, beside the localization criteria.
 
 `calipers.agreement.agreement` calls `read_ratings` with a file or with columns from memory and gets
-`Ratings`. Columns are found by the user's choice or by their names (`COLUMNS`); the cells of ratings
-are two words or the steps of a scale. Every cell is checked, and the result says in words how the
-table was interpreted.
+`Ratings`. Columns are found by the user's choice or by their names (`COLUMNS`); the cells of
+ratings are two words or the steps of a scale. Every cell is checked, and the result says in words
+how the table was interpreted.
 """
 
 from __future__ import annotations
@@ -44,6 +44,31 @@ from calipers.io.tables.table import (
 
 Scale = Literal["nominal", "ordinal", "interval"]
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal", "interval")
+
+COLUMNS = declare(
+    ColumnSpec(
+        "rating",
+        ("rating", "useful", "usefulness", "verdict"),
+        required=True,
+        hint="name it with --rating COLUMN",
+    ),
+    ColumnSpec("rater", ("rater", "rater_id", "reader", "clinician", "annotator", "observer")),
+    ColumnSpec("item", ("item", "item_id", "prediction", "prediction_id")),
+    replace(OBJECTS["image"], required=False),
+    OBJECTS["patient"],
+)
+# Names of overlaps and distances, as words between hyphens: `biopsy` is no `iop`.
+CRITERION = re.compile(
+    r"(^|-)(g|c|d|complete-)?iou(-|$)|(^|-)(iop|ior|iobb|dice|hausdorff|overlap|distance)(-|$)|-in-"
+)
+DISTANCE = re.compile(r"(^|-)distance(-|$)")
+
+USEFUL = {"useful", *(cell for cell, meaning in YES_NO.items() if meaning)}
+NOT_USEFUL = {"not useful", "not-useful", "not_useful", "useless", *(YES_NO.keys() - USEFUL)}
+TWO = ("not useful", "useful")
+MOST_CATEGORIES = 50
+
+Problems = dict[int, Problem]  # by row, the first of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +115,6 @@ class Ratings:
         if criterion in self.distances:
             return False
         return bool(np.isin(self.criteria[criterion], (0.0, 1.0)).all())
-
-
-COLUMNS = declare(
-    ColumnSpec(
-        "rating",
-        ("rating", "useful", "usefulness", "verdict"),
-        required=True,
-        hint="name it with --rating COLUMN",
-    ),
-    ColumnSpec("rater", ("rater", "rater_id", "reader", "clinician", "annotator", "observer")),
-    ColumnSpec("item", ("item", "item_id", "prediction", "prediction_id")),
-    replace(OBJECTS["image"], required=False),
-    OBJECTS["patient"],
-)
-CRITERION = re.compile(
-    r"(^|-)(g|c|d|complete-)?iou(-|$)|(^|-)(iop|ior|iobb|dice|hausdorff|overlap|distance)(-|$)|-in-"
-)
-DISTANCE = re.compile(r"(^|-)distance(-|$)")
 
 
 @dataclass(frozen=True)
@@ -178,6 +185,7 @@ def _cluster(
 
     Without a column every row is a unit.
     """
+    # The largest unit that is known: ratings of one patient depend on each other.
     columns = {word: by_meaning.get(word) for word in ("patient", "image", "item")}
     if choice is None:
         for word, column in columns.items():
@@ -214,6 +222,7 @@ def _criteria(
             raise UsageError(
                 f"the column {name!r} cannot be a criterion: it is already something else"
             )
+    # A distance that nobody uses is a slip of the pen.
     for name in choices.distances:
         if name not in names:
             suggestion = did_you_mean(name, names or table.names)
@@ -229,12 +238,6 @@ def _criteria_text(criteria: Sequence[str], distances: frozenset[str]) -> str:
     for name in criteria:
         names.append(f"{name} (small is good)" if name in distances else name)
     return f"criteria: {', '.join(names)}"
-
-
-USEFUL = {"useful", *(cell for cell, meaning in YES_NO.items() if meaning)}
-NOT_USEFUL = {"not useful", "not-useful", "not_useful", "useless", *(YES_NO.keys() - USEFUL)}
-TWO = ("not useful", "useful")
-MOST_CATEGORIES = 50
 
 
 @dataclass(frozen=True)
@@ -261,6 +264,7 @@ def read_scale(
     if choices.scale is not None and choices.scale not in SCALES:
         raise UsageError(f"no scale {choices.scale!r}; {did_you_mean(choices.scale, SCALES)}")
     cells = [cell.strip() for cell in texts(table, column)]
+    # In the order of the table, so that messages name the first ones.
     distinct = list(dict.fromkeys(cell for cell in cells if cell))
     labels, categories, note = _categories(cells, distinct, choices)
     index = {category: k for k, category in enumerate(categories)}
@@ -300,6 +304,7 @@ def _categories(
         if cell.lower() in USEFUL | NOT_USEFUL:
             words[cell] = TWO[cell.lower() in USEFUL]
     all_numbers = all(PLAIN_NUMBER.match(cell) for cell in distinct)
+    # Numbers among words: 0 and 1 are steps of a scale if other numbers occur.
     if choices.useful is None and words and (len(words) == len(distinct) or not all_numbers):
         meanings = [f"{cell} is {word}" for cell, word in words.items() if cell != word]
         labels = [words.get(cell, cell) for cell in cells]
@@ -328,6 +333,7 @@ def _scale(categories: tuple[str, ...], choices: RatingChoices) -> tuple[Scale, 
     """Return the scale, and the categories as numbers (their ranks if they are none)."""
     all_numbers = bool(categories) and all(PLAIN_NUMBER.match(name) for name in categories)
     has_order = all_numbers or choices.categories is not None or categories == TWO
+    # Two categories have no partial agreement: every scale is nominal then.
     default: Scale = "ordinal" if has_order and len(categories) > 2 else "nominal"
     scale = choices.scale or default
     if scale == "interval" and not all_numbers and len(categories) > 2:
@@ -357,9 +363,6 @@ def _useful(code: I64, categories: tuple[str, ...], choices: RatingChoices) -> F
     return np.isin(code, [k for k, word in enumerate(words) if word in USEFUL])
 
 
-Problems = dict[int, Problem]  # by row, the first of each
-
-
 def read_ratings(
     source: Any, choices: RatingChoices | None = None, *, lenient: bool = False
 ) -> Ratings:
@@ -375,11 +378,12 @@ def read_ratings(
         Set rows aside that lack a rating, a criterion or their unit, or that hold an unexpected
         value, and count them. Otherwise the first hundred of them are the error.
     """
-    table, choices = _open(source), choices or RatingChoices()
+    table, choices = _table_of(source), choices or RatingChoices()
     columns = find_rating_columns(table, choices)
     reading, problems = read_scale(table, columns.rating, choices)
     criteria, more = _criterion_columns(table, columns)
-    problems = {**_nameless(table, columns), **more, **problems}
+    # One problem per row: that of the rating if there is one, then that of a criterion.
+    problems = {**_rows_without_names(table, columns), **more, **problems}
     sound_rows = _sound_rows(table, problems, lenient)
     part = table.rows(sound_rows)
     item, rater = _item(part, columns), _name_codes(part, columns.rater)
@@ -400,7 +404,7 @@ def read_ratings(
     return ratings
 
 
-def _open(source: Any) -> Table:
+def _table_of(source: Any) -> Table:
     if isinstance(source, str | PathLike):
         return open_table(fspath(source), ragged=True)
     if not isinstance(source, Mapping) and not hasattr(source, "columns"):
@@ -429,6 +433,7 @@ def _cells(name: str, column: Any) -> list[str] | NDArray[Any]:
         return array.astype(np.int8)
     cells = []
     for cell in array.tolist():
+        # NaN differs from itself, and so does the NaT of pandas.
         is_missing = cell is None or cell != cell
         cells.append("" if is_missing else str(cell))
     return cells
@@ -446,6 +451,7 @@ def _criterion_columns(
     )
     for name in columns.criteria:
         cells = table.columns[name]
+        # A criterion may say yes or no in words.
         values, bad = numbers(table, name, yes_no=True)
         for row in np.flatnonzero(empty(cells)).tolist():
             expected = "a value of the criterion"
@@ -454,7 +460,7 @@ def _criterion_columns(
             if row not in bad:
                 expected = "a finite number"
                 bad[row] = table.problem(row, name, "non-finite", expected, cells[row], hint)
-        low, high, expected = _range(name, name in columns.distances)
+        low, high, expected = _value_range(name, name in columns.distances)
         for row in np.flatnonzero((values < low) | (values > high)).tolist():
             if row not in bad:
                 percent = "write 0.55 for 55 %"
@@ -466,7 +472,7 @@ def _criterion_columns(
     return criteria, problems
 
 
-def _range(name: str, distance: bool) -> tuple[float, float, str]:
+def _value_range(name: str, distance: bool) -> tuple[float, float, str]:
     """Return between which numbers a criterion of this name lies, and in words."""
     if distance:
         return 0.0, np.inf, "a distance, which is not negative"
@@ -477,7 +483,7 @@ def _range(name: str, distance: bool) -> tuple[float, float, str]:
     return -np.inf, np.inf, "a number"
 
 
-def _nameless(table: Table, columns: RatingColumns) -> Problems:
+def _rows_without_names(table: Table, columns: RatingColumns) -> Problems:
     """Return the rows without a rater, an item or a unit."""
     problems: Problems = {}
     for name in dict.fromkeys((columns.rater, columns.item, columns.cluster, columns.image)):
@@ -539,6 +545,7 @@ def _check_rows(
 def _check_items(
     table: Table, item: NameCodes, criteria: Mapping[str, NDArray[np.float64]]
 ) -> None:
+    # Criteria belong to the prediction, not to its raters.
     for name, values in criteria.items():
         _one_per_item(table, name, item, values.tolist())
 
@@ -560,6 +567,7 @@ def _assemble(
     intake: FileIntake,
 ) -> Ratings:
     item, unit = _item(table, columns), _name_codes(table, columns.cluster)
+    # Several ratings of an item depend on each other, also where nothing says so.
     if unit is None and columns.unit == "item" and len(item) < len(table):
         unit = item
     name = "ratings" if table.format == "arrays" else Path(table.file).stem

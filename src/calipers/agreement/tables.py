@@ -71,6 +71,7 @@ def criteria_table(result: Agreement) -> Table:
     rows: list[TableRow] = []
     for name in result.ratings.criteria:
         best: list[Cell] = [None, None]
+        # A criterion of zeros and ones has nothing to choose a threshold from.
         if not result.ratings.yes_no(name):
             best = [result.get(metric, criterion=name) for metric in BEST]
         rows.append((name, result.get("AUROC", criterion=name), *best))
@@ -130,6 +131,7 @@ def comparisons_table(result: Agreement) -> Table:
     rows: list[TableRow] = []
     for one in result.comparisons:
         difference: Cell = Amount(one.difference, low=one.low, high=one.high)
+        # Undefined: the reason stands in place of the number.
         if one.difference != one.difference:
             difference = reason_text(one.reason)
         sides = _side(one.criterion_a), _side(one.criterion_b)

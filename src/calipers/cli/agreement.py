@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers agreement RATINGS`."""
+"""The verb `agreement`: which localization criteria accept what clinicians call useful?
+
+`calipers agreement RATINGS` reads a table of ratings, compares them with criteria at thresholds and
+raters with each other (`calipers.agreement`), prints tables and sentences, and writes JSON or CSV
+with ``-o``.
+"""
 
 from __future__ import annotations
 

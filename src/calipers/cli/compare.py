@@ -19,8 +19,9 @@ from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, print_lines, print_tables
 
 TESTS = click.Choice(["bootstrap", "permutation"])
-DATA_SET = "data-set"
+DATA_SET = "data-set"  # the usual way to rank, by the metric on all images
 CORRECTIONS = click.Choice(["holm", "bh", "none"])
+MOST_SENTENCES = 12  # a screen of them; --json has all
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -158,6 +159,7 @@ def _with_ranking(
     try:
         return replace(comparison, ranking=evaluation.rank(options["rank"] or first, **method))
     except UsageError as error:
+        # Whoever asked for a ranking gets the error; a comparison alone must not fail for it.
         if options["rank"] or options["rank_method"] != DATA_SET:
             raise
         return replace(comparison, warnings=(f"No ranking: {error}.", *comparison.warnings))
@@ -176,6 +178,7 @@ def _margin(text: str | None) -> float | dict[str, float] | None:
     """Return 0.02, or the numbers of ``AP=0.02,F1@0.5=0.05``."""
     if text is None:
         return None
+    # From the right: the name of a metric may contain "=".
     entries = [entry.rpartition("=") for entry in text.split(",")]
     try:
         numbers = {name.strip(): float(value) for name, _, value in entries}
@@ -201,9 +204,6 @@ def _finish(comparison: Any, narrator: Narrator, options: dict[str, Any]) -> Non
         print_comparison(comparison)
     if options["output"]:
         narrator.say(f"written: {options['output']}")
-
-
-MOST_SENTENCES = 12
 
 
 def print_comparison(comparison: Comparison) -> None:

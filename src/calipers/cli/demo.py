@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers demo`: the main job on data that Calipers draws itself.
+"""The verbs that need no data of the user, or that make some.
 
-`calipers corrupt REFS --kind KIND... -o FILE`.
-
-`calipers study NAME`.
+- `calipers demo` does the main job on data that Calipers draws itself: boxes, maps (``--maps``) or
+  repeated trainings (``--stability``). It writes files first and reads them back, so that the files
+  are examples of the formats;
+- `calipers corrupt REFS --kind KIND... -o FILE` makes predictions from references by known
+  corruptions (`calipers.oracles`);
+- `calipers study NAME` runs a published experiment and says which of its claims held
+  (`calipers.studies`).
 """
 
 from __future__ import annotations
@@ -22,6 +26,10 @@ from calipers.cli.options import named_files, output_options, reading_arguments,
 from calipers.errors import UsageError
 from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, one_line
+
+KINDS = 'Corruption, such as "position-noise(sigma=0.5)"; several are applied in order.'
+MARKS = {"held": "+", "held in part": "~", "did not hold": "-", "not tested": "?"}
+WIDEST = 110
 
 if TYPE_CHECKING:
     from calipers.evaluation.protocol import Protocol
@@ -109,6 +117,7 @@ def demo(
     narrator.warn(evaluation.warnings)
     command = click.get_current_context().obj or ()
     results = folder / "results"
+    # The folder above it was checked with the user's --force, and all below that is ours.
     evaluation.save(
         results, force=True, command=command, started=start, images=pictures, step=narrator.doing
     )
@@ -223,9 +232,6 @@ def _read_back(files: dict[str, Any]) -> Any:
     return read(files["references"], files["predictions"], groups=files["groups"])
 
 
-KINDS = 'Corruption, such as "position-noise(sigma=0.5)"; several are applied in order.'
-
-
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
 @click.option("--kind", "kinds", metavar="KIND", multiple=True, required=True, help=KINDS)
@@ -281,6 +287,7 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
         *([options["groups"]] if options["groups"] else []),
     ]
     check_file(output, force=options["force"], inputs=inputs)
+    # Only to refuse an unknown format now; `write` finds it again.
     written_format(Path(output), options["to"])
     cohort = read(references, prediction_files, **reading_arguments(options))
     name, of = " + ".join(map(str, steps)), next(iter(prediction_files), None)
@@ -291,6 +298,7 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
         int(cohort.references.ignore.sum()) if of is None else 0,
     )
     notes = [*cohort.intake.notes]
+    # Whoever counts the predictions would miss them otherwise.
     if n_ignored:
         notes.append(
             f"{n_ignored} ignored references are left out: an oracle says nothing about them"
@@ -320,10 +328,6 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
         f"{options['seed']}"
     )
     click.echo(output)
-
-
-MARKS = {"held": "+", "held in part": "~", "did not hold": "-", "not tested": "?"}
-WIDEST = 110
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

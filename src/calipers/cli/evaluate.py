@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers evaluate REFS PREDS...`.
+"""The verbs that work on files of references and predictions, and on what came of them.
 
-`calipers inspect REFS [PREDS...]`.
+- `calipers evaluate REFS PREDS...` evaluates, prints the tables and writes a folder with ``-o``;
+- `calipers inspect REFS [PREDS...]` shows how files are read, and evaluates nothing;
+- `calipers convert REFS OUTPUT [--predictions PREDS]` writes them in another format;
+- `calipers check DIR REQUIREMENTS` judges a saved evaluation by acceptance limits: each requirement
+  in words, then a line per row (`print_outcomes`).
 
-`calipers convert REFS OUTPUT [--predictions PREDS]`.
-
-`calipers check DIR REQUIREMENTS`.
-
-Outcomes of requirements in the terminal: each requirement in words, then a line per row.
+Options become the arguments of the functions that Python users call; nothing is computed here.
+Other verbs share `chosen_protocol`, `chosen_pictures`, `check_output` and `show`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,13 @@ from calipers.cli.options import (
 from calipers.errors import CalipersError, InputError, UsageError
 from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, error_text, one_line, printable
+from calipers.show.words import interval_text, number_text
+
+LEVELS = click.Choice(["warning", "error"])  # at which `inspect` fails
+USUAL_LEVEL = 0.95  # a requirement that is met at a lower level deserves a warning
+STYLES = {"met": "green", "not met": "bold red", "not shown": "bold yellow"}
+LONGEST = max(map(len, STYLES))  # verdicts stand in a column
+WIDEST = 40  # of a column: a longer name pushes its own line only
 
 if TYPE_CHECKING:
     from calipers.io.saved.folder import Stored
@@ -91,6 +99,7 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
         inputs = [references, *named_files(predictions).values()]
         if options["groups"]:
             inputs.append(options["groups"])
+        # Before anything is read: a long run must not end with a folder that cannot be written.
         check_output(options["output"], options["force"], tuple(inputs))
     cohort = read(references, named_files(predictions), **reading_arguments(options))
     if options["images"] is not None:
@@ -100,8 +109,7 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
         PictureFiles.of(Path(options["images"]), cohort)
     narrator.say(
         f"{cohort.n_images} images, {len(cohort.references)} references, {len(cohort.classes)} "
-        f"classes; "
-        f"protocol {protocol.name}"
+        f"classes; protocol {protocol.name}"
     )
     evaluation = run(
         cohort,
@@ -178,9 +186,6 @@ def show(evaluation: Any, narrator: Narrator, options: dict[str, Any]) -> None:
         narrator.say(f"page: {Path(options['output']) / 'report.html'}")
 
 
-LEVELS = click.Choice(["warning", "error"])
-
-
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="[PREDS...]", nargs=-1)
@@ -202,6 +207,7 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
     from calipers.io.read import describe, read_all
     from calipers.io.reader import Options
 
+    # Whoever inspects wants to see all problems, not the first one.
     reading = {**reading_arguments(options), "lenient": True}
     groups = reading.pop("groups")
     files = read_all(references, named_files(predictions), groups, Options.from_keywords(**reading))
@@ -215,6 +221,7 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
         click.echo(json.dumps({**document, "warnings": list(cohort.intake.notes)}))
     else:
         click.echo(printable(describe(files)), nl=False)
+    # Without --fail-on nothing that could be read is a failure.
     broken, has_notes = cohort.intake.quarantined > 0, bool(cohort.intake.notes)
     failures = {"error": broken, "warning": broken or has_notes}
     return int(failures.get(options["fail_on"], False))
@@ -267,9 +274,6 @@ def convert(references: str, output: str, **options: Any) -> None:
     narrator.warn(notes)
     narrator.say(f"{len(table)} objects on {cohort.n_images} images")
     click.echo(output)
-
-
-USUAL_LEVEL = 0.95
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -340,8 +344,7 @@ def _document(
     if weakest < USUAL_LEVEL:
         warnings.append(
             f"the confidence level of intervals is {weakest:g}; a requirement can demand more, "
-            f"such "
-            "as level = 0.95"
+            "such as level = 0.95"
         )
     return {
         "schema": "calipers.check/1",
@@ -405,11 +408,6 @@ def _write(name: str, text: str) -> None:
     write_atomically(name, text)
 
 
-STYLES = {"met": "green", "not met": "bold red", "not shown": "bold yellow"}
-LONGEST = max(map(len, STYLES))
-WIDEST = 40  # a longer name pushes its own line only
-
-
 def print_outcomes(outcomes: Sequence[Outcome]) -> None:
     """Print the outcomes, requirement by requirement; those that are not met with the reason."""
     console = Console(file=sys.stdout, highlight=False)
@@ -458,11 +456,11 @@ def _estimate_text(row: Mapping[str, Any]) -> str:
 
     if row["value"] is None:
         return "undefined"
-    of_metric = (
-        row["low"] is not None and row["high"] is not None and row["method"] != SHARE_OF_UNITS
-    )
-    interval = f" [{row['low']:.3f}, {row['high']:.3f}]" if of_metric else ""
-    return f"{row['value']:.3f}{interval}"
+    value = number_text(row["value"])
+    # A bound on the share of units without error is no interval of the value beside it.
+    if row["low"] is None or row["high"] is None or row["method"] == SHARE_OF_UNITS:
+        return value
+    return f"{value} {interval_text(row['low'], row['high'])}"
 
 
 def _markup_safe(text: str) -> str:

@@ -19,7 +19,6 @@ import click
 
 from calipers import __version__
 from calipers.errors import CalipersError, InputError, InputProblems, did_you_mean
-from calipers.show.terminal import error_text, printable
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 VERBS = {
@@ -201,6 +200,8 @@ def _drop_stdout() -> None:
 
 
 def _fail_typed(error: CalipersError, as_json: bool) -> int:
+    from calipers.show.terminal import error_text
+
     facts: dict[str, object] = {}
     if isinstance(error, InputProblems):
         facts = {
@@ -220,6 +221,8 @@ def _fail(kind: str, message: str, as_json: bool, code: int, **facts: object) ->
             json.dumps({"schema": "calipers.error/1", "calipers": __version__, "error": error})
         )
     else:
+        from calipers.show.terminal import printable
+
         click.echo(f"error: {printable(message)}", err=True)
     return code
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers maps REFS PREDS...`.
+"""The verbs that work on maps of scores.
 
-`calipers boxes MAPS -o FILE`.
-
-Sizes of images.
+- `calipers maps REFS PREDS...` evaluates maps against label volumes, voxel by voxel and object by
+  object (`calipers.maps`);
+- `calipers boxes MAPS -o FILE` turns heat maps into boxes with scores (`calipers.heatmaps`). A map
+  may be smaller than its image; `ids_and_sizes` finds the sizes of images in pictures, in a table,
+  or in the one size that was given.
 """
 
 from __future__ import annotations
@@ -192,6 +194,7 @@ def meaning_of_labels(name: str, values: str | None) -> str | tuple[int, ...]:
     """Return the name of a meaning, or the values that count, of ``1,3``."""
     if values is None:
         return name
+    # "binary" is the default, so it may also mean that nothing was said.
     if name != "binary":
         raise UsageError(
             f"--labels {name} and --mask-values {values} contradict each other: give one of them"
@@ -436,6 +439,7 @@ def _of_table(images: Sequence[str], path: str) -> tuple[tuple[str, ...], Any]:
     for image in images:
         rows = next((lookup[image] for lookup in row_lookups if image in lookup), [])
         if not rows:
+            # The nearest name is found by comparing with each: a thousand are quick and enough.
             hint = did_you_mean(image, list(dict.fromkeys(stems))[:1000])
             raise InputError(
                 "a size for every map", rule="size-unknown", file=path, value=image, hint=hint

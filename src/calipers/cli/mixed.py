@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers mixed TABLE` and `calipers mixed REFS PREDS...`."""
+"""The verb `mixed`: linear mixed models and logistic regression.
+
+`calipers mixed TABLE` fits a formula to any table with a row per measurement; `calipers mixed REFS
+PREDS...` fits three models to the references of every detector: IoU with 0 for misses, IoU of hits,
+and hit or miss. Both print tables (`calipers.regression.tables`) and sentences, or one JSON
+document. The theory is in `calipers.regression.mixed` and `calipers.regression.logistic`.
+"""
 
 from __future__ import annotations
 
@@ -162,6 +168,7 @@ def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any
         raise UsageError(
             "a table needs --groups, outermost first, such as --groups centre,patient,image"
         )
+    # Refused rather than ignored: a user would believe that they had an effect.
     if options["logistic"] and (
         options["crossed"] or options["bootstrap"] or options["diagnostics"] or not options["reml"]
     ):
@@ -174,6 +181,7 @@ def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any
     if options["logistic"]:
         fit: Any = logistic_model(table, options["formula"], names, **settings)
     else:
+        # Only a linear model has these; a logistic one has standard errors by cluster.
         linear = {key: options[key] for key in ("reml", "crossed", "bootstrap", "seed")}
         fit = mixed_model(table, options["formula"], names, **settings, **linear)
     facts = {

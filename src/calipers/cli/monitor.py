@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers monitor REFS PREDS --alarm FILE|NAME...`."""
+"""The verb `monitor`: can a runtime monitor be trusted?
+
+`calipers monitor REFS PREDS --alarm FILE|NAME...` takes alarms of tables or of baselines, for a
+detector with boxes or for a classifier with a table of labels. It scores the model on every image
+(`calipers.monitors.scope`), evaluates the alarms against both kinds of labels
+(`calipers.monitors.evaluate`), prints the answer in words and tables, and writes a page with
+``-o``.
+"""
 
 from __future__ import annotations
 
@@ -224,6 +231,7 @@ def _check(references: str, predictions: str | None, options: dict[str, Any]) ->
         raise UsageError(
             "give PREDS, or for a classifier both --truth COLUMN and --predicted COLUMN"
         )
+    # Options of boxes have no default here, so whatever is set was given by the user.
     if labels:
         for name in OF_BOXES:
             if options[name] is not None:
@@ -243,6 +251,7 @@ def _check_folders(references: str, predictions: str | None, options: dict[str, 
         inputs = [references]
         if predictions:
             inputs += named_files([predictions]).values()
+        # An alarm may also be the name of a baseline, which is no file.
         inputs += [entry for entry in options["alarm"] if Path(entry).exists()]
         inputs += [options[name] for name in ("groups", "images", "protocol") if options[name]]
         check_output(options["output"], options["force"], tuple(inputs))
@@ -293,6 +302,7 @@ def _scope_arguments(options: dict[str, Any]) -> dict[str, Any]:
                     f"{arguments['score']}"
                 )
         return {**arguments, "protocol": protocol}
+    # A score of ours, with the matching of the protocol unless an option replaces it.
     view = protocol.matching
     matching = {"iou": view.threshold, "criterion": view.criterion, "assignment": view.assignment}
     return {**matching, "score_cut": view.score_cut, **arguments}
@@ -303,6 +313,7 @@ def _thresholds(options: dict[str, Any], monitors: list[str]) -> dict[str, Any]:
     every: Any = "q95-safe"
     by_name: dict[str, Any] = {}
     for entry in options["threshold"]:
+        # From the right: the name of a monitor may contain "=", a value does not.
         name, sign, value = entry.rpartition("=")
         if sign:
             by_name[name] = _rule(value)
@@ -379,6 +390,7 @@ def _finish(
 
 def command_line_warning(warning: str) -> str:
     """Return a warning with the options of the command line instead of the keywords of Python."""
+    # Results speak to Python users; here the same advice must name an option.
     warning = re.sub(
         r"^(.*?): (AUROC is .*) say higher_is_alarm=False$",
         r"\1: \2 say --lower-is-alarm \1",

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that several verbs share, and functions that parse them."""
+"""Options that several verbs share, and the functions that parse their values.
+
+Each ``..._options`` decorates a command with a family of options: how files are read, which
+protocol is used, what is printed, which pictures a page has. The ``..._arguments`` turn the parsed
+options into the arguments of the Python functions, so that every verb understands them alike.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +39,8 @@ def reading_options(function: F) -> F:
                 "--format",
                 "format_",
                 metavar="NAME",
-                help="coco, csv, lard, nih, parquet, or a format of another package. Default: detected.",
+                help="coco, csv, lard, nih, parquet, or a format of another package. Default: "
+                "detected.",
             ),
             click.option("--box-format", metavar="NAME[,NAME]", help=formats),
             click.option(
@@ -152,6 +158,7 @@ def picture_options(function: F) -> F:
     redact = (
         "Write the page with hashed ids and without pictures; other files in DIR keep all names."
     )
+    # Decorators apply from the last to the first, and --help shows them in the order of a file.
     for option in reversed(
         (
             click.option("--images", metavar="DIR", help="Folder of the pictures for the page."),
@@ -195,6 +202,7 @@ def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "score_scale": options["score_scale"],
         "ids_as_strings": options["ids_as_strings"],
         "masks": options["masks"],
+        # The command line says --strict or --lenient; Python has one word for it.
         "lenient": not options["strict"],
     }
 
@@ -215,6 +223,7 @@ def column_map(text: str | None) -> dict[str, str] | None:
 
     pairs = [entry.partition("=") for entry in text.split(",")]
     for name, sign, column in pairs:
+        # A half entry is a typing error, never an empty name.
         if not (name and sign and column):
             raise UsageError(f"--columns takes NAME=COLUMN,..., not {text!r}")
         if name.strip() not in OBJECTS and name.strip() not in BOXES:

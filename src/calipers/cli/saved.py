@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers report DIR`.
+"""The verbs that work on a saved evaluation.
 
-`calipers verify DIR`.
+- `calipers report DIR` writes its page again, with other pictures or redacted;
+- `calipers verify DIR` computes every number again from the folder and compares the bits
+  (`calipers.evaluation.saved`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from calipers.errors import InputError
 from calipers.show.terminal import Narrator, one_line
 
 PICTURE = b"data:image/"  # how a page holds a picture
+SHOWN = 10
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -107,9 +110,6 @@ def _check_target(folder: str, target: Path, options: dict[str, Any]) -> None:
         force=options["force"],
         inputs=other_files,
     )
-
-
-SHOWN = 10
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

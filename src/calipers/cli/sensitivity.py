@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers multiverse REFS PREDS...` and `calipers sweep REFS [PREDS...] --over CHOICE=VALUES`."""
+"""The verbs that ask what would happen under other choices.
+
+- `calipers multiverse REFS PREDS...` evaluates all models under every configuration of a grid
+  (`calipers.sensitivity.multiverse`): does the ranking survive?
+- `calipers sweep REFS [PREDS...] --over CHOICE=VALUES` varies one or two choices of the analysis,
+  or the strength of a corruption (`calipers.sensitivity.sweep`).
+"""
 
 from __future__ import annotations
 
@@ -125,6 +131,7 @@ def _grid(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     for name in NAMED:
         if options[name]:
             grid[name] = list(options[name])
+    # What the user left out comes from the default grid, and the two may contradict.
     check_grid({**DEFAULT, **grid})
     return grid, base
 

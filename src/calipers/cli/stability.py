@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`calipers stability M1 M2 M3 ...`: the arguments are maps of models, or files of predictions."""
+"""The verb `stability`: do models that were trained alike mark the same places?
+
+`calipers stability M1 M2 M3 ...` takes maps of models or, with ``--references``, files of
+predictions; `holds_predictions` tells them apart. Maps are compared as they are
+(`calipers.stability.analyse`), predictions object by object and on a grid. Tables and sentences are
+printed; ``-o`` writes the page.
+"""
 
 from __future__ import annotations
 

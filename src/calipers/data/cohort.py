@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The account of the inputs: per file the records read, used and set aside, hashes and notes.
+"""The cohort: images with groups, references, predictions of one or more models, and the intake.
 
-The cohort: images with groups, references, and predictions of one or more models.
+`calipers.read` and `Cohort.from_arrays` make a `Cohort`, every evaluation takes one. Its `Intake`
+is the account of the inputs: per file the records read, used and set aside, hashes and notes. All
+tables are frozen; methods return new ones. `span` copies nothing, which is how work is cut into
+blocks.
 """
 
 from __future__ import annotations
@@ -21,109 +24,8 @@ from calipers.errors import InputError, UsageError, did_you_mean, word
 if TYPE_CHECKING:
     from calipers.data.maps import Maps
 
-
-@dataclass(frozen=True, slots=True)
-class FileIntake:
-    """The account of one input: ``read == used + sum(quarantined)`` always holds."""
-
-    file: str
-    role: str  # references | predictions of a model | groups
-    format: str
-    read: int
-    used: int
-    quarantined: Mapping[str, int] = field(default_factory=dict)  # rule -> records
-    sha256: str = ""
-    bytes: int = 0
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.read != self.used + sum(self.quarantined.values()):
-            raise AssertionError(
-                f"{self.file}: {self.read} records read, {self.used} used: the account is off"
-            )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the account for JSON output."""
-        return {
-            "file": self.file,
-            "role": self.role,
-            "format": self.format,
-            "sha256": self.sha256,
-            "bytes": self.bytes,
-            "read": self.read,
-            "used": self.used,
-            "quarantined": dict(self.quarantined),
-            "notes": list(self.notes),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Quarantined:
-    """One record that was set aside in lenient mode."""
-
-    file: str
-    location: str
-    rule: str
-    record: str  # the original text, at most 2 kB
-
-
-@dataclass(frozen=True, slots=True)
-class Intake:
-    """The accounts of all inputs of a cohort."""
-
-    files: tuple[FileIntake, ...] = ()
-    quarantine: tuple[Quarantined, ...] = ()
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The notes of the readers, in file order."""
-        return tuple(note for file in self.files for note in file.notes)
-
-    @property
-    def quarantined(self) -> int:
-        """How many records were set aside, over all files."""
-        total = 0
-        for file in self.files:
-            total += sum(file.quarantined.values())
-        return total
-
-    def merge(self, others: Sequence[Intake]) -> Intake:
-        """Return the account of this cohort and others together."""
-        files = list(self.files)
-        quarantine = list(self.quarantine)
-        for other in others:
-            files += other.files
-            quarantine += other.quarantine
-        return Intake(tuple(files), tuple(quarantine))
-
-
 # `Cohort.group` accepts this name in every cohort, so no column may have it.
 UNIT = "image"
-
-
-@dataclass(frozen=True, slots=True)
-class Images:
-    """The images of a cohort and every column that describes an image."""
-
-    ids: tuple[str, ...]
-    size: F64  # (n, 2|3) pixels as width, height[, depth]; NaN = unknown
-    spacing: F64  # (n, 2|3) mm per pixel; NaN = unknown
-    groups: Mapping[str, Column]  # patient, centre, any image-level column
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def take(self, images: I64) -> Images:
-        """Return the images ``images``, in that order."""
-        groups = {name: column[images] for name, column in self.groups.items()}
-        ids = tuple(self.ids[i] for i in images.tolist())
-        return Images(ids, self.size[images], self.spacing[images], groups)
-
-    def span(self, start: int, stop: int) -> Images:
-        """Return the images ``start:stop`` without copying the columns."""
-        part = slice(start, stop)
-        groups = {name: column[part] for name, column in self.groups.items()}
-        return Images(self.ids[part], self.size[part], self.spacing[part], groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +56,7 @@ class Cohort:
 
     def predictions(self, model: str) -> Predictions:
         """Return the predictions of one model; an unknown name is an error."""
+        # A list or number would raise deep inside of a dictionary lookup.
         if word("the model", model) not in self.models:
             raise UsageError(
                 f"no model {model!r} in this cohort; {did_you_mean(model, self.models)}"
@@ -246,6 +149,7 @@ class Cohort:
         models = {}
         for name in first.models:
             models[name] = Predictions.concat([part.models[name] for part in parts])
+        # Evidence of some of the images would pass for that of all.
         maps = {}
         for name in first.maps:
             if all(name in part.maps for part in parts):
@@ -310,6 +214,107 @@ class Cohort:
         return cohort_from_arrays(references, predictions, tuple(classes), box_format, score_scale)
 
 
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The images of a cohort and every column that describes an image."""
+
+    ids: tuple[str, ...]
+    size: F64  # (n, 2|3) pixels as width, height[, depth]; NaN = unknown
+    spacing: F64  # (n, 2|3) mm per pixel; NaN = unknown
+    groups: Mapping[str, Column]  # patient, centre, any image-level column
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, images: I64) -> Images:
+        """Return the images ``images``, in that order."""
+        groups = {name: column[images] for name, column in self.groups.items()}
+        ids = tuple(self.ids[i] for i in images.tolist())
+        return Images(ids, self.size[images], self.spacing[images], groups)
+
+    def span(self, start: int, stop: int) -> Images:
+        """Return the images ``start:stop`` without copying the columns."""
+        part = slice(start, stop)
+        groups = {name: column[part] for name, column in self.groups.items()}
+        return Images(self.ids[part], self.size[part], self.spacing[part], groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """The accounts of all inputs of a cohort."""
+
+    files: tuple[FileIntake, ...] = ()
+    quarantine: tuple[Quarantined, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes of the readers, in file order."""
+        return tuple(note for file in self.files for note in file.notes)
+
+    @property
+    def quarantined(self) -> int:
+        """How many records were set aside, over all files."""
+        total = 0
+        for file in self.files:
+            total += sum(file.quarantined.values())
+        return total
+
+    def merge(self, others: Sequence[Intake]) -> Intake:
+        """Return the account of this cohort and others together."""
+        files = list(self.files)
+        quarantine = list(self.quarantine)
+        for other in others:
+            files += other.files
+            quarantine += other.quarantine
+        return Intake(tuple(files), tuple(quarantine))
+
+
+@dataclass(frozen=True, slots=True)
+class FileIntake:
+    """The account of one input: ``read == used + sum(quarantined)`` always holds."""
+
+    file: str
+    role: str  # references | predictions of a model | groups
+    format: str
+    read: int
+    used: int
+    quarantined: Mapping[str, int] = field(default_factory=dict)  # rule -> records
+    sha256: str = ""
+    bytes: int = 0
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # A bug of a reader, never a fault of the input: no record may be lost without a word.
+        if self.read != self.used + sum(self.quarantined.values()):
+            raise AssertionError(
+                f"{self.file}: {self.read} records read, {self.used} used: the account is off"
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the account for JSON output."""
+        return {
+            "file": self.file,
+            "role": self.role,
+            "format": self.format,
+            "sha256": self.sha256,
+            "bytes": self.bytes,
+            "read": self.read,
+            "used": self.used,
+            "quarantined": dict(self.quarantined),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """One record that was set aside in lenient mode."""
+
+    file: str
+    location: str
+    rule: str
+    record: str  # the original text, at most 2 kB
+
+
 def _check_same_kind(first: Cohort, other: Cohort) -> None:
     """Raise unless two cohorts have the same classes, models and dimensions."""
     if other.classes != first.classes:
@@ -328,6 +333,7 @@ def _concat_images(parts: Sequence[Images]) -> Images:
     for part in parts:
         ids += part.ids
     if len(set(ids)) < len(ids):
+        # Found only when needed: cohorts may have a million images.
         repeated = Counter(ids).most_common(1)[0][0]
         raise UsageError(f"image {repeated!r} is in more than one cohort")
     groups = {}
@@ -355,4 +361,5 @@ def _image_indices(images: NDArray[Any], n: int) -> I64:
         raise UsageError(
             f"the cohort has {n} images, numbered from 0; one beyond that was asked for"
         )
+    # As NumPy counts; offsets cannot be looked up with negative numbers.
     return np.where(indices < 0, indices + n, indices)

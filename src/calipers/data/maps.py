@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evidence of metrics on score maps, for one model: per-image sums and score histograms.
+"""Score maps in memory: samples, the objects of a map, and the evidence of metrics on maps.
 
-`calipers.maps` computes it from the maps, the metrics on maps need nothing else, and a saved
-evaluation stores it. It is small: a hundred volumes of 256^3 voxels give less than 100 MB.
+`Sample` is an image or volume with its reference labels and the maps of the models, one shape;
+readers deliver it and `calipers.maps` evaluates it. `instances_of` returns the objects of a score
+map: connected components, each with its mask, box, place and scores.
 
-Samples: an image or volume with its reference labels and the maps of the models, one shape.
-
-The objects of a score map: connected components, each with its mask, box, place and scores.
+`Maps` is the evidence for one model: per-image sums and score histograms (`Histograms`).
+`calipers.maps` computes it, the metrics on maps need nothing else, and a saved evaluation stores
+it. It is small: a hundred volumes of 256^3 voxels give less than 100 MB.
 """
 
 from __future__ import annotations
@@ -22,93 +23,31 @@ from calipers.arrays import F64, I32, I64, Array
 from calipers.data.masks import Masks
 from calipers.kernels import ragged, runs
 
+# As in `kernels.voxels`.
 BINS = 1 << 16
 COUNTED = ("positives", "negatives", "overlap")
 
 
-@dataclass(frozen=True, slots=True)
-class Histograms:
-    """Sparse histograms of the scores of every image, inside and outside its references.
+@dataclass(frozen=True)
+class Sample:
+    """One sample in memory. Readers deliver arrays as ``[z, ]y, x`` in C order."""
 
-    Bins are those of `calipers.kernels.voxels.bins_of`, shifted right by ``shift``. Where
-    ``lowest`` equals ``highest``, all voxels of a bin have the same score and nothing is lost.
-    Elsewhere the order of the scores inside a bin is unknown, and every value that depends on it
-    comes with a bound.
-    """
+    name: str
+    labels: Array  # 0 = background; what other values mean is for the evaluation to say
+    maps: Mapping[str, Array]  # model -> scores, of the shape of the labels
+    spacing: tuple[float, ...] | None = None  # mm per voxel along x, y[, z]
+    groups: Mapping[str, Any] = field(default_factory=dict)  # patient, centre, any column
+    image: Array | None = None  # what the pictures of the report show below the maps
 
-    offsets: I64  # (n_images + 1,) entries of each image
-    bin: I32  # (m,) ascending inside of an image
-    positives: I64  # (m,) voxels of references
-    negatives: I64  # (m,)
-    # (m,) summed over the references of the image, the share of a reference that lies in this bin
-    overlap: F64
-    lowest: F64  # (BINS >> shift,) smallest score in a bin over all images; inf if there is none
-    highest: F64  # (BINS >> shift,)
-    shift: int = 0
+    @property
+    def dimensions(self) -> int:
+        """2 or 3."""
+        return self.labels.ndim
 
-    def take(self, images: I64) -> Histograms:
-        """Return the histograms of some images; the extremes stay those of all."""
-        rows, offsets = ragged.take_rows(self.offsets, images)
-        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in ("bin", *COUNTED)}
-        return replace(self, offsets=offsets, **columns)
-
-    @classmethod
-    def concat(cls, parts: Sequence[Histograms]) -> Histograms:
-        """Return the histograms of all images, as fine as the coarsest part."""
-        shift = max(part.shift for part in parts)
-        parts = [part.coarsened(shift) for part in parts]
-        columns: dict[str, Any] = {}
-        for name in ("bin", *COUNTED):
-            columns[name] = np.concatenate([getattr(part, name) for part in parts])
-        return cls(
-            offsets=ragged.concat_offsets([part.offsets for part in parts]),
-            lowest=np.minimum.reduce([part.lowest for part in parts]),
-            highest=np.maximum.reduce([part.highest for part in parts]),
-            shift=shift,
-            **columns,
-        )
-
-    def coarsened(self, shift: int) -> Histograms:
-        """Return the histograms with ``BINS >> shift`` bins."""
-        if shift <= self.shift:
-            return self
-        step = shift - self.shift
-        image, coarse = ragged.owners(self.offsets), self.bin >> step
-        first = np.ones(len(coarse), np.bool_)
-        first[1:] = (coarse[1:] != coarse[:-1]) | (image[1:] != image[:-1])
-        starts = np.flatnonzero(first)
-        counts = np.bincount(image[starts], minlength=len(self.offsets) - 1)
-        columns: dict[str, Any] = {
-            name: _group_sums(getattr(self, name), starts) for name in COUNTED
-        }
-        return Histograms(
-            offsets=ragged.from_counts(counts),
-            bin=coarse[starts],
-            lowest=self.lowest.reshape(-1, 1 << step).min(axis=1),
-            highest=self.highest.reshape(-1, 1 << step).max(axis=1),
-            shift=shift,
-            **columns,
-        )
-
-
-def _group_sums(column: NDArray[Any], starts: I64) -> NDArray[Any]:
-    # reduceat has no result for an empty list of groups.
-    if not len(starts):
-        return column[:0]
-    return np.add.reduceat(column, starts)
-
-
-def _are_neighbours(parts: Sequence[Maps]) -> bool:
-    """Tell whether parts follow each other in one list of images with one set of exact values."""
-    first = parts[0]
-    _, number = first._place
-    following = first._place[0]
-    for part in parts:
-        start, total = part._place
-        if start != following or total != number or part.exact is not first.exact:
-            return False
-        following = start + part.n_images
-    return True
+    @property
+    def size(self) -> NDArray[np.int64]:
+        """Width, height[, depth]."""
+        return np.array(self.labels.shape[::-1], np.int64)
 
 
 @dataclass(frozen=True)
@@ -186,26 +125,90 @@ class Maps:
         return joint
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One sample in memory. Readers deliver arrays as ``[z, ]y, x`` in C order."""
+def _are_neighbours(parts: Sequence[Maps]) -> bool:
+    """Tell whether parts follow each other in one list of images with one set of exact values."""
+    first = parts[0]
+    _, number = first._place
+    following = first._place[0]
+    for part in parts:
+        start, total = part._place
+        if start != following or total != number or part.exact is not first.exact:
+            return False
+        following = start + part.n_images
+    return True
 
-    name: str
-    labels: Array  # 0 = background; what other values mean is for the evaluation to say
-    maps: Mapping[str, Array]  # model -> scores, of the shape of the labels
-    spacing: tuple[float, ...] | None = None  # mm per voxel along x, y[, z]
-    groups: Mapping[str, Any] = field(default_factory=dict)  # patient, centre, any column
-    image: Array | None = None  # what the pictures of the report show below the maps
 
-    @property
-    def dimensions(self) -> int:
-        """2 or 3."""
-        return self.labels.ndim
+@dataclass(frozen=True, slots=True)
+class Histograms:
+    """Sparse histograms of the scores of every image, inside and outside its references.
 
-    @property
-    def size(self) -> NDArray[np.int64]:
-        """Width, height[, depth]."""
-        return np.array(self.labels.shape[::-1], np.int64)
+    Bins are those of `calipers.kernels.voxels.bins_of`, shifted right by ``shift``. Where
+    ``lowest`` equals ``highest``, all voxels of a bin have the same score and nothing is lost.
+    Elsewhere the order of the scores inside a bin is unknown, and every value that depends on it
+    comes with a bound.
+    """
+
+    offsets: I64  # (n_images + 1,) entries of each image
+    bin: I32  # (m,) ascending inside of an image
+    positives: I64  # (m,) voxels of references
+    negatives: I64  # (m,)
+    # (m,) summed over the references of the image, the share of a reference that lies in this bin
+    overlap: F64
+    lowest: F64  # (BINS >> shift,) smallest score in a bin over all images; inf if there is none
+    highest: F64  # (BINS >> shift,)
+    shift: int = 0
+
+    def take(self, images: I64) -> Histograms:
+        """Return the histograms of some images; the extremes stay those of all."""
+        rows, offsets = ragged.take_rows(self.offsets, images)
+        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in ("bin", *COUNTED)}
+        return replace(self, offsets=offsets, **columns)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Histograms]) -> Histograms:
+        """Return the histograms of all images, as fine as the coarsest part."""
+        shift = max(part.shift for part in parts)
+        parts = [part.coarsened(shift) for part in parts]
+        columns: dict[str, Any] = {}
+        for name in ("bin", *COUNTED):
+            columns[name] = np.concatenate([getattr(part, name) for part in parts])
+        return cls(
+            offsets=ragged.concat_offsets([part.offsets for part in parts]),
+            lowest=np.minimum.reduce([part.lowest for part in parts]),
+            highest=np.maximum.reduce([part.highest for part in parts]),
+            shift=shift,
+            **columns,
+        )
+
+    def coarsened(self, shift: int) -> Histograms:
+        """Return the histograms with ``BINS >> shift`` bins."""
+        if shift <= self.shift:
+            return self
+        step = shift - self.shift
+        image, coarse = ragged.owners(self.offsets), self.bin >> step
+        first = np.ones(len(coarse), np.bool_)
+        first[1:] = (coarse[1:] != coarse[:-1]) | (image[1:] != image[:-1])
+        starts = np.flatnonzero(first)
+        counts = np.bincount(image[starts], minlength=len(self.offsets) - 1)
+        columns: dict[str, Any] = {
+            name: _group_sums(getattr(self, name), starts) for name in COUNTED
+        }
+        return Histograms(
+            offsets=ragged.from_counts(counts),
+            bin=coarse[starts],
+            # Neighbouring bins are joined, so their extremes are those of a row.
+            lowest=self.lowest.reshape(-1, 1 << step).min(axis=1),
+            highest=self.highest.reshape(-1, 1 << step).max(axis=1),
+            shift=shift,
+            **columns,
+        )
+
+
+def _group_sums(column: NDArray[Any], starts: I64) -> NDArray[Any]:
+    # reduceat has no result for an empty list of groups.
+    if not len(starts):
+        return column[:0]
+    return np.add.reduceat(column, starts)
 
 
 @dataclass(frozen=True, slots=True)

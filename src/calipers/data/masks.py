@@ -6,6 +6,9 @@ voxels, never touch in a row and never cross its end, so equal masks have equal 
 x, y[, z] of an image of size width, height[, depth] has the index ``(z * height + y) * width + x``,
 that of an array ``[z, ]y, x`` in C order. It covers ``[x, x + 1)`` by ``[y, y + 1)`` and so on:
 masks and boxes share one system of coordinates.
+
+Tables of objects hold `Masks` (`data.objects`), readers make them from arrays, labels or COCO, and
+the criteria for masks compare them. `kernels.runs` and `kernels.shapes` do the work.
 """
 
 from __future__ import annotations
@@ -58,6 +61,7 @@ class Masks:
                     offsets, self.start[begin:end], self.length[begin:end], self.size[first:last]
                 )
         objects = np.arange(len(self))[rows]
+        # Flags, indices and slices with a step all become indices first.
         runs_of_objects, offsets = ragged.take_rows(self.offsets, objects)
         return Masks(
             offsets, self.start[runs_of_objects], self.length[runs_of_objects], self.size[objects]
@@ -116,6 +120,7 @@ class Masks:
 
     def _boundaries(self, depths: I64) -> Masks:
         boundaries: list[tuple[I64, I64, I64]] = [(np.zeros(0, np.int64),) * 3]
+        # Images come in few sizes, so there are few depths.
         for depth in np.unique(depths).tolist():
             rows = np.flatnonzero(depths == depth)
             part = self[rows]
@@ -173,6 +178,7 @@ class Masks:
             return cls.concat([cls.from_dense(np.asarray(array)[None]) for array in arrays])
         frame = arrays.shape[1:]
         start, length = runs.find(arrays)
+        # The arrays are one flat line: the place on it tells the object and the voxel.
         unit = int(np.prod(frame))
         owner = start // max(unit, 1)
         size = np.tile(np.array(frame[::-1], np.int64), (len(arrays), 1))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""References and predictions: flat tables of objects, with offsets per image.
+"""References and predictions: flat tables of objects with offsets per image, and box formats.
 
-Box formats: what users deliver, and the one form in which Calipers holds boxes.
-
-Held form: corners ``x0 y0 x1 y1`` (3D: ``x0 y0 z0 x1 y1 z1``), pixels, half-open, no "+1".
+Every reader ends in these tables (`data.rules` builds them), and matching and metrics start from
+them. Boxes are held as corners ``x0 y0 x1 y1`` (3D: ``x0 y0 z0 x1 y1 z1``), pixels, half-open, no
+"+1"; `to_corners` and `from_corners` convert what users deliver (`BOX_FORMATS`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,17 @@ from calipers.data.masks import Masks, no_masks
 from calipers.kernels import ragged
 
 SHAPES = ("masks", "points")  # columns that a table may lack
+
+BoxFormat = Literal[
+    "xyxy",
+    "xywh",
+    "cxcywh",
+    "xyxy-normalised",
+    "xywh-normalised",
+    "cxcywh-normalised",
+    "xyxy-inclusive",
+]
+BOX_FORMATS: tuple[str, ...] = get_args(BoxFormat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +86,7 @@ class Objects:
         return replace(self, offsets=offsets, facts=facts, **columns)
 
     def keep(self, mask: Flags) -> Self:
-        """Return the objects for which ``kept`` is true; the images stay."""
+        """Return the objects for which ``mask`` is true; the images stay."""
         counts = np.bincount(self.image[mask], minlength=self.n_images)
         return self.rows(np.flatnonzero(mask), ragged.from_counts(counts))
 
@@ -161,18 +172,6 @@ def empty_predictions(n_images: int, dimensions: int = 2) -> Predictions:
     )
 
 
-BoxFormat = Literal[
-    "xyxy",
-    "xywh",
-    "cxcywh",
-    "xyxy-normalised",
-    "xywh-normalised",
-    "cxcywh-normalised",
-    "xyxy-inclusive",
-]
-BOX_FORMATS: tuple[str, ...] = get_args(BoxFormat)
-
-
 def to_corners(boxes: F64, box_format: str, sizes: F64 | None = None) -> tuple[F64, F64]:
     """Convert delivered boxes to corners.
 
@@ -200,6 +199,7 @@ def to_corners(boxes: F64, box_format: str, sizes: F64 | None = None) -> tuple[F
     layout = box_format.split("-")[0]
     half = boxes.shape[1] // 2
     corners = np.array(boxes)
+    # Views: what follows changes `corners` in place.
     low, high = corners[:, :half], corners[:, half:]
     if layout == "xyxy":
         if box_format == "xyxy-inclusive":
@@ -210,33 +210,6 @@ def to_corners(boxes: F64, box_format: str, sizes: F64 | None = None) -> tuple[F
         low -= high / 2.0
     high += low
     return corners, extent
-
-
-def row_any(flags: Flags) -> Flags:
-    """Return (n,) which rows of flags (n, k) hold one.
-
-    Rows are short here: NumPy goes along columns several times faster than along such rows.
-    """
-    result = flags[:, 0].copy()
-    for k in range(1, flags.shape[1]):
-        result |= flags[:, k]
-    return result
-
-
-def row_all(flags: Flags) -> Flags:
-    """Return (n,) which rows of flags (n, k) hold nothing else; see `row_any`."""
-    result = flags[:, 0].copy()
-    for k in range(1, flags.shape[1]):
-        result &= flags[:, k]
-    return result
-
-
-def row_product(values: F64) -> F64:
-    """Return (n,) the products of rows (n, k); see `row_any`."""
-    result = values[:, 0].copy()
-    for k in range(1, values.shape[1]):
-        result *= values[:, k]
-    return result
 
 
 def from_corners(corners: F64, box_format: str, sizes: F64 | None = None) -> F64:
@@ -259,3 +232,30 @@ def box_extent(corners: F64) -> F64:
     """Return the (n,) area, in 3D the volume, of corner boxes."""
     low, high = np.split(corners, 2, axis=1)
     return row_product(high - low)
+
+
+def row_product(values: F64) -> F64:
+    """Return (n,) the products of rows (n, k); see `row_any`."""
+    result = values[:, 0].copy()
+    for k in range(1, values.shape[1]):
+        result *= values[:, k]
+    return result
+
+
+def row_any(flags: Flags) -> Flags:
+    """Return (n,) which rows of flags (n, k) hold one.
+
+    Rows are short here: NumPy goes along columns several times faster than along such rows.
+    """
+    result = flags[:, 0].copy()
+    for k in range(1, flags.shape[1]):
+        result |= flags[:, k]
+    return result
+
+
+def row_all(flags: Flags) -> Flags:
+    """Return (n,) which rows of flags (n, k) hold nothing else; see `row_any`."""
+    result = flags[:, 0].copy()
+    for k in range(1, flags.shape[1]):
+        result &= flags[:, k]
+    return result

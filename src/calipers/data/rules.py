@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects as an input delivers them, and the step that turns them into checked tables.
+"""The rules that objects must keep, and the step from delivered objects to checked tables.
 
-Every reader and `Cohort.from_arrays` fills a `Delivery`; `checks.examine` finds what is wrong with
-it; `settle` raises (strict) or sets the records aside (lenient); `as_references` and
-`as_predictions` build the frozen tables.
-
-The rules that objects must keep, each with a stable name.
-
-`examine` takes a `Delivery` and returns `Finding`s. One vectorised function per rule, no I/O.
+Every reader and `Cohort.from_arrays` fills a `Delivery`; `examine` returns a `Finding` for every
+broken rule; `settle` raises (strict) or sets the records aside (lenient); `as_references` and
+`as_predictions` build the frozen tables. Rules have stable names, such as ``non-finite``, which
+messages, the quarantine and the documentation use. One vectorised function per rule, no I/O.
 """
 
 from __future__ import annotations
@@ -27,8 +24,18 @@ from calipers.data.objects import Predictions, References, row_all, row_any, to_
 from calipers.errors import InputError, InputProblems, raise_problems
 from calipers.kernels import ragged
 
+# Boxes that are converted together.
 BLOCK = 1 << 20
 MOST_OBJECTS = (1 << 31) - 1  # the kernels store rows of pairs and partners in 32 bits
+
+Role = Literal["references", "predictions"]
+
+OUTSIDE_TOLERANCE = 1.0  # pixels; annotation tools round
+# Coordinates up to which the box around any two boxes has a finite area (volume).
+LARGEST = {2: 1e150, 3: 1e100}
+SIDES = " (two formats, such as xywh,xyxy, are for references and predictions)"
+# A few boxes beyond the image are sloppy; one in five is another format.
+SUSPECT_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,40 @@ class Source:
     text: Callable[[int], str] = str
 
 
+def examine(
+    delivery: Delivery, sizes: F64, role: Role, *, score_scale: str = "unit", declared: bool = False
+) -> list[Finding]:
+    """Return every broken rule of a delivery, most basic first.
+
+    Parameters
+    ----------
+    sizes
+        (n_images, 2|3) image sizes in pixels, NaN where unknown.
+    declared
+        The user named the box format, so it is not doubted.
+    """
+    sound = row_all(np.isfinite(delivery.boxes))
+    findings = [
+        *_non_finite(delivery, sound),
+        *_scores(delivery, score_scale),
+        *_check_areas(delivery),
+    ]
+    per_box = sizes[delivery.image]
+    findings += [*_unsized(delivery, per_box), *_mask_sizes(delivery, per_box)]
+    suspect = [] if declared else list(_format_suspect(delivery, per_box, sound))
+    # Further rules on boxes in the wrong format would only blame the wrong thing.
+    if suspect:
+        return [*findings, *suspect]
+    with np.errstate(over="ignore", invalid="ignore"):
+        corners, extent = to_corners(delivery.boxes, delivery.box_format, per_box)
+    sized = sound & row_all(np.isfinite(corners))
+    findings += _sides(delivery, corners, extent, sized)
+    # Predictions may leave the image: that is a mistake of the model, not of the file.
+    if role == "references":
+        findings += _outside(delivery, corners, per_box, sized)
+    return findings
+
+
 def settle(
     delivery: Delivery, findings: Sequence[Finding], source: Source, *, lenient: bool = False
 ) -> tuple[Delivery, Counter[str], list[Quarantined]]:
@@ -95,6 +136,7 @@ def settle(
     if fatal or (findings and not lenient):
         problems, total = _as_errors(delivery, fatal or findings, source)
         raise_problems(problems, total)
+    # Findings come most basic first, and the first claim on a record stands.
     rule_of = np.full(len(delivery), -1)
     for k, finding in enumerate(findings):
         rows = finding.rows[rule_of[finding.rows] < 0]
@@ -185,6 +227,7 @@ def _in_image_order(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]
     """Return the order of the objects by image, and the columns of all objects in that order."""
     if len(delivery) > MOST_OBJECTS:
         raise InputError(f"at most {MOST_OBJECTS} objects", rule="too-large", value=len(delivery))
+    # Stable: objects of an image stay in input order, which decides between equal scores.
     order = np.argsort(delivery.image, kind="stable")
     corners, extent = np.empty(delivery.boxes.shape), np.empty(len(order))
     # There may be millions of boxes: a block at a time keeps the copies small.
@@ -216,71 +259,6 @@ def _own_area(shared: Mapping[str, Any]) -> F64:
     masks: Masks | None = shared["masks"]
     extent: F64 = shared["extent"]
     return extent if masks is None else masks.voxels.astype(np.float64)
-
-
-Role = Literal["references", "predictions"]
-
-OUTSIDE_TOLERANCE = 1.0  # pixels; annotation tools round
-# Coordinates up to which the box around any two boxes has a finite area (volume).
-LARGEST = {2: 1e150, 3: 1e100}
-SIDES = " (two formats, such as xywh,xyxy, are for references and predictions)"
-SUSPECT_SHARE = 0.2
-
-
-def examine(
-    delivery: Delivery, sizes: F64, role: Role, *, score_scale: str = "unit", declared: bool = False
-) -> list[Finding]:
-    """Return every broken rule of a delivery, most basic first.
-
-    Parameters
-    ----------
-    sizes
-        (n_images, 2|3) image sizes in pixels, NaN where unknown.
-    declared
-        The user named the box format, so it is not doubted.
-    """
-    sound = row_all(np.isfinite(delivery.boxes))
-    findings = [
-        *_non_finite(delivery, sound),
-        *_scores(delivery, score_scale),
-        *_check_areas(delivery),
-    ]
-    per_box = sizes[delivery.image]
-    findings += [*_unsized(delivery, per_box), *_mask_sizes(delivery, per_box)]
-    suspect = [] if declared else list(_format_suspect(delivery, per_box, sound))
-    if suspect:
-        return [*findings, *suspect]
-    with np.errstate(over="ignore", invalid="ignore"):
-        corners, extent = to_corners(delivery.boxes, delivery.box_format, per_box)
-    sized = sound & row_all(np.isfinite(corners))
-    findings += _sides(delivery, corners, extent, sized)
-    if role == "references":
-        findings += _outside(delivery, corners, per_box, sized)
-    return findings
-
-
-def outside_image(corners: F64, per_box: F64) -> Flags:
-    """Return which boxes reach more than a pixel beyond their image; unknown sizes never do."""
-    low, high = np.split(corners, 2, axis=1)
-    with np.errstate(invalid="ignore"):
-        beyond = (low < -OUTSIDE_TOLERANCE) | (high > per_box + OUTSIDE_TOLERANCE)
-    return row_any(beyond & np.isfinite(per_box))
-
-
-def _finding(
-    delivery: Delivery,
-    bad: Flags,
-    rule: str,
-    name: str,
-    expected: str,
-    *,
-    values: object = None,
-    hint: str = "",
-) -> Iterator[Finding]:
-    rows = np.flatnonzero(bad)
-    if len(rows):
-        column = delivery.boxes if values is None else np.asarray(values)
-        yield Finding(rule, name, expected, rows, column[rows], hint)
 
 
 def _non_finite(delivery: Delivery, sound: Flags) -> Iterable[Finding]:
@@ -339,7 +317,7 @@ def _mask_sizes(delivery: Delivery, per_box: F64) -> Iterator[Finding]:
     rows = np.flatnonzero(row_any((size != per_box) & np.isfinite(per_box)))
     if len(rows):
         sizes_of_masks = [
-            f"{_by(size[row])} in an image of {_by(per_box[row])}"
+            f"{_size_text(size[row])} in an image of {_size_text(per_box[row])}"
             for row in rows[: InputProblems.SHOWN]
         ]
         hint = (
@@ -350,7 +328,7 @@ def _mask_sizes(delivery: Delivery, per_box: F64) -> Iterator[Finding]:
         yield Finding("mask-size", "masks", expected, rows, sizes_of_masks, hint)
 
 
-def _by(size: NDArray[Any]) -> str:
+def _size_text(size: NDArray[Any]) -> str:
     return " x ".join(f"{side:g}" for side in size.tolist())
 
 
@@ -379,6 +357,7 @@ def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[
     as_sides = row_any((first + second) > size + OUTSIDE_TOLERANCE)
     if as_sides.mean() <= SUSPECT_SHARE:
         return
+    # The doubt needs both: wrong as sides, and right as corners without exception.
     as_corners = (second > size + OUTSIDE_TOLERANCE) | (second <= first)
     if not as_corners.any():
         message = (
@@ -420,3 +399,27 @@ def _outside(delivery: Delivery, corners: F64, per_box: F64, sized: Flags) -> It
     return _finding(
         delivery, bad, "outside", "bbox", "a reference inside its image (1 px tolerance)", hint=hint
     )
+
+
+def outside_image(corners: F64, per_box: F64) -> Flags:
+    """Return which boxes reach more than a pixel beyond their image; unknown sizes never do."""
+    low, high = np.split(corners, 2, axis=1)
+    with np.errstate(invalid="ignore"):
+        beyond = (low < -OUTSIDE_TOLERANCE) | (high > per_box + OUTSIDE_TOLERANCE)
+    return row_any(beyond & np.isfinite(per_box))
+
+
+def _finding(
+    delivery: Delivery,
+    bad: Flags,
+    rule: str,
+    name: str,
+    expected: str,
+    *,
+    values: object = None,
+    hint: str = "",
+) -> Iterator[Finding]:
+    rows = np.flatnonzero(bad)
+    if len(rows):
+        column = delivery.boxes if values is None else np.asarray(values)
+        yield Finding(rule, name, expected, rows, column[rows], hint)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The middle of an evaluation: evidence is collected over blocks of images, rows of estimates follow.
+"""The middle of an evaluation: evidence is collected over blocks of images, rows of estimates
+follow.
 
 `evaluate` and `groups` merge the recipes of their metrics with `jobs_of`, collect the evidence with
 `collect`, and turn it into rows with `estimated_rows`. Everything that matches calls `collect` too.

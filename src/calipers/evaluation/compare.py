@@ -62,6 +62,7 @@ def compare(
         n_rows=1 + len(evaluation.cohort.classes) if per_class else 1,
         progress=progress,
     )
+    # Work is done metric by metric; rows come out in the order of the evaluation.
     order = {name: k for k, name in enumerate(evaluation.metrics)}
     raw: list[Difference] = []
     for differences in work.rows():
@@ -144,6 +145,7 @@ class _ComparisonWork:
                 trades = dict(zip(swapped, map(flat, values)))
             rows: list[Difference] = []
             for k, metric in enumerate(self.metrics):
+                # Both models see the same draws, so the difference of two replicates is paired.
                 differences = flat(of_model[a][k] - of_model[b][k])
                 rows += self._rows_of(metric, (a, b), differences, trades.get(k))
             yield rows
@@ -162,9 +164,12 @@ class _ComparisonWork:
             if r and not facts.per_class:
                 continue
             name, interval = facts.names[k], tests.intervals[at]
+            # A difference is undefined if either value is; then the value's own reason is the
+            # better one.
             if d[at] != d[at]:
                 interval = replace(interval, reason=_why_undefined(metric, tables, (r, k)))
             n_images, n_references = (int(number) for number in counts[0][r, k, :2])
+            # Images and references are the same for both models, predictions are not.
             n_predictions = int(counts[0][r, k, 2] + counts[1][r, k, 2])
             higher = not facts.lower_is_better(name)
             estimate = self._estimate(

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Words of an evaluation.
+"""Figures of an evaluation, a comparison and a ranking.
 
-Curves of an evaluation with pointwise bands: FROC, and precision against recall.
+A result comes in, a figure as data (`show.figures`) goes out, with its finding as title.
+`evaluation.catalogue` names the figures; `Evaluation.figure`, the page and notebooks ask for them.
 
-`points` also serves the curves over thresholds (`errors`) and over voxels (`voxels`).
-
-Estimates side by side: headline metrics, classes, groups, RoDeO's parts, differences, ranks.
-
-`classes` and `groups` draw a forest plot, or a heat map if there are too many models for one.
+- Curves with pointwise bands: `froc`, and `precision_recall`. `points` computes the band of any
+  curve, also those over thresholds (`evaluation.figures_errors`) and voxels
+  (`evaluation.figures_maps`).
+- Estimates side by side: `headline`, `classes`, `groups`, `rodeo`, `differences`, `blob` (ranks).
+  They are forest plots; `classes` and `groups` become a heat map if there are too many models.
 """
 
 from __future__ import annotations
@@ -30,8 +31,20 @@ from calipers.metrics.ranking import RATES, FrocCurve, PrecisionCurve
 from calipers.results.comparison import Comparison, Difference, Ranking
 from calipers.results.estimate import Estimate
 from calipers.show.figures import Axis, Blob, Curves, Forest, ForestRow, HeatMap, Line, Mark
-from calipers.show.words import percent_text, plural, short_name, why
+from calipers.show.words import level_text, percent_text, plural, short_name, why
 from calipers.statistics.estimates import Case, estimates
+
+FROC_RATES = tuple(2.0 ** (k / 4) for k in range(-16, 17))  # exact at 1/8, 1/4, ..., 8
+RATE_NAMES = ("1/8", "1/4", "1/2", "1", "2", "4", "8")  # of `RATES`
+RECALLS = tuple(k / 100 for k in range(101))
+# Bands do not use the interval method of the protocol: most others are too slow, or too narrow, for
+# every point of a curve. With 400 replicates the standard error is known to 4 %.
+BAND_METHOD = "bootse-t-logit"
+BAND_REPLICATES = 400
+MOST_ROWS = 40  # of a forest plot
+MOST_SERIES = 4  # more models become a heat map
+MOST_NAMED = 3  # models or classes in a title
+MOST_HEAT_ROWS = 25
 
 
 def hit_rule(view: View) -> str:
@@ -53,22 +66,13 @@ def at_level(evaluation: Evaluation) -> str:
         return ""
     settings = evaluation.statistics
     units = f"{settings['n_units']} {plural(settings['unit'])}"
-    return f"Pointwise {100 * settings['level']:g} % intervals over {units}."
+    return f"Pointwise {level_text(settings['level'])} intervals over {units}."
 
 
 def has_intervals(evaluation: Evaluation) -> bool:
     """Return whether any number has an interval: they may be off, or the units too few."""
     requested = evaluation.statistics["interval"] is not None
     return requested and any(math.isfinite(row.estimate.low) for row in evaluation.rows)
-
-
-FROC_RATES = tuple(2.0 ** (k / 4) for k in range(-16, 17))  # exact at 1/8, 1/4, ..., 8
-RATE_NAMES = ("1/8", "1/4", "1/2", "1", "2", "4", "8")  # of `RATES`
-RECALLS = tuple(k / 100 for k in range(101))
-# Bands do not use the interval method of the protocol: most others are too slow, or too narrow, for
-# every point of a curve. With 400 replicates the standard error is known to 4 %.
-BAND_METHOD = "bootse-t-logit"
-BAND_REPLICATES = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ def ends_of_estimates(estimates: Sequence[Estimate]) -> tuple[F64, F64, F64]:
 def points(evaluation: Evaluation, x: Sequence[float], cases: Mapping[str, Case]) -> CurvePoints:
     """Return the estimates of every model's metric; the names of the metric lie along x."""
     certainty = certainty_of(evaluation.protocol, ci=evaluation.ci)
+    # The seed stays: bands come from the same draws as the intervals of the tables.
     certainty = replace(
         certainty, method=BAND_METHOD, replicates=min(certainty.replicates, BAND_REPLICATES)
     )
@@ -221,12 +226,6 @@ def _note(evaluation: Evaluation) -> str:
     """Return what the bands are, and what a hit is."""
     rule = f"Hits at {hit_rule(evaluation.protocol.matching)}."
     return f"{at_level(evaluation)} {rule}".strip()
-
-
-MOST_ROWS = 40
-MOST_SERIES = 4  # more models become a heat map
-MOST_NAMED = 3
-MOST_HEAT_ROWS = 25
 
 
 def headline(evaluation: Evaluation) -> Forest:
@@ -388,7 +387,7 @@ def _differences_title(comparison: Comparison) -> str:
 def _differences_note(comparison: Comparison, marks: Sequence[Mark]) -> str:
     intervals = "No intervals"
     if any(math.isfinite(mark.low) for mark in marks):
-        level = f"{100 * comparison.level:g} %"
+        level = level_text(comparison.level)
         intervals = f"{level} intervals of paired differences, not adjusted for their number"
     tests = "tests not corrected"
     if comparison.correction != "none":

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hits and errors of models: fates of references and predictions, scores, overlaps, thresholds.
+"""Figures of hits and errors: what became of references and predictions, and what mistakes cost.
 
-Kinds of errors of a model: what each costs in average precision, and how many there are.
+An `Evaluation` comes in, a figure as data goes out; `evaluation.catalogue` names them.
 
-The kinds are those of TIDE (Bolya et al. 2020), computed by `calipers.metrics.error_types`.
+- `fates`, `scores` and `overlaps` count references and predictions by fate, score and overlap;
+- `thresholds` shows average precision against the threshold of the criterion;
+- `error_gains` and `error_counts` show the kinds of errors of TIDE (Bolya et al. 2020), computed by
+  `calipers.metrics.error_types`: what each costs in average precision, and how many there are.
 """
 
 from __future__ import annotations
@@ -33,6 +36,29 @@ from calipers.show.words import percent_text, short_name
 BINS = 20
 # Criteria that are shares of an area: their thresholds can be moved from 0 to 1.
 SHARES = ("box-iou", "iop", "ior", "mask-iou", "dice", "hull-iou", "boundary-iou")
+KIND = "error-types"
+MAIN = GAINS[:6]  # the kinds, without the sums over several kinds
+MOST_NAMED = 3
+WORDS = {  # short enough to stand below a bar
+    "cls": "class",
+    "loc": "place",
+    "both": "both",
+    "dup": "double",
+    "bkg": "nothing",
+    "miss": "missed",
+    "fp": "all false",
+    "fn": "all missed",
+    "empty": "empty",
+}
+SENTENCES = {
+    "cls": "a wrong class",
+    "loc": "a place that is only roughly right",
+    "both": "a wrong class in a place that is only roughly right",
+    "dup": "second predictions on one reference",
+    "bkg": "predictions on nothing",
+    "miss": "references that no prediction came near",
+    "empty": "false alarms on images without references",
+}
 
 
 def fates(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Bars:
@@ -248,31 +274,6 @@ def _changes(levels: Sequence[float], names: Sequence[str], ahead: NDArray[np.bo
     elif len(turns) > 3:
         more = ", then it changes more often"
     return f"The best model depends on the threshold: {', '.join(clauses)}{more}"
-
-
-KIND = "error-types"
-MAIN = GAINS[:6]  # the kinds, without the sums over several kinds
-MOST_NAMED = 3
-WORDS = {  # short enough to stand below a bar
-    "cls": "class",
-    "loc": "place",
-    "both": "both",
-    "dup": "double",
-    "bkg": "nothing",
-    "miss": "missed",
-    "fp": "all false",
-    "fn": "all missed",
-    "empty": "empty",
-}
-SENTENCES = {
-    "cls": "a wrong class",
-    "loc": "a place that is only roughly right",
-    "both": "a wrong class in a place that is only roughly right",
-    "dup": "second predictions on one reference",
-    "bkg": "predictions on nothing",
-    "miss": "references that no prediction came near",
-    "empty": "false alarms on images without references",
-}
 
 
 def error_gains(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Bars:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rank the models of an evaluation in one metric, and measure how stable the order is.
+"""The order of the models of an evaluation in one metric, and how stable it is.
 
-`Evaluation.rank` calls `rank`; the definitions are in `statistics.ranks`.
-
-The order of models: which come first where there is no room for all.
+`Evaluation.rank` calls `rank`: evidence and units of the evaluation come in, a `Ranking` goes out;
+the definitions are in `statistics.ranks`. Models are ranked by the metric on the whole data set, or
+case by case, where the metric is computed on every unit alone.
 """
 
 from __future__ import annotations

@@ -1,18 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """An evaluation with other names in all places: rows, groups, cohort, protocol. Numbers stay.
 
-Used for display names (`naming`) and for hashes of ids (`redaction`).
+`rename_all` does it for any `Names`, and `report.context` calls its two uses:
 
-Display names: a page repeats each name hundreds of times, so very long ones are shortened.
-
-Empty names, and names that look the same although they differ in invisible characters, get a mark
-that tells them apart.
-
-A page that can leave the hospital: ids and file names are replaced by keyed hashes.
-
-The key is drawn anew for every page and is not stored: a plain hash of ``P001`` could be found by
-trying all numbers. Names of classes and models stay; notes on input files are left out, because
-they may name patients.
+- `with_display_names`: a page repeats each name hundreds of times, so very long ones are shortened;
+  empty names, and names that look the same although they differ in invisible characters, get a mark
+  that tells them apart (`show.words.Short`).
+- `redact_ids`: a page that can leave the hospital has keyed hashes in place of ids and file names.
+  The key is drawn anew for every page and is not stored: a plain hash of ``P001`` could be found by
+  trying all numbers. Names of classes and models stay; notes on input files are left out, because
+  they may name patients.
 """
 
 from __future__ import annotations
@@ -32,6 +29,8 @@ from calipers.results.comparison import GroupedRows, GroupSummary
 from calipers.results.estimate import Row
 from calipers.show.words import Short
 from calipers.statistics.weights import Units
+
+LENGTH = 10  # hexadecimal digits: two of 10,000 names share a hash in 1 of 20,000 pages
 
 
 class Names(Protocol):
@@ -154,9 +153,6 @@ def with_display_names(evaluation: Evaluation) -> Evaluation:
     return rename_all(evaluation, names)
 
 
-LENGTH = 10  # hexadecimal digits: two of 10,000 names share a hash in 1 of 20,000 pages
-
-
 @dataclass(frozen=True)
 class Mask:
     """Replaces ids, the same id by the same hash. Names of classes, models and columns stay."""
@@ -167,6 +163,8 @@ class Mask:
 
     def hashed(self, kind: str, value: str) -> str:
         """Return a name such as ``patient-1f0c2a9b4e``."""
+        # The kind is part of the message: a patient and an image of one name get different hashes.
+        # Half a surrogate pair in a name has no other bytes.
         message = f"{kind}\0{value}".encode("utf-8", "surrogatepass")
         digest = hmac.new(self.key, message, sha256).hexdigest()
         return f"{kind}-{digest[:LENGTH]}"
@@ -188,6 +186,7 @@ class Mask:
 
 def redact_ids(evaluation: Evaluation) -> Evaluation:
     """Return the evaluation with all ids replaced; numbers, classes and models stay."""
+    # Any column may hold ids, so all values of all columns are replaced.
     columns = evaluation.cohort.images.groups
     mask = Mask({name: frozenset(map(str, column.tolist())) for name, column in columns.items()})
     masked, intake = rename_all(evaluation, mask), evaluation.cohort.intake

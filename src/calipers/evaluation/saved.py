@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open a saved evaluation: compute it again from the folder, and compare it with the stored values.
+"""A saved evaluation: written to a folder, opened again, and compared with what is stored.
 
-Nobody has to believe a stored number: the cohort and the protocol are in the folder, so every row
-is recomputed and must have identical bits. The original inputs are not needed.
+`Evaluation.save` calls `save`, which writes JSON, the cohort with the fates of its objects, the
+page, and last the record of the run, which vouches for the other files. `open_evaluation` and
+``calipers verify`` read such a folder back (`open_folder`). Nobody has to believe a stored number:
+the cohort and the protocol are in the folder, so every row is computed again and must have
+identical bits. The original inputs are not needed.
 
-The table of mistakes: one row per wrong prediction and per reference that no prediction is near.
-
-`Evaluation.errors` calls `error_table`, and so does saving for ``errors.csv``.
-
-Save an evaluation to a folder: JSON, the cohort with the fates, the page, the record of the run.
-
-`Evaluation.save` calls `save`; `opening` reads the folder back.
+`error_table` makes the table of mistakes, one row per wrong prediction and per reference that no
+prediction is near; `Evaluation.errors` calls it, and `save` writes it as ``errors.csv`` where the
+protocol has error types.
 """
 
 from __future__ import annotations
@@ -263,6 +262,7 @@ def _entries(
     now: Sequence[Mapping[str, Any]],
     names: Sequence[str],
 ) -> Iterator[ChangedValue]:
+    # With another number of entries there are no pairs: one difference says it.
     if len(stored) != len(now):
         yield ChangedValue(place, "number of entries", len(stored), len(now))
         return
@@ -595,6 +595,7 @@ def _object_parts(cohort: Cohort, model: str, matches: Matches) -> list[dict[str
     hit = np.flatnonzero((matches.partner >= 0) & (matches.prediction_fate[0] == assignment.HIT))
     found_by = np.full(len(references), -1)
     found_by[matches.partner[hit]] = hit
+    # Predictions know their references; here the same pairs are seen from the references.
     reached = np.full(len(references), np.nan)
     reached[matches.partner[hit]] = matches.similarity[hit]
     parts = []
@@ -632,6 +633,7 @@ def images_table(evaluation: Evaluation, matches: dict[str, Matches]) -> dict[st
         add("image", list(cohort.images.ids))
         add("model", [model] * cohort.n_images)
         for name, column in cohort.images.groups.items():
+            # A group that is called as one of our columns must not overwrite it.
             add(f"group_{name}" if name in OWN_COLUMNS else name, column.tolist())
         add("references", np.diff(table.reference_offsets).tolist())
         add("predictions", np.diff(table.prediction_offsets).tolist())

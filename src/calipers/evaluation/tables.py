@@ -98,6 +98,7 @@ def metrics_table(evaluation: Evaluation, metrics: Sequence[str] | None = None) 
         "images": [row[0].n_images for row in estimates],
         "references": [row[0].n_references for row in estimates],
     }
+    # Numbers that are the same in every row are said once, below the table.
     varying = {name: numbers for name, numbers in behind.items() if len(set(numbers)) > 1}
     best: set[tuple[int, int]] = set()
     rows: list[TableRow] = []
@@ -128,6 +129,7 @@ def models_table(evaluation: Evaluation, metrics: Sequence[str]) -> Table:
     lower = evaluation.protocol.lower_is_better
     columns = [_estimates(evaluation, metric) for metric in metrics]
     order = evaluation.models_by_value
+    # Estimates come in the order of the evaluation, rows in that of the values.
     places = {model: k for k, model in enumerate(order)}
     best = set()
     for c, (metric, column) in enumerate(zip(metrics, columns)):
@@ -212,6 +214,7 @@ def intervals_table(evaluation: Evaluation) -> Table:
         for model in evaluation.models:
             e = evaluation.get(metric, model=model)
             method = "" if e.method == "none" else e.method
+            # An interval without a value: the value stands beside it already.
             percentile = Amount(math.nan, low=e.percentile[0], high=e.percentile[1])
             rows.append((metric, model, e, method, percentile, e.bias, *e.mc_error, e.undefined))
     return Table(
@@ -307,6 +310,7 @@ def _summary_rows(summaries: Sequence[GroupSummary], n_counts: int) -> tuple[Tab
         if summary.n_defined < summary.n_groups:
             beside.append(f"{summary.n_defined} of {summary.n_groups} groups")
         means.append(Amount(summary.mean, ", ".join(beside)))
+        # A range has two ends and no value in the middle.
         ranges.append(Amount(math.nan, low=summary.lowest, high=summary.highest))
     blank = [None] * n_counts
     return (*means, *blank), (*ranges, *blank)

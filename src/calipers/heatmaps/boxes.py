@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resample a map to the size of its image by linear interpolation.
+"""Boxes and objects from heat maps, as Wang et al. (CVPR 2017) make them from activation maps.
 
-The smallest box around a mask, so that later steps only work on that part of an array.
+`boxes_from_heatmaps` takes maps and returns `HeatmapBoxes`: predictions with scores, which
+`calipers boxes` writes and a cohort takes as a model. Image by image (`find`): maps are resampled
+to the size of their image by linear interpolation (`resample`), scaled, compared with thresholds,
+and split into connected components, whose boxes are the predictions. Only the smallest box around
+what lies above a threshold (`window`) is looked at.
 
-Find the boxes of one image: resample, scale, threshold, connected components.
+`instances_from_map` splits one score map into objects with masks, boxes, scores and centroids.
 
-`HeatmapBoxes`: the result of `boxes_from_heatmaps`.
-
-`boxes_from_heatmaps`: turn class activation maps into boxes as Wang et al. (CVPR 2017) do.
-
-`instances_from_map`: split a score map into objects with masks, boxes, scores and centroids.
+Wang et al., ChestX-ray8: Hospital-scale Chest X-ray Database and Benchmarks, CVPR 2017.
 """
 
 from __future__ import annotations
@@ -40,311 +40,11 @@ from calipers.heatmaps.settings import (
     check_stack,
 )
 
-
-def resample(values: F64, shape: Sequence[int]) -> F64:
-    """Return a map on a grid of another shape: bilinear in 2D, trilinear in 3D.
-
-    Parameters
-    ----------
-    values
-        ``[z, ]y, x``.
-    shape
-        Of the result, axis by axis.
-
-    Notes
-    -----
-    Both grids cover the same extent and their *outer edges* coincide, not the centres of their
-    corner pixels: pixel i of n new ones lies at ``(i + 0.5) * m / n - 0.5`` on the old grid of m
-    pixels. Elsewhere this is called ``align_corners=False``. Places before the first or after the
-    last old centre take the value of that pixel.
-
-    A shorter axis is read at the same places, without smoothing. An axis of equal length stays as
-    it is, to the last bit, and so does a constant map.
-    """
-    for axis, length in enumerate(shape):
-        if values.shape[axis] != length:
-            values = _along(values, axis, length)
-    return values
-
-
-def _along(values: F64, axis: int, length: int) -> F64:
-    old = values.shape[axis]
-    place = np.clip((np.arange(length) + 0.5) * old / length - 0.5, 0.0, old - 1.0)
-    before = place.astype(np.int64)
-    after = np.minimum(before + 1, old - 1)
-    shape = [1] * values.ndim
-    shape[axis] = -1
-    share = (place - before).reshape(shape)
-    start = np.take(values, before, axis)
-    # In place: start + share * (end - start), which leaves a constant map as it is to the last bit.
-    result: F64 = np.take(values, after, axis)
-    result -= start
-    result *= share
-    result += start
-    return result
-
-
-def window(mask: Flags) -> tuple[slice, ...] | None:
-    """Return the smallest box that holds the mask, axis by axis; None if the mask is empty."""
-    sides = []
-    for axis in range(mask.ndim):
-        others = tuple(k for k in range(mask.ndim) if k != axis)
-        places = np.flatnonzero(mask.any(axis=others))
-        if not len(places):
-            return None
-        sides.append(slice(int(places[0]), int(places[-1]) + 1))
-    return tuple(sides)
-
-
 Range = tuple[float, float]  # lowest and highest value
 AT_ONCE = 1 << 24  # values of all maps of an image that are kept at a time: 128 MB
 
-
-@dataclass(frozen=True, slots=True)
-class ImageBoxes:
-    """The boxes of one image, in the order of classes, thresholds and first pixels."""
-
-    label: I64  # (n,) class
-    threshold: F64  # (n,)
-    boxes: F64  # (n, 4|6)
-    score: F64  # (n,)
-    constant: Flags  # (n_classes,) maps of one value: they mark no place
-
-    def __len__(self) -> int:
-        return len(self.label)
-
-
-def find(
-    maps: Sequence[NDArray[Any] | None], shape: Sequence[int], settings: Settings
-) -> ImageBoxes:
-    """Return the boxes of an image; see `calipers.boxes_from_heatmaps` for the definition.
-
-    Parameters
-    ----------
-    maps
-        One per class, ``[z, ]y, x``; None where a class has no map.
-    shape
-        Of the image, ``[z, ]y, x``.
-    """
-    layers = _Layers(maps, shape)
-    each: list[Range | None] = [None] * len(maps)
-    constant = np.zeros(len(maps), np.bool_)
-    for k, own_map in enumerate(maps):
-        if own_map is not None:
-            low, high = _extremes(layers(k))
-            each[k] = (low, high)
-            constant[k] = low == high
-    ranges = _ranges(each, settings)
-    # The empty arrays give the result its dimensions if there is no box.
-    labels, levels, scores = [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
-    boxes = [np.zeros((0, 2 * len(shape)))]
-    for k, own_map in enumerate(maps):
-        if own_map is None or constant[k]:
-            continue
-        for level, corners, score in _of_class(layers(k), ranges[k], settings):
-            labels.append(np.full(len(score), k))
-            levels.append(np.full(len(score), level))
-            boxes.append(corners)
-            scores.append(score)
-    result = ImageBoxes(
-        np.concatenate(labels).astype(np.int64),
-        np.concatenate(levels),
-        np.concatenate(boxes),
-        np.concatenate(scores),
-        constant,
-    )
-    return _best(result) if settings.keep_best else result
-
-
-class _Layers:
-    """Maps on the grid of their image: kept if they are small, else resampled on every call."""
-
-    def __init__(self, maps: Sequence[NDArray[Any] | None], shape: Sequence[int]) -> None:
-        self.maps, self.shape = maps, shape
-        self.cache: dict[int, F64] | None = None
-        if len(maps) * math.prod(shape) <= AT_ONCE:
-            self.cache = {}
-
-    def __call__(self, k: int) -> F64:
-        if self.cache is not None and k in self.cache:
-            return self.cache[k]
-        values = resample(np.asarray(self.maps[k], np.float64), self.shape)
-        if self.cache is not None:
-            self.cache[k] = values
-        return values
-
-
-def _extremes(values: F64) -> Range:
-    return float(values.min()), float(values.max())
-
-
-def _ranges(each: Sequence[Range | None], settings: Settings) -> Sequence[Range | None]:
-    """Return the values that become 0 and 255 in every map; None if it is not scaled."""
-    if settings.scale == "none":
-        return [None] * len(each)
-    ranges = [extremes for extremes in each if extremes is not None]
-    if settings.scale == "image-class" or not ranges:
-        return each
-    lowest = min(low for low, _ in ranges)
-    highest = max(high for _, high in ranges)
-    return [(lowest, highest)] * len(each)
-
-
-def _of_class(
-    values: F64, extremes: Range | None, settings: Settings
-) -> Iterator[tuple[float, F64, F64]]:
-    """Yield threshold, boxes and scores of one map."""
-    low, high = extremes or (0.0, TOP)
-    # Both sides are multiplied instead of one divided, so that the largest value is 255 exactly.
-    scaled = values if extremes is None else (values - low) * TOP
-    for level in settings.thresholds:
-        cut = level if extremes is None else level * (high - low)
-        mask = scaled > cut if level == 0 else scaled >= cut
-        part = window(mask)
-        if part is None:
-            continue
-        instances = instances_of(values[part], mask[part], settings.connectivity)
-        corner = np.array([side.start for side in reversed(part)], np.float64)
-        score = instances.highest if settings.score == "max" else instances.mean
-        yield level, instances.boxes + np.tile(corner, 2), score
-
-
-def _best(boxes: ImageBoxes) -> ImageBoxes:
-    """Return the box with the highest score of each class; the first of equal ones."""
-    order = np.lexsort([-boxes.score, boxes.label])
-    first = np.ones(len(order), np.bool_)
-    first[1:] = np.diff(boxes.label[order]) > 0
-    rows = order[first]
-    return ImageBoxes(
-        boxes.label[rows],
-        boxes.threshold[rows],
-        boxes.boxes[rows],
-        boxes.score[rows],
-        boxes.constant,
-    )
-
-
+# The name of the only model in the cohort that is written.
 MODEL = "heatmaps"
-
-
-@dataclass(frozen=True)
-class HeatmapBoxes:
-    """Boxes of heat maps, with the images, classes and settings that they were made from."""
-
-    predictions: Predictions  # rows by image, class, threshold, first pixel; fact ``threshold``
-    classes: tuple[str, ...]
-    images: Images  # ids and sizes
-    settings: Settings
-    constant: Flags  # (n_images, n_classes) maps of one value, which give no box
-    shrunk: int = 0  # images with fewer pixels than their maps along some axis
-
-    def __len__(self) -> int:
-        return len(self.predictions)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Remarks for users of the boxes."""
-        n, notes = len(self.predictions), []
-        if constant := int(self.constant.sum()):
-            notes.append(f"{constant} maps of one value give no box")
-        score = self.predictions.score
-        if outside := int(((score < 0) | (score > 1)).sum()):
-            notes.append(
-                f"{outside} of {n} scores lie outside [0, 1]: read them with --score-scale raw"
-            )
-        if self.shrunk:
-            notes.append(
-                f"{self.shrunk} images are smaller than their maps, "
-                "which were resampled without smoothing"
-            )
-        return tuple(notes)
-
-    def by_threshold(self) -> dict[float, int]:
-        """Return the number of boxes found at each threshold."""
-        thresholds = self.predictions.facts["threshold"]
-        return {level: int((thresholds == level).sum()) for level in self.settings.thresholds}
-
-    def predictions_for(self, cohort: Cohort) -> Predictions:
-        """Return the boxes in the order of images and classes of a cohort, for
-        `Cohort.with_predictions`.
-
-        Images are paired by id and classes by name. Every image of the cohort needs a map; an image
-        or a class that the cohort lacks is an error, too: nothing is dropped.
-        """
-        image = _numbers(
-            self.images.ids, cohort.images.ids, "unknown-image", "an image of the cohort"
-        )
-        label = _numbers(self.classes, cohort.classes, "unknown-category", "a class of the cohort")
-        silent = sorted(set(range(cohort.n_images)) - set(image.tolist()))
-        if silent:
-            name = cohort.images.ids[silent[0]]
-            hint = (
-                f"{len(silent)} of {cohort.n_images} images have no map: "
-                "select the others with Cohort.take"
-            )
-            raise InputError(
-                "a map for every image", rule="subset", field="image", value=name, hint=hint
-            )
-        rows = self.predictions
-        delivery = Delivery(
-            image[rows.image],
-            label[rows.label],
-            rows.boxes,
-            "xyxy",
-            rows.place,
-            score=rows.score,
-            facts=rows.facts,
-        )
-        return as_predictions(delivery, cohort.images.size)
-
-    def write(self, path: str | PathLike[str], format: str | None = None) -> None:
-        """Write the boxes to a file that `calipers.read` understands, whole or not at all.
-
-        Parameters
-        ----------
-        format
-            ``"coco"`` (a document with the names of the categories), ``"csv"``, ``"tsv"`` or
-            ``"parquet"``; None: by the suffix. Tables include the threshold of every box; COCO has
-            no field for it.
-        """
-        from calipers.io.write import write
-
-        write(self.cohort(), path, what=MODEL, format=format)
-
-    def cohort(self) -> Cohort:
-        """Return the boxes as the only model of a cohort without references."""
-        dimensions = self.predictions.dimensions
-        nothing = np.zeros(0, np.int64)
-        none = Delivery(nothing, nothing, np.zeros((0, 2 * dimensions)), "xyxy", nothing)
-        references = as_references(none, self.images.size)
-        return Cohort(self.images, self.classes, references, {MODEL: self.predictions}, Intake())
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the account for JSON: settings, counts, notes."""
-        levels = [{"threshold": level, "boxes": n} for level, n in self.by_threshold().items()]
-        silent = int((np.diff(self.predictions.offsets) == 0).sum())
-        return {
-            "settings": self.settings.as_dict(),
-            "images": len(self.images),
-            "classes": list(self.classes),
-            "maps": int(self.constant.size),
-            "constant": int(self.constant.sum()),
-            "boxes": len(self),
-            "by_threshold": levels,
-            "images_without_boxes": silent,
-        }
-
-
-def _numbers(
-    names: tuple[str, ...], choices: tuple[str, ...], rule: str, expected: str
-) -> NDArray[np.int64]:
-    """Return the index of every name among the choices."""
-    index = {name: k for k, name in enumerate(choices)}
-    for name in names:
-        if name not in index:
-            hint = did_you_mean(name, choices[:1000])
-            raise InputError(expected, rule=rule, value=name, hint=hint)
-    return np.array([index[name] for name in names], np.int64)
 
 
 def boxes_from_heatmaps(
@@ -431,20 +131,22 @@ def boxes_from_heatmaps(
         expected = "(images, classes, height, width), or with a depth before the height"
         raise InputError(expected, rule="map-shape", location="maps", value=maps.shape, hint=hint)
     collector = _Collector(len(classes), ids, size)
+    # One image at a time: an iterator never has two images in memory.
     for k, image_maps in enumerate(maps):
-        collector.add(*_of_image(image_maps, k, collector, settings))
+        collector.add(*_image_boxes(image_maps, k, collector, settings))
     return collector.result(tuple(classes), settings)
 
 
-def _of_image(
+def _image_boxes(
     image_maps: Any, k: int, so_far: _Collector, settings: Settings
 ) -> tuple[ImageBoxes, I64, bool]:
     """Return the boxes of an image, its size, and whether a map has more pixels than the image."""
     where = f"maps[{k}]"
-    layers = _layers(image_maps, so_far.n_classes, where)
+    layers = _class_maps(image_maps, so_far.n_classes, where)
     shapes = sorted({layer.shape for layer in layers if layer is not None})
     if not shapes:
         raise InputError("a map of at least one class", rule="map-missing", location=where)
+    # Without a size nobody knows which of the maps has the grid of the image.
     if so_far.size is None and len(shapes) > 1:
         hint = "pass the size of the image, to which maps are resampled"
         raise InputError(
@@ -457,7 +159,7 @@ def _of_image(
     return find(layers, target, settings), size, shrunk
 
 
-def _layers(image_maps: Any, n_classes: int, where: str) -> list[NDArray[Any] | None]:
+def _class_maps(image_maps: Any, n_classes: int, where: str) -> list[NDArray[Any] | None]:
     """Return one map per class, None where a class has no map."""
     if not isinstance(image_maps, list | tuple):
         stack = as_map(image_maps, "<arrays>", where)
@@ -557,6 +259,311 @@ def _one_per_image(size: Any) -> bool:
         isinstance(size, Sequence) and len(size) > 0 and isinstance(size[0], Sequence | np.ndarray)
     )
     return nested or (isinstance(size, np.ndarray) and size.ndim == 2)
+
+
+@dataclass(frozen=True)
+class HeatmapBoxes:
+    """Boxes of heat maps, with the images, classes and settings that they were made from."""
+
+    predictions: Predictions  # rows by image, class, threshold, first pixel; fact ``threshold``
+    classes: tuple[str, ...]
+    images: Images  # ids and sizes
+    settings: Settings
+    constant: Flags  # (n_images, n_classes) maps of one value, which give no box
+    shrunk: int = 0  # images with fewer pixels than their maps along some axis
+
+    def __len__(self) -> int:
+        return len(self.predictions)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Remarks for users of the boxes."""
+        n, notes = len(self.predictions), []
+        if constant := int(self.constant.sum()):
+            notes.append(f"{constant} maps of one value give no box")
+        score = self.predictions.score
+        if outside := int(((score < 0) | (score > 1)).sum()):
+            notes.append(
+                f"{outside} of {n} scores lie outside [0, 1]: read them with --score-scale raw"
+            )
+        if self.shrunk:
+            notes.append(
+                f"{self.shrunk} images are smaller than their maps, "
+                "which were resampled without smoothing"
+            )
+        return tuple(notes)
+
+    def by_threshold(self) -> dict[float, int]:
+        """Return the number of boxes found at each threshold."""
+        thresholds = self.predictions.facts["threshold"]
+        return {level: int((thresholds == level).sum()) for level in self.settings.thresholds}
+
+    def predictions_for(self, cohort: Cohort) -> Predictions:
+        """Return the boxes in the order of images and classes of a cohort, for
+        `Cohort.with_predictions`.
+
+        Images are paired by id and classes by name. Every image of the cohort needs a map; an image
+        or a class that the cohort lacks is an error, too: nothing is dropped.
+        """
+        image = _indices(
+            self.images.ids, cohort.images.ids, "unknown-image", "an image of the cohort"
+        )
+        label = _indices(self.classes, cohort.classes, "unknown-category", "a class of the cohort")
+        # An image without a map is not one without a finding.
+        silent = sorted(set(range(cohort.n_images)) - set(image.tolist()))
+        if silent:
+            name = cohort.images.ids[silent[0]]
+            hint = (
+                f"{len(silent)} of {cohort.n_images} images have no map: "
+                "select the others with Cohort.take"
+            )
+            raise InputError(
+                "a map for every image", rule="subset", field="image", value=name, hint=hint
+            )
+        rows = self.predictions
+        delivery = Delivery(
+            image[rows.image],
+            label[rows.label],
+            rows.boxes,
+            "xyxy",
+            rows.place,
+            score=rows.score,
+            facts=rows.facts,
+        )
+        return as_predictions(delivery, cohort.images.size)
+
+    def write(self, path: str | PathLike[str], format: str | None = None) -> None:
+        """Write the boxes to a file that `calipers.read` understands, whole or not at all.
+
+        Parameters
+        ----------
+        format
+            ``"coco"`` (a document with the names of the categories), ``"csv"``, ``"tsv"`` or
+            ``"parquet"``; None: by the suffix. Tables include the threshold of every box; COCO has
+            no field for it.
+        """
+        from calipers.io.write import write
+
+        write(self.cohort(), path, what=MODEL, format=format)
+
+    def cohort(self) -> Cohort:
+        """Return the boxes as the only model of a cohort without references."""
+        dimensions = self.predictions.dimensions
+        nothing = np.zeros(0, np.int64)
+        none = Delivery(nothing, nothing, np.zeros((0, 2 * dimensions)), "xyxy", nothing)
+        references = as_references(none, self.images.size)
+        return Cohort(self.images, self.classes, references, {MODEL: self.predictions}, Intake())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the account for JSON: settings, counts, notes."""
+        levels = [{"threshold": level, "boxes": n} for level, n in self.by_threshold().items()]
+        silent = int((np.diff(self.predictions.offsets) == 0).sum())
+        return {
+            "settings": self.settings.as_dict(),
+            "images": len(self.images),
+            "classes": list(self.classes),
+            "maps": int(self.constant.size),
+            "constant": int(self.constant.sum()),
+            "boxes": len(self),
+            "by_threshold": levels,
+            "images_without_boxes": silent,
+        }
+
+
+def _indices(
+    names: tuple[str, ...], choices: tuple[str, ...], rule: str, expected: str
+) -> NDArray[np.int64]:
+    """Return the index of every name among the choices."""
+    index = {name: k for k, name in enumerate(choices)}
+    for name in names:
+        if name not in index:
+            hint = did_you_mean(name, choices[:1000])
+            raise InputError(expected, rule=rule, value=name, hint=hint)
+    return np.array([index[name] for name in names], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBoxes:
+    """The boxes of one image, in the order of classes, thresholds and first pixels."""
+
+    label: I64  # (n,) class
+    threshold: F64  # (n,)
+    boxes: F64  # (n, 4|6)
+    score: F64  # (n,)
+    constant: Flags  # (n_classes,) maps of one value: they mark no place
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+
+def find(
+    maps: Sequence[NDArray[Any] | None], shape: Sequence[int], settings: Settings
+) -> ImageBoxes:
+    """Return the boxes of an image; see `calipers.boxes_from_heatmaps` for the definition.
+
+    Parameters
+    ----------
+    maps
+        One per class, ``[z, ]y, x``; None where a class has no map.
+    shape
+        Of the image, ``[z, ]y, x``.
+    """
+    layers = _ResampledMaps(maps, shape)
+    each: list[Range | None] = [None] * len(maps)
+    constant = np.zeros(len(maps), np.bool_)
+    for k, own_map in enumerate(maps):
+        if own_map is not None:
+            # Extremes first, for all classes: a scale of the image needs them before any threshold.
+            low, high = _extremes(layers(k))
+            each[k] = (low, high)
+            # A map of one value says nothing about a place, however high it is.
+            constant[k] = low == high
+    ranges = _ranges(each, settings)
+    # The empty arrays give the result its dimensions if there is no box.
+    labels, levels, scores = [np.zeros(0)], [np.zeros(0)], [np.zeros(0)]
+    boxes = [np.zeros((0, 2 * len(shape)))]
+    for k, own_map in enumerate(maps):
+        if own_map is None or constant[k]:
+            continue
+        for level, corners, score in _class_boxes(layers(k), ranges[k], settings):
+            labels.append(np.full(len(score), k))
+            levels.append(np.full(len(score), level))
+            boxes.append(corners)
+            scores.append(score)
+    result = ImageBoxes(
+        np.concatenate(labels).astype(np.int64),
+        np.concatenate(levels),
+        np.concatenate(boxes),
+        np.concatenate(scores),
+        constant,
+    )
+    return _best_of_class(result) if settings.keep_best else result
+
+
+class _ResampledMaps:
+    """Maps on the grid of their image: kept if they are small, else resampled on every call."""
+
+    def __init__(self, maps: Sequence[NDArray[Any] | None], shape: Sequence[int]) -> None:
+        self.maps, self.shape = maps, shape
+        self.cache: dict[int, F64] | None = None
+        if len(maps) * math.prod(shape) <= AT_ONCE:
+            self.cache = {}
+
+    def __call__(self, k: int) -> F64:
+        if self.cache is not None and k in self.cache:
+            return self.cache[k]
+        values = resample(np.asarray(self.maps[k], np.float64), self.shape)
+        if self.cache is not None:
+            self.cache[k] = values
+        return values
+
+
+def _extremes(values: F64) -> Range:
+    return float(values.min()), float(values.max())
+
+
+def _ranges(each: Sequence[Range | None], settings: Settings) -> Sequence[Range | None]:
+    """Return the values that become 0 and 255 in every map; None if it is not scaled."""
+    if settings.scale == "none":
+        return [None] * len(each)
+    ranges = [extremes for extremes in each if extremes is not None]
+    if settings.scale == "image-class" or not ranges:
+        return each
+    lowest = min(low for low, _ in ranges)
+    highest = max(high for _, high in ranges)
+    return [(lowest, highest)] * len(each)
+
+
+def _class_boxes(
+    values: F64, extremes: Range | None, settings: Settings
+) -> Iterator[tuple[float, F64, F64]]:
+    """Yield threshold, boxes and scores of one map."""
+    low, high = extremes or (0.0, TOP)
+    # Both sides are multiplied instead of one divided, so that the largest value is 255 exactly.
+    scaled = values if extremes is None else (values - low) * TOP
+    for level in settings.thresholds:
+        cut = level if extremes is None else level * (high - low)
+        mask = scaled > cut if level == 0 else scaled >= cut
+        part = window(mask)
+        if part is None:
+            continue
+        instances = instances_of(values[part], mask[part], settings.connectivity)
+        # From y, x of the array to x, y of boxes.
+        corner = np.array([side.start for side in reversed(part)], np.float64)
+        score = instances.highest if settings.score == "max" else instances.mean
+        yield level, instances.boxes + np.tile(corner, 2), score
+
+
+def _best_of_class(boxes: ImageBoxes) -> ImageBoxes:
+    """Return the box with the highest score of each class; the first of equal ones."""
+    # lexsort is stable: of equal scores the first stays first.
+    order = np.lexsort([-boxes.score, boxes.label])
+    first = np.ones(len(order), np.bool_)
+    first[1:] = np.diff(boxes.label[order]) > 0
+    rows = order[first]
+    return ImageBoxes(
+        boxes.label[rows],
+        boxes.threshold[rows],
+        boxes.boxes[rows],
+        boxes.score[rows],
+        boxes.constant,
+    )
+
+
+def resample(values: F64, shape: Sequence[int]) -> F64:
+    """Return a map on a grid of another shape: bilinear in 2D, trilinear in 3D.
+
+    Parameters
+    ----------
+    values
+        ``[z, ]y, x``.
+    shape
+        Of the result, axis by axis.
+
+    Notes
+    -----
+    Both grids cover the same extent and their *outer edges* coincide, not the centres of their
+    corner pixels: pixel i of n new ones lies at ``(i + 0.5) * m / n - 0.5`` on the old grid of m
+    pixels. Elsewhere this is called ``align_corners=False``. Places before the first or after the
+    last old centre take the value of that pixel.
+
+    A shorter axis is read at the same places, without smoothing. An axis of equal length stays as
+    it is, to the last bit, and so does a constant map.
+    """
+    for axis, length in enumerate(shape):
+        if values.shape[axis] != length:
+            values = _resample_axis(values, axis, length)
+    return values
+
+
+def _resample_axis(values: F64, axis: int, length: int) -> F64:
+    old = values.shape[axis]
+    # Beyond the outermost centres there is nothing to interpolate with.
+    place = np.clip((np.arange(length) + 0.5) * old / length - 0.5, 0.0, old - 1.0)
+    before = place.astype(np.int64)
+    after = np.minimum(before + 1, old - 1)
+    shape = [1] * values.ndim
+    shape[axis] = -1
+    share = (place - before).reshape(shape)
+    start = np.take(values, before, axis)
+    # In place: start + share * (end - start), which leaves a constant map as it is to the last bit.
+    result: F64 = np.take(values, after, axis)
+    result -= start
+    result *= share
+    result += start
+    return result
+
+
+def window(mask: Flags) -> tuple[slice, ...] | None:
+    """Return the smallest box that holds the mask, axis by axis; None if the mask is empty."""
+    sides = []
+    for axis in range(mask.ndim):
+        others = tuple(k for k in range(mask.ndim) if k != axis)
+        places = np.flatnonzero(mask.any(axis=others))
+        if not len(places):
+            return None
+        sides.append(slice(int(places[0]), int(places[-1]) + 1))
+    return tuple(sides)
 
 
 def instances_from_map(

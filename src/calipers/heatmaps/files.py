@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read score maps and the sizes of images for `calipers boxes`.
+"""Files of `calipers boxes`: which file is the map of which image and class, reading, image sizes.
 
-`find_maps` says which file of a folder is the map of which image and class, and `load_map` reads one
-map or a stack with one per class. `read_sizes` reads the sizes of images from a table with a row per
-image or from a file of references; `size_of` takes that of one picture from its header.
+`find_maps` lists the maps below a folder by a pattern before any is read, `MapFiles.load` reads
+them image by image, `load_map` reads one file, one map or a stack with one per class. `read_sizes`
+reads the sizes of images from a table with a row per image or from a file of references, and
+`size_of` that of a picture from its header.
 """
 
 from __future__ import annotations
@@ -43,67 +44,45 @@ TABLES = ("csv", "parquet")  # formats of tables of sizes; all others hold refer
 WHITE = {"bool": 1.0, "uint8": 255.0, "uint16": 65535.0, "float32": 1.0}
 STACKED = Limits(axes=4)  # an axis of classes before those of a volume
 
-
-def load_map(path: Path | str) -> NDArray[Any]:
-    """Return the array of a file.
-
-    Notes
-    -----
-    Arrays of npy and npz files come as they are stored; an npz holds one array, and maybe
-    ``spacing`` and ``affine``. Those of NIfTI files (extra ``volumes``) become ``[class, ]z, y,
-    x``, with slope and intercept applied. Grey pictures of 8 or 16 bits are divided by 255 or
-    65535, so that white is 1. Colours cannot be turned back into scores and are refused, and so are
-    arrays of Python objects, files that are cut off, and files that unpack to far more than they
-    should.
-    """
-    name = str(path)
-    if not name.lower().endswith(SUFFIXES):
-        hint = f"maps are read from {', '.join(SUFFIXES)}"
-        raise InputError(
-            "a map", rule="volume-format", file=name, value=Path(path).suffix, hint=hint
-        )
-    volume = open_volume(path, limits=STACKED)
-    if volume.format not in FORMATS:
-        expected = f"one of the formats {', '.join(FORMATS)}"
-        raise InputError(
-            expected,
-            rule="volume-format",
-            file=name,
-            value=volume.format,
-            hint="the name says otherwise",
-        )
-    if volume.format not in ("png", "tiff"):
-        return volume.read()
-    white = _white(volume)
-    return volume.read().astype(np.float64) / white
-
-
-def size_of(path: Path | str) -> tuple[int, ...]:
-    """Return width, height[, depth] of a picture or volume from its header, without EXIF turns."""
-    return picture_size(Path(path)) or open_volume(path, role="image").size
-
-
-def _white(volume: Volume) -> float:
-    """Return what stands for 1 in a picture of one page, or say why it holds no scores."""
-    if volume.dimensions != 2:
-        raise InputError(
-            "one page", rule="map-shape", file=volume.file, value=f"{volume.shape[0]} pages"
-        )
-    if PALETTE in volume.notes:
-        hint = (
-            "colours cannot be turned back into scores: "
-            "save the map itself, as npy or as a grey picture"
-        )
-        raise InputError(
-            "a grey picture", rule="volume-channels", file=volume.file, value="a palette", hint=hint
-        )
-    if volume.dtype.name not in WHITE:
-        expected = "8 or 16 bits, or floats"
-        raise InputError(expected, rule="volume-dtype", file=volume.file, value=volume.dtype.name)
-    return WHITE[volume.dtype.name]
-
-
+# {image} and {class} in a pattern.
 PLACES = re.compile(r"\{([^{}]*)\}")
+
+
+def find_maps(folder: str, pattern: str | None, classes: Sequence[str], missing: str) -> MapFiles:
+    """Return the maps below a folder.
+
+    Parameters
+    ----------
+    pattern
+        Path below the folder with ``{image}`` and maybe ``{class}``, with or without extension;
+        None: ``{image}``, or ``{class}/{image}`` if the files lie in sub-folders.
+    classes
+        Selected classes in order; empty: those of the file names, sorted.
+    missing
+        ``"refuse"`` or ``"empty"``: what happens if an image has maps of some classes only.
+    """
+    files, n_others = _list_maps(folder)
+    if not pattern:
+        in_folders = any("/" in name for name in files)
+        pattern = "{class}/{image}" if in_folders else "{image}"
+    by_class = "{class}" in pattern
+    # A stack has no names inside: only the user knows them.
+    if not by_class and not classes:
+        raise UsageError(
+            "--classes is needed: it names the maps in a file, in their order, such as "
+            "--classes nodule,mass"
+        )
+    paths, n_unmatched = _match_files(folder, files, _expression(pattern, classes), pattern)
+    names = tuple(classes) or tuple(sorted({name for _, name in paths}))
+    notes = []
+    if n_unmatched:
+        notes.append(f"{n_unmatched} files do not fit {pattern!r}")
+    if n_others:
+        notes.append(f"{n_others} files of other kinds are not read")
+    if by_class:
+        notes += _notes_on_missing(folder, paths, names, missing)
+    images = tuple(dict.fromkeys(image for image, _ in paths))
+    return MapFiles(folder, images, names, by_class, paths, tuple(notes))
 
 
 @dataclass(frozen=True)
@@ -134,7 +113,7 @@ class MapFiles:
             return None
         values = as_map(load_map(path), str(path))
         if values.ndim != 2 + volumes:
-            raise _axes("one map per file", values, path, volumes)
+            raise _axes_error("one map per file", values, path, volumes)
         return values
 
     def _stack(self, path: Path, volumes: bool) -> NDArray[Any]:
@@ -142,53 +121,17 @@ class MapFiles:
         if len(self.classes) == 1 and values.ndim == 2 + volumes:
             values = values[None]
         if values.ndim != 3 + volumes or len(values) != len(self.classes):
-            raise _axes(
+            raise _axes_error(
                 f"{len(self.classes)} maps in every file, one per class", values, path, volumes
             )
         return values
 
 
-def _axes(expected: str, values: NDArray[Any], path: Path, volumes: bool) -> InputError:
+def _axes_error(expected: str, values: NDArray[Any], path: Path, volumes: bool) -> InputError:
     hint = "maps of volumes are read with --volumes"
     if volumes:
         hint = "maps of pictures are read without --volumes"
     return InputError(expected, rule="map-shape", file=str(path), value=values.shape, hint=hint)
-
-
-def find_maps(folder: str, pattern: str | None, classes: Sequence[str], missing: str) -> MapFiles:
-    """Return the maps below a folder.
-
-    Parameters
-    ----------
-    pattern
-        Path below the folder with ``{image}`` and maybe ``{class}``, with or without extension;
-        None: ``{image}``, or ``{class}/{image}`` if the files lie in sub-folders.
-    classes
-        Selected classes in order; empty: those of the file names, sorted.
-    missing
-        ``"refuse"`` or ``"empty"``: what happens if an image has maps of some classes only.
-    """
-    files, n_others = _list_maps(folder)
-    if not pattern:
-        in_folders = any("/" in name for name in files)
-        pattern = "{class}/{image}" if in_folders else "{image}"
-    by_class = "{class}" in pattern
-    if not by_class and not classes:
-        raise UsageError(
-            "--classes is needed: it names the maps in a file, in their order, such as "
-            "--classes nodule,mass"
-        )
-    paths, n_unmatched = _match_files(folder, files, _expression(pattern, classes), pattern)
-    names = tuple(classes) or tuple(sorted({name for _, name in paths}))
-    notes = []
-    if n_unmatched:
-        notes.append(f"{n_unmatched} files do not fit {pattern!r}")
-    if n_others:
-        notes.append(f"{n_others} files of other kinds are not read")
-    if by_class:
-        notes += _complete(folder, paths, names, missing)
-    images = tuple(dict.fromkeys(image for image, _ in paths))
-    return MapFiles(folder, images, names, by_class, paths, tuple(notes))
 
 
 def _list_maps(folder: str) -> tuple[dict[str, str], int]:
@@ -238,6 +181,7 @@ def _match_files(
     with_suffix = pattern.lower().endswith(SUFFIXES)
     paths: dict[tuple[str, str], Path] = {}
     for name, path in files.items():
+        # A pattern without suffix fits files of all formats.
         fits = expression.fullmatch(name if with_suffix else stem_of(name) or "")
         if fits is None:
             continue
@@ -257,7 +201,7 @@ def _match_files(
     return paths, len(files) - len(paths)
 
 
-def _complete(
+def _notes_on_missing(
     folder: str, paths: Mapping[tuple[str, str], Path], names: Sequence[str], missing: str
 ) -> list[str]:
     """Return notes on images without a map of some class; raise if they are refused."""
@@ -283,6 +227,66 @@ def _complete(
     return [f"{count}: they give no box"]
 
 
+def load_map(path: Path | str) -> NDArray[Any]:
+    """Return the array of a file.
+
+    Notes
+    -----
+    Arrays of npy and npz files come as they are stored; an npz holds one array, and maybe
+    ``spacing`` and ``affine``. Those of NIfTI files (extra ``volumes``) become ``[class, ]z, y,
+    x``, with slope and intercept applied. Grey pictures of 8 or 16 bits are divided by 255 or
+    65535, so that white is 1. Colours cannot be turned back into scores and are refused, and so are
+    arrays of Python objects, files that are cut off, and files that unpack to far more than they
+    should.
+    """
+    name = str(path)
+    if not name.lower().endswith(SUFFIXES):
+        hint = f"maps are read from {', '.join(SUFFIXES)}"
+        raise InputError(
+            "a map", rule="volume-format", file=name, value=Path(path).suffix, hint=hint
+        )
+    # The suffix lets a file in, its contents decide what it is.
+    volume = open_volume(path, limits=STACKED)
+    if volume.format not in FORMATS:
+        expected = f"one of the formats {', '.join(FORMATS)}"
+        raise InputError(
+            expected,
+            rule="volume-format",
+            file=name,
+            value=volume.format,
+            hint="the name says otherwise",
+        )
+    if volume.format not in ("png", "tiff"):
+        return volume.read()
+    white = _white(volume)
+    return volume.read().astype(np.float64) / white
+
+
+def _white(volume: Volume) -> float:
+    """Return what stands for 1 in a picture of one page, or say why it holds no scores."""
+    if volume.dimensions != 2:
+        raise InputError(
+            "one page", rule="map-shape", file=volume.file, value=f"{volume.shape[0]} pages"
+        )
+    if PALETTE in volume.notes:
+        hint = (
+            "colours cannot be turned back into scores: "
+            "save the map itself, as npy or as a grey picture"
+        )
+        raise InputError(
+            "a grey picture", rule="volume-channels", file=volume.file, value="a palette", hint=hint
+        )
+    if volume.dtype.name not in WHITE:
+        expected = "8 or 16 bits, or floats"
+        raise InputError(expected, rule="volume-dtype", file=volume.file, value=volume.dtype.name)
+    return WHITE[volume.dtype.name]
+
+
+def size_of(path: Path | str) -> tuple[int, ...]:
+    """Return width, height[, depth] of a picture or volume from its header, without EXIF turns."""
+    return picture_size(Path(path)) or open_volume(path, role="image").size
+
+
 @dataclass(frozen=True)
 class ImageSizes:
     """Ids of images, the file names that some have beside them, and their sizes."""
@@ -305,11 +309,11 @@ def read_sizes(path: str | PathLike[str]) -> ImageSizes:
     """
     file = open_source(fspath(path))
     if sniff_file(file).format in TABLES:
-        return _of_table(open_table(file))
-    return _of_references(file)
+        return _sizes_of_table(open_table(file))
+    return _sizes_of_references(file)
 
 
-def _of_references(input_file: InputFile) -> ImageSizes:
+def _sizes_of_references(input_file: InputFile) -> ImageSizes:
     images = read(input_file.file).images
     file_names = images.ids
     if "file_name" in images.groups:
@@ -325,7 +329,7 @@ def _of_references(input_file: InputFile) -> ImageSizes:
     return ImageSizes(input_file.file, images.ids, file_names, images.size)
 
 
-def _of_table(table: Table) -> ImageSizes:
+def _sizes_of_table(table: Table) -> ImageSizes:
     columns = find_columns(table, SIZE_COLUMNS)
     sides = [columns[name] for name in SIZES if name in columns]
     has_image = [bool(name.strip()) for name in texts(table, columns["image"])]

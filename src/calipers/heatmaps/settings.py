@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`Settings`: the checked options of `boxes_from_heatmaps`.
+"""Options of `boxes_from_heatmaps`, and checks of heat maps, sizes and names.
 
-Check heat maps, sizes and names before anything is computed from them.
+`Settings.of` checks the options, `as_map`, `check_stack`, `as_size` and `check_names` the input,
+before anything is computed from it. `heatmaps.boxes` and `heatmaps.files` call them.
 """
 
 from __future__ import annotations
@@ -26,6 +27,13 @@ SCORES: tuple[Score, ...] = get_args(Score)
 TOP = 255.0  # what the largest value of a map becomes when it is scaled
 THRESHOLDS = (60.0, 180.0)  # Wang et al., CVPR 2017
 
+# NumPy kinds of real numbers: no text, no objects, no complex numbers.
+KINDS = "buif"
+LARGEST = 1e300  # beyond it the range of a map, times 255, would overflow
+MOST_PIXELS = 250_000_000
+MOST_VOXELS = 1 << 31
+ORDER = "in the order width, height[, depth]"
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -49,6 +57,7 @@ class Settings:
         ):
             if value not in choices:
                 raise UsageError(f"no {name} {value!r}; {did_you_mean(str(value), choices)}")
+        # Numbers last: their limits depend on the scale.
         levels = _levels(thresholds, on_scale=scale != "none")
         return cls(levels, scale, connectivity, bool(keep_best), score)  # type: ignore[arg-type]
 
@@ -83,13 +92,6 @@ def _levels(thresholds: Any, *, on_scale: bool) -> tuple[float, ...]:
     return levels
 
 
-KINDS = "buif"
-LARGEST = 1e300  # beyond it the range of a map, times 255, would overflow
-MOST_PIXELS = 250_000_000
-MOST_VOXELS = 1 << 31
-ORDER = "in the order width, height[, depth]"
-
-
 def as_map(array: Any, file: str, where: str = "") -> NDArray[Any]:
     """Return an array of finite real numbers, of any shape; anything else is an `InputError`."""
     values = np.asarray(array)
@@ -102,6 +104,7 @@ def as_map(array: Any, file: str, where: str = "") -> NDArray[Any]:
         raise InputError(
             "at least one pixel", rule="map-shape", file=file, location=where, value=values.shape
         )
+    # Only float64 can hold numbers beyond the limit.
     if values.dtype.kind == "f" and values.itemsize > 4:
         bad = ~(np.abs(values) <= LARGEST)  # true for NaN, too
     else:

@@ -2,10 +2,10 @@
 """Build a checked cohort from what the format readers return; the same for all formats.
 
 `calipers.io.read` calls `assemble` with the references and with the predictions of every model, as
-`calipers.io.reader` describes them. The rules of `calipers.data.rules` are applied to each part:
-strict reading raises all broken ones, lenient reading sets the records aside and accounts for them,
-so that ``read == used + quarantined`` holds for every file. Predictions that are allowed but unusual
-get a note for the report.
+`calipers.io.reader` describes them. The rules of `calipers.data.rules` are applied to each part
+(`apply_rules`): strict reading raises all broken ones, lenient reading sets the records aside and
+accounts for them, so that ``read == used + quarantined`` holds for every file (`Account`).
+Predictions that are allowed but unusual get a note for the report (`prediction_notes`).
 """
 
 from __future__ import annotations
@@ -37,52 +37,6 @@ from calipers.io.source import InputFile
 
 MANY = 0.5  # share from which tied scores and silent images are noted
 
-
-def prediction_notes(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
-    """Return notes on ties, boxes outside their image, and images without predictions."""
-    return [*_ties(delivery), *_outside(delivery, sizes), *_silent_images(delivery, len(sizes))]
-
-
-def _ties(delivery: Delivery) -> list[str]:
-    score, n = delivery.score, len(delivery)
-    if score is None or n < 2:
-        return []
-    sorted_scores = np.sort(score)
-    same = sorted_scores[1:] == sorted_scores[:-1]
-    tied = _count_tied(same)
-    if tied == n and sorted_scores[0] == sorted_scores[-1]:
-        return [f"all {n} scores are equal: average precision depends on the order of the records"]
-    if tied > MANY * n:
-        return [
-            f"{tied} of {n} scores are tied: average precision depends on the order of the records"
-        ]
-    return []
-
-
-def _count_tied(same: NDArray[np.bool_]) -> int:
-    """Count the entries that equal a neighbour, from the comparisons of sorted neighbours."""
-    edge = np.zeros(1, np.bool_)
-    return int((np.concatenate([edge, same]) | np.concatenate([same, edge])).sum())
-
-
-def _outside(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
-    n = 0
-    for start in range(0, len(delivery), BLOCK):
-        block = slice(start, start + BLOCK)
-        per_box = sizes[delivery.image[block]]
-        corners, _ = to_corners(delivery.boxes[block], delivery.box_format, per_box)
-        n += int(outside_image(corners, per_box).sum())
-    if not n:
-        return []
-    total = len(delivery)
-    return [f"{n} of {total} predictions reach outside their image; they are kept as they are"]
-
-
-def _silent_images(delivery: Delivery, n_images: int) -> list[str]:
-    silent = n_images - int((np.bincount(delivery.image, minlength=n_images) > 0).sum())
-    return [f"{silent} of {n_images} images without prediction"] if silent > MANY * n_images else []
-
-
 # A record counts under the first rule it breaks: the order in which `examine` applies them.
 RULE_ORDER = (
     "non-finite",
@@ -93,118 +47,6 @@ RULE_ORDER = (
     "zero-area",
     "outside",
 )
-
-
-@dataclass
-class Account:
-    """What became of the records of one file and role."""
-
-    file: str
-    lenient: bool
-    errors: list[InputError] = field(default_factory=list)
-    n_errors: int = 0
-    aside: Counter[str] = field(default_factory=Counter)
-    quarantine: list[Quarantined] = field(default_factory=list)
-
-    def problems(self, problems: Sequence[Problem], n_records: int) -> None:
-        """Enter records that never became rows; each counts under the first of its problems."""
-        if not self.lenient:
-            errors = [problem.as_error(self.file) for problem in problems[: InputProblems.SHOWN]]
-            self._refuse(errors, len(problems))
-            return
-        firsts = {_record_of(problem.location): problem for problem in reversed(problems)}
-        for problem in reversed(firsts.values()):
-            self.aside[problem.rule] += 1
-            self.quarantine.append(
-                Quarantined(self.file, problem.location, problem.rule, problem.record[:2000])
-            )
-        assert len(firsts) == n_records, "two broken records share a location"
-
-    def settle(self, part: ObjectPart, delivery: Delivery, findings: Sequence[Finding]) -> Delivery:
-        """Apply findings: collect them as errors (strict) or set the records aside (lenient)."""
-        if not findings:
-            return delivery
-        if self.lenient:
-            rest, aside, records = settle(delivery, findings, part.source, lenient=True)
-            self.aside += aside
-            self.quarantine += records
-            return rest
-        try:
-            settle(delivery, findings, part.source)
-        except InputProblems as several:
-            self._refuse(several.problems, several.total)
-        except InputError as one:
-            self._refuse([one], 1)
-        bad = np.zeros(len(delivery), np.bool_)
-        for finding in findings:
-            bad[finding.rows] = True
-        return delivery.rows(~bad)
-
-    def close(self) -> None:
-        """Raise everything that was collected."""
-        raise_problems(self.errors[: InputProblems.SHOWN], self.n_errors)
-
-    def _refuse(self, errors: Sequence[InputError], total: int) -> None:
-        self.errors += errors
-        self.n_errors += total
-
-
-def _record_of(location: str) -> str:
-    """Return the part of a location that names the record: ``/annotations/12`` or ``17``."""
-    parts = location.split("/")
-    if len(parts) == 1:
-        return location.split(":")[0]
-    length = 3 if parts[1] == "annotations" else 2
-    return "/".join(parts[:length])
-
-
-def apply_rules(
-    part: ObjectPart, images: ImageList, role: Role, options: Options
-) -> tuple[Delivery, Account]:
-    """Apply all rules to a part; raises in strict mode if any is broken."""
-    account = Account(part.source.file, options.lenient)
-    account.problems(part.problems, part.n_dropped)
-    delivery = account.settle(part, part.delivery, part.findings)
-    delivery = account.settle(part, delivery, examine_blocks(delivery, images.size, role, options))
-    account.close()
-    return delivery, account
-
-
-def examine_blocks(delivery: Delivery, sizes: F64, role: Role, options: Options) -> list[Finding]:
-    """Apply `examine` to millions of objects a block at a time, so that its copies stay small.
-
-    Whether the box format is the declared one is judged on the whole, from every k-th object.
-    """
-    scale, declared = options.score_scale, options.box_format is not None
-    n = len(delivery)
-    if n <= BLOCK:
-        return examine(delivery, sizes, role, score_scale=scale, declared=declared)
-    if not declared:
-        sample = delivery.rows(np.arange(0, n, -(-n // BLOCK)))
-        suspect = examine(sample, sizes, role, score_scale=scale)
-        fatal = [finding for finding in suspect if finding.whole_file]
-        if fatal:
-            return fatal
-    findings: dict[tuple[str, str, str], list[Finding]] = {}
-    for start in range(0, n, BLOCK):
-        block = delivery.rows(np.arange(start, min(start + BLOCK, n)))
-        for finding in examine(block, sizes, role, score_scale=scale, declared=True):
-            key = (finding.rule, finding.field, finding.expected)
-            findings.setdefault(key, []).append(replace(finding, rows=finding.rows + start))
-    return [_merge_findings(findings[key]) for key in sorted(findings, key=_rule_rank)]
-
-
-def _rule_rank(key: tuple[str, str, str]) -> int:
-    rule = key[0]
-    return RULE_ORDER.index(rule) if rule in RULE_ORDER else len(RULE_ORDER)
-
-
-def _merge_findings(parts: Sequence[Finding]) -> Finding:
-    rows = np.concatenate([part.rows for part in parts])
-    values: list[object] = []
-    for part in parts:
-        values.extend(part.values)
-    return replace(parts[0], rows=rows, values=values)
 
 
 @dataclass(frozen=True)
@@ -229,13 +71,14 @@ def assemble(
         File, model, format, and a function that reads the part: one file's columns are in memory at
         a time.
     """
+    # References first: they define the images and classes that predictions are resolved against.
     input_file, file = references
     images, sizes = file.images, file.images.size
     delivery, account = apply_rules(file.part, images, "references", options)
     files = [_intake(input_file, "references", file.format, file.part, account, len(delivery), [])]
     formats = [delivery.box_format]
     quarantine = account.quarantine
-    table = as_references(_plain(delivery), sizes)
+    table = as_references(_with_flags(delivery), sizes)
     if groups is not None:
         files.append(groups)
         formats.append("")
@@ -251,6 +94,7 @@ def assemble(
             )
         )
         quarantine += account.quarantine
+        # The columns of one model are large: they go before those of the next one are read.
         del part
         models[model] = as_predictions(delivery, sizes)
         del delivery
@@ -261,19 +105,7 @@ def assemble(
     return Assembled(cohort, tuple(formats))
 
 
-def fit_dimensions(images: ImageList, dimensions: int) -> ImageList:
-    """Give sizes and spacings as many columns as the boxes have dimensions, NaN where unknown."""
-
-    def fit(column: F64) -> F64:
-        resized = np.full((len(column), dimensions), np.nan)
-        shared = min(dimensions, column.shape[1])
-        resized[:, :shared] = column[:, :shared]
-        return resized
-
-    return replace(images, size=fit(images.size), spacing=fit(images.spacing))
-
-
-def _plain(delivery: Delivery) -> Delivery:
+def _with_flags(delivery: Delivery) -> Delivery:
     def flags(column: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
         return None if column is None else column.astype(np.bool_)
 
@@ -300,3 +132,181 @@ def _intake(
         bytes=input_file.size,
         notes=tuple(dict.fromkeys([*input_file.notes, *part.notes, *notes])),
     )
+
+
+def fit_dimensions(images: ImageList, dimensions: int) -> ImageList:
+    """Give sizes and spacings as many columns as the boxes have dimensions, NaN where unknown."""
+
+    def fit(column: F64) -> F64:
+        resized = np.full((len(column), dimensions), np.nan)
+        shared = min(dimensions, column.shape[1])
+        resized[:, :shared] = column[:, :shared]
+        return resized
+
+    return replace(images, size=fit(images.size), spacing=fit(images.spacing))
+
+
+def apply_rules(
+    part: ObjectPart, images: ImageList, role: Role, options: Options
+) -> tuple[Delivery, Account]:
+    """Apply all rules to a part; raises in strict mode if any is broken."""
+    account = Account(part.source.file, options.lenient)
+    # Records without a row first, then the findings of the reader, then the rules: a record counts
+    # under the first that it breaks, and is not examined again.
+    account.problems(part.problems, part.n_dropped)
+    delivery = account.settle(part, part.delivery, part.findings)
+    delivery = account.settle(part, delivery, examine_blocks(delivery, images.size, role, options))
+    account.close()
+    return delivery, account
+
+
+def examine_blocks(delivery: Delivery, sizes: F64, role: Role, options: Options) -> list[Finding]:
+    """Apply `examine` to millions of objects a block at a time, so that its copies stay small.
+
+    Whether the box format is the declared one is judged on the whole, from every k-th object.
+    """
+    scale, declared = options.score_scale, options.box_format is not None
+    n = len(delivery)
+    # Blocks only cost time here; small files are examined at once.
+    if n <= BLOCK:
+        return examine(delivery, sizes, role, score_scale=scale, declared=declared)
+    if not declared:
+        sample = delivery.rows(np.arange(0, n, -(-n // BLOCK)))
+        suspect = examine(sample, sizes, role, score_scale=scale)
+        fatal = [finding for finding in suspect if finding.whole_file]
+        if fatal:
+            return fatal
+    findings: dict[tuple[str, str, str], list[Finding]] = {}
+    for start in range(0, n, BLOCK):
+        block = delivery.rows(np.arange(start, min(start + BLOCK, n)))
+        for finding in examine(block, sizes, role, score_scale=scale, declared=True):
+            # A rule that several blocks break is one finding, as if the file had been examined at
+            # once.
+            key = (finding.rule, finding.field, finding.expected)
+            findings.setdefault(key, []).append(replace(finding, rows=finding.rows + start))
+    return [_merge_findings(findings[key]) for key in sorted(findings, key=_rule_rank)]
+
+
+def _rule_rank(key: tuple[str, str, str]) -> int:
+    rule = key[0]
+    return RULE_ORDER.index(rule) if rule in RULE_ORDER else len(RULE_ORDER)
+
+
+def _merge_findings(parts: Sequence[Finding]) -> Finding:
+    rows = np.concatenate([part.rows for part in parts])
+    values: list[object] = []
+    for part in parts:
+        values.extend(part.values)
+    return replace(parts[0], rows=rows, values=values)
+
+
+@dataclass
+class Account:
+    """What became of the records of one file and role."""
+
+    file: str
+    lenient: bool
+    errors: list[InputError] = field(default_factory=list)
+    n_errors: int = 0
+    aside: Counter[str] = field(default_factory=Counter)
+    quarantine: list[Quarantined] = field(default_factory=list)
+
+    def problems(self, problems: Sequence[Problem], n_records: int) -> None:
+        """Enter records that never became rows; each counts under the first of its problems."""
+        if not self.lenient:
+            errors = [problem.as_error(self.file) for problem in problems[: InputProblems.SHOWN]]
+            self._refuse(errors, len(problems))
+            return
+        # Reversed twice: the first problem of a record wins, and the order of the file stays.
+        firsts = {_record_of(problem.location): problem for problem in reversed(problems)}
+        for problem in reversed(firsts.values()):
+            self.aside[problem.rule] += 1
+            self.quarantine.append(
+                Quarantined(self.file, problem.location, problem.rule, problem.record[:2000])
+            )
+        assert len(firsts) == n_records, "two broken records share a location"
+
+    def settle(self, part: ObjectPart, delivery: Delivery, findings: Sequence[Finding]) -> Delivery:
+        """Apply findings: collect them as errors (strict) or set the records aside (lenient)."""
+        if not findings:
+            return delivery
+        if self.lenient:
+            rest, aside, records = settle(delivery, findings, part.source, lenient=True)
+            self.aside += aside
+            self.quarantine += records
+            return rest
+        try:
+            settle(delivery, findings, part.source)
+        except InputProblems as several:
+            self._refuse(several.problems, several.total)
+        except InputError as one:
+            self._refuse([one], 1)
+        # Strict reading goes on without the bad rows, to find what else is wrong before it raises.
+        bad = np.zeros(len(delivery), np.bool_)
+        for finding in findings:
+            bad[finding.rows] = True
+        return delivery.rows(~bad)
+
+    def close(self) -> None:
+        """Raise everything that was collected."""
+        raise_problems(self.errors[: InputProblems.SHOWN], self.n_errors)
+
+    def _refuse(self, errors: Sequence[InputError], total: int) -> None:
+        self.errors += errors
+        self.n_errors += total
+
+
+def _record_of(location: str) -> str:
+    """Return the part of a location that names the record: ``/annotations/12`` or ``17``."""
+    parts = location.split("/")
+    if len(parts) == 1:
+        return location.split(":")[0]
+    length = 3 if parts[1] == "annotations" else 2
+    return "/".join(parts[:length])
+
+
+def prediction_notes(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
+    """Return notes on ties, boxes outside their image, and images without predictions."""
+    return [*_ties(delivery), *_outside(delivery, sizes), *_silent_images(delivery, len(sizes))]
+
+
+def _ties(delivery: Delivery) -> list[str]:
+    score, n = delivery.score, len(delivery)
+    if score is None or n < 2:
+        return []
+    # Ties need no ranks: equal scores are neighbours once they are sorted.
+    sorted_scores = np.sort(score)
+    same = sorted_scores[1:] == sorted_scores[:-1]
+    tied = _count_tied(same)
+    if tied == n and sorted_scores[0] == sorted_scores[-1]:
+        return [f"all {n} scores are equal: average precision depends on the order of the records"]
+    if tied > MANY * n:
+        return [
+            f"{tied} of {n} scores are tied: average precision depends on the order of the records"
+        ]
+    return []
+
+
+def _count_tied(same: NDArray[np.bool_]) -> int:
+    """Count the entries that equal a neighbour, from the comparisons of sorted neighbours."""
+    edge = np.zeros(1, np.bool_)
+    return int((np.concatenate([edge, same]) | np.concatenate([same, edge])).sum())
+
+
+def _outside(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
+    n = 0
+    # A block at a time, because corners and sizes would double the memory of a large file.
+    for start in range(0, len(delivery), BLOCK):
+        block = slice(start, start + BLOCK)
+        per_box = sizes[delivery.image[block]]
+        corners, _ = to_corners(delivery.boxes[block], delivery.box_format, per_box)
+        n += int(outside_image(corners, per_box).sum())
+    if not n:
+        return []
+    total = len(delivery)
+    return [f"{n} of {total} predictions reach outside their image; they are kept as they are"]
+
+
+def _silent_images(delivery: Delivery, n_images: int) -> list[str]:
+    silent = n_images - int((np.bincount(delivery.image, minlength=n_images) > 0).sum())
+    return [f"{silent} of {n_images} images without prediction"] if silent > MANY * n_images else []

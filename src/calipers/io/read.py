@@ -4,7 +4,7 @@
 `read` is the front door of the library and of every verb that takes references and predictions.
 Formats are plug-ins (`calipers.io.reader`): nothing here knows any of them. `sniff` tells which
 format a file has and why; `explain` says in words how all inputs are interpreted, before any number
-is computed from them.
+is computed from them. `read_all` does the work of both.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ PathName = str | PathLike[str]
 Predictions = PathName | Mapping[str, PathName] | Sequence[PathName] | None
 PendingModel = tuple[InputFile, str, str, Callable[[], ObjectPart]]
 
+# Data sets with a thousand classes exist; nobody reads them in a terminal.
+SHOWN_CLASSES = 30
+
 
 def read(
     references: PathName,
@@ -71,8 +74,8 @@ def read(
         (references only), or a format of another installed package; None: judged from the first
         bytes.
     box_format
-        One of `calipers.data.objects.BOX_FORMATS`, or two of them: for references and for predictions.
-        None: what the format or the column names say.
+        One of `calipers.data.objects.BOX_FORMATS`, or two of them: for references and for
+        predictions. None: what the format or the column names say.
     columns
         ``{"image": "name in the file", ...}`` for tables.
     lenient
@@ -119,10 +122,29 @@ def sniff(path: Path | str) -> Sniffed:
     return sniff_file(open_source(path))
 
 
+def explain(
+    references: PathName,
+    predictions: Predictions = None,
+    *,
+    groups: PathName | None = None,
+    lenient: bool = True,
+    **options: Unpack[ReadOptions],
+) -> str:
+    """Describe the inputs: files, formats, images, objects, classes, groups, records set aside.
+
+    The options are those of `read`, except that reading is lenient unless told otherwise, so that
+    all problems of a file are counted together; what makes a whole file unusable still raises.
+    """
+    return describe(
+        read_all(references, predictions, groups, Options.from_keywords(lenient=lenient, **options))
+    )
+
+
 def sniff_file(file: InputFile) -> Sniffed:
     """Guess the format and the role of an opened file."""
     if not file.head:
         raise InputError("content", rule="empty-file", file=file.file, value="only white space")
+    # The order of the registry: formats with an unmistakable mark come before tables.
     for reader in readers():
         with registry.blaming("format", reader.name):
             sniffed = reader.sniff(file)
@@ -148,10 +170,12 @@ def read_all(
     images = fit_dimensions(file.images, file.part.delivery.boxes.shape[1] // 2)
     intake = None
     if groups is not None:
+        # Imported only with a table of groups: the readers of tables are slow to load.
         from calipers.io.tables.objects import add_groups
         from calipers.io.tables.table import open_table
 
         images, intake = add_groups(images, open_table(fspath(groups)), options)
+    # After the groups, so that a wrong table is named before a missing class.
     _require_classes(file, input_file)
     file = replace(file, images=images)
     index = _reference_index(file)
@@ -225,6 +249,8 @@ def _pending_models(
     parts = _read_predictions(reader, file, index, options)
     pending: list[PendingModel] = []
     for own_name, part in parts.items():
+        # A name that the user gave comes before those in the file; several models share it as a
+        # prefix.
         title = own_name
         if model is not None:
             title = f"{model}/{own_name}" if len(parts) > 1 else model
@@ -272,27 +298,6 @@ def _distinct(models: Sequence[str]) -> None:
         )
 
 
-SHOWN_CLASSES = 30
-
-
-def explain(
-    references: PathName,
-    predictions: Predictions = None,
-    *,
-    groups: PathName | None = None,
-    lenient: bool = True,
-    **options: Unpack[ReadOptions],
-) -> str:
-    """Describe the inputs: files, formats, images, objects, classes, groups, records set aside.
-
-    The options are those of `read`, except that reading is lenient unless told otherwise, so that
-    all problems of a file are counted together; what makes a whole file unusable still raises.
-    """
-    return describe(
-        read_all(references, predictions, groups, Options.from_keywords(lenient=lenient, **options))
-    )
-
-
 def describe(assembled: Assembled) -> str:
     """Describe files that have been read."""
     cohort = assembled.cohort
@@ -320,6 +325,7 @@ def _file(file: FileIntake, box_format: str) -> Iterator[str]:
 
 
 def _images(cohort: Cohort) -> Iterator[str]:
+    # Counted per image: a size with one side missing is as good as none.
     n_sized = int(np.isfinite(cohort.images.size).all(axis=1).sum())
     n_spaced = int(np.isfinite(cohort.images.spacing).all(axis=1).sum())
     n_with_references = int((np.diff(cohort.references.offsets) > 0).sum())

@@ -34,6 +34,7 @@ from calipers.io.source import InputFile
 Key = int | str  # an id as the file types it: 1 and "1" are different images
 
 MASK_CHOICES = ("auto", "required", "ignore")
+# Characters of a cell in an array of fixed width.
 LONGEST_TEXT = 4096
 GROUP_UNIT = f"group_{UNIT}"  # name for a group column that is called like the image itself
 
@@ -81,6 +82,7 @@ class Options:
         **others: Any,
     ) -> Options:
         """Return the options behind the keywords of `read`."""
+        # One name holds for both roles; a pair is (references, predictions).
         sides = box_format if isinstance(box_format, tuple) else (box_format, box_format)
         if len(sides) != 2:
             raise UsageError(
@@ -261,6 +263,7 @@ def reader_of(name: str) -> Reader:
 def text_column(values: Sequence[Any]) -> Column:
     """Return values as an array; values of mixed kinds become text."""
     kinds = {type(value) for value in values}
+    # Numbers stay numbers; 1 and 1.0 in one column are no mixture.
     if kinds == {int, float}:
         kinds = {float}
     if len(kinds) > 1:
@@ -272,6 +275,7 @@ def text_column(values: Sequence[Any]) -> Column:
     # NumPy gives all cells the width of the longest: one giant text would fill the memory.
     if kinds == {str} and max(map(len, values)) > LONGEST_TEXT:
         return np.array(values, dtype=object)
+    # NumPy would make objects or floats of them; as text, ids keep their digits.
     if kinds == {int} and any(abs(value) >= 1 << 63 for value in values):
         return np.array(list(map(str, values)))
     return np.array(values)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open an input file: check its size and encoding, hash it, map it. Knows nothing of formats.
 
-Every reader gets an `InputFile`. `list_files` lists what lies below a folder without opening it;
-links out of the folder are left out.
+A path comes in, an `InputFile` goes out (`open_source`), to every reader; volumes, which are too
+large to be mapped as text, use `require_file`, `open_regular` and `hash_file`. `list_files` lists
+what lies below a folder without opening it; links out of the folder are left out.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from typing import BinaryIO
 from calipers.errors import InputError
 
 HEAD = 1 << 16  # bytes by which a format is recognised
+# More than any file of annotations: a larger one is the wrong file.
 MAX_BYTES = 16 << 30
+# Large enough that the disk is the limit, small enough for any memory.
 HASH_STEP = 1 << 22
 
 # UTF-32 LE begins like UTF-16 LE: the longer mark is tried first.
@@ -33,6 +36,9 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+
+# Entries below a folder: a whole disk, named by mistake, is not walked through.
+MOST_ENTRIES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,7 @@ class InputFile:
     def forget(self, start: int, stop: int) -> None:
         """Tell the system that a stretch of the mapped file need not stay in memory."""
         if isinstance(self.data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            # Only whole pages inside the stretch: their neighbours are still being read.
             page = mmap.ALLOCATIONGRANULARITY
             first = -(-start // page) * page
             if stop - first >= page:
@@ -63,6 +70,7 @@ def require_file(path: Path | str) -> Path:
     """Return the path of a regular file that has content, or raise."""
     path = Path(path)
     try:
+        # Asked before the file is opened: opening a pipe would wait for its writer.
         status = path.stat()
     except FileNotFoundError:
         raise InputError(
@@ -111,6 +119,7 @@ def open_regular(
     except (OSError, ValueError) as error:
         message = getattr(error, "strerror", None) or str(error)
         raise kind("a readable file", rule="not-readable", file=str(path), value=message) from None
+    # Asked again of the open file, which may no longer be the one that the path named.
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise kind("a regular file", rule="not-a-file", file=str(path))
@@ -135,6 +144,7 @@ def open_source(path: Path | str) -> InputFile:
     """
     path = require_file(path)
     try:
+        # The hash is that of the bytes on disk, before any decoding.
         sha256 = hash_file(path)
         with path.open("rb") as file:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -178,9 +188,6 @@ def _neighbours(path: Path) -> str:
     return f"did you mean {near[0]!r}?" if near else ""
 
 
-MOST_ENTRIES = 1_000_000
-
-
 @dataclass(frozen=True, slots=True)
 class Listing:
     """Regular files below a folder, in the order of their names."""
@@ -199,6 +206,7 @@ def list_files(folder: Path, *, most: int = MOST_ENTRIES, holds: str = "files") 
     """
     root = os.path.realpath(_check_folder(folder, holds))
     files: dict[str, str] = {}
+    # Folders that were visited, by their identity: links may form a circle.
     waiting, visited = [("", root)], set[tuple[int, int]]()
     entries = left = closed = 0
     while waiting:

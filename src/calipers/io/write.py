@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`write`: references or one model's predictions back to a file that `read` understands.
 
-COCO JSON and parquet are lossless for ids, classes, boxes and scores. Delimited text is too, but
-its group columns come back as text.
-
-Write references or predictions as a COCO document; `calipers.io.write` calls it.
+A `Cohort` comes in, a file goes out, whole or not at all: COCO JSON (`document`), delimited text or
+parquet. COCO JSON and parquet are lossless for ids, classes, boxes and scores. Delimited text is
+too, but its group columns come back as text. ``calipers convert`` and users call it; `left_out`
+says what a format cannot hold.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ from calipers.results.files import write_atomically
 
 SUFFIXES = {".json": "coco", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 MASKLESS = {"coco": "masks of pictures only, not of volumes"}
+# At most 16 digits without leading zeros: such a text comes back as the same number.
 WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,15})")
+
+SIDES = ("width", "height", "depth")
 
 
 def write(
@@ -57,9 +60,9 @@ def write(
     format
         ``"coco"``, ``"csv"``, ``"tsv"`` or ``"parquet"``; None: by the suffix of the path.
     box_format
-        One of `calipers.data.objects.BOX_FORMATS`; None: xywh for COCO, xyxy for tables. Only those two
-        come back exactly; pass the same ``box_format`` to `read` if it is a normalised or inclusive
-        one.
+        One of `calipers.data.objects.BOX_FORMATS`; None: xywh for COCO, xyxy for tables. Only those
+        two come back exactly; pass the same ``box_format`` to `read` if it is a normalised or
+        inclusive one.
 
     Notes
     -----
@@ -115,6 +118,87 @@ def left_out(table: Objects, format: str) -> list[str]:
     return notes
 
 
+def document(cohort: Cohort, table: Objects, box_format: str) -> bytes:
+    """Return a COCO document; categories are numbered from 1 in the order of the classes."""
+    keys = image_keys(cohort.images.ids)
+    contents: dict[str, Any] = {
+        "info": {"description": f"written by Calipers, bbox as {box_format}"}
+    }
+    if isinstance(table, References):
+        contents["images"] = _images(cohort, keys)
+    boxes = delivered_boxes(cohort, table, box_format).tolist()
+    owner, label = table.image.tolist(), table.label.tolist()
+    records: list[dict[str, Any]] = [
+        {"id": k + 1, "image_id": keys[image], "category_id": code + 1, "bbox": box}
+        for k, (image, code, box) in enumerate(zip(owner, label, boxes))
+    ]
+    details = {**_details(table), **_segmentations(table)}
+    for name, column in details.items():
+        for record, value in zip(records, column):
+            record[name] = value
+    # Their area is that of the mask; with a box, reading would take that of the box.
+    for row in _boxes_of_masks(table).tolist():
+        del records[row]["bbox"]
+    contents["annotations"] = records
+    contents["categories"] = [{"id": k + 1, "name": name} for k, name in enumerate(cohort.classes)]
+    return msgspec.json.encode(contents)
+
+
+def _details(table: Objects) -> Mapping[str, list[Any]]:
+    if isinstance(table, Predictions):
+        return {"score": table.score.tolist()}
+    assert isinstance(table, References)
+    return {
+        "area": table.area.tolist(),
+        "iscrowd": table.crowd.astype(int).tolist(),
+        # Crowds are ignored anyway, so the flag only says what the other one does not.
+        "ignore": (table.ignore & ~table.crowd).astype(int).tolist(),
+    }
+
+
+def _segmentations(table: Objects) -> Mapping[str, list[Any]]:
+    """Return the masks as compressed run lengths; COCO has no masks of volumes."""
+    masks = table.masks
+    if masks is None or masks.dimensions != 2:
+        return {}
+    counts = coco_rle.counts_from_rows(masks.offsets, masks.start, masks.length, masks.size)
+    offsets, characters = coco_rle.encode_text(*counts)
+    text, ends = characters.tobytes().decode("ascii"), offsets.tolist()
+    sizes = masks.size[:, ::-1].tolist()
+    run_lengths = [{"size": size, "counts": text[a:b]} for size, a, b in zip(sizes, ends, ends[1:])]
+    return {"segmentation": run_lengths}
+
+
+def _boxes_of_masks(table: Objects) -> I64:
+    """Return the predictions whose box and area are those of their mask.
+
+    Written without a box they are read back the same.
+    """
+    masks = table.masks
+    if not isinstance(table, Predictions) or masks is None or masks.dimensions != 2:
+        return np.zeros(0, np.int64)
+    same = (table.boxes == masks.boxes()).all(axis=1)
+    return np.flatnonzero(same & (table.area == masks.voxels) & (table.area != table.extent))
+
+
+def _images(cohort: Cohort, keys: list[int] | list[str]) -> list[dict[str, Any]]:
+    images = cohort.images
+    records: list[dict[str, Any]] = [{"id": key} for key in keys]
+    for k, name in enumerate(SIDES[: images.size.shape[1]]):
+        for record, value in zip(records, images.size[:, k].tolist()):
+            if value == value:
+                # Pixels are whole numbers in COCO files; 512.0 would confuse other readers.
+                record[name] = int(value) if value.is_integer() else value
+    for record, spacing in zip(records, images.spacing):
+        if np.isfinite(spacing).all():
+            record["spacing"] = spacing.tolist()
+    for name, column in images.groups.items():
+        word = name if name not in ("id", "spacing", *SIDES) else f"group_{name}"
+        for record, value in zip(records, column.tolist()):
+            record[word] = value
+    return records
+
+
 def delivered_boxes(cohort: Cohort, table: Objects, box_format: str) -> F64:
     """Return the boxes of a table in a format, so that reading gives the same corners."""
     sizes = cohort.images.size[table.image]
@@ -122,6 +206,7 @@ def delivered_boxes(cohort: Cohort, table: Objects, box_format: str) -> F64:
     if box_format != "xywh":
         return boxes
     d = table.dimensions
+    # x1 - x0 is rounded, so x0 + w may miss x1 by a bit: one of the neighbours of w may hit it.
     for towards in (np.inf, -np.inf):
         off = to_corners(boxes, box_format)[0][:, d:] != table.boxes[:, d:]
         moved = np.where(off, np.nextafter(boxes[:, d:], towards), boxes[:, d:])
@@ -146,6 +231,7 @@ def _columns(cohort: Cohort, table: Objects, box_format: str) -> dict[str, list[
     boxes = delivered_boxes(cohort, table, box_format)
     owner = table.image.tolist()
     if isinstance(table, References):
+        # A row with nothing but an image declares one without objects, so that it is counted.
         owner += np.flatnonzero(np.diff(table.offsets) == 0).tolist()
     undeclared = _undeclared(cohort, table)
     pad = [None] * (len(owner) - len(table))
@@ -209,6 +295,7 @@ def _free_names(
     what it is.
     """
     names_in_file = set().union(*others)
+    # A column that is ours already (patient, centre) keeps its name: readers know what it means.
     ours = {name for name in IMAGE_LEVEL if name in columns and name not in names_in_file}
     reserved = set(BOX_NAMES)
     for meaning, spec in OBJECTS.items():
@@ -228,89 +315,9 @@ def _free_names(
 def _in_image_order(
     columns: dict[str, list[Any]], owner: list[int], n_tail: int
 ) -> dict[str, list[Any]]:
+    # Stable: within an image, objects keep their order, which decides between equal scores.
     order = np.argsort(np.array(owner, np.int64), kind="stable").tolist()
     order += range(len(owner), len(owner) + n_tail)
     for name, column in columns.items():
         columns[name] = [column[k] for k in order]
     return columns
-
-
-SIDES = ("width", "height", "depth")
-
-
-def document(cohort: Cohort, table: Objects, box_format: str) -> bytes:
-    """Return a COCO document; categories are numbered from 1 in the order of the classes."""
-    keys = image_keys(cohort.images.ids)
-    contents: dict[str, Any] = {
-        "info": {"description": f"written by Calipers, bbox as {box_format}"}
-    }
-    if isinstance(table, References):
-        contents["images"] = _images(cohort, keys)
-    boxes = delivered_boxes(cohort, table, box_format).tolist()
-    owner, label = table.image.tolist(), table.label.tolist()
-    records: list[dict[str, Any]] = [
-        {"id": k + 1, "image_id": keys[image], "category_id": code + 1, "bbox": box}
-        for k, (image, code, box) in enumerate(zip(owner, label, boxes))
-    ]
-    details = {**_details(table), **_segmentations(table)}
-    for name, column in details.items():
-        for record, value in zip(records, column):
-            record[name] = value
-    for row in _boxes_of_masks(table).tolist():
-        del records[row]["bbox"]
-    contents["annotations"] = records
-    contents["categories"] = [{"id": k + 1, "name": name} for k, name in enumerate(cohort.classes)]
-    return msgspec.json.encode(contents)
-
-
-def _details(table: Objects) -> Mapping[str, list[Any]]:
-    if isinstance(table, Predictions):
-        return {"score": table.score.tolist()}
-    assert isinstance(table, References)
-    return {
-        "area": table.area.tolist(),
-        "iscrowd": table.crowd.astype(int).tolist(),
-        "ignore": (table.ignore & ~table.crowd).astype(int).tolist(),
-    }
-
-
-def _segmentations(table: Objects) -> Mapping[str, list[Any]]:
-    """Return the masks as compressed run lengths; COCO has no masks of volumes."""
-    masks = table.masks
-    if masks is None or masks.dimensions != 2:
-        return {}
-    counts = coco_rle.counts_from_rows(masks.offsets, masks.start, masks.length, masks.size)
-    offsets, characters = coco_rle.encode_text(*counts)
-    text, ends = characters.tobytes().decode("ascii"), offsets.tolist()
-    sizes = masks.size[:, ::-1].tolist()
-    run_lengths = [{"size": size, "counts": text[a:b]} for size, a, b in zip(sizes, ends, ends[1:])]
-    return {"segmentation": run_lengths}
-
-
-def _boxes_of_masks(table: Objects) -> I64:
-    """Return the predictions whose box and area are those of their mask.
-
-    Written without a box they are read back the same.
-    """
-    masks = table.masks
-    if not isinstance(table, Predictions) or masks is None or masks.dimensions != 2:
-        return np.zeros(0, np.int64)
-    same = (table.boxes == masks.boxes()).all(axis=1)
-    return np.flatnonzero(same & (table.area == masks.voxels) & (table.area != table.extent))
-
-
-def _images(cohort: Cohort, keys: list[int] | list[str]) -> list[dict[str, Any]]:
-    images = cohort.images
-    records: list[dict[str, Any]] = [{"id": key} for key in keys]
-    for k, name in enumerate(SIDES[: images.size.shape[1]]):
-        for record, value in zip(records, images.size[:, k].tolist()):
-            if value == value:
-                record[name] = int(value) if value.is_integer() else value
-    for record, spacing in zip(records, images.spacing):
-        if np.isfinite(spacing).all():
-            record["spacing"] = spacing.tolist()
-    for name, column in images.groups.items():
-        word = name if name not in ("id", "spacing", *SIDES) else f"group_{name}"
-        for record, value in zip(records, column.tolist()):
-            record[word] = value
-    return records

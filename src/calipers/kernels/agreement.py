@@ -2,10 +2,14 @@
 """Scores of 2x2 tables, for many tables at once.
 
 Two parties call each of N things positive or negative: ``n11`` both positive, ``n10`` only the
-first, ``n01`` only the second, ``n00`` neither. Where the parties are not equal, the first is the
-decision and the second the reference. Every function takes the four counts, numbers or arrays of
-one shape, and returns NaN for 0/0. Numerators and denominators are sums and products of counts, so
-that whole numbers meet 0/0 exactly where it belongs.
+first, ``n01`` only the second, ``n00`` neither; ``n1*`` and ``n*1`` are the positives of the first
+and of the second. Where the parties are not equal, the first is the decision and the second the
+reference. `tally` counts the tables; every other function takes the four counts, numbers or arrays
+of one shape, and returns an array of that shape. `SCORES` lists them under the names that reports
+use. Callers are the agreement study, the monitors and the stability of repeated trainings.
+
+0/0 gives NaN. Numerators and denominators are sums and products of counts, so that whole numbers
+meet 0/0 exactly where it belongs.
 """
 
 from __future__ import annotations
@@ -50,6 +54,7 @@ def tally(weights: NDArray[Any], first: Flags, second: Flags) -> ContingencyCoun
     positive = second.astype(np.float64)
     n1, both = w @ decision, w @ (decision * positive[:, None])
     reference, total = (w @ positive)[:, None], w.sum(axis=1)[:, None]
+    # Margins less the shared cell: one product with the weights serves three cells.
     return ContingencyCounts(both, n1 - both, reference - both, total - n1 - reference + both)
 
 
@@ -156,6 +161,7 @@ def heuristic_jaccard(n11: F64, n10: F64, n01: F64, n00: F64) -> F64:
 
 def first_surplus(n11: F64, n10: F64, n01: F64, n00: F64) -> F64:
     """Return n0* - n1*: how many more negatives than positives the first party gives."""
+    # Adding 0.0 turns -0.0 and whole numbers into plain floats.
     return n01 + n00 - n11 - n10 + 0.0
 
 

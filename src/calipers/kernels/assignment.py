@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who belongs to whom: greedy and optimal assignment of candidate pairs, for many views at once.
+"""Assignment of predictions to references, and the fate of every object under many views at once.
 
-A view is a cut-off on the similarity and a set of ignored references. Candidate pairs come as flat
-arrays
+In come candidate pairs with their similarity (`PairList`) and the `Rules` of a protocol; out comes
+what became of every reference and prediction (`Fates`): hit, duplicate, false alarm, missed or
+ignored. `calipers.matching` calls `ranks` and `decide`, metrics call `totals`.
+
+A view is a cut-off on the similarity and a set of ignored references. A cell is an image and class,
+or an image where classes do not matter. The assignments (`by_score`, `by_overlap`, `many_to_one`,
+`per_reference_argmax`, `optimal`) take flat arrays
 
 - ``reference``, ``prediction`` (P,): row numbers of both ends,
 - ``similarity`` (P,),
-- ``turn`` (n_predictions,): in which order predictions of one cell (image and class) may choose, 0
-  first,
+- ``turn`` (n_predictions,): in which order predictions of one cell may choose, 0 first,
 
-and every function returns ``winner`` (n_predictions, n_views) int32: the pair that each prediction
-got, or -1; only `by_score`, the one that is used most, yields the pairs that are granted and their
-views as bits instead. Ignored references are only given to predictions that found no other; a crowd
-can be given many times.
+and return ``winner`` (n_predictions, n_views) int32: the pair that each prediction got, or -1; only
+`by_score`, the one that is used most, yields the pairs that are granted and their views as bits
+instead. Ignored references are only given to predictions that got no other; a crowd can be given
+many times.
 
-Objects that share class and fates, counted together.
+Sums over fates: under many views and replicates the fates of an object matter only through which
+views count it and under which it is a hit. Few such patterns occur, so weights are summed up per
+(class, pattern) first (`FateCells`) and spread over the views afterwards.
 
-Under many views and replicates the fates of an object matter only through which views count it and
-under which it is a hit. Few such patterns occur, so weights are summed up per (class, pattern)
-first and spread over the views afterwards.
-
-Fates of objects as cells.
-
-From candidate pairs to the fate of every object under every view.
+`ranks`, `decide` and `totals` have compiled twins with the same bits; see `kernels.route`.
 """
 
 from __future__ import annotations
@@ -39,6 +39,212 @@ from calipers.arrays import F64, I8, I32, I64, U64, Flags
 from calipers.kernels import boxes, ragged, route
 
 IGNORED, HIT, DUPLICATE, FALSE_ALARM, MISSED = range(5)
+
+NOT_YET, MAYBE = -1, -2  # found nobody; found somebody who was taken
+
+FULL_ROW = 255  # see native/kinds.h
+
+# As a key of `FateTable.cells`: all objects, whatever their rank.
+NO_LIMIT = -1
+
+RIVALS = 8  # predictions per cell, on average, up to which they are compared in pairs
+
+
+class PairList(NamedTuple):
+    """Candidate pairs, sorted by prediction."""
+
+    reference: I32
+    prediction: I32
+    similarity: F64
+
+
+class PredictionRanks(NamedTuple):
+    """Predictions with their rank in their cell; with ``n_classes`` 0, cells are images."""
+
+    label: I32
+    score: F64
+    rank: I32
+    n_classes: int
+
+
+class Rules(NamedTuple):
+    """What decides the fates. Views share all but their cut-off and their size range."""
+
+    assignment: str
+    cutoffs: F64  # (V,) smallest admissible similarity
+    size: I64  # (V,) which size range
+    ignored: Flags  # (A, n_references) references that a size range does not count
+    outside: Flags  # (A, n_predictions) predictions that it does not count when unmatched
+    crowd: Flags  # (n_references,)
+    forgiven: bool  # many-to-one: further predictions on a reference are ignored, not duplicates
+
+
+class Fates(NamedTuple):
+    """What became of every object; partner and similarity are those of the first view."""
+
+    reference: I8  # (V, n_references)
+    prediction: FateTable  # (V, n_predictions)
+    partner: I32  # (n_predictions,) -1 without
+    similarity: F64  # (n_predictions,) NaN without
+
+
+def ranks(offsets: I64, label: I32, score: F64, n_classes: int) -> I32:
+    """Return the place of every prediction in its cell, best score first, equal scores in input
+    order.
+    """
+    native = route.native()
+    if native is not None:
+        return route.ranks(native, offsets, label, score, n_classes)
+    rivals = boxes.rivals(offsets, label, n_classes, most=RIVALS * len(score))
+    if rivals is None:
+        cell = boxes.cells(offsets, label, n_classes)
+        order = np.lexsort((-score, cell))
+        rank = np.empty(len(order), np.int32)
+        rank[order] = ragged.ranks_in_runs(cell[order])
+        return rank
+    other, mine = rivals
+    # Cells are small as a rule, and counting who comes before is then cheaper than sorting.
+    before = (score[other] > score[mine]) | ((score[other] == score[mine]) & (other < mine))
+    return np.bincount(mine[before], minlength=len(score)).astype(np.int32)
+
+
+def decide(
+    pair_list: PairList,
+    offsets: tuple[I64, I64],
+    predictions: PredictionRanks,
+    absent: Flags,
+    rules: Rules,
+) -> Fates:
+    """Match under every view.
+
+    ``offsets`` are those of references and predictions. ``absent`` predictions are beyond the
+    allowed number or below the score cut: they are ignored and match nobody.
+    """
+    native = route.native()
+    if native is not None:
+        reference, numbered, partner, similarity = route.decide(
+            native, pair_list, offsets, predictions, absent, rules
+        )
+        return Fates(reference, FateTable(*numbered), partner, similarity)
+    candidates = _candidates(pair_list, absent, predictions, offsets[1], rules)
+    # Views of one size range share these; they differ only in what is matched.
+    unmatched = np.where(rules.outside | absent, np.int8(IGNORED), np.int8(FALSE_ALARM))
+    reference = np.where(rules.ignored, np.int8(IGNORED), np.int8(MISSED))[rules.size]
+    prediction = unmatched[rules.size]
+    outcomes_of = _by_score if rules.assignment == "by-score" else _by_winner
+    outcome, hit, first = outcomes_of(candidates, rules)
+    reference[hit] = HIT
+    before = prediction[:, candidates.who]
+    # Who found nobody keeps the fate of the unmatched; a duplicate of a size that is not counted
+    # stays ignored.
+    stays = (outcome == NOT_YET) | ((outcome == MAYBE) & (before == IGNORED))
+    after = np.where(outcome == MAYBE, np.int8(DUPLICATE), outcome)
+    prediction[:, candidates.who] = np.where(stays, before, after)
+    return Fates(reference, FateTable(prediction), *_partners(candidates, first, len(absent)))
+
+
+def totals(
+    table: FateTable,
+    label: I32,
+    rank: I32,
+    limit: int,
+    image: I64,
+    weights: I64,
+    n_classes: int,
+    *,
+    only_hits: bool = False,
+) -> I64:
+    """Return (R, V, 2, K): the weight of the hits, and of all counted objects, of every class.
+
+    ``weights`` is (R, n_images). Objects with ``rank`` (n,) at or above the limit are left out; an
+    empty one leaves nobody out; with ``only_hits`` those that hit nothing under any view may be
+    left out.
+    """
+    native = route.native()
+    plain = len(weights) == 1 and bool((weights == 1).all())
+    if not plain:
+        cells = table.cells(label, rank, limit, image, n_classes, only_hits=only_hits)
+        if native is not None and route.fit_lanes(weights, len(cells.cell)):
+            return route.cell_totals(native, cells, weights)
+        return cells.totals(weights)
+    if native is not None:
+        return route.totals(native, table, label, rank, limit, n_classes)
+    fates = table.fates
+    if len(rank) and limit <= rank.max(initial=0):
+        rows = np.flatnonzero(rank < limit)
+        fates, label = fates[:, rows], label[rows]
+    return _plain_counts(fates, label, n_classes)[None]
+
+
+class Candidates(NamedTuple):
+    """The pairs above the lowest cut-off, and the predictions that have any, renumbered in input
+    order.
+    """
+
+    reference: I64  # (P,)
+    prediction: I64  # (P,) index into `who`
+    similarity: F64  # (P,)
+    who: I64  # rows of the predictions
+    turn: I64  # per entry of `who`: its place in the queue of its cell
+    cell: I64
+    score: F64
+
+
+def _candidates(
+    pair_list: PairList, absent: Flags, p: PredictionRanks, offsets: I64, rules: Rules
+) -> Candidates:
+    rank, score, cell = p.rank, p.score, boxes.cells(offsets, p.label, p.n_classes)
+    rows = np.flatnonzero(
+        (pair_list.similarity >= rules.cutoffs.min()) & ~absent[pair_list.prediction]
+    )
+    reference, row = (
+        pair_list.reference[rows].astype(np.int64),
+        pair_list.prediction[rows].astype(np.int64),
+    )
+    new = np.diff(row, prepend=-1) != 0
+    who = row[new]
+    # Ranks count all predictions of a cell; turns count only those that have a candidate.
+    queue = np.lexsort((rank[who], cell[who]))
+    turn = np.empty(len(who), np.int64)
+    turn[queue] = ragged.ranks_in_runs(cell[who][queue])
+    return Candidates(
+        reference, np.cumsum(new) - 1, pair_list.similarity[rows], who, turn, cell[who], score[who]
+    )
+
+
+def _by_score(c: Candidates, rules: Rules) -> tuple[I8, Flags, I64]:
+    """Return (V, n_candidates) outcomes, (V, n_references) hits, and the pair of each candidate in
+    the first view.
+    """
+    outcomes, hits, first = [], [], np.full(len(c.who), -1, np.int64)
+    # Pairs are sorted by prediction: each prediction is one span, which `reduceat` needs.
+    starts = np.flatnonzero(np.diff(c.prediction, prepend=-1))
+    # A word has 64 bits; protocols with more views take several passes.
+    for begin in range(0, len(rules.cutoffs), 64):
+        cutoffs, size = rules.cutoffs[begin : begin + 64], rules.size[begin : begin + 64]
+        ignored = pack(rules.ignored[size].T)
+        near = views_from(cutoffs, c.similarity) & ~ignored[c.reference]
+        reachable = np.bitwise_or.reduceat(near, starts) if len(starts) else np.zeros(0, np.uint64)
+        hit_views, ignored_views = np.zeros(len(c.who), np.uint64), np.zeros(len(c.who), np.uint64)
+        reference_hits = np.zeros(len(ignored), np.uint64)
+        candidates = (c.reference, c.prediction, c.similarity, c.turn)
+        for couples, granted in by_score(*candidates, cutoffs, ignored, rules.crowd):
+            ref, one = c.reference[couples], c.prediction[couples]
+            hit = granted & ~ignored[ref]
+            hit_views[one] |= hit
+            ignored_views[one] |= granted & ignored[ref]
+            reference_hits[ref] |= hit
+            if begin == 0:
+                now = (granted & np.uint64(1)) > 0
+                first[one[now]] = couples[now]
+        n = len(cutoffs)
+        outcome = np.where(unpack(reachable, n).T, np.int8(MAYBE), np.int8(NOT_YET))
+        # A later line wins: a hit outranks an ignored match, and both outrank "was near".
+        outcome[unpack(ignored_views, n).T] = IGNORED
+        outcome[unpack(hit_views, n).T] = HIT
+        outcomes.append(outcome)
+        hits.append(unpack(reference_hits, n).T)
+    return np.concatenate(outcomes), np.concatenate(hits), first
 
 
 def by_score(
@@ -71,8 +277,32 @@ def by_score(
                 if not granted.any():
                     continue
                 prediction_views[pred] |= granted
+                # A crowd is never used up.
                 reference_views[ref] |= np.where(crowd[ref], np.uint64(0), granted)
                 yield pairs, granted
+
+
+def _turns(reference: I64, prediction: I64, similarity: F64, turn: I64) -> list[list[I64]]:
+    """Return, for every turn, the pairs as steps: everybody's favourite, everybody's second choice,
+    ...
+    """
+    if not len(reference):
+        return []
+    # Of equally similar references the later comes first, as in pycocotools.
+    order = np.lexsort((-reference, -similarity, prediction))
+    who = prediction[order]
+    start = np.flatnonzero(np.concatenate([[True], who[1:] != who[:-1]]))
+    choice = np.arange(len(order)) - np.repeat(start, np.diff(np.append(start, len(order))))
+    n_choices = int(choice.max()) + 1
+    # One number per (turn, choice), so that one stable sort gives all steps in order.
+    step = turn[who] * n_choices + choice
+    by_step = np.argsort(step, kind="stable")
+    cuts = np.searchsorted(step[by_step], np.arange((int(turn.max()) + 1) * n_choices + 1))
+    pieces = [order[by_step[cuts[k] : cuts[k + 1]]] for k in range(len(cuts) - 1)]
+    turns = []
+    for k in range(0, len(pieces), n_choices):
+        turns.append([piece for piece in pieces[k : k + n_choices] if len(piece)])
+    return turns
 
 
 def views_from(cutoffs: F64, similarity: F64) -> U64:
@@ -95,6 +325,74 @@ def unpack(words: U64, n_views: int) -> Flags:
     """Return (n, n_views) flags of (n,) words."""
     little = words.astype("<u8").view(np.uint8).reshape(len(words), 8)
     return np.unpackbits(little, axis=1, bitorder="little", count=n_views).view(np.bool_)
+
+
+def _by_winner(c: Candidates, rules: Rules) -> tuple[I8, Flags, I64]:
+    """Return the same for the other assignments, which name a winning pair for each candidate and
+    view.
+    """
+    ignored = rules.ignored[rules.size].T
+    winner = _assign(c, ignored, rules)
+    outcome = _outcomes(c, winner, rules)
+    hit = np.zeros(ignored.T.shape, np.bool_)
+    one, view = np.nonzero(outcome == HIT)
+    hit[view, c.reference[winner[one, view]]] = True
+    return outcome.T, hit, winner[:, 0].astype(np.int64)
+
+
+def _assign(c: Candidates, ignored: Flags, rules: Rules) -> I32:
+    """Return (n_candidates, V): the pair that each prediction got, or -1."""
+    pairs = (c.reference, c.prediction, c.similarity)
+    if rules.assignment == "by-overlap":
+        return by_overlap(*pairs, c.score, rules.cutoffs, ignored, rules.crowd)
+    if rules.assignment == "many-to-one":
+        return many_to_one(*pairs, len(c.who), rules.cutoffs)
+    if rules.assignment == "per-reference-argmax":
+        return per_reference_argmax(*pairs, c.score, rules.cutoffs, ignored)
+    return optimal(*pairs, c.cell, rules.cutoffs, ignored, rules.crowd)
+
+
+def _outcomes(c: Candidates, winner: I32, rules: Rules) -> I8:
+    """Return (n_candidates, V): hit, ignored, duplicate, or MAYBE and NOT_YET for those who got
+    nobody.
+    """
+    if not len(winner):
+        return np.zeros(winner.shape, np.int8)
+    # Who has a near, counted reference but did not get one is a duplicate.
+    starts = np.flatnonzero(np.diff(c.prediction, prepend=-1))
+    similarity = np.where(rules.ignored[:, c.reference], -np.inf, c.similarity)
+    nearest = np.maximum.reduceat(similarity, starts, axis=1)
+    reachable = rules.cutoffs <= nearest[rules.size].T
+    of_winner = np.full(winner.shape, HIT, np.int8)
+    row, view = np.nonzero(winner >= 0)
+    of_winner[row, view] = np.where(
+        rules.ignored[rules.size[view], c.reference[winner[row, view]]], IGNORED, HIT
+    )
+    outcome = np.where(
+        winner >= 0, of_winner, np.where(reachable, np.int8(MAYBE), np.int8(NOT_YET))
+    )
+    if rules.assignment == "many-to-one":
+        _only_first_is_hit(c, winner, outcome, IGNORED if rules.forgiven else DUPLICATE)
+    return outcome
+
+
+def _only_first_is_hit(c: Candidates, winner: I32, outcome: I8, other: int) -> None:
+    """Of several hits of one reference only the first in the queue stays a hit."""
+    for view in range(winner.shape[1]):
+        hits = np.flatnonzero(outcome[:, view] == HIT)
+        hits = hits[np.argsort(c.turn[hits], kind="stable")]
+        _, first = np.unique(c.reference[winner[hits, view]], return_index=True)
+        later = np.ones(len(hits), np.bool_)
+        later[first] = False
+        outcome[hits[later], view] = other
+
+
+def _partners(c: Candidates, winner: I64, n: int) -> tuple[I32, F64]:
+    partner, similarity = np.full(n, -1, np.int32), np.full(n, np.nan)
+    hits = np.flatnonzero(winner >= 0)
+    partner[c.who[hits]] = c.reference[winner[hits]]
+    similarity[c.who[hits]] = c.similarity[winner[hits]]
+    return partner, similarity
 
 
 def many_to_one(
@@ -125,8 +423,9 @@ def by_overlap(
     A pair below a cut-off never blocks one above it, so one pass over the counted references serves
     all cut-offs.
     """
-    order = _descending(reference, prediction, similarity, score)
+    order = _descending_order(reference, prediction, similarity, score)
     winner = np.full((len(score), len(cutoffs)), -1, np.int32)
+    # Views of one size range count the same references and share a pass.
     counted_passes: dict[bytes, I64] = {}
     for view, cutoff in enumerate(cutoffs):
         is_counted = ~ignored[reference[order], view]
@@ -151,7 +450,7 @@ def per_reference_argmax(
 
     The other reference stays without a prediction: it does not choose again.
     """
-    order = _descending(reference, prediction, similarity, score)
+    order = _descending_order(reference, prediction, similarity, score)
     winner = np.full((len(score), len(cutoffs)), -1, np.int32)
     for view, cutoff in enumerate(cutoffs):
         for ignored_turn in (False, True):
@@ -160,6 +459,7 @@ def per_reference_argmax(
             ]
             pairs = pairs[winner[prediction[pairs], view] < 0]
             winners = pairs[_first_of(reference[pairs])]
+            # Pairs still descend in similarity, so the first claim on a prediction is the best one.
             winners = winners[_first_of(prediction[winners])]
             winner[prediction[winners], view] = winners
     return winner
@@ -189,6 +489,7 @@ def optimal(
             shared = crowd[reference[pairs]]
             winners = _largest_total(pairs[~shared], reference, prediction, similarity, cell)
             winner[prediction[winners], view] = winners
+            # Crowds take whoever the one-to-one assignment left over.
             late = pairs[shared & (winner[prediction[pairs], view] < 0)]
             late = late[np.argsort(-similarity[late], kind="stable")]
             late = late[_first_of(prediction[late])]
@@ -196,28 +497,7 @@ def optimal(
     return winner
 
 
-def _turns(reference: I64, prediction: I64, similarity: F64, turn: I64) -> list[list[I64]]:
-    """Return, for every turn, the pairs as steps: everybody's favourite, everybody's second choice,
-    ...
-    """
-    if not len(reference):
-        return []
-    order = np.lexsort((-reference, -similarity, prediction))
-    who = prediction[order]
-    start = np.flatnonzero(np.concatenate([[True], who[1:] != who[:-1]]))
-    choice = np.arange(len(order)) - np.repeat(start, np.diff(np.append(start, len(order))))
-    n_choices = int(choice.max()) + 1
-    step = turn[who] * n_choices + choice
-    by_step = np.argsort(step, kind="stable")
-    cuts = np.searchsorted(step[by_step], np.arange((int(turn.max()) + 1) * n_choices + 1))
-    pieces = [order[by_step[cuts[k] : cuts[k + 1]]] for k in range(len(cuts) - 1)]
-    turns = []
-    for k in range(0, len(pieces), n_choices):
-        turns.append([piece for piece in pieces[k : k + n_choices] if len(piece)])
-    return turns
-
-
-def _descending(reference: I64, prediction: I64, similarity: F64, score: F64) -> I64:
+def _descending_order(reference: I64, prediction: I64, similarity: F64, score: F64) -> I64:
     return np.lexsort((reference, prediction, -score[prediction], -similarity))
 
 
@@ -283,90 +563,6 @@ def _solve(group: I64, reference: I64, prediction: I64, similarity: F64) -> I64:
     return np.asarray(matches[matches >= 0])
 
 
-class FateCells(NamedTuple):
-    """The cell of every object, and what each cell stands for."""
-
-    cell: I32  # (n,)
-    image: I32  # (n,)
-    label: I64  # (n_cells,) ascending
-    flags: NDArray[np.bool_]  # (n_cells, V * 2) whether it is a hit, whether it is counted
-    n_classes: int
-
-    def totals(self, weights: NDArray[np.integer]) -> I64:
-        """Return (R, V, 2, K): the weight of the hits and of all counted objects, for weights (R,
-        n_images).
-        """
-        result = np.zeros((self.n_classes, len(weights), self.flags.shape[1]))
-        rows = [
-            np.bincount(self.cell, weights=weight[self.image], minlength=len(self.label))
-            for weight in weights
-        ]
-        sums = np.stack(rows) if rows else np.zeros((0, len(self.label)))
-        bounds = np.searchsorted(self.label, np.arange(self.n_classes + 1)).tolist()
-        for k, (start, stop) in enumerate(pairwise(bounds)):
-            if start < stop:  # whole numbers: exact in whatever order the product adds them up
-                result[k] = sums[:, start:stop] @ self.flags[start:stop].astype(np.float64)
-        by_class = result.astype(np.int64).reshape(self.n_classes, len(weights), -1, 2)
-        return by_class.transpose(1, 2, 3, 0)
-
-    def below(self, rank: I32, limit: int) -> FateCells:
-        """Return the cells without the objects whose rank is at or above the limit; an empty rank
-        leaves nobody out.
-        """
-        if not len(rank) or limit > rank.max(initial=0):
-            return self
-        rows = rank < limit
-        return self._replace(cell=self.cell[rows], image=self.image[rows])
-
-    def hitting(self) -> FateCells:
-        """Return the cells without the objects that hit nothing."""
-        rows = np.asarray(self.flags[:, ::2].any(axis=1))[self.cell]
-        return self._replace(cell=self.cell[rows], image=self.image[rows])
-
-
-def cells_of(fates: I8, label: I32, image: I64, n_classes: int) -> FateCells:
-    """Return the cells of objects with fates (V, n)."""
-    by_object = np.ascontiguousarray(fates.T)
-    hit, counts = by_object == HIT, by_object != IGNORED
-    words = np.concatenate([_words(hit), _words(counts)], axis=1)
-    pattern = label.astype(np.int64)
-    for word in words.T:
-        code = _codes(word)
-        # The class leads the pattern, so that cells stay in the order of classes.
-        pattern = _codes(pattern * (int(code.max(initial=0)) + 1) + code)
-    first = np.zeros(int(pattern.max(initial=-1)) + 1, np.int64)
-    first[pattern] = np.arange(len(pattern))  # any of the objects that share a cell
-    flags = np.stack([hit[first], counts[first]], axis=2).reshape(len(first), 2 * len(fates))
-    return FateCells(
-        pattern.astype(np.int32),
-        image.astype(np.int32),
-        label[first].astype(np.int64),
-        flags,
-        n_classes,
-    )
-
-
-def _codes(values: NDArray[np.integer]) -> I64:
-    """Return the place of every value among the distinct ones, in ascending order."""
-    # There are few: looking them up is quicker than sorting all values with their places.
-    distinct = np.unique(values)
-    return np.searchsorted(distinct, values)
-
-
-def _words(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """Return (n, words): the flags of every row, 64 to a word."""
-    packed = np.packbits(flags, axis=1)
-    padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
-    padded[:, : packed.shape[1]] = packed
-    return padded.view(np.uint64)
-
-
-FULL_ROW = 255  # see native/kinds.h
-
-
-NO_LIMIT = -1
-
-
 class FateTable:
     """Fates (V, n) with the numbering of their rows, which is made once and used by every sum over
     them.
@@ -421,272 +617,88 @@ class FateTable:
         return by_object, *self.numbering
 
 
-NOT_YET, MAYBE = -1, -2  # found nobody; found somebody who was taken
-RIVALS = 8  # predictions per cell, on average, up to which they are compared in pairs
+class FateCells(NamedTuple):
+    """The cell of every object, and what each cell stands for."""
 
-
-class PairList(NamedTuple):
-    """Candidate pairs, sorted by prediction."""
-
-    reference: I32
-    prediction: I32
-    similarity: F64
-
-
-class PredictionRanks(NamedTuple):
-    """Predictions with their rank in their cell; with ``n_classes`` 0, cells are images."""
-
-    label: I32
-    score: F64
-    rank: I32
+    cell: I32  # (n,)
+    image: I32  # (n,)
+    label: I64  # (n_cells,) ascending
+    flags: NDArray[np.bool_]  # (n_cells, V * 2) whether it is a hit, whether it is counted
     n_classes: int
 
+    def totals(self, weights: NDArray[np.integer]) -> I64:
+        """Return (R, V, 2, K): the weight of the hits and of all counted objects, for weights (R,
+        n_images).
+        """
+        result = np.zeros((self.n_classes, len(weights), self.flags.shape[1]))
+        rows = [
+            np.bincount(self.cell, weights=weight[self.image], minlength=len(self.label))
+            for weight in weights
+        ]
+        sums = np.stack(rows) if rows else np.zeros((0, len(self.label)))
+        bounds = np.searchsorted(self.label, np.arange(self.n_classes + 1)).tolist()
+        for k, (start, stop) in enumerate(pairwise(bounds)):
+            if start < stop:  # whole numbers: exact in whatever order the product adds them up
+                result[k] = sums[:, start:stop] @ self.flags[start:stop].astype(np.float64)
+        by_class = result.astype(np.int64).reshape(self.n_classes, len(weights), -1, 2)
+        return by_class.transpose(1, 2, 3, 0)
 
-class Rules(NamedTuple):
-    """What decides the fates. Views share all but their cut-off and their size range."""
+    def below(self, rank: I32, limit: int) -> FateCells:
+        """Return the cells without the objects whose rank is at or above the limit; an empty rank
+        leaves nobody out.
+        """
+        if not len(rank) or limit > rank.max(initial=0):
+            return self
+        rows = rank < limit
+        return self._replace(cell=self.cell[rows], image=self.image[rows])
 
-    assignment: str
-    cutoffs: F64  # (V,) smallest admissible similarity
-    size: I64  # (V,) which size range
-    ignored: Flags  # (A, n_references) references that a size range does not count
-    outside: Flags  # (A, n_predictions) predictions that it does not count when unmatched
-    crowd: Flags  # (n_references,)
-    forgiven: bool  # many-to-one: further predictions on a reference are ignored, not duplicates
-
-
-class Fates(NamedTuple):
-    """What became of every object; partner and similarity are those of the first view."""
-
-    reference: I8  # (V, n_references)
-    prediction: FateTable  # (V, n_predictions)
-    partner: I32  # (n_predictions,) -1 without
-    similarity: F64  # (n_predictions,) NaN without
-
-
-class Candidates(NamedTuple):
-    """The pairs above the lowest cut-off, and the predictions that have any, renumbered in input
-    order.
-    """
-
-    reference: I64  # (P,)
-    prediction: I64  # (P,) index into `who`
-    similarity: F64  # (P,)
-    who: I64  # rows of the predictions
-    turn: I64  # per entry of `who`: its place in the queue of its cell
-    cell: I64
-    score: F64
+    def hitting(self) -> FateCells:
+        """Return the cells without the objects that hit nothing."""
+        rows = np.asarray(self.flags[:, ::2].any(axis=1))[self.cell]
+        return self._replace(cell=self.cell[rows], image=self.image[rows])
 
 
-def ranks(offsets: I64, label: I32, score: F64, n_classes: int) -> I32:
-    """Return the place of every prediction in its cell, best score first, equal scores in input
-    order.
-    """
-    native = route.native()
-    if native is not None:
-        return route.ranks(native, offsets, label, score, n_classes)
-    rivals = boxes.rivals(offsets, label, n_classes, most=RIVALS * len(score))
-    if rivals is None:
-        cell = boxes.cells(offsets, label, n_classes)
-        order = np.lexsort((-score, cell))
-        rank = np.empty(len(order), np.int32)
-        rank[order] = ragged.ranks_in_runs(cell[order])
-        return rank
-    other, mine = rivals
-    # Cells are small as a rule, and counting who comes before is then cheaper than sorting.
-    before = (score[other] > score[mine]) | ((score[other] == score[mine]) & (other < mine))
-    return np.bincount(mine[before], minlength=len(score)).astype(np.int32)
-
-
-def decide(
-    pair_list: PairList,
-    offsets: tuple[I64, I64],
-    predictions: PredictionRanks,
-    absent: Flags,
-    rules: Rules,
-) -> Fates:
-    """Match under every view.
-
-    ``offsets`` are those of references and predictions. ``absent`` predictions are beyond the
-    allowed number or below the score cut: they are ignored and match nobody.
-    """
-    native = route.native()
-    if native is not None:
-        reference, numbered, partner, similarity = route.decide(
-            native, pair_list, offsets, predictions, absent, rules
-        )
-        return Fates(reference, FateTable(*numbered), partner, similarity)
-    candidates = _candidates(pair_list, absent, predictions, offsets[1], rules)
-    unmatched = np.where(rules.outside | absent, np.int8(IGNORED), np.int8(FALSE_ALARM))
-    reference = np.where(rules.ignored, np.int8(IGNORED), np.int8(MISSED))[rules.size]
-    prediction = unmatched[rules.size]
-    outcomes_of = _by_score if rules.assignment == "by-score" else _by_winner
-    outcome, hit, first = outcomes_of(candidates, rules)
-    reference[hit] = HIT
-    before = prediction[:, candidates.who]
-    # Who found nobody keeps the fate of the unmatched; a duplicate of a size that is not counted
-    # stays ignored.
-    stays = (outcome == NOT_YET) | ((outcome == MAYBE) & (before == IGNORED))
-    after = np.where(outcome == MAYBE, np.int8(DUPLICATE), outcome)
-    prediction[:, candidates.who] = np.where(stays, before, after)
-    return Fates(reference, FateTable(prediction), *_partners(candidates, first, len(absent)))
-
-
-def _by_score(c: Candidates, rules: Rules) -> tuple[I8, Flags, I64]:
-    """Return (V, n_candidates) outcomes, (V, n_references) hits, and the pair of each candidate in
-    the first view.
-    """
-    outcomes, hits, first = [], [], np.full(len(c.who), -1, np.int64)
-    starts = np.flatnonzero(np.diff(c.prediction, prepend=-1))
-    for begin in range(0, len(rules.cutoffs), 64):
-        cutoffs, size = rules.cutoffs[begin : begin + 64], rules.size[begin : begin + 64]
-        ignored = pack(rules.ignored[size].T)
-        near = views_from(cutoffs, c.similarity) & ~ignored[c.reference]
-        reachable = np.bitwise_or.reduceat(near, starts) if len(starts) else np.zeros(0, np.uint64)
-        hit_views, ignored_views = np.zeros(len(c.who), np.uint64), np.zeros(len(c.who), np.uint64)
-        reference_hits = np.zeros(len(ignored), np.uint64)
-        candidates = (c.reference, c.prediction, c.similarity, c.turn)
-        for couples, granted in by_score(*candidates, cutoffs, ignored, rules.crowd):
-            ref, one = c.reference[couples], c.prediction[couples]
-            hit = granted & ~ignored[ref]
-            hit_views[one] |= hit
-            ignored_views[one] |= granted & ignored[ref]
-            reference_hits[ref] |= hit
-            if begin == 0:
-                now = (granted & np.uint64(1)) > 0
-                first[one[now]] = couples[now]
-        n = len(cutoffs)
-        outcome = np.where(unpack(reachable, n).T, np.int8(MAYBE), np.int8(NOT_YET))
-        outcome[unpack(ignored_views, n).T] = IGNORED
-        outcome[unpack(hit_views, n).T] = HIT
-        outcomes.append(outcome)
-        hits.append(unpack(reference_hits, n).T)
-    return np.concatenate(outcomes), np.concatenate(hits), first
-
-
-def _by_winner(c: Candidates, rules: Rules) -> tuple[I8, Flags, I64]:
-    """Return the same for the other assignments, which name a winning pair for each candidate and
-    view.
-    """
-    ignored = rules.ignored[rules.size].T
-    winner = _assign(c, ignored, rules)
-    outcome = _outcomes(c, winner, rules)
-    hit = np.zeros(ignored.T.shape, np.bool_)
-    one, view = np.nonzero(outcome == HIT)
-    hit[view, c.reference[winner[one, view]]] = True
-    return outcome.T, hit, winner[:, 0].astype(np.int64)
-
-
-def _candidates(
-    pair_list: PairList, absent: Flags, p: PredictionRanks, offsets: I64, rules: Rules
-) -> Candidates:
-    rank, score, cell = p.rank, p.score, boxes.cells(offsets, p.label, p.n_classes)
-    rows = np.flatnonzero(
-        (pair_list.similarity >= rules.cutoffs.min()) & ~absent[pair_list.prediction]
-    )
-    reference, row = (
-        pair_list.reference[rows].astype(np.int64),
-        pair_list.prediction[rows].astype(np.int64),
-    )
-    new = np.diff(row, prepend=-1) != 0
-    who = row[new]
-    queue = np.lexsort((rank[who], cell[who]))
-    turn = np.empty(len(who), np.int64)
-    turn[queue] = ragged.ranks_in_runs(cell[who][queue])
-    return Candidates(
-        reference, np.cumsum(new) - 1, pair_list.similarity[rows], who, turn, cell[who], score[who]
+def cells_of(fates: I8, label: I32, image: I64, n_classes: int) -> FateCells:
+    """Return the cells of objects with fates (V, n)."""
+    # Object by object in memory: the flags of a row are packed together.
+    by_object = np.ascontiguousarray(fates.T)
+    hit, counts = by_object == HIT, by_object != IGNORED
+    words = np.concatenate([_packed_words(hit), _packed_words(counts)], axis=1)
+    pattern = label.astype(np.int64)
+    for word in words.T:
+        code = _codes(word)
+        # The class leads the pattern, so that cells stay in the order of classes.
+        pattern = _codes(pattern * (int(code.max(initial=0)) + 1) + code)
+    first = np.zeros(int(pattern.max(initial=-1)) + 1, np.int64)
+    first[pattern] = np.arange(len(pattern))  # any of the objects that share a cell
+    flags = np.stack([hit[first], counts[first]], axis=2).reshape(len(first), 2 * len(fates))
+    return FateCells(
+        pattern.astype(np.int32),
+        image.astype(np.int32),
+        label[first].astype(np.int64),
+        flags,
+        n_classes,
     )
 
 
-def _assign(c: Candidates, ignored: Flags, rules: Rules) -> I32:
-    """Return (n_candidates, V): the pair that each prediction got, or -1."""
-    pairs = (c.reference, c.prediction, c.similarity)
-    if rules.assignment == "by-overlap":
-        return by_overlap(*pairs, c.score, rules.cutoffs, ignored, rules.crowd)
-    if rules.assignment == "many-to-one":
-        return many_to_one(*pairs, len(c.who), rules.cutoffs)
-    if rules.assignment == "per-reference-argmax":
-        return per_reference_argmax(*pairs, c.score, rules.cutoffs, ignored)
-    return optimal(*pairs, c.cell, rules.cutoffs, ignored, rules.crowd)
+def _codes(values: NDArray[np.integer]) -> I64:
+    """Return the place of every value among the distinct ones, in ascending order."""
+    # There are few: looking them up is quicker than sorting all values with their places.
+    distinct = np.unique(values)
+    return np.searchsorted(distinct, values)
 
 
-def _outcomes(c: Candidates, winner: I32, rules: Rules) -> I8:
-    """Return (n_candidates, V): hit, ignored, duplicate, or MAYBE and NOT_YET for those who got
-    nobody.
-    """
-    if not len(winner):
-        return np.zeros(winner.shape, np.int8)
-    # Who has a near, counted reference but did not get one is a duplicate.
-    starts = np.flatnonzero(np.diff(c.prediction, prepend=-1))
-    similarity = np.where(rules.ignored[:, c.reference], -np.inf, c.similarity)
-    nearest = np.maximum.reduceat(similarity, starts, axis=1)
-    reachable = rules.cutoffs <= nearest[rules.size].T
-    of_winner = np.full(winner.shape, HIT, np.int8)
-    row, view = np.nonzero(winner >= 0)
-    of_winner[row, view] = np.where(
-        rules.ignored[rules.size[view], c.reference[winner[row, view]]], IGNORED, HIT
-    )
-    outcome = np.where(
-        winner >= 0, of_winner, np.where(reachable, np.int8(MAYBE), np.int8(NOT_YET))
-    )
-    if rules.assignment == "many-to-one":
-        _only_first_is_hit(c, winner, outcome, IGNORED if rules.forgiven else DUPLICATE)
-    return outcome
+def _packed_words(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """Return (n, words): the flags of every row, 64 to a word."""
+    packed = np.packbits(flags, axis=1)
+    padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
+    padded[:, : packed.shape[1]] = packed
+    return padded.view(np.uint64)
 
 
-def _only_first_is_hit(c: Candidates, winner: I32, outcome: I8, other: int) -> None:
-    """Of several hits of one reference only the first in the queue stays a hit."""
-    for view in range(winner.shape[1]):
-        hits = np.flatnonzero(outcome[:, view] == HIT)
-        hits = hits[np.argsort(c.turn[hits], kind="stable")]
-        _, first = np.unique(c.reference[winner[hits, view]], return_index=True)
-        later = np.ones(len(hits), np.bool_)
-        later[first] = False
-        outcome[hits[later], view] = other
-
-
-def _partners(c: Candidates, winner: I64, n: int) -> tuple[I32, F64]:
-    partner, similarity = np.full(n, -1, np.int32), np.full(n, np.nan)
-    hits = np.flatnonzero(winner >= 0)
-    partner[c.who[hits]] = c.reference[winner[hits]]
-    similarity[c.who[hits]] = c.similarity[winner[hits]]
-    return partner, similarity
-
-
-def totals(
-    table: FateTable,
-    label: I32,
-    rank: I32,
-    limit: int,
-    image: I64,
-    weights: I64,
-    n_classes: int,
-    *,
-    only_hits: bool = False,
-) -> I64:
-    """Return (R, V, 2, K): the weight of the hits, and of all counted objects, of every class.
-
-    ``weights`` is (R, n_images). Objects with ``rank`` (n,) at or above the limit are left out; an
-    empty one leaves nobody out; with ``only_hits`` those that hit nothing under any view may be
-    left out.
-    """
-    native = route.native()
-    plain = len(weights) == 1 and bool((weights == 1).all())
-    if not plain:
-        cells = table.cells(label, rank, limit, image, n_classes, only_hits=only_hits)
-        if native is not None and route.fit_lanes(weights, len(cells.cell)):
-            return route.cell_totals(native, cells, weights)
-        return cells.totals(weights)
-    if native is not None:
-        return route.totals(native, table, label, rank, limit, n_classes)
-    fates = table.fates
-    if len(rank) and limit <= rank.max(initial=0):
-        rows = np.flatnonzero(rank < limit)
-        fates, label = fates[:, rows], label[rows]
-    return _counts(fates, label, n_classes)[None]
-
-
-def _counts(fates: I8, label: I32, n_classes: int) -> I64:
+def _plain_counts(fates: I8, label: I32, n_classes: int) -> I64:
     """Return (V, 2, K): how many hits and how many counted objects every class has."""
+    # NumPy sorts small integers by radix, which is several times faster.
     order = np.argsort(label.astype(np.min_scalar_type(n_classes)), kind="stable")
     ends = np.cumsum(np.bincount(label, minlength=n_classes)).tolist()
     by_class = np.take(fates, order, axis=1)

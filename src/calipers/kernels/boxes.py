@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Geometry of aligned box pairs: row k of the first table against row k of the second.
+"""Axis-aligned boxes: geometry of pairs, candidate pairs of a cell, greedy suppression.
 
-Boxes come as columns, ``(2 d, n)`` with all low corners first (``x0 y0 [z0] x1 y1 [z1]``), because
-a gather of contiguous columns is several times faster than one of rows. All results are ``(n,)``
-float64.
+*Geometry.* Functions of two tables compare row k of the first with row k of the second. Boxes come
+as columns, ``(2 d, n)`` with all low corners first (``x0 y0 [z0] x1 y1 [z1]``), because a gather of
+contiguous columns is several times faster than one of rows; `gather` makes them. Results are
+``(n,)`` float64.
 
-Candidate pairs: every reference with every prediction of its image, or image and class.
+*Candidate pairs.* `all_pairs`, `rivals` and `overlapping` list the pairs of one cell: an image, or
+an image and class. `calipers.matching` and `kernels.rodeo` are the callers; `overlapping` has a
+compiled twin.
 
-Greedy suppression: a box stays unless a better one that stays overlaps it too much.
+*Suppression.* A box stays unless a better one that stays overlaps it too much (`survivors`).
+
+Generalised IoU: H. Rezatofighi et al., CVPR 2019. Distance and complete IoU: Z. Zheng et al.,
+AAAI 2020.
 """
 
 from __future__ import annotations
@@ -17,6 +23,11 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64, I32, I64, Flags
 from calipers.kernels import ragged, route
+
+DENSE_CELLS = 20_000_000  # above this many cells a search is cheaper than a table
+
+# What suppression decided about a box so far.
+UNDECIDED, STAYS, GOES = 0, 1, 2
 
 
 def sides(boxes: F64) -> F64:
@@ -80,6 +91,7 @@ def complete_iou(a: F64, b: F64, extent_a: F64, extent_b: F64) -> F64:
         4.0 / np.pi**2 * (np.arctan(side_a[0] / side_a[1]) - np.arctan(side_b[0] / side_b[1])) ** 2
     )
     denominator = 1.0 - plain + aspect
+    # Equal boxes have IoU 1 and aspect term 0: 0/0, and nothing to take off.
     weight = np.divide(aspect, denominator, out=np.zeros_like(aspect), where=denominator > 0)
     return np.asarray(plain - distance - weight * aspect)
 
@@ -112,15 +124,38 @@ def _enclosing_sides(a: F64, b: F64) -> F64:
     return np.maximum(a[half:], b[half:]) - np.minimum(a[:half], b[:half])
 
 
-DENSE_CELLS = 20_000_000  # above this many cells a search is cheaper than a table
-
-
 def cells(offsets: I64, label: I32, n_classes: int) -> I64:
     """Return the cell of every object; with ``n_classes`` 0 the classes do not matter and cells are
     images.
     """
     image = ragged.owners(offsets)
     return image * n_classes + label if n_classes else image
+
+
+def overlapping(
+    reference: tuple[I64, I32, F64, F64],
+    prediction: tuple[I64, I32, F64, F64],
+    crowd: Flags,
+    n_classes: int,
+) -> tuple[I32, I32, F64]:
+    """Return (reference, prediction, IoU) of the pairs that overlap, sorted by prediction, then
+    reference.
+
+    Each side is (offsets, label, boxes (n, 2 d), extent). The similarity to a crowd is the share of
+    the prediction that it covers, as in COCO.
+    """
+    native = route.native()
+    if native is not None:
+        return route.overlapping(native, reference, prediction, crowd, n_classes)
+    row, column = all_pairs(reference[0], reference[1], prediction[0], prediction[1], n_classes)
+    a, b = gather(reference[2], row), gather(prediction[2], column)
+    common = intersection(a, b)
+    # Most pairs of an image do not meet; dropping them here saves the divisions.
+    near = np.flatnonzero(common > 0)
+    row, column, common = row[near], column[near], common[near]
+    own, other = prediction[3][column], reference[3][row]
+    similarity = common / np.where(crowd[row], own, other + own - common)
+    return row.astype(np.int32), column.astype(np.int32), similarity
 
 
 def all_pairs(
@@ -161,6 +196,7 @@ def _partners(
     """
     reference_cell = cells(reference_offsets, reference_label, n_classes)
     prediction_cell = cells(prediction_offsets, prediction_label, n_classes)
+    # Stable, so that references of a cell stay in input order: ties depend on it.
     order = np.argsort(reference_cell, kind="stable")
     n_cells = (len(reference_offsets) - 1) * max(n_classes, 1)
     if n_cells > DENSE_CELLS:
@@ -169,37 +205,9 @@ def _partners(
     return order, (np.cumsum(counts) - counts)[prediction_cell], counts[prediction_cell]
 
 
-def overlapping(
-    reference: tuple[I64, I32, F64, F64],
-    prediction: tuple[I64, I32, F64, F64],
-    crowd: Flags,
-    n_classes: int,
-) -> tuple[I32, I32, F64]:
-    """Return (reference, prediction, IoU) of the pairs that overlap, sorted by prediction, then
-    reference.
-
-    Each side is (offsets, label, boxes (n, 2 d), extent). The similarity to a crowd is the share of
-    the prediction that it covers, as in COCO.
-    """
-    native = route.native()
-    if native is not None:
-        return route.overlapping(native, reference, prediction, crowd, n_classes)
-    row, column = all_pairs(reference[0], reference[1], prediction[0], prediction[1], n_classes)
-    a, b = gather(reference[2], row), gather(prediction[2], column)
-    common = intersection(a, b)
-    near = np.flatnonzero(common > 0)
-    row, column, common = row[near], column[near], common[near]
-    own, other = prediction[3][column], reference[3][row]
-    similarity = common / np.where(crowd[row], own, other + own - common)
-    return row.astype(np.int32), column.astype(np.int32), similarity
-
-
 def gather(boxes: F64, rows: I64) -> F64:
     """Return the corners of some rows as contiguous columns, (2 d, n)."""
     return np.stack([column[rows] for column in np.ascontiguousarray(boxes.T)])
-
-
-UNDECIDED, STAYS, GOES = 0, 1, 2
 
 
 def survivors(better: I64, worse: I64, n: int) -> Flags:
@@ -217,6 +225,7 @@ def survivors(better: I64, worse: I64, n: int) -> Flags:
         has_rival[worse] = True  # by a rival that is undecided, the others were dropped
         state[(state == UNDECIDED) & ~has_rival] = STAYS
         state[worse[state[better] == STAYS]] = GOES
+        # Only pairs of undecided boxes can still change anything.
         open_ = (state[better] == UNDECIDED) & (state[worse] == UNDECIDED)
         better, worse = better[open_], worse[open_]
     return np.asarray(state != GOES)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The run lengths of COCO, and ours.
+"""Run lengths of COCO: compressed text to counts, counts to runs, and back.
 
 COCO counts down the columns of a picture: so many pixels outside, so many inside, and so on; the
 first count may be 0. Its compressed text writes every count from the fourth on as the difference to
 the count two before, in groups of five bits, the lowest first; a sixth bit says that another group
 follows, the fifth bit of the last group is the sign, and 48 makes a printable character of each.
-All objects are done at once, as one array of characters.
+
+The COCO reader and writer call this with the texts of all objects at once, as one array of
+characters with offsets. Nothing raises: an object whose text or counts are wrong gets a fault code,
+from which the reader makes its message.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from calipers.kernels.runs import Runs
 # What can be wrong with the counts of an object; the order is that in which it is looked for.
 SOUND, BAD_SIGN, UNFINISHED, TOO_LONG, NEGATIVE, SHORT, LONG = range(7)
 
+# The character of an empty group, the bit for "another group follows", the sign, bits of a group.
 ZERO, MORE, SIGN, BITS = 48, 32, 16, 5
 MOST_GROUPS = 8  # 40 bits; longer numbers fit no picture
 LARGEST = 1 << 40
@@ -50,6 +54,7 @@ def decode_text(offsets: I64, text: U8) -> RunCounts:
         if len(first)
         else np.zeros(0, np.int64)
     )
+    # Two's complement: a set sign bit takes off the power of two above the number.
     value -= np.where(code[last] & SIGN, np.int64(1) << (BITS * groups), 0)
     bounds = np.searchsorted(last, offsets)
     counts = np.zeros(len(faults), np.int64)
@@ -111,6 +116,8 @@ def counts_from_rows(offsets: I64, start: I64, length: I64, size: I64) -> tuple[
     counts_offsets = ragged.from_counts(2 * n + (rest > 0))
     counts = np.empty(counts_offsets[-1], np.int64)
     at = counts_offsets[owner] + 2 * ragged.positions(n)
+    # Each run gives the gap before it and itself; the rest of the picture, if any, is one more
+    # count.
     counts[at], counts[at + 1] = start - before, length
     counts[counts_offsets[1:][rest > 0] - 1] = rest[rest > 0]
     return counts_offsets, counts
@@ -122,6 +129,7 @@ def _text_faults(offsets: I64, text: U8) -> I8:
     more = code >= MORE
     n_more = np.cumsum(more)
     before = np.maximum.accumulate(np.where(more, 0, n_more)) if len(n_more) else n_more
+    # What is looked for first is written last, and stays.
     faults[owner[n_more - before >= MOST_GROUPS]] = TOO_LONG
     filled = np.flatnonzero(np.diff(offsets))
     faults[filled[more[offsets[filled + 1] - 1]]] = UNFINISHED

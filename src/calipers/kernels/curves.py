@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Average precision of many replicates at once.
+"""Precision-recall and FROC curves under integer weights: many replicates, views and all classes.
 
-Weights change how much every prediction counts, never its place in the ranking. So everything that
-is the same in all replicates is worked out once, as a plan; what is left per replicate is sums of
-weights and a few operating points.
+In comes a `CurveProblem`: fates of predictions (`kernels.assignment`), the order in which a curve
+walks through them (`ranking`), and weights (R, n_images). Out come average precision (R, V, K) from
+`average_precision`, interpolated precision at given numbers of hits (`precisions`) and the hits
+within an allowed number of false alarms (`hits_at`), for R replicates, V views and K classes. The
+ranking metrics are the callers.
+
+*Curves.* Precision is highest at hits and recall moves only there. So a `Curve` is held at the H
+hits of all classes: the cumulative weight of hits inside the class, and that of all counted
+predictions. A weight of 2 gives the same bits as listing the image twice.
+
+*Replicates.* Weights change how much every prediction counts, never its place in the ranking. So
+everything that is the same in all replicates is worked out once, as a `ReplicatePlan`; what is left
+per replicate is sums of weights and a few operating points.
 
 - Views that count the same predictions share the running sum of all predictions.
 - Precision grows along a run of hits, so the envelope needs only the last hit of every run:
   whatever the weights are, no other point can be higher than it.
 - The sum over recalls is one over the levels of the envelope, each times the number of recalls it
-  reaches, from the highest recall down. It does not depend on where runs end: a weight of 2 gives
-  the bits of an image listed twice.
+  reaches, from the highest recall down. It does not depend on where runs end.
 
-Precision-recall and FROC curves under integer weights, for many replicates, views and all
-classes in one call.
-
-Only hits matter for an average precision: precision is highest at hits and recall moves only there.
-So a curve is held at the H hits of all classes: the cumulative weight of hits inside the class, and
-that of all counted predictions. A weight of 2 gives the same as listing the image twice.
+Precision is ``hits / (all + eps)`` and recall ``hits / references``, in the order of operations of
+pycocotools.
 """
 
 from __future__ import annotations
@@ -36,6 +41,308 @@ EPS = np.spacing(1)  # pycocotools adds it to every denominator; kept, for equal
 NUDGE = 1e-9
 MOST_RECALLS = 128  # two words of bits
 AT_ONCE = 4_000_000  # weights in memory at a time
+
+
+class CurveOrder(NamedTuple):
+    """Predictions in the order of a curve: by class, then descending score, equal scores in input
+    order.
+    """
+
+    order: I64  # (N,) rows of the predictions
+    offsets: I64  # (K + 1,) classes
+    ends: I64  # (N,) position at which the operating point of each prediction is read off
+
+
+class CurveProblem(NamedTuple):
+    """What curves are made of: fates, the order in which predictions are walked through, and
+    weights of the images.
+    """
+
+    table: FateTable  # (all views, n_predictions) in input order
+    views: list[int]  # the V rows of the fates to use
+    ranked: CurveOrder
+    image: I64  # (n_predictions,)
+    weights: I64  # (R, n_images)
+    # made once, for all replicates
+    plans: dict[tuple[int | bool, ...], ReplicatePlan] | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether all images count once."""
+        return len(self.weights) == 1 and bool((self.weights == 1).all())
+
+    def plan(self, *, enveloped: bool) -> ReplicatePlan:
+        """Return what all replicates share."""
+        key = (enveloped, *self.views)
+        plans = {} if self.plans is None else self.plans
+        if key not in plans:
+            every = self.views == list(range(len(self.table.fates)))
+            fates = self.table.fates if every else self.table.fates[self.views]
+            plans[key] = plan(fates, *self.ranked, self.image, enveloped=enveloped)
+        return plans[key]
+
+    def ordered_weights(self) -> I64:
+        """Return (R, N): the weight of every prediction in the order of the ranking."""
+        return np.asarray(self.weights[:, self.image[self.ranked.order]], np.int64)
+
+
+class Curve(NamedTuple):
+    """One view at its H hits."""
+
+    offsets: I64  # (K + 1,) classes
+    hits: I64  # (R, H) cumulative weight of hits
+    every: I64  # (R, H) cumulative weight of counted predictions
+    weight: I64  # (R, H) of each hit
+
+
+def ranking(score: F64, label: I32, n_classes: int, *, blocks: bool) -> CurveOrder:
+    """Sort predictions for a curve; with ``blocks`` equal scores of a class are one operating
+    point.
+    """
+    native = route.native()
+    if native is not None:
+        return CurveOrder(*route.ranking(native, score, label, n_classes, blocks))
+    order = np.argsort(-score, kind="stable")
+    small = label[order].astype(np.min_scalar_type(n_classes))  # NumPy sorts 16 bits by radix
+    order = order[np.argsort(small, kind="stable")]
+    offsets = ragged.from_counts(np.bincount(label, minlength=n_classes))
+    ends = block_ends(score[order], offsets) if blocks else np.arange(len(order))
+    return CurveOrder(order, offsets, ends)
+
+
+def block_ends(score: F64, offsets: I64) -> I64:
+    """Return the last position of every run of equal sorted scores inside its class."""
+    n = len(score)
+    if n == 0:
+        return np.zeros(0, np.int64)
+    last = np.ones(n, np.bool_)
+    last[:-1] = score[1:] != score[:-1]
+    inner = offsets[1:-1]
+    last[inner[(inner > 0) & (inner < n)] - 1] = True
+    ends = np.flatnonzero(last)
+    return np.repeat(ends, np.diff(ends, prepend=-1))
+
+
+def average_precision(
+    problem: CurveProblem, positives: I64, recalls: F64 | None, *, enveloped: bool = True
+) -> F64:
+    """Return (R, V, K); NaN for a class without references.
+
+    Parameters
+    ----------
+    positives
+        (R, V, K) weight of the counted references.
+    recalls
+        Points at which the interpolated precision is averaged; None: the area, of the envelope or
+        of the steps.
+    """
+    native = route.native()
+    # Unevenly spaced recalls cannot be counted by one division; they take the road by curves.
+    if not problem.plain and (recalls is None or evenly_spaced(recalls)):
+        plan = problem.plan(enveloped=enveloped)
+        return replicate_precision(plan, problem.weights, positives, recalls)
+    if native is not None:
+        if recalls is not None:
+            kind = route.RECALLS
+        elif enveloped:
+            kind = route.ENVELOPE
+        else:
+            kind = route.STEPS
+        return route.average_precision(native, problem, positives, recalls, kind)
+    result = np.empty(positives.shape)
+    ranked, weight = problem.ranked, None if problem.plain else problem.ordered_weights()
+    needed: dict[bytes, I64] = {}  # views of one size range share their references
+    levels = []
+    for view, column in enumerate(problem.views):
+        c = curve(problem.table.fates[column][ranked.order], ranked, weight)
+        if recalls is not None:
+            key = positives[:, view].tobytes()
+            if key not in needed:
+                needed[key] = needed_hits(positives[:, view], recalls)
+            levels.append(precision_at(c, needed[key]))
+        else:
+            result[:, view] = area(c, positives[:, view], enveloped=enveloped)
+    if recalls is not None and levels:
+        precisions_at = np.stack(levels, axis=1)
+        cells = np.arange(precisions_at[0].size // len(recalls) + 1) * len(recalls)
+        values = precisions_at.reshape(len(precisions_at), -1)
+        sums = level_sums(values, np.ones(values.shape, np.int64), cells)
+        result[:] = np.where(positives > 0, sums.reshape(positives.shape) / len(recalls), np.nan)
+    return result
+
+
+def precisions(problem: CurveProblem, needed: I64) -> F64:
+    """Return (R, K, n): the interpolated precision of one view at each ``needed`` (R, K, n) number
+    of hits.
+
+    Under weights only the ends of runs of hits are looked at: the envelope is the same, see
+    `ReplicatePlan`.
+    """
+    if problem.plain:
+        fate = problem.table.fates[problem.views[0]][problem.ranked.order]
+        return precision_at(curve(fate, problem.ranked, None), needed)
+    plan = problem.plan(enveloped=True)
+    step = max(1, AT_ONCE // max(1, len(plan.row_image)))
+    result = np.empty(needed.shape)
+    for first in range(0, len(needed), step):
+        rows = slice(first, first + step)
+        hits, every = running(plan, problem.weights[rows])
+        result[rows] = precision_at(Curve(plan.point_offsets, hits, every, hits), needed[rows])
+    return result
+
+
+def hits_at(problem: CurveProblem, allowed: F64) -> I64:
+    """Return (R, V, K, n): the most hits of a class at an operating point with at most ``allowed``
+    (R, n) false alarms.
+
+    Operating points are the ends of the ranking's blocks, in descending score.
+    """
+    return replicate_hits(problem.plan(enveloped=True), problem.weights, allowed)
+
+
+def curve(fate: I8, ranked: CurveOrder, weight: I64 | None) -> Curve:
+    """Accumulate one view; ``fate`` (N,) and ``weight`` (R, N) in the order of the ranking, None
+    for ones.
+    """
+    where = np.flatnonzero(fate == HIT)
+    owner = np.searchsorted(ranked.offsets, where, side="right") - 1
+    offsets = ragged.from_counts(np.bincount(owner, minlength=len(ranked.offsets) - 1))
+    ends, start = ranked.ends[where], ranked.offsets[owner]
+    is_counted = fate != IGNORED
+    if weight is None:
+        of_hits = np.ones((1, len(where)), np.int64)
+        running = (np.arange(1, len(where) + 1) - offsets[owner])[None]
+        if is_counted.all():  # then the place in the ranking is the number of predictions so far
+            every = (ends + 1 - start)[None]
+        else:
+            # 32 bits need half the memory and are twice as fast.
+            total = np.cumsum(is_counted.astype(np.int32), dtype=np.int32)
+            every = (total[ends] - np.where(start > 0, total[start - 1], 0)).astype(np.int64)[None]
+    else:
+        of_hits = weight[:, where]
+        running = segment_cumsum(of_hits, offsets)
+        sums = np.cumsum(weight * is_counted, axis=1)
+        every = sums[:, ends] - np.where(start > 0, sums[:, start - 1], 0)
+    # With blocks, all hits up to the end of the block count at once.
+    upto = np.searchsorted(where, ends, side="right") - 1
+    return Curve(offsets, running[:, upto], every, of_hits)
+
+
+def segment_cumsum(values: I64, offsets: I64) -> I64:
+    """Return cumulative sums along the last axis that start anew at every offset."""
+    total = np.cumsum(values, axis=-1)
+    base = np.zeros((*values.shape[:-1], len(offsets) - 1), total.dtype)
+    inside = offsets[:-1] > 0
+    base[..., inside] = total[..., offsets[:-1][inside] - 1]
+    return np.asarray(total - np.repeat(base, np.diff(offsets), axis=-1))
+
+
+def precision(hits: I64, every: I64) -> F64:
+    """Return hits / (all + eps), in pycocotools' order of operations."""
+    return np.asarray(hits / (every + EPS))
+
+
+def needed_hits(positives: I64, recalls: F64) -> I64:
+    """Return (R, K, n): the smallest whole number of hits j >= 1 with ``j / positives >= recall``
+    in float64.
+
+    Searching whole numbers instead of rounded recalls gives the same answer and lets all classes be
+    searched at once.
+    """
+    count = np.maximum(positives, 1)[..., None]
+    j = np.ceil(recalls * count).astype(np.int64)
+    # The estimate may be off by one either way: the float64 quotient decides, as in pycocotools.
+    j = np.where((j - 1) / count >= recalls, j - 1, j)
+    return np.maximum(np.where(j / count < recalls, j + 1, j), 1)
+
+
+def precision_at(c: Curve, needed: I64) -> F64:
+    """Return (R, K, n): the interpolated precision at each needed number of hits; 0 where it is
+    never reached.
+    """
+    best = envelope(precision(c.hits, c.every), c.offsets)
+    n_classes = len(c.offsets) - 1
+    stride = int(max(needed.max(initial=0), c.hits.max(initial=0))) + 2
+    # Classes are moved apart on one axis, so that one search serves all of them.
+    base = np.arange(n_classes) * stride
+    keys = c.hits + np.repeat(base, np.diff(c.offsets))
+    targets = np.minimum(needed, stride - 1) + base[:, None]
+    result = np.empty(needed.shape)
+    padded = np.concatenate([best, np.zeros((len(best), 1))], axis=1)
+    ends = np.broadcast_to(c.offsets[1:, None], needed.shape[1:])
+    for r in range(len(c.hits)):
+        position = np.searchsorted(keys[r], targets[r], side="left")
+        position = np.where(position < ends, position, padded.shape[1] - 1)
+        result[r] = padded[r, position]
+    return result
+
+
+def area(c: Curve, positives: I64, *, enveloped: bool) -> F64:
+    """Return (R, K): the sum over operating points of precision x hits gained, divided by the
+    references.
+
+    Of the envelope, level by level; else point by point.
+    """
+    values = precision(c.hits, c.every)
+    if enveloped:
+        total = level_sums(envelope(values, c.offsets), c.weight, c.offsets)
+    else:
+        total = _step_area(c, values, positives.shape)
+    return np.asarray(
+        np.divide(total, positives, out=np.full(total.shape, np.nan), where=positives > 0)
+    )
+
+
+def _step_area(c: Curve, values: F64, shape: tuple[int, ...]) -> F64:
+    """Return (R, K): the sum over operating points of precision x hits gained; equal scores are one
+    point.
+    """
+    total, owner = np.zeros(shape), ragged.owners(c.offsets)
+    for r, hits in enumerate(c.hits):
+        last = np.append((hits[1:] != hits[:-1]) | (owner[1:] != owner[:-1]), True)[: len(hits)]
+        gained = np.diff(hits[last], prepend=0)
+        first = np.append(True, owner[last][1:] != owner[last][:-1])[: len(gained)]
+        gained[first] = hits[last][first]
+        total[r] = np.bincount(owner[last], weights=gained * values[r][last], minlength=shape[1])
+    return total
+
+
+def envelope(values: F64, offsets: I64) -> F64:
+    """Return the largest value at or after each position, segment by segment."""
+    result = np.empty_like(values)
+    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist()):
+        if start < stop:
+            np.maximum.accumulate(
+                values[:, start:stop][:, ::-1], axis=1, out=result[:, start:stop][:, ::-1]
+            )
+    return result
+
+
+def level_sums(values: F64, counts: NDArray[np.integer], offsets: I64) -> F64:
+    """Return (R, segments): the sum over the distinct levels of ``values`` of level x count, from
+    the last one on.
+
+    Values do not ascend within a segment. The order is part of the contract: every route adds up
+    the same way.
+    """
+    n_segments = len(offsets) - 1
+    if not values.shape[1]:
+        return np.zeros((len(values), n_segments))
+    ends = np.ones(values.shape, np.bool_)
+    ends[:, :-1] = values[:, 1:] != values[:, :-1]
+    inner = offsets[1:]
+    # Equal neighbours of two segments are two levels.
+    ends[:, inner[inner > 0] - 1] = True
+    where = np.flatnonzero(ends)
+    running = np.cumsum(counts, axis=1, dtype=np.int64).reshape(-1)[where]
+    row, column = np.divmod(where, values.shape[1])
+    before = np.concatenate([[0], running[:-1]])
+    before[np.append(True, row[1:] != row[:-1])] = 0
+    products = values.reshape(-1)[where] * (running - before)
+    cell = row * n_segments + ragged.owners(offsets)[column]
+    # bincount adds in the order of its input: reversed, the highest recall comes first.
+    total = np.bincount(cell[::-1], weights=products[::-1], minlength=len(values) * n_segments)
+    return np.asarray(total.reshape(len(values), n_segments))
 
 
 class ReplicatePlan(NamedTuple):
@@ -71,6 +378,7 @@ def plan(
     n_classes = len(offsets) - 1
     by_object = np.ascontiguousarray(fates.T)[order]  # rows of all views: few jumps in memory
     ranked = np.ascontiguousarray(by_object.T)
+    # Views with the same counted predictions share rows and running sums.
     groups: dict[bytes, list[int]] = {}
     for view, row in enumerate(ranked):
         groups.setdefault((row != IGNORED).tobytes(), []).append(view)
@@ -181,9 +489,12 @@ def replicate_precision(
     native, rounded = route.native(), None if recalls is None else rounded_up(recalls)
     if native is not None and route.fit_lanes(weights, len(p.row_image)):
         return route.replicates(native, p, weights, positives, rounded)
+    # So many replicates at a time that their running sums stay within AT_ONCE numbers.
     step = max(1, AT_ONCE // max(1, len(p.row_image), len(p.hit_image)))
     parts = [
-        _block(p, weights[first : first + step], positives[first : first + step], rounded)
+        _precision_of_block(
+            p, weights[first : first + step], positives[first : first + step], rounded
+        )
         for first in range(0, len(weights), step)
     ]
     return np.concatenate(parts) if parts else np.zeros(positives.shape)
@@ -214,7 +525,7 @@ def replicate_hits(p: ReplicatePlan, weights: NDArray[np.integer], allowed: F64)
     return result.reshape(len(weights), len(p.group_of), -1, allowed.shape[1])
 
 
-def _block(
+def _precision_of_block(
     p: ReplicatePlan,
     weights: NDArray[np.integer],
     positives: I64,
@@ -226,7 +537,7 @@ def _block(
     total = positives.reshape(len(positives), -1)
     if not p.enveloped:
         reached = hits
-        sums = _sums(values * _replicate_steps(reached, p.point_offsets), cells, total.shape)
+        sums = _cell_sums(values * _replicate_steps(reached, p.point_offsets), cells, total.shape)
     else:
         reached = hits if rounded is None else recalls_reached(hits, total[:, cells], rounded)
         values = envelope(values, p.point_offsets)
@@ -245,19 +556,19 @@ def running(p: ReplicatePlan, weights: NDArray[np.integer]) -> tuple[I64, I64]:
     # One group of views after the other: less memory.
     for first in range(0, len(p.row_offsets) - 1, n_classes):
         start, stop = p.row_offsets[first], p.row_offsets[first + n_classes]
-        sums = _cumulated(weights, p.row_image[start:stop])
+        sums = _running_sums(weights, p.row_image[start:stop])
         here = slice(p.mark_offsets[first], p.mark_offsets[first + n_classes])
         begins = np.repeat(
             p.row_offsets[first : first + n_classes],
             np.diff(p.mark_offsets[first : first + n_classes + 1]),
         )
         marks[:, here] = sums[:, p.mark_at[here] + 1 - start] - sums[:, begins - start]
-    hits = _cumulated(weights, p.hit_image)
+    hits = _running_sums(weights, p.hit_image)
     begins = np.repeat(p.hit_offsets[:-1], np.diff(p.point_offsets))
     return hits[:, p.point_hits] - hits[:, begins], marks[:, p.point_mark]
 
 
-def _cumulated(weights: NDArray[np.integer], image: I32) -> I64:
+def _running_sums(weights: NDArray[np.integer], image: I32) -> I64:
     """Return (R, n + 1): running sums that begin with 0."""
     sums = np.zeros((len(weights), len(image) + 1), np.int64)
     np.cumsum(weights[:, image], axis=1, out=sums[:, 1:])
@@ -301,304 +612,7 @@ def rounded_up(recalls: F64) -> NDArray[np.bool_]:
     return np.asarray(recalls > np.arange(len(recalls)) / (len(recalls) - 1))
 
 
-def envelope(values: F64, offsets: I64) -> F64:
-    """Return the largest value at or after each position, segment by segment."""
-    result = np.empty_like(values)
-    for start, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist()):
-        if start < stop:
-            np.maximum.accumulate(
-                values[:, start:stop][:, ::-1], axis=1, out=result[:, start:stop][:, ::-1]
-            )
-    return result
-
-
-def level_sums(values: F64, counts: NDArray[np.integer], offsets: I64) -> F64:
-    """Return (R, segments): the sum over the distinct levels of ``values`` of level x count, from
-    the last one on.
-
-    Values do not ascend within a segment. The order is part of the contract: every route adds up
-    the same way.
-    """
-    n_segments = len(offsets) - 1
-    if not values.shape[1]:
-        return np.zeros((len(values), n_segments))
-    ends = np.ones(values.shape, np.bool_)
-    ends[:, :-1] = values[:, 1:] != values[:, :-1]
-    inner = offsets[1:]
-    ends[:, inner[inner > 0] - 1] = True
-    where = np.flatnonzero(ends)
-    running = np.cumsum(counts, axis=1, dtype=np.int64).reshape(-1)[where]
-    row, column = np.divmod(where, values.shape[1])
-    before = np.concatenate([[0], running[:-1]])
-    before[np.append(True, row[1:] != row[:-1])] = 0
-    products = values.reshape(-1)[where] * (running - before)
-    cell = row * n_segments + ragged.owners(offsets)[column]
-    total = np.bincount(cell[::-1], weights=products[::-1], minlength=len(values) * n_segments)
-    return np.asarray(total.reshape(len(values), n_segments))
-
-
-def _sums(products: F64, cells: I64, shape: tuple[int, ...]) -> F64:
+def _cell_sums(products: F64, cells: I64, shape: tuple[int, ...]) -> F64:
     """Return (R, cells): sums of the products of every cell, in order."""
     rows = [np.bincount(cells, weights=entry, minlength=shape[1]) for entry in products]
     return np.asarray(np.stack(rows)) if rows else np.zeros(shape)
-
-
-class CurveOrder(NamedTuple):
-    """Predictions in the order of a curve: by class, then descending score, equal scores in input
-    order.
-    """
-
-    order: I64  # (N,) rows of the predictions
-    offsets: I64  # (K + 1,) classes
-    ends: I64  # (N,) position at which the operating point of each prediction is read off
-
-
-class CurveProblem(NamedTuple):
-    """What curves are made of: fates, the order in which predictions are walked through, and
-    weights of the images.
-    """
-
-    table: FateTable  # (all views, n_predictions) in input order
-    views: list[int]  # the V rows of the fates to use
-    ranked: CurveOrder
-    image: I64  # (n_predictions,)
-    weights: I64  # (R, n_images)
-    # made once, for all replicates
-    plans: dict[tuple[int | bool, ...], ReplicatePlan] | None = None
-
-    @property
-    def plain(self) -> bool:
-        """Whether all images count once."""
-        return len(self.weights) == 1 and bool((self.weights == 1).all())
-
-    def plan(self, *, enveloped: bool) -> ReplicatePlan:
-        """Return what all replicates share."""
-        key = (enveloped, *self.views)
-        plans = {} if self.plans is None else self.plans
-        if key not in plans:
-            every = self.views == list(range(len(self.table.fates)))
-            fates = self.table.fates if every else self.table.fates[self.views]
-            plans[key] = plan(fates, *self.ranked, self.image, enveloped=enveloped)
-        return plans[key]
-
-    def ordered_weights(self) -> I64:
-        """Return (R, N): the weight of every prediction in the order of the ranking."""
-        return np.asarray(self.weights[:, self.image[self.ranked.order]], np.int64)
-
-
-class Curve(NamedTuple):
-    """One view at its H hits."""
-
-    offsets: I64  # (K + 1,) classes
-    hits: I64  # (R, H) cumulative weight of hits
-    every: I64  # (R, H) cumulative weight of counted predictions
-    weight: I64  # (R, H) of each hit
-
-
-def ranking(score: F64, label: I32, n_classes: int, *, blocks: bool) -> CurveOrder:
-    """Sort predictions for a curve; with ``blocks`` equal scores of a class are one operating
-    point.
-    """
-    native = route.native()
-    if native is not None:
-        return CurveOrder(*route.ranking(native, score, label, n_classes, blocks))
-    order = np.argsort(-score, kind="stable")
-    small = label[order].astype(np.min_scalar_type(n_classes))  # NumPy sorts 16 bits by radix
-    order = order[np.argsort(small, kind="stable")]
-    offsets = ragged.from_counts(np.bincount(label, minlength=n_classes))
-    ends = block_ends(score[order], offsets) if blocks else np.arange(len(order))
-    return CurveOrder(order, offsets, ends)
-
-
-def block_ends(score: F64, offsets: I64) -> I64:
-    """Return the last position of every run of equal sorted scores inside its class."""
-    n = len(score)
-    if n == 0:
-        return np.zeros(0, np.int64)
-    last = np.ones(n, np.bool_)
-    last[:-1] = score[1:] != score[:-1]
-    inner = offsets[1:-1]
-    last[inner[(inner > 0) & (inner < n)] - 1] = True
-    ends = np.flatnonzero(last)
-    return np.repeat(ends, np.diff(ends, prepend=-1))
-
-
-def curve(fate: I8, ranked: CurveOrder, weight: I64 | None) -> Curve:
-    """Accumulate one view; ``fate`` (N,) and ``weight`` (R, N) in the order of the ranking, None
-    for ones.
-    """
-    where = np.flatnonzero(fate == HIT)
-    owner = np.searchsorted(ranked.offsets, where, side="right") - 1
-    offsets = ragged.from_counts(np.bincount(owner, minlength=len(ranked.offsets) - 1))
-    ends, start = ranked.ends[where], ranked.offsets[owner]
-    is_counted = fate != IGNORED
-    if weight is None:
-        of_hits = np.ones((1, len(where)), np.int64)
-        running = (np.arange(1, len(where) + 1) - offsets[owner])[None]
-        if is_counted.all():  # then the place in the ranking is the number of predictions so far
-            every = (ends + 1 - start)[None]
-        else:
-            # 32 bits need half the memory and are twice as fast.
-            total = np.cumsum(is_counted.astype(np.int32), dtype=np.int32)
-            every = (total[ends] - np.where(start > 0, total[start - 1], 0)).astype(np.int64)[None]
-    else:
-        of_hits = weight[:, where]
-        running = segment_cumsum(of_hits, offsets)
-        sums = np.cumsum(weight * is_counted, axis=1)
-        every = sums[:, ends] - np.where(start > 0, sums[:, start - 1], 0)
-    # With blocks, all hits up to the end of the block count at once.
-    upto = np.searchsorted(where, ends, side="right") - 1
-    return Curve(offsets, running[:, upto], every, of_hits)
-
-
-def average_precision(
-    problem: CurveProblem, positives: I64, recalls: F64 | None, *, enveloped: bool = True
-) -> F64:
-    """Return (R, V, K); NaN for a class without references.
-
-    Parameters
-    ----------
-    positives
-        (R, V, K) weight of the counted references.
-    recalls
-        Points at which the interpolated precision is averaged; None: the area, of the envelope or
-        of the steps.
-    """
-    native = route.native()
-    if not problem.plain and (recalls is None or evenly_spaced(recalls)):
-        plan = problem.plan(enveloped=enveloped)
-        return replicate_precision(plan, problem.weights, positives, recalls)
-    if native is not None:
-        if recalls is not None:
-            kind = route.RECALLS
-        elif enveloped:
-            kind = route.ENVELOPE
-        else:
-            kind = route.STEPS
-        return route.average_precision(native, problem, positives, recalls, kind)
-    result = np.empty(positives.shape)
-    ranked, weight = problem.ranked, None if problem.plain else problem.ordered_weights()
-    needed: dict[bytes, I64] = {}  # views of one size range share their references
-    levels = []
-    for view, column in enumerate(problem.views):
-        c = curve(problem.table.fates[column][ranked.order], ranked, weight)
-        if recalls is not None:
-            key = positives[:, view].tobytes()
-            if key not in needed:
-                needed[key] = needed_hits(positives[:, view], recalls)
-            levels.append(precision_at(c, needed[key]))
-        else:
-            result[:, view] = area(c, positives[:, view], enveloped=enveloped)
-    if recalls is not None and levels:
-        precisions_at = np.stack(levels, axis=1)
-        cells = np.arange(precisions_at[0].size // len(recalls) + 1) * len(recalls)
-        values = precisions_at.reshape(len(precisions_at), -1)
-        sums = level_sums(values, np.ones(values.shape, np.int64), cells)
-        result[:] = np.where(positives > 0, sums.reshape(positives.shape) / len(recalls), np.nan)
-    return result
-
-
-def segment_cumsum(values: I64, offsets: I64) -> I64:
-    """Return cumulative sums along the last axis that start anew at every offset."""
-    total = np.cumsum(values, axis=-1)
-    base = np.zeros((*values.shape[:-1], len(offsets) - 1), total.dtype)
-    inside = offsets[:-1] > 0
-    base[..., inside] = total[..., offsets[:-1][inside] - 1]
-    return np.asarray(total - np.repeat(base, np.diff(offsets), axis=-1))
-
-
-def precision(hits: I64, every: I64) -> F64:
-    """Return hits / (all + eps), in pycocotools' order of operations."""
-    return np.asarray(hits / (every + EPS))
-
-
-def needed_hits(positives: I64, recalls: F64) -> I64:
-    """Return (R, K, n): the smallest whole number of hits j >= 1 with ``j / positives >= recall``
-    in float64.
-
-    Searching whole numbers instead of rounded recalls gives the same answer and lets all classes be
-    searched at once.
-    """
-    count = np.maximum(positives, 1)[..., None]
-    j = np.ceil(recalls * count).astype(np.int64)
-    j = np.where((j - 1) / count >= recalls, j - 1, j)
-    return np.maximum(np.where(j / count < recalls, j + 1, j), 1)
-
-
-def precisions(problem: CurveProblem, needed: I64) -> F64:
-    """Return (R, K, n): the interpolated precision of one view at each ``needed`` (R, K, n) number
-    of hits.
-
-    Under weights only the ends of runs of hits are looked at: the envelope is the same, see
-    `replicates`.
-    """
-    if problem.plain:
-        fate = problem.table.fates[problem.views[0]][problem.ranked.order]
-        return precision_at(curve(fate, problem.ranked, None), needed)
-    plan = problem.plan(enveloped=True)
-    step = max(1, AT_ONCE // max(1, len(plan.row_image)))
-    result = np.empty(needed.shape)
-    for first in range(0, len(needed), step):
-        rows = slice(first, first + step)
-        hits, every = running(plan, problem.weights[rows])
-        result[rows] = precision_at(Curve(plan.point_offsets, hits, every, hits), needed[rows])
-    return result
-
-
-def precision_at(c: Curve, needed: I64) -> F64:
-    """Return (R, K, n): the interpolated precision at each needed number of hits; 0 where it is
-    never reached.
-    """
-    best = envelope(precision(c.hits, c.every), c.offsets)
-    n_classes = len(c.offsets) - 1
-    stride = int(max(needed.max(initial=0), c.hits.max(initial=0))) + 2
-    base = np.arange(n_classes) * stride
-    keys = c.hits + np.repeat(base, np.diff(c.offsets))
-    targets = np.minimum(needed, stride - 1) + base[:, None]
-    result = np.empty(needed.shape)
-    padded = np.concatenate([best, np.zeros((len(best), 1))], axis=1)
-    ends = np.broadcast_to(c.offsets[1:, None], needed.shape[1:])
-    for r in range(len(c.hits)):
-        position = np.searchsorted(keys[r], targets[r], side="left")
-        position = np.where(position < ends, position, padded.shape[1] - 1)
-        result[r] = padded[r, position]
-    return result
-
-
-def area(c: Curve, positives: I64, *, enveloped: bool) -> F64:
-    """Return (R, K): the sum over operating points of precision x hits gained, divided by the
-    references.
-
-    Of the envelope, level by level; else point by point.
-    """
-    values = precision(c.hits, c.every)
-    if enveloped:
-        total = level_sums(envelope(values, c.offsets), c.weight, c.offsets)
-    else:
-        total = _steps(c, values, positives.shape)
-    return np.asarray(
-        np.divide(total, positives, out=np.full(total.shape, np.nan), where=positives > 0)
-    )
-
-
-def _steps(c: Curve, values: F64, shape: tuple[int, ...]) -> F64:
-    """Return (R, K): the sum over operating points of precision x hits gained; equal scores are one
-    point.
-    """
-    total, owner = np.zeros(shape), ragged.owners(c.offsets)
-    for r, hits in enumerate(c.hits):
-        last = np.append((hits[1:] != hits[:-1]) | (owner[1:] != owner[:-1]), True)[: len(hits)]
-        gained = np.diff(hits[last], prepend=0)
-        first = np.append(True, owner[last][1:] != owner[last][:-1])[: len(gained)]
-        gained[first] = hits[last][first]
-        total[r] = np.bincount(owner[last], weights=gained * values[r][last], minlength=shape[1])
-    return total
-
-
-def hits_at(problem: CurveProblem, allowed: F64) -> I64:
-    """Return (R, V, K, n): the most hits of a class at an operating point with at most ``allowed``
-    (R, n) false alarms.
-
-    Operating points are the ends of the ranking's blocks, in descending score.
-    """
-    return replicate_hits(problem.plan(enveloped=True), problem.weights, allowed)

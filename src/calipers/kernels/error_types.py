@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kind of mistake every prediction is, and which references no prediction could have found:
-the types of TIDE.
+"""TIDE error types: what kind of mistake every prediction is, and which references were missed.
+
+In come pairs of any classes that are similar enough, and the objects; out comes `Types`, the kind
+of every object. `calipers.metrics.error_types` is the caller; there is a compiled twin.
 
 In every image predictions choose in descending score: each takes the most similar free reference of
 its class, if it is at least ``foreground`` similar; of equal ones the earlier. Every other
@@ -16,6 +18,9 @@ prediction is, by the first that holds,
 Without counted references everything is ``BKG``. A mistake of kind LOC or CLS on a reference that
 nobody took could be mended into a hit; of several on one reference only the one with the highest
 score. References that are neither taken nor mendable are ``MISS``.
+
+D. Bolya, S. Foley, J. Hays, J. Hoffman: TIDE: A General Toolbox for Identifying Object Detection
+Errors, ECCV 2020.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The smallest value of a smooth function of a few variables within bounds, and where a function
-crosses zero.
+"""Linear mixed models with nested random intercepts, their profile likelihood, logistic regression.
 
-Newton's method on a handful of variables needs no library: loading one takes longer than the
-search, and linear algebra with threads of its own is slow on matrices this small.
+`calipers.regression` calls `nest` and `fit` for coefficients and variances, `intercepts` for the
+predicted group effects, `interval` for the standard deviations, and `fit_logistic` with `sandwich`
+for yes-or-no outcomes. All take plain arrays.
 
-Linear mixed models with nested random intercepts, by REML or ML, in O(n p^2).
-
-The model is ``y = X b + u_1 + ... + u_L + e``: a row lies in an innermost group (an image), that in
-a larger one (a patient), and so on; ``u_l`` has variance ``sigma^2 g_l``, ``e`` has ``sigma^2``.
-``sigma`` and ``b`` are known once the relative variances g are, so the likelihood is searched over
-g only.
+*The model* is ``y = X b + u_1 + ... + u_L + e``: a row lies in an innermost group (an image), that
+in a larger one (a patient), and so on; ``u_l`` has variance ``sigma^2 g_l``, ``e`` has ``sigma^2``.
+``sigma`` and ``b`` are known once the relative variances g are, so the likelihood, restricted
+(REML) or not (ML), is searched over g only, in O(n p^2).
 
 The covariance matrix V is never formed. Going up one level turns the means of the children, known
 to a precision w each, into the mean of their group, known to the sum of the w; the random intercept
@@ -20,13 +18,13 @@ group's share of ``A' V^-1 A`` with ``A = [X y]``, and ``log|V|`` is the sum of 
 All terms are sums of squares: nothing cancels, however large g is. Going down again gives ``Z_l'
 V^-1 A`` for every level, hence the gradient and the predicted intercepts.
 
-Profile likelihood of the standard deviations of a nested mixed model.
+*Intervals.* The interval of a standard deviation holds the values at which the deviance, minimised
+over everything else, lies at most ``rise`` above its minimum. Unlike value plus or minus two
+standard errors it respects that 0 is the smallest value, and it is as lopsided as the likelihood
+is.
 
-The interval of a standard deviation holds the values at which the deviance, minimised over
-everything else, lies at most ``rise`` above its minimum. Unlike value plus or minus two standard
-errors it respects that 0 is the smallest value, and it is as lopsided as the likelihood is.
-
-Logistic regression by reweighted least squares, with a covariance that allows for clusters.
+*Search.* Newton's method on a handful of variables needs no library: loading one takes longer than
+the search, and linear algebra with threads of its own is slow on matrices this small.
 """
 
 from __future__ import annotations
@@ -41,100 +39,28 @@ from calipers.arrays import F64, I64
 
 ValueAndSlope = Callable[[F64], tuple[float, F64]]
 
+# Of the search: Newton steps, halvings of one step, and the relative distance over which slopes are
+# compared.
 STEPS = 200
 HALVINGS = 40
 DIFFERENCE = 1e-5
 SUFFICIENT = 1e-4  # of the decrease that the slope promises
 FLATTEST = 1e-8  # curvature relative to the largest
 
-
-def minimise(
-    function: ValueAndSlope, start: F64, lower: F64, upper: F64, gain: float
-) -> tuple[F64, float, bool]:
-    """Return the place and the value of a minimum, and whether nothing above ``gain`` was left to
-    win there.
-
-    Notes
-    -----
-    Projected Newton: variables on a bound that the slope presses against stay; the others take the
-    Newton step, with the curvature made positive, halved until the value falls enough. The
-    curvature comes from differences of slopes.
-    """
-    at = np.clip(start, lower, upper)
-    value, slope = function(at)
-    for _ in range(STEPS):
-        at_bound = ((at <= lower) & (slope >= 0.0)) | ((at >= upper) & (slope <= 0.0))
-        free = np.flatnonzero(~at_bound)
-        if not len(free):
-            return at, value, True
-        step = np.zeros(len(at))
-        step[free] = _newton(function, at, slope, free, upper)
-        decrease = -float(slope @ step)
-        if decrease < gain:
-            return at, value, True
-        step *= min(
-            1.0,
-            float(
-                np.min((4.0 * (1.0 + np.abs(at[free]))) / np.maximum(np.abs(step[free]), 1e-300))
-            ),
-        )
-        length = 1.0
-        for _ in range(HALVINGS):
-            there = np.clip(at + length * step, lower, upper)
-            new, new_slope = function(there)
-            if new <= value + SUFFICIENT * float(slope @ (there - at)):
-                break
-            length /= 2.0
-        else:
-            return at, value, decrease < 1e3 * gain  # the value's own rounding is all that is left
-        at, value, slope = there, new, new_slope
-    return at, value, False
-
-
-def _newton(
-    function: ValueAndSlope, at: F64, slope: F64, free: NDArray[np.intp], upper: F64
-) -> F64:
-    """Return the Newton step of the free variables."""
-    curvature = np.empty((len(free), len(free)))
-    for row, k in enumerate(free):
-        moved = at.copy()
-        moved[k] += DIFFERENCE * (0.01 + abs(at[k])) * (1.0 if at[k] < upper[k] else -1.0)
-        curvature[row] = (function(moved)[1][free] - slope[free]) / (moved[k] - at[k])
-    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2.0)
-    values = np.maximum(np.abs(values), max(FLATTEST * float(np.abs(values).max()), 1e-12))
-    return np.asarray(-vectors @ ((vectors.T @ slope[free]) / values))
-
-
-def crossing(
-    function: Callable[[float], float], low: float, high: float, tolerance: float
-) -> float:
-    """Return where a function, below 0 at one of two places and above at the other, is 0 up to the
-    tolerance.
-
-    Notes
-    -----
-    Regula falsi in the Illinois variant: the value at an end that stays is halved, so that both
-    ends move.
-    """
-    at_low, at_high = function(low), function(high)
-    middle = low
-    for _ in range(STEPS):
-        middle = (low * at_high - high * at_low) / (at_high - at_low)
-        value = function(middle)
-        if abs(value) < tolerance:
-            break
-        if (value < 0.0) == (at_high < 0.0):
-            high, at_high, at_low = middle, value, at_low / 2.0
-        else:
-            low, at_low, at_high = middle, value, at_high / 2.0
-    return middle
-
-
 STARTS = (1.0, 0.15)  # relative standard deviations from which the search begins
 LARGEST = 1e9  # relative standard deviation
+# Relative standard deviation at which a search starts again that got stuck at 0.
 NUDGE = 0.02
 GAIN = 1e-10  # of the deviance: what is left to win when the search stops
-TINY = 1e-300
+TINY = 1e-300  # residual sum of squares of a perfect fit: its logarithm stays finite
+
+# of the root of the deviance, which is nearly a straight line in the standard deviation
+TOLERANCE = 1e-5
+DOUBLINGS = 30  # of a bound, until the deviance is high enough
+
+LOGISTIC_STEPS = 60  # separated data creep by about one logit a step, until STEEPEST
+SETTLED = 1e-11  # relative change of the deviance
+STEEPEST = 30.0  # logits; beyond it a probability is 0 or 1 to all digits
 
 
 class Nest(NamedTuple):
@@ -205,6 +131,7 @@ def nest(x: F64, y: F64, levels: Sequence[I64], times: F64 | None = None) -> Nes
         (G_L,) how often each outermost group (without levels: each row) counts, as in a bootstrap;
         None is once.
     """
+    # Orthonormal columns and a response without its projection: sums of squares stay small.
     q, basis = np.linalg.qr(x)
     offset = q.T @ y
     table = np.column_stack([q, y - q @ offset])
@@ -227,11 +154,65 @@ def nest(x: F64, y: F64, levels: Sequence[I64], times: F64 | None = None) -> Nes
     )
 
 
+def fit(tree: Nest, *, reml: bool, start: F64 | None = None) -> Fit | None:
+    """Return the optimum over the relative variances, or None where X has no full rank.
+
+    The search runs over relative standard deviations, whose derivative vanishes at 0 whether or not
+    0 is best. So a search that ends at 0 is asked for the derivative by the variance, and goes on
+    if that points inwards.
+    """
+    if climb(tree, np.zeros(tree.levels)) is None:
+        return None
+    # The likelihood may have two optima; the better end counts.
+    starts = [np.full(tree.levels, at) for at in STARTS]
+    if start is not None:
+        starts = [start]
+    ends = [(np.zeros(0), True)]
+    if tree.levels:
+        ends = [_search(tree, begin, reml) for begin in starts]
+    theta, converged = min(ends, key=lambda end: _value(tree, end[0], reml))
+    return at_optimum(tree, theta**2, reml=reml, converged=converged)
+
+
+def at_optimum(tree: Nest, relative: F64, *, reml: bool, converged: bool) -> Fit | None:
+    """Return coefficients, their covariance and the residual variance at relative variances."""
+    point = climb(tree, relative)
+    if point is None:
+        return None
+    sigma2 = point.rss / (tree.n - tree.p if reml else tree.n)
+    back = np.linalg.inv(tree.basis)
+    return Fit(
+        relative=relative,
+        sigma2=sigma2,
+        beta=back @ (tree.offset + point.beta),
+        covariance=sigma2 * back @ _inverse(point.cross) @ back.T,
+        deviance=deviance(tree, point, None, reml=reml),
+        gradient=gradient(tree, point, None, reml=reml),
+        converged=converged,
+    )
+
+
+def intercepts(tree: Nest, relative: F64) -> list[tuple[F64, F64]]:
+    """Return for each level, innermost first, the predicted intercepts and their variance divided
+    by sigma^2.
+
+    The variance is that given the data and the variances; it leaves out that b was estimated.
+    """
+    point = climb(tree, relative)
+    if point is None:
+        return []
+    return [
+        (g * (sums[:, -1] - sums[:, :-1] @ point.beta), np.maximum(g - g**2 * diagonal, 0.0))
+        for g, (sums, diagonal) in zip(relative.tolist(), descend(tree, point))
+    ]
+
+
 def climb(tree: Nest, relative: F64) -> Point | None:
     """Return the likelihood's parts at relative variances, or None where X has no full rank."""
     total, log_det, steps = tree.scatter.copy(), 0.0, []
     weight, mean = tree.weight, tree.mean
     for level in range(tree.levels):
+        # The precision of a group mean, before and after its own random intercept.
         spread = 1.0 + relative[level] * weight
         log_det += float(tree.times[level] @ np.log(spread))
         shrunk = weight / spread
@@ -268,6 +249,7 @@ def descend(tree: Nest, point: Point) -> list[tuple[F64, F64]]:
             levels.append((shrunk[:, None] * mean, shrunk))
             continue
         above, above_step = tree.parent[level], point.steps[level + 1]
+        # How much of its group's mean a child makes up.
         share = shrunk / above_step.weight[above]
         sums = (
             shrunk[:, None] * (mean - above_step.mean[above]) + share[:, None] * levels[0][0][above]
@@ -312,58 +294,6 @@ def gradient(tree: Nest, point: Point, sigma2: float | None, *, reml: bool) -> F
     return slope
 
 
-def fit(tree: Nest, *, reml: bool, start: F64 | None = None) -> Fit | None:
-    """Return the optimum over the relative variances, or None where X has no full rank.
-
-    The search runs over relative standard deviations, whose derivative vanishes at 0 whether or not
-    0 is best. So a search that ends at 0 is asked for the derivative by the variance, and goes on
-    if that points inwards.
-    """
-    if climb(tree, np.zeros(tree.levels)) is None:
-        return None
-    starts = [np.full(tree.levels, at) for at in STARTS]
-    if start is not None:
-        starts = [start]
-    ends = [(np.zeros(0), True)]
-    if tree.levels:
-        ends = [_search(tree, begin, reml) for begin in starts]
-    theta, converged = min(ends, key=lambda end: _value(tree, end[0], reml))
-    return at_optimum(tree, theta**2, reml=reml, converged=converged)
-
-
-def at_optimum(tree: Nest, relative: F64, *, reml: bool, converged: bool) -> Fit | None:
-    """Return coefficients, their covariance and the residual variance at relative variances."""
-    point = climb(tree, relative)
-    if point is None:
-        return None
-    sigma2 = point.rss / (tree.n - tree.p if reml else tree.n)
-    back = np.linalg.inv(tree.basis)
-    return Fit(
-        relative=relative,
-        sigma2=sigma2,
-        beta=back @ (tree.offset + point.beta),
-        covariance=sigma2 * back @ _inverse(point.cross) @ back.T,
-        deviance=deviance(tree, point, None, reml=reml),
-        gradient=gradient(tree, point, None, reml=reml),
-        converged=converged,
-    )
-
-
-def intercepts(tree: Nest, relative: F64) -> list[tuple[F64, F64]]:
-    """Return for each level, innermost first, the predicted intercepts and their variance divided
-    by sigma^2.
-
-    The variance is that given the data and the variances; it leaves out that b was estimated.
-    """
-    point = climb(tree, relative)
-    if point is None:
-        return []
-    return [
-        (g * (sums[:, -1] - sums[:, :-1] @ point.beta), np.maximum(g - g**2 * diagonal, 0.0))
-        for g, (sums, diagonal) in zip(relative.tolist(), descend(tree, point))
-    ]
-
-
 def _inverse(root: F64) -> F64:
     """Return the inverse of a matrix from its lower Cholesky factor."""
     half = np.linalg.inv(root)
@@ -392,6 +322,7 @@ def _search(tree: Nest, theta: F64, reml: bool) -> tuple[F64, bool]:
     for _ in range(tree.levels + 1):
         theta, _, converged = minimise(value_and_slope, theta, lower, upper, GAIN)
         point = climb(tree, theta**2)
+        # A standard deviation of 0 has slope 0 in any case: only the slope by the variance tells.
         at_zero = (
             (theta < 1e-6) & (gradient(tree, point, None, reml=reml) < -1e-6)
             if point
@@ -406,11 +337,6 @@ def _search(tree: Nest, theta: F64, reml: bool) -> tuple[F64, bool]:
     ), converged
 
 
-# of the root of the deviance, which is nearly a straight line in the standard deviation
-TOLERANCE = 1e-5
-DOUBLINGS = 30
-
-
 def interval(tree: Nest, best: Fit, which: int, rise: float, *, reml: bool) -> tuple[float, float]:
     """Return the bounds of one standard deviation; ``which`` counts the levels innermost first,
     then the residual.
@@ -421,6 +347,8 @@ def interval(tree: Nest, best: Fit, which: int, rise: float, *, reml: bool) -> t
 
     def above(value: float) -> float:
         increase = profile_deviance(tree, best, which, value**2, reml=reml) - best.deviance
+        # The root of the deviance is nearly straight in the standard deviation, which suits regula
+        # falsi.
         return float(np.sqrt(max(increase, 0.0)) - np.sqrt(rise))
 
     low = sd / 2.0 if of_residual else 0.0  # a residual variance of 0 has no likelihood
@@ -473,11 +401,6 @@ def profile_deviance(tree: Nest, best: Fit, which: int, variance: float, *, reml
     return minimise(value_and_slope, start, lower, upper, GAIN)[1]
 
 
-LOGISTIC_STEPS = 60
-SETTLED = 1e-11  # relative change of the deviance
-STEEPEST = 30.0  # logits; beyond it a probability is 0 or 1 to all digits
-
-
 class LogisticFit(NamedTuple):
     """The optimum."""
 
@@ -498,6 +421,7 @@ def fit_logistic(x: F64, y: F64) -> LogisticFit:
     q, r = np.linalg.qr(x)
     beta, deviance, converged = np.zeros(x.shape[1]), np.inf, False
     for _ in range(LOGISTIC_STEPS):
+        # Separated data would drive the logits to infinity.
         eta = np.clip(q @ beta, -STEEPEST, STEEPEST)
         p = 1.0 / (1.0 + np.exp(-eta))
         before, deviance = (
@@ -530,3 +454,89 @@ def sandwich(x: F64, residual: F64, bread: F64, code: I64) -> F64:
     groups = len(scores)
     factor = groups / (groups - 1.0) * (n - 1.0) / (n - p)
     return np.asarray(factor * bread @ (scores.T @ scores) @ bread)
+
+
+def minimise(
+    function: ValueAndSlope, start: F64, lower: F64, upper: F64, gain: float
+) -> tuple[F64, float, bool]:
+    """Return the place and the value of a minimum, and whether nothing above ``gain`` was left to
+    win there.
+
+    Notes
+    -----
+    Projected Newton: variables on a bound that the slope presses against stay; the others take the
+    Newton step, with the curvature made positive, halved until the value falls enough. The
+    curvature comes from differences of slopes.
+    """
+    at = np.clip(start, lower, upper)
+    value, slope = function(at)
+    for _ in range(STEPS):
+        at_bound = ((at <= lower) & (slope >= 0.0)) | ((at >= upper) & (slope <= 0.0))
+        free = np.flatnonzero(~at_bound)
+        if not len(free):
+            return at, value, True
+        step = np.zeros(len(at))
+        step[free] = _newton(function, at, slope, free, upper)
+        decrease = -float(slope @ step)
+        if decrease < gain:
+            return at, value, True
+        # No step moves a variable by more than four times its own size: far out the model is no
+        # parabola.
+        step *= min(
+            1.0,
+            float(
+                np.min((4.0 * (1.0 + np.abs(at[free]))) / np.maximum(np.abs(step[free]), 1e-300))
+            ),
+        )
+        length = 1.0
+        for _ in range(HALVINGS):
+            there = np.clip(at + length * step, lower, upper)
+            new, new_slope = function(there)
+            if new <= value + SUFFICIENT * float(slope @ (there - at)):
+                break
+            length /= 2.0
+        else:
+            return at, value, decrease < 1e3 * gain  # the value's own rounding is all that is left
+        at, value, slope = there, new, new_slope
+    return at, value, False
+
+
+def _newton(
+    function: ValueAndSlope, at: F64, slope: F64, free: NDArray[np.intp], upper: F64
+) -> F64:
+    """Return the Newton step of the free variables."""
+    curvature = np.empty((len(free), len(free)))
+    for row, k in enumerate(free):
+        moved = at.copy()
+        moved[k] += DIFFERENCE * (0.01 + abs(at[k])) * (1.0 if at[k] < upper[k] else -1.0)
+        curvature[row] = (function(moved)[1][free] - slope[free]) / (moved[k] - at[k])
+    values, vectors = np.linalg.eigh((curvature + curvature.T) / 2.0)
+    # Absolute values make a saddle a descent; the floor keeps a flat direction from an endless
+    # step.
+    values = np.maximum(np.abs(values), max(FLATTEST * float(np.abs(values).max()), 1e-12))
+    return np.asarray(-vectors @ ((vectors.T @ slope[free]) / values))
+
+
+def crossing(
+    function: Callable[[float], float], low: float, high: float, tolerance: float
+) -> float:
+    """Return where a function, below 0 at one of two places and above at the other, is 0 up to the
+    tolerance.
+
+    Notes
+    -----
+    Regula falsi in the Illinois variant: the value at an end that stays is halved, so that both
+    ends move.
+    """
+    at_low, at_high = function(low), function(high)
+    middle = low
+    for _ in range(STEPS):
+        middle = (low * at_high - high * at_low) / (at_high - at_low)
+        value = function(middle)
+        if abs(value) < tolerance:
+            break
+        if (value < 0.0) == (at_high < 0.0):
+            high, at_high, at_low = middle, value, at_low / 2.0
+        else:
+            low, at_low, at_high = middle, value, at_high / 2.0
+    return middle

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offsets algebra: rows of a flat table that belong to images (or any other owner).
 
-``offsets`` is int64 of length n + 1; the rows ``offsets[i]:offsets[i+1]`` belong to owner i.
+``offsets`` is int64 of length n + 1; the rows ``offsets[i]:offsets[i+1]`` belong to owner i. Owners
+without rows are allowed everywhere. All kernels and the tables of `calipers.data` use this instead
+of lists of arrays, so that no loop over images is needed.
 """
 
 from __future__ import annotations
@@ -75,6 +77,7 @@ def batches(counts: I64, most: int) -> list[tuple[int, int]]:
     one owner.
     """
     total = np.cumsum(counts)
+    # An owner is never cut in two: one with more than `most` rows gets a span of its own.
     cuts = np.searchsorted(total, np.arange(most, int(total[-1]) if len(total) else 0, most)) + 1
     edges = np.unique(np.concatenate([[0], cuts, [len(counts)]])).tolist()
     return list(pairwise(edges))

@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orders and ranks of K maps of N instances, found once per map and used by every pair.
+"""Ranks of K maps of the same N instances, and joint counts and correlations of every pair of maps.
 
-Everything is a whole number, so both routes and any order of sums give the same bits. Fewer than
-2^31 instances.
+In come values (K, N); out come, for all pairs at once, positives shared at thresholds
+(`joint_counts`) and Pearson, Spearman and Kendall correlations (`correlations`). Pairs are
+unordered and listed as (0, 1), (0, 2), ..., (K-2, K-1). The stability of repeated trainings is the
+caller. Fewer than 2^31 instances.
 
-Pairs of instances that two maps put in opposite orders, counted as inversions in O(N log N) with
-memory of O(N).
+What depends on one map only, its order, ranks (`places`) and positives, is found once per map;
+pairs are products. Counts are whole numbers, and the few floating-point operations on them are the
+same on both routes, so ranks, counts and what follows from them have the same bits everywhere.
 
-List the instances in the order of one map and write down the place of each in the other: a
-discordant pair is a place that stands before a lower one. Ties in one map are ordered by the other,
-so that they never count.
-
-Every pair of K maps of the same N instances at once: joint counts and correlations.
-
-Pairs are unordered and listed as (0, 1), (0, 2), ..., (K-2, K-1). What depends on one map only, its
-ranks and its positives, is found once per map; pairs are products. Counts are whole numbers, and
-the few floating-point operations on them are the same on both routes, so ranks, counts and what
-follows from them have the same bits everywhere.
+Kendall's tau counts pairs of instances that two maps put in opposite orders, as inversions in
+O(N log N) with memory of O(N): list the instances in the order of one map and write down the place
+of each in the other; a discordant pair is a place that stands before a lower one. Ties in one map
+are ordered by the other, so that they never count.
 """
 
 from __future__ import annotations
@@ -34,6 +31,10 @@ ENTRIES = 1 << 16
 WIDTH = 1 << 16  # instances of a product at a time
 EXACT = 1 << 18  # instances up to which a sum of products of ranks stays below 2^53
 SPLIT = 1 << 16  # larger ranks are taken apart into a high and a low half of 16 bits
+
+Whole = NDArray[np.integer]
+
+KENDALL_ENTRIES = 1 << 17  # places of several pairs that are worked on together
 
 
 class RankPlaces(NamedTuple):
@@ -54,6 +55,130 @@ class RankPlaces(NamedTuple):
     def constant(self) -> Flags:
         """(K,) maps that have one value only; maps without instances are."""
         return np.asarray(self.untied == 0)
+
+
+def pair_index(n_models: int) -> tuple[I64, I64]:
+    """Return the first and the second model of every pair, (P,) each."""
+    first, second = np.triu_indices(n_models, 1)
+    return first.astype(np.int64), second.astype(np.int64)
+
+
+def joint_counts(values: F64, thresholds: F64) -> tuple[I64, I64, I64]:
+    """Count the instances that models call positive, which is at or above a threshold.
+
+    Parameters
+    ----------
+    values
+        (K, N).
+    thresholds
+        (T,).
+
+    Returns
+    -------
+    tuple
+        (T, K) positives of every model; (T, P) positives shared by the models of every pair; (T, K
+        + 1) instances that exactly k models call positive. All are 0 without instances.
+    """
+    native, rows = route.native(), np.ascontiguousarray(values, np.float64)
+    cuts = np.ascontiguousarray(thresholds, np.float64)
+    if native is not None and len(rows):  # the twin reads the number of instances off the rows
+        return route.joint_counts(native, rows, cuts)
+    n_models, n = rows.shape
+    shared = np.zeros((len(cuts), n_models, n_models), np.int64)
+    votes = np.zeros((len(cuts), n_models + 1), np.int64)
+    for start in range(0, n, WIDTH):
+        block = rows[:, start : start + WIDTH]
+        for t, cut in enumerate(cuts):
+            # Counts within a block of 2^16 instances are exact in float32, and its product is the
+            # fastest.
+            positive = (block >= cut).astype(np.float32)
+            shared[t] += (positive @ positive.T).astype(np.int64)
+            votes[t] += np.bincount(positive.sum(axis=0).astype(np.int64), minlength=n_models + 1)
+    first, second = pair_index(n_models)
+    return np.diagonal(shared, axis1=1, axis2=2).copy(), shared[:, first, second], votes
+
+
+def hits(values: F64, instances: Flags, thresholds: F64) -> I64:
+    """Return (T, K): how many of the positive instances (N,) of a reference every model calls
+    positive.
+    """
+    return joint_counts(values[:, instances], thresholds)[0]
+
+
+def correlations(values: F64) -> F64:
+    """Return (4, P): Pearson, Spearman, Kendall tau-b, Kendall tau-a."""
+    ranked = places(values)
+    return np.stack([pearson(values), _spearman(ranked), *_kendall(ranked)])
+
+
+def pearson(values: F64) -> F64:
+    """Return (P,) product-moment correlations; NaN where one of the two maps is constant, or has no
+    instance.
+
+    Notes
+    -----
+    Maps are brought to a size near 1 by a power of two, which is exact, so that the squares of the
+    smallest numbers do not vanish. Sums are NumPy's over one row, never a matrix product, whose
+    order of terms is the machine's business.
+    """
+    n_models, n = values.shape
+    correlations = np.full(n_models * (n_models - 1) // 2, np.nan)
+    if n < 2 or n_models < 2:
+        return correlations
+    # Decided on the values themselves: rounding may leave a constant map a little variance.
+    constant = (values == values[:, :1]).all(axis=1)
+    centred = _unit(values)
+    for _ in range(2):  # once more takes away what rounding left of the mean
+        centred -= centred.mean(axis=1, keepdims=True)
+    centred = _unit(centred)
+    squares = np.where(constant, np.nan, np.array([np.square(row).sum() for row in centred]))
+    first, second = pair_index(n_models)
+    shared = np.empty(len(first))
+    for k, (i, j) in enumerate(zip(first, second)):
+        shared[k] = np.multiply(centred[i], centred[j]).sum()
+    return _cosines(shared, squares, first, second)
+
+
+def spearman(values: F64) -> F64:
+    """Return (P,) rank correlations: those of the midranks; NaN where one of the two maps is
+    constant.
+    """
+    return _spearman(places(values))
+
+
+def _spearman(ranked: RankPlaces) -> F64:
+    shared = products(ranked.doubled)
+    squares = np.where(ranked.constant, np.nan, np.diagonal(shared))
+    first, second = pair_index(len(shared))
+    return _cosines(shared[first, second], squares, first, second)
+
+
+def kendall(values: F64) -> tuple[F64, F64]:
+    """Return (P,) tau-b and (P,) tau-a.
+
+    tau-a is concordant less discordant pairs of instances, over all of them; tau-b leaves out the
+    pairs that are tied in either map, and is NaN where a map is constant. Both are NaN for fewer
+    than two instances.
+    """
+    return _kendall(places(values))
+
+
+def _kendall(ranked: RankPlaces) -> tuple[F64, F64]:
+    n_models, n = ranked.below.shape
+    first, second = pair_index(n_models)
+    swapped, joint = discordant(ranked, first, second)
+    untied, everything = ranked.untied, n * (n - 1) // 2
+    # Concordant and discordant pairs are those that neither map ties; the former are what the
+    # latter leave.
+    excess = (untied[first] + untied[second] - everything + joint - 2 * swapped).astype(np.float64)
+    size = untied.astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return excess / np.sqrt(size[first] * size[second]), excess / np.float64(everything)
+
+
+def midranks(values: F64) -> F64:
+    """Return (K, N) ranks from 1 within every map; ties share the mean of their ranks."""
+    return np.asarray((places(values).doubled + (values.shape[1] + 1.0)) / 2)
 
 
 def places(values: F64) -> RankPlaces:
@@ -85,8 +210,8 @@ def _sort(values: F64, order: I32, below: I32, doubled: I32) -> None:
 
 
 def products(doubled: I32) -> F64:
-    """Return (K, K) sums of products of the rows of `Places.doubled`: whole numbers, rounded once
-    if beyond 2^53.
+    """Return (K, K) sums of products of the rows of `RankPlaces.doubled`: whole numbers, rounded
+    once if beyond 2^53.
     """
     k, n = doubled.shape
     total = np.zeros((k, k))
@@ -115,11 +240,6 @@ def _products_of_halves(doubled: I32) -> F64:
     # Python's integers cannot overflow.
     exact = (high.astype(object) * SPLIT + mixed) * SPLIT + low
     return np.asarray(exact.astype(np.float64))
-
-
-Whole = NDArray[np.integer]
-
-KENDALL_ENTRIES = 1 << 17  # places of several pairs that are worked on together
 
 
 def discordant(places: RankPlaces, first: I64, second: I64) -> tuple[I64, I64]:
@@ -193,127 +313,6 @@ def inversions(listed: Whole) -> I64:
         ).reshape(rows, size)
         half //= 2
     return count
-
-
-def pair_index(n_models: int) -> tuple[I64, I64]:
-    """Return the first and the second model of every pair, (P,) each."""
-    first, second = np.triu_indices(n_models, 1)
-    return first.astype(np.int64), second.astype(np.int64)
-
-
-def joint_counts(values: F64, thresholds: F64) -> tuple[I64, I64, I64]:
-    """Count the instances that models call positive, which is at or above a threshold.
-
-    Parameters
-    ----------
-    values
-        (K, N).
-    thresholds
-        (T,).
-
-    Returns
-    -------
-    tuple
-        (T, K) positives of every model; (T, P) positives shared by the models of every pair; (T, K
-        + 1) instances that exactly k models call positive. All are 0 without instances.
-    """
-    native, rows = route.native(), np.ascontiguousarray(values, np.float64)
-    cuts = np.ascontiguousarray(thresholds, np.float64)
-    if native is not None and len(rows):  # the twin reads the number of instances off the rows
-        return route.joint_counts(native, rows, cuts)
-    n_models, n = rows.shape
-    shared = np.zeros((len(cuts), n_models, n_models), np.int64)
-    votes = np.zeros((len(cuts), n_models + 1), np.int64)
-    for start in range(0, n, WIDTH):
-        block = rows[:, start : start + WIDTH]
-        for t, cut in enumerate(cuts):
-            positive = (block >= cut).astype(np.float32)
-            shared[t] += (positive @ positive.T).astype(np.int64)
-            votes[t] += np.bincount(positive.sum(axis=0).astype(np.int64), minlength=n_models + 1)
-    first, second = pair_index(n_models)
-    return np.diagonal(shared, axis1=1, axis2=2).copy(), shared[:, first, second], votes
-
-
-def hits(values: F64, instances: Flags, thresholds: F64) -> I64:
-    """Return (T, K): how many of the positive instances (N,) of a reference every model calls
-    positive.
-    """
-    return joint_counts(values[:, instances], thresholds)[0]
-
-
-def pearson(values: F64) -> F64:
-    """Return (P,) product-moment correlations; NaN where one of the two maps is constant, or has no
-    instance.
-
-    Notes
-    -----
-    Maps are brought to a size near 1 by a power of two, which is exact, so that the squares of the
-    smallest numbers do not vanish. Sums are NumPy's over one row, never a matrix product, whose
-    order of terms is the machine's business.
-    """
-    n_models, n = values.shape
-    correlations = np.full(n_models * (n_models - 1) // 2, np.nan)
-    if n < 2 or n_models < 2:
-        return correlations
-    constant = (values == values[:, :1]).all(axis=1)
-    centred = _unit(values)
-    for _ in range(2):  # once more takes away what rounding left of the mean
-        centred -= centred.mean(axis=1, keepdims=True)
-    centred = _unit(centred)
-    squares = np.where(constant, np.nan, np.array([np.square(row).sum() for row in centred]))
-    first, second = pair_index(n_models)
-    shared = np.empty(len(first))
-    for k, (i, j) in enumerate(zip(first, second)):
-        shared[k] = np.multiply(centred[i], centred[j]).sum()
-    return _cosines(shared, squares, first, second)
-
-
-def midranks(values: F64) -> F64:
-    """Return (K, N) ranks from 1 within every map; ties share the mean of their ranks."""
-    return np.asarray((places(values).doubled + (values.shape[1] + 1.0)) / 2)
-
-
-def spearman(values: F64) -> F64:
-    """Return (P,) rank correlations: those of the midranks; NaN where one of the two maps is
-    constant.
-    """
-    return _spearman(places(values))
-
-
-def kendall(values: F64) -> tuple[F64, F64]:
-    """Return (P,) tau-b and (P,) tau-a.
-
-    tau-a is concordant less discordant pairs of instances, over all of them; tau-b leaves out the
-    pairs that are tied in either map, and is NaN where a map is constant. Both are NaN for fewer
-    than two instances.
-    """
-    return _kendall(places(values))
-
-
-def correlations(values: F64) -> F64:
-    """Return (4, P): Pearson, Spearman, Kendall tau-b, Kendall tau-a."""
-    ranked = places(values)
-    return np.stack([pearson(values), _spearman(ranked), *_kendall(ranked)])
-
-
-def _spearman(ranked: RankPlaces) -> F64:
-    shared = products(ranked.doubled)
-    squares = np.where(ranked.constant, np.nan, np.diagonal(shared))
-    first, second = pair_index(len(shared))
-    return _cosines(shared[first, second], squares, first, second)
-
-
-def _kendall(ranked: RankPlaces) -> tuple[F64, F64]:
-    n_models, n = ranked.below.shape
-    first, second = pair_index(n_models)
-    swapped, joint = discordant(ranked, first, second)
-    untied, everything = ranked.untied, n * (n - 1) // 2
-    # Concordant and discordant pairs are those that neither map ties; the former are what the
-    # latter leave.
-    excess = (untied[first] + untied[second] - everything + joint - 2 * swapped).astype(np.float64)
-    size = untied.astype(np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return excess / np.sqrt(size[first] * size[second]), excess / np.float64(everything)
 
 
 def _unit(values: F64) -> F64:

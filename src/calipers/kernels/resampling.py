@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Blocks of weights: how often each unit was drawn, for all images and many replicates.
+"""Bootstrap weights, and weighted sums and medians that have the same bits in any order.
 
-A block is a (R, n_images) array. Weights that fit into a byte are kept as bytes with the replicates
-of an image side by side in memory, which is what the compiled kernels walk along; as an array it
-looks like any other.
+*Weights.* A block is a (R, n_images) array: how often each image was drawn in each of R replicates.
+`uniform_counts` draws units (patients), `image_weights` hands their counts on to images. Weights
+that fit into a byte are kept as bytes with the replicates of an image side by side in memory, which
+is what the compiled kernels walk along; as an array it looks like any other. Every replicate has a
+generator of its own, so replicates may be computed in any order and in any blocks.
 
-Weighted sums and medians that are the same to the last bit in any order, under many weightings
-at once.
+*Sums.* Floating point sums depend on the order of their terms. `SumTable` splits every number into
+three digits of 24 bits, whose weighted sums are whole numbers below 2^53 and thus exact as long as
+the weights add up to less than 2^29. So a weight of 2 is a duplicate, parts are the whole, and a
+matrix product may add as it likes. `MedianTable` sorts once and counts weights.
 
-Floating point sums depend on the order of their terms. Here every number is split into three digits
-of 24 bits, whose weighted sums are whole numbers below 2^53 and thus exact as long as the weights
-add up to less than 2^29. So a weight of 2 is a duplicate, parts are the whole, and a matrix product
-may add as it likes.
+`calipers.statistics.weights` and metrics of real-valued quantities are the callers.
 """
 
 from __future__ import annotations
@@ -30,8 +31,14 @@ from calipers.kernels import route
 Weights = NDArray[np.uint8] | I64
 
 MOST = 255  # what a byte holds
-MOST_UNITS = 2**31
+MOST_UNITS = 2**31  # the compiled route draws 32 bits at a time
+# Of random bits, for rejected draws; see `uniform_counts`.
 SPARE_WORDS = 16
+
+BITS = 24  # of a digit
+N_DIGITS = 3  # 72 bits: more than the 53 of a float64
+AT_ONCE = 100_000  # cells whose weights are laid out together
+BLOCK = 256  # values of a median that are looked at together
 
 
 def check_seed(seed: Any) -> None:
@@ -72,6 +79,7 @@ def counts(draws: Iterable[I64], n_replicates: int, n_units: int) -> Weights:
     weights: Weights = np.zeros((n_replicates, n_units), np.uint8)
     for row, entry in enumerate(draws):
         exact = np.bincount(entry, minlength=n_units)
+        # Rare: one unit drawn more than 255 times widens the whole block.
         if exact.max(initial=0) > MOST:
             weights = weights.astype(np.int64)
         weights[row] = exact
@@ -90,12 +98,6 @@ def _bits(seed: int, replicate: int) -> np.random.Philox:
     check_seed(seed)
     # As an array: a list of large numbers would become float.
     return np.random.Philox(key=np.array([seed, replicate], np.uint64))
-
-
-BITS = 24  # of a digit
-N_DIGITS = 3
-AT_ONCE = 100_000  # cells whose weights are laid out together
-BLOCK = 256  # values of a median that are looked at together
 
 
 @dataclass(frozen=True)
@@ -128,10 +130,13 @@ class SumTable:
         for start in range(0, len(self.image), AT_ONCE):
             stop = min(start + AT_ONCE, len(self.image))
             weight = by_image[self.image[start:stop]].astype(np.float64)
+            # A piece may begin and end in the middle of a column; sums of whole numbers do not
+            # mind.
             first, last = np.searchsorted(self.edges, [start, stop - 1], side="right") - 1
             for c in range(first, last + 1):
                 a, b = max(int(self.edges[c]), start), min(int(self.edges[c + 1]), stop)
                 totals[c] += self.digits[:, a:b] @ weight[a - start : b - start]
+        # The smaller parts first: one rounding of the low digits, one of the whole.
         high, *low = (
             np.ldexp(totals[:, k], self.exponent - BITS * (k + 1)) for k in range(N_DIGITS)
         )
@@ -180,6 +185,7 @@ class MedianTable:
         of_block = np.add.reduceat(weights.T[self.image], starts, axis=0, dtype=np.int64)
         upto = np.cumsum(of_block, axis=0)  # (n_blocks, R)
         total = upto[-1]
+        # An odd number has one middle, which both ranks hit; then the mean is exact.
         lower, upper = (self._at(rank, upto, weights) for rank in ((total - 1) // 2, total // 2))
         return np.where(total > 0, lower + 0.5 * (upper - lower), np.nan)
 

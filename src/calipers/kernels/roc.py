@@ -34,6 +34,7 @@ from calipers.arrays import F64, I64, Flags
 
 Weights = NDArray[Any]  # (R, n) whole numbers
 
+# See `product`.
 ROWS_AT_ONCE = 2
 
 
@@ -50,6 +51,7 @@ class Cuts:
     @classmethod
     def of(cls, score: F64) -> Cuts:
         """Order cases (n,) by a score without NaN."""
+        # Highest first; the order inside a tie does not matter, a whole group is rejected together.
         order = np.argsort(-score, kind="stable")
         falling = score[order]
         last = np.flatnonzero(
@@ -123,11 +125,14 @@ class Operating:
     def _average_precision(self, tp: NDArray[Any], fp: NDArray[Any]) -> F64:
         n = tp + fp
         precision = np.divide(tp, n, out=np.zeros(tp.shape), where=n > 0)
+        # cumsum adds term by term from the top, so an added replicate changes no bits; sum may
+        # add in pairs.
         total = np.cumsum(_steps(tp) * precision, axis=0)[-1:].sum(axis=0)
         return ratio(total, tp[-1:].sum(axis=0), self.both)
 
     def at_tpr(self, least: float) -> I64:
         """Return (R,): the first threshold that rejects at least this share of the positives."""
+        # TP rises along the thresholds, so the first that suffices has the fewest false alarms.
         share = self.tp / np.maximum(self.positives, 1)
         return np.asarray(np.argmax(share >= least, axis=0))
 
@@ -203,6 +208,8 @@ class CaseRanks:
         n_sick, n_all = sick.sum(axis=0), weights.sum(axis=1, dtype=np.int64)
         entries = np.zeros((len(self.negative) + 2, len(weights)), np.int64)
         here = np.arange(1, len(self.negative) + 1)
+        # Entry 0 stays 0 for the running sum; the place of the silent cases is left out, then
+        # filled.
         entries[here + (here > self.silent)] = by_case[self.negative]
         n_well = n_all - n_sick
         entries[self.silent + 1] = n_well - entries.sum(axis=0)
@@ -271,8 +278,45 @@ class Standing:
     def auroc(self, labels: Flags) -> F64:
         """Return (L, R) areas under the ROC curve."""
         p = self.positives(labels)
+        # Twice, so that halves of ties stay whole numbers and sums are exact.
         twice = self.sums(labels.astype(np.float64), 2 * self.below + self.level)
         return share_of_pairs(twice - p * p, p, self.total - p)
+
+
+def aurc(standing: Standing, loss: F64) -> F64:
+    """Return (L, R): areas under the risk-coverage curve for losses (L, n); NaN without an image.
+
+    The image accepted as number p counts in every mean from k = p on, with 1/k: see
+    `Standing.lasting`.
+    """
+    n = standing.total
+    return ratio(
+        standing.sums(loss, standing.lasting), np.broadcast_to(n, (len(loss), len(n))), n > 0
+    )
+
+
+def augrc(standing: Standing, loss: F64) -> F64:
+    """Return (L, R): areas under the generalised risk-coverage curve, the mean over k of summed
+    loss / N.
+
+    The image accepted as number p counts N - p + 1 times.
+    """
+    n = standing.total
+    times = n - standing.below - (standing.level - 1) / 2.0
+    squared = np.broadcast_to(n.astype(np.float64) ** 2, (len(loss), len(n)))
+    return ratio(standing.sums(loss, times), squared, n > 0)
+
+
+def best_aurc(positives: F64, total: I64) -> F64:
+    """Return the area of the best order under the loss 1 on positives: all others are accepted
+    first.
+
+    With n0 others, ``sum_j j / (n0 + j) = P - n0 (H(N) - H(n0))`` over j = 1 .. P.
+    """
+    h = harmonic(int(total.max(initial=0)))
+    others = total - positives
+    area = positives - others * (h[total] - h[others.astype(np.int64)])
+    return ratio(area, np.broadcast_to(total, area.shape), total > 0)
 
 
 def share_of_pairs(twice: NDArray[Any], positives: NDArray[Any], others: NDArray[Any]) -> F64:
@@ -320,39 +364,3 @@ def _steps(counts: NDArray[Any]) -> NDArray[Any]:
 def _accepted_weight(rejected: NDArray[Any]) -> NDArray[Any]:
     """Return (g, R): the weight of images with at most each score, lowest first."""
     return np.asarray((rejected[-1:] - _counts_before(rejected))[::-1])
-
-
-def aurc(standing: Standing, loss: F64) -> F64:
-    """Return (L, R): areas under the risk-coverage curve for losses (L, n); NaN without an image.
-
-    The image accepted as number p counts in every mean from k = p on, with 1/k: see
-    `Standing.lasting`.
-    """
-    n = standing.total
-    return ratio(
-        standing.sums(loss, standing.lasting), np.broadcast_to(n, (len(loss), len(n))), n > 0
-    )
-
-
-def best_aurc(positives: F64, total: I64) -> F64:
-    """Return the area of the best order under the loss 1 on positives: all others are accepted
-    first.
-
-    With n0 others, ``sum_j j / (n0 + j) = P - n0 (H(N) - H(n0))`` over j = 1 .. P.
-    """
-    h = harmonic(int(total.max(initial=0)))
-    others = total - positives
-    area = positives - others * (h[total] - h[others.astype(np.int64)])
-    return ratio(area, np.broadcast_to(total, area.shape), total > 0)
-
-
-def augrc(standing: Standing, loss: F64) -> F64:
-    """Return (L, R): areas under the generalised risk-coverage curve, the mean over k of summed
-    loss / N.
-
-    The image accepted as number p counts N - p + 1 times.
-    """
-    n = standing.total
-    times = n - standing.below - (standing.level - 1) / 2.0
-    squared = np.broadcast_to(n.astype(np.float64) ** 2, (len(loss), len(n)))
-    return ratio(standing.sums(loss, times), squared, n > 0)

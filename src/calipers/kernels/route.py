@@ -1,26 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which route the kernels take: compiled twins if they were built, else NumPy. Both give the same
-bits.
+"""The route of the kernels: compiled twins if they were built, else NumPy, with the same bits.
+
+First the choice (`native`, `threads`, `forced`, `describe`), then one function per twin with the
+signature of its NumPy kernel. Those functions make arrays contiguous and of the right type, allot
+the results and call; nothing here computes. Each docstring names the NumPy kernel, which is also
+the only caller.
 
 ``CALIPERS_NATIVE=0`` turns the twins off, ``CALIPERS_THREADS=n`` sets their threads (default: the
 cores at hand).
-
-The compiled twins with the signatures of their NumPy kernels: contiguous arrays of the right
-type go in.
-
-Nothing here computes. Every function names its twin.
-
-The compiled twin of the kernel for error types, with the signature of its NumPy kernel. Nothing
-here computes.
-
-The compiled twins for pairs of maps, with the signatures of their NumPy kernels. Nothing here
-computes.
-
-The compiled twins of the kernels for runs, with the signatures of their NumPy kernels. Nothing
-here computes.
-
-The compiled twins of the voxel kernels, with the signatures of their NumPy kernels. Nothing here
-computes.
 """
 
 from __future__ import annotations
@@ -40,7 +27,7 @@ from calipers.arrays import F64, I8, I32, I64, Array, Flags
 if TYPE_CHECKING:
     from calipers.kernels.assignment import FateCells, FateTable
 
-MOST_THREADS = 1024
+MOST_THREADS = 1024  # a mistyped setting must not bring the machine down
 
 # What the twins must offer. A module that was built before one of them existed is stale: NumPy is
 # used instead.
@@ -80,7 +67,38 @@ TWINS = (
     "voxel_walk",
 )
 
+# A stack, because `forced` may be nested.
 _forced: list[str] = []
+
+_cache: list[ModuleType | None] = []  # what was built, if anything
+_whole: list[ModuleType | None] = []  # the same if it can be used
+
+# The compiled kernels know assignments and kinds of curves by these places.
+ASSIGNMENTS = ("by-score", "by-overlap", "many-to-one", "per-reference-argmax", "optimal")
+RECALLS, ENVELOPE, STEPS = range(3)
+LANES = 64  # see native/replicates.h
+MOST_WEIGHT = 255  # what a byte holds
+# Sums of so many largest weights still fit into the 32 bits of a lane.
+MOST_ROWS = 2**31 // MOST_WEIGHT
+# Bits of native/coco_records.h.
+RECORD_KEYS = {
+    "image_id": 1,
+    "category_id": 2,
+    "bbox": 4,
+    "score": 8,
+    "id": 16,
+    "area": 32,
+    "iscrowd": 64,
+    "ignore": 128,
+}
+SHORTEST_RECORD = 46  # bytes of a record that has an image, a category and a box
+
+RunTable = tuple[I64, I64, I64]  # offsets, start, length
+
+WHOLE = "biu"  # kinds of arrays whose equal values have equal bytes
+REAL = (np.dtype(np.float32), np.dtype(np.float64))
+
+Scores = NDArray[np.floating[Any]]
 
 
 def native() -> ModuleType | None:
@@ -133,13 +151,10 @@ def forced(route: str) -> Iterator[None]:
         _forced.pop()
 
 
-_cache: list[ModuleType | None] = []  # what was built, if anything
-_whole: list[ModuleType | None] = []  # the same if it can be used
-
-
 def _built() -> ModuleType | None:
     """Return the compiled twins if there are all of them."""
     if not _whole:
+        # Part of the twins would be worse than none: routes would mix in one run.
         _whole.append(None if missing() else _imported())
     return _whole[0]
 
@@ -158,25 +173,6 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-ASSIGNMENTS = ("by-score", "by-overlap", "many-to-one", "per-reference-argmax", "optimal")
-RECALLS, ENVELOPE, STEPS = range(3)
-LANES = 64  # see native/replicates.h
-MOST_WEIGHT = 255
-MOST_ROWS = 2**31 // MOST_WEIGHT
-# Bits of native/coco_records.h.
-RECORD_KEYS = {
-    "image_id": 1,
-    "category_id": 2,
-    "bbox": 4,
-    "score": 8,
-    "id": 16,
-    "area": 32,
-    "iscrowd": 64,
-    "ignore": 128,
-}
-SHORTEST_RECORD = 46  # bytes of a record that has an image, a category and a box
-
-
 def overlapping(
     native: ModuleType,
     reference: tuple[Any, ...],
@@ -184,7 +180,7 @@ def overlapping(
     crowd: Flags,
     n_classes: int,
 ) -> tuple[I32, I32, F64]:
-    """Twin of `pairs.overlapping`."""
+    """Twin of `boxes.overlapping`."""
     dimensions = reference[2].shape[1] // 2
     buffers = native.overlapping(
         *_side(reference), *_side(prediction), _u8(crowd), n_classes > 0, dimensions, threads()
@@ -193,7 +189,7 @@ def overlapping(
 
 
 def ranks(native: ModuleType, offsets: I64, label: I32, score: F64, n_classes: int) -> I32:
-    """Twin of `fates.ranks`."""
+    """Twin of `assignment.ranks`."""
     rank = np.empty(len(score), np.int32)
     native.ranks(_i64(offsets), _i32(label), _f64(score), n_classes > 0, rank, threads())
     return rank
@@ -207,8 +203,10 @@ def decide(
     absent: Flags,
     rules: Any,
 ) -> tuple[I8, tuple[I8, NDArray[np.uint8], NDArray[np.uint64]], I32, F64]:
-    """Twin of `fates.decide`."""
+    """Twin of `assignment.decide`."""
     n_views, n = len(rules.cutoffs), len(absent)
+    # The twins hold fates object by object; callers want view by view, so results are transposed
+    # views.
     reference, prediction = (
         np.empty((len(rules.crowd), n_views), np.int8),
         np.empty((n, n_views), np.int8),
@@ -222,6 +220,7 @@ def decide(
         _i64(offsets[1]),
         _i32(predictions.rank),
         _f64(predictions.score),
+        # Without classes all predictions of an image are rivals: one label for all.
         _i32(predictions.label) if predictions.n_classes else np.zeros(n, np.int32),
         _u8(absent),
         ASSIGNMENTS.index(rules.assignment),
@@ -249,12 +248,43 @@ def decide(
 def totals(
     native: ModuleType, table: FateTable, label: I32, rank: I32, limit: int, n_classes: int
 ) -> I64:
-    """Twin of `fates.totals` where every image counts once."""
+    """Twin of `assignment.totals` where every image counts once."""
     result = np.empty((1, len(table.fates), 2, n_classes), np.int64)
     native.totals(
         *table.arrays, _i32(label), _i32(rank), len(table.fates), n_classes, limit, result
     )
     return result
+
+
+def error_types(
+    native: ModuleType, pairs: Any, objects: Any, background: float, foreground: float
+) -> tuple[Array, ...]:
+    """Twin of `error_types.error_types`."""
+    n_references, n = len(objects.ignored), len(objects.absent)
+    reference, prediction = np.empty(n_references, np.int8), np.empty(n, np.int8)
+    covered, mended = np.empty(n, np.bool_), np.empty(n, np.bool_)
+    partner, similarity = np.empty(n, np.int32), np.empty(n)
+    native.error_types(
+        _of(pairs.reference, np.int32),
+        _of(pairs.prediction, np.int32),
+        _of(pairs.similarity, np.float64),
+        _of(objects.reference_offsets, np.int64),
+        _of(objects.prediction_offsets, np.int64),
+        _of(objects.reference_label, np.int32),
+        _of(objects.prediction_label, np.int32),
+        _of(objects.rank, np.int32),
+        _of(objects.absent, np.bool_),
+        _of(objects.ignored, np.bool_),
+        np.array([background, foreground]),
+        reference,
+        prediction,
+        covered,
+        mended,
+        partner,
+        similarity,
+        threads(),
+    )
+    return reference, prediction, covered, mended, partner, similarity
 
 
 def ranking(
@@ -301,7 +331,7 @@ def fit_lanes(weights: NDArray[Any], n_rows: int) -> bool:
 def replicates(
     native: ModuleType, plan: Any, weights: NDArray[Any], positives: I64, recalls: Flags | None
 ) -> F64:
-    """Twin of `replicates.average_precision`; ``recalls`` says of each recall whether it was
+    """Twin of `curves.replicate_precision`; ``recalls`` says of each recall whether it was
     rounded up.
     """
     n_classes, enveloped = positives.shape[2], plan.enveloped
@@ -319,7 +349,7 @@ def replicates(
 
 
 def replicate_hits(native: ModuleType, plan: Any, weights: NDArray[Any], allowed: F64) -> I64:
-    """Twin of `replicates.hits_at`."""
+    """Twin of `curves.replicate_hits`."""
     n_views, n = len(plan.group_of), allowed.shape[1]
     n_classes = (len(plan.hit_offsets) - 1) // max(1, n_views)
     parts = []
@@ -335,7 +365,7 @@ def replicate_hits(native: ModuleType, plan: Any, weights: NDArray[Any], allowed
 
 
 def cell_totals(native: ModuleType, cells: FateCells, weights: NDArray[Any]) -> I64:
-    """Twin of `Cells.totals`."""
+    """Twin of `FateCells.totals`."""
     parts, n_flags = [], cells.flags.shape[1]
     for rows, lanes in _lanes(weights):
         result = np.empty((cells.n_classes, n_flags, LANES), np.int32)
@@ -356,6 +386,7 @@ def uniform_counts(
     enough.
     """
     counts = np.zeros((n_replicates, n_units), np.uint8)
+    # The twin gives up when a count passes 255 or the random bits run out; NumPy then draws anew.
     enough = [native.count_draws(words, row) for words, row in zip(raw, counts)]
     turned = np.empty((n_units, n_replicates), np.uint8)
     native.transpose(counts, *counts.shape, turned)
@@ -426,7 +457,9 @@ def _tally_columns(table: Any) -> tuple[NDArray[Any], ...]:
 
 
 class RecordColumns(NamedTuple):
-    """Plain COCO records, as columns; ``keys`` says which of `RECORD_KEYS` a record has, as bits."""
+    """Plain COCO records, as columns; ``keys`` says which of `RECORD_KEYS` a record has, as
+    bits.
+    """
 
     image: I64
     category: I64
@@ -448,6 +481,7 @@ def coco_records(
     early before a record that is not plain: other keys, ids of text, numbers that are no finite
     double, a key twice. Its twins are the decoders of `calipers.io.coco.records`.
     """
+    # The number of records is not known before; no record is shorter than this.
     room = (min(stop, end) - at) // SHORTEST_RECORD + 1
     whole = [np.empty(room, np.int64) for _ in range(3)]
     numbers = [np.empty((room, 4)), np.empty(room), np.empty(room)]
@@ -457,106 +491,10 @@ def coco_records(
     return RecordColumns(*(column[:n] for column in columns)), following
 
 
-def _side(side: tuple[Any, ...]) -> tuple[I64, I32, F64, F64]:
-    offsets, label, boxes, extent = side
-    return _i64(offsets), _i32(label), _f64(boxes), _f64(extent)
-
-
-def _from(buffer: bytearray, kind: Any) -> NDArray[Any]:
-    return np.frombuffer(buffer, kind)
-
-
-def _f64(array: NDArray[Any]) -> F64:
-    return np.ascontiguousarray(array, np.float64)
-
-
-def _i64(array: NDArray[Any]) -> I64:
-    return np.ascontiguousarray(array, np.int64)
-
-
-def _i32(array: NDArray[Any]) -> I32:
-    return np.ascontiguousarray(array, np.int32)
-
-
-def _i8(array: NDArray[Any]) -> I8:
-    return np.ascontiguousarray(array, np.int8)
-
-
-def _u8(array: NDArray[Any]) -> NDArray[np.uint8]:
-    return np.ascontiguousarray(array, np.bool_).view(np.uint8)
-
-
-def error_types(
-    native: ModuleType, pairs: Any, objects: Any, background: float, foreground: float
-) -> tuple[Array, ...]:
-    """Twin of `error_types.error_types`."""
-    n_references, n = len(objects.ignored), len(objects.absent)
-    reference, prediction = np.empty(n_references, np.int8), np.empty(n, np.int8)
-    covered, mended = np.empty(n, np.bool_), np.empty(n, np.bool_)
-    partner, similarity = np.empty(n, np.int32), np.empty(n)
-    native.error_types(
-        _of(pairs.reference, np.int32),
-        _of(pairs.prediction, np.int32),
-        _of(pairs.similarity, np.float64),
-        _of(objects.reference_offsets, np.int64),
-        _of(objects.prediction_offsets, np.int64),
-        _of(objects.reference_label, np.int32),
-        _of(objects.prediction_label, np.int32),
-        _of(objects.rank, np.int32),
-        _of(objects.absent, np.bool_),
-        _of(objects.ignored, np.bool_),
-        np.array([background, foreground]),
-        reference,
-        prediction,
-        covered,
-        mended,
-        partner,
-        similarity,
-        threads(),
-    )
-    return reference, prediction, covered, mended, partner, similarity
-
-
-def _of(array: Array, kind: Any) -> Array:
-    return np.ascontiguousarray(array, kind)
-
-
-def places(native: ModuleType, values: F64) -> tuple[I32, I32, I32]:
-    """Twin of `rank_rows.places`."""
-    order, below, doubled = (np.empty(values.shape, np.int32) for _ in range(3))
-    native.row_places(values, len(values), order, below, doubled, threads())
-    return order, below, doubled
-
-
-def discordant(
-    native: ModuleType, order: I32, below: I32, tied: Flags, first: I64, second: I64
-) -> tuple[I64, I64]:
-    """Twin of `kendall.discordant`."""
-    inversions, joint = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
-    native.kendall_pairs(
-        order, below, tied.view(np.uint8), first, second, inversions, joint, threads()
-    )
-    return inversions, joint
-
-
-def joint_counts(native: ModuleType, values: F64, thresholds: F64) -> tuple[I64, I64, I64]:
-    """Twin of `pairwise.joint_counts`."""
-    n, n_thresholds = len(values), len(thresholds)
-    shapes = (n, n * (n - 1) // 2, n + 1)
-    ones, both, votes = (np.zeros((n_thresholds, width), np.int64) for width in shapes)
-    native.joint_counts(values, n, thresholds, ones, both, votes, threads())
-    return ones, both, votes
-
-
-RunTable = tuple[I64, I64, I64]  # offsets, start, length
-
-WHOLE = "biu"  # kinds of arrays whose equal values have equal bytes
-REAL = (np.dtype(np.float32), np.dtype(np.float64))
-
-
 def pieces(native: ModuleType, array: Array, alike: bool) -> tuple[I64, I64, Array]:
     """Twin of `runs._pieces` for arrays of whole numbers or flags."""
     flat = np.require(array, requirements=["C", "A"]).reshape(-1)
+    # Borders as bits, 64 voxels to a word: counted first, so that results get their exact size.
     begins, ends = np.empty((2, len(flat) // 64 + 1), np.uint64)
     shape = (flat.itemsize, max(1, array.shape[-1]), alike)
     n = native.run_borders(flat.view(np.uint8), *shape, begins, ends, threads())
@@ -596,7 +534,7 @@ def weighted_centroids(
 def components(
     native: ModuleType, start: I64, length: I64, size: I64, steps: Any, value: Array | None
 ) -> I64:
-    """Twin of `components.components`; values are whole numbers."""
+    """Twin of `shapes.components`; values are whole numbers."""
     numbers = np.empty(len(start), np.int64)
     values = np.zeros(0, np.int64) if value is None else _i64(value)
     native.run_components(
@@ -606,7 +544,7 @@ def components(
 
 
 def common(native: ModuleType, a: RunTable, b: RunTable, rows: I64, columns: I64) -> I64:
-    """Twin of `run_algebra.common`."""
+    """Twin of `runs.common`."""
     voxels = np.empty(len(rows), np.int64)
     native.common_voxels(*map(_i64, a), *map(_i64, b), _i64(rows), _i64(columns), voxels, threads())
     return voxels
@@ -615,7 +553,7 @@ def common(native: ModuleType, a: RunTable, b: RunTable, rows: I64, columns: I64
 def intersections(
     native: ModuleType, a: tuple[I64, I64, I64], b: tuple[I64, I64, I64]
 ) -> tuple[I64, I64, I64]:
-    """Twin of `run_algebra.intersections`."""
+    """Twin of `runs.intersections`."""
     one, other, voxels = native.intersections(*map(_i64, a), *map(_i64, b))
     return (
         np.frombuffer(one, np.int64),
@@ -628,7 +566,31 @@ def _map(values: Array) -> tuple[Array, bool]:
     return np.require(values, requirements=["C", "A"]), values.dtype == np.float64
 
 
-Scores = NDArray[np.floating[Any]]
+def places(native: ModuleType, values: F64) -> tuple[I32, I32, I32]:
+    """Twin of `ranks.places`."""
+    order, below, doubled = (np.empty(values.shape, np.int32) for _ in range(3))
+    native.row_places(values, len(values), order, below, doubled, threads())
+    return order, below, doubled
+
+
+def discordant(
+    native: ModuleType, order: I32, below: I32, tied: Flags, first: I64, second: I64
+) -> tuple[I64, I64]:
+    """Twin of `ranks.discordant`."""
+    inversions, joint = np.empty(len(first), np.int64), np.empty(len(first), np.int64)
+    native.kendall_pairs(
+        order, below, tied.view(np.uint8), first, second, inversions, joint, threads()
+    )
+    return inversions, joint
+
+
+def joint_counts(native: ModuleType, values: F64, thresholds: F64) -> tuple[I64, I64, I64]:
+    """Twin of `ranks.joint_counts`."""
+    n, n_thresholds = len(values), len(thresholds)
+    shapes = (n, n * (n - 1) // 2, n + 1)
+    ones, both, votes = (np.zeros((n_thresholds, width), np.int64) for width in shapes)
+    native.joint_counts(values, n, thresholds, ones, both, votes, threads())
+    return ones, both, votes
 
 
 def bins_of(native: ModuleType, values: Scores) -> I32:
@@ -652,7 +614,8 @@ def table(
 def split(
     native: ModuleType, values: Scores, positive: Flags, n_positives: int
 ) -> tuple[Scores, Scores]:
-    """Twin of `voxel_ranking._split`."""
+    """Twin of the first step of `voxel_ranking.sides`."""
+    # One place more than needed: the twin writes before it knows the side, without a branch.
     positives = np.empty(n_positives + 1, values.dtype)
     negatives = np.empty(values.size - n_positives + 1, values.dtype)
     native.voxel_split(values, _wide(values), positive.view(np.uint8), positives, negatives)
@@ -677,7 +640,7 @@ def walk(
 
 
 def pooled(native: ModuleType, positives: F64, negatives: F64, inexact: Flags, rate: float) -> F64:
-    """Twin of `voxel_histograms.sums`."""
+    """Twin of `voxels.sums`."""
     n = len(positives)
     sums = np.empty((9, n))
     flags = np.ascontiguousarray(inexact, np.bool_).view(np.uint8)
@@ -687,3 +650,36 @@ def pooled(native: ModuleType, positives: F64, negatives: F64, inexact: Flags, r
 
 def _wide(values: Scores) -> bool:
     return bool(values.dtype == np.float64)
+
+
+def _side(side: tuple[Any, ...]) -> tuple[I64, I32, F64, F64]:
+    offsets, label, boxes, extent = side
+    return _i64(offsets), _i32(label), _f64(boxes), _f64(extent)
+
+
+def _from(buffer: bytearray, kind: Any) -> NDArray[Any]:
+    return np.frombuffer(buffer, kind)
+
+
+def _f64(array: NDArray[Any]) -> F64:
+    return np.ascontiguousarray(array, np.float64)
+
+
+def _i64(array: NDArray[Any]) -> I64:
+    return np.ascontiguousarray(array, np.int64)
+
+
+def _i32(array: NDArray[Any]) -> I32:
+    return np.ascontiguousarray(array, np.int32)
+
+
+def _i8(array: NDArray[Any]) -> I8:
+    return np.ascontiguousarray(array, np.int8)
+
+
+def _u8(array: NDArray[Any]) -> NDArray[np.uint8]:
+    return np.ascontiguousarray(array, np.bool_).view(np.uint8)
+
+
+def _of(array: Array, kind: Any) -> Array:
+    return np.ascontiguousarray(array, kind)

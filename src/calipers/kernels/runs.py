@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run lengths: voxels that follow each other along x, as the index of the first one and their
-number.
+"""Run lengths: voxels that follow each other along x, as index of the first and their number.
 
-Flat arrays throughout: ``start`` and ``length`` (m,), and ``size`` as width, height[, depth], (d,)
-for runs of one image or (m, d) for runs of several. Arrays of voxels are ``[z, ]y, x`` in C order;
-coordinates are x, y[, z], and the centre of a voxel lies at + 0.5. Runs of an object are sorted,
-disjoint, and end with their row.
+This is how masks are held and compared; no dense array is made on the way. `calipers.data` finds
+runs in arrays (`find`, `of_labels`) and checks them (`sound_runs`), `calipers.matching` asks what
+objects share (`common`, `in_box`, `contains`, `boundaries`), the COCO reader turns runs along
+columns into runs along rows (`turned`), and maps are measured along them.
 
-Are these the runs of masks: in order, inside of their image, within their rows.
+*Layout.* Flat arrays throughout: ``start`` and ``length`` (m,), and ``size`` as width, height[,
+depth], (d,) for runs of one image or (m, d) for runs of several. Arrays of voxels are ``[z, ]y, x``
+in C order; coordinates are x, y[, z], and the centre of a voxel lies at + 0.5. Runs of an object
+are sorted, disjoint, and end with their row.
 
-Runs along one axis of a picture, turned into runs along the other.
+*Turning.* Sizes are then ``(fast, slow)``: the pixel ``(f, s)`` has the index ``s * fast + f``.
+Rows of a picture have the width as their fast axis, COCO counts down columns and has the height.
 
-Sizes are ``(fast, slow)``: the pixel ``(f, s)`` has the index ``s * fast + f``. Rows of a picture
-have the width as their fast axis, COCO counts down columns and has the height.
-
-Sets of runs against each other: how much they share, what is left of one without the other,
-erosion.
-
-Runs of many images are told apart by their starts: an image (or object) k is moved by k times a
-number of voxels that no image exceeds, and then nothing of it meets anything of another one.
+*Sets.* Runs of many images are told apart by their starts: an image (or object) k is moved by k
+times a number of voxels that no image exceeds, and then nothing of it meets anything of another
+one.
 """
 
 from __future__ import annotations
@@ -31,7 +29,16 @@ import numpy as np
 from calipers.arrays import F64, I64, Array, Flags
 from calipers.kernels import ragged, route
 
-AT_ONCE = 1 << 19  # voxels
+Runs = tuple[I64, I64, I64]  # offsets (n + 1,), start (m,), length (m,)
+Table = tuple[I64, I64, I64]  # offsets, start, length: runs of objects
+Owned = tuple[I64, I64, I64]  # start, length, owner
+StartsAndLengths = tuple[I64, I64]  # start, length
+
+AT_ONCE = 1 << 19  # voxels that are compared together: they stay in the cache
+BATCH = 1 << 20  # runs whose pixels are sorted together: what bounds the memory
+PAIRS_AT_ONCE = 1 << 18  # pairs of runs; what they need stays in the cache
+MOST_VOXELS = 1 << 40  # of one image
+MOST_KEYS = 1 << 62  # pairs of owners as one number: below the end of 64 bits
 
 
 def find(array: Array) -> tuple[I64, I64]:
@@ -51,6 +58,7 @@ def of_labels(labels: Array) -> tuple[I64, I64, Array]:
 
 def _runs(array: Array, alike: bool) -> tuple[I64, I64, Array]:
     native = route.native()
+    # Equal floats may differ in their bytes (0.0 and -0.0), which is what the twin compares.
     if native is not None and alike and array.dtype.kind not in route.WHOLE:
         array = array != 0
     if native is not None and array.dtype.kind in route.WHOLE:
@@ -75,10 +83,23 @@ def _pieces(array: Array, alike: bool) -> tuple[I64, I64, Array]:
     return start, length, value[nonzero[mine]]
 
 
+def _cut_at_rows(first: I64, after: I64, width: int) -> tuple[I64, I64, I64]:
+    """Cut pieces ``first:after`` of a flat array where a row ends; return start, length and the
+    piece of every run.
+    """
+    row = first // max(width, 1)
+    rows = (after - 1) // max(width, 1) - row + 1
+    mine = np.repeat(np.arange(len(rows)), rows)
+    place = row[mine] + ragged.positions(rows)
+    start = np.maximum(first[mine], place * width)
+    return start, np.minimum(after[mine], (place + 1) * width) - start, mine
+
+
 def numbered(value: Array) -> tuple[I64, int]:
     """Return the place of every value among the distinct ones, ascending, and their number."""
     if value.dtype.kind in "biu" and value.size:
         low, high = int(value.min()), int(value.max())
+        # A table of all values in between is quicker than a sort, if there are not too many.
         if high - low <= max(4 * len(value), AT_ONCE) and high < 1 << 62:
             place = value.astype(np.int64) - low
             present = np.zeros(high - low + 1, np.bool_)
@@ -99,16 +120,29 @@ def grouped(start: I64, length: I64, owner: I64, n: int) -> tuple[I64, I64, I64]
     return ragged.from_owner(owner, n), start[order], length[order]
 
 
-def _cut_at_rows(first: I64, after: I64, width: int) -> tuple[I64, I64, I64]:
-    """Cut pieces ``first:after`` of a flat array where a row ends; return start, length and the
-    piece of every run.
+def sound_runs(offsets: I64, start: I64, length: I64, size: I64) -> Flags:
+    """Return which of n objects have runs as `calipers.data.masks.Masks` holds them.
+
+    At least one run; each has a voxel, lies in the image and ends with its row; they ascend, and
+    two of one row do not touch, so that there is one way only to write a mask. Sizes are (n, d)
+    width, height[, depth] of at least 1.
     """
-    row = first // max(width, 1)
-    rows = (after - 1) // max(width, 1) - row + 1
-    mine = np.repeat(np.arange(len(rows)), rows)
-    place = row[mine] + ragged.positions(rows)
-    start = np.maximum(first[mine], place * width)
-    return start, np.minimum(after[mine], (place + 1) * width) - start, mine
+    sides = np.asarray((size >= 1).all(axis=1))
+    sides &= np.prod(np.maximum(size, 1).astype(np.float64), axis=1) <= MOST_VOXELS
+    frame = np.where(sides[:, None], size, 1)
+    owner = ragged.owners(offsets)
+    width, voxels = frame[owner, 0], np.prod(frame, axis=1)[owner]
+    # Bad runs are replaced before the arithmetic below, which could overflow.
+    bad = (length < 1) | (start < 0) | (length > width) | (start >= voxels)
+    first = np.where(bad, 0, start)
+    after = first + np.where(bad, 1, length)
+    bad |= first % width + (after - first) > width
+    same = owner[1:] == owner[:-1]
+    bad[1:] |= same & (first[1:] < after[:-1])
+    bad[1:] |= same & (first[1:] == after[:-1]) & (first[1:] % width[1:] != 0)
+    return np.asarray(
+        sides & (np.diff(offsets) > 0) & (np.bincount(owner[bad], minlength=len(size)) == 0)
+    )
 
 
 def fill(start: I64, length: I64, value: Array | bool | int, shape: tuple[int, ...]) -> Array:
@@ -187,13 +221,13 @@ def weighted_centroids(
         return route.weighted_centroids(native, values, (offsets, start, length), size)
     n, voxel_values = len(offsets) - 1, _values_of(values, start, length)
     of_run = np.repeat(ragged.owners(offsets), length)
-    total = _sums(of_run, voxel_values, n)
+    total = _sums_by_owner(of_run, voxel_values, n)
     where = places(start, size)
     means = np.full((n, len(where)), np.nan)
     some = total != 0
     for axis, at in enumerate(where):
         centre = np.repeat(at, length) + (ragged.positions(length) if axis == 0 else 0) + 0.5
-        means[some, axis] = _sums(of_run, voxel_values * centre, n)[some] / total[some]
+        means[some, axis] = _sums_by_owner(of_run, voxel_values * centre, n)[some] / total[some]
     return total, means
 
 
@@ -202,7 +236,7 @@ def _values_of(values: Array, start: I64, length: I64) -> F64:
     return values[ragged.spans(start, length)].astype(np.float64, copy=False)
 
 
-def _sums(owner: I64, values: F64, n: int) -> F64:
+def _sums_by_owner(owner: I64, values: F64, n: int) -> F64:
     # Without values, bincount returns whole numbers.
     return np.bincount(owner, weights=values, minlength=n).astype(np.float64, copy=False)
 
@@ -238,6 +272,7 @@ def contains(start: I64, length: I64, offsets: I64, size: I64, queries: tuple[I6
     voxel, frame = np.floor(points), size[rows]
     inside = np.asarray(((voxel >= 0) & (voxel < frame)).all(axis=1))
     at = np.where(inside[:, None], voxel, 0).astype(np.int64)
+    # From the slowest axis to x, as voxels are numbered.
     index = at[:, -1]
     for axis in range(at.shape[1] - 2, -1, -1):
         index = index * frame[:, axis] + at[:, axis]
@@ -252,182 +287,6 @@ def contains(start: I64, length: I64, offsets: I64, size: I64, queries: tuple[I6
     if not len(start):
         return mine
     return np.asarray(mine & (index < start[run] + length[run]))
-
-
-MOST_VOXELS = 1 << 40  # of one image
-
-
-def sound_runs(offsets: I64, start: I64, length: I64, size: I64) -> Flags:
-    """Return which of n objects have runs as `calipers.data.masks.Masks` holds them.
-
-    At least one run; each has a voxel, lies in the image and ends with its row; they ascend, and
-    two of one row do not touch, so that there is one way only to write a mask. Sizes are (n, d)
-    width, height[, depth] of at least 1.
-    """
-    sides = np.asarray((size >= 1).all(axis=1))
-    sides &= np.prod(np.maximum(size, 1).astype(np.float64), axis=1) <= MOST_VOXELS
-    frame = np.where(sides[:, None], size, 1)
-    owner = ragged.owners(offsets)
-    width, voxels = frame[owner, 0], np.prod(frame, axis=1)[owner]
-    bad = (length < 1) | (start < 0) | (length > width) | (start >= voxels)
-    first = np.where(bad, 0, start)
-    after = first + np.where(bad, 1, length)
-    bad |= first % width + (after - first) > width
-    same = owner[1:] == owner[:-1]
-    bad[1:] |= same & (first[1:] < after[:-1])
-    bad[1:] |= same & (first[1:] == after[:-1]) & (first[1:] % width[1:] != 0)
-    return np.asarray(
-        sides & (np.diff(offsets) > 0) & (np.bincount(owner[bad], minlength=len(size)) == 0)
-    )
-
-
-BATCH = 1 << 20  # runs whose pixels are sorted together: what bounds the memory
-
-Runs = tuple[I64, I64, I64]  # offsets (n + 1,), start (m,), length (m,)
-
-
-class Border(NamedTuple):
-    """Runs of pixels, by object, on one line on which the pictures of all objects lie behind each
-    other.
-    """
-
-    owner: I64
-    start: I64
-    length: I64
-
-
-def turned(offsets: I64, start: I64, length: I64, size: I64) -> Runs:
-    """Return the same pixels as runs along the slow axis, which end where that axis ends.
-
-    Parameters
-    ----------
-    start, length
-        Runs of n objects in ascending order that do not overlap. They may touch, go on in the next
-        line, and be empty.
-    size
-        (n, 2) pixels along the fast and the slow axis of each picture.
-
-    Notes
-    -----
-    A pixel begins a run if its neighbour before it on the slow axis is not in the mask: it lies in
-    the mask and not in the mask moved by one line. So the beginnings are a difference of two sets
-    of runs, and no pixel inside of a run is ever looked at. The ends are found in the same way, and
-    k-th beginning and k-th end in order make a run.
-    """
-    return Turn.of(offsets, start, length, size).runs()
-
-
-class Turn(NamedTuple):
-    """Runs to be turned: their number is known before they take any memory."""
-
-    size: I64
-    base: I64
-    first: Border
-    last: Border
-    counts: I64  # (n,) runs of each object
-
-    @classmethod
-    def of(cls, offsets: I64, start: I64, length: I64, size: I64) -> Turn:
-        """Prepare what `turned` does."""
-        base = _bases(size)
-        first, last = (
-            _border(offsets, start, length, size, base, forward=forward)
-            for forward in (True, False)
-        )
-        return cls(
-            size,
-            base,
-            first,
-            last,
-            np.bincount(first.owner, first.length, len(size)).astype(np.int64),
-        )
-
-    def runs(self) -> Runs:
-        """Return the runs."""
-        offsets = ragged.from_counts(self.counts)
-        begins, ends = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int64)
-        for one, other in ragged.batches(self.counts, BATCH):
-            part = slice(int(offsets[one]), int(offsets[other]))
-            begins[part] = _in_order(self.first, one, other, self.size, self.base)
-            ends[part] = _in_order(self.last, one, other, self.size, self.base)
-        ends -= begins
-        ends += 1
-        return offsets, begins, ends
-
-
-def joined(offsets: I64, start: I64, length: I64) -> Runs:
-    """Return runs of which no two of an object touch and none is empty."""
-    owner, filled = ragged.owners(offsets), length > 0
-    owner, start, length = owner[filled], start[filled], length[filled]
-    first = np.ones(len(start), np.bool_)
-    first[1:] = (start[1:] != start[:-1] + length[:-1]) | (owner[1:] != owner[:-1])
-    begins = np.flatnonzero(first)
-    ends = np.append(begins[1:], len(start)) - 1 if len(begins) else begins
-    counts = np.bincount(owner[begins], minlength=len(offsets) - 1)
-    return ragged.from_counts(counts), start[begins], start[ends] + length[ends] - start[begins]
-
-
-def _in_order(border: Border, first: int, last: int, size: I64, base: I64) -> I64:
-    """Return the pixels of a border of some objects, counted along the slow axis, in ascending
-    order.
-    """
-    begin, end = np.searchsorted(border.owner, (first, last))
-    length = border.length[begin:end]
-    owner = np.repeat(border.owner[begin:end], length)
-    place = ragged.spans(border.start[begin:end] - base[border.owner[begin:end]], length)
-    fast, slow = size[owner, 0], size[owner, 1]
-    line = place // fast
-    place -= line * fast  # now the coordinate on the fast axis
-    place *= slow
-    place += line
-    room = int((size[first:last, 0] * size[first:last, 1]).max(initial=1))
-    owner *= room
-    place += owner
-    place.sort()
-    return np.asarray(place - owner)  # every object still has its own places: as many as before
-
-
-def _bases(size: I64) -> I64:
-    """Return where each picture begins among all pixels, if a line that is free lies before and
-    after each.
-    """
-    return ragged.from_counts(size[:, 0] * (size[:, 1] + 2))[:-1] + size[:, 0]
-
-
-def _border(
-    offsets: I64, start: I64, length: I64, size: I64, base: I64, *, forward: bool
-) -> Border:
-    """Return the pixels that begin (forward) or end a run on the slow axis."""
-    owner = ragged.owners(offsets)
-    mask = np.empty(2 * len(start), np.int64)
-    mask[0::2] = base[owner] + start
-    mask[1::2] = mask[0::2] + length
-    step = np.repeat(size[owner, 0], 2)
-    at, count = _difference(mask, mask + step if forward else mask - step)
-    return Border(np.searchsorted(base, at, side="right") - 1, at, count)
-
-
-def _difference(first: I64, second: I64) -> tuple[I64, I64]:
-    """Return (start, length) of what is in the first set and not in the second; sets are borders,
-    in and out by turns.
-
-    Both are ascending, so that a stable sort only merges them.
-    """
-    joint = np.concatenate([first, second])
-    order = np.argsort(joint, kind="stable")
-    joint = joint[order]
-    flips = np.where(order < len(first), np.uint8(1), np.uint8(2))
-    state = np.bitwise_xor.accumulate(flips) if len(flips) else flips
-    length = np.diff(joint)
-    pieces = np.flatnonzero((state[:-1] == 1) & (length > 0))
-    return joint[pieces], length[pieces]
-
-
-StartsAndLengths = tuple[I64, I64]  # start, length
-Owned = tuple[I64, I64, I64]  # start, length, owner
-Table = tuple[I64, I64, I64]  # offsets, start, length: runs of objects
-PAIRS_AT_ONCE = 1 << 18  # pairs of runs; what they need stays in the cache
-MOST_KEYS = 1 << 62
 
 
 def common(a: Table, b: Table, rows: I64, columns: I64) -> I64:
@@ -466,14 +325,14 @@ def _common_voxels(few: Table, many: Table, of_few: I64, of_many: I64) -> I64:
         offsets = ragged.from_counts(counts[one:other])
         runs = ragged.spans(low[one:other], counts[one:other])
         start = np.repeat((of_many * unit)[one:other], counts[one:other]) + few[1][runs]
-        overlap = _below(start + few[2][runs], line, many[2], before) - _below(
+        overlap = _voxels_before(start + few[2][runs], line, many[2], before) - _voxels_before(
             start, line, many[2], before
         )
         voxels[one:other] = np.diff(ragged.from_counts(overlap)[offsets])
     return voxels
 
 
-def _below(places: I64, line: I64, length: I64, before: I64) -> I64:
+def _voxels_before(places: I64, line: I64, length: I64, before: I64) -> I64:
     """Return how many voxels of sorted runs lie before some places."""
     run = np.searchsorted(line, places)
     last = np.maximum(run - 1, 0)
@@ -493,23 +352,23 @@ def intersections(a: Owned, b: Owned) -> tuple[I64, I64, I64]:
         return route.intersections(native, a, b)
     # In 64 bits the products of owners do not overflow.
     a, b = ((start, length, owner.astype(np.int64, copy=False)) for start, length, owner in (a, b))
-    pieces = [*_begun_inside(a, b, "left")]
-    for owner_b, owner_a, common in _begun_inside(b, a, "right"):
+    pieces = [*_overlaps_begun_inside(a, b, "left")]
+    for owner_b, owner_a, common in _overlaps_begun_inside(b, a, "right"):
         pieces.append((owner_a, owner_b, common))
     if not pieces:
         nothing = np.zeros(0, np.int64)
         return nothing, nothing, nothing
     owner_a, owner_b, common = (np.concatenate(parts) for parts in zip(*pieces))
-    return _added_up(owner_a, owner_b, common)
+    return _pair_sums(owner_a, owner_b, common)
 
 
-def _begun_inside(outer: Owned, inner: Owned, side: str) -> Iterator[tuple[I64, I64, I64]]:
+def _overlaps_begun_inside(outer: Owned, inner: Owned, side: str) -> Iterator[tuple[I64, I64, I64]]:
     """Yield the voxels that owners share, of pairs where a run of ``inner`` begins inside of one of
     ``outer``.
 
     With side "right" runs that begin together are left out.
     """
-    start, length, owner = _sorted(inner)
+    start, length, owner = _by_start(inner)
     after = start + length
     end = outer[0] + outer[1]
     first = np.searchsorted(start, outer[0], side=side)  # type: ignore[call-overload]
@@ -524,10 +383,10 @@ def _begun_inside(outer: Owned, inner: Owned, side: str) -> Iterator[tuple[I64, 
         mine = np.repeat(owners, counts[owners])
         common = np.minimum(end[mine], after[inside]) - start[inside]
         if len(common):
-            yield _added_up(outer[2][mine], owner[inside], common)
+            yield _pair_sums(outer[2][mine], owner[inside], common)
 
 
-def _sorted(runs_of: Owned) -> Owned:
+def _by_start(runs_of: Owned) -> Owned:
     start, length, owner = runs_of
     if (start[1:] >= start[:-1]).all():
         return start, length, owner
@@ -535,15 +394,16 @@ def _sorted(runs_of: Owned) -> Owned:
     return start[order], length[order], owner[order]
 
 
-def _added_up(a: I64, b: I64, common: I64) -> tuple[I64, I64, I64]:
+def _pair_sums(a: I64, b: I64, common: I64) -> tuple[I64, I64, I64]:
     """Return the sum of ``common`` for every pair of owners; sums of whole numbers in float64 are
     exact below 2^53.
     """
     lowest_a, lowest_b = int(a.min()), int(b.min())
     height, width = int(a.max()) - lowest_a + 1, int(b.max()) - lowest_b + 1
+    # Names of owners may be anything; numbered from 0 their pairs fit into 64 bits.
     if height * width >= MOST_KEYS:
         (owners_a, a), (owners_b, b) = (np.unique(owner, return_inverse=True) for owner in (a, b))
-        one, other, total = _added_up(a, b, common)
+        one, other, total = _pair_sums(a, b, common)
         return owners_a[one], owners_b[other], total
     key = (a - lowest_a) * width + (b - lowest_b)
     if height * width <= max(4 * len(key), PAIRS_AT_ONCE):
@@ -571,6 +431,7 @@ def without(a: StartsAndLengths, inner: StartsAndLengths) -> StartsAndLengths:
     """Return the runs of a without those of ``inner``, which lie inside of them; both sorted and
     disjoint.
     """
+    # Every hole ends one piece and begins another: sorted, k-th start and k-th end belong together.
     start = np.sort(np.concatenate([a[0], inner[0] + inner[1]]))
     end = np.sort(np.concatenate([inner[0], a[0] + a[1]]))
     left = end > start
@@ -585,25 +446,26 @@ def boundaries(start: I64, length: I64, owner: I64, size: I64, depth: int) -> Ow
     outside. ``size`` is (m, d). Objects are sorted by owner and stay so; none becomes empty.
     """
     unit = int(np.prod(size, axis=1).max(initial=1))
-    inner = _eroded((owner * unit + start, length), owner, size, (depth, unit))
+    inner = _erosion((owner * unit + start, length), owner, size, (depth, unit))
     start, length = without((owner * unit + start, length), inner)
     return start % unit, length, start // unit
 
 
-def _eroded(
+def _erosion(
     all_of: StartsAndLengths, owner: I64, size: I64, rule: tuple[int, int]
 ) -> StartsAndLengths:
     """Erode by a cube with sides of 2 depth + 1, axis by axis; starts have their owner in front."""
     depth, unit = rule
+    # Along x erosion shortens every run at both ends.
     start, length = all_of[0] + depth, all_of[1] - 2 * depth
     left = length > 0
     start, length, size = start[left], length[left], size[left]
     for axis in range(1, size.shape[1]):
-        start, length, size = _eroded_along(axis, (start, length), size, (depth, unit))
+        start, length, size = _erosion_along(axis, (start, length), size, (depth, unit))
     return start, length
 
 
-def _eroded_along(
+def _erosion_along(
     axis: int, these: StartsAndLengths, size: I64, rule: tuple[int, int]
 ) -> tuple[I64, I64, I64]:
     """Keep what is there in all of 2 depth + 1 rows (slices) in sequence: sets of 1, 2, 4 ... of
@@ -624,3 +486,141 @@ def _eroded_along(
 
 def _stride(size: I64, axis: int) -> I64:
     return np.asarray(np.prod(size[:, :axis], axis=1))
+
+
+def turned(offsets: I64, start: I64, length: I64, size: I64) -> Runs:
+    """Return the same pixels as runs along the slow axis, which end where that axis ends.
+
+    Parameters
+    ----------
+    start, length
+        Runs of n objects in ascending order that do not overlap. They may touch, go on in the next
+        line, and be empty.
+    size
+        (n, 2) pixels along the fast and the slow axis of each picture.
+
+    Notes
+    -----
+    A pixel begins a run if its neighbour before it on the slow axis is not in the mask: it lies in
+    the mask and not in the mask moved by one line. So the beginnings are a difference of two sets
+    of runs, and no pixel inside of a run is ever looked at. The ends are found in the same way, and
+    k-th beginning and k-th end in order make a run.
+    """
+    return Turn.of(offsets, start, length, size).runs()
+
+
+class Border(NamedTuple):
+    """Runs of pixels, by object, on one line on which the pictures of all objects lie behind each
+    other.
+    """
+
+    owner: I64
+    start: I64
+    length: I64
+
+
+class Turn(NamedTuple):
+    """Runs to be turned: their number is known before they take any memory."""
+
+    size: I64
+    base: I64
+    first: Border
+    last: Border
+    counts: I64  # (n,) runs of each object
+
+    @classmethod
+    def of(cls, offsets: I64, start: I64, length: I64, size: I64) -> Turn:
+        """Prepare what `turned` does."""
+        base = _bases(size)
+        first, last = (
+            _border(offsets, start, length, size, base, forward=forward)
+            for forward in (True, False)
+        )
+        return cls(
+            size,
+            base,
+            first,
+            last,
+            np.bincount(first.owner, first.length, len(size)).astype(np.int64),
+        )
+
+    def runs(self) -> Runs:
+        """Return the runs."""
+        offsets = ragged.from_counts(self.counts)
+        begins, ends = np.empty(offsets[-1], np.int64), np.empty(offsets[-1], np.int64)
+        for one, other in ragged.batches(self.counts, BATCH):
+            part = slice(int(offsets[one]), int(offsets[other]))
+            begins[part] = _border_pixels(self.first, one, other, self.size, self.base)
+            ends[part] = _border_pixels(self.last, one, other, self.size, self.base)
+        ends -= begins
+        ends += 1
+        return offsets, begins, ends
+
+
+def _bases(size: I64) -> I64:
+    """Return where each picture begins among all pixels, if a line that is free lies before and
+    after each.
+    """
+    return ragged.from_counts(size[:, 0] * (size[:, 1] + 2))[:-1] + size[:, 0]
+
+
+def _border(
+    offsets: I64, start: I64, length: I64, size: I64, base: I64, *, forward: bool
+) -> Border:
+    """Return the pixels that begin (forward) or end a run on the slow axis."""
+    owner = ragged.owners(offsets)
+    mask = np.empty(2 * len(start), np.int64)
+    mask[0::2] = base[owner] + start
+    mask[1::2] = mask[0::2] + length
+    step = np.repeat(size[owner, 0], 2)
+    at, count = _difference(mask, mask + step if forward else mask - step)
+    return Border(np.searchsorted(base, at, side="right") - 1, at, count)
+
+
+def _difference(first: I64, second: I64) -> tuple[I64, I64]:
+    """Return (start, length) of what is in the first set and not in the second; sets are borders,
+    in and out by turns.
+
+    Both are ascending, so that a stable sort only merges them.
+    """
+    joint = np.concatenate([first, second])
+    order = np.argsort(joint, kind="stable")
+    joint = joint[order]
+    flips = np.where(order < len(first), np.uint8(1), np.uint8(2))
+    state = np.bitwise_xor.accumulate(flips) if len(flips) else flips
+    length = np.diff(joint)
+    pieces = np.flatnonzero((state[:-1] == 1) & (length > 0))
+    return joint[pieces], length[pieces]
+
+
+def _border_pixels(border: Border, first: int, last: int, size: I64, base: I64) -> I64:
+    """Return the pixels of a border of some objects, counted along the slow axis, in ascending
+    order.
+    """
+    begin, end = np.searchsorted(border.owner, (first, last))
+    length = border.length[begin:end]
+    owner = np.repeat(border.owner[begin:end], length)
+    place = ragged.spans(border.start[begin:end] - base[border.owner[begin:end]], length)
+    fast, slow = size[owner, 0], size[owner, 1]
+    line = place // fast
+    # In place: these arrays are what bounds the memory of a batch.
+    place -= line * fast  # now the coordinate on the fast axis
+    place *= slow
+    place += line
+    room = int((size[first:last, 0] * size[first:last, 1]).max(initial=1))
+    owner *= room
+    place += owner
+    place.sort()
+    return np.asarray(place - owner)  # every object still has its own places: as many as before
+
+
+def joined(offsets: I64, start: I64, length: I64) -> Runs:
+    """Return runs of which no two of an object touch and none is empty."""
+    owner, filled = ragged.owners(offsets), length > 0
+    owner, start, length = owner[filled], start[filled], length[filled]
+    first = np.ones(len(start), np.bool_)
+    first[1:] = (start[1:] != start[:-1] + length[:-1]) | (owner[1:] != owner[:-1])
+    begins = np.flatnonzero(first)
+    ends = np.append(begins[1:], len(start)) - 1 if len(begins) else begins
+    counts = np.bincount(owner[begins], minlength=len(offsets) - 1)
+    return ragged.from_counts(counts), start[begins], start[ends] + length[ends] - start[begins]

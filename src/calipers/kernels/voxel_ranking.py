@@ -1,28 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AUROC, average precision and best overlap of voxels, exactly: every score counts, equal scores
-are one point.
+"""Figures of voxel maps from every score: AUROC, AP, Dice and IoU, AUPRO, soft instance IoU.
 
-The two kinds of voxels are sorted apart and by value only, which is many times faster than sorting
-places. Precision and overlap are best, and recall moves, at scores of positive voxels; so a curve
-is walked along these, and the negatives are only counted beside them.
+In come scores and flags or component numbers of voxels, in groups (volumes or slices); out come
+figures per group, region or object, NaN where undefined. `calipers.metrics.maps` and
+`calipers.maps.examine` are the callers. For voxels counted in bins see `kernels.voxels`.
 
-Overlap of thresholded voxels with the reference at one threshold, and curves for plots; from
-sorted scores.
+*Ranking and overlap* (`sides`, `ranking_figures`, `at_threshold`, `at_false_positive_rate`,
+`curve`) are exact: every score counts, equal scores are one point. The two kinds of voxels are
+sorted apart and by value only, which is many times faster than sorting places. Precision and
+overlap are best, and recall moves, at scores of positive voxels; so a curve is walked along these,
+and the negatives are only counted beside them.
 
-The area under the per-region overlap (AUPRO): how much of each reference component is found per
-false positive rate.
+*AUPRO*, the area under the per-region overlap, says how much of each reference component is found
+per false positive rate: `aupro` and `per_region` from scores, `area_to_limit` from voxels that are
+counted by score. P. Bergmann, K. Batzner, M. Fauser, D. Sattlegger, C. Steger: The MVTec Anomaly
+Detection Dataset, International Journal of Computer Vision 129, 2021.
 
-P. Bergmann, K. Batzner, M. Fauser, D. Sattlegger, C. Steger: The MVTec Anomaly Detection Dataset,
-International Journal of Computer Vision 129, 2021.
-
-The area under the per-region overlap curve, from voxels that are counted by score.
-
-Soft instance IoU: overlap of a map of scores with one reference object at a time, without a
-threshold.
-
-Every object is judged on its own voxels and the background; the voxels of other objects are left
-out. So all that is needed are sums: of the scores in every object, and of the scores over the
-background.
+*Soft instance IoU* (`sums`, `per_object`, `per_sample`) is the overlap of a map of scores with one
+reference object at a time, without a threshold. Every object is judged on its own voxels and the
+background; the voxels of other objects are left out. So all that is needed are sums: of the scores
+in every object, and of the scores over the background.
 """
 
 from __future__ import annotations
@@ -43,6 +40,15 @@ Scores = NDArray[np.floating[Any]]
 
 BLOCK_BITS = 12  # a partial sum for so many positives: precise, and alike on both routes
 PIECE = 1 << 20  # positives whose operating points are held at once; a multiple of a block
+
+# Of a curve for a plot: finer than it can show.
+POINTS = 512
+
+Arrays = NDArray[Any] | Sequence[NDArray[Any]]
+
+Variant = Literal["tversky", "jaccard", "printed"]
+
+EPSILON = 1e-5
 
 
 class Sides(NamedTuple):
@@ -208,16 +214,15 @@ def _walk_group(positives: Scores, negatives: Scores, result: Walk, g: int) -> N
         hits, alarms = n - start, len(negatives) - below
         result.doubled[g] += (gained * (below + upto)).sum()
         terms = gained * (hits / (hits + alarms))
+        # Sums of blocks first, then their sum: the same order of additions as in the twin.
         blocks = np.bincount((start - first) >> BLOCK_BITS, weights=terms)
         result.precision[g] = np.cumsum(np.append(result.precision[g], blocks))[-1]
         overlap = hits / (n + alarms)
+        # Scores ascend: the last of equal maxima is the highest threshold.
         k = len(overlap) - 1 - int(np.argmax(overlap[::-1]))
         if overlap[k] >= best:
             best = float(overlap[k])
             result.hits[g], result.alarms[g], result.threshold[g] = hits[k], alarms[k], value[k]
-
-
-POINTS = 512
 
 
 class VoxelOverlap(NamedTuple):
@@ -246,7 +251,7 @@ def at_threshold(scores: Sides, threshold: float) -> VoxelOverlap:
     positives.
     """
     counts = [_at_or_above(scores.group(g), threshold) for g in range(len(scores.n_positives))]
-    return _overlap(scores, counts, np.full(len(counts), threshold))
+    return _overlap_from_counts(scores, counts, np.full(len(counts), threshold))
 
 
 def at_false_positive_rate(scores: Sides, limit: float) -> VoxelOverlap:
@@ -266,10 +271,11 @@ def at_false_positive_rate(scores: Sides, limit: float) -> VoxelOverlap:
         if not len(negatives):
             counts.append((np.nan, np.nan))
             continue
-        allowed = _allowed(len(negatives), limit)
+        allowed = _allowed_alarms(len(negatives), limit)
         if allowed >= len(negatives):
             first = [0, 0]
         else:
+            # The first negative that may not go in; all that ties with it stays out too.
             barrier = negatives[len(negatives) - 1 - allowed]
             first = [
                 int(np.searchsorted(side, barrier, side="right")) for side in (positives, negatives)
@@ -277,7 +283,7 @@ def at_false_positive_rate(scores: Sides, limit: float) -> VoxelOverlap:
         lowest = [side[k] for side, k in zip((positives, negatives), first) if k < len(side)]
         thresholds[g] = min(lowest, default=np.inf)
         counts.append((len(positives) - first[0], len(negatives) - first[1]))
-    return _overlap(scores, counts, thresholds)
+    return _overlap_from_counts(scores, counts, thresholds)
 
 
 def curve(scores: Sides, most: int = POINTS) -> ThresholdCurve:
@@ -295,7 +301,7 @@ def curve(scores: Sides, most: int = POINTS) -> ThresholdCurve:
     cuts = np.unique(np.concatenate(values))
     if len(cuts) >= most:
         cuts = np.unique(
-            np.concatenate([_evenly(side, most // 2 - 1) for side in (positives, negatives)])
+            np.concatenate([_evenly_spaced(side, most // 2 - 1) for side in (positives, negatives)])
         )
     cuts = cuts[::-1]
     hits, alarms = (
@@ -318,15 +324,16 @@ def _distinct(side: Scores, most: int) -> Scores:
     return side[begins[: most + 1]]
 
 
-def _evenly(side: Scores, n: int) -> Scores:
+def _evenly_spaced(side: Scores, n: int) -> Scores:
     """Return the scores at n evenly spaced ranks of a sorted side, the lowest and the highest among
     them.
     """
     return side[np.unique(np.linspace(0, len(side) - 1, n).astype(np.int64))] if len(side) else side
 
 
-def _allowed(n: int, limit: float) -> int:
+def _allowed_alarms(n: int, limit: float) -> int:
     """Return the largest whole number k with ``k / n <= limit`` in float64."""
+    # The product is rounded, so begin one above and let the quotient decide.
     k = min(int(limit * n) + 1, n)
     while k / n > limit:
         k -= 1
@@ -341,13 +348,12 @@ def _at_or_above(group: tuple[Scores, Scores], threshold: float) -> tuple[int, i
     return hits, alarms
 
 
-def _overlap(scores: Sides, counts: Sequence[tuple[float, float]], threshold: F64) -> VoxelOverlap:
+def _overlap_from_counts(
+    scores: Sides, counts: Sequence[tuple[float, float]], threshold: F64
+) -> VoxelOverlap:
     hits, alarms = np.array(counts, np.float64).reshape(-1, 2).T
     n = np.where(scores.n_positives > 0, scores.n_positives, np.nan)
     return VoxelOverlap(2 * hits / (hits + alarms + n), hits / (alarms + n), threshold)
-
-
-Arrays = NDArray[Any] | Sequence[NDArray[Any]]
 
 
 def aupro(scores: Arrays, components: Arrays, limit: float = 0.3) -> float:
@@ -402,6 +408,7 @@ def per_region(inside: Scores, outside: Scores, region: I64, n_regions: int, lim
     before = (len(upper) - np.searchsorted(upper, ascending, side="right")) / n
     after = (len(upper) - np.searchsorted(upper, ascending, side="left")) / n
     with np.errstate(divide="ignore", invalid="ignore"):
+        # The part of a ramp that lies before the limit is a triangle.
         cut = (limit - before) ** 2 / (2 * (after - before))
     areas = np.where(
         after <= limit, limit - (before + after) / 2, np.where(before < limit, cut, 0.0)
@@ -460,6 +467,7 @@ def area_to_limit(overlap: F64, regions: F64, negatives: F64, limit: float) -> F
     start = np.zeros((len(overlap), 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         height = np.concatenate([start, np.cumsum(overlap[:, ::-1], axis=1)], axis=1)
+        # Rounded shares need not add up to 1.
         height /= height[:, -1:]
         fallen = np.concatenate([start, np.cumsum(negatives[:, ::-1], axis=1)], axis=1)
         rate = fallen / fallen[:, -1:]
@@ -469,11 +477,6 @@ def area_to_limit(overlap: F64, regions: F64, negatives: F64, limit: float) -> F
         area = inside * (height[:, :-1] + 0.5 * share * np.diff(height, axis=1))
         areas = np.minimum(area.sum(axis=1) / limit, 1.0)
     return np.where((regions > 0) & (fallen[:, -1] > 0), areas, np.nan)
-
-
-Variant = Literal["tversky", "jaccard", "printed"]
-
-EPSILON = 1e-5
 
 
 class SoftSums(NamedTuple):

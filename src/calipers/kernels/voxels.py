@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scores of voxels in 65,536 bins that keep their order, however close to 0 or 1 the scores crowd.
+"""Histograms of voxel scores that keep their order, and figures with bounds from their sums.
 
-A histogram of one volume is small, and histograms add up: what follows from the order of the voxels
-of any number of volumes follows from the sum of their histograms, exactly where a bin holds one
-score, within a bound elsewhere.
+In come scores in [0, 1] and flags of voxels; `histogram` counts them in 65,536 bins, however close
+to 0 or 1 the scores crowd. A histogram of one volume is small, and histograms add up: what follows
+from the order of the voxels of any number of volumes follows from the sum of their histograms.
+`from_histograms` returns AUROC, average precision and overlap under many weightings at once. A bin
+is treated as one score, or its voxels as mixed evenly: where bins hold one score the figures are
+exact, else `bounds` encloses the exact ones.
 
-AUROC, average precision and overlap from histograms of voxels under many weightings at once, and
-bounds for them.
-
-A bin is treated as one score, or its voxels as mixed evenly. Where bins hold one score the figures
-are exact; else `bounds` encloses the exact ones.
+`calipers.maps.examine` counts the maps when they are read, `calipers.data.maps` holds the
+histograms, and `calipers.metrics.maps` pools them.
 """
 
 from __future__ import annotations
@@ -27,8 +27,13 @@ Scores = NDArray[np.floating[Any]]
 BINS = 1 << 16
 LAST = BINS - 1
 HALF = BINS // 2
+# 1,024 bins to an octave: see `bins_of`.
 OCTAVES = 32  # on either side of .5
 AT_ONCE = 1 << 18  # voxels whose intermediate arrays stay in the cache
+
+Counts = I64 | F64
+
+BINS_AT_ONCE = 1 << 17  # cells of a table whose intermediate arrays stay in the cache
 
 
 class VoxelHistogram(NamedTuple):
@@ -39,100 +44,6 @@ class VoxelHistogram(NamedTuple):
     negatives: I64
     lowest: F64  # smallest score in the bin
     highest: F64
-
-
-def as_scores(values: NDArray[Any]) -> Scores:
-    """Return values flat and contiguous, float32 or float64 as they came; half precision becomes
-    float32.
-    """
-    kind = np.float32 if values.dtype in (np.float32, np.float16) else np.float64
-    return np.asarray(np.ascontiguousarray(values, kind).reshape(-1))
-
-
-def as_flags(positive: NDArray[Any]) -> Flags:
-    """Return flags flat and contiguous."""
-    return np.ascontiguousarray(positive, np.bool_).reshape(-1)
-
-
-def bins_of(values: NDArray[Any]) -> I32:
-    """Return (m,) the bin of every score in [0, 1], in the order of the scores.
-
-    Notes
-    -----
-    Below .5 an octave ``[2^-k, 2^(1-k))`` of the score has 1,024 bins of equal width, for k = 2 ...
-    33; from .5 on the same holds for 1 - score, mirrored. Two scores in one bin therefore differ by
-    less than 1/1,024 of the smaller distance to 0 or 1. The ends are special: 0 has bin 0 for
-    itself, 1 has bin 65,535 for itself, and what lies within ``2^-33 (1 + 2/1024)``, about 1.2e-10,
-    of either end without being there shares the bin beside it. Equal numbers have equal bins, be
-    they float32 or float64: 1 - score is exact from .5 on. Scores outside of [0, 1] go to the first
-    or last bin, NaN to the first; callers refuse both.
-    """
-    flat, native = as_scores(values), route.native()
-    if native is not None:
-        return route.bins_of(native, flat)
-    bins = np.empty(flat.size, np.int32)
-    for start in range(0, flat.size, AT_ONCE):
-        bins[start : start + AT_ONCE] = _codes(flat[start : start + AT_ONCE])
-    return bins
-
-
-def _codes(values: Scores) -> I32:
-    """Return the bins of a piece: exponent and ten bits of the fraction, read off the number as it
-    is stored.
-    """
-    upper = values >= 0.5
-    distance = np.where(upper, 1 - values, values)
-    if values.dtype == np.float64:
-        raw = (distance.view(np.int64) >> 42) - ((1023 - OCTAVES - 1) << 10)
-    else:
-        raw = (distance.view(np.int32) >> 13) - ((127 - OCTAVES - 1) << 10)
-    raw = np.clip(raw, 1, HALF - 1).astype(np.int32)
-    codes = np.where(upper, LAST - raw, raw)
-    codes[values >= 1] = LAST
-    codes[~(values > 0)] = 0
-    return np.asarray(codes, np.int32)
-
-
-def histogram(values: NDArray[Any], positive: NDArray[Any]) -> VoxelHistogram:
-    """Count the positive and the negative voxels of every bin, with the extremes of their scores.
-
-    Parameters
-    ----------
-    values
-        Scores in [0, 1], of any shape.
-    positive
-        Flags of the same shape: the voxels of references.
-
-    Notes
-    -----
-    One pass. Where ``lowest`` equals ``highest`` all voxels of the bin have one score, and nothing
-    is lost. No voxels give no bins.
-    """
-    flat, flags, native = as_scores(values), as_flags(positive), route.native()
-    table = route.table(native, flat, flags, BINS) if native is not None else _table(flat, flags)
-    bins = np.flatnonzero(table[0] + table[1])
-    positives, negatives, lowest, highest = table
-    return VoxelHistogram(
-        bins.astype(np.int32), positives[bins], negatives[bins], lowest[bins], highest[bins]
-    )
-
-
-def _table(values: Scores, positive: Flags) -> tuple[I64, I64, F64, F64]:
-    """Return (BINS,) positives, negatives, lowest and highest; inf and -inf in an empty bin."""
-    counts = np.zeros(2 * BINS, np.int64)
-    lowest, highest = np.full(BINS, np.inf, values.dtype), np.full(BINS, -np.inf, values.dtype)
-    for start in range(0, values.size, AT_ONCE):
-        piece = values[start : start + AT_ONCE] + values.dtype.type(0)  # -0.0 becomes 0.0
-        code = _codes(piece)
-        counts += np.bincount(2 * code + positive[start : start + AT_ONCE], minlength=2 * BINS)
-        np.minimum.at(lowest, code, piece)
-        np.maximum.at(highest, code, piece)
-    return counts[1::2], counts[::2], lowest.astype(np.float64), highest.astype(np.float64)
-
-
-Counts = I64 | F64
-
-BINS_AT_ONCE = 1 << 17  # cells of a table whose intermediate arrays stay in the cache
 
 
 class PooledFigures(NamedTuple):
@@ -169,6 +80,98 @@ class Bounds(NamedTuple):
 
     auroc: tuple[float, float]
     ap: tuple[float, float]
+
+
+def as_scores(values: NDArray[Any]) -> Scores:
+    """Return values flat and contiguous, float32 or float64 as they came; half precision becomes
+    float32.
+    """
+    kind = np.float32 if values.dtype in (np.float32, np.float16) else np.float64
+    return np.asarray(np.ascontiguousarray(values, kind).reshape(-1))
+
+
+def as_flags(positive: NDArray[Any]) -> Flags:
+    """Return flags flat and contiguous."""
+    return np.ascontiguousarray(positive, np.bool_).reshape(-1)
+
+
+def histogram(values: NDArray[Any], positive: NDArray[Any]) -> VoxelHistogram:
+    """Count the positive and the negative voxels of every bin, with the extremes of their scores.
+
+    Parameters
+    ----------
+    values
+        Scores in [0, 1], of any shape.
+    positive
+        Flags of the same shape: the voxels of references.
+
+    Notes
+    -----
+    One pass. Where ``lowest`` equals ``highest`` all voxels of the bin have one score, and nothing
+    is lost. No voxels give no bins.
+    """
+    flat, flags, native = as_scores(values), as_flags(positive), route.native()
+    table = route.table(native, flat, flags, BINS) if native is not None else _table(flat, flags)
+    bins = np.flatnonzero(table[0] + table[1])
+    positives, negatives, lowest, highest = table
+    return VoxelHistogram(
+        bins.astype(np.int32), positives[bins], negatives[bins], lowest[bins], highest[bins]
+    )
+
+
+def _table(values: Scores, positive: Flags) -> tuple[I64, I64, F64, F64]:
+    """Return (BINS,) positives, negatives, lowest and highest; inf and -inf in an empty bin."""
+    counts = np.zeros(2 * BINS, np.int64)
+    lowest, highest = np.full(BINS, np.inf, values.dtype), np.full(BINS, -np.inf, values.dtype)
+    for start in range(0, values.size, AT_ONCE):
+        piece = values[start : start + AT_ONCE] + values.dtype.type(0)  # -0.0 becomes 0.0
+        code = _bin_numbers(piece)
+        # Both kinds in one pass: odd places are positives.
+        counts += np.bincount(2 * code + positive[start : start + AT_ONCE], minlength=2 * BINS)
+        np.minimum.at(lowest, code, piece)
+        np.maximum.at(highest, code, piece)
+    return counts[1::2], counts[::2], lowest.astype(np.float64), highest.astype(np.float64)
+
+
+def bins_of(values: NDArray[Any]) -> I32:
+    """Return (m,) the bin of every score in [0, 1], in the order of the scores.
+
+    Notes
+    -----
+    Below .5 an octave ``[2^-k, 2^(1-k))`` of the score has 1,024 bins of equal width, for k = 2 ...
+    33; from .5 on the same holds for 1 - score, mirrored. Two scores in one bin therefore differ by
+    less than 1/1,024 of the smaller distance to 0 or 1. The ends are special: 0 has bin 0 for
+    itself, 1 has bin 65,535 for itself, and what lies within ``2^-33 (1 + 2/1024)``, about 1.2e-10,
+    of either end without being there shares the bin beside it. Equal numbers have equal bins, be
+    they float32 or float64: 1 - score is exact from .5 on. Scores outside of [0, 1] go to the first
+    or last bin, NaN to the first; callers refuse both.
+    """
+    flat, native = as_scores(values), route.native()
+    if native is not None:
+        return route.bins_of(native, flat)
+    bins = np.empty(flat.size, np.int32)
+    for start in range(0, flat.size, AT_ONCE):
+        bins[start : start + AT_ONCE] = _bin_numbers(flat[start : start + AT_ONCE])
+    return bins
+
+
+def _bin_numbers(values: Scores) -> I32:
+    """Return the bins of a piece: exponent and ten bits of the fraction, read off the number as it
+    is stored.
+    """
+    upper = values >= 0.5
+    distance = np.where(upper, 1 - values, values)
+    if values.dtype == np.float64:
+        # Float64 has 52 bits of fraction, float32 23: ten stay, with the exponent above them.
+        raw = (distance.view(np.int64) >> 42) - ((1023 - OCTAVES - 1) << 10)
+    else:
+        raw = (distance.view(np.int32) >> 13) - ((127 - OCTAVES - 1) << 10)
+    raw = np.clip(raw, 1, HALF - 1).astype(np.int32)
+    codes = np.where(upper, LAST - raw, raw)
+    codes[values >= 1] = LAST
+    # Written so that NaN goes to the first bin too.
+    codes[~(values > 0)] = 0
+    return np.asarray(codes, np.int32)
 
 
 def from_histograms(
@@ -232,22 +235,27 @@ def sums(positives: F64, negatives: F64, inexact: Flags, rate: float) -> Histogr
     step = max(1, BINS_AT_ONCE // max(1, width))
     for first in range(0, n if width else 0, step):
         rows = slice(first, first + step)
-        columns[:, rows] = _sums(positives[rows, ::-1], negatives[rows, ::-1], inexact[::-1], rate)
+        columns[:, rows] = _sums_of_block(
+            positives[rows, ::-1], negatives[rows, ::-1], inexact[::-1], rate
+        )
     return HistogramSums(*columns)
 
 
-def _sums(positives: F64, negatives: F64, inexact: Flags, rate: float) -> HistogramSums:
+def _sums_of_block(positives: F64, negatives: F64, inexact: Flags, rate: float) -> HistogramSums:
     """Return the sums of a few histograms with bins descending in score; one bin after the other,
     as the twin does.
     """
     hits, alarms = np.cumsum(positives, axis=1), np.cumsum(negatives, axis=1)
     n_positives, n_negatives = hits[:, -1], alarms[:, -1]
     rows, last = np.arange(len(hits)), hits.shape[1] - 1
+    # The last entry of cumsum, not sum: one bin after the other, as in the twin.
     right = np.cumsum(negatives * (hits - 0.5 * positives), axis=1)[:, -1]
     with np.errstate(divide="ignore", invalid="ignore"):
         middle = hits - np.where(inexact, 0.5 * (positives - 1), 0.0)
         beside = alarms - np.where(inexact, 0.5 * negatives, 0.0)
         terms = np.where(positives > 0, positives * (middle / (middle + beside)), 0.0)
+        # IoU; Dice is best at the same bin. Bins descend, so argmax takes the highest of equal
+        # ones.
         best = np.argmax(hits / (n_positives[:, None] + alarms), axis=1)
         within = np.count_nonzero(alarms / n_negatives[:, None] <= rate, axis=1)
     some, reached = n_positives > 0, np.maximum(within - 1, 0)
@@ -262,11 +270,6 @@ def _sums(positives: F64, negatives: F64, inexact: Flags, rate: float) -> Histog
         np.where(within > 0, hits[rows, reached], 0.0),
         np.where(within > 0, alarms[rows, reached], 0.0),
     )
-
-
-def _at_or_above(counts: F64) -> F64:
-    """Return (B,): the voxels of a bin and of all bins above it."""
-    return np.asarray(np.cumsum(counts[::-1])[::-1])
 
 
 def bounds(positives: Counts, negatives: Counts, inexact: Flags) -> Bounds:
@@ -306,3 +309,8 @@ def bounds(positives: Counts, negatives: Counts, inexact: Flags) -> Bounds:
             / n_positives
         )
     return Bounds((float(area[0]), float(area[1])), (float(ap[0]), float(ap[1])))
+
+
+def _at_or_above(counts: F64) -> F64:
+    """Return (B,): the voxels of a bin and of all bins above it."""
+    return np.asarray(np.cumsum(counts[::-1])[::-1])

@@ -1,27 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of one sample: connected components of its labels, and of the voxels that a map
-calls.
+"""Examine the maps of one sample after the other, and make a cohort of the evidence.
 
-Measure the map of one sample: numbers per sample and slice, and its voxels counted by score.
+`maps.evaluate` calls `examine` for every sample, adds what comes out to `ModelEvidence`,
+`GatheredHistograms` and `ExactScores`, drops the arrays, and calls `cohort_of` at the end.
 
-A measure leaves two numbers per sample: the sum of its values (of one sample, or of the slices that
+*Objects* of a sample are the connected components of its labels (or its label values), and of the
+voxels that a map calls. They come with masks, so that every metric on objects works on maps.
+
+*Measures* leave two numbers per sample: the sum of its values (of one sample, or of the slices that
 have one) and how many there are. At the level of the data set with a given threshold they are the
 parts of the ratio itself.
 
-Examine samples one after the other, keeping only their evidence, which becomes a cohort.
-
-The objects of the cohort are connected components with their masks, so that every metric on objects
-works on maps; `Cohort.maps` has the evidence of the metrics on voxels.
-
-Collect the voxel histograms of many samples, one after the other, within a limit of memory.
-
-Used by `sample_cohort` and by the choice of thresholds (`map_thresholds`).
-
-Values of the whole data set from the scores of all voxels, while they fit into memory.
-
-Put examined samples together into a cohort: objects with masks, and the evidence of maps.
-
-`evaluate_maps` adds one sample after the other to `ModelEvidence` and calls `cohort_of` at the end.
+*Voxels* are counted by score (`SampleHistogram`); the histograms of all samples are kept within a
+limit of memory, in wider bins if need be. As long as the scores of all voxels fit into memory too
+(`ExactScores`), the values of the whole data set come from these.
 """
 
 from __future__ import annotations
@@ -44,6 +36,91 @@ from calipers.kernels import ragged, voxel_ranking, voxels
 from calipers.kernels.voxel_ranking import RankingFigures, Sides, VoxelOverlap
 from calipers.metrics.maps import AXES, MapSettings, Measure, Tables, value_of
 
+Scores = NDArray[np.floating]
+Pair = tuple[float, float]
+
+FINEST = 2.0**-32  # shares are held in such steps, so that sums of many are exact in any order
+
+# of the histograms of a model, 640 MB; with more, neighbouring bins are joined
+MOST_ENTRIES = 20_000_000
+
+MOST_BYTES = 400_000_000  # of all models together
+
+
+def examine(sample: Sample, plan: MapPlan) -> Examined:
+    """Examine one sample under all models."""
+    references = references_of(sample.labels, plan.settings, instances=plan.instances)
+    positive = sample.labels != 0
+    voxels = references.masks.voxels
+    voxel_list = expanded(references.masks)
+    models = {}
+    for model, scores in sample.maps.items():
+        view = MapView(scores, positive, voxel_list, voxels)
+        models[model] = _examined_map(view, plan, plan.thresholds[model])
+    return Examined(sample.name, sample.size, sample.spacing, sample.groups, references, models)
+
+
+@dataclass(frozen=True)
+class Examined:
+    """The evidence of one sample."""
+
+    name: str
+    size: NDArray[np.int64]
+    spacing: tuple[float, ...] | None
+    groups: Mapping[str, Any]
+    references: SampleObjects
+    models: Mapping[str, ExaminedMap]
+
+
+@dataclass(frozen=True)
+class ExaminedMap:
+    """The evidence of one map."""
+
+    objects: SampleObjects
+    histogram: SampleHistogram
+    sums: Mapping[str, tuple[float, float]]
+    soft: Mapping[str, F64]  # key of a soft IoU -> (n_references,)
+    # scores of positive and of negative voxels, and the object of every positive one
+    scores: tuple[NDArray[np.floating], NDArray[np.floating], I64] | None
+
+
+@dataclass(frozen=True)
+class MapPlan:
+    """Settings and measures for every sample."""
+
+    settings: MapSettings
+    measures: tuple[Measure, ...]
+    thresholds: Mapping[str, float]  # model -> the score from which on a voxel is part of an object
+    # whether every value of the labels is an object; else they are components
+    instances: bool = False
+    keep: bool = False  # whether the scores of all voxels are handed on, for values without bins
+
+
+def _examined_map(view: MapView, plan: MapPlan, threshold: float) -> ExaminedMap:
+    soft = [measure for measure in plan.measures if measure.quantity == "softIoU"]
+    voxel_scores = None
+    if plan.keep:
+        flat = view.scores.reshape(-1)
+        voxel_scores = (flat[view.objects.index], view.scores[~view.positive], view.objects.owner)
+    return ExaminedMap(
+        objects=predictions_of(view.scores, threshold, plan.settings),
+        histogram=histogram(view),
+        sums=sums(view, plan.measures, plan.settings.slices),
+        soft={measure.key: soft_measures(view, measure) for measure in soft},
+        scores=voxel_scores,
+    )
+
+
+def work_on_samples(
+    load: Iterable[Callable[[], Sample]], work: Callable[[Sample], Any], jobs: int
+) -> Iterator[Any]:
+    """Yield the work on every sample, in order; at most ``jobs`` samples are in memory at once."""
+
+    def load_and_work(one: Callable[[], Sample]) -> Any:
+        return work(one())
+
+    return in_order(load_and_work, load, workers=jobs, ahead=jobs)
+
 
 @dataclass(frozen=True)
 class SampleObjects:
@@ -59,6 +136,33 @@ class SampleObjects:
 
     def __len__(self) -> int:
         return len(self.masks)
+
+
+def references_of(
+    labels: NDArray[np.integer], settings: MapSettings, *, instances: bool
+) -> SampleObjects:
+    """Return the objects of a label array: its values, or the connected components of what is not
+    0.
+    """
+    if instances:
+        masks = Masks.from_labels(labels)
+    else:
+        masks = Masks.from_components(labels, settings.connectivity)
+    return SampleObjects(masks, masks.boxes(), masks.centroids(), np.ones(len(masks)))
+
+
+def predictions_of(
+    scores: NDArray[np.floating], threshold: float, settings: MapSettings
+) -> SampleObjects:
+    """Return the connected components of the voxels whose score is at least the threshold."""
+    masks = Masks.from_components(scores >= threshold, settings.connectivity)
+    # Small ones are counted, so that the report can say what was left out.
+    large = masks.voxels >= settings.least
+    small = len(masks) - int(large.sum())
+    masks = masks[large] if small else masks
+    features = measured(scores, masks)
+    score = features.highest if settings.score == "max" else features.mean
+    return SampleObjects(masks, features.boxes, features.centroids, score, small)
 
 
 @dataclass(frozen=True)
@@ -82,49 +186,6 @@ def expanded(masks: Masks) -> Expanded:
     )
 
 
-def references_of(
-    labels: NDArray[np.integer], settings: MapSettings, *, instances: bool
-) -> SampleObjects:
-    """Return the objects of a label array: its values, or the connected components of what is not
-    0.
-    """
-    if instances:
-        masks = Masks.from_labels(labels)
-    else:
-        masks = Masks.from_components(labels, settings.connectivity)
-    return SampleObjects(masks, masks.boxes(), masks.centroids(), np.ones(len(masks)))
-
-
-def predictions_of(
-    scores: NDArray[np.floating], threshold: float, settings: MapSettings
-) -> SampleObjects:
-    """Return the connected components of the voxels whose score is at least the threshold."""
-    masks = Masks.from_components(scores >= threshold, settings.connectivity)
-    large = masks.voxels >= settings.least
-    small = len(masks) - int(large.sum())
-    masks = masks[large] if small else masks
-    features = measured(scores, masks)
-    score = features.highest if settings.score == "max" else features.mean
-    return SampleObjects(masks, features.boxes, features.centroids, score, small)
-
-
-Scores = NDArray[np.floating]
-Pair = tuple[float, float]
-
-FINEST = 2.0**-32  # shares are held in such steps, so that sums of many are exact in any order
-
-
-class SampleHistogram(NamedTuple):
-    """The voxels of one sample, counted by score; entries by ascending bin."""
-
-    bin: I32
-    positives: I64
-    negatives: I64
-    overlap: F64
-    lowest: F64
-    highest: F64
-
-
 @dataclass(frozen=True)
 class MapView:
     """One map beside its references."""
@@ -139,8 +200,20 @@ class MapView:
         """What every soft IoU of this map is made of."""
         flat = self.scores.reshape(-1)
         of_objects = self.objects.sums(flat)
+        # The difference may fall below 0 by rounding where the background is empty.
         background = max(float(flat.sum(dtype=np.float64)) - float(of_objects.sum()), 0.0)
         return voxel_ranking.SoftSums(of_objects, self.voxels, background)
+
+
+class SampleHistogram(NamedTuple):
+    """The voxels of one sample, counted by score; entries by ascending bin."""
+
+    bin: I32
+    positives: I64
+    negatives: I64
+    overlap: F64
+    lowest: F64
+    highest: F64
 
 
 def histogram(view: MapView) -> SampleHistogram:
@@ -202,6 +275,7 @@ def _at_level(
     volume = level == "slice" and view.scores.ndim == 3  # a picture is one slice
     if volume:
         axis = view.scores.ndim - 1 - AXES.index(slices)
+        # Slices without a positive voxel have no value: they need not be sorted.
         some = np.flatnonzero(view.positive.any(axis=tuple(k for k in range(3) if k != axis)))
         sides = voxel_ranking.slices(
             view.scores.take(some, axis), view.positive.take(some, axis), axis
@@ -253,91 +327,13 @@ def _mean_parts(values: F64) -> Pair:
 
 def _overlap_parts(view: MapView, measure: Measure) -> Pair:
     """Return numerator and denominator of Dice or IoU at a threshold."""
+    # `or` only for the type: the caller has checked that there is a threshold.
     call = view.scores >= (measure.threshold or 0.0)
     n_called, n_positive = int(call.sum()), int(view.positive.sum())
     n_common = int((call & view.positive).sum())
     if measure.quantity == "Dice":
         return 2.0 * n_common, float(n_called + n_positive)
     return float(n_common), float(n_called + n_positive - n_common)
-
-
-@dataclass(frozen=True)
-class MapPlan:
-    """Settings and measures for every sample."""
-
-    settings: MapSettings
-    measures: tuple[Measure, ...]
-    thresholds: Mapping[str, float]  # model -> the score from which on a voxel is part of an object
-    # whether every value of the labels is an object; else they are components
-    instances: bool = False
-    keep: bool = False  # whether the scores of all voxels are handed on, for values without bins
-
-
-@dataclass(frozen=True)
-class ExaminedMap:
-    """The evidence of one map."""
-
-    objects: SampleObjects
-    histogram: SampleHistogram
-    sums: Mapping[str, tuple[float, float]]
-    soft: Mapping[str, F64]  # key of a soft IoU -> (n_references,)
-    # scores of positive and of negative voxels, and the object of every positive one
-    scores: tuple[NDArray[np.floating], NDArray[np.floating], I64] | None
-
-
-@dataclass(frozen=True)
-class Examined:
-    """The evidence of one sample."""
-
-    name: str
-    size: NDArray[np.int64]
-    spacing: tuple[float, ...] | None
-    groups: Mapping[str, Any]
-    references: SampleObjects
-    models: Mapping[str, ExaminedMap]
-
-
-def examine(sample: Sample, plan: MapPlan) -> Examined:
-    """Examine one sample under all models."""
-    references = references_of(sample.labels, plan.settings, instances=plan.instances)
-    positive = sample.labels != 0
-    voxels = references.masks.voxels
-    voxel_list = expanded(references.masks)
-    models = {}
-    for model, scores in sample.maps.items():
-        view = MapView(scores, positive, voxel_list, voxels)
-        models[model] = _examined_map(view, plan, plan.thresholds[model])
-    return Examined(sample.name, sample.size, sample.spacing, sample.groups, references, models)
-
-
-def _examined_map(view: MapView, plan: MapPlan, threshold: float) -> ExaminedMap:
-    soft = [measure for measure in plan.measures if measure.quantity == "softIoU"]
-    voxel_scores = None
-    if plan.keep:
-        flat = view.scores.reshape(-1)
-        voxel_scores = (flat[view.objects.index], view.scores[~view.positive], view.objects.owner)
-    return ExaminedMap(
-        objects=predictions_of(view.scores, threshold, plan.settings),
-        histogram=histogram(view),
-        sums=sums(view, plan.measures, plan.settings.slices),
-        soft={measure.key: soft_measures(view, measure) for measure in soft},
-        scores=voxel_scores,
-    )
-
-
-def work_on_samples(
-    load: Iterable[Callable[[], Sample]], work: Callable[[Sample], Any], jobs: int
-) -> Iterator[Any]:
-    """Yield the work on every sample, in order; at most ``jobs`` samples are in memory at once."""
-
-    def load_and_work(one: Callable[[], Sample]) -> Any:
-        return work(one())
-
-    return in_order(load_and_work, load, workers=jobs, ahead=jobs)
-
-
-# of the histograms of a model, 640 MB; with more, neighbouring bins are joined
-MOST_ENTRIES = 20_000_000
 
 
 class GatheredHistograms:
@@ -359,8 +355,9 @@ class GatheredHistograms:
 
     def settled(self) -> Histograms:
         """Return the histograms of all samples so far, in bins wide enough for the memory."""
-        histograms = Histograms.concat([self._settled, _join(self._waiting)])
+        histograms = Histograms.concat([self._settled, _joint_histograms(self._waiting)])
         self._waiting.clear()
+        # Down to a half, so that the next sample does not join bins again.
         while len(histograms.bin) > MOST_ENTRIES // 2:
             histograms = histograms.coarsened(histograms.shift + 1)
         self._settled, self._entries = histograms, len(histograms.bin)
@@ -375,7 +372,7 @@ def _no_histograms() -> Histograms:
     )
 
 
-def _join(parts: Sequence[SampleHistogram]) -> Histograms:
+def _joint_histograms(parts: Sequence[SampleHistogram]) -> Histograms:
     """Return the histograms of several samples, with the extremes of every bin."""
     nothing = _no_histograms()
     if not parts:
@@ -389,9 +386,6 @@ def _join(parts: Sequence[SampleHistogram]) -> Histograms:
         columns[name] = np.concatenate([getattr(part, name) for part in parts])
     offsets = ragged.from_counts(np.array([len(part.bin) for part in parts], np.int64))
     return Histograms(offsets=offsets, lowest=lowest, highest=highest, **columns)
-
-
-MOST_BYTES = 400_000_000  # of all models together
 
 
 class ExactScores:
@@ -410,6 +404,7 @@ class ExactScores:
             return
         self._bytes += sum(part.nbytes for part in scores)
         if self._bytes > MOST_BYTES:
+            # All or nothing: values of some samples would pass for those of all.
             self.given_up = True
             self._parts.clear()
             return
@@ -420,7 +415,7 @@ class ExactScores:
         parts = self._parts.pop(model, None)
         if not parts:
             return None
-        positives, negatives, region = _join_scores(parts)
+        positives, negatives, region = _joint_scores(parts)
         del parts
         values = {}
         for measure in measures:
@@ -437,7 +432,7 @@ class ExactScores:
         return values
 
 
-def _join_scores(parts: Sequence[tuple[Scores, Scores, I64]]) -> tuple[Scores, Scores, I64]:
+def _joint_scores(parts: Sequence[tuple[Scores, Scores, I64]]) -> tuple[Scores, Scores, I64]:
     """Return the voxels of all samples; regions are numbered consecutively."""
     positives = np.concatenate([part[0] for part in parts])
     negatives = np.concatenate([part[1] for part in parts])
@@ -497,7 +492,7 @@ def cohort_of(
     models, tables = {}, {}
     for model, maps in gathered.items():
         models[model] = _predictions(maps.objects, d)
-        tables[model] = _maps(maps, columns["offsets"], exact.get(model), measures, batch)
+        tables[model] = _map_evidence(maps, columns["offsets"], exact.get(model), measures, batch)
     return Cohort(
         images=_images(samples, d),
         classes=(label,),
@@ -528,6 +523,7 @@ def _images(samples: Sequence[Examined], d: int) -> Images:
 
 
 def _column(values: Sequence[Any]) -> NDArray[Any]:
+    # One entry that is no number makes the column text.
     for value in values:
         if not isinstance(value, int | float | np.number) or isinstance(value, bool):
             return np.array([str(value) for value in values])
@@ -564,7 +560,7 @@ def _predictions(parts: Sequence[SampleObjects], d: int) -> Predictions:
     )
 
 
-def _maps(
+def _map_evidence(
     gathered: ModelEvidence,
     offsets: NDArray[np.int64],
     exact: Mapping[str, float] | None,
@@ -614,6 +610,7 @@ def _by_batch(
             value = float(value_of(voxels, measure)[0])
         else:
             value = float(parts[members, 0].sum() / parts[members, 1].sum())
+        # A batch of NaN has no value: its entries stay 0.
         if value == value:
             table[members] = value / len(members), 1.0 / len(members)
     return table

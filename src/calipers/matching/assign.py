@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assignment: the fate and the partner of every object, for all views at once.
+"""Matching of predictions with references: candidate pairs, then fates under all views at once.
 
-`match` turns a cohort and a model into `Matches`, the evidence of all metrics that count objects.
-The work itself is done by `kernels.pairs` (who could belong to whom) and `kernels.fates` (who
-does).
+`match` turns a cohort and a model into `Matches`, the evidence of all metrics that count objects;
+`MatchRecipe` and `PairRecipe` are how metrics ask for it. A criterion says how near two objects
+are, `kernels.boxes` lists who could belong to whom, and `kernels.assignment` decides who does.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ def candidate_pairs(
     similarity = criterion.similarity(table)
     if criterion.crowd is not None and references.crowd.any():
         similarity = np.where(references.crowd[reference], criterion.crowd(table), similarity)
+    # Pairs that no threshold would admit are dropped before anything is sorted.
     near = np.flatnonzero(similarity > criterion.none)
     return assignment.PairList(
         reference[near].astype(np.int32), prediction[near].astype(np.int32), similarity[near]
@@ -103,6 +104,7 @@ def _rules(
     criterion: Criterion, references: References, predictions: Predictions, views: Sequence[View]
 ) -> assignment.Rules:
     first = views[0]
+    # Sizes come as a few distinct ranges: areas are compared once for each, not for every view.
     ranges = list(dict.fromkeys(view.size for view in views))
 
     def outside(area: NDArray[np.float64]) -> Flags:
@@ -134,6 +136,7 @@ class MatchRecipe:
     def key(self) -> tuple[Any, ...]:
         """What two recipes must share to be served by one matching."""
         first = self.views[0]
+        # What may differ between merged recipes is set to one value; all else must agree.
         return ("matches", replace(first, threshold=0.0, strict=False, size=(0.0, np.inf)))
 
     def merge(self, other: MatchRecipe) -> MatchRecipe:

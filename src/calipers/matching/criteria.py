@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a criterion is, and the pairs that it sees.
+"""Criteria: how near a prediction is to a reference, in 2D and 3D, by boxes, masks or points.
 
-Criteria for boxes, in 2D and 3D. Definitions: SPEC names of the field, formulas in
-`calipers.kernels.boxes`.
+A `Criterion` takes a `PairTable`, the candidate pairs of one cohort and model, and returns their
+similarity; `matching.assign` calls it. `calipers.registry` lists the criteria by their names in
+protocols. One new criterion is one constant here and one line there.
 
-Criteria for masks, in 2D and 3D: what the shapes of two objects share.
+*Boxes*: formulas in `calipers.kernels.boxes`.
 
-References need masks. Predictions without masks take part with their boxes, whose area is exact: a
-box may end inside of a voxel. A crowd is compared as in COCO: the share of the prediction that it
-covers.
+*Masks*: what the shapes of two objects share. References need masks. Predictions without masks take
+part with their boxes, whose area is exact: a box may end inside of a voxel. A crowd is compared as
+in COCO: the share of the prediction that it covers.
 
-Criteria for points: where a prediction says that something is, and what is there.
-
-The place of an object is its point where the table has points, else the centre of its box.
+*Points*: where a prediction says that something is, and what is there. The place of an object is
+its point where the table has points, else the centre of its box.
 """
 
 from __future__ import annotations
@@ -142,6 +142,7 @@ class Criterion:
         if self.yes_no:
             return float(np.nextafter(self.none, np.inf))
         if self.distance:
+            # The kernels compare with >=, so a strict limit is the next number above.
             return float(np.nextafter(-threshold, np.inf)) if strict else -threshold
         if strict or threshold == 0:
             return float(np.nextafter(threshold, np.inf))
@@ -208,6 +209,8 @@ def fused_iou(cohort: Cohort, predictions: Predictions, n_classes: int) -> tuple
     return overlapping(ours, theirs, references.crowd, n_classes)
 
 
+# "ciou" is the centred IoU, not the complete one of the literature; giou and the like are defined
+# for boxes that do not meet, so every pair is a candidate.
 BOX_IOU = Criterion("box-iou", iou, crowd=iop, fused=fused_iou)
 GIOU = Criterion("giou", _giou, none=-np.inf)
 CENTRED_IOU = Criterion("ciou", _centred_iou)
@@ -291,13 +294,13 @@ def _check_sizes(pairs: PairTable, ours: Masks, theirs: Masks) -> None:
         row, column = int(pairs.reference[odd[0]]), int(pairs.prediction[odd[0]])
         name = pairs.cohort.images.ids[int(pairs.cohort.references.image[row])]
         raise UsageError(
-            f"masks of image {name!r} differ in size: references {_by(ours.size[row])}, "
-            f"predictions {_by(theirs.size[column])} (width x height): masks of one image must "
-            "have the same grid"
+            f"masks of image {name!r} differ in size: references {_size_text(ours.size[row])}, "
+            f"predictions {_size_text(theirs.size[column])} (width x height): masks of one image "
+            "must have the same grid"
         )
 
 
-def _by(size: I64) -> str:
+def _size_text(size: I64) -> str:
     return " x ".join(str(side) for side in size.tolist())
 
 
@@ -309,6 +312,7 @@ def _against_boxes(pairs: PairTable, masks: Masks, form: Form) -> MaskOverlap:
     reference = ours.voxels[pairs.reference].astype(np.float64)
     corners, extent = pairs.prediction_boxes, pairs.prediction_extent
     common = ours.in_boxes(pairs.reference, corners)
+    # What lies in the outer box but not in the inner one is the band.
     if form is _band:
         depth = band_depth(masks.size)[pairs.reference]
         half = len(corners) // 2
@@ -364,6 +368,7 @@ class MaskComparison:
         )
         pairs = PairTable(cohort, predictions, row.astype(np.int64), column.astype(np.int64))
         similarity = np.where(references.crowd[row], self.covered(pairs), self.similarity(pairs))
+        # Overlapping boxes do not mean overlapping masks.
         near = np.flatnonzero(similarity > 0)
         return row[near], column[near], similarity[near]
 
@@ -392,6 +397,7 @@ def _any_fused(cohort: Cohort, predictions: Predictions, n_classes: int) -> tupl
     return fused(cohort, predictions, n_classes)
 
 
+# With masks any common voxel counts, without them any common area of the boxes.
 ANY_OVERLAP = Criterion("any-overlap", _any_iou, yes_no=True, crowd=_any_covered, fused=_any_fused)
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matches: the fates of all objects under all views; evidence of all metrics that count objects.
 
-`assignment.match` makes them; metrics ask for weighted totals and curves, pages for partners.
+`matching.assign.match` makes them; metrics ask for weighted totals and curves, pages for partners.
+What weights do not change (orders, numberings, tables of metrics) is made once and kept here, so
+that thousands of replicates share it.
 """
 
 from __future__ import annotations
@@ -156,6 +158,7 @@ class Matches(ObjectsByImage):
 
     def indices(self, views: tuple[View, ...]) -> list[int]:
         """Return which rows of the fates belong to some views; looked up once for each tuple."""
+        # Hashing forty views takes longer than the sums; a tuple that lives on keeps its id.
         entry = self._known_views.get(id(views))
         if entry is None or entry[0] is not views:
             entry = self._known_views[id(views)] = views, [self._index[view] for view in views]
@@ -188,6 +191,7 @@ class Matches(ObjectsByImage):
         """
         limit = min(max_dets, self._deepest + 1)
         totals = self._known_totals(weights)
+        # Full totals under `limit`; those that may leave out misses under `(limit, True)`.
         if limit in totals:
             return totals[limit]
         key: Any = (limit, only_hits)
@@ -259,6 +263,7 @@ class Matches(ObjectsByImage):
         prediction_move = prediction_offsets[:-1] - self.prediction_offsets[images]
         image_of_pair = ragged.owners(pair_offsets)
         partner = self.partner[prediction_rows]
+        # Rows are renumbered, and with them everything that points to rows.
         moved = partner + reference_move[ragged.owners(prediction_offsets)]
         return replace(
             self,

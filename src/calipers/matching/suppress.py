@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Non-maximum suppression of the predictions of a model."""
+"""Non-maximum suppression of the predictions of a model, as a table in and a table out."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a metric is: a recipe, a value, and its facts.
+"""What a metric is: a recipe, a value, and its facts; and the two bases of metrics on matches.
 
 The recipe collects evidence once (expensive); the value is computed from the evidence and the
 weights of the images (cheap), again for every bootstrap replicate. `Facts` hold everything else
@@ -7,10 +7,13 @@ that anyone knows about a metric: bounds and direction for the statistics, words
 citations for the report and the documentation. So a new metric is one file and one line in
 `calipers.registry`; nothing else names it.
 
-Two bases follow. `MatchMetric` is that of all metrics on matches: views from plans, the numbers
-of images and objects behind a value, and the reason of an undefined one. `PairedMetric` is that of
-the metrics on the similarity of hits to their references: one view each, and weighted sums and
-medians of similarities.
+In come the plans of a protocol (`MetricPlan`), all of one kind; `calipers.evaluation` collects the
+evidence and `calipers.statistics` asks for values under weights.
+
+`MatchMetric` is the base of all metrics on matches: views from plans, the numbers of images and
+objects behind a value, and the reason of an undefined one. `PairedMetric` is that of the metrics on
+the similarity of hits to their references: one view each, and weighted sums and medians of
+similarities.
 """
 
 from __future__ import annotations
@@ -31,6 +34,29 @@ from calipers.kernels.resampling import MedianTable, SumTable
 from calipers.matching.assign import MatchRecipe, PairRecipe
 from calipers.matching.criteria import Criterion
 from calipers.matching.matches import COUNTED, Matches, View
+
+# The source of two kinds of metrics, on maps and on the instances in them.
+REVISITING = "Zimmerer D, Maier-Hein K. Revisiting anomaly localization metrics. 2024."
+
+MATCHING_OPTIONS = (
+    "criterion",
+    "assignment",
+    "thresholds",
+    "classes",
+    "max_dets",
+    "score_cut",
+    "ties",
+    "strict",
+    "duplicates",
+    "size",
+)
+# The limit of predictions for the matching: `Protocol.resolved` adds it, users may not set it.
+DERIVED_OPTION = "match_dets"
+
+Sides = tuple[str, ...]  # of "references", "predictions" and "hits"
+
+ROUNDING = 1e-9  # of coordinates: a hit that is nearer than this to perfect is perfect
+SUMMARIES = ("mean", "median")
 
 
 class Evidence(Protocol):
@@ -130,10 +156,6 @@ class Facts:
         return self.ids[k] if self.ids else self.id
 
 
-# The source of two kinds of metrics, on maps and on the instances in them.
-REVISITING = "Zimmerer D, Maier-Hein K. Revisiting anomaly localization metrics. 2024."
-
-
 class Metric(Protocol[E]):
     """A family of numbers computed from one evidence; built from the plans of one kind."""
 
@@ -189,61 +211,6 @@ class UnitMarks:
         )
 
 
-def check_options(
-    plan: MetricPlan, own: Sequence[str], *, matching: Sequence[str] = ("score_cut",)
-) -> None:
-    """Raise for an option that is neither one of the metric's own nor one of ``matching``."""
-    from calipers.errors import UsageError, did_you_mean
-
-    options = [*matching, *own]
-    for name in plan.options:
-        if name in options:
-            continue
-        metric = f"metric {plan.name!r} ({plan.kind})"
-        if name in MATCHING_OPTIONS:
-            raise UsageError(
-                f"{metric} has a matching of its own: {name!r} does not apply, only "
-                f"{', '.join(matching)}"
-            )
-        raise UsageError(f"{metric} has no option {name!r}; {did_you_mean(name, options)}")
-
-
-def check_number(
-    plan: MetricPlan, option: str, *, above: float = -float("inf"), least: float = -float("inf")
-) -> None:
-    """Raise unless an option is absent or a finite number above or at least a limit."""
-    from calipers.errors import UsageError
-
-    value = plan.options.get(option)
-    if value is None:
-        return
-    number = (
-        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
-    )
-    if not number or not (value > above and value >= least):
-        limit = f" above {above:g}" if above > -float("inf") else f" of at least {least:g}"
-        raise UsageError(f"metric {plan.name!r}: {option} is a number{limit}, not {value!r}")
-
-
-MATCHING_OPTIONS = (
-    "criterion",
-    "assignment",
-    "thresholds",
-    "classes",
-    "max_dets",
-    "score_cut",
-    "ties",
-    "strict",
-    "duplicates",
-    "size",
-)
-# The limit of predictions for the matching: `Protocol.resolved` adds it, users may not set it.
-DERIVED_OPTION = "match_dets"
-
-
-Sides = tuple[str, ...]  # of "references", "predictions" and "hits"
-
-
 @dataclass(frozen=True)
 class Output:
     """One named number: the views it averages over and its options."""
@@ -269,6 +236,7 @@ class MatchMetric:
         for plan in plans:
             check_options(plan, self.own_options, matching=(*MATCHING_OPTIONS, DERIVED_OPTION))
         self.outputs = tuple(_output(plan) for plan in plans)
+        # Each view once, in the order of the outputs: the first is the one that pictures show.
         self.recipe = MatchRecipe(
             tuple(dict.fromkeys(view for output in self.outputs for view in output.views))
         )
@@ -314,6 +282,7 @@ class MatchMetric:
         numbers: dict[tuple[Any, ...], list[I64]] = {}
         for k, output in enumerate(self.outputs):
             key = (tuple(evidence.indices(output.views)), output.max_dets, self.sides(output))
+            # Outputs that differ only in name, or in what they do with the counts, share this.
             if key not in numbers:
                 numbers[key] = self._units(evidence, *key, (unit, n_units))
             table[:, k] = np.stack(numbers[key], axis=1)
@@ -377,10 +346,30 @@ class MatchMetric:
         return "no_references"
 
 
+def _output(plan: MetricPlan) -> Output:
+    o = plan.options
+    views = tuple(
+        View(
+            criterion=o["criterion"],
+            assignment=o["assignment"],
+            threshold=threshold,
+            size=tuple(o["size"]),
+            max_dets=o["match_dets"],
+            within_class=o["classes"] == "within",
+            strict=o["strict"],
+            score_cut=o["score_cut"],
+            duplicates=o["duplicates"],
+        )
+        for threshold in o["thresholds"]
+    )
+    return Output(plan.name, views, o["max_dets"], o)
+
+
 def wrong_under(fate: NDArray[np.int8], views: Sequence[int]) -> NDArray[np.bool_]:
     """Return (n,): who is missed, a duplicate or a false alarm under any of the views."""
     wrong = np.zeros(fate.shape[1], np.bool_)
     for view in views:
+        # The codes of fates are ordered: ignored, hit, then everything that went wrong.
         wrong |= fate[view] > HIT
     return wrong
 
@@ -419,29 +408,6 @@ def class_mean(per_class_values: F64) -> F64:
     return np.concatenate([mean, per_class_values], axis=1)
 
 
-def _output(plan: MetricPlan) -> Output:
-    o = plan.options
-    views = tuple(
-        View(
-            criterion=o["criterion"],
-            assignment=o["assignment"],
-            threshold=threshold,
-            size=tuple(o["size"]),
-            max_dets=o["match_dets"],
-            within_class=o["classes"] == "within",
-            strict=o["strict"],
-            score_cut=o["score_cut"],
-            duplicates=o["duplicates"],
-        )
-        for threshold in o["thresholds"]
-    )
-    return Output(plan.name, views, o["max_dets"], o)
-
-
-ROUNDING = 1e-9  # of coordinates: a hit that is nearer than this to perfect is perfect
-SUMMARIES = ("mean", "median")
-
-
 class PairedMetric(MatchMetric):
     """Base of the metrics on the similarities of hits.
 
@@ -456,6 +422,7 @@ class PairedMetric(MatchMetric):
         for output in self.outputs:
             _check_one_threshold(output)
             _check_criterion(output, distance=self.distance)
+        # `Matches` keeps partners and similarities of its first view only.
         views = {output.views for output in self.outputs}
         if len(views) > 1:
             raise UsageError(f"{', '.join(self.names)}: metrics on pairs share their matching")
@@ -465,6 +432,7 @@ class PairedMetric(MatchMetric):
         """Return (n_predictions,): the overlap with the partner, or the distance from it; NaN
         without one.
         """
+        # Distances are stored with their sign turned; an overlap may exceed 1 by rounding.
         return -evidence.similarity if self.distance else np.minimum(evidence.similarity, 1.0)
 
     def off(self, evidence: Matches) -> Flags:
@@ -524,6 +492,29 @@ class PairedMetric(MatchMetric):
         return "no_positives" if n_predictions else "no_predictions"
 
 
+def _check_one_threshold(output: Output) -> None:
+    if len(output.views) != 1:
+        raise UsageError(
+            f"metric {output.name!r} ({len(output.views)} thresholds): pairs are matched at one "
+            "threshold; give the metric one of its own"
+        )
+
+
+def _check_criterion(output: Output, *, distance: bool) -> None:
+    """Raise unless the criterion measures a distance, or an overlap from 0 to 1."""
+    name = output.views[0].criterion
+    criterion: Criterion = registry.resolve("criterion", name)
+    overlap = not criterion.distance and not criterion.yes_no and criterion.none == 0
+    if distance:
+        fits, kind = criterion.distance, "a distance, such as centre-distance"
+    else:
+        fits, kind = overlap, "an overlap from 0 to 1, such as box-iou"
+    if not fits:
+        raise UsageError(
+            f"metric {output.name!r}: needs a criterion that measures {kind}, not {name}"
+        )
+
+
 def median_tables(
     values: F64, image: I64, label: NDArray[np.integer], n_classes: int
 ) -> list[MedianTable]:
@@ -545,33 +536,46 @@ def with_pooled(per_class: F64) -> F64:
     return np.concatenate([per_class.sum(axis=1, keepdims=True), per_class], axis=1)
 
 
+def check_options(
+    plan: MetricPlan, own: Sequence[str], *, matching: Sequence[str] = ("score_cut",)
+) -> None:
+    """Raise for an option that is neither one of the metric's own nor one of ``matching``."""
+    from calipers.errors import UsageError, did_you_mean
+
+    options = [*matching, *own]
+    for name in plan.options:
+        if name in options:
+            continue
+        metric = f"metric {plan.name!r} ({plan.kind})"
+        if name in MATCHING_OPTIONS:
+            raise UsageError(
+                f"{metric} has a matching of its own: {name!r} does not apply, only "
+                f"{', '.join(matching)}"
+            )
+        raise UsageError(f"{metric} has no option {name!r}; {did_you_mean(name, options)}")
+
+
+def check_number(
+    plan: MetricPlan, option: str, *, above: float = -float("inf"), least: float = -float("inf")
+) -> None:
+    """Raise unless an option is absent or a finite number above or at least a limit."""
+    from calipers.errors import UsageError
+
+    value = plan.options.get(option)
+    if value is None:
+        return
+    number = (
+        isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+    )
+    if not number or not (value > above and value >= least):
+        limit = f" above {above:g}" if above > -float("inf") else f" of at least {least:g}"
+        raise UsageError(f"metric {plan.name!r}: {option} is a number{limit}, not {value!r}")
+
+
 def check_choice(output: Output, option: str, choices: Sequence[str]) -> None:
     """Raise unless an option is absent or one of the choices."""
     value = output.options.get(option, choices[0])
     if value not in choices:
         raise UsageError(
             f"metric {output.name!r}: no {option} {value!r}; {did_you_mean(str(value), choices)}"
-        )
-
-
-def _check_one_threshold(output: Output) -> None:
-    if len(output.views) != 1:
-        raise UsageError(
-            f"metric {output.name!r} ({len(output.views)} thresholds): pairs are matched at one "
-            "threshold; give the metric one of its own"
-        )
-
-
-def _check_criterion(output: Output, *, distance: bool) -> None:
-    """Raise unless the criterion measures a distance, or an overlap from 0 to 1."""
-    name = output.views[0].criterion
-    criterion: Criterion = registry.resolve("criterion", name)
-    overlap = not criterion.distance and not criterion.yes_no and criterion.none == 0
-    if distance:
-        fits, kind = criterion.distance, "a distance, such as centre-distance"
-    else:
-        fits, kind = overlap, "an overlap from 0 to 1, such as box-iou"
-    if not fits:
-        raise UsageError(
-            f"metric {output.name!r}: needs a criterion that measures {kind}, not {name}"
         )

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of whole images: how well the highest score of an image predicts whether it has a
-reference.
+"""Metrics of whole images: does the highest score tell images with references from others.
 
 ``case-auroc``
     area under the ROC curve of the images. The score of an image is the highest score of its
@@ -12,7 +11,8 @@ reference.
     the mean of the average precision of the objects (``interpolation``, default tie-aware) and of
     the area above, by which the PI-CAI challenge ranks. Undefined where one of them is.
 
-Ignored references make no image positive, and predictions on them none suspicious.
+Ignored references make no image positive, and predictions on them none suspicious. The evidence is
+`Matches`; `kernels.roc.CaseRanks` does the counting under weights.
 
 References
 ----------
@@ -72,6 +72,7 @@ class CaseAuroc(MatchMetric):
     def _ranks(self, evidence: Matches, view: int, output: Output) -> list[CaseRanks]:
         silent = SILENT[output.options.get("silent", "lowest")]
         key = ("ranks of cases", view, output.max_dets, silent)
+        # The order of the images does not depend on the weights: ranked once for all replicates.
         if key not in evidence.kept:
             score, positive = cases(evidence, view, output.max_dets)
             evidence.kept[key] = [CaseRanks.of(s, p, silent) for s, p in zip(score.T, positive.T)]
@@ -106,6 +107,7 @@ class CaseAuroc(MatchMetric):
             lowest = np.where(positive, score, np.inf).min(axis=0, initial=np.inf)
             two_kinds = positive.any(axis=0) & ~positive.all(axis=0)
             wrong = two_kinds & np.where(positive, score <= highest, score >= lowest)
+            # An area rests on pairs, so the rarer kind of image bounds what is known.
             rarer = np.minimum(_units(positive, unit, n_units), _units(~positive, unit, n_units))
             table[:, k] = np.stack(
                 [rarer, np.full_like(rarer, n_units), _units(wrong, unit, n_units)], axis=1
@@ -144,6 +146,7 @@ class PicaiScore(CaseAuroc):
         """
         table = super().support(evidence, unit, n_units)
         of_objects = MatchMetric.support(self, evidence, unit, n_units)
+        # A sum over both halves could count a unit twice.
         table[:, :, 2] = np.maximum(table[:, :, 2], of_objects[:, :, 2])
         return table
 

@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts at a threshold and the metrics derived from them: sensitivity, PPV, F-beta, accuracy,
-false alarms per image.
+"""Counts at a threshold and the metrics that are formulas of them: sensitivity, PPV and others.
 
 With TP hits, FP false alarms and duplicates, FN missed references of a class, TN images where the
-class is neither referenced nor predicted; pooled values add the counts of all classes, ``average =
-"classes"`` takes the unweighted mean over the classes that have a value.
+class is neither referenced nor predicted:
+
+- ``sensitivity`` TP / (TP + FN), ``ppv`` TP / (TP + FP),
+- ``f-beta`` (1 + b^2) TP / ((1 + b^2) TP + b^2 FN + FP),
+- ``accuracy`` (TP + TN) / (TP + TN + FP + FN), ``false-alarms`` FP / images,
+- ``count`` one of the four.
+
+Pooled values add the counts of all classes, ``average = "classes"`` takes the unweighted mean over
+the classes that have a value. The evidence is `Matches`; `count_table` counts under weights and
+`unit_counts` unit by unit, for other metrics too.
 """
 
 from __future__ import annotations
@@ -22,6 +29,7 @@ from calipers.kernels import assignment
 from calipers.matching.matches import COUNTED, HITS, Matches, View
 from calipers.metrics.base import Facts, MatchMetric, MetricPlan, check_number, class_mean
 
+# Images x classes whose flags are in memory together.
 CELLS_AT_ONCE = 2_000_000
 TP, FP, FN, TN, IMAGES = range(5)
 
@@ -35,6 +43,8 @@ def count_table(
     k = evidence.index(view)
     references, predictions = (table[:, k] for table in evidence.totals(weights, max_dets))
     hits = predictions[:, HITS]
+    # Hits are counted on the side of predictions: a limit of predictions turns the others into
+    # misses.
     alarms, missed = predictions[:, COUNTED] - hits, references[:, COUNTED] - hits
     silent = true_negatives(evidence, k, max_dets, weights) if negatives else np.zeros_like(hits)
     return np.stack([hits, alarms, missed, silent], axis=2).astype(np.float64)
@@ -102,6 +112,7 @@ class CountMetric(MatchMetric):
         for output in self.outputs:
             if output.options.get("average", "pooled") not in ("pooled", "classes"):
                 raise UsageError(f"metric {output.name!r}: average is 'pooled' or 'classes'")
+        # The statistics must know which values lose classes in a replicate.
         means = [output.name for output in self.outputs if self._over_classes(output.options)]
         self.facts = replace(self.facts, class_means=frozenset(means))
 
@@ -118,6 +129,7 @@ class CountMetric(MatchMetric):
         columns = []
         for output in self.outputs:
             values = []
+            # Several thresholds are averaged; names that share a view share its counts.
             for view in output.views:
                 key = (view, output.max_dets)
                 if key not in tables:
@@ -140,6 +152,7 @@ class CountMetric(MatchMetric):
         """
         output = self.outputs[k]
         parts = self.linear(output.options)
+        # A mean of ratios, over classes or thresholds, is no ratio of sums over units.
         if parts is None or self._over_classes(output.options) or len(output.views) > 1:
             return None
         table = unit_counts(evidence, output.views[0], output.max_dets, unit, n_units)
@@ -152,6 +165,7 @@ class CountMetric(MatchMetric):
         """Return (1 + n_classes, n_names): how many objects a value is a share of; None for a mean
         of shares.
         """
+        # All images in one unit: its denominator is that of the value.
         nobody = np.zeros(evidence.n_images, np.int64)
         columns: list[list[float | None]] = []
         for k in range(len(self.outputs)):
@@ -171,6 +185,7 @@ class CountMetric(MatchMetric):
         classes = self.formula(counts, n_images, options)
         if self._over_classes(options):
             return class_mean(classes[:, :, None])[:, :, 0]
+        # The formula of the sums, not the mean of the formulas: large classes count more.
         pooled = self.formula(counts.sum(axis=1, keepdims=True), n_images, options)
         return np.concatenate([pooled, classes], axis=1)
 

@@ -1,11 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evidence of the error types: the kind of mistake of every prediction, and the references that
-no prediction finds. `metrics.errors` and `metrics.errors_gains` compute from it.
+"""Error types: the kinds of mistakes of a model, and the average precision each costs (TIDE).
 
-The average precision gained by mending each kind of mistake, and the number of mistakes of each.
+``dAP/cls dAP/loc dAP/both dAP/dup dAP/bkg dAP/miss``
+    average precision gained if every mistake of one kind were mended and nothing else: a wrong
+    class, a place that is roughly right, both wrong, a second prediction on one reference, a
+    prediction on nothing, a reference that nobody came near. `kernels.error_types` says who is
+    what. The gains do not add up: mending one kind makes others matter more or less.
+``dAP/fp``, ``dAP/fn``, ``dAP/empty``
+    gained without any false alarm, without any reference that is not found, and without the false
+    alarms on images that have no reference. The last one is not of TIDE.
+``errors/cls`` to ``errors/miss``
+    how many mistakes there are of a kind. In an ignored region a mistake is counted too, as the
+    authors' code does, though it costs nothing.
+``errors/empty``
+    false alarms on images without references, those in ignored regions left out; they are among
+    ``errors/bkg``.
 
-Average precision is the mean interpolated precision at the recalls 0/100 to 100/100. Mending
-changes one list of predictions into another:
+A gain is undefined without references; a count only without images. Per class: the gain in the
+class's own AP, the mistakes whose prediction is of the class, the missed references of the class.
+
+`ErrorRecipe` collects the evidence (`Mistakes`), `gains` and `counts` compute from it under
+weights, `ErrorTypes` is the metric. Average precision is the mean interpolated precision at the
+recalls 0/100 to 100/100. Mending changes one list of predictions into another:
 
 ``cls``, ``loc``
     the first mistake on a reference that nobody took becomes a hit (of the reference's class); the
@@ -24,27 +40,6 @@ changes one list of predictions into another:
 The pooled AP is the mean over the classes that have references or predictions left; a class without
 references has AP 0 as long as it has predictions. Mending may leave a class without anything, which
 then leaves the mean.
-
-Error types: the kinds of mistakes of a model, and the average precision each costs (TIDE).
-
-``dAP/cls dAP/loc dAP/both dAP/dup dAP/bkg dAP/miss``
-    average precision gained if every mistake of one kind were mended and nothing else: a wrong
-    class, a place that is roughly right, both wrong, a second prediction on one reference, a
-    prediction on nothing, a reference that nobody came near. `kernels.error_types` says who is
-    what, `metrics.errors_gains` what mending does. The gains do not add up: mending one kind makes
-    others matter more or less.
-``dAP/fp``, ``dAP/fn``, ``dAP/empty``
-    gained without any false alarm, without any reference that is not found, and without the false
-    alarms on images that have no reference. The last one is not of TIDE.
-``errors/cls`` to ``errors/miss``
-    how many mistakes there are of a kind. In an ignored region a mistake is counted too, as the
-    authors' code does, though it costs nothing.
-``errors/empty``
-    false alarms on images without references, those in ignored regions left out; they are among
-    ``errors/bkg``.
-
-A gain is undefined without references; a count only without images. Per class: the gain in the
-class's own AP, the mistakes whose prediction is of the class, the missed references of the class.
 
 References
 ----------
@@ -72,6 +67,32 @@ from calipers.matching.assign import candidate_pairs
 from calipers.matching.criteria import Criterion
 from calipers.matching.matches import COUNTED, HITS, ObjectsByImage, View
 from calipers.metrics.base import Facts, MetricPlan, UnitMarks, check_number, check_options
+
+PREDICTION_COLUMNS = (
+    "prediction_label",
+    "score",
+    "prediction_kind",
+    "covered",
+    "mended",
+    "similarity",
+)
+
+KINDS = {"cls": CLS, "loc": LOC, "both": BOTH, "dup": DUP, "bkg": BKG, "miss": MISS}
+GAINS = (*KINDS, "fp", "fn", "empty")
+COUNTS = (*KINDS, "empty")
+OF_PREDICTIONS = ("cls", "loc", "both", "dup", "bkg")
+# As the authors' code divides; the recalls of COCO differ in the last bits, which matters where a
+# recall is reached exactly.
+RECALLS = np.arange(101) / 100
+NOBODY = np.zeros(0, np.int32)  # no limit by rank
+
+VIEWS = [*range(8), 0, 0]  # as it is, then what the slots say
+# Where the precision of each mended list stands among the ten of `_precisions`.
+SLOTS = {"cls": 1, "loc": 2, "both": 3, "dup": 4, "bkg": 5, "fp": 6, "empty": 7, "miss": 8, "fn": 9}
+
+OPTIONS = ("gain", "count", "criterion", "background", "foreground", "max_dets")
+FROM_PROTOCOL = ("score_cut", "ties", "matching")
+FAMILIES = {"dAP": ("gain", GAINS), "errors": ("count", COUNTS)}
 
 
 @dataclass(frozen=True)
@@ -121,6 +142,7 @@ class Mistakes(ObjectsByImage):
         """Return the evidence of some images, in that order; images may be repeated."""
         references, reference_offsets = ragged.take_rows(self.reference_offsets, images)
         predictions, prediction_offsets = ragged.take_rows(self.prediction_offsets, images)
+        # Rows of references are renumbered, and partners with them.
         shift = reference_offsets[:-1] - self.reference_offsets[images]
         shift_of_row = shift[ragged.owners(prediction_offsets)]
         partner = self.partner[predictions]
@@ -152,16 +174,6 @@ class Mistakes(ObjectsByImage):
         for name in ("reference_offsets", "prediction_offsets"):
             columns[name] = ragged.concat_offsets([getattr(part, name) for part in parts])
         return cls(n_classes=parts[0].n_classes, **columns)
-
-
-PREDICTION_COLUMNS = (
-    "prediction_label",
-    "score",
-    "prediction_kind",
-    "covered",
-    "mended",
-    "similarity",
-)
 
 
 @dataclass(frozen=True)
@@ -228,16 +240,6 @@ class ErrorRecipe:
         )
 
 
-KINDS = {"cls": CLS, "loc": LOC, "both": BOTH, "dup": DUP, "bkg": BKG, "miss": MISS}
-GAINS = (*KINDS, "fp", "fn", "empty")
-COUNTS = (*KINDS, "empty")
-OF_PREDICTIONS = ("cls", "loc", "both", "dup", "bkg")
-# As the authors' code divides; the recalls of COCO differ in the last bits, which matters where a
-# recall is reached exactly.
-RECALLS = np.arange(101) / 100
-NOBODY = np.zeros(0, np.int32)  # no limit by rank
-
-
 class MistakeRanking(NamedTuple):
     """Predictions as they are (view 0), with the mistakes of each kind mended (1 to 5), and with
     fewer of them.
@@ -256,10 +258,6 @@ class MistakeRanking(NamedTuple):
     )  # of the predictions as they are; it may order equal scores differently
 
 
-VIEWS = [*range(8), 0, 0]  # as it is, then what the slots say
-SLOTS = {"cls": 1, "loc": 2, "both": 3, "dup": 4, "bkg": 5, "fp": 6, "empty": 7, "miss": 8, "fn": 9}
-
-
 def gains(evidence: Mistakes, weights: I64, *, blocks: bool) -> F64:
     """Return (R, 1 + n_classes, 9): the AP gained by mending each of `GAINS`, at least 0.
 
@@ -276,6 +274,7 @@ def gains(evidence: Mistakes, weights: I64, *, blocks: bool) -> F64:
     every = np.concatenate([mean[:, :, None], per_class], axis=2)  # (R, views, 1 + K)
     references = positives[:, 0]
     references = np.concatenate([references.sum(axis=1, keepdims=True), references], axis=1)
+    # Mending can lower an AP by rounding, or by a class that leaves the mean.
     gain = np.maximum(every[:, [SLOTS[name] for name in GAINS]] - every[:, :1], 0.0)
     return np.asarray(np.where(references[:, :, None] > 0, np.moveaxis(gain, 1, 2), np.nan))
 
@@ -302,11 +301,12 @@ def _precisions(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64,
     """Return (R, 10, K) each: average precisions, whether anything is left of a class, weights of
     its references.
     """
-    ranking = _ranked(evidence, blocks=blocks)
+    ranking = _known_ranking(evidence, blocks=blocks)
     sides = (ranking.table, ranking.label, NOBODY, 0, ranking.image)
     predictions = assignment.totals(*sides, weights, evidence.n_classes)[:, :, COUNTED]
     of_references = _totals(evidence, "references", weights)[:, :, HITS]
     references, misses, hits = np.moveaxis(of_references, 1, 0)
+    # Mending predictions leaves all references; `miss` and `fn` take some away.
     positives = np.stack([references] * 8 + [references - misses, hits], axis=1)
     plans = evidence.cache.setdefault(("plans", blocks), ({}, {}))
     problem = curves.CurveProblem(
@@ -324,15 +324,15 @@ def _precisions(evidence: Mistakes, weights: I64, *, blocks: bool) -> tuple[F64,
     return values, np.asarray((predictions > 0) | (positives > 0)), positives
 
 
-def _ranked(evidence: Mistakes, *, blocks: bool) -> MistakeRanking:
+def _known_ranking(evidence: Mistakes, *, blocks: bool) -> MistakeRanking:
     key = ("ranked", blocks)
     if key not in evidence.cache:
-        evidence.cache[key] = _rank(evidence, blocks=blocks)
+        evidence.cache[key] = _ranking(evidence, blocks=blocks)
     ranking: MistakeRanking = evidence.cache[key]
     return ranking
 
 
-def _rank(evidence: Mistakes, *, blocks: bool) -> MistakeRanking:
+def _ranking(evidence: Mistakes, *, blocks: bool) -> MistakeRanking:
     kind, n = evidence.prediction_kind, evidence.n_classes
     present = np.flatnonzero(kind != 0)
     reclassified = np.flatnonzero((kind == CLS) & evidence.mended)
@@ -345,6 +345,7 @@ def _rank(evidence: Mistakes, *, blocks: bool) -> MistakeRanking:
     )
     table = np.empty((8, len(row)), np.int8)
     table[0, : len(present)] = _as_they_are(kind[present], evidence.covered[present])
+    # The second rows play no part until their kind is mended.
     table[0, len(present) :] = IGNORED
     table[1:] = table[0]
     for view, name in enumerate(OF_PREDICTIONS, start=1):
@@ -356,6 +357,7 @@ def _rank(evidence: Mistakes, *, blocks: bool) -> MistakeRanking:
     right = np.concatenate([kind[present] == RIGHT, np.zeros(len(reclassified), np.bool_)])
     score, image = evidence.score[row], evidence.prediction_image[row]
     ranking = plain = curves.ranking(score, label, n, blocks=blocks)
+    # Only where a hit and a mistake tie does the order after mending differ.
     if not blocks and _mixed(score, right, ranking):
         first = np.lexsort((row, right))  # mistakes first, each part in input order
         mended = curves.ranking(score[first], label[first], n, blocks=False)
@@ -408,11 +410,6 @@ def _flags(evidence: Mistakes, side: str) -> I8:
     return np.where(np.stack(rows), np.int8(HIT), np.int8(IGNORED))
 
 
-OPTIONS = ("gain", "count", "criterion", "background", "foreground", "max_dets")
-FROM_PROTOCOL = ("score_cut", "ties", "matching")
-FAMILIES = {"dAP": ("gain", GAINS), "errors": ("count", COUNTS)}
-
-
 @dataclass(frozen=True)
 class ErrorQuantity:
     """One number of the family: ``gain`` or ``count``, and of what."""
@@ -457,7 +454,7 @@ class ErrorTypes:
             names = ", ".join(plan.name for plan in plans)
             raise UsageError(f"{names}: error types must share their limits and criterion")
         self.recipe = next(iter(recipes))
-        _check(plans[0].name, self.recipe)
+        _check_recipe(plans[0].name, self.recipe)
         self.plans = tuple(plans)
         self.quantities = tuple(_quantity(plan) for plan in plans)
         names_of: dict[str, list[str]] = {"gain": [], "count": []}
@@ -519,6 +516,7 @@ class ErrorTypes:
             marks.add(of_reference[references], evidence.reference_label[references])
             marks.add(of_prediction[predictions], evidence.prediction_label[predictions])
             if both_classes:
+                # Mending a wrong class changes two classes: the one it is called and the right one.
                 rows = np.flatnonzero(predictions & (evidence.prediction_kind == CLS))
                 marks.add(of_prediction[rows], evidence.reference_label[evidence.partner[rows]])
             return marks.counts()
@@ -530,7 +528,7 @@ class ErrorTypes:
         table = np.zeros((1 + evidence.n_classes, len(self.plans), 3), np.int64)
         for k, quantity in enumerate(self.quantities):
             gain = quantity.what == "gain"
-            wrong = units(*_mistaken(evidence, quantity.of), both_classes=gain)
+            wrong = units(*_mistake_flags(evidence, quantity.of), both_classes=gain)
             columns = [needed, tried, wrong] if gain else [every, every, wrong]
             table[:, k] = np.stack(columns, axis=1)
         return table
@@ -546,7 +544,7 @@ def _table(evidence: Mistakes, weights: I64, what: str, blocks: bool) -> F64:
     return np.where(some[:, None, None], counts(evidence, weights), np.nan)
 
 
-def _mistaken(evidence: Mistakes, of: str) -> tuple[Flags, Flags]:
+def _mistake_flags(evidence: Mistakes, of: str) -> tuple[Flags, Flags]:
     """Return which references and which predictions are mistakes of a kind."""
     kind, real = evidence.prediction_kind, evidence.counted_references
     nobody, none = np.zeros(len(real), np.bool_), np.zeros(len(kind), np.bool_)
@@ -609,7 +607,7 @@ def _recipe(plan: MetricPlan) -> ErrorRecipe:
     )
 
 
-def _check(name: str, recipe: ErrorRecipe) -> None:
+def _check_recipe(name: str, recipe: ErrorRecipe) -> None:
     """Raise for limits in the wrong order, and for a criterion that is no overlap from 0 to 1."""
     if not recipe.background < recipe.foreground <= 1:
         raise UsageError(

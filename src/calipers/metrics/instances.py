@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances: F1 per sample, the overlap that the references reach, and the distance of matched
-pairs.
+"""Metrics of instances: F1 per sample, overlap and distance of matched pairs, panoptic quality.
 
 ``instance-f1``
     F1 of the objects of every image, then the mean over images; an image without objects counts 1,
@@ -14,21 +13,17 @@ pairs.
 ``centre-distance``
     mean or median (``summary``) of the distance of the hits from their partner. Undefined without
     hits.
+``panoptic-quality``
+    how many objects were found, and how well the found ones fit. With TP hits, FP false alarms and
+    duplicates, FN missed references, and s the similarity of a hit to its reference, by ``part``:
+    recognition quality ``RQ = TP / (TP + FP/2 + FN/2)``, which is F1; segmentation quality ``SQ =
+    mean of s over the hits``; panoptic quality ``PQ = SQ x RQ = (sum of s) / (TP + FP/2 + FN/2)``.
+    Pooled values add the sums of all classes; ``average = "classes"`` takes the unweighted mean
+    over the classes that have a value. Without any object all three are undefined. Without a hit RQ
+    and PQ are 0 and SQ is undefined.
 
-A median under weights is that of the values repeated as often as their image weighs.
-
-Panoptic quality: how many objects were found, and how well the found ones fit.
-
-With TP hits, FP false alarms and duplicates, FN missed references, and s the similarity of a hit to
-its reference:
-
-- recognition quality ``RQ = TP / (TP + FP/2 + FN/2)``, which is F1,
-- segmentation quality ``SQ = mean of s over the hits``,
-- panoptic quality ``PQ = SQ x RQ = (sum of s) / (TP + FP/2 + FN/2)``.
-
-Pooled values add the sums of all classes; ``average = "classes"`` takes the unweighted mean over
-the classes that have a value. Without any object all three are undefined. Without a hit RQ and PQ
-are 0 and SQ is undefined.
+A median under weights is that of the values repeated as often as their image weighs. The evidence
+is `Matches`.
 
 References
 ----------
@@ -68,6 +63,9 @@ AVERAGES = ("sample", "pooled")
 OVER = ("references", "hits")
 OBJECTS: Sides = ("references", "predictions")
 HITS: Sides = ("hits",)
+
+PARTS = ("PQ", "SQ", "RQ")
+PANOPTIC_AVERAGES = ("pooled", "classes")
 
 
 class InstanceF1(MatchMetric):
@@ -111,6 +109,7 @@ class InstanceF1(MatchMetric):
 
     def undefined(self, table: I64) -> NDArray[np.bool_]:
         """Return where there is no image, or pooled no object."""
+        # Per sample an empty image counts 1, so only a cohort without images has no value.
         pooled = np.array([_average(output) == "pooled" for output in self.outputs])
         return np.asarray((table[:, :, 0] == 0) | (pooled & (table[:, :, 1:] == 0).all(axis=2)))
 
@@ -137,6 +136,7 @@ class InstanceIou(PairedMetric):
         super().__init__(plans)
         for output in self.outputs:
             check_choice(output, "over", OVER)
+        # The id says what is averaged: a change of options is another number.
         parts = [f"instance-iou.{_over(output)}" for output in self.outputs]
         self.facts = _with_summaries(self, parts)
 
@@ -149,6 +149,7 @@ class InstanceIou(PairedMetric):
                 counts = count_table(
                     evidence, output.views[0], output.max_dets, weights, negatives=False
                 )
+                # Missed references add 0 to the sum and 1 to the number.
                 number = counts[..., TP] if over_hits else counts[..., TP] + counts[..., FN]
                 columns.append(
                     ratio(with_pooled(self.sums(evidence, output, weights)), with_pooled(number))
@@ -163,6 +164,7 @@ class InstanceIou(PairedMetric):
         key = ("medians of references", output.max_dets)
         if key not in evidence.kept:
             rows, reached = self.hits(evidence, output), np.zeros(len(evidence.reference_label))
+            # Median over references: those that nobody found stay at 0.
             reached[evidence.partner[rows]] = self.measure(evidence)[rows]
             rows_of_references = np.flatnonzero(evidence.reference_fate[0] != IGNORED)
             image, label = (
@@ -219,62 +221,6 @@ class CentreDistance(PairedMetric):
         return np.stack(columns, axis=2)
 
 
-def _with_summaries(metric: PairedMetric, parts: Sequence[str]) -> Facts:
-    """Return the facts with an id for every mean or median; a median moves in steps."""
-    for output in metric.outputs:
-        check_choice(output, "summary", SUMMARIES)
-    ids = []
-    for part, output in zip(parts, metric.outputs):
-        ids.append(f"{part}.{_summary(output)}@1")
-    rough = [output.name for output in metric.outputs if _summary(output) == "median"]
-    return replace(metric.facts, ids=tuple(ids), rough=frozenset(rough))
-
-
-def _f1_of_samples(evidence: Matches, view: View, max_dets: int, weights: I64) -> F64:
-    """Return (R, 1 + n_classes): the weighted mean over images."""
-    key = ("what samples lack to an F1 of 1", view, max_dets)
-    if key not in evidence.kept:
-        n = evidence.n_images
-        counts = unit_counts(evidence, view, max_dets, np.arange(n), n)
-        # Only what is missing to 1 is stored: perfect images and images without objects need none.
-        lacking = 1.0 - f1(np.concatenate([counts.sum(axis=1, keepdims=True), counts], axis=1))
-        image, column = np.nonzero(lacking > 0)  # NaN, without objects, lacks nothing
-        evidence.kept[key] = SumTable.of(
-            lacking[image, column], image, column, 1 + evidence.n_classes
-        )
-    table: SumTable = evidence.kept[key]
-    sums, number = table.sums(weights), weights.sum(axis=1, dtype=np.float64)[:, None]
-    return 1.0 - ratio(sums, np.broadcast_to(number, sums.shape))
-
-
-def _f1_of_all(evidence: Matches, view: View, max_dets: int, weights: I64) -> F64:
-    """Return (R, 1 + n_classes): F1 of the objects of all images."""
-    counts = count_table(evidence, view, max_dets, weights, negatives=False)
-    return f1(np.concatenate([counts.sum(axis=1, keepdims=True), counts], axis=1))
-
-
-def f1(counts: F64) -> F64:
-    """Return 2 TP / (2 TP + FP + FN) of counts (..., 4 or more); NaN without objects."""
-    hits = 2.0 * counts[..., TP]
-    return ratio(hits, hits + counts[..., FP] + counts[..., FN])
-
-
-def _average(output: Output) -> str:
-    return str(output.options.get("average", "sample"))
-
-
-def _over(output: Output) -> str:
-    return str(output.options.get("over", "references"))
-
-
-def _summary(output: Output) -> str:
-    return str(output.options.get("summary", "mean"))
-
-
-PARTS = ("PQ", "SQ", "RQ")
-PANOPTIC_AVERAGES = ("pooled", "classes")
-
-
 class PanopticQuality(PairedMetric):
     """PQ, SQ or RQ, by the option ``part``."""
 
@@ -308,6 +254,7 @@ class PanopticQuality(PairedMetric):
                 evidence, output.views[0], output.max_dets, weights, negatives=False
             )
             sums = self.sums(evidence, output, weights)
+            # Per class first; pooled is the quality of the sums, not the mean of qualities.
             classes = quality(_part(output), counts, sums)
             if _over_classes(output):
                 columns.append(class_mean(classes[:, :, None])[:, :, 0])
@@ -329,6 +276,35 @@ class PanopticQuality(PairedMetric):
         return OBJECTS, OBJECTS, (*OBJECTS, "hits") if _part(output) == "PQ" else OBJECTS
 
 
+def _f1_of_samples(evidence: Matches, view: View, max_dets: int, weights: I64) -> F64:
+    """Return (R, 1 + n_classes): the weighted mean over images."""
+    key = ("what samples lack to an F1 of 1", view, max_dets)
+    if key not in evidence.kept:
+        n = evidence.n_images
+        counts = unit_counts(evidence, view, max_dets, np.arange(n), n)
+        # Only what is missing to 1 is stored: perfect images and images without objects need none.
+        lacking = 1.0 - f1(np.concatenate([counts.sum(axis=1, keepdims=True), counts], axis=1))
+        image, column = np.nonzero(lacking > 0)  # NaN, without objects, lacks nothing
+        evidence.kept[key] = SumTable.of(
+            lacking[image, column], image, column, 1 + evidence.n_classes
+        )
+    table: SumTable = evidence.kept[key]
+    sums, number = table.sums(weights), weights.sum(axis=1, dtype=np.float64)[:, None]
+    return 1.0 - ratio(sums, np.broadcast_to(number, sums.shape))
+
+
+def _f1_of_all(evidence: Matches, view: View, max_dets: int, weights: I64) -> F64:
+    """Return (R, 1 + n_classes): F1 of the objects of all images."""
+    counts = count_table(evidence, view, max_dets, weights, negatives=False)
+    return f1(np.concatenate([counts.sum(axis=1, keepdims=True), counts], axis=1))
+
+
+def f1(counts: F64) -> F64:
+    """Return 2 TP / (2 TP + FP + FN) of counts (..., 4 or more); NaN without objects."""
+    hits = 2.0 * counts[..., TP]
+    return ratio(hits, hits + counts[..., FP] + counts[..., FN])
+
+
 def quality(part: str, counts: F64, sums: F64) -> F64:
     """Return the values (...) of counts (..., 4) and sums of similarities (...); NaN where
     undefined.
@@ -339,6 +315,29 @@ def quality(part: str, counts: F64, sums: F64) -> F64:
     # Kirillov et al. 2019, equation 1: PQ = SQ x RQ, so that the number of hits cancels
     everything = hits + 0.5 * (counts[..., FP] + counts[..., FN])
     return ratio(sums if part == "PQ" else hits, everything)
+
+
+def _with_summaries(metric: PairedMetric, parts: Sequence[str]) -> Facts:
+    """Return the facts with an id for every mean or median; a median moves in steps."""
+    for output in metric.outputs:
+        check_choice(output, "summary", SUMMARIES)
+    ids = []
+    for part, output in zip(parts, metric.outputs):
+        ids.append(f"{part}.{_summary(output)}@1")
+    rough = [output.name for output in metric.outputs if _summary(output) == "median"]
+    return replace(metric.facts, ids=tuple(ids), rough=frozenset(rough))
+
+
+def _average(output: Output) -> str:
+    return str(output.options.get("average", "sample"))
+
+
+def _over(output: Output) -> str:
+    return str(output.options.get("over", "references"))
+
+
+def _summary(output: Output) -> str:
+    return str(output.options.get("summary", "mean"))
 
 
 def _part(output: Output) -> str:

@@ -1,27 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How maps become objects, slices and batches: the table ``[maps]`` of a protocol.
+"""Metrics on maps: average precision, AUROC, AUPRO, Dice and IoU of voxels, soft IoU of instances.
 
-A measure of a map: a quantity, at a level, with its options. One measure is one column of
-`Maps.sums`.
+- `MapSettings`, the table ``[maps]`` of a protocol: how maps become objects, slices and batches.
+- `Measure`: a quantity at a level with its options. One measure is one column of `Maps.sums`;
+  `calipers.maps` measures it when a map is read.
+- `PooledVoxels`: the voxels of all images together, counted by score, under many weightings.
+- The metrics. At the level of the data set all voxels are ranked together, and weights multiply the
+  voxels of an image. At the level of samples, slices and batches a value is the weighted mean over
+  those that have one; a sample or slice without a positive voxel has none, and is counted. The
+  evidence is `calipers.data.maps.Maps`.
+- Curves over all voxels as families of numbers, so that every point gets its interval like any
+  other metric. They are drawn, not listed in protocols; a bin of scores is one operating point.
+- `soft_instance_iou` of arrays: how well a map covers each object and nothing else, without a
+  threshold.
 
-The voxels of all images together, counted by score, under many weightings at once.
-
-Metrics on maps: average precision, AUROC, AUPRO, Dice and IoU of voxels, and the soft IoU of
-instances.
-
-At the level of the data set all voxels are ranked together, and weights multiply the voxels of an
-image. At the level of samples, slices and batches a value is the weighted mean over those that have
-one; a sample or slice without a positive voxel has none, and is counted. The evidence is
-`calipers.data.maps.Maps`.
-
-Curves over all voxels as families of numbers, so that every point gets its interval like any
-other metric.
-
-They are drawn, not listed in protocols. Voxels of all images are ranked together, and weights
-multiply those of an image; a bin of scores is one operating point. See `calipers.metrics.maps`.
-
-Soft instance IoU of one sample: how well a map covers each object and nothing else, without a
-threshold.
+Formulas and ties: `kernels.voxels` for voxels in bins, `kernels.voxel_ranking` for all scores.
 """
 
 from __future__ import annotations
@@ -45,10 +38,21 @@ from calipers.kernels import ragged, runs, voxel_ranking, voxels
 from calipers.kernels.voxel_ranking import SoftSums, Variant
 from calipers.metrics.base import REVISITING, Facts, MetricPlan, check_number, check_options
 
+# Words of `MapSettings`.
 AXES = ("x", "y", "z")
 CONNECTIVITIES = ("full", "edges", "faces")
 SCORES = ("max", "mean")
 BEST_DICE, FPR = "best-dice", "fpr:"
+
+LEVELS = ("dataset", "sample", "slice", "batch")
+BEST = "best"
+VARIANTS = ("tversky", "jaccard", "printed")
+
+RATE = 0.05  # of false voxels, where none is named
+COARSE = 3  # shift of the bins of replicates: 8,192 of them
+MOST_DENSE = 400_000_000  # bytes; larger tables stay sparse
+
+SLACK = 1e-9  # of a voxel: a recall of 0.07 of 100 voxels is 7 of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +142,6 @@ def rate_of(text: Any) -> float | None:
     return rate if math.isfinite(rate) else None
 
 
-LEVELS = ("dataset", "sample", "slice", "batch")
-BEST = "best"
-VARIANTS = ("tversky", "jaccard", "printed")
-
-
 @dataclass(frozen=True, slots=True)
 class Measure:
     """A quantity of a map at a level."""
@@ -185,6 +184,7 @@ class Measure:
             raise UsageError(
                 f"metric {plan.name!r}: at is a score, 'best' or '{FPR}0.05', not {self.at!r}"
             )
+        # "Dice@0.5" with another threshold would be read as what its name says.
         _, sign, claim = plan.name.partition("@")
         text = self.at if isinstance(self.at, str) else f"{self.at:g}"
         if sign and claim != text:
@@ -233,11 +233,6 @@ class Measure:
         return f"{self.quantity}/{self.level}{choices.get(self.quantity, '')}"
 
 
-RATE = 0.05  # of false voxels, where none is named
-COARSE = 3  # shift of the bins of replicates: 8,192 of them
-MOST_DENSE = 400_000_000  # bytes; larger tables stay sparse
-
-
 @dataclass(frozen=True)
 class PooledVoxels:
     """Voxels by ascending score, (R, B): in references, outside of them, and shares of references;
@@ -273,6 +268,7 @@ def value_of(voxels: PooledVoxels, measure: Measure) -> F64:
     if measure.quantity in ("AP", "AUROC"):
         return figures.ap if measure.quantity == "AP" else figures.auroc
     dice = figures.dice if measure.rate is None else figures.rate_dice
+    # IoU from Dice, so that both name the same threshold as their best.
     return dice if measure.quantity == "Dice" else dice / (2.0 - dice)
 
 
@@ -291,6 +287,7 @@ class Tables:
         histograms = self._histograms
         shape = len(histograms.offsets) - 1, len(self.used)
         image = ragged.owners(histograms.offsets)
+        # Dense products are several times faster; large cohorts with many scores would not fit.
         if 8 * shape[0] * shape[1] * len(COUNTED) <= MOST_DENSE:
             tables = []
             for name in COUNTED:
@@ -330,6 +327,7 @@ def pool_voxels(evidence: Maps, weights: I64) -> PooledVoxels:
     if key not in cache:
         histograms = evidence.histograms
         cache[key] = Tables(histograms if len(weights) == 1 else histograms.coarsened(COARSE))
+    # By identity: blocks of weights are worked off one after the other, and never changed.
     if cache.get("weights") is not weights:
         cache.update(weights=weights, voxels=cache[key].pooled(weights, evidence.references))
     voxels: PooledVoxels = cache["voxels"]
@@ -360,6 +358,7 @@ class MapRecipe:
             )
         maps = cohort.maps[model]
         for measure in self.measures:
+            # Maps are gone by now: what was not measured when they were read cannot be.
             if not measure.pooled and measure.key not in maps.sums:
                 hint = did_you_mean(measure.key, maps.sums)
                 raise UsageError(f"{measure.key} was not measured when the maps were read; {hint}")
@@ -400,6 +399,7 @@ class MapMetric:
                 # False voxels alone make a ratio of 0, but there was nothing to find.
                 values[weights @ evidence.references == 0] = np.nan
             return values
+        # The point value from all scores, where they were kept; replicates use bins.
         if len(weights) == 1 and (weights == 1).all() and measure.key in evidence.exact_values:
             return np.array([evidence.exact_values[measure.key]])
         return value_of(pool_voxels(evidence, weights), measure)
@@ -434,6 +434,7 @@ class MapMetric:
         """
         if measure.pooled:
             has = evidence.references > 0
+            # Any voxel may stand before or behind any other, of whatever image.
             return has, np.ones_like(has), np.ones_like(has)
         total, number = evidence.sums[measure.key].T
         return number > 0, number > 0, total < number
@@ -583,9 +584,6 @@ class SoftInstanceIou(MapMetric):
     )
 
 
-SLACK = 1e-9  # of a voxel: a recall of 0.07 of 100 voxels is 7 of them
-
-
 class VoxelCurve(MapMetric):
     """Base of curves: one number per place on the x axis."""
 
@@ -593,6 +591,7 @@ class VoxelCurve(MapMetric):
 
     def __init__(self, places: Sequence[float]) -> None:
         self.places = np.array(places, np.float64)
+        # Only `pooled` is asked of it.
         self.measures = (Measure("AUROC"),) * len(places)  # all voxels together
         self.recipe = MapRecipe(())
         names = tuple(f"{self.word}@{place:g}" for place in places)
@@ -603,6 +602,7 @@ class VoxelCurve(MapMetric):
         one.
         """
         voxels = pool_voxels(evidence, weights)
+        # From the highest score down.
         hits = np.cumsum(voxels.positives[:, ::-1], axis=1)
         alarms = np.cumsum(voxels.negatives[:, ::-1], axis=1)
         return np.stack([self._curve(*row) for row in zip(hits, alarms)])[:, None, :]
@@ -647,6 +647,7 @@ class VoxelPrecisionCurve(VoxelCurve):
     def _curve(self, hits: F64, alarms: F64) -> F64:
         if not len(hits) or not hits[-1]:
             return np.full(len(self.places), np.nan)
+        # Without the slack a recall that is met exactly may be rounded past its voxel.
         first = np.searchsorted(hits, self.places * hits[-1] - SLACK)
         return np.asarray(hits[first] / (hits[first] + alarms[first]))
 
@@ -682,8 +683,8 @@ def soft_instance_iou(
     -----
     For object k, with y its voxels and p the scores, both summed over its voxels and the background
     (other objects are left out), and e = 1e-5: ``(sum p y + e) / (alpha sum p + (1 - alpha) sum y +
-    e)``; the other variants are in `calipers.kernels.voxel_ranking`. A sample without objects scores ``e
-    / (alpha sum p + e)``: 1 for an empty map, near 0 otherwise.
+    e)``; the other variants are in `calipers.kernels.voxel_ranking`. A sample without objects
+    scores ``e / (alpha sum p + e)``: 1 for an empty map, near 0 otherwise.
 
     Examples
     --------
@@ -754,5 +755,6 @@ def _objects(labels: NDArray[Any], instances: bool | None) -> Masks:
     """Return the objects in the order of their labels, or of their first voxels if the labels are a
     mask.
     """
+    # Only 0 and 1: components of a mask, unless the caller says that 1 is one object.
     is_mask = not instances if instances is not None else labels.max(initial=0) <= 1
     return Masks.from_components(labels) if is_mask else Masks.from_labels(labels)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics on the ranking of predictions by score: average precision, average recall, FROC.
+"""Metrics on the ranking of predictions by score: average precision, average recall, FROC, curves.
 
-Average precision per class and threshold, then the mean over thresholds and over the classes that
+*Average precision* per class and threshold, then the mean over thresholds and over the classes that
 have references (COCO leaves the others out). Interpolations:
 
 ``coco101``
@@ -17,19 +17,17 @@ have references (COCO leaves the others out). Interpolations:
 ``ties = "coco"`` walks through equal scores in input order, ``ties = "block"`` takes them as one
 operating point.
 
-FROC: sensitivity at a given number of false alarms per image, and the mean over several such
-points.
+*FROC*: sensitivity at a given number of false alarms per image, and the mean over several such
+points. The value at x is the highest sensitivity of an attainable operating point with at most x
+false alarms per image; equal scores are one operating point. Option ``rates`` lists the points
+(default 1/8 ... 8, whose mean is the FROC score of LUNA16 and others). Pooled values rank the
+predictions of all classes together.
 
-The value at x is the highest sensitivity of an attainable operating point with at most x false
-alarms per image; equal scores are one operating point. Option ``rates`` lists the points (default
-1/8 ... 8, whose mean is the FROC score of LUNA16 and others). Pooled values rank the predictions of
-all classes together.
+*Curves* are families of numbers: a point of a curve is a metric like any other, and gets its
+interval likewise. They are drawn, not listed in protocols. The mean of `PrecisionCurve` over 101
+recalls is the average precision (``coco101``); a point of `FrocCurve` is the FROC at that rate.
 
-Whole curves as families of numbers: a point of a curve is a metric like any other, and gets its
-interval likewise.
-
-They are drawn, not listed in protocols. The mean of `PrecisionCurve` over 101 recalls is the
-average precision (``coco101``); a point of `FrocCurve` is the FROC at that rate.
+The evidence is `Matches`; `kernels.curves` does the work.
 """
 
 from __future__ import annotations
@@ -49,6 +47,7 @@ from calipers.metrics.counts import ratio
 Setting = tuple[int, str, str]  # max_dets, ties, interpolation
 
 INTERPOLATIONS = ("coco101", "voc11", "every-point", "tie-aware")
+# linspace, as in pycocotools: k / 100 differs from it in the last bits.
 RECALLS = {"coco101": np.linspace(0.0, 1.0, 101), "voc11": np.linspace(0.0, 1.0, 11)}
 COCO = "Lin TY, et al. Microsoft COCO: common objects in context. ECCV 2014, 740-755."
 VOC = (
@@ -56,6 +55,9 @@ VOC = (
     "2010;88:303-338."
 )
 SOURCES = {"voc11": VOC, "every-point": VOC}  # of the interpolations; the others come from COCO
+
+# Setio et al. 2017 (LUNA16).
+RATES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 class AveragePrecision(MatchMetric):
@@ -88,6 +90,7 @@ class AveragePrecision(MatchMetric):
             ids=tuple(f"ap.{interpolation}@1" for interpolation in interpolations),
             class_means=frozenset(self.names),
             citations=tuple(dict.fromkeys(SOURCES.get(name, COCO) for name in interpolations)),
+            # Interpolation at fixed recalls moves in steps.
             rough=frozenset(
                 name for name, kind in zip(self.names, interpolations) if kind in RECALLS
             ),
@@ -133,6 +136,7 @@ def _setting(output: Output) -> Setting:
     interpolation = output.options.get("interpolation", "coco101")
     return (
         output.max_dets,
+        # The sum over distinct scores makes sense only if ties are one point.
         "block" if interpolation == "tie-aware" else output.options["ties"],
         interpolation,
     )
@@ -176,14 +180,12 @@ class AverageRecall(MatchMetric):
         columns = []
         for output in self.outputs:
             index = evidence.indices(output.views)
+            # Only hits are asked for, which spares counting the many predictions that hit nothing.
             hits = evidence.prediction_totals(weights, output.max_dets, only_hits=True)[
                 :, index, HITS
             ]
             columns.append(ratio(hits.astype(np.float64), positives[:, index]).mean(axis=1))
         return class_mean(np.stack(columns, axis=2))
-
-
-RATES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
 class Froc(MatchMetric):

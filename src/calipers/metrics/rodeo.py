@@ -1,11 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The evidence of RoDeO: per image the matching as a function of the class weight, and its pairs.
-
-RoDeO's class weight depends on the whole data set, so it moves with every bootstrap replicate, and
-the matching with it. Keeping the few pieces of every image makes each replicate exact without
-matching again.
-
-Robust Detection Outcome (RoDeO): scores of place, shape and class, and their harmonic mean.
+"""Robust Detection Outcome (RoDeO): scores of place, shape and class, and their harmonic mean.
 
 References and predictions of an image are paired by the Hungarian method on ``-w [same class] -
 GIoU``, with no minimum overlap. Over the M pairs, with Ut missed references and Up extra
@@ -22,6 +16,11 @@ predictions:
 w is ``max(0, MCC)`` of which classes are present in which image, over the data set. Boxes on one
 side only give 0; no box anywhere, or a class that nobody has, is undefined; with a single declared
 class cls is undefined and the total is that of loc and shape.
+
+*Evidence.* The class weight depends on the whole data set, so it moves with every bootstrap
+replicate, and the matching with it. `RodeoRecipe` keeps the few pieces of every image
+(`kernels.rodeo`), the matching as a function of the class weight, in `RodeoPaths`: each replicate
+is then exact without matching again.
 
 References
 ----------
@@ -46,6 +45,20 @@ from calipers.kernels import ragged
 from calipers.kernels.rodeo import BoxSide, TallyTable, paths, presence_mcc
 from calipers.kernels.rodeo import tally as weigh_pieces
 from calipers.metrics.base import Facts, MetricPlan, UnitMarks, check_number, check_options
+
+PARTS = ("total", "localization", "shape", "classification")
+SUMMARIES = ("harmonic", "arithmetic", "minimum")
+OPTIONS = (
+    "part",
+    "class_weight",
+    "scale",
+    "summary",
+    "multiclass",
+    "weight_matched",
+    "weight_missed",
+    "weight_extra",
+    "epsilon",
+)
 
 
 @dataclass(frozen=True)
@@ -144,6 +157,7 @@ class RodeoRecipe:
     def collect(self, cohort: Cohort, model: str) -> RodeoPaths:
         """Match every image for all class weights that can occur."""
         references, predictions = cohort.references, cohort.predictions(model)
+        # RoDeO knows no ignored regions: such references are left out before matching.
         if references.ignore.any():
             references = references.keep(~references.ignore)
         if (predictions.score < self.score_cut).any():
@@ -166,21 +180,6 @@ class RodeoRecipe:
             extra_offsets=ragged.from_counts(pieces.n_extra),
             extra=pieces.extra,
         )
-
-
-PARTS = ("total", "localization", "shape", "classification")
-SUMMARIES = ("harmonic", "arithmetic", "minimum")
-OPTIONS = (
-    "part",
-    "class_weight",
-    "scale",
-    "summary",
-    "multiclass",
-    "weight_matched",
-    "weight_missed",
-    "weight_extra",
-    "epsilon",
-)
 
 
 @dataclass(frozen=True)
@@ -271,6 +270,8 @@ class Rodeo:
                 multiclass = bool(options.get("multiclass", False))
                 tallies = tally(evidence, piece_weights, scale, multiclass)
                 of_all = scores(tallies.pooled(), evidence.n_classes, options)
+                # R_K is one number of the whole confusion matrix; single classes use the one-hot
+                # form.
                 one_hot = {**options, "multiclass": False}
                 cache[key] = of_all, scores(tallies, evidence.n_classes, one_hot)
             part = plan.options.get("part", "total")
@@ -349,6 +350,7 @@ class Rodeo:
             (of_piece[missed], evidence.missed, active[missed]),
             (of_piece[extra], evidence.extra, active[extra]),
         )
+        # A unit is in error as soon as anything is not perfect.
         far, misshapen = evidence.distance > 0, evidence.shape < 1
         mistaken = evidence.reference_label != evidence.prediction_label
         wrong = dict(zip(PARTS, (far | misshapen | mistaken, far, misshapen, mistaken)))
@@ -406,6 +408,7 @@ def tally(
         missed_owner=owners[1],
         extra_owner=owners[2],
         right=evidence.reference_label == evidence.prediction_label,
+        # `distance` is squared already.
         near=np.exp2(-evidence.distance / scale**2),
         shape=evidence.shape,
     )
@@ -437,6 +440,7 @@ def scores(t: Tallies, n_classes: int, options: Mapping[str, Any]) -> dict[str, 
     def mean(total: F64) -> F64:
         return np.divide(total, t.matched, out=np.zeros(total.shape), where=t.matched > 0)
 
+    # Missed and extra boxes lower every part by the same factor.
     localization, shape = mean(t.localization) * share, mean(t.shape) * share
     if n_classes == 1:
         classification = np.full(share.shape, np.nan)
@@ -460,6 +464,7 @@ def summarise(parts: F64, summary: str, epsilon: float = 0.0) -> F64:
         return np.asarray(parts.mean(axis=0))
     if summary == "minimum":
         return np.asarray(parts.min(axis=0))
+    # 0 by default: then a part of 0 makes the total 0.
     parts = parts + epsilon
     with np.errstate(divide="ignore"):
         return np.where((parts == 0).any(axis=0), 0.0, len(parts) / np.sum(1.0 / parts, axis=0))

@@ -37,7 +37,7 @@ from calipers.show.figures import (
     Line,
     Mark,
 )
-from calipers.show.words import percent_text, plural, short_name, why
+from calipers.show.words import level_text, percent_text, plural, short_name, why
 
 BINS = 24
 WORDS = {OMS: ("safe", "unsafe"), OOD: ("in distribution", "out of distribution")}
@@ -508,7 +508,7 @@ def band(result: MonitorEvaluation) -> str:
     if not result.settings["replicates"]:
         return "No intervals were requested."
     units = f"{result.settings['n_units']} {plural(result.settings['unit'])}"
-    return f"{100 * result.settings['level']:g} % intervals over {units}."
+    return f"{level_text(result.settings['level'])} intervals over {units}."
 
 
 def _omitted_note(result: MonitorEvaluation, names: Sequence[str]) -> str:

@@ -81,6 +81,7 @@ from calipers.show.table import Cell, Table, TableRow
 from calipers.show.words import (
     Short,
     count_text,
+    level_text,
     plural,
     short_name,
 )
@@ -319,8 +320,7 @@ def _quantities(result: MonitorEvaluation) -> Iterator[str]:
     else:
         yield (
             "SG, RH and AC are mean hazard removed, mean hazard left and mean reward lost, with "
-            "the "
-            "given severities, hazards and fall-back hazards."
+            "the given severities, hazards and fall-back hazards."
         )
 
 
@@ -351,7 +351,7 @@ def _intervals(result: MonitorEvaluation) -> Iterator[str]:
         yield "No confidence intervals were computed."
         return
     yield (
-        f"{100 * settings['level']:g} % confidence intervals come from {settings['replicates']} "
+        f"{level_text(settings['level'])} confidence intervals come from {settings['replicates']} "
         f"bootstrap replicates, resampled by {settings['unit']} (n = {settings['n_units']}, seed "
         f"{settings['seed']}); all monitors and labels use the same resampled weights, and pairs "
         "of monitors are compared under them, with Holm's correction."

@@ -4,8 +4,8 @@
 `read_alarms` reads a table with a row per image and a column per monitor; its columns are found by
 the user's choice, by name (`COLUMNS`) or by content. `calipers monitor` calls `read_monitor_inputs`
 after its options were checked: it collects alarms of several files and of baselines, and the labels
-that options name as ``COLUMN`` of yes and no, or ``COLUMN=VALUE,VALUE``. `scope_of_labels` reads the
-labels of a classifier.
+that options name as ``COLUMN`` of yes and no, or ``COLUMN=VALUE,VALUE``. `scope_of_labels` reads
+the labels of a classifier.
 """
 
 from __future__ import annotations

@@ -220,8 +220,8 @@ def _at_threshold(result: MonitorEvaluation, name: str, threshold: str) -> Itera
     n = hit.n_references
     miss = complement(hit)
     yield (
-        f"Of 100 unsafe images {name} lets {percent_number(miss.value)} through ({_span(miss)}; {n} "
-        f"unsafe images), and it rejects {_percent(false)} of the safe ones "
+        f"Of 100 unsafe images {name} lets {percent_number(miss.value)} through ({_span(miss)}; "
+        f"{n} unsafe images), and it rejects {_percent(false)} of the safe ones "
         f"({false.n_images - n} safe images; {threshold})."
     )
     residual, gain = result.get("RH", name), result.get("SG", name)
@@ -229,8 +229,8 @@ def _at_threshold(result: MonitorEvaluation, name: str, threshold: str) -> Itera
         before, cost = residual.value + gain.value, result.get("AC", name)
         yield (
             f"Of 100 images {percent_number(before)} are unsafe without the monitor; with it, "
-            f"{percent_number(residual.value)} are still unsafe and accepted ({_span(residual)}), at the "
-            f"cost of rejecting safe images, {_percent(cost)} of all images."
+            f"{percent_number(residual.value)} are still unsafe and accepted ({_span(residual)}), "
+            f"at the cost of rejecting safe images, {_percent(cost)} of all images."
         )
 
 

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Corruptions as text: ``position-noise(sigma=0.5)``, and what their numbers may be.
+"""`corrupt`: a model made from the references by known corruptions, one or several in a row.
 
-Boxes as centres and sides, so that corruptions can change place and shape separately.
+Its errors are known by construction, so a metric can be asked whether it sees them. `calipers
+corrupt` and the studies call it. A corruption is a function of `CentredBoxes`, boxes as centres and
+sides, so that place and shape change separately; `KINDS` lists them by name. Those of place and
+shape treat every box by itself, those of classes every image by itself, on all declared classes
+(Meissen et al. 2023, appendix A).
 
-`corrupt` turns a table into `CentredBoxes`, corrupts them and turns them into predictions.
-
-Corruptions of place and shape (Meissen et al. 2023, appendix A), every box by itself.
-
-Corruptions of classes (Meissen et al. 2023, appendix A): every image by itself, on all declared
-classes.
-
-`corrupt`: a model made from the references by one corruption, or by several after each other.
+As text a corruption reads ``position-noise(sigma=0.5)``; `parse_corruption` and `RANGES` say what
+its numbers may be. `oracles.maps` does the same for maps and shares this part.
 """
 
 from __future__ import annotations
@@ -33,138 +31,72 @@ from calipers.kernels.resampling import check_seed
 
 Choice = float | bool
 Kinds = Mapping[str, Callable[..., Any]]
+# kind, or kind(name=value, ...).
 READS = re.compile(r"\s*([a-z-]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 WORDS = {"true": True, "false": False}
 
+Random = np.random.Generator
 
-class Range(NamedTuple):
-    """The numbers that a choice may be: ``low <= value <= high``."""
+CLASS_SHARE = 0.25  # of the image: the mean side of the boxes of ChestX-ray8, as the paper has it
 
-    low: float = 0.0
-    high: float = math.inf
-    whole: bool = False
-    positive: bool = False  # 0 is not allowed
-
-    def __str__(self) -> str:
-        kind = "a whole number" if self.whole else "a number"
-        start = "above 0" if self.positive else f"from {self.low:g}"
-        end = "" if math.isinf(self.high) else f" to {self.high:g}"
-        return f"{kind} {start}{end}"
-
-    def holds(self, value: Any) -> bool:
-        """Return whether a value is one of these numbers."""
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not math.isfinite(value)
-        ):
-            return False
-        above = value > 0 if self.positive else value >= self.low
-        return above and value <= self.high and (not self.whole or float(value).is_integer())
+STREAM = 0x6F7261  # keeps the draws apart from the replicates that share a seed
 
 
-SHARE = Range(0, 1)
-# The upper ends only keep boxes finite and memory bounded; no experiment comes near them.
-RANGES: Mapping[str, Range] = {
-    "sigma": Range(0, 20),
-    "noise": Range(0, 20),
-    "bias": Range(0, 1000),
-    "mean": Range(0, 1000),
-    "p": SHARE,
-    "size": Range(0, 1, positive=True),
-    "share": Range(0, 1, positive=True),
-    "n": Range(0, 10_000, whole=True),
-    "voxels": Range(0, 10**9, whole=True),
-    "fraction": Range(0, 10),
-    "radius": Range(0, 10_000),
-    "distance": Range(0, 10_000),
-    "x": Range(-10_000, 10_000, whole=True),
-    "y": Range(-10_000, 10_000, whole=True),
-    "z": Range(-10_000, 10_000, whole=True),
-}
+def corrupt(
+    cohort: Cohort,
+    kind: str | Sequence[str],
+    *,
+    seed: int = 0,
+    name: str | None = None,
+    of: str | None = None,
+    **choices: Choice,
+) -> Cohort:
+    """Return the cohort with one more model: the references, corrupted in a known way.
 
+    Parameters
+    ----------
+    kind
+        One of `calipers.oracles.corrupt.KINDS`; or several with their choices, which follow each
+        other: ``["class-confusion(p=0.3)", "position-noise(sigma=0.5)"]``.
+    seed
+        Of the random numbers; the same seed gives the same model.
+    name
+        Of the model; ``kind(parameter=value)`` if left out.
+    of
+        Corrupt the predictions of this model instead of the references; scores become 1.
+    choices
+        Those of the kind: ``sigma``, ``bias``, ``p``, ``mean``, ``size``; see `calipers.oracles`.
 
-@dataclass(frozen=True)
-class Corruption:
-    """One kind with its choices."""
+    Notes
+    -----
+    Ignored references are left out: an oracle says nothing about them. All scores are 1. Boxes may
+    leave the image. A cohort without references gets a model without predictions, unless the
+    corruption adds some.
 
-    kind: str
-    choices: Mapping[str, Choice]
-
-    def __str__(self) -> str:
-        texts = [f"{name}={_number_text(value)}" for name, value in self.choices.items()]
-        return f"{self.kind}({', '.join(texts)})"
-
-
-def several(
-    kind: str | Sequence[str], choices: Mapping[str, Choice], kinds: Kinds
-) -> list[Corruption]:
-    """Return the corruptions of one name with its choices, or of one or more texts."""
-    if isinstance(kind, str) and "(" not in kind:
-        return [check_corruption(kind, choices, kinds)]
-    if choices:
-        raise UsageError(
-            "with several corruptions, write the choices behind each kind, such as "
-            "position-noise(sigma=0.5)"
-        )
-    texts = [kind] if isinstance(kind, str) else list(kind)
-    if not texts:
-        raise UsageError(f"at least one corruption: {', '.join(kinds)}")
-    return [parse_corruption(text, kinds) for text in texts]
-
-
-def parse_corruption(text: str, kinds: Kinds) -> Corruption:
-    """Return the corruption of ``position-noise(sigma=0.5)``."""
-    match = READS.fullmatch(text)
-    wrong = UsageError(f"a corruption reads like position-noise(sigma=0.5), not {text!r}")
-    if match is None:
-        raise wrong
-    choices: dict[str, Choice] = {}
-    for part in filter(None, (part.strip() for part in (match[2] or "").split(","))):
-        name, sign, value = (piece.strip() for piece in part.partition("="))
-        if name in choices:
-            raise UsageError(f"{name} is given twice in {text!r}")
-        try:
-            choices[name] = WORDS[value.lower()] if value.lower() in WORDS else float(value)
-        except ValueError:
-            raise wrong from None
-        if not sign or not name:
-            raise wrong
-    return check_corruption(match[1], choices, kinds)
-
-
-def check_corruption(kind: str, choices: Mapping[str, Choice], kinds: Kinds) -> Corruption:
-    """Return a corruption whose kind and choices are known and in range."""
-    if kind not in kinds:
-        raise UsageError(f"no corruption {kind!r}; {did_you_mean(kind, kinds)}")
-    options = parameters(kind, kinds)
-    for name, value in choices.items():
-        if name not in options:
-            raise UsageError(f"{kind} has no {name!r}; {did_you_mean(name, options)}")
-        if isinstance(options[name].default, bool):
-            if not isinstance(value, bool):
-                raise UsageError(f"{kind}: {name} is True or False, not {value!r}")
-        elif not RANGES[name].holds(value):
-            raise UsageError(f"{kind}: {name} is {RANGES[name]}, not {value!r}")
-    missing = [
-        name for name, one in options.items() if one.default is one.empty and name not in choices
-    ]
-    if missing:
-        raise UsageError(f"{kind} needs {', '.join(missing)}")
-    return Corruption(kind, dict(choices))
-
-
-def parameters(kind: str, kinds: Kinds) -> dict[str, inspect.Parameter]:
-    """Return the choices that a kind has."""
-    every = inspect.signature(kinds[kind]).parameters.values()
-    return {one.name: one for one in every if one.kind == one.KEYWORD_ONLY}
-
-
-def _number_text(value: Choice) -> str:
-    """Return a number as short as it is exact."""
-    if isinstance(value, bool):
-        return str(value)
-    return f"{value:g}" if float(f"{value:g}") == value else repr(float(value))
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> cohort = cal.corrupt(cal.demo_cohort(), "position-noise", sigma=0.5)
+    >>> list(cohort.models)[-1]
+    'position-noise(sigma=0.5)'
+    >>> result = cal.rodeo(cohort, "position-noise(sigma=0.5)")
+    >>> result.localization < result.shape  # places are wrong, shapes are not
+    True
+    """
+    check_seed(seed)
+    steps = several(kind, choices, KINDS)
+    name = " + ".join(map(str, steps)) if name is None else name
+    if name in cohort.models:
+        raise UsageError(f"the cohort already has a model {name!r}: give the new one another name")
+    if of is None:
+        # Ignored references are places about which nobody is judged.
+        model_boxes = boxes_from(cohort.references, ~cohort.references.ignore)
+    else:
+        model_boxes = boxes_from(cohort.predictions(of))
+    random = np.random.Generator(np.random.Philox(key=np.array([seed, STREAM], np.uint64)))
+    for step in steps:
+        model_boxes = KINDS[step.kind](model_boxes, cohort, random, **step.choices)
+    return cohort.with_predictions(name, as_predictions(model_boxes, cohort.n_images))
 
 
 @dataclass(frozen=True)
@@ -216,6 +148,7 @@ def as_predictions(boxes: CentredBoxes, n_images: int) -> Predictions:
     corners = np.concatenate(
         [by_image.centre - 0.5 * by_image.side, by_image.centre + 0.5 * by_image.side], axis=1
     )
+    # From the sides, not from the corners: rounding would move boxes over size cuts.
     extent = np.prod(by_image.side, axis=1)
     return Predictions(
         offsets=ragged.from_owner(by_image.image, n_images),
@@ -228,38 +161,6 @@ def as_predictions(boxes: CentredBoxes, n_images: int) -> Predictions:
         score=np.ones(len(by_image)),
         scored=True,
     )
-
-
-def place_boxes(
-    cells: tuple[I64, I64], share: float, cohort: Cohort, random: np.random.Generator
-) -> CentredBoxes:
-    """Return one box for every (image, class), of a share of the sides of its image, anywhere
-    inside of it.
-    """
-    image, label = cells
-    no_size = np.flatnonzero(np.isnan(cohort.images.size).any(axis=1))
-    if len(no_size):
-        name = cohort.images.ids[no_size[0]]
-        raise UsageError(
-            f"boxes at random places need the size of every image; image {name!r} has none"
-        )
-    size = cohort.images.size[image]
-    side = share * size
-    low = random.random(size.shape) * (size - side)
-    return CentredBoxes(image, label, low + 0.5 * side, side)
-
-
-def move_boxes(boxes: CentredBoxes, centre: F64) -> CentredBoxes:
-    """Return the boxes at other places."""
-    return replace(boxes, centre=centre)
-
-
-def reshape_boxes(boxes: CentredBoxes, side: F64) -> CentredBoxes:
-    """Return the boxes with other sides about the same centres."""
-    return replace(boxes, side=side)
-
-
-Random = np.random.Generator
 
 
 def position_noise(
@@ -336,16 +237,10 @@ def box_overprediction(
     """Add D copies of every box, geometric on 0, 1, ... with that mean, then move all by position
     noise.
     """
+    # NumPy counts the throws up to the first success, from 1 on.
     copies = random.geometric(1.0 / (1.0 + mean), len(boxes)) - 1
     repeated = boxes.rows(np.repeat(np.arange(len(boxes)), 1 + copies))
     return position_noise(repeated, cohort, random, sigma=noise)
-
-
-CLASS_SHARE = 0.25  # of the image: the mean side of the boxes of ChestX-ray8, as the paper has it
-
-
-def _cells(cohort: Cohort) -> tuple[int, int]:
-    return cohort.n_images, len(cohort.classes)
 
 
 def class_underprediction(
@@ -354,6 +249,7 @@ def class_underprediction(
     """Drop all boxes of a class in an image with probability p; what is left is moved by position
     noise.
     """
+    # One draw per image and class, present or not: the draws do not depend on the boxes.
     dropped = random.random(_cells(cohort)) < p
     return position_noise(
         boxes.rows(~dropped[boxes.image, boxes.label]), cohort, random, sigma=noise
@@ -407,9 +303,43 @@ def random_boxes(
     return place_boxes(_nonzero(present), size, cohort, random)
 
 
+def _cells(cohort: Cohort) -> tuple[int, int]:
+    return cohort.n_images, len(cohort.classes)
+
+
 def _nonzero(cells: Flags) -> tuple[I64, I64]:
     image, label = np.nonzero(cells)
     return image, label
+
+
+def place_boxes(
+    cells: tuple[I64, I64], share: float, cohort: Cohort, random: np.random.Generator
+) -> CentredBoxes:
+    """Return one box for every (image, class), of a share of the sides of its image, anywhere
+    inside of it.
+    """
+    image, label = cells
+    no_size = np.flatnonzero(np.isnan(cohort.images.size).any(axis=1))
+    if len(no_size):
+        name = cohort.images.ids[no_size[0]]
+        raise UsageError(
+            f"boxes at random places need the size of every image; image {name!r} has none"
+        )
+    size = cohort.images.size[image]
+    side = share * size
+    # Any place at which the box lies inside is equally likely.
+    low = random.random(size.shape) * (size - side)
+    return CentredBoxes(image, label, low + 0.5 * side, side)
+
+
+def move_boxes(boxes: CentredBoxes, centre: F64) -> CentredBoxes:
+    """Return the boxes at other places."""
+    return replace(boxes, centre=centre)
+
+
+def reshape_boxes(boxes: CentredBoxes, side: F64) -> CentredBoxes:
+    """Return the boxes with other sides about the same centres."""
+    return replace(boxes, side=side)
 
 
 KINDS: Mapping[str, Callable[..., CentredBoxes]] = {
@@ -424,60 +354,135 @@ KINDS: Mapping[str, Callable[..., CentredBoxes]] = {
     "class-confusion": class_confusion,
     "random-boxes": random_boxes,
 }
-STREAM = 0x6F7261  # keeps the draws apart from the replicates that share a seed
 
 
-def corrupt(
-    cohort: Cohort,
-    kind: str | Sequence[str],
-    *,
-    seed: int = 0,
-    name: str | None = None,
-    of: str | None = None,
-    **choices: Choice,
-) -> Cohort:
-    """Return the cohort with one more model: the references, corrupted in a known way.
+@dataclass(frozen=True)
+class Corruption:
+    """One kind with its choices."""
 
-    Parameters
-    ----------
-    kind
-        One of `calipers.oracles.corrupt.KINDS`; or several with their choices, which follow each other:
-        ``["class-confusion(p=0.3)", "position-noise(sigma=0.5)"]``.
-    seed
-        Of the random numbers; the same seed gives the same model.
-    name
-        Of the model; ``kind(parameter=value)`` if left out.
-    of
-        Corrupt the predictions of this model instead of the references; scores become 1.
-    choices
-        Those of the kind: ``sigma``, ``bias``, ``p``, ``mean``, ``size``; see `calipers.oracles`.
+    kind: str
+    choices: Mapping[str, Choice]
 
-    Notes
-    -----
-    Ignored references are left out: an oracle says nothing about them. All scores are 1. Boxes may
-    leave the image. A cohort without references gets a model without predictions, unless the
-    corruption adds some.
+    def __str__(self) -> str:
+        texts = [f"{name}={_number_text(value)}" for name, value in self.choices.items()]
+        return f"{self.kind}({', '.join(texts)})"
 
-    Examples
-    --------
-    >>> import calipers as cal
-    >>> cohort = cal.corrupt(cal.demo_cohort(), "position-noise", sigma=0.5)
-    >>> list(cohort.models)[-1]
-    'position-noise(sigma=0.5)'
-    >>> result = cal.rodeo(cohort, "position-noise(sigma=0.5)")
-    >>> result.localization < result.shape  # places are wrong, shapes are not
-    True
-    """
-    check_seed(seed)
-    steps = several(kind, choices, KINDS)
-    name = " + ".join(map(str, steps)) if name is None else name
-    if name in cohort.models:
-        raise UsageError(f"the cohort already has a model {name!r}: give the new one another name")
-    if of is None:
-        model_boxes = boxes_from(cohort.references, ~cohort.references.ignore)
-    else:
-        model_boxes = boxes_from(cohort.predictions(of))
-    random = np.random.Generator(np.random.Philox(key=np.array([seed, STREAM], np.uint64)))
-    for step in steps:
-        model_boxes = KINDS[step.kind](model_boxes, cohort, random, **step.choices)
-    return cohort.with_predictions(name, as_predictions(model_boxes, cohort.n_images))
+
+class Range(NamedTuple):
+    """The numbers that a choice may be: ``low <= value <= high``."""
+
+    low: float = 0.0
+    high: float = math.inf
+    whole: bool = False
+    positive: bool = False  # 0 is not allowed
+
+    def __str__(self) -> str:
+        kind = "a whole number" if self.whole else "a number"
+        start = "above 0" if self.positive else f"from {self.low:g}"
+        end = "" if math.isinf(self.high) else f" to {self.high:g}"
+        return f"{kind} {start}{end}"
+
+    def holds(self, value: Any) -> bool:
+        """Return whether a value is one of these numbers."""
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+        ):
+            return False
+        above = value > 0 if self.positive else value >= self.low
+        return above and value <= self.high and (not self.whole or float(value).is_integer())
+
+
+SHARE = Range(0, 1)
+# The upper ends only keep boxes finite and memory bounded; no experiment comes near them.
+RANGES: Mapping[str, Range] = {
+    "sigma": Range(0, 20),
+    "noise": Range(0, 20),
+    "bias": Range(0, 1000),
+    "mean": Range(0, 1000),
+    "p": SHARE,
+    "size": Range(0, 1, positive=True),
+    "share": Range(0, 1, positive=True),
+    "n": Range(0, 10_000, whole=True),
+    "voxels": Range(0, 10**9, whole=True),
+    "fraction": Range(0, 10),
+    "radius": Range(0, 10_000),
+    "distance": Range(0, 10_000),
+    "x": Range(-10_000, 10_000, whole=True),
+    "y": Range(-10_000, 10_000, whole=True),
+    "z": Range(-10_000, 10_000, whole=True),
+}
+
+
+def several(
+    kind: str | Sequence[str], choices: Mapping[str, Choice], kinds: Kinds
+) -> list[Corruption]:
+    """Return the corruptions of one name with its choices, or of one or more texts."""
+    if isinstance(kind, str) and "(" not in kind:
+        return [check_corruption(kind, choices, kinds)]
+    if choices:
+        raise UsageError(
+            "with several corruptions, write the choices behind each kind, such as "
+            "position-noise(sigma=0.5)"
+        )
+    texts = [kind] if isinstance(kind, str) else list(kind)
+    if not texts:
+        raise UsageError(f"at least one corruption: {', '.join(kinds)}")
+    return [parse_corruption(text, kinds) for text in texts]
+
+
+def parse_corruption(text: str, kinds: Kinds) -> Corruption:
+    """Return the corruption of ``position-noise(sigma=0.5)``."""
+    match = READS.fullmatch(text)
+    wrong = UsageError(f"a corruption reads like position-noise(sigma=0.5), not {text!r}")
+    if match is None:
+        raise wrong
+    choices: dict[str, Choice] = {}
+    for part in filter(None, (part.strip() for part in (match[2] or "").split(","))):
+        name, sign, value = (piece.strip() for piece in part.partition("="))
+        if name in choices:
+            raise UsageError(f"{name} is given twice in {text!r}")
+        try:
+            choices[name] = WORDS[value.lower()] if value.lower() in WORDS else float(value)
+        except ValueError:
+            raise wrong from None
+        # "0.5" alone, or "=0.5".
+        if not sign or not name:
+            raise wrong
+    return check_corruption(match[1], choices, kinds)
+
+
+def check_corruption(kind: str, choices: Mapping[str, Choice], kinds: Kinds) -> Corruption:
+    """Return a corruption whose kind and choices are known and in range."""
+    if kind not in kinds:
+        raise UsageError(f"no corruption {kind!r}; {did_you_mean(kind, kinds)}")
+    options = parameters(kind, kinds)
+    for name, value in choices.items():
+        if name not in options:
+            raise UsageError(f"{kind} has no {name!r}; {did_you_mean(name, options)}")
+        if isinstance(options[name].default, bool):
+            if not isinstance(value, bool):
+                raise UsageError(f"{kind}: {name} is True or False, not {value!r}")
+        elif not RANGES[name].holds(value):
+            raise UsageError(f"{kind}: {name} is {RANGES[name]}, not {value!r}")
+    missing = [
+        name for name, one in options.items() if one.default is one.empty and name not in choices
+    ]
+    if missing:
+        raise UsageError(f"{kind} needs {', '.join(missing)}")
+    return Corruption(kind, dict(choices))
+
+
+def parameters(kind: str, kinds: Kinds) -> dict[str, inspect.Parameter]:
+    """Return the choices that a kind has."""
+    # The keyword arguments of the function are the choices: there is no second list of them.
+    every = inspect.signature(kinds[kind]).parameters.values()
+    return {one.name: one for one in every if one.kind == one.KEYWORD_ONLY}
+
+
+def _number_text(value: Choice) -> str:
+    """Return a number as short as it is exact."""
+    if isinstance(value, bool):
+        return str(value)
+    return f"{value:g}" if float(f"{value:g}") == value else repr(float(value))

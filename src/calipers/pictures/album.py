@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the pictures that are shown, each once, and fit them into a budget of bytes.
+"""The album of a report: images with the marks of models, their pictures within a budget, and HTML.
 
-Load samples again for the slices that are shown: of their images, and of the maps of models.
+An `Evaluation` and a folder of pictures come in. `album` chooses images (the worst of each model, a
+random sample, those on which models differ most) and `album_of` takes images that were chosen
+elsewhere; both return an `Album`, and `album_html` writes it as HTML. Reports call them.
 
-The album of a report: the worst images of each model, a random sample, and the images on which
-models differ most.
-
-An `Evaluation` and a folder of pictures come in; an `Album` goes out, which the report draws.
-
-An album as HTML.
+The pictures that are shown are read once each: from the folder (`gather`), or from the samples of
+maps, which are loaded again for the slices that are shown (`read_samples`). Together they fit into
+a budget of bytes: they are shrunk until they do, and left out if they still do not. A picture that
+cannot be read becomes an empty frame, and a note counts it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,15 @@ from calipers.show.figures import MARKS, SHADE, Overlay
 from calipers.show.html import cut, items, paragraph, text
 from calipers.show.svg.draw import svg
 
+# Sizes that are tried one after the other until the pictures fit the budget.
 SIDES = (SIDE, 384, 256, 192)  # pixels; smaller ones show nothing
+
+Progress = Callable[[int, int], None]
+FACTS = ("patient", "centre")  # shown for every image that has them
+BUDGET = 2_500_000
+
+MOST_NAMED = 4  # classes
+TOGGLES = ("reference", "hit", "false alarm", "duplicate", "missed")  # ignored too, if there is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +112,16 @@ class _Reading:
         """Return what went wrong, with the first case of each kind."""
         notes = []
         if self.failed:
+            # The first case stands for all: a list of hundreds would hide the report.
             image, error = self.failed[0]
             hint = f" ({error.hint})" if error.hint else ""
             value = f", got {error.value}" if error.value else ""
             what = f"expected {error.expected}{value} [{error.rule}]{hint}"
             notes.append(
-                f"{_pictures(len(self.failed))} could not be read; the first, of {image}: {what}"
+                f"{_n_pictures(len(self.failed))} could not be read; the first, of {image}: {what}"
             )
         if self.misfits:
-            n = _pictures(len(self.misfits))
+            n = _n_pictures(len(self.misfits))
             notes.append(
                 f"{n} not shown because boxes would be misplaced; the first: {self.misfits[0]}"
             )
@@ -136,10 +145,10 @@ def gather(
         for k, place in enumerate(places):
             path = files.path_of(place.image)
             if path is not None:
-                _read_picture(state, cohort, place, path)
+                _add_picture(state, cohort, place, path)
             if progress is not None:
                 progress(k + 1, len(places))
-    pictures, notes = _within(state.pixels, budget_bytes)
+    pictures, notes = _encode_within(state.pixels, budget_bytes)
     sizes: dict[str, tuple[float, float]] = {}
     details: dict[str, str] = {}
     for key, pixels in state.pixels.items():
@@ -149,7 +158,7 @@ def gather(
     return PictureSet(pictures, sizes, details, (*state.notes(), *notes))
 
 
-def _read_picture(state: _Reading, cohort: Cohort, place: ImageSlice, path: Path) -> None:
+def _add_picture(state: _Reading, cohort: Cohort, place: ImageSlice, path: Path) -> None:
     """Read one picture and shrink it.
 
     A picture of another size than the cohort states is refused: its boxes would be misplaced.
@@ -160,6 +169,7 @@ def _read_picture(state: _Reading, cohort: Cohort, place: ImageSlice, path: Path
     except PictureError as error:
         state.failed.append((name, error))
         return
+    # An unknown size (NaN) of the cohort fits every picture.
     stated_size = cohort.images.size[place.image].tolist()
     file_size = [pixels.width, pixels.height]
     if pixels.depth is not None:
@@ -179,7 +189,9 @@ def _size_text(size: Sequence[float]) -> str:
     return " x ".join(sides)
 
 
-def _within(pixels: Mapping[str, Pixels], budget: int) -> tuple[dict[str, Encoded], list[str]]:
+def _encode_within(
+    pixels: Mapping[str, Pixels], budget: int
+) -> tuple[dict[str, Encoded], list[str]]:
     """Return the pictures, as large as the budget allows, and a note if they were shrunk.
 
     If they do not fit even at the smallest size, those that exceed the budget are left out.
@@ -191,16 +203,19 @@ def _within(pixels: Mapping[str, Pixels], budget: int) -> tuple[dict[str, Encode
             if side == SIDE:
                 return encoded, []
             return encoded, [f"pictures shrunk to {side} pixels to keep the page small"]
+    # In the order of the album, in which the most interesting images come first.
     pictures: dict[str, Encoded] = {}
     remaining = budget
     for key, picture in encoded.items():
         if picture.bytes <= remaining:
             pictures[key] = picture
             remaining -= picture.bytes
-    return pictures, [f"{_pictures(len(encoded) - len(pictures))} left out to keep the page small"]
+    return pictures, [
+        f"{_n_pictures(len(encoded) - len(pictures))} left out to keep the page small"
+    ]
 
 
-def _pictures(n: int) -> str:
+def _n_pictures(n: int) -> str:
     return "1 picture" if n == 1 else f"{n} pictures"
 
 
@@ -251,6 +266,7 @@ def read_samples(
     slices, load = SampleSlices(), evaluation.load_sample
     if load is None:
         return slices
+    # Several slices of a sample may be shown; loading is slow, so each is loaded once.
     by_image: dict[int, list[ImageSlice]] = {}
     for place in models:
         by_image.setdefault(place.image, []).append(place)
@@ -280,25 +296,21 @@ def _add_slice(
 ) -> None:
     """Keep one slice of a sample: of its image and of the maps of the models."""
     index = ... if place.slice_at is None else math.floor(place.slice_at)
+    # An image of another shape than its labels would lie beside the marks.
     if images and sample.image is not None and sample.image.shape == sample.labels.shape:
         plane = np.asarray(sample.image[index])
         grey = plane if plane.dtype == np.uint8 else window_to_bytes(plane, sample.name)
-        slices.pixels[place.key] = _pixels(grey)
+        slices.pixels[place.key] = _small_pixels(grey)
     maps = list(sample.maps.values())
     for model in models:
         number = evaluation.models.index(model)  # names may have been replaced, their order stays
         levels = scale_to_bytes(np.asarray(maps[number][index]), 0.0, 1.0)
-        slices.pixels[place.map_key(number)] = _pixels(levels, scores=True)
+        slices.pixels[place.map_key(number)] = _small_pixels(levels, scores=True)
 
 
-def _pixels(array: NDArray[np.uint8], *, scores: bool = False) -> Pixels:
+def _small_pixels(array: NDArray[np.uint8], *, scores: bool = False) -> Pixels:
     height, width = array.shape
     return Pixels(shrink(np.ascontiguousarray(array), SIDE), width, height, scores=scores)
-
-
-Progress = Callable[[int, int], None]
-FACTS = ("patient", "centre")  # shown for every image that has them
-BUDGET = 2_500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,6 +415,7 @@ def album(
     picture that cannot be read, or whose size is not that of the cohort, is an empty frame, and a
     note counts it.
     """
+    # More models than these make panels too small to see anything.
     names = tuple(evaluation.models if models is None else models)[:most_models]
     if seed is None:
         seed = evaluation.protocol.seed
@@ -471,6 +484,7 @@ def _read_pictures(
         for place in plan.images:
             models_of.setdefault(place, {}).update(dict.fromkeys(names))
     cohort, places = evaluation.cohort, list(models_of)
+    # A stored evaluation has no samples to load, but the slices that its album showed.
     if evaluation.slices is not None:
         pictures = gather(cohort, files, places, budget_bytes, progress)
         stored, notes = evaluation.slices.pictures, (*evaluation.slices.notes, *pictures.notes)
@@ -510,7 +524,8 @@ def _plans(
         )
         images = worst(at_cut.outcomes, n).tolist()
         plans.append(_plan(cohort, f"Worst of {short(at_cut.model)}", why, images, (at_cut,)))
-    why = f"Drawn at random from {_all(cohort.n_images)} (seed {seed}): typical cases."
+    # Worst cases alone would make every model look bad: typical ones belong beside them.
+    why = f"Drawn at random from {_images_in_words(cohort.n_images)} (seed {seed}): typical cases."
     images = sample(cohort.n_images, n, seed).tolist()
     plans.append(_plan(cohort, "Random", why, images, models))
     why = (
@@ -535,6 +550,7 @@ def _place_of(cohort: Cohort, image: int, models: tuple[_ModelAtCut, ...]) -> Im
     """
     if cohort.dimensions == 2:
         return ImageSlice(image)
+    # All models are shown in one slice, so that they can be compared.
     most = max(models, key=lambda at_cut: at_cut.outcomes.errors[image])
     objects = objects_of(most.matches, image, most.cut)
     return ImageSlice(image, slice_of(cohort, most.model, image, objects))
@@ -587,20 +603,14 @@ def _facts(evaluation: Evaluation, image: int) -> tuple[str, ...]:
     return tuple(f"{short(name)} {short(str(groups[name][image]))}" for name in names)
 
 
-def _all(n_images: int) -> str:
+def _images_in_words(n_images: int) -> str:
     return "the only image" if n_images == 1 else f"all {n_images} images"
-
-
-MOST_NAMED = 4  # classes
-
-
-TOGGLES = ("reference", "hit", "false alarm", "duplicate", "missed")  # ignored too, if there is one
 
 
 def album_html(album: Album, *, volumes: bool) -> str:
     """Return an album as HTML; one page can hold one."""
     groups = [_group(group, str(g), volumes=volumes) for g, group in enumerate(album.groups)]
-    return "\n".join([_store(album), items(album.notes), _switches(album), *groups])
+    return "\n".join([_picture_store(album), items(album.notes), _switches(album), *groups])
 
 
 def _overlays(album: Album) -> list[Overlay]:
@@ -611,8 +621,10 @@ def _overlays(album: Album) -> list[Overlay]:
     return overlays
 
 
-def _store(album: Album) -> str:
+def _picture_store(album: Album) -> str:
     """Return every picture and map once; the overlays refer to them by id."""
+    # A picture takes the size of its figure, which counts in pixels of the image, not of the shrunk
+    # picture.
     sizes = {}
     for drawing in _overlays(album):
         for key in (drawing.symbol, drawing.shade_symbol):
@@ -687,10 +699,11 @@ def _entry_html(entry: AlbumEntry, name: str, *, volumes: bool) -> str:
     panels = ""
     for k, (model, drawing) in enumerate(zip(entry.models, entry.overlays)):
         picture = svg(drawing, name=f"shot-{name}-{k}")
+        # The id of the image stands above the panels already.
         caption = drawing.title.removeprefix(short(entry.id)).lstrip(":, ")
         if several:
             caption = f"{model}: {caption}"
-        mistakes = _wrong(drawing)
+        mistakes = _errors_in_words(drawing)
         if volumes and mistakes:
             mistakes = f"in this slice: {mistakes}"
         panels += (
@@ -706,7 +719,7 @@ def _entry_html(entry: AlbumEntry, name: str, *, volumes: bool) -> str:
     )
 
 
-def _wrong(drawing: Overlay) -> str:
+def _errors_in_words(drawing: Overlay) -> str:
     """Return the classes of missed references and wrong predictions, for a printed page without
     tooltips.
     """

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the picture file of every image.
+"""Which file below a folder is the picture of an image: `PictureFiles`.
 
-Names are only looked up among the files of a folder, never joined to a path, so that a name cannot
-lead out of the folder.
+A folder and the names of images come in, a path per image and notes on those without one go out.
+Names are only looked up among the files of the folder, never joined to a path, so that a name
+cannot lead out of it. Called by the album of a report, by the page of stability, and by the
+command line before a long run.
 """
 
 from __future__ import annotations
@@ -78,8 +80,10 @@ class PictureFiles:
             listing.left,
             listing.closed,
         )
+        # Not a single picture: the folder is the wrong one, or names differ in a way that the user
+        # should hear about at once.
         if images and not any(paths):
-            raise _nothing_fits(folder, images[0][0], listing, files)
+            raise _no_picture(folder, images[0][0], listing, files)
         return files
 
     def path_of(self, image: int) -> Path | None:
@@ -93,63 +97,17 @@ class PictureFiles:
         parts = [f"{n_pictures} of {len(self.paths)} images have a picture in {self.folder}"]
         parts += self._doubts()
         if self.left:
-            parts.append(f"{_times(self.left, 'link')} out of the folder not followed")
+            parts.append(f"{_count_text(self.left, 'link')} out of the folder not followed")
         if self.closed:
-            parts.append(f"{_times(self.closed, 'folder')} could not be read")
+            parts.append(f"{_count_text(self.closed, 'folder')} could not be read")
         return ("; ".join(parts),)
 
     def _doubts(self) -> Iterator[str]:
         if self.several:
             verb = "matches" if self.several == 1 else "match"
-            yield f"{_times(self.several, 'name')} {verb} several files"
+            yield f"{_count_text(self.several, 'name')} {verb} several files"
         if self.shared:
-            yield f"{_times(self.shared, 'image')} would share files with others"
-
-
-def _times(n: int, word: str) -> str:
-    return f"{n} {word}" if n == 1 else f"{n} {word}s"
-
-
-def _names(cohort: Cohort) -> Iterator[tuple[str, ...]]:
-    """Yield the names that the file of each image may have."""
-    ids, column = cohort.images.ids, cohort.images.groups.get("file_name")
-    if column is None:
-        yield from ((image,) for image in ids)
-        return
-    for name, image in zip(column.tolist(), ids):
-        yield (str(name), image) if name and str(name) != image else (image,)
-
-
-def _nothing_fits(folder: Path, name: str, listing: Listing, files: PictureFiles) -> InputError:
-    pictures = [file for file in listing.files if _stem(file.rpartition("/")[2]) is not None]
-    more = f" and {len(pictures) - 1} more" if len(pictures) > 1 else ""
-    parts = [f"{pictures[0]}{more}" if pictures else "no picture", *files._doubts()]
-    hint = (
-        "files are found by the column file_name or by the id of their image, "
-        "with or without extension"
-    )
-    return InputError(
-        f"a file for an image such as {shorten(name)}",
-        rule="no-picture",
-        file=str(folder),
-        value="; ".join(parts),
-        hint=hint,
-    )
-
-
-def _stem(base: str) -> str | None:
-    """Return a name without the extension of a picture; None if it has none."""
-    lower = base.lower()
-    extension = next((each for each in extensions(*FORMATS) if lower.endswith(each)), None)
-    return None if extension is None else base[: -len(extension)]
-
-
-def _tolerant(name: str) -> str:
-    """Return a name without regard to case and to how accents are encoded."""
-    if name.isascii():
-        return name.lower()
-    # Folding can decompose letters again, hence the second normalisation.
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+            yield f"{_count_text(self.shared, 'image')} would share files with others"
 
 
 @dataclass(frozen=True)
@@ -165,6 +123,7 @@ class _Search:
         its exact path.
         """
         for name in names:
+            # Tables written on Windows have backslashes.
             below = name.replace("\\", "/").removeprefix("./")
             exact = self.listing.files.get(below)
             if exact is not None and self._is_picture(exact, below):
@@ -180,19 +139,19 @@ class _Search:
         It is a generator so that the tolerant tables are only made if nothing else matches.
         """
         base = below.rpartition("/")[2]
-        if base != below and (path := self._loose_paths.get(_tolerant(below))) is not None:
+        if base != below and (path := self._loose_paths.get(_folded_name(below))) is not None:
             yield path
         for table in self._exact:
             if (path := table.get(base)) is not None:
                 yield path
-        loose = _tolerant(base)
+        loose = _folded_name(base)
         for table in self._loose:
             if (path := table.get(loose)) is not None:
                 yield path
 
     @cached_property
     def _loose_paths(self) -> Mapping[str, str]:
-        return _table((_tolerant(name), path) for name, path in self.listing.files.items())
+        return _table((_folded_name(name), path) for name, path in self.listing.files.items())
 
     @cached_property
     def _exact(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -204,7 +163,7 @@ class _Search:
     def _loose(self) -> tuple[Mapping[str, str], Mapping[str, str]]:
         names = []
         for name, path in self.listing.files.items():
-            names.append((_tolerant(name.rpartition("/")[2]), path))
+            names.append((_folded_name(name.rpartition("/")[2]), path))
         return _table(names), _stem_table(names)
 
     def _is_picture(self, path: str, name: str) -> bool:
@@ -212,6 +171,7 @@ class _Search:
             extensions(*FORMATS)
         ):
             return True
+        # Files of DICOM often have no extension; each is opened once.
         if path not in self.marks:
             try:
                 with open_picture_file(Path(path)) as file:
@@ -238,3 +198,49 @@ def _stem_table(names: Iterable[tuple[str, str]]) -> Mapping[str, str]:
         if stem is not None:
             stems.append((stem, path))
     return _table(stems)
+
+
+def _stem(base: str) -> str | None:
+    """Return a name without the extension of a picture; None if it has none."""
+    lower = base.lower()
+    extension = next((each for each in extensions(*FORMATS) if lower.endswith(each)), None)
+    return None if extension is None else base[: -len(extension)]
+
+
+def _count_text(n: int, word: str) -> str:
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"
+
+
+def _names(cohort: Cohort) -> Iterator[tuple[str, ...]]:
+    """Yield the names that the file of each image may have."""
+    ids, column = cohort.images.ids, cohort.images.groups.get("file_name")
+    if column is None:
+        yield from ((image,) for image in ids)
+        return
+    for name, image in zip(column.tolist(), ids):
+        yield (str(name), image) if name and str(name) != image else (image,)
+
+
+def _no_picture(folder: Path, name: str, listing: Listing, files: PictureFiles) -> InputError:
+    pictures = [file for file in listing.files if _stem(file.rpartition("/")[2]) is not None]
+    more = f" and {len(pictures) - 1} more" if len(pictures) > 1 else ""
+    parts = [f"{pictures[0]}{more}" if pictures else "no picture", *files._doubts()]
+    hint = (
+        "files are found by the column file_name or by the id of their image, "
+        "with or without extension"
+    )
+    return InputError(
+        f"a file for an image such as {shorten(name)}",
+        rule="no-picture",
+        file=str(folder),
+        value="; ".join(parts),
+        hint=hint,
+    )
+
+
+def _folded_name(name: str) -> str:
+    """Return a name without regard to case and to how accents are encoded."""
+    if name.isascii():
+        return name.lower()
+    # Folding can decompose letters again, hence the second normalisation.
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outlines of masks in the slice that is shown, no finer than a picture can show.
+"""Which images to show, and the figure of one image: references and predictions of one model.
 
-Choose the images to show: where a model errs most, a random sample, and where models differ.
+- `operating_point` chooses the score cut of a model, `matches_at` gives matches that are exact at a
+  cut, and `outcomes` counts hits and errors of every image there.
+- `worst`, `sample` and `disputed` choose images: where a model errs most, at random, and where
+  models differ most.
+- `overlay` returns the figure of one image and model: every object as the outline of its mask or
+  else as its box, with its fate. Of a volume one slice is shown, that of the worst object
+  (`slice_of`).
+- `outline_of` returns the rings around a mask in the slice that is shown, no finer than a picture
+  can show.
 
-`Matches` of an evaluation come in; indices of images and score cuts go out.
-
-The figure of one image: references and the predictions of one model, as outlines of masks or
-else as boxes.
+An `Evaluation` and its `Matches` come in; indices of images, score cuts and figures go out. Called
+by the album and by the report.
 """
 
 from __future__ import annotations
@@ -30,76 +36,18 @@ from calipers.matching.matches import FATES, Matches
 from calipers.show.figures import BoxMark, Overlay, Ring
 
 # Pixels of the longer side of a picture: finer outlines would look the same.
-SHOWN = 512
-
-
-def coarseness(width: float, height: float) -> int:
-    """Return the step of the outlines of an image, in pixels."""
-    longest = max(width, height)
-    return max(1, math.ceil(longest / SHOWN)) if math.isfinite(longest) else 1
-
-
-def outline_of(
-    masks: Masks, row: int, slice_at: float | None = None, step: int = 1
-) -> tuple[Ring, ...]:
-    """Return the rings around the mask of an object, in pixels of the image; none if it does not
-    reach the slice.
-
-    Parameters
-    ----------
-    slice_at
-        Of a volume: the place along z in voxels.
-    step
-        Pixels along each side that are merged into one. The merged pixel belongs to the mask if at
-        least half of its pixels do; if none does, if any of them does.
-    """
-    mask, (x, y) = _cut_out(masks, row, slice_at, step)
-    points, offsets = shapes.rings(_merge_pixels(mask, step))
-    corners = [(a, b) for a, b in (points * step + (x, y)).astype(float).tolist()]
-    return tuple(tuple(corners[i:j]) for i, j in pairwise(offsets.tolist()))
-
-
-def widest_slice(masks: Masks, row: int) -> int:
-    """Return the slice of a volume in which an object has most voxels; the first of several."""
-    mine = slice(int(masks.offsets[row]), int(masks.offsets[row + 1]))
-    width, height, _ = masks.size[row].tolist()
-    slices = masks.start[mine] // (width * height)
-    return int(np.bincount(slices, weights=masks.length[mine]).argmax())
-
-
-def _cut_out(
-    masks: Masks, row: int, slice_at: float | None, step: int
-) -> tuple[Flags, tuple[int, int]]:
-    """Return the part of a slice that holds the object, and its corner, a multiple of the step."""
-    mine = slice(int(masks.offsets[row]), int(masks.offsets[row + 1]))
-    start, length = masks.start[mine], masks.length[mine]
-    width, height = masks.size[row, :2].tolist()
-    if slice_at is not None:
-        first = math.floor(slice_at) * width * height
-        inside = (start >= first) & (start < first + width * height)
-        start, length = start[inside] - first, length[inside]
-    if not len(start):
-        return np.zeros((0, 0), np.bool_), (0, 0)
-    x, y = start % width, start // width
-    x0, y0 = (int(low) // step * step for low in (x.min(), y.min()))
-    shape = int(y.max()) + 1 - y0, int((x + length).max()) - x0
-    return runs.fill((y - y0) * shape[1] + x - x0, length, True, shape), (x0, y0)
-
-
-def _merge_pixels(mask: Flags, step: int) -> Flags:
-    """Return a mask with ``step`` x ``step`` pixels merged into one."""
-    if step == 1 or not mask.size:
-        return mask
-    height, width = mask.shape
-    padded = np.pad(mask, ((0, -height % step), (0, -width % step)))
-    share = padded.reshape(padded.shape[0] // step, step, -1, step).mean(axis=(1, 3))
-    # A small object must not vanish: without a pixel that is half full, any share counts.
-    return np.asarray(share >= 0.5 if (share >= 0.5).any() else share > 0)
-
+PICTURE_SIDE = 512
 
 SAMPLE_STREAM = 0x70696373  # keeps the sample apart from the replicates that share its seed
 # Assignments in which predictions of lower score never change the fate of higher ones.
 CUT_BY_SCORE = ("by-score", "many-to-one")
+
+# The order of drawing: the last ones are on top.
+LAYERS = ("ignored", "reference", "missed", "hit", "duplicate", "false alarm")
+MOST_PREDICTIONS = 200  # in one figure; the best scored ones
+MOST_CORNERS = 8000  # of all outlines in one figure; beyond, they are drawn coarser
+MARGIN = 1.05  # of a frame of unknown size around all boxes
+LONGEST = 60  # characters of an id in a title
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +65,26 @@ class Outcomes:
     def errors(self) -> I64:
         """(n_images,) missed, false alarms and duplicates together."""
         return self.missed + self.false_alarms + self.duplicates
+
+
+@dataclass(frozen=True, slots=True)
+class ImageObjects:
+    """The objects of one image at a score cut: rows of the cohort's tables, and their fates."""
+
+    references: I64
+    reference_fates: tuple[str, ...]  # reference, missed or ignored
+    predictions: I64  # best score first
+    prediction_fates: tuple[str, ...]
+
+    def references_with(self, fate: str) -> list[int]:
+        """Return the rows of the references of one fate."""
+        rows = zip(self.references.tolist(), self.reference_fates)
+        return [row for row, own in rows if own == fate]
+
+    def predictions_with(self, fate: str) -> list[int]:
+        """Return the rows of the predictions of one fate, best score first."""
+        rows = zip(self.predictions.tolist(), self.prediction_fates)
+        return [row for row, own in rows if own == fate]
 
 
 def operating_point(matches: Matches) -> float:
@@ -141,6 +109,8 @@ def operating_point(matches: Matches) -> float:
     n_references = np.count_nonzero(matches.reference_fate[0] != assignment.IGNORED)
     value = 2.0 * hits / (np.arange(1, len(hits) + 1) + n_references)
     descending = score[order]
+    # A cut keeps all predictions of a score or none, so that F1 counts only behind the last of
+    # equal scores.
     last = np.flatnonzero(np.append(descending[1:] != descending[:-1], True))
     return float(descending[last[int(np.argmax(value[last]))]])
 
@@ -158,6 +128,7 @@ def matches_at(
     view = matches.views[0]
     if view.assignment in CUT_BY_SCORE or cut <= view.score_cut or not (matches.score < cut).any():
         return matches
+    # With the cut in the view, the assignment never sees the predictions below it.
     recipe = MatchRecipe((replace(view, score_cut=cut),))
     result = collect(evaluation.cohort, {model: (model, recipe)})[model]
     assert isinstance(result, Matches)
@@ -182,6 +153,7 @@ def outcomes(matches: Matches, cut: float) -> Outcomes:
     prediction_fate, reference_fate = matches.prediction_fate[0], matches.reference_fate[0]
     is_hit = np.zeros(len(reference_fate), np.bool_)
     is_hit[matches.partner[in_play & (prediction_fate == assignment.HIT)]] = True
+    # Only references that the protocol counts as found.
     is_hit &= reference_fate == assignment.HIT
     is_missed = (reference_fate != assignment.IGNORED) & ~is_hit
     is_false_alarm = in_play & (prediction_fate == assignment.FALSE_ALARM)
@@ -230,37 +202,10 @@ def disputed(models: Sequence[Outcomes], n: int) -> I64:
     is_disputed = (votes > 0) & (votes < len(models))
     alarms = np.stack([of.false_alarms for of in models])
     amount: I64 = np.bincount(models[0].reference_image[is_disputed], minlength=alarms.shape[1])
+    # Also images without references may be disputed: by their false alarms.
     amount = amount + np.ptp(alarms, axis=0)
     order = np.argsort(-amount, kind="stable")[: max(n, 0)]
     return order[amount[order] > 0]
-
-
-# The order of drawing: the last ones are on top.
-LAYERS = ("ignored", "reference", "missed", "hit", "duplicate", "false alarm")
-MOST_PREDICTIONS = 200  # in one figure; the best scored ones
-MOST_CORNERS = 8000  # of all outlines in one figure; beyond, they are drawn coarser
-MARGIN = 1.05  # of a frame of unknown size around all boxes
-LONGEST = 60  # characters of an id in a title
-
-
-@dataclass(frozen=True, slots=True)
-class ImageObjects:
-    """The objects of one image at a score cut: rows of the cohort's tables, and their fates."""
-
-    references: I64
-    reference_fates: tuple[str, ...]  # reference, missed or ignored
-    predictions: I64  # best score first
-    prediction_fates: tuple[str, ...]
-
-    def references_with(self, fate: str) -> list[int]:
-        """Return the rows of the references of one fate."""
-        rows = zip(self.references.tolist(), self.reference_fates)
-        return [row for row, own in rows if own == fate]
-
-    def predictions_with(self, fate: str) -> list[int]:
-        """Return the rows of the predictions of one fate, best score first."""
-        rows = zip(self.predictions.tolist(), self.prediction_fates)
-        return [row for row, own in rows if own == fate]
 
 
 def overlay(
@@ -289,7 +234,7 @@ def overlay(
     shade_symbol
         The id of the map of the model in the page.
     matches
-        Those of the model, if they are available; see `choosing.matches_at`.
+        Those of the model, if they are available; see `matches_at`.
     slice_at
         Of a volume: the slice that is shown, in voxels; by default `slice_of`.
     size
@@ -301,7 +246,7 @@ def overlay(
     if cohort.dimensions == 3 and slice_at is None:
         slice_at = slice_of(cohort, model, image, objects)
     frame = frame_of(cohort, image, size)
-    marks = _fine_enough(cohort, model, matches, objects, slice_at, coarseness(*frame))
+    marks = _marks_with_few_corners(cohort, model, matches, objects, slice_at, coarseness(*frame))
     notes = [f"model {short(model)}"]
     notes.append("all predictions" if cut == -math.inf else f"scores from {cut:.3g}")
     if slice_at is not None:
@@ -328,6 +273,7 @@ def objects_of(matches: Matches, image: int, cut: float) -> ImageObjects:
     rows = np.arange(start, stop)[remaining_predictions(matches, cut, slice(start, stop))]
     rows = rows[np.argsort(-matches.score[rows], kind="stable")]
     fates = matches.prediction_fate[0][rows]
+    # Only hits above the cut: a reference whose hit is left out counts as missed.
     hits = set(matches.partner[rows[fates == assignment.HIT]].tolist())
     reference_fates = []
     for row in range(first, last):
@@ -341,7 +287,7 @@ def objects_of(matches: Matches, image: int, cut: float) -> ImageObjects:
     return ImageObjects(np.arange(first, last), tuple(reference_fates), rows, prediction_fates)
 
 
-def _fine_enough(
+def _marks_with_few_corners(
     cohort: Cohort,
     model: str,
     matches: Matches,
@@ -355,6 +301,7 @@ def _fine_enough(
         corners = sum(len(ring) for mark in marks for ring in mark.outline)
         if corners <= MOST_CORNERS or step >= max(cohort.images.size.max(initial=1.0), 1.0):
             return marks
+        # Doubling ends: an outline in steps of the whole image has four corners.
         step *= 2
 
 
@@ -377,6 +324,7 @@ def _marks(
         label = names[predictions.label[row]]
         partner = int(matches.partner[row])
         if fate == "hit" and partner >= 0 and references.label[partner] != predictions.label[row]:
+            # A hit of another class is drawn as a hit, so its tooltip must say what it was called.
             label = f"{names[references.label[partner]]} (called {label})"
         score = float(predictions.score[row]) if predictions.scored else math.nan
         yield BoxMark(fate, place[0], label, score, place[1])
@@ -388,7 +336,7 @@ def _box_and_outline(
     """Return box and outline of an object in its image; None if it does not reach the slice of a
     volume.
     """
-    box = _in_slice(table.boxes[row], slice_at)
+    box = _box_in_slice(table.boxes[row], slice_at)
     if box is None:
         return None
     if table.masks is None:
@@ -397,7 +345,7 @@ def _box_and_outline(
     return (box, outline) if outline else None
 
 
-def _in_slice(box: F64, slice_at: float | None) -> tuple[float, float, float, float] | None:
+def _box_in_slice(box: F64, slice_at: float | None) -> tuple[float, float, float, float] | None:
     """Return the corners of a box in its image, or None if a box of a volume does not reach the
     slice.
     """
@@ -406,6 +354,7 @@ def _in_slice(box: F64, slice_at: float | None) -> tuple[float, float, float, fl
         x0, y0, x1, y1 = corners
         return x0, y0, x1, y1
     x0, y0, z0, x1, y1, z1 = corners
+    # Voxel k reaches from k to k + 1; a box that only touches the slice does not reach it.
     k = math.floor(slice_at)
     return (x0, y0, x1, y1) if z0 < k + 1 and z1 > k else None
 
@@ -439,6 +388,7 @@ def _worst_object(
     alarms = objects.predictions_with("false alarm")
     if alarms:
         return predictions, alarms[0]
+    # No error at all: the largest object, references before predictions of the same extent.
     rows: list[tuple[References | Predictions, int]] = []
     rows += [(references, row) for row in objects.references.tolist()]
     rows += [(predictions, row) for row in objects.predictions.tolist()]
@@ -481,3 +431,68 @@ def title_of(cohort: Cohort, image: int, objects: ImageObjects, slice_at: float 
 def short(name: str) -> str:
     """Return a name that fits a title."""
     return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+
+
+def coarseness(width: float, height: float) -> int:
+    """Return the step of the outlines of an image, in pixels."""
+    longest = max(width, height)
+    return max(1, math.ceil(longest / PICTURE_SIDE)) if math.isfinite(longest) else 1
+
+
+def outline_of(
+    masks: Masks, row: int, slice_at: float | None = None, step: int = 1
+) -> tuple[Ring, ...]:
+    """Return the rings around the mask of an object, in pixels of the image; none if it does not
+    reach the slice.
+
+    Parameters
+    ----------
+    slice_at
+        Of a volume: the place along z in voxels.
+    step
+        Pixels along each side that are merged into one. The merged pixel belongs to the mask if at
+        least half of its pixels do; if none does, if any of them does.
+    """
+    mask, (x, y) = _mask_in_slice(masks, row, slice_at, step)
+    points, offsets = shapes.rings(_merge_pixels(mask, step))
+    corners = [(a, b) for a, b in (points * step + (x, y)).astype(float).tolist()]
+    return tuple(tuple(corners[i:j]) for i, j in pairwise(offsets.tolist()))
+
+
+def _mask_in_slice(
+    masks: Masks, row: int, slice_at: float | None, step: int
+) -> tuple[Flags, tuple[int, int]]:
+    """Return the part of a slice that holds the object, and its corner, a multiple of the step."""
+    mine = slice(int(masks.offsets[row]), int(masks.offsets[row + 1]))
+    start, length = masks.start[mine], masks.length[mine]
+    width, height = masks.size[row, :2].tolist()
+    if slice_at is not None:
+        first = math.floor(slice_at) * width * height
+        inside = (start >= first) & (start < first + width * height)
+        start, length = start[inside] - first, length[inside]
+    if not len(start):
+        return np.zeros((0, 0), np.bool_), (0, 0)
+    x, y = start % width, start // width
+    # A multiple of the step, so that merged pixels of all objects lie on one grid.
+    x0, y0 = (int(low) // step * step for low in (x.min(), y.min()))
+    shape = int(y.max()) + 1 - y0, int((x + length).max()) - x0
+    return runs.fill((y - y0) * shape[1] + x - x0, length, True, shape), (x0, y0)
+
+
+def _merge_pixels(mask: Flags, step: int) -> Flags:
+    """Return a mask with ``step`` x ``step`` pixels merged into one."""
+    if step == 1 or not mask.size:
+        return mask
+    height, width = mask.shape
+    padded = np.pad(mask, ((0, -height % step), (0, -width % step)))
+    share = padded.reshape(padded.shape[0] // step, step, -1, step).mean(axis=(1, 3))
+    # A small object must not vanish: without a pixel that is half full, any share counts.
+    return np.asarray(share >= 0.5 if (share >= 0.5).any() else share > 0)
+
+
+def widest_slice(masks: Masks, row: int) -> int:
+    """Return the slice of a volume in which an object has most voxels; the first of several."""
+    mine = slice(int(masks.offsets[row]), int(masks.offsets[row + 1]))
+    width, height, _ = masks.size[row].tolist()
+    slices = masks.start[mine] // (width * height)
+    return int(np.bincount(slices, weights=masks.length[mine]).argmax())

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 MOST_PIXELS = 100_000_000  # of one picture or slice
 PERCENTILES = (1.0, 99.0)
-SAMPLED = 1_000_000  # pixels that are enough for a percentile
+ENOUGH_PIXELS = 1_000_000  # pixels that are enough for a percentile
 AT_ONCE = 500_000  # pixels that are scaled in one step: bounds the memory
 
 # What readers of volumes call a problem, and what it is called here.
@@ -49,6 +49,30 @@ RULES = {
     "volume-broken": "picture-broken",
     "volume-codec": "picture-codec",
 }
+
+FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP")  # others are never tried: some start programs
+DICOM_MARK = b"DICM"
+MARK_AT = 128
+ORIENTATION = 274  # tag of EXIF and TIFF
+MANY_BITS = ("I", "F")  # first letters of the modes of more than eight bits
+
+ELEMENTS = (
+    "Rows",
+    "Columns",
+    "NumberOfFrames",
+    "PhotometricInterpretation",
+    "RescaleSlope",
+    "RescaleIntercept",
+    "WindowCenter",
+    "WindowWidth",
+    "VOILUTFunction",
+)
+COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
+GREYS = ("MONOCHROME1", "MONOCHROME2")
+
+SIDE = 512
+QUALITY = 80
+ROUGH = 60  # quality of maps, which are smooth
 
 
 class PictureError(InputError):
@@ -77,67 +101,6 @@ class Pixels:
     note: str = ""  # what was ignored
     # A map: the array has scores from 0 to 1 in 255 steps, which become colours when encoded.
     scores: bool = False
-
-
-def check_size(width: int, height: int, file: str) -> None:
-    """Raise for an empty or too large picture; call it before decoding."""
-    if width < 1 or height < 1:
-        raise PictureError(
-            "a picture with pixels", rule="picture-broken", file=file, value=f"{width} x {height}"
-        )
-    if width * height > MOST_PIXELS:
-        limit = f"at most {MOST_PIXELS // 1_000_000} megapixels"
-        raise PictureError(limit, rule="picture-large", file=file, value=f"{width} x {height}")
-
-
-def window_to_bytes(values: NDArray[Any], file: str) -> U8:
-    """Return numbers as eight bits, black at their 1st and white at their 99th percentile.
-
-    If these are equal, as for a small bright spot on black, the minimum and maximum are used. NaN
-    is black, and so is a picture of one value.
-    """
-    flat = values.ravel()
-    sample = flat[:: max(1, flat.size // SAMPLED)].astype(np.float64)
-    sample = sample[np.isfinite(sample)]
-    if not len(sample):
-        raise PictureError(
-            "pixels that are numbers", rule="picture-broken", file=file, value="none"
-        )
-    low, high = np.percentile(sample, PERCENTILES).tolist()
-    if low == high:
-        finite = flat[np.isfinite(flat)]
-        low, high = float(finite.min()), float(finite.max())
-    return scale_to_bytes(values, low, high)
-
-
-def scale_to_bytes(values: NDArray[Any], low: float, high: float) -> U8:
-    """Return numbers as eight bits: ``low`` and below black, ``high`` and above white; all black if
-    they are equal.
-    """
-    levels = np.zeros(values.shape, np.uint8)
-    if not high > low:
-        return levels
-    exact: type[np.floating[Any]] = np.float64
-    if np.can_cast(values.dtype, np.float32):
-        exact = np.float32
-    rows = max(1, AT_ONCE // max(1, values[:1].size))
-    with np.errstate(all="ignore"):
-        for start in range(0, len(values), rows):
-            part = values[start : start + rows].astype(exact)
-            part *= 0.5  # computed with halves, because the range itself may overflow
-            part -= exact(low * 0.5)
-            part *= exact(255.0 / (high * 0.5 - low * 0.5))
-            np.clip(part, 0.0, 255.0, out=part)
-            part += 0.5
-            levels[start : start + rows] = np.nan_to_num(part, copy=False, nan=0.0)
-    return levels
-
-
-FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP")  # others are never tried: some start programs
-DICOM_MARK = b"DICM"
-MARK_AT = 128
-ORIENTATION = 274  # tag of EXIF and TIFF
-MANY_BITS = ("I", "F")  # first letters of the modes of more than eight bits
 
 
 def read_pixels(path: Path, *, slice_at: float | None = None) -> Pixels:
@@ -193,6 +156,7 @@ def is_dicom(file: BinaryIO) -> bool:
 
 def _decode(file: BinaryIO, path: Path, slice_at: float | None) -> Pixels:
     name = path.name.lower()
+    # By its mark and not by its name: files of DICOM often have no extension.
     if is_dicom(file):
         return read_dicom(file, str(path), slice_at)
     if name.endswith((".dcm", ".dicom")):
@@ -212,6 +176,7 @@ def _decode(file: BinaryIO, path: Path, slice_at: float | None) -> Pixels:
 def _read_picture(file: BinaryIO, name: str) -> Pixels:
     from PIL import Image, UnidentifiedImageError
 
+    # Pillow warns from its limit on and raises from twice its limit on: both are too large here.
     warnings.simplefilter("error", Image.DecompressionBombWarning)
     try:
         image: Image.Image = Image.open(file, formats=FORMATS)
@@ -231,6 +196,8 @@ def _read_picture(file: BinaryIO, name: str) -> Pixels:
     if orientation in range(2, 9):
         notes.append("rotation by EXIF ignored")
     image.load()
+    # Pillow turns TIFF files by their orientation while it loads them; boxes are drawn on stored
+    # pixels.
     if image.format == "TIFF":
         from calipers.io.volumes.pictures import undo_rotation
 
@@ -258,19 +225,15 @@ def _grey_if_it_is(array: U8) -> U8:
     return grey if (array[..., 1] == grey).all() and (array[..., 2] == grey).all() else array
 
 
-ELEMENTS = (
-    "Rows",
-    "Columns",
-    "NumberOfFrames",
-    "PhotometricInterpretation",
-    "RescaleSlope",
-    "RescaleIntercept",
-    "WindowCenter",
-    "WindowWidth",
-    "VOILUTFunction",
-)
-COLOURS = ("RGB", "YBR_FULL", "YBR_FULL_422", "YBR_ICT", "YBR_RCT")
-GREYS = ("MONOCHROME1", "MONOCHROME2")
+def check_size(width: int, height: int, file: str) -> None:
+    """Raise for an empty or too large picture; call it before decoding."""
+    if width < 1 or height < 1:
+        raise PictureError(
+            "a picture with pixels", rule="picture-broken", file=file, value=f"{width} x {height}"
+        )
+    if width * height > MOST_PIXELS:
+        limit = f"at most {MOST_PIXELS // 1_000_000} megapixels"
+        raise PictureError(limit, rule="picture-large", file=file, value=f"{width} x {height}")
 
 
 def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
@@ -290,6 +253,7 @@ def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
             "pydicom, which reads DICOM", rule="missing-extra", file=name, hint=hint
         ) from None
     with silent_logs():
+        # First: a missing decoder is for the user to install, and not a broken file.
         require_decoder(file, name)
         header = _header(file)
         frames = int(header.get("NumberOfFrames") or 1)
@@ -300,8 +264,8 @@ def read_dicom(file: BinaryIO, name: str, slice_at: float | None) -> Pixels:
             raise PictureError(
                 f"one of {', '.join((*GREYS, *COLOURS))}", rule="picture-format", file=name
             )
-        values = decode(file, _index(slice_at, frames, name))
-    array = _grey(values, header, name) if kind in GREYS else _colour(values, name)
+        values = decode(file, _frame_index(slice_at, frames, name))
+    array = _grey_bytes(values, header, name) if kind in GREYS else _colour_bytes(values, name)
     note = "the first of several frames" if frames > 1 and slice_at is None else ""
     volume = frames > 1 or slice_at is not None
     return Pixels(np.ascontiguousarray(array), width, height, frames if volume else None, note)
@@ -315,7 +279,7 @@ def _header(file: BinaryIO) -> Any:
     return header
 
 
-def _index(slice_at: float | None, frames: int, name: str) -> int:
+def _frame_index(slice_at: float | None, frames: int, name: str) -> int:
     if slice_at is None:
         return 0
     if not 0 <= slice_at < frames:
@@ -325,13 +289,14 @@ def _index(slice_at: float | None, frames: int, name: str) -> int:
     return math.floor(slice_at)
 
 
-def _colour(values: NDArray[Any], name: str) -> U8:
+def _colour_bytes(values: NDArray[Any], name: str) -> U8:
     return values if values.dtype == np.uint8 else window_to_bytes(values, name)
 
 
-def _grey(values: NDArray[Any], header: Any, name: str) -> U8:
+def _grey_bytes(values: NDArray[Any], header: Any, name: str) -> U8:
     slope = _number(header.get("RescaleSlope"), 1.0)
     intercept = _number(header.get("RescaleIntercept"), 0.0)
+    # A slope of 0 would make all pixels equal: it is read as no slope.
     rescaled = values.astype(np.float32) * np.float32(slope or 1.0) + np.float32(intercept)
     centre = _number(header.get("WindowCenter"), math.nan)
     width = _number(header.get("WindowWidth"), math.nan)
@@ -377,7 +342,7 @@ def read_nifti(path: Path, slice_at: float | None) -> Pixels:
     try:
         shape, read_plane = open_planes(Request(path, "image", limits=Limits(pixels=MOST_PIXELS)))
         depth = shape[0] if len(shape) > 2 else 1
-        values = read_plane(_slice(slice_at, depth, name))
+        values = read_plane(_slice_index(slice_at, depth, name))
     except UsageError:
         hint = "pip install 'calipers[volumes]'"
         raise PictureError(
@@ -388,7 +353,7 @@ def read_nifti(path: Path, slice_at: float | None) -> Pixels:
     return Pixels(np.ascontiguousarray(array), width, height, depth if len(shape) > 2 else None)
 
 
-def _slice(slice_at: float | None, depth: int, name: str) -> int:
+def _slice_index(slice_at: float | None, depth: int, name: str) -> int:
     if slice_at is None and depth == 1:
         return 0
     if slice_at is None:
@@ -402,9 +367,49 @@ def _slice(slice_at: float | None, depth: int, name: str) -> int:
     return math.floor(slice_at)
 
 
-SIDE = 512
-QUALITY = 80
-ROUGH = 60  # quality of maps, which are smooth
+def window_to_bytes(values: NDArray[Any], file: str) -> U8:
+    """Return numbers as eight bits, black at their 1st and white at their 99th percentile.
+
+    If these are equal, as for a small bright spot on black, the minimum and maximum are used. NaN
+    is black, and so is a picture of one value.
+    """
+    flat = values.ravel()
+    # A regular sample: percentiles of millions of pixels need a sort, and a million is enough.
+    sample = flat[:: max(1, flat.size // ENOUGH_PIXELS)].astype(np.float64)
+    sample = sample[np.isfinite(sample)]
+    if not len(sample):
+        raise PictureError(
+            "pixels that are numbers", rule="picture-broken", file=file, value="none"
+        )
+    low, high = np.percentile(sample, PERCENTILES).tolist()
+    if low == high:
+        finite = flat[np.isfinite(flat)]
+        low, high = float(finite.min()), float(finite.max())
+    return scale_to_bytes(values, low, high)
+
+
+def scale_to_bytes(values: NDArray[Any], low: float, high: float) -> U8:
+    """Return numbers as eight bits: ``low`` and below black, ``high`` and above white; all black if
+    they are equal.
+    """
+    levels = np.zeros(values.shape, np.uint8)
+    if not high > low:
+        return levels
+    # Single precision wherever it holds all values: half the memory.
+    exact: type[np.floating[Any]] = np.float64
+    if np.can_cast(values.dtype, np.float32):
+        exact = np.float32
+    rows = max(1, AT_ONCE // max(1, values[:1].size))
+    with np.errstate(all="ignore"):
+        for start in range(0, len(values), rows):
+            part = values[start : start + rows].astype(exact)
+            part *= 0.5  # computed with halves, because the range itself may overflow
+            part -= exact(low * 0.5)
+            part *= exact(255.0 / (high * 0.5 - low * 0.5))
+            np.clip(part, 0.0, 255.0, out=part)
+            part += 0.5
+            levels[start : start + rows] = np.nan_to_num(part, copy=False, nan=0.0)
+    return levels
 
 
 def shrink(array: U8, side: int) -> U8:

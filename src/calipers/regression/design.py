@@ -37,6 +37,14 @@ GRAMMAR = (
     "`backquotes`"
 )
 
+MEMORY = "<table>"
+
+INTERCEPT = "intercept"
+Piece = tuple[
+    frozenset[str], frozenset[str]
+]  # categories against their first level, categories with every level
+DEPENDENT = 1e-9  # of a column's length that the columns before it do not explain
+
 
 @dataclass(frozen=True)
 class Formula:
@@ -76,6 +84,7 @@ class Formula:
             raise UsageError(f"nothing is left to fit in {text!r}; {GRAMMAR}")
         if any(name in term for term in terms):
             raise UsageError(f"{name!r} cannot explain itself in {text!r}")
+        # A stable sort: terms of equal length stay in the order of the text, as in R.
         return cls(name, tuple(sorted(terms, key=len)), intercept)
 
     @property
@@ -84,12 +93,12 @@ class Formula:
         return tuple(dict.fromkeys(name for term in self.terms for name in term))
 
     def __str__(self) -> str:
-        terms = [":".join(map(_quoted, term)) for term in self.terms]
+        terms = [":".join(map(_name_in_formula, term)) for term in self.terms]
         if not self.intercept:
             terms.insert(0, "0")
         elif not terms:
             terms = ["1"]
-        response = _quoted(self.response) if self.response else ""
+        response = _name_in_formula(self.response) if self.response else ""
         return f"{response} ~ {' + '.join(terms)}".strip()
 
 
@@ -98,7 +107,7 @@ def term_name(term: tuple[str, ...]) -> str:
     return ":".join(term)
 
 
-def _quoted(name: str) -> str:
+def _name_in_formula(name: str) -> str:
     return name if PLAIN.fullmatch(name) else f"`{name}`"
 
 
@@ -128,6 +137,7 @@ def _terms(tokens: list[tuple[str, str]], formula: str) -> tuple[list[tuple[str,
         elif sign == "-" or "number" in kinds:
             raise UsageError(f"only the intercept can be taken away, as -1, in {formula!r}")
         else:
+            # `a:a` is `a`, and `a:b` is `b:a`.
             names = tuple(dict.fromkeys(name for _, name in part))
             terms.setdefault(frozenset(names), names)
     return list(terms.values()), intercept
@@ -157,9 +167,6 @@ def _summands(
     return summands
 
 
-MEMORY = "<table>"
-
-
 @dataclass(frozen=True)
 class Frame:
     """A table, and the declared order of the values of its columns."""
@@ -177,7 +184,7 @@ class Frame:
 
         Parameters
         ----------
-        wanted
+        required
             The columns that will be used; those of tables in memory are converted, others are not
             looked at.
         levels
@@ -217,6 +224,7 @@ class Frame:
             return True
         if not isinstance(cells, list):
             return False
+        # Tables in memory and parquet files say what is text; cells of CSV files are all text.
         if self.table.format != "csv":
             return True
         _, problems = numbers(self.table, name)
@@ -293,6 +301,7 @@ def _columns(
     def take(name: str) -> Any:
         return source.column(name).to_pylist() if hasattr(source, "column_names") else source[name]
 
+    # By what it offers and not by its type: no library of tables is needed for that.
     if isinstance(source, Mapping):
         names = list(source)
     elif hasattr(source, "column_names") and hasattr(source, "column"):  # arrow
@@ -307,7 +316,7 @@ def _columns(
     raw_columns = {name: take(name) for name in dict.fromkeys(required)}
     orders = {}
     for name, column in raw_columns.items():
-        if _categorical(column):
+        if _is_categorical(column):
             orders[name] = tuple(map(str, column.cat.categories))
     columns = {name: _cells(name, column) for name, column in raw_columns.items()}
     lengths = {name: len(column) for name, column in columns.items()}
@@ -316,7 +325,7 @@ def _columns(
     return columns, orders
 
 
-def _categorical(column: Any) -> bool:
+def _is_categorical(column: Any) -> bool:
     return hasattr(getattr(column, "dtype", None), "categories") and hasattr(column, "cat")
 
 
@@ -334,36 +343,30 @@ def _cells(name: str, column: Any) -> Cells:
     cells = array.tolist()
     if array.dtype.kind in "US":
         return [str(cell) for cell in cells]
-    present = [cell for cell in cells if not _nothing(cell)]
+    present = [cell for cell in cells if not _is_nothing(cell)]
     if all(isinstance(cell, bool | int | float | np.number) for cell in present) and present:
         numbers = np.full(len(cells), np.nan)
         for row, cell in enumerate(cells):
-            if not _nothing(cell):
+            if not _is_nothing(cell):
                 numbers[row] = float(cell)
         return numbers
+    # Ids are often a mixture of words and whole numbers; other mixtures are errors.
     if all(isinstance(cell, str | int) for cell in present):
         texts = [str(cell) for cell in cells]
         for row, cell in enumerate(cells):
-            if _nothing(cell):
+            if _is_nothing(cell):
                 texts[row] = ""
         return texts
     strange = next(cell for cell in present if not isinstance(cell, str))
     raise InputError("numbers or text", rule="column-type", file=MEMORY, field=name, value=strange)
 
 
-def _nothing(cell: Any) -> bool:
+def _is_nothing(cell: Any) -> bool:
     return (
         cell is None
         or (isinstance(cell, float) and cell != cell)
         or type(cell).__name__ in ("NAType", "NaTType")
     )
-
-
-INTERCEPT = "intercept"
-Piece = tuple[
-    frozenset[str], frozenset[str]
-]  # categories against their first level, categories with every level
-DEPENDENT = 1e-9  # of a column's length that the columns before it do not explain
 
 
 @dataclass(frozen=True)
@@ -394,6 +397,7 @@ def design(frame: Frame, formula: Formula) -> Design:
     """Return the design of a formula on a frame without missing values."""
     categories = [name for name in formula.columns if frame.is_category(name)]
     levels = {name: _levels(frame, name) for name in categories}
+    # What the model spans so far: it decides whether a category needs a column for every level.
     effects, spanned = [], set[frozenset[str]]()
     if formula.intercept:
         effects.append(Effect(INTERCEPT, INTERCEPT, ()))
@@ -447,14 +451,16 @@ def _coding(
         subsets += map(frozenset, combinations(categories, size))
     pieces = [(part, frozenset[str]()) for part in subsets if part | numbers not in spanned]
     spanned |= {part | numbers for part in subsets}
-    while (pair := _neighbours(pieces)) is not None:
+    # Joined until no two pieces differ in one category: the fewest pieces, each with its own
+    # columns.
+    while (pair := _joinable_pieces(pieces)) is not None:
         (few, full), (more, _) = pair
         pieces[pieces.index(pair[1])] = (few, full | (more - few))
         pieces.remove(pair[0])
     return pieces
 
 
-def _neighbours(pieces: Sequence[Piece]) -> tuple[Piece, Piece] | None:
+def _joinable_pieces(pieces: Sequence[Piece]) -> tuple[Piece, Piece] | None:
     """Return two pieces, the second of which has one category more."""
     for small, large in permutations(pieces, 2):
         if small[1] == large[1] and small[0] < large[0] and len(large[0] - small[0]) == 1:
@@ -491,6 +497,7 @@ def check_rank(checked_design: Design, file: str) -> None:
     if length[k] == 0:
         hint = "it is zero in every row: no row has this combination, leave it out or join levels"
     else:
+        # The combination that makes up the column, so that the error can name its parts.
         weights = np.linalg.lstsq(matrix[:, :k], matrix[:, k], rcond=None)[0]
         parts = np.flatnonzero(np.abs(weights) * length[:k] > 1e-6 * length[k])
         names = ", ".join(checked_design.names[j] for j in parts)

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logistic regression of the probability of a hit, with standard errors by patient or centre.
+"""Logistic regression with standard errors by cluster, and the localization models of a detector.
 
-One row per reference: how well a model placed it, and everything that is known about it.
+- `logistic_model` fits the probability of a hit. Coefficients are those of rows taken as
+  independent; standard errors allow rows of one patient or centre to depend on each other in any
+  way (sandwich estimator). `AdjustedProbability` says the effects as probabilities.
+- `reference_table` makes one row per reference: how well a model placed it, and everything that is
+  known about it.
+- `localization_models` fits three models of one detector's localization: best overlap, overlap of
+  hits, probability of a hit. IoU is bounded and has many zeros, the misses. A linear model of it
+  mixes two questions, so the two parts always stand beside it: how good is the overlap of what was
+  hit, and how probable is a hit?
 
-Three models of one detector's localization: best overlap, overlap of hits, probability of a hit.
-
-IoU is bounded and has many zeros, the misses. A linear model of it mixes two questions, so the two
-parts always stand beside it: how good is the overlap of what was hit, and how probable is a hit?
+Called by the ``mixed`` command.
 """
 
 from __future__ import annotations
@@ -38,15 +43,21 @@ from calipers.regression.model import (
     prepare,
     quantile,
 )
-from calipers.regression.words import percent
 from calipers.results.document import Document
 from calipers.results.estimate import number
-from calipers.show.words import plural
+from calipers.show.words import level_text, percent_span, percent_text, plural
 from calipers.statistics.intervals import FEWEST_UNITS
 
 NAN = float("nan")
 # standard error in logits per standard deviation of a column: the coefficient has no finite value
 RUNAWAY = 20.0
+
+SIZES = ("large", "medium", "small")  # the first is the one that others are compared with
+CUTS = (100.0**2, 200.0**2)  # pixels of area: small is below the first, large above the second
+
+RESPONSE = "iou"
+PARTS = ("best", "matched", "hit")
+USUAL = ("centre", "patient", "image")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +192,7 @@ def logistic_model(
         code, unit, n_units = outer.code, outer.name, len(outer)
     else:
         code, unit, n_units = np.arange(len(y)), "row", len(y)
+    # That note is about least squares, which is not used here.
     notes = [note for note in data.notes if "least squares" not in note]
     fit, covariance, undefined, fit_notes = _fit_logistic(data, code)
     supports = []
@@ -213,6 +225,7 @@ def _fit_logistic(
 ) -> tuple[mixed.LogisticFit, F64, NDArray[np.bool_], list[str]]:
     """Return the fit, its covariance by cluster, which coefficients are undefined, and notes."""
     y, x = data.y, data.design.matrix
+    # The kernel would climb without end: no coefficient is finite.
     if len(np.unique(y)) == 1:
         fit = mixed.LogisticFit(
             np.full(x.shape[1], NAN), np.full((x.shape[1],) * 2, NAN), y, 0.0, True
@@ -220,9 +233,9 @@ def _fit_logistic(
         notes = [f"every {data.formula.response} is {y[0]:g}: there is nothing to explain"]
         return fit, fit.bread, np.ones(x.shape[1], np.bool_), notes
     fit = mixed.fit_logistic(x, y)
-    undefined = _runaway(x, fit.bread)
+    undefined = _is_unbounded(x, fit.bread)
     covariance = mixed.sandwich(x, y - fit.probability, fit.bread, code)
-    return fit, covariance, undefined, _separated(data, undefined)
+    return fit, covariance, undefined, _separation_notes(data, undefined)
 
 
 def _check_binary(data: RegressionData) -> None:
@@ -245,7 +258,7 @@ def _too_few(n_units: int) -> str | None:
     return "one_unit" if n_units == 1 else "too_few_units"
 
 
-def _runaway(x: F64, bread: F64) -> NDArray[np.bool_]:
+def _is_unbounded(x: F64, bread: F64) -> NDArray[np.bool_]:
     """Return which coefficients have no finite value: the data carry no information on them."""
     # In separated data the estimate grows without limit, and its standard error with it.
     scale = x.std(axis=0)
@@ -253,7 +266,7 @@ def _runaway(x: F64, bread: F64) -> NDArray[np.bool_]:
     return np.asarray(~(np.sqrt(np.maximum(np.diag(bread), 0.0)) * scale < RUNAWAY))
 
 
-def _separated(data: RegressionData, undefined: NDArray[np.bool_]) -> list[str]:
+def _separation_notes(data: RegressionData, undefined: NDArray[np.bool_]) -> list[str]:
     """Name the levels in which every row has the same outcome."""
     notes = []
     for column, levels in data.design.levels.items():
@@ -290,6 +303,8 @@ def _probabilities(
                     AdjustedProbability(column, one, only, NAN, NAN, n, "single_category")
                 )
                 continue
+            # Every row as it is but for this category: the mean over them is the adjusted
+            # probability.
             x = hypothetical(data.frame, data.design, column, one)
             p = 1.0 / (1.0 + np.exp(-np.clip(x @ fit.beta, -mixed.STEEPEST, mixed.STEEPEST)))
             value, slope = float(p.mean()), (x * (p * (1.0 - p))[:, None]).mean(axis=0)
@@ -297,12 +312,14 @@ def _probabilities(
             if reason is None and not 1e-6 < value < 1 - 1e-6:
                 reason = "single_category"
             if reason is None:
-                low, high = _between(value, float(slope @ covariance @ slope), support, level)
+                low, high = _probability_interval(
+                    value, float(slope @ covariance @ slope), support, level
+                )
             probabilities.append(AdjustedProbability(column, one, value, low, high, n, reason))
     return tuple(probabilities)
 
 
-def _between(
+def _probability_interval(
     value: float, variance: float, support: CoefficientSupport, level: float
 ) -> tuple[float, float]:
     """Return the interval of a probability, taken on the logit scale."""
@@ -313,15 +330,11 @@ def _between(
 
 
 def _sentence(model: LogisticModel, one: AdjustedProbability) -> str:
-    text = f"{model.response}: {100 * one.value:.0f} % with {one.column} {one.level}"
+    text = f"{model.response}: {percent_text(one.value)} with {one.column} {one.level}"
     if math.isnan(one.low):
         return f"{text} ({one.n_rows} rows, no interval)."
-    between = f"{percent(model.level)} interval {100 * one.low:.0f} to {100 * one.high:.0f} %"
+    between = f"{level_text(model.level)} interval {percent_span(one.low, one.high)}"
     return f"{text} ({between}; {model.n_units} {plural(model.unit)})."
-
-
-SIZES = ("large", "medium", "small")  # the first is the one that others are compared with
-CUTS = (100.0**2, 200.0**2)  # pixels of area: small is below the first, large above the second
 
 
 def reference_table(
@@ -354,6 +367,7 @@ def reference_table(
     """
     if not 0.0 < cuts[0] < cuts[1]:
         raise UsageError(f"two areas separate the sizes, the smaller first, not {cuts}")
+    # All sizes: the sizes are columns of the table, not a filter.
     view = View() if view is None else replace(view, size=(0.0, float("inf")))
     criterion: Criterion = registry.resolve("criterion", view.criterion)
     if criterion.distance or criterion.yes_no or criterion.none != 0.0:
@@ -367,7 +381,7 @@ def reference_table(
     image = references.image[rows]
     area = references.area[rows]
     table: dict[str, NDArray[Any]] = {
-        "iou": _best(matches, view, len(references))[rows],
+        "iou": _best_overlap(matches, view, len(references))[rows],
         "iou_matched": _matched_overlap(matches, len(references))[rows],
         "hit": (matches.reference_fate[0] == assignment.HIT)[rows].astype(np.float64),
         "class": np.array(cohort.classes)[references.label[rows]],
@@ -384,7 +398,7 @@ def reference_table(
     return table
 
 
-def _best(matches: Matches, view: View, n: int) -> F64:
+def _best_overlap(matches: Matches, view: View, n: int) -> F64:
     """Return the largest overlap of every reference with a prediction that takes part, 0 if there
     is none.
     """
@@ -404,9 +418,6 @@ def _matched_overlap(matches: Matches, n: int) -> F64:
     return overlap
 
 
-RESPONSE = "iou"
-PARTS = ("best", "matched", "hit")
-USUAL = ("centre", "patient", "image")
 Fitted = TypeVar("Fitted", MixedModel, LogisticModel)
 
 
@@ -490,10 +501,13 @@ def localization_models(
         best = mixed_model(table, of_iou, groups, **shared, **options)
     hits = np.flatnonzero(table["hit"] == 1.0)
     rows = {name: column[hits] for name, column in table.items()}
+    # The same formula for the hits, with the overlap of the assigned prediction as response.
     rows[RESPONSE] = rows["iou_matched"]
     few = {name: options[name] for name in ("few_groups",) if name in options}
-    matched, unmatched = _tried(lambda: mixed_model(rows, of_iou, groups, **shared, **options))
-    hit, unhit = _tried(lambda: logistic_model(table, of_hit, groups, **shared, **few))
+    matched, unmatched = _fit_or_reason(
+        lambda: mixed_model(rows, of_iou, groups, **shared, **options)
+    )
+    hit, unhit = _fit_or_reason(lambda: logistic_model(table, of_hit, groups, **shared, **few))
     problems = {} if matched is not None else {"matched": f"{len(hits)} hits: {unmatched}"}
     problems |= {} if hit is not None else {"hit": unhit}
     n = len(table[RESPONSE])
@@ -516,7 +530,7 @@ def _of_model(model: str) -> Iterator[None]:
         ) from None
 
 
-def _tried(fit: Callable[[], Fitted]) -> tuple[Fitted | None, str]:
+def _fit_or_reason(fit: Callable[[], Fitted]) -> tuple[Fitted | None, str]:
     """Return a fit, or None and why there is none."""
     try:
         return fit(), ""

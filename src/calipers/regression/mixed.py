@@ -1,24 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Likelihood-ratio tests of terms (by ML) and of random intercepts (with the chi-bar-squared
-mixture).
+"""`mixed_model`: what explains a measurement, if rows share an image, a patient or a centre.
 
-Two checks of a mixed model's intervals: data simulated from the fit, and outermost groups drawn
-again.
-
-The parametric bootstrap believes the model and shows what its asymptotics leave out. The cluster
-bootstrap believes only that the outermost groups are independent: if its standard errors are much
-larger, the model misses something.
-
-What shows whether a mixed model fits: residuals, QQ points, predicted intercepts. Data, no
-pictures.
-
-`mixed_model`: what explains a measurement, when rows come from the same image, patient and
-centre.
+A table, a formula and groups come in, a `MixedModel` goes out. `calipers.mixed_model`,
+`calipers.regression.logistic.localization_models` and the command line call it.
 
 Rows of one patient are more alike than rows of two, so that 1,400 polyps of 6 centres are much less
 than 1,400 independent facts. The model ``y = X b + u_centre + u_patient + u_image + e`` gives every
 centre, patient and image an intercept of its own, drawn from a normal distribution, and estimates
 the effects b together with the variances.
+
+- `LikelihoodRatio`: tests of terms (by ML) and of random intercepts (with the chi-bar-squared
+  mixture).
+- `BootstrapCheck`: two checks of the intervals. The parametric bootstrap draws data from the fit:
+  it believes the model and shows what its asymptotics leave out. The cluster bootstrap draws the
+  outermost groups again: it believes only that these are independent, and if its standard errors
+  are much larger, the model misses something.
+- `Diagnostics`: what shows whether the model fits: residuals, QQ points, predicted intercepts.
+  Data, no pictures.
 """
 
 from __future__ import annotations
@@ -56,366 +54,11 @@ from calipers.statistics.weights import Units, bootstrap
 
 NOTHING = 1e-8  # a gain in deviance below this is none
 
-
-@dataclass(frozen=True, slots=True)
-class LikelihoodRatio:
-    """A likelihood-ratio test: how much worse the model is without a term or a group."""
-
-    what: str  # a term, or a group
-    kind: str  # term | component
-    statistic: float  # difference of the deviances
-    df: int
-    p: float
-    criterion: str  # of the two fits: ML | REML
-    method: str  # chi-squared | chi-bar-squared
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the test for JSON."""
-        return {
-            "what": self.what,
-            "kind": self.kind,
-            "statistic": number(self.statistic),
-            "df": self.df,
-            "p": number(self.p),
-            "criterion": self.criterion,
-            "method": self.method,
-        }
-
-
-def term_tests(problem: MixedProblem) -> tuple[LikelihoodRatio, ...]:
-    """Test every term that no interaction contains, against the model without its columns."""
-    effects = problem.design.effects
-    columns: dict[str, set[str]] = {}
-    for effect in effects:
-        columns[effect.term] = {name for name, _ in effect.parts}
-    if INTERCEPT not in columns:
-        return ()  # a term would take the mean with it: that is no question about the term
-    terms = [term for term in columns if term != INTERCEPT]
-    full_deviance = _deviance(problem, reml=False)
-    tests = []
-    for term in terms:
-        if not any(columns[term] < columns[other] for other in terms):
-            small = problem.without_term(term)
-            tests.append(_of_terms(term, small, full_deviance, len(effects)))
-    return tuple(tests)
-
-
-def component_tests(problem: MixedProblem, *, reml: bool) -> tuple[LikelihoodRatio, ...]:
-    """Test every random intercept against the model without it."""
-    full_deviance = _deviance(problem, reml=reml)
-    tests = []
-    for level in problem.levels:
-        small = problem.without_level(level.name)
-        tests.append(_of_level(level.name, small, full_deviance, reml))
-    return tuple(tests)
-
-
-def compare(first: MixedProblem, second: MixedProblem, *, reml: bool) -> LikelihoodRatio:
-    """Test two models on the same rows, one of which contains the other."""
-    y, other = first.restored(first.y), second.restored(second.y)
-    if len(y) != len(other) or not np.array_equal(y, other):
-        raise UsageError(
-            "the two models have different rows or responses: their likelihoods are not comparable"
-        )
-    small, large = sorted(
-        (first, second), key=lambda problem: (problem.x.shape[1], len(problem.levels))
-    )
-    same_terms = small.x.shape[1] == large.x.shape[1]
-    if not _contains(large, small):
-        raise UsageError(
-            "neither model contains the other: a likelihood-ratio test needs one that does"
-        )
-    small_levels = {level.name for level in small.levels}
-    large_levels = {level.name for level in large.levels}
-    if small_levels == large_levels and not same_terms:
-        extra = [e.term for e in large.design.effects if e not in small.design.effects]
-        what = " + ".join(dict.fromkeys(extra))
-        return _of_terms(what, small, _deviance(large, reml=False), large.x.shape[1])
-    difference = small_levels ^ large_levels
-    is_nested = small_levels < large_levels or large_levels < small_levels
-    if same_terms and len(difference) == 1 and is_nested:
-        return _of_level(difference.pop(), small, _deviance(large, reml=reml), reml)
-    raise UsageError(
-        "the models must differ in terms, or in one random intercept, not in both and not in more"
-    )
-
-
-def _of_terms(
-    what: str, small: MixedProblem, full_deviance: float, columns: int
-) -> LikelihoodRatio:
-    from scipy.special import chdtrc
-
-    gain, df = max(_deviance(small, reml=False) - full_deviance, 0.0), columns - small.x.shape[1]
-    return LikelihoodRatio(what, "term", gain, df, float(chdtrc(df, gain)), "ML", "chi-squared")
-
-
-def _of_level(name: str, small: MixedProblem, full_deviance: float, reml: bool) -> LikelihoodRatio:
-    """Half of the chi-squared tail: under the null the estimate is 0, and the gain nothing, half of
-    the time.
-    """
-    from scipy.special import chdtrc
-
-    gain = max(_deviance(small, reml=reml) - full_deviance, 0.0)
-    p = 1.0 if gain < NOTHING else 0.5 * float(chdtrc(1, gain))
-    return LikelihoodRatio(
-        name, "component", gain, 1, p, "REML" if reml else "ML", "chi-bar-squared"
-    )
-
-
-def _deviance(problem: MixedProblem, *, reml: bool) -> float:
-    fit = problem.solve(reml=reml)
-    return float("nan") if fit is None else fit.deviance
-
-
-def _contains(large: MixedProblem, small: MixedProblem) -> bool:
-    """Return whether the columns of one design are combinations of those of the other, row by row
-    of the table.
-    """
-    ours, theirs = large.restored(large.x), small.restored(small.x)
-    residual = theirs - ours @ np.linalg.lstsq(ours, theirs, rcond=None)[0]
-    return bool(
-        np.abs(residual).max(initial=0.0) < 1e-8 * max(np.abs(theirs).max(initial=0.0), 1.0)
-    )
-
-
 EVERYWHERE = (float("-inf"), float("inf"))
 Kind = Literal["parametric", "cluster"]
 START = 0.02  # relative standard deviation: a search that begins at 0 would stay there
 
-
-@dataclass(frozen=True, slots=True)
-class CheckedValue:
-    """One coefficient or standard deviation under the bootstrap."""
-
-    name: str
-    value: float  # of the fit itself
-    se: float
-    bias: float  # mean of the replicates minus the value
-    low: float
-    high: float
-    method: str
-    reason: str | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        return {
-            "name": self.name,
-            "value": number(self.value),
-            "standard_error": number(self.se),
-            "bias": number(self.bias),
-            "low": number(self.low),
-            "high": number(self.high),
-            "method": self.method,
-            "reason": self.reason,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class BootstrapCheck:
-    """All coefficients and standard deviations under one kind of bootstrap."""
-
-    kind: Kind
-    unit: str  # what was drawn
-    n_units: int
-    replicates: int
-    undefined: int  # replicates in which the design had no full rank
-    seed: int
-    level: float
-    coefficients: tuple[CheckedValue, ...]
-    components: tuple[CheckedValue, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the check for JSON."""
-        return {
-            "kind": self.kind,
-            "unit": self.unit,
-            "n_units": self.n_units,
-            "replicates": self.replicates,
-            "undefined": self.undefined,
-            "seed": self.seed,
-            "level": self.level,
-            "coefficients": [one.as_dict() for one in self.coefficients],
-            "components": [one.as_dict() for one in self.components],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Draws:
-    """How often, from which seed, and at which level."""
-
-    replicates: int
-    seed: int
-    level: float
-
-
-def check(
-    problem: MixedProblem, fit: Fit, kind: Kind, draws: Draws, *, reml: bool
-) -> BootstrapCheck:
-    """Refit on bootstrap samples, and return how much every number varies."""
-    parametric = kind == "parametric"
-    fits = (_simulated if parametric else _redrawn)(problem, fit, draws, reml)
-    missing = np.full(problem.x.shape[1] + len(problem.levels) + 1, np.nan)
-    replicates = []
-    for replicate in fits:
-        replicates.append(missing if replicate is None else _numbers(replicate))
-    rows = np.stack(replicates)
-    point, n_beta = _numbers(fit), problem.x.shape[1]
-    n_units = len(problem.levels[0]) if problem.levels else len(problem.y)
-    unit = problem.levels[0].name if problem.levels else "row"
-    names = [*problem.design.names, *(one.name for one in problem.levels), RESIDUAL]
-    values = []
-    for k, name in enumerate(names):
-        column = rows[:, k]
-        # A standard deviation lies on its bound of 0 too often for a t interval; replicates of a
-        # simulation are draws from the fitted model, so that their quantiles serve.
-        by_quantile = parametric or k >= n_beta
-        bounds = _interval(
-            point[k],
-            column,
-            n_units,
-            draws.level,
-            by_quantile=by_quantile,
-            needs_units=not parametric,
-        )
-        n_defined = np.isfinite(column).sum()
-        se = bias = float("nan")
-        if n_defined > 1:
-            se = float(np.nanstd(column, ddof=1))
-        if n_defined:
-            bias = float(np.nanmean(column) - point[k])
-        values.append(CheckedValue(name, float(point[k]), se, bias, *bounds))
-    undefined = int(np.isnan(rows).any(axis=1).sum())
-    return BootstrapCheck(
-        kind=kind,
-        unit=unit,
-        n_units=n_units,
-        replicates=draws.replicates,
-        undefined=undefined,
-        seed=draws.seed,
-        level=draws.level,
-        coefficients=tuple(values[:n_beta]),
-        components=tuple(values[n_beta:]),
-    )
-
-
-def _numbers(fit: Fit) -> F64:
-    return np.concatenate([fit.beta, np.sqrt(np.append(fit.relative, 1.0) * fit.sigma2)])
-
-
-def _interval(
-    value: float, rows: F64, n_units: int, level: float, *, by_quantile: bool, needs_units: bool
-) -> tuple[float, float, str, str | None]:
-    if needs_units and n_units < intervals.FEWEST_UNITS:
-        return float("nan"), float("nan"), "none", "too_few_units"
-    if by_quantile:
-        low, high = intervals.quantiles(rows[:, None], level)
-        return float(low[0]), float(high[0]), "percentile", None
-    estimate = intervals.interval(
-        float(value), rows, n_units=n_units, level=level, bounds=EVERYWHERE
-    )
-    return estimate.low, estimate.high, estimate.method, estimate.reason
-
-
-def _simulated(problem: MixedProblem, fit: Fit, draws: Draws, reml: bool) -> Iterator[Fit | None]:
-    """Yield the fits of responses that are drawn from the fitted model."""
-    expected, sigma = problem.x @ fit.beta, float(np.sqrt(fit.sigma2))
-    # Starting at the fit itself makes every replicate quick to solve.
-    start = np.maximum(np.sqrt(fit.relative), START)
-    for b in range(draws.replicates):
-        random = generator(draws.seed, b)
-        y = expected + sigma * random.standard_normal(len(problem.y))
-        for level, g in zip(problem.levels, fit.relative.tolist()):
-            y = y + sigma * np.sqrt(g) * random.standard_normal(len(level))[level.code]
-        yield replace(problem, y=y).solve(reml=reml, start=start)
-
-
-def _redrawn(problem: MixedProblem, fit: Fit, draws: Draws, reml: bool) -> Iterator[Fit | None]:
-    """Yield the fits in which outermost groups (without any: rows) count as often as they were
-    drawn.
-    """
-    start = np.maximum(np.sqrt(fit.relative), START)
-    n = len(problem.levels[0]) if problem.levels else len(problem.y)
-    for block in bootstrap(Units.of("group", None, n), draws.replicates, draws.seed):
-        for times in block:
-            yield problem.solve(reml=reml, start=start, times=times.astype(np.float64))
-
-
-@dataclass(frozen=True)
-class GroupEffects:
-    """The predicted intercept of every group of a level, shrunk towards 0 as far as its rows are
-    few (BLUP).
-    """
-
-    name: str
-    labels: tuple[str, ...]
-    value: F64
-    se: F64  # given the variances, and leaving out that the coefficients were estimated
-    n_rows: NDArray[np.int64]
-
-    def as_dicts(self) -> list[dict[str, Any]]:
-        """Return one entry per group for JSON."""
-        columns = (self.labels, self.value.tolist(), self.se.tolist(), self.n_rows.tolist())
-        return [
-            dict(zip(("group", "value", "standard_error", "n_rows"), entry))
-            for entry in zip(*columns)
-        ]
-
-
-@dataclass(frozen=True)
-class Diagnostics:
-    """Values per row, in the order of the rows that were used."""
-
-    fitted: F64  # with the intercepts of the groups
-    expected: F64  # without them
-    residuals: F64  # response minus fitted
-    qq: tuple[
-        F64, F64
-    ]  # normal quantiles, and the sorted residuals divided by their standard deviation
-    effects: Mapping[str, GroupEffects]  # by level
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the diagnostics for JSON."""
-        effects = {name: group.as_dicts() for name, group in self.effects.items()}
-        return {
-            "fitted": self.fitted.tolist(),
-            "expected": self.expected.tolist(),
-            "residuals": self.residuals.tolist(),
-            "qq": {"normal": self.qq[0].tolist(), "residual": self.qq[1].tolist()},
-            "effects": effects,
-        }
-
-
-def diagnose(problem: MixedProblem, fit: Fit) -> Diagnostics:
-    """Return the diagnostics of a fit."""
-    expected = problem.x @ fit.beta
-    fitted = expected.copy()
-    effects = {}
-    for level, (value, variance) in zip(problem.levels, problem.intercepts(fit.relative)):
-        fitted = fitted + value[level.code]
-        rows = np.bincount(level.code, minlength=len(level))
-        effects[level.name] = GroupEffects(
-            level.name, level.labels, value, np.sqrt(variance * fit.sigma2), rows
-        )
-    residuals = problem.y - fitted
-    return Diagnostics(
-        fitted=problem.restored(fitted),
-        expected=problem.restored(expected),
-        residuals=problem.restored(residuals),
-        qq=qq_points(residuals / np.sqrt(fit.sigma2)),
-        effects=effects,
-    )
-
-
-def qq_points(values: F64) -> tuple[F64, F64]:
-    """Return the normal quantiles at (k - 1/2) / n and the sorted values: a straight line if they
-    are normal.
-    """
-    from scipy.special import ndtri
-
-    n = len(values)
-    return np.asarray(ndtri((np.arange(n) + 0.5) / n)), np.sort(values)
-
-
+# Relative to the residual, as the kernel has variances.
 SINGULAR = 1e-4  # relative standard deviation below which a variance counts as zero
 ALONE = 1e4  # relative standard deviation above which the residual counts as nothing
 
@@ -504,6 +147,7 @@ def mixed_model(
     problem = MixedProblem.of(data.y, data.design, data.structure.levels, crossed=crossed)
     _check_within(problem, data)
     fit = problem.solve(reml=reml)
+    # `prepare` has refused designs without full rank.
     if fit is None:
         raise AssertionError("the design has full rank, it was checked")
     supports = _supports(problem)
@@ -531,6 +175,103 @@ def mixed_model(
         problem=problem,
         fit=fit,
     )
+
+
+def _check_response(data: RegressionData) -> None:
+    """Refuse a response that leaves nothing to estimate a variance from."""
+    x, y = data.design.matrix, data.y
+    rows, columns = x.shape
+    # Fewer rows would leave nothing to estimate variances from.
+    if rows < columns + 2:
+        raise InputError(
+            f"at least {columns + 2} rows for {columns} coefficients",
+            rule="too-few-rows",
+            file=data.file,
+            value=rows,
+        )
+    # A response that is a combination of the terms leaves no residual to divide by.
+    residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
+    if float(residual @ residual) <= 1e-20 * max(float(y @ y), 1e-300):
+        raise InputError(
+            "a response that the terms do not determine",
+            rule="constant-response",
+            file=data.file,
+            field=data.formula.response,
+            hint="it is constant, or made of the other columns: there is nothing left to estimate",
+        )
+
+
+def _check_within(problem: MixedProblem, data: RegressionData) -> None:
+    """Refuse rows that do not differ within their innermost groups: the residual variance would be
+    nothing.
+    """
+    if not problem.levels or problem.crossed:
+        return
+    code = problem.levels[-1].code
+    table = np.column_stack([problem.x, problem.y])
+    # Means of the innermost groups taken away: what is left is all that the residual can see.
+    means = np.zeros((int(code.max()) + 1, table.shape[1]))
+    np.add.at(means, code, table)
+    away = table - (means / np.bincount(code)[:, None])[code]
+    residual = (
+        away[:, -1] - away[:, :-1] @ np.linalg.lstsq(away[:, :-1], away[:, -1], rcond=None)[0]
+    )
+    if float(residual @ residual) <= 1e-20 * float(problem.y @ problem.y):
+        name = problem.levels[-1].name
+        raise InputError(
+            f"rows of one {name} that differ",
+            rule="constant-response",
+            file=data.file,
+            field=data.formula.response,
+            hint=f"the {data.formula.response} of all rows of a {name} is the same: "
+            "keep one row of each",
+        )
+
+
+def _supports(problem: MixedProblem) -> list[CoefficientSupport]:
+    """Return t with K - 1 degrees of freedom for columns that are constant within the outermost
+    groups, else z.
+    """
+    supports = []
+    # Of crossed groups the smallest number counts; of nested ones the outermost has the smallest.
+    candidates = problem.levels if problem.crossed else problem.levels[:1]
+    for column in problem.x.T:
+        around = [level for level in candidates if _is_constant_within(column, level.code)]
+        if around:
+            few = min(around, key=len)
+            supports.append(CoefficientSupport("wald-t", float(len(few) - 1), few.name, len(few)))
+        else:
+            supports.append(CoefficientSupport("wald-z", float("inf"), "row", len(column)))
+    return supports
+
+
+def _is_constant_within(column: F64, code: NDArray[np.int64]) -> bool:
+    first = np.zeros(int(code.max()) + 1)
+    first[code] = column
+    return bool((first[code] == column).all())
+
+
+def _notes(problem: MixedProblem, fit: Fit) -> list[str]:
+    """Return notes on variances of zero, on convergence, and on a binary response."""
+    notes = []
+    for level, g in zip(problem.levels, fit.relative.tolist()):
+        if g < SINGULAR**2:
+            notes.append(
+                f"the variance between {plural(level.name)} is estimated as zero (a singular fit)"
+            )
+        elif g > ALONE**2:
+            notes.append(
+                f"rows of one {level.name} hardly differ: the residual variance is negligible "
+                "next to its variance"
+            )
+    if not fit.converged:
+        notes.append("the search for the variances did not converge")
+    if set(np.unique(problem.y).tolist()) <= {0.0, 1.0}:
+        notes.append(
+            "the response is 0 or 1: coefficients are differences of probabilities, "
+            "a logistic model fits better"
+        )
+    return notes
 
 
 @dataclass(frozen=True)
@@ -660,95 +401,367 @@ class MixedModel(Document):
         }
 
 
-def _check_response(data: RegressionData) -> None:
-    """Refuse a response that leaves nothing to estimate a variance from."""
-    x, y = data.design.matrix, data.y
-    rows, columns = x.shape
-    if rows < columns + 2:
-        raise InputError(
-            f"at least {columns + 2} rows for {columns} coefficients",
-            rule="too-few-rows",
-            file=data.file,
-            value=rows,
-        )
-    residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
-    if float(residual @ residual) <= 1e-20 * max(float(y @ y), 1e-300):
-        raise InputError(
-            "a response that the terms do not determine",
-            rule="constant-response",
-            file=data.file,
-            field=data.formula.response,
-            hint="it is constant, or made of the other columns: there is nothing left to estimate",
-        )
+@dataclass(frozen=True, slots=True)
+class LikelihoodRatio:
+    """A likelihood-ratio test: how much worse the model is without a term or a group."""
+
+    what: str  # a term, or a group
+    kind: str  # term | component
+    statistic: float  # difference of the deviances
+    df: int
+    p: float
+    criterion: str  # of the two fits: ML | REML
+    method: str  # chi-squared | chi-bar-squared
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the test for JSON."""
+        return {
+            "what": self.what,
+            "kind": self.kind,
+            "statistic": number(self.statistic),
+            "df": self.df,
+            "p": number(self.p),
+            "criterion": self.criterion,
+            "method": self.method,
+        }
 
 
-def _check_within(problem: MixedProblem, data: RegressionData) -> None:
-    """Refuse rows that do not differ within their innermost groups: the residual variance would be
-    nothing.
-    """
-    if not problem.levels or problem.crossed:
-        return
-    code = problem.levels[-1].code
-    table = np.column_stack([problem.x, problem.y])
-    means = np.zeros((int(code.max()) + 1, table.shape[1]))
-    np.add.at(means, code, table)
-    away = table - (means / np.bincount(code)[:, None])[code]
-    residual = (
-        away[:, -1] - away[:, :-1] @ np.linalg.lstsq(away[:, :-1], away[:, -1], rcond=None)[0]
+def term_tests(problem: MixedProblem) -> tuple[LikelihoodRatio, ...]:
+    """Test every term that no interaction contains, against the model without its columns."""
+    effects = problem.design.effects
+    columns: dict[str, set[str]] = {}
+    for effect in effects:
+        columns[effect.term] = {name for name, _ in effect.parts}
+    if INTERCEPT not in columns:
+        return ()  # a term would take the mean with it: that is no question about the term
+    terms = [term for term in columns if term != INTERCEPT]
+    # By ML: restricted likelihoods of different designs are not comparable.
+    full_deviance = _deviance(problem, reml=False)
+    tests = []
+    for term in terms:
+        # A main effect inside an interaction cannot be taken out by itself.
+        if not any(columns[term] < columns[other] for other in terms):
+            small = problem.without_term(term)
+            tests.append(_term_test(term, small, full_deviance, len(effects)))
+    return tuple(tests)
+
+
+def component_tests(problem: MixedProblem, *, reml: bool) -> tuple[LikelihoodRatio, ...]:
+    """Test every random intercept against the model without it."""
+    full_deviance = _deviance(problem, reml=reml)
+    tests = []
+    for level in problem.levels:
+        small = problem.without_level(level.name)
+        tests.append(_level_test(level.name, small, full_deviance, reml))
+    return tuple(tests)
+
+
+def compare(first: MixedProblem, second: MixedProblem, *, reml: bool) -> LikelihoodRatio:
+    """Test two models on the same rows, one of which contains the other."""
+    y, other = first.restored(first.y), second.restored(second.y)
+    if len(y) != len(other) or not np.array_equal(y, other):
+        raise UsageError(
+            "the two models have different rows or responses: their likelihoods are not comparable"
+        )
+    # The caller need not know which of the two is the larger one.
+    small, large = sorted(
+        (first, second), key=lambda problem: (problem.x.shape[1], len(problem.levels))
     )
-    if float(residual @ residual) <= 1e-20 * float(problem.y @ problem.y):
-        name = problem.levels[-1].name
-        raise InputError(
-            f"rows of one {name} that differ",
-            rule="constant-response",
-            file=data.file,
-            field=data.formula.response,
-            hint=f"the {data.formula.response} of all rows of a {name} is the same: "
-            "keep one row of each",
+    same_terms = small.x.shape[1] == large.x.shape[1]
+    if not _contains(large, small):
+        raise UsageError(
+            "neither model contains the other: a likelihood-ratio test needs one that does"
         )
+    small_levels = {level.name for level in small.levels}
+    large_levels = {level.name for level in large.levels}
+    if small_levels == large_levels and not same_terms:
+        extra = [e.term for e in large.design.effects if e not in small.design.effects]
+        what = " + ".join(dict.fromkeys(extra))
+        return _term_test(what, small, _deviance(large, reml=False), large.x.shape[1])
+    difference = small_levels ^ large_levels
+    is_nested = small_levels < large_levels or large_levels < small_levels
+    if same_terms and len(difference) == 1 and is_nested:
+        return _level_test(difference.pop(), small, _deviance(large, reml=reml), reml)
+    raise UsageError(
+        "the models must differ in terms, or in one random intercept, not in both and not in more"
+    )
 
 
-def _supports(problem: MixedProblem) -> list[CoefficientSupport]:
-    """Return t with K - 1 degrees of freedom for columns that are constant within the outermost
-    groups, else z.
+def _term_test(
+    what: str, small: MixedProblem, full_deviance: float, columns: int
+) -> LikelihoodRatio:
+    from scipy.special import chdtrc
+
+    gain, df = max(_deviance(small, reml=False) - full_deviance, 0.0), columns - small.x.shape[1]
+    return LikelihoodRatio(what, "term", gain, df, float(chdtrc(df, gain)), "ML", "chi-squared")
+
+
+def _level_test(
+    name: str, small: MixedProblem, full_deviance: float, reml: bool
+) -> LikelihoodRatio:
+    """Half of the chi-squared tail: under the null the estimate is 0, and the gain nothing, half of
+    the time.
     """
-    supports = []
-    # Of crossed groups the smallest number counts; of nested ones the outermost has the smallest.
-    candidates = problem.levels if problem.crossed else problem.levels[:1]
-    for column in problem.x.T:
-        around = [level for level in candidates if _constant(column, level.code)]
-        if around:
-            few = min(around, key=len)
-            supports.append(CoefficientSupport("wald-t", float(len(few) - 1), few.name, len(few)))
-        else:
-            supports.append(CoefficientSupport("wald-z", float("inf"), "row", len(column)))
-    return supports
+    from scipy.special import chdtrc
+
+    gain = max(_deviance(small, reml=reml) - full_deviance, 0.0)
+    p = 1.0 if gain < NOTHING else 0.5 * float(chdtrc(1, gain))
+    return LikelihoodRatio(
+        name, "component", gain, 1, p, "REML" if reml else "ML", "chi-bar-squared"
+    )
 
 
-def _constant(column: F64, code: NDArray[np.int64]) -> bool:
-    first = np.zeros(int(code.max()) + 1)
-    first[code] = column
-    return bool((first[code] == column).all())
+def _deviance(problem: MixedProblem, *, reml: bool) -> float:
+    fit = problem.solve(reml=reml)
+    return float("nan") if fit is None else fit.deviance
 
 
-def _notes(problem: MixedProblem, fit: Fit) -> list[str]:
-    """Return notes on variances of zero, on convergence, and on a binary response."""
-    notes = []
-    for level, g in zip(problem.levels, fit.relative.tolist()):
-        if g < SINGULAR**2:
-            notes.append(
-                f"the variance between {plural(level.name)} is estimated as zero (a singular fit)"
-            )
-        elif g > ALONE**2:
-            notes.append(
-                f"rows of one {level.name} hardly differ: the residual variance is negligible "
-                "next to its variance"
-            )
-    if not fit.converged:
-        notes.append("the search for the variances did not converge")
-    if set(np.unique(problem.y).tolist()) <= {0.0, 1.0}:
-        notes.append(
-            "the response is 0 or 1: coefficients are differences of probabilities, "
-            "a logistic model fits better"
+def _contains(large: MixedProblem, small: MixedProblem) -> bool:
+    """Return whether the columns of one design are combinations of those of the other, row by row
+    of the table.
+    """
+    # In the order of the table: the two problems sort their rows by their own groups.
+    ours, theirs = large.restored(large.x), small.restored(small.x)
+    residual = theirs - ours @ np.linalg.lstsq(ours, theirs, rcond=None)[0]
+    return bool(
+        np.abs(residual).max(initial=0.0) < 1e-8 * max(np.abs(theirs).max(initial=0.0), 1.0)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedValue:
+    """One coefficient or standard deviation under the bootstrap."""
+
+    name: str
+    value: float  # of the fit itself
+    se: float
+    bias: float  # mean of the replicates minus the value
+    low: float
+    high: float
+    method: str
+    reason: str | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {
+            "name": self.name,
+            "value": number(self.value),
+            "standard_error": number(self.se),
+            "bias": number(self.bias),
+            "low": number(self.low),
+            "high": number(self.high),
+            "method": self.method,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapCheck:
+    """All coefficients and standard deviations under one kind of bootstrap."""
+
+    kind: Kind
+    unit: str  # what was drawn
+    n_units: int
+    replicates: int
+    undefined: int  # replicates in which the design had no full rank
+    seed: int
+    level: float
+    coefficients: tuple[CheckedValue, ...]
+    components: tuple[CheckedValue, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the check for JSON."""
+        return {
+            "kind": self.kind,
+            "unit": self.unit,
+            "n_units": self.n_units,
+            "replicates": self.replicates,
+            "undefined": self.undefined,
+            "seed": self.seed,
+            "level": self.level,
+            "coefficients": [one.as_dict() for one in self.coefficients],
+            "components": [one.as_dict() for one in self.components],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """How often, from which seed, and at which level."""
+
+    replicates: int
+    seed: int
+    level: float
+
+
+def check(
+    problem: MixedProblem, fit: Fit, kind: Kind, draws: Draws, *, reml: bool
+) -> BootstrapCheck:
+    """Refit on bootstrap samples, and return how much every number varies."""
+    parametric = kind == "parametric"
+    fits = (_parametric_fits if parametric else _cluster_fits)(problem, fit, draws, reml)
+    # A replicate without a solution counts as undefined, not as zero.
+    missing = np.full(problem.x.shape[1] + len(problem.levels) + 1, np.nan)
+    replicates = []
+    for replicate in fits:
+        replicates.append(missing if replicate is None else _fit_numbers(replicate))
+    rows = np.stack(replicates)
+    point, n_beta = _fit_numbers(fit), problem.x.shape[1]
+    n_units = len(problem.levels[0]) if problem.levels else len(problem.y)
+    unit = problem.levels[0].name if problem.levels else "row"
+    names = [*problem.design.names, *(one.name for one in problem.levels), RESIDUAL]
+    values = []
+    for k, name in enumerate(names):
+        column = rows[:, k]
+        # A standard deviation lies on its bound of 0 too often for a t interval; replicates of a
+        # simulation are draws from the fitted model, so that their quantiles serve.
+        by_quantile = parametric or k >= n_beta
+        bounds = _interval(
+            point[k],
+            column,
+            n_units,
+            draws.level,
+            by_quantile=by_quantile,
+            needs_units=not parametric,
         )
-    return notes
+        n_defined = np.isfinite(column).sum()
+        se = bias = float("nan")
+        if n_defined > 1:
+            se = float(np.nanstd(column, ddof=1))
+        if n_defined:
+            bias = float(np.nanmean(column) - point[k])
+        values.append(CheckedValue(name, float(point[k]), se, bias, *bounds))
+    undefined = int(np.isnan(rows).any(axis=1).sum())
+    return BootstrapCheck(
+        kind=kind,
+        unit=unit,
+        n_units=n_units,
+        replicates=draws.replicates,
+        undefined=undefined,
+        seed=draws.seed,
+        level=draws.level,
+        coefficients=tuple(values[:n_beta]),
+        components=tuple(values[n_beta:]),
+    )
+
+
+def _fit_numbers(fit: Fit) -> F64:
+    return np.concatenate([fit.beta, np.sqrt(np.append(fit.relative, 1.0) * fit.sigma2)])
+
+
+def _interval(
+    value: float, rows: F64, n_units: int, level: float, *, by_quantile: bool, needs_units: bool
+) -> tuple[float, float, str, str | None]:
+    if needs_units and n_units < intervals.FEWEST_UNITS:
+        return float("nan"), float("nan"), "none", "too_few_units"
+    if by_quantile:
+        low, high = intervals.quantiles(rows[:, None], level)
+        return float(low[0]), float(high[0]), "percentile", None
+    estimate = intervals.interval(
+        float(value), rows, n_units=n_units, level=level, bounds=EVERYWHERE
+    )
+    return estimate.low, estimate.high, estimate.method, estimate.reason
+
+
+def _parametric_fits(
+    problem: MixedProblem, fit: Fit, draws: Draws, reml: bool
+) -> Iterator[Fit | None]:
+    """Yield the fits of responses that are drawn from the fitted model."""
+    expected, sigma = problem.x @ fit.beta, float(np.sqrt(fit.sigma2))
+    # Starting at the fit itself makes every replicate quick to solve.
+    start = np.maximum(np.sqrt(fit.relative), START)
+    for b in range(draws.replicates):
+        random = generator(draws.seed, b)
+        y = expected + sigma * random.standard_normal(len(problem.y))
+        for level, g in zip(problem.levels, fit.relative.tolist()):
+            y = y + sigma * np.sqrt(g) * random.standard_normal(len(level))[level.code]
+        yield replace(problem, y=y).solve(reml=reml, start=start)
+
+
+def _cluster_fits(
+    problem: MixedProblem, fit: Fit, draws: Draws, reml: bool
+) -> Iterator[Fit | None]:
+    """Yield the fits in which outermost groups (without any: rows) count as often as they were
+    drawn.
+    """
+    start = np.maximum(np.sqrt(fit.relative), START)
+    n = len(problem.levels[0]) if problem.levels else len(problem.y)
+    # Weights of groups instead of copied rows: the kernel multiplies its sums.
+    for block in bootstrap(Units.of("group", None, n), draws.replicates, draws.seed):
+        for times in block:
+            yield problem.solve(reml=reml, start=start, times=times.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class GroupEffects:
+    """The predicted intercept of every group of a level, shrunk towards 0 as far as its rows are
+    few (BLUP).
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    value: F64
+    se: F64  # given the variances, and leaving out that the coefficients were estimated
+    n_rows: NDArray[np.int64]
+
+    def as_dicts(self) -> list[dict[str, Any]]:
+        """Return one entry per group for JSON."""
+        columns = (self.labels, self.value.tolist(), self.se.tolist(), self.n_rows.tolist())
+        return [
+            dict(zip(("group", "value", "standard_error", "n_rows"), entry))
+            for entry in zip(*columns)
+        ]
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """Values per row, in the order of the rows that were used."""
+
+    fitted: F64  # with the intercepts of the groups
+    expected: F64  # without them
+    residuals: F64  # response minus fitted
+    qq: tuple[
+        F64, F64
+    ]  # normal quantiles, and the sorted residuals divided by their standard deviation
+    effects: Mapping[str, GroupEffects]  # by level
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the diagnostics for JSON."""
+        effects = {name: group.as_dicts() for name, group in self.effects.items()}
+        return {
+            "fitted": self.fitted.tolist(),
+            "expected": self.expected.tolist(),
+            "residuals": self.residuals.tolist(),
+            "qq": {"normal": self.qq[0].tolist(), "residual": self.qq[1].tolist()},
+            "effects": effects,
+        }
+
+
+def diagnose(problem: MixedProblem, fit: Fit) -> Diagnostics:
+    """Return the diagnostics of a fit."""
+    expected = problem.x @ fit.beta
+    fitted = expected.copy()
+    effects = {}
+    for level, (value, variance) in zip(problem.levels, problem.intercepts(fit.relative)):
+        fitted = fitted + value[level.code]
+        rows = np.bincount(level.code, minlength=len(level))
+        effects[level.name] = GroupEffects(
+            level.name, level.labels, value, np.sqrt(variance * fit.sigma2), rows
+        )
+    residuals = problem.y - fitted
+    return Diagnostics(
+        fitted=problem.restored(fitted),
+        expected=problem.restored(expected),
+        residuals=problem.restored(residuals),
+        qq=qq_points(residuals / np.sqrt(fit.sigma2)),
+        effects=effects,
+    )
+
+
+def qq_points(values: F64) -> tuple[F64, F64]:
+    """Return the normal quantiles at (k - 1/2) / n and the sorted values: a straight line if they
+    are normal.
+    """
+    from scipy.special import ndtri
+
+    n = len(values)
+    return np.asarray(ndtri((np.arange(n) + 0.5) / n)), np.sort(values)

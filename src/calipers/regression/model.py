@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which random intercepts a table supports: levels of groups, outermost first.
+"""What the linear and the logistic model share: data, levels of groups, the fit, and its numbers.
 
-A group that cannot be told from another one, or of which there are too few to estimate a variance,
-is removed, and a note says so.
+- `prepare` takes a table, a formula and groups and returns `RegressionData`: response, design and
+  levels of groups as arrays. A group that cannot be told from another one, or of which there are
+  too few to estimate a variance, is removed, and a note says so (`resolve`).
+- `MixedProblem` is a mixed model in the order that the kernel wants; tests and bootstraps solve
+  variants of it. Nested groups are solved by `calipers.kernels.mixed`, crossed ones (every reader
+  reads many images, every image has many readers) by statsmodels (`solve`).
+- `coefficients` gives every effect its standard error, interval and p; `components` says how much
+  groups differ (variance components) and how alike rows of one group are.
 
-From a table and a formula to arrays: what the linear and the logistic model share.
-
-The numbers of a mixed model: response, design and levels of groups, in the order that the kernel
-wants.
-
-Crossed random intercepts (every reader reads many images, every image has many readers), solved
-by statsmodels.
-
-Variance components: how much groups differ, and how alike rows of one group are.
-
-Coefficients of a regression, with standard error, interval and p.
+Called by `calipers.regression.mixed` and `calipers.regression.logistic`.
 """
 
 from __future__ import annotations
@@ -35,6 +31,9 @@ from calipers.results.estimate import number
 from calipers.show.words import plural
 
 MOST_LEVELS = 4
+
+NAN = float("nan")
+RESIDUAL = "residual"
 
 
 @dataclass(frozen=True)
@@ -63,6 +62,120 @@ class Structure:
     levels: tuple[Level, ...]  # outermost first
     fixed: Level | None
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RegressionData:
+    """The rows that are used as arrays, with notes on the preparation."""
+
+    formula: Formula
+    groups: tuple[str, ...]
+    frame: Frame  # the rows that are used
+    y: F64
+    design: Design
+    structure: Structure
+    n_dropped: Mapping[str, int]
+    notes: tuple[str, ...]
+
+    @property
+    def file(self) -> str:
+        """Where the table came from."""
+        return self.frame.table.file
+
+
+def prepare(
+    source: Any,
+    formula: str,
+    groups: Sequence[str],
+    *,
+    levels: Mapping[str, Sequence[Any]] | None,
+    missing: Literal["refuse", "drop"],
+    few_groups: int,
+    crossed: bool,
+    level: float,
+) -> RegressionData:
+    """Return the arrays behind a formula and groups: response, design, levels, notes."""
+    if not 0.0 < level < 1.0:
+        raise UsageError(f"a level lies between 0 and 1, such as 0.95, not {level}")
+    if missing not in ("refuse", "drop"):
+        raise UsageError(f"missing is 'refuse' or 'drop', not {missing!r}")
+    model_formula = Formula.parse(formula)
+    if not model_formula.response:
+        raise UsageError(f"the formula {formula!r} has no response: write it before the ~")
+    names = check_groups(groups, model_formula.response)
+    frame = Frame.of(source, [model_formula.response, *model_formula.columns, *names], levels)
+    frame, n_dropped = complete(frame, model_formula, names, missing)
+    # Incomplete rows are gone before the levels are counted.
+    y = frame.numbers(model_formula.response)
+    if crossed:
+        group_levels = [single_level(frame, name) for name in names]
+        level_notes: list[str] = []
+    else:
+        group_levels, level_notes = nested_levels(frame, names)
+    structure = resolve(group_levels, model_formula.columns, few_groups, crossed=crossed)
+    if structure.fixed is not None:
+        # Too few groups for a variance: their column joins the formula as a category.
+        group = structure.fixed
+        labels = [group.labels[k] for k in group.code.tolist()]
+        frame = frame.with_column(group.name, labels, group.labels)
+        # Main effects before interactions, as a formula has them.
+        terms = tuple(sorted((*model_formula.terms, (group.name,)), key=len))
+        model_formula = replace(model_formula, terms=terms)
+    notes = [f"{n} rows without {name} were left out" for name, n in n_dropped.items()]
+    notes += [*level_notes, *structure.notes]
+    return RegressionData(
+        formula=model_formula,
+        groups=names,
+        frame=frame,
+        y=y,
+        design=design(frame, model_formula),
+        structure=structure,
+        n_dropped=n_dropped,
+        notes=tuple(notes),
+    )
+
+
+def complete(
+    frame: Frame, formula: Formula, groups: Sequence[str], missing: str
+) -> tuple[Frame, dict[str, int]]:
+    """Return the rows that have all values, and how many rows lack which column.
+
+    By default such a row is an error.
+    """
+    if not len(frame):
+        raise InputError("rows", rule="too-few-rows", file=frame.table.file, value="only a header")
+    counts: dict[str, int] = {}
+    is_complete = np.ones(len(frame), np.bool_)
+    is_group = dict.fromkeys([formula.response, *formula.columns], False)
+    is_group |= dict.fromkeys(groups, True)
+    for name, as_text in is_group.items():
+        # The response is a number, whatever else its column may look like.
+        if name == formula.response:
+            empty = np.isnan(frame.numbers(name))
+        else:
+            empty = frame.missing(name, as_text=as_text)
+        # A row that lacks several columns counts for the first of them only.
+        lacking = is_complete & empty
+        if not lacking.any():
+            continue
+        if missing == "refuse":
+            hint = (
+                f"{int(lacking.sum())} rows have no {name}; "
+                "missing='drop' (--missing drop) leaves them out"
+            )
+            row = int(np.flatnonzero(lacking)[0])
+            raise frame.table.problem(row, name, "missing-value", "a value", None, hint).as_error(
+                frame.table.file
+            )
+        counts[name] = int(lacking.sum())
+        is_complete &= ~lacking
+    if not is_complete.any():
+        raise InputError(
+            "rows without empty cells", rule="too-few-rows", file=frame.table.file, value=counts
+        )
+    if is_complete.all():
+        return frame, counts
+    return frame.rows(np.flatnonzero(is_complete)), counts
 
 
 def check_groups(groups: Sequence[str], response: str) -> tuple[str, ...]:
@@ -131,7 +244,7 @@ def resolve(
             notes.append(f"{level.name} is a fixed effect of the formula, so it has no variance")
         else:
             remaining.append(level)
-    remaining = _distinct(remaining, notes, crossed)
+    remaining = _distinct_levels(remaining, notes, crossed)
     fixed_effect = None
     scarce = [k for k, level in enumerate(remaining) if len(level) < few]
     if scarce and not crossed:
@@ -154,10 +267,11 @@ def resolve(
     return Structure(tuple(remaining), fixed_effect, tuple(notes))
 
 
-def _distinct(levels: list[Level], notes: list[str], crossed: bool) -> list[Level]:
+def _distinct_levels(levels: list[Level], notes: list[str], crossed: bool) -> list[Level]:
     """Take out levels whose groups are the rows themselves, or the groups of the level above."""
     remaining: list[Level] = []
     for level in levels:
+        # Then the intercept of a group and the residual of its row are one number.
         if len(level) == len(level.code):
             notes.append(
                 f"one row per {level.name} everywhere: {level.name} is part of the residual"
@@ -170,118 +284,6 @@ def _distinct(levels: list[Level], notes: list[str], crossed: bool) -> list[Leve
         else:
             remaining.append(level)
     return remaining
-
-
-@dataclass(frozen=True)
-class RegressionData:
-    """The rows that are used as arrays, with notes on the preparation."""
-
-    formula: Formula
-    groups: tuple[str, ...]
-    frame: Frame  # the rows that are used
-    y: F64
-    design: Design
-    structure: Structure
-    n_dropped: Mapping[str, int]
-    notes: tuple[str, ...]
-
-    @property
-    def file(self) -> str:
-        """Where the table came from."""
-        return self.frame.table.file
-
-
-def prepare(
-    source: Any,
-    formula: str,
-    groups: Sequence[str],
-    *,
-    levels: Mapping[str, Sequence[Any]] | None,
-    missing: Literal["refuse", "drop"],
-    few_groups: int,
-    crossed: bool,
-    level: float,
-) -> RegressionData:
-    """Return the arrays behind a formula and groups: response, design, levels, notes."""
-    if not 0.0 < level < 1.0:
-        raise UsageError(f"a level lies between 0 and 1, such as 0.95, not {level}")
-    if missing not in ("refuse", "drop"):
-        raise UsageError(f"missing is 'refuse' or 'drop', not {missing!r}")
-    model_formula = Formula.parse(formula)
-    if not model_formula.response:
-        raise UsageError(f"the formula {formula!r} has no response: write it before the ~")
-    names = check_groups(groups, model_formula.response)
-    frame = Frame.of(source, [model_formula.response, *model_formula.columns, *names], levels)
-    frame, n_dropped = complete(frame, model_formula, names, missing)
-    # Incomplete rows are gone before the levels are counted.
-    y = frame.numbers(model_formula.response)
-    if crossed:
-        group_levels = [single_level(frame, name) for name in names]
-        level_notes: list[str] = []
-    else:
-        group_levels, level_notes = nested_levels(frame, names)
-    structure = resolve(group_levels, model_formula.columns, few_groups, crossed=crossed)
-    if structure.fixed is not None:
-        # Too few groups for a variance: their column joins the formula as a category.
-        group = structure.fixed
-        labels = [group.labels[k] for k in group.code.tolist()]
-        frame = frame.with_column(group.name, labels, group.labels)
-        terms = tuple(sorted((*model_formula.terms, (group.name,)), key=len))
-        model_formula = replace(model_formula, terms=terms)
-    notes = [f"{n} rows without {name} were left out" for name, n in n_dropped.items()]
-    notes += [*level_notes, *structure.notes]
-    return RegressionData(
-        formula=model_formula,
-        groups=names,
-        frame=frame,
-        y=y,
-        design=design(frame, model_formula),
-        structure=structure,
-        n_dropped=n_dropped,
-        notes=tuple(notes),
-    )
-
-
-def complete(
-    frame: Frame, formula: Formula, groups: Sequence[str], missing: str
-) -> tuple[Frame, dict[str, int]]:
-    """Return the rows that have all values, and how many rows lack which column.
-
-    By default such a row is an error.
-    """
-    if not len(frame):
-        raise InputError("rows", rule="too-few-rows", file=frame.table.file, value="only a header")
-    counts: dict[str, int] = {}
-    is_complete = np.ones(len(frame), np.bool_)
-    is_group = dict.fromkeys([formula.response, *formula.columns], False)
-    is_group |= dict.fromkeys(groups, True)
-    for name, as_text in is_group.items():
-        # The response is a number, whatever else its column may look like.
-        if name == formula.response:
-            empty = np.isnan(frame.numbers(name))
-        else:
-            empty = frame.missing(name, as_text=as_text)
-        lacking = is_complete & empty
-        if not lacking.any():
-            continue
-        if missing == "refuse":
-            hint = (
-                f"{int(lacking.sum())} rows have no {name}; "
-                "missing='drop' (--missing drop) leaves them out"
-            )
-            row = int(np.flatnonzero(lacking)[0])
-            raise frame.table.problem(row, name, "missing-value", "a value", None, hint).as_error(
-                frame.table.file
-            )
-        counts[name] = int(lacking.sum())
-        is_complete &= ~lacking
-    if not is_complete.any():
-        raise InputError(
-            "rows without empty cells", rule="too-few-rows", file=frame.table.file, value=counts
-        )
-    if is_complete.all():
-        return frame, counts
-    return frame.rows(np.flatnonzero(is_complete)), counts
 
 
 @dataclass(frozen=True)
@@ -323,6 +325,7 @@ class MixedProblem:
         """
         if self.crossed:
             return solve(self.x, self.y, self.levels, reml=reml)
+        # The kernel counts levels from the innermost on, formulas and results from the outermost.
         inward = None if start is None else start[::-1]
         fit = mixed.fit(self.tree(times), reml=reml, start=inward)
         if fit is None:
@@ -373,6 +376,7 @@ def solve(x: F64, y: F64, levels: Sequence[Level], *, reml: bool) -> Fit | None:
         [[list(level.labels)] for level in levels],
         [[_indicators(level)] for level in levels],
     )
+    # One group for all rows: crossed levels are variance components within it.
     model = mixed_lm.MixedLM(y, x, np.zeros(n), exog_vc=spec)
     with warnings.catch_warnings():
         warnings.simplefilter(
@@ -421,10 +425,6 @@ def _statsmodels() -> Any:
             "crossed random intercepts need statsmodels: pip install 'calipers[mixed]'; "
             "nested ones do not"
         ) from None
-
-
-NAN = float("nan")
-RESIDUAL = "residual"
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,7 +481,7 @@ def components(
     # Rows of one inner group also share all groups around it, so nested shares add up.
     likeness = shares[:-1] if problem.crossed else np.cumsum(shares[:-1])
     icc = [*likeness.tolist(), None]
-    bounds = _bounds(problem, fit, level, reml)
+    bounds = _profile_bounds(problem, fit, level, reml)
     method, reason = ("none", "not_requested") if problem.crossed else ("profile", None)
     rows = []
     for k, (name, n) in enumerate(names):
@@ -501,7 +501,9 @@ def components(
     return tuple(rows)
 
 
-def _bounds(problem: MixedProblem, fit: Fit, level: float, reml: bool) -> list[tuple[float, float]]:
+def _profile_bounds(
+    problem: MixedProblem, fit: Fit, level: float, reml: bool
+) -> list[tuple[float, float]]:
     from scipy.special import chdtri
 
     n = len(problem.levels)

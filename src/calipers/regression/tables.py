@@ -15,9 +15,8 @@ from calipers.regression.design import INTERCEPT
 from calipers.regression.logistic import LocalizationModels, LogisticModel
 from calipers.regression.mixed import MixedModel
 from calipers.regression.model import RESIDUAL, Coefficient, Component
-from calipers.regression.words import probability
 from calipers.show.table import Amount, Cell, Table, TableRow, same_kind
-from calipers.show.words import level_text, plural, reason_text
+from calipers.show.words import level_text, p_text, plural, reason_text
 
 LARGEST_LOGARITHM = 700.0  # larger ones overflow
 NAN = math.nan
@@ -43,6 +42,7 @@ def effects_table(fit: MixedModel | LogisticModel) -> Table:
     is_logistic = isinstance(fit, LogisticModel)
     rows: list[TableRow] = []
     for one in fit.coefficients:
+        # The odds where all columns are 0 are no effect.
         if not (is_logistic and one.term == INTERCEPT):
             rows.append((effect_name(one), _effect(fit, one), one.p))
     name = "odds ratio" if is_logistic else "effect"
@@ -73,9 +73,10 @@ def whole_terms(fit: MixedModel | LogisticModel) -> tuple[str, ...]:
     """Return for terms of several coefficients whether they matter as a whole."""
     sentences = []
     for test in fit.term_tests if isinstance(fit, MixedModel) else ():
+        # A term of one coefficient has its p in the table.
         if test.df > 1:
             sentences.append(
-                f"{test.what} as a whole: {probability(test.p)} (likelihood ratio "
+                f"{test.what} as a whole: {p_text(test.p)} (likelihood ratio "
                 f"{test.statistic:.1f}, {test.df} degrees of freedom)."
             )
     return tuple(sentences)
@@ -177,6 +178,7 @@ def _components_of_two(models: LocalizationModels) -> Table:
         components.append({} if fit is None else {one.name: one for one in fit.components})
     names = list(dict.fromkeys(chain.from_iterable(components)))
     rows: list[TableRow] = []
+    # The residual stands last, whatever groups the two fits have.
     for name in sorted(names, key=lambda name: name == RESIDUAL):
         cells = [_spread(one[name]) if name in one else None for one in components]
         rows.append((_component_name(name), *cells))

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sentences on the effects of a mixed model, one each."""
+"""Sentences on the effects of a mixed model, one each, and how its numbers are written.
+
+In come the coefficients of a fit, out go sentences and texts; the models and their tables call
+these functions.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from collections.abc import Sequence
 
 from calipers.regression.design import INTERCEPT
 from calipers.regression.model import Coefficient
+from calipers.show.words import level_text, p_text
 
 MOST_DIGITS = 6
 SPELT = {"iou": "IoU"}
@@ -27,23 +32,10 @@ def digits(coefficients: Sequence[Coefficient]) -> int:
     return min(max(1 - math.floor(math.log10(max(errors))), 0), MOST_DIGITS)
 
 
-def percent(level: float) -> str:
-    """Return a level as people say it: 95 %."""
-    return f"{100 * level:g} %"
-
-
-def probability(p: float) -> str:
-    """Return a p value: three decimals below 0.1, two above."""
-    if p < 0.001:
-        return "p < 0.001"
-    return f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
-
-
 def _sentence(response: str, one: Coefficient, n: int) -> str:
     """Return the sentence on one coefficient."""
-    where = (
-        f"({percent(one.level)} interval {one.low:.{n}f} to {one.high:.{n}f}, {probability(one.p)})"
-    )
+    interval = f"{level_text(one.level)} interval {one.low:.{n}f} to {one.high:.{n}f}"
+    where = f"({interval}, {p_text(one.p)})"
     if math.isnan(one.low):
         where = "(no interval)"
     amount = f"{abs(one.value):.{n}f}"

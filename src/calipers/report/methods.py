@@ -24,7 +24,7 @@ from calipers.evaluation.tables import intervals_table
 from calipers.metrics.maps import MapSettings
 from calipers.report.context import Context
 from calipers.show.html import details, paragraph, table_block, text
-from calipers.show.words import count_text, join, speaks_for
+from calipers.show.words import count_text, join, level_text, speaks_for
 from calipers.show.words import plural as named_plural
 
 LEVELS = {
@@ -100,6 +100,7 @@ class _Citations:
         """Return the numbers of some sources in brackets."""
         numbers = []
         for source in sources:
+            # A source that was named before keeps its number.
             if source not in self.sources:
                 self.sources.append(source)
             numbers.append(str(self.sources.index(source) + 1))
@@ -114,9 +115,10 @@ def _sentences(page: Context, cite: _Citations) -> Iterator[str]:
     ignored = f" ({n_ignored} of them ignored: neither found nor missed)" if n_ignored else ""
     yield (
         f"We evaluated {count_text('model', len(ev.models))} on "
-        f"{count_text('image', cohort.n_images)} with {count_text('reference', len(cohort.references))} of "
-        f"{count_text('class', len(cohort.classes))}{ignored} with Calipers {__version__}, protocol "
-        f"{ev.protocol.name!r}."
+        f"{count_text('image', cohort.n_images)} with "
+        f"{count_text('reference', len(cohort.references))} of "
+        f"{count_text('class', len(cohort.classes))}{ignored} with Calipers {__version__}, "
+        f"protocol {ev.protocol.name!r}."
     )
     yield from map_sentences(ev)
     yield from _matching(ev)
@@ -135,6 +137,7 @@ def map_sentences(ev: Evaluation) -> Iterator[str]:
     if not ev.cohort.maps:
         return
     yield from _objects(ev)
+    # The soft IoU is always the mean of an image, and has a sentence of its own.
     levels_used = {measure.level for _, measure in measures(ev) if measure.quantity != "softIoU"}
     levels = [words for level, words in LEVELS.items() if level in levels_used]
     if levels:
@@ -164,7 +167,7 @@ def _from_threshold(settings: MapSettings) -> str:
         return f"of at least {settings.threshold:g}"
     rule = "the pooled Dice is best"
     if settings.rate:
-        rule = f"{100 * settings.rate:g} % of the voxels outside references are called"
+        rule = f"{level_text(settings.rate)} of the voxels outside references are called"
     words = f"from the threshold on at which {rule}"
     if settings.tuning:
         words += f", chosen on {settings.tuning}, which was left out"
@@ -230,14 +233,16 @@ def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
         yield reason or "No confidence intervals were computed."
         return
     units = named_plural(statistics["unit"])
+    # Only where images are resampled one by one is it the plain bootstrap.
     sources = (BOOTSTRAP,) if statistics["unit"] == "image" else (BOOTSTRAP, CLUSTERS)
     yield (
-        f"{100 * statistics['level']:g} % confidence intervals come from "
+        f"{level_text(statistics['level'])} confidence intervals come from "
         f"{statistics['replicates']} bootstrap replicates, resampled by {statistics['unit']} "
         f"(n = {statistics['n_units']}){_sampling_words(ev)} ({statistics['interval']}, seed "
         f"{statistics['seed']}) {cite(*sources)}; they generalise to "
         f"{statistics['generalises_to']}."
     )
+    # Bands are said apart only where they differ from the other intervals.
     if page.at_one is not None and (
         statistics["replicates"] > BAND_REPLICATES or statistics["interval"] != BAND_METHOD
     ):
@@ -269,13 +274,15 @@ def _comparing(page: Context, cite: _Citations) -> Iterator[str]:
         names = (*tests, comparison.correction)
         papers = [source for name, source in TESTS.items() if name in names]
         sources = f" {cite(*papers)}" if papers else ""
+        # A comparison with the first model only has a single model_a.
         all_pairs = len({row.model_a for row in comparison.rows}) > 1
         who = "The model that came first was compared with each of the others"
         if all_pairs or len(page.evaluation.models) == 2:
             who = "Models were compared"
         yield (
             f"{who} on the same {units} by {join(tests)} tests of the paired differences, "
-            f"corrected for {count_text('test', comparison.family)} ({comparison.correction}){sources}."
+            f"corrected for {count_text('test', comparison.family)} "
+            f"({comparison.correction}){sources}."
         )
     if page.duel is not None and page.duel.family:
         n_tests = count_text("test", page.duel.family)
@@ -305,7 +312,7 @@ def intervals_in_words(evaluation: Evaluation) -> str:
     statistics = evaluation.statistics
     unit, units = statistics["unit"], named_plural(statistics["unit"])
     words = [
-        f"{100 * statistics['level']:g} % confidence intervals come from "
+        f"{level_text(statistics['level'])} confidence intervals come from "
         f"{statistics['replicates']} bootstrap replicates, resampled by {unit} "
         f"(n = {statistics['n_units']}, seed {statistics['seed']}); they generalise to "
         f"{statistics['generalises_to']}."
@@ -322,7 +329,7 @@ def intervals_in_words(evaluation: Evaluation) -> str:
         words.append(f"Kind of interval: {statistics['interval']}.")
     words.append(
         f"There is no interval for fewer than 5 {units}, or if more than 5 % of the replicates "
-        f"have no value. With fewer than 5 {units} in error, and fewer than half of them, it is the "
-        f"Clopper-Pearson interval of the share of {units} without error, and marked."
+        f"have no value. With fewer than 5 {units} in error, and fewer than half of them, it is "
+        f"the Clopper-Pearson interval of the share of {units} without error, and marked."
     )
     return " ".join(words)

@@ -28,7 +28,7 @@ from calipers.show import html
 from calipers.show.html import document, text
 from calipers.show.words import count_text, join, short_name
 
-MOST_NAMED = 4
+MOST_NAMED = 4  # models in the title; more are counted, and get a row each
 
 
 def write_report(
@@ -152,6 +152,7 @@ def _body(context: Context, title: str) -> str:
     links, sections = "", []
     for name, heading, make in SECTIONS:
         inner = make(context)
+        # An empty section would be a heading and a link to nothing.
         if inner:
             links += f'<li><a href="#{name}">{text(heading)}</a></li>'
             sections.append(html.section(name, heading, inner))
@@ -189,6 +190,7 @@ def _headline(evaluation: Evaluation) -> str:
         return html.table_block(models_table(evaluation, names))
     table = html.table_block(metrics_table(evaluation, names))
     chart = headline(evaluation)
+    # An empty figure beside the table would look like a failure of the page.
     if all(math.isnan(mark.value) for row in chart.rows for mark in row.marks):
         return table
     return f'<div class="pair"><div>{table}</div>{html.figure_block(chart, "fig-headline")}</div>'
@@ -208,6 +210,7 @@ def _summary_line(evaluation: Evaluation) -> str:
         count_text("class", len(counts["classes"])),
     ]
     for name, n in counts["groups"].items():
+        # A file name is as many groups as there are images, and says nothing.
         if name != "file_name":
             facts.append(count_text(short_name(name), n))
     ignored_note = f" ({counts['ignored']} references are ignored)" if counts["ignored"] else ""

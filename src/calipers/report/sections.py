@@ -1,33 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Are the differences between models more than chance, and how stable is their ranking?
+"""The sections of an evaluation's page, in reading order (`SECTIONS`).
 
-FROC and precision-recall curves, with bands.
+Every section is a function that takes the `Context` of the page and returns HTML, or "" if it has
+nothing to show; `report.page` calls them and leaves out the empty ones. Nothing is computed here:
+values come from the evaluation, tables from `evaluation.tables` and figures from
+`Evaluation.figure`. The sections on pictures and maps are in `report.sections_images`, the methods
+in `report.methods`.
 
-What was evaluated, and what to know before trusting the numbers.
+========================  =================================================================
+`section`                 what was evaluated, and what to know before trusting the numbers
+`curves_section`          FROC and precision-recall curves with their bands
+`parts`                   RoDeO's parts beside average precision
+`classes`, `groups`       estimates side by side, per class and per group
+`errors_section`          fates, scores and overlaps; kinds of mistakes (TIDE), with examples
+`choices`                 how much the answer depends on the threshold
+`multiverse_section`      whether the ranking changes under other analysis choices
+`stability_section`       whether models that were trained alike find the same objects
+`monitor_section`         whether a monitor of the model can be trusted
+`comparison_section`      whether differences are more than chance; the ranking
+`numbers_section`         every row, in a table that the reader can search, sort and save
+`reproduce_section`       what is needed to get the same numbers, and a hash to compare by
+========================  =================================================================
 
-Kinds of mistakes (TIDE): the cost of each, their number, and examples to look at.
-
-What went wrong, and how much the answer depends on the threshold.
-
-Estimates side by side: RoDeO's parts beside average precision, classes, groups.
-
-Everything that is needed to get the same numbers again, and a hash to compare them by.
-
-Every row of the evaluation in one table that the reader can search, sort and save.
-
-The rows travel as JSON, deflated, because 80 classes of 10 models would be a megabyte of HTML; a
-script shows them page by page, as text only. Without scripts the section names the file that has
-the same numbers.
-
-Can the monitor of the model be trusted? Only on pages with an evaluation of monitors.
-
-Would the ranking of the models change under other analysis choices?
-
-Do models that were trained alike find the same objects?
-
-The sections of the page, in reading order: id, heading, and the function that returns the HTML.
-
-A section that has nothing to show returns "" and is left out.
+The rows of `numbers_section` travel as JSON, deflated (`payload`), because 80 classes of 10 models
+would be a megabyte of HTML; a script shows them page by page, as text only. Without scripts the
+section names the file that has the same numbers.
 """
 
 from __future__ import annotations
@@ -86,13 +83,53 @@ from calipers.show.table import Cell, Table
 from calipers.show.words import count_text as counted
 from calipers.stability.page import objects_block
 
-MOST_SENTENCES = 8
-MOST_ROWS = 18
+MOST_SENTENCES = 8  # on differences; the table below them has all
+MOST_ROWS = 18  # of the forest of differences, which stays legible on one screen
+MOST_LINES = 5  # curves that can still be told apart
+MOST_COLUMNS = 4  # models
+MOST_CLASSES = 150  # rows of the table of the data
+EXAMPLES = 3  # of each kind and model
+COLUMNS = (
+    "model",
+    "kind",
+    "image",
+    "class",
+    "class of the reference",
+    "score",
+    "similarity",
+    "prediction",
+    "reference",
+)
+MOST_LINKS = 12  # from mistakes to pictures
+MOST_MODELS = 3  # with figures of their errors
+MOST_FIGURES = 4  # of classes, and of every grouping
+FEW_GROUPS = 12  # more than these get one figure only
+MOST_TABLED = 300  # cells of a static table of classes; the table of all numbers has the others
+MOST_NUMBER_ROWS = 12_000  # of the table of all numbers
+NUMBER_COLUMNS = (
+    "model",
+    "metric",
+    "class",
+    "group",
+    "value",
+    "low",
+    "high",
+    "units",
+    "references",
+    "predictions",
+    "note",
+)
+LONGEST_NAME = 800  # several names of a group are joined
+MEANT = (
+    "This section is for models that were trained alike, with other seeds or on other folds: it "
+    "treats them as repeated trainings of one model and shows what another training would find too."
+)
 
 
 def comparison_section(page: Context) -> str:
     """Return differences with intervals and tests, and the ranking; nothing for one model."""
     comparison = page.comparison
+    # A comparison in which everything is undefined would be a figure without a mark.
     if comparison is None or all(math.isnan(row.estimate.value) for row in comparison.rows):
         return ""
     figures = figure_block(forests.differences(comparison, most=MOST_ROWS), "fig-differences")
@@ -116,9 +153,6 @@ def comparison_section(page: Context) -> str:
     return "\n".join(part for part in parts if part)
 
 
-MOST_LINES = 5
-
-
 def curves_section(page: Context) -> str:
     """Return the curves of the leading models; nothing without scores or references."""
     ev = page.evaluation
@@ -135,10 +169,6 @@ def curves_section(page: Context) -> str:
         figure_block(ev.figure(name, models=models), f"fig-{name}") for name in ("froc", "pr")
     ]
     return paragraph(note, "note") + f'<div class="pair">{"".join(blocks)}</div>'
-
-
-MOST_COLUMNS = 4  # models
-MOST_CLASSES = 150
 
 
 def section(page: Context) -> str:
@@ -213,21 +243,6 @@ def _files(page: Context) -> Table:
     )
 
 
-EXAMPLES = 3  # of each kind and model
-COLUMNS = (
-    "model",
-    "kind",
-    "image",
-    "class",
-    "class of the reference",
-    "score",
-    "similarity",
-    "prediction",
-    "reference",
-)
-MOST_LINKS = 12
-
-
 def bars(ev: Evaluation, models: Sequence[str]) -> list[str]:
     """Return the figures of costs and counts, as far as the protocol computes them."""
     blocks = []
@@ -249,8 +264,8 @@ def introduction(ev: Evaluation) -> str:
     r = metric.recipe
     return paragraph(
         f"A prediction is right if its {r.criterion} with a free reference of its class is at "
-        f"least "
-        f"{r.foreground:g}. Every other prediction is a mistake of one kind: place ({r.criterion} "
+        f"least {r.foreground:g}. Every other prediction is a mistake of one kind: place "
+        f"({r.criterion} "
         f"from {r.background:g} to {r.foreground:g} with its class), class (at least "
         f"{r.foreground:g} with another class), double (another prediction already has its "
         f"reference), nothing (at most {r.background:g} with any reference), both (all others). "
@@ -295,6 +310,7 @@ def _rows(ev: Evaluation, model: str) -> Iterator[tuple[Cell, ...]]:
                 yield model, _kind_name(kind), image, "", label, None, None, None, k
             continue
         rows = np.flatnonzero((mistakes.prediction_kind == code) & ~mistakes.covered)
+        # Stable, so that ties are listed in the order of the input and the page stays the same.
         highest = rows[np.argsort(-mistakes.score[rows], kind="stable")]
         for k in highest[:EXAMPLES].tolist():
             image = cohort.images.ids[mistakes.prediction_image[k]]
@@ -317,6 +333,7 @@ def _links(page: Context, images: Sequence[str]) -> str:
     addresses: dict[str, str] = {}
     for g, group in enumerate(page.album.groups):
         for k, entry in enumerate(group.entries):
+            # An image can be in several groups; the first place is as good as the others.
             addresses.setdefault(entry.id, f"#image-{g}-{k}")
     places = [(name, addresses[name]) for name in dict.fromkeys(images) if name in addresses][
         :MOST_LINKS
@@ -328,9 +345,6 @@ def _links(page: Context, images: Sequence[str]) -> str:
 def _kind_name(kind: str) -> str:
     """Return a kind as the bars and as errors.csv call it."""
     return WORDS[kind] if WORDS[kind] == kind else f"{WORDS[kind]} ({kind})"
-
-
-MOST_MODELS = 3
 
 
 def errors_section(page: Context) -> str:
@@ -348,6 +362,7 @@ def errors_section(page: Context) -> str:
         *bars(ev, models),
         figure_block(ev.figure("fates", models=models), "fig-fates"),
     ]
+    # Distances have no common scale from 0 to 1, so they have no such figure.
     if ev.protocol.matching.criterion in SHARES:
         blocks.append(figure_block(ev.figure("overlaps", models=models), "fig-overlaps"))
     for k, model in enumerate(models):
@@ -380,11 +395,6 @@ def choices(page: Context) -> str:
     )
     thresholds = ev.figure("thresholds", models=ev.leading(5))
     return paragraph(words) + figure_block(thresholds, "fig-thresholds")
-
-
-MOST_FIGURES = 4
-FEW_GROUPS = 12
-MOST_TABLED = 300  # cells of a static table of classes; the table of all numbers has the others
 
 
 def parts(page: Context) -> str:
@@ -453,6 +463,7 @@ def _grouping(ev: Evaluation, grouping: GroupedRows, number: int) -> str:
     for metric, label in places:
         if label is not None and metric == names[0]:
             table_rows.append((metric, label))
+    # Many groups of many models: fewer tables, at least one.
     n_tables = max(1, MOST_TABLED // (n_groups * len(ev.models)))
     tables = ""
     for place in table_rows[:n_tables]:
@@ -534,28 +545,12 @@ def _facts(page: Context) -> list[tuple[str, str]]:
 
 def _inputs(page: Context) -> str:
     files = page.evaluation.cohort.intake.files
+    # The hash of a file would let anybody who has it recognise it.
     if not files or page.hidden:
         return ""
     rows = tuple((file.file, file.bytes, file.sha256) for file in files)
     table = Table(("file", "bytes", "sha256"), rows, title="Inputs", name="table-inputs")
     return details("Inputs and their hashes", table_block(table))
-
-
-MOST_NUMBER_ROWS = 12_000
-NUMBER_COLUMNS = (
-    "model",
-    "metric",
-    "class",
-    "group",
-    "value",
-    "low",
-    "high",
-    "units",
-    "references",
-    "predictions",
-    "note",
-)
-LONGEST_NAME = 800  # several names of a group are joined
 
 
 def numbers_section(page: Context) -> str:
@@ -566,8 +561,7 @@ def numbers_section(page: Context) -> str:
         words += f" This page has the first {MOST_NUMBER_ROWS}, evaluation.json has all."
     off = (
         "This table needs JavaScript. The same rows are in evaluation.json, and many of them in "
-        "the "
-        "sections above."
+        "the sections above."
     )
     pooled = table_block(metrics_table(page.evaluation))
     without_script = f"<noscript>{paragraph(off, 'note')}</noscript>"
@@ -593,6 +587,7 @@ def _document(page: Context) -> dict[str, Any]:
         "note": {},
     }
 
+    # Names repeat in every row: they travel once, and rows have their numbers.
     def code(kind: str, name: str) -> int:
         return names[kind].setdefault(name[:LONGEST_NAME], len(names[kind]))
 
@@ -610,6 +605,7 @@ def _document(page: Context) -> dict[str, Any]:
 def _pack_row(row: Row, code: Any) -> tuple[Any, ...]:
     e = row.estimate
     group = ", ".join(f"{name} {value}" for name, value in (row.group or {}).items())
+    # Intervals that nobody asked for are no reason to warn.
     notes = [] if e.reason in (None, "not_requested") else [str(e.reason)]
     note = "; ".join([*notes, *e.flags]).replace("_", " ")
     return (
@@ -658,6 +654,7 @@ def monitor_section(page: Context) -> str:
         tau_part(monitors),
         details("Numbers on monitors", numbers_part(monitors)),
     ]
+    # This part names images, and a redacted page names none.
     if not page.hidden:
         from calipers.monitors.page import images_part
 
@@ -677,12 +674,6 @@ def multiverse_section(page: Context) -> str:
     note = f"{METHOD} The base configuration is {base}, not the protocol of this page."
     parts = [items(result.sentences()), figures(result), levels_block(result)]
     return "\n".join([*parts, paragraph(note, "note")])
-
-
-MEANT = (
-    "This section is for models that were trained alike, with other seeds or on other folds: it "
-    "treats them as repeated trainings of one model and shows what another training would find too."
-)
 
 
 def stability_section(page: Context) -> str:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of the failures: worst, random, disputed, with the marks of references and
-predictions.
+"""The sections of the page on pictures, maps and single objects.
 
-Maps of scores: curves of all voxels, levels, sizes, and the data behind the voxel metrics.
+`report.sections` lists them. Each takes the `Context` of the page and returns HTML, or "" if it has
+nothing to show:
 
-The objects that were localised worst, one by one, so that a reader can look at them.
+- `images_section`: the album of failures (worst, random and disputed images), with the marks of
+  references and predictions;
+- `maps_section`: curves of all voxels, levels and sizes, and the data behind the voxel metrics;
+- `section`: the objects that were localised worst, one by one, so that a reader can look at them.
 """
 
 from __future__ import annotations
@@ -36,18 +39,11 @@ from calipers.pictures.overlays import widest_slice
 from calipers.report.context import Context
 from calipers.show.html import details, figure_block, items, paragraph, table_block
 from calipers.show.table import Cell, Table
-from calipers.show.words import count_text
-
-
-def images_section(page: Context) -> str:
-    """Return the album: what the marks mean, switches for them, and the pictures of every group."""
-    album = page.album
-    if album is None or not (album.pictures or any(o.marks for o in _overlays(album))):
-        return ""
-    return album_html(album, volumes=page.evaluation.cohort.dimensions == 3)
-
+from calipers.show.words import count_text, level_text
 
 MOST_LINES = 5
+MOST_MODELS = 3
+MOST_OBJECTS = 10  # of each model
 CONNECTED = {
     "full": "neighbours across faces, edges and corners",
     "edges": "neighbours across faces and edges",
@@ -55,11 +51,9 @@ CONNECTED = {
 }
 WHY_LEVELS = (
     "Levels answer different questions. All voxels together: one ranking, in which large "
-    "references "
-    "count most and scores must mean the same in every sample. Means of samples or slices: each "
-    "counts the same, whatever its size; those without references have no value."
+    "references count most and scores must mean the same in every sample. Means of samples or "
+    "slices: each counts the same, whatever its size; those without references have no value."
 )
-
 BEHIND = (
     "Number of samples or slices with a value, and of those without one because they have no "
     "references"
@@ -68,6 +62,14 @@ BOUNDS = (
     "Counted in bins, because all voxels together did not fit into memory: bounds of the exact "
     "values"
 )
+
+
+def images_section(page: Context) -> str:
+    """Return the album: what the marks mean, switches for them, and the pictures of every group."""
+    album = page.album
+    if album is None or not (album.pictures or any(o.marks for o in _overlays(album))):
+        return ""
+    return album_html(album, volumes=page.evaluation.cohort.dimensions == 3)
 
 
 def maps_section(page: Context) -> str:
@@ -137,7 +139,7 @@ def _threshold(settings: MapSettings) -> str:
     where = f" on {settings.tuning}, which is left out here" if settings.tuning else ""
     rule = "of the best Dice"
     if settings.rate is not None:
-        rule = f"at which {100 * settings.rate:g} % of the voxels outside references are called"
+        rule = f"at which {level_text(settings.rate)} of the voxels outside references are called"
     return f"above the score {rule}{where}; the threshold of every model is under Data"
 
 
@@ -177,10 +179,6 @@ def _total(ev: Evaluation, level: str) -> int | None:
 
 def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-MOST_MODELS = 3
-MOST_OBJECTS = 10  # of each model
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,17 +229,6 @@ def _columns(ev: Evaluation, soft: Softness | None, unit: str) -> tuple[str, ...
     return (*columns, "object")
 
 
-def _table(ev: Evaluation, soft: Softness | None, unit: str, rows: list[tuple[Cell, ...]]) -> Table:
-    criterion = ev.protocol.matching.criterion
-    soft_columns = (soft.metric,) if soft is not None else ()
-    place = ("slice z",) if ev.cohort.dimensions == 3 else ("centre x", "centre y")
-    best = (f"best {criterion}",) if _graded(ev) else ()
-    return Table(
-        ("model", "image", *place, "fate", f"size ({unit})", *soft_columns, *best, "object"),
-        tuple(rows),
-    )
-
-
 def _graded(ev: Evaluation) -> bool:
     """Return whether the criterion is a similarity, of which the largest is the best."""
     criterion = registry.resolve("criterion", ev.protocol.matching.criterion)
@@ -261,6 +248,7 @@ def _rows(ev: Evaluation, model: str, soft: Softness | None, size: F64) -> list[
             row.append(float(outcome.soft[k]))
         if outcome.best is not None:
             row.append(float(outcome.best[k]))
+        # Objects are stored image by image; within its image the first one is number 1.
         rows.append((*row, k - int(references.offsets[image]) + 1))
     return rows
 
@@ -270,6 +258,8 @@ def _reference_outcomes(ev: Evaluation, model: str, soft: Softness | None) -> _R
     best = None
     if _graded(ev):
         best = np.zeros(len(ev.cohort.references))
+        # Pairs are all that overlap, not only the assigned ones: the best of a missed reference
+        # too.
         np.maximum.at(best, matches.pairs.reference, matches.pairs.similarity)
     soft_iou = None if soft is None else soft.of_model[model]
     return _ReferenceOutcomes(matches.reference_fate[0], best, soft_iou)
@@ -281,7 +271,9 @@ def _order(outcome: _ReferenceOutcomes, size: F64) -> NDArray[np.int64]:
     """
     missed = outcome.fate == assignment.MISSED
     good = outcome.soft if outcome.soft is not None else outcome.best
+    # One key for two orders: missed references largest first, the others worst first.
     rank = np.where(missed, -size, np.zeros(len(size)) if good is None else good)
+    # lexsort sorts by its last key first.
     order = np.lexsort((rank, ~missed))
     return np.asarray(order[outcome.fate[order] != assignment.IGNORED])
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a reference counts as found, in words for readers who do not know the criteria.
+"""The answer in words, at the top of the page.
 
-The answer in words: what the models find, which of them leads, and whether that is significant.
-
-`verdict` takes an evaluation and its comparisons and returns the sentences at the top of the page.
+`verdict` takes an evaluation and its comparisons and returns sentences: what the models find, which
+of them leads, and whether that is significant; `of_maps` does so for maps. `counts_as_found` says
+when a reference counts as found, for readers who do not know the criteria. `report.page` calls it.
+Words are careful: a lead is a fact of these images, "better" needs a test.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from calipers.results.estimate import Estimate
 from calipers.show.words import (
     count_text,
     join,
+    level_text,
     near_an_end,
     p_text,
     percent_text,
@@ -54,8 +56,7 @@ WORDS = {
     "ior": "a predicted box covers {share} of its box",
     "hausdorff": (
         "a predicted box has its size and form, with a Hausdorff similarity (1 for the same box) "
-        "of "
-        "{amount}"
+        "of {amount}"
     ),
     "mask-iou": OVER_BOTH.replace("{what}", "a predicted shape"),
     "dice": "a predicted shape overlaps it, with a Dice score (1 for the same shape) of {amount}",
@@ -76,6 +77,19 @@ WORDS = {
     "point-in-mask": "the centre of a prediction lies in it",
     "point-in-hull": "the centre of a prediction lies in it, with its dents filled",
 }
+MOST_NAMED = 3
+NOTHING_THERE = (
+    "There is nothing to find: no image has a reference. Values only show how little is called."
+)
+NOTHING_JUDGED = "There is nothing to judge: no headline metric has a value."
+WON = {"a_better": True, "b_better": False}
+VERDICT_WORDS = {  # kind of lead -> sentence, the strongest first
+    "sure": "{models} leads in {metrics} by more than chance.",
+    "unsure": "{models} has the best {metrics}, but chance could explain it.",
+    "untested": "{models} has the best {metrics}; the difference was not tested.",
+    "shared": "{models} share the best {metrics}.",
+    "alone": "Only {models} has a value of {metrics}.",
+}
 
 
 def counts_as_found(view: View, dimensions: int) -> str:
@@ -89,31 +103,13 @@ def counts_as_found(view: View, dimensions: int) -> str:
     if dimensions == 3:
         area, pixels = "volume", "voxels"
     rule = WORDS[view.criterion].format(
-        share=f"{least} {100 * view.threshold:g} %",
+        share=f"{least} {level_text(view.threshold)}",
         amount=f"{least} {view.threshold:g}",
         area=area,
         pixels=pixels,
     )
     of_class = "" if view.within_class else ", whatever the class"
     return f"A reference counts as found if {rule} ({hit_rule(view)}){of_class}."
-
-
-MOST_NAMED = 3
-NOTHING_THERE = (
-    "There is nothing to find: no image has a reference. Values only show how little is called."
-)
-
-
-NOTHING_JUDGED = "There is nothing to judge: no headline metric has a value."
-
-WON = {"a_better": True, "b_better": False}
-VERDICT_WORDS = {  # kind of lead -> sentence, the strongest first
-    "sure": "{models} leads in {metrics} by more than chance.",
-    "unsure": "{models} has the best {metrics}, but chance could explain it.",
-    "untested": "{models} has the best {metrics}; the difference was not tested.",
-    "shared": "{models} share the best {metrics}.",
-    "alone": "Only {models} has a value of {metrics}.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +206,8 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
     best, other = list(values)[:2]
     if values[best] == values[other]:
         return [
-            f"{short_name(best)} and {short_name(other)} have the same {metric}: {values[best]:.3f}."
+            f"{short_name(best)} and {short_name(other)} have the same {metric}: "
+            f"{values[best]:.3f}."
         ]
     numbers = f"{metric} {values[best]:.3f} against {values[other]:.3f} of {short_name(other)}"
     rows = _pooled_rows(all_pairs, metric)
@@ -219,7 +216,7 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
         return [f"{short_name(best)} localises best: {numbers}."]
     sign = 1.0 if row.model_a == best else -1.0
     low, high = sorted((sign * row.estimate.low, sign * row.estimate.high))
-    level = f"{100 * row.estimate.level:g} %"
+    level = level_text(row.estimate.level)
     span = f"{level} confidence interval of the difference {low:.3f} to {high:.3f}"
     if _certainty(all_pairs, metric, best, len(values) - 1) == "sure":
         return [f"{short_name(best)} localises best: {numbers}; {span}."]
@@ -249,6 +246,7 @@ def _objects_found(evaluation: Evaluation) -> list[str]:
         table = evaluation.matches(model)
         n_counted = int((table.reference_fate[0] != assignment.IGNORED).sum())
         n_hits = int((table.reference_fate[0] == assignment.HIT).sum())
+        # A second prediction of one object is a false alarm to whoever reads the image.
         wrong_fates = (assignment.FALSE_ALARM, assignment.DUPLICATE)
         n_wrong = int(np.isin(table.prediction_fate[0], wrong_fates).sum())
         clause = "raises no false alarm"
@@ -290,9 +288,11 @@ def _references_found(
         return _ahead(row, model, len(at_one.models)), f"{short_name(model)} finds {share}."
     metric = at_one.metrics[0]
     for other in at_one.models:
+        # A tie: nobody finds "most".
         if other != model and at_one.get(metric, model=other).value == best.value:
             return (
-                f"At one false alarm per image, no model finds more than {short_name(model)}: {share}.",
+                f"At one false alarm per image, no model finds more than {short_name(model)}: "
+                f"{share}.",
             )
     return (f"At one false alarm per image, {short_name(model)} finds most: {share}.",)
 
@@ -302,6 +302,7 @@ def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
     most one.
     """
     e = at_one.get(at_one.metrics[1], model=model)
+    # Up to one per image, the sentence before has said it. NaN is not above 1 either.
     if not e.value > 1.0:
         return ()
     every = (
@@ -309,7 +310,7 @@ def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
     )
     if math.isnan(e.low):
         return (f"{every}.",)
-    level = f"{100 * e.level:g} %"
+    level = level_text(e.level)
     return (f"{every} ({level} confidence interval {e.low:.1f} to {e.high:.1f}).",)
 
 
@@ -319,7 +320,10 @@ def _ahead(row: Difference, model: str, n_models: int) -> str:
     """
     value, low, high, other = _from(row, model)
     where = "at one false alarm per image"
-    ahead = f"{short_name(model)} finds {_points(value)} more of the references than {short_name(other)} {where}"
+    ahead = (
+        f"{short_name(model)} finds {_points(value)} more of the references than "
+        f"{short_name(other)} {where}"
+    )
     span = _span(low, high, row.estimate.level)
     after_semicolon = f"; {span}" if span else ""
     in_brackets = f" ({span})" if span else ""
@@ -346,7 +350,7 @@ def _span(low: float, high: float, level: float) -> str:
     low, high = max(100 * low, -100.0), min(100 * high, 100.0)
     if not low < high:
         return ""
-    return f"{100 * level:g} % confidence interval {low:.1f} to {high:.1f}"
+    return f"{level_text(level)} confidence interval {low:.1f} to {high:.1f}"
 
 
 def _closest(duel: Comparison | None, model: str) -> Difference | None:
@@ -446,7 +450,7 @@ def _interval(e: Estimate, *, share: bool = True) -> str:
         low, high = (f"{100 * v:.{int(fine)}f}" for v in (e.low, e.high))
     else:
         low, high = (f"{v:.2f}" for v in (e.low, e.high))
-    return f" ({100 * e.level:g} % confidence interval {low} to {high})"
+    return f" ({level_text(e.level)} confidence interval {low} to {high})"
 
 
 def _points(value: float) -> str:

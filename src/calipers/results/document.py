@@ -3,8 +3,8 @@
 
 A result class states what it knows: its rows, and ``_content``, its part of the JSON contract. It
 also names what shows it, as ``"module:object"``: figures, tables, page, folder, notebook view. From
-these `Document` makes ``as_dict``, ``to_json``, ``to_frame``, ``tables``, ``figure``, ``plot``, ``report``, ``save``
-and the view in a notebook.
+these `Document` makes ``as_dict``, ``to_json``, ``to_frame``, ``tables``, ``figure``, ``plot``,
+``report``, ``save`` and the view in a notebook.
 
 The names are resolved when they are needed, by `linked`. So a result, which stands low in the tree,
 can draw itself with modules that stand above it, and this module is the only one that does so.

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writing files so that a reader never sees half of one.
+"""Files of results: written whole or not at all, where nothing is lost, with their record.
 
-Where a result comes from: versions, inputs, protocol, seed, and a hash that a later run can be
-compared with.
+Everything that writes calls these functions:
 
-Pictures as a page embeds them: encoded text and notes. Plain data.
+- `write_atomically` writes one file and `staged_folder` several, so that a reader never sees half
+  of a result;
+- `check_file` and `check_folder` refuse a bad target before any work is done: results are never
+  written over other files or among the inputs;
+- `run_record` says where a result comes from (versions, inputs, protocol, seed), with a hash that a
+  later run can be compared with (`sha256_of`, of `canonical` JSON);
+- `Encoded` and `Slices` are pictures as a page embeds them and a saved evaluation keeps them.
 """
 
 from __future__ import annotations
@@ -34,12 +39,15 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
     path = Path(path)
     data = content.encode("utf-8") if isinstance(content, str) else content
     try:
+        # In the same folder: a rename is atomic only within one file system.
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:40]}.", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
                 file.flush()
+                # Without this a crash after the rename could leave an empty file of the right name.
                 os.fsync(file.fileno())
+            # mkstemp gives no rights to others, but results are there to be read.
             os.chmod(temporary, 0o644)
             os.replace(temporary, path)
         except BaseException:
@@ -128,6 +136,7 @@ def _move(stage: Path, folder: Path, owned: Sequence[str]) -> None:
             os.chmod(stage, 0o755)
             os.rename(stage, folder)
             return
+        # The old record goes first: from here on nothing vouches for a mixture of two results.
         for name in (LAST, *owned):
             if name == LAST or not (stage / name).exists():
                 (folder / name).unlink(missing_ok=True)

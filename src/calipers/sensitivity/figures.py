@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings of a sweep, as titles of its figures: the best model, and what moves a metric.
+"""Figures of a sweep and of a multiverse, each with its finding as title.
 
-Figures of sweeps: curves over a number, a forest plot over words, contours over two numbers.
+A `Sweep` or a `Multiverse` comes in, a figure of `calipers.show.figures` goes out.
 
-Figures of a multiverse: ranks, the specification curve, which choices move the ranking, and the
-winners at every level.
+- Sweeps (`sweep_figure`, `sweep_figures`): curves over a number, a forest plot over words, contours
+  over two numbers, a heat map over two words. Titles say which model is best, or what moves a
+  metric (`who_is_best`, `sensitivity`, `ranges`, `spread_of_words`).
+- Multiverses (`FIGURES`): ranks, the specification curve, which choices move the ranking, and the
+  winners at every level.
+
+Results look up their figures by name; terminal, page and notebooks show them.
 """
 
 from __future__ import annotations
@@ -39,10 +44,87 @@ from calipers.show.figures import (
 )
 from calipers.show.words import percent_text, short_name
 
+# Our judgement: changes that no reader would act on.
 STILL = 0.02  # a metric that moves by less hardly moves
 NOTHING = "There is nothing to show: no value is defined"
 MOST_TURNS = 2
 SHORT = {"least_area": "smallest area", "max_dets": "number of predictions"}
+
+MOST_MARKED = 25  # points of a line that get a marker
+
+SPAN = (0.025, 0.975)  # quantiles of the ranks
+MATTERS = 0.01  # a choice that explains a smaller share of the variance is not named
+TIES = "Tied models share a configuration."
+
+
+def sweep_figure(sweep: Sweep, metric: str | None = None, *, model: str | None = None) -> Figure:
+    """Return a sweep as a figure.
+
+    Parameters
+    ----------
+    metric
+        The first one if left out. Of one model, or an oracle, over one choice: all that have the
+        same scale.
+    model
+        The first one if left out; over one choice all models are shown together, unless one is
+        named.
+
+    Notes
+    -----
+    One choice of numbers gives curves with bands, one of words a forest plot; two of numbers a
+    contour map, a number and a word a curve per word, two of words a heat map. Beside another
+    choice, a single number counts as a word.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> from calipers.sensitivity.figures import sweep_figure
+    >>> result = cal.sweep(cal.demo_cohort(), "AP@0.5", {"threshold": [0.1, 0.5, 0.9]}, ci=False)
+    >>> sweep_figure(result).title
+    'The best model depends on the threshold: overpredicts first, misses-small from 0.9 on'
+    """
+    for what, name, names in (("metric", metric, sweep.metrics), ("model", model, sweep.models)):
+        if name is not None and name not in names:
+            raise UsageError(f"no {what} {name!r} in this sweep; {did_you_mean(name, names)}")
+    if len(sweep.axes) == 2:
+        return _over_two(sweep, metric or sweep.metrics[0], model or sweep.models[0])
+    if model is None and len(sweep.models) > 1:
+        return _of_models(sweep, metric or sweep.metrics[0])
+    metrics = _same_scale(sweep) if metric is None else (metric,)
+    return _of_metrics(sweep, metrics, model or sweep.models[0])
+
+
+def sweep_catalogue(sweep: Sweep) -> dict[str, Callable[..., Figure]]:
+    """Return a figure per metric; the one without a name takes the metric as a choice."""
+    figures: dict[str, Callable[..., Figure]] = {"": sweep_figure}
+    for metric in sweep.metrics:
+        figures[metric] = partial(_of_metric, metric)
+    return figures
+
+
+def sweep_figures(sweep: Sweep) -> dict[str, Figure]:
+    """Return all figures of a sweep by name: the metric, or ``metric of model``.
+
+    Over two choices a figure can show one model only.
+    """
+    figures: dict[str, Figure] = {}
+    if len(sweep.axes) == 2:
+        for metric in sweep.metrics:
+            for model in sweep.models:
+                name = f"{metric} of {model}" if len(sweep.models) > 1 else metric
+                figures[name] = _over_two(sweep, metric, model)
+        return figures
+    if len(sweep.models) > 1 or len(sweep.metrics) == 1:
+        return {metric: sweep_figure(sweep, metric) for metric in sweep.metrics}
+    alike = _same_scale(sweep)
+    name = " and ".join(alike[:2])
+    if len(alike) > 2:
+        name += " and more"
+    figures[name] = sweep_figure(sweep)
+    for metric in sweep.metrics:
+        if metric not in alike:
+            figures[metric] = sweep_figure(sweep, metric)
+    return figures
 
 
 def short(axis: SweepAxis) -> str:
@@ -72,6 +154,7 @@ def who_is_best(
     table = np.nan_to_num((-values if lower else values)[:, order], nan=-np.inf)
     if not np.isfinite(table).any():
         return NOTHING
+    # Equal values are ahead together.
     ahead = table == table.max(axis=0)
     everywhere = f"at every {short(axis)}" if axis.numeric else f"with every {short(axis)}"
     if ahead.all():
@@ -101,6 +184,8 @@ def _turns(
     leaders: Sequence[str], ahead: NDArray[np.bool_], models: Sequence[str]
 ) -> list[tuple[str, int]]:
     """Return which model leads from which point on; a leader leads until it is exceeded."""
+    # The first leader is the one that stays ahead for longest, so that ties at the first points
+    # make no turn.
     start = np.where(ahead.all(axis=1), ahead.shape[1], np.argmin(ahead, axis=1))
     leader = int(np.argmax(start))
     turns = [(models[leader], 0)]
@@ -117,12 +202,15 @@ def sensitivity(axis: SweepAxis, metrics: Sequence[str], values: F64) -> str:
     if not defined:
         return NOTHING
     if len(metrics) == 1:
-        return _course(axis, metrics[0], values[0])
+        return _course_title(axis, metrics[0], values[0])
     moves = {k: float(np.nanmax(values[k]) - np.nanmin(values[k])) for k in defined}
     most = max(moves, key=lambda k: moves[k])
     if moves[most] < STILL:
         return f"{choice_subject(axis)} hardly moves any metric: by {moves[most]:.2f} at most"
-    text = f"{choice_subject(axis)} moves {metrics[most]} most, which {_ends(axis, values[most])}"
+    text = (
+        f"{choice_subject(axis)} moves {metrics[most]} most, "
+        f"which {_change_text(axis, values[most])}"
+    )
     still = [metrics[k] for k in defined if moves[k] < STILL]
     if not still:
         return text
@@ -130,7 +218,7 @@ def sensitivity(axis: SweepAxis, metrics: Sequence[str], values: F64) -> str:
     return f"{text}; {_join(still)} hardly {verb}"
 
 
-def _course(axis: SweepAxis, metric: str, values: F64) -> str:
+def _course_title(axis: SweepAxis, metric: str, values: F64) -> str:
     """Return how one metric changes over one choice."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if high - low < STILL:
@@ -140,10 +228,10 @@ def _course(axis: SweepAxis, metric: str, values: F64) -> str:
         highest = point_text(axis, int(np.nanargmax(values)))
         return f"{metric} ranges from {low:.2f} ({lowest}) to {high:.2f} ({highest})"
     x = [axis.values[k] for k in _order(axis)]
-    return f"{metric} {_ends(axis, values)} over a {short(axis)} of {x[0]:g} to {x[-1]:g}"
+    return f"{metric} {_change_text(axis, values)} over a {short(axis)} of {x[0]:g} to {x[-1]:g}"
 
 
-def _ends(axis: SweepAxis, values: F64) -> str:
+def _change_text(axis: SweepAxis, values: F64) -> str:
     """Return ``falls from 1.00 to 0.36`` if both extremes lie at the ends, else the whole range."""
     along = values[_order(axis)]
     along = along[np.isfinite(along)]
@@ -171,6 +259,7 @@ def ranges(axes: Sequence[SweepAxis], metric: str, values: F64) -> str:
 
 def spread_of_words(number: SweepAxis, word: SweepAxis, metric: str, values: F64) -> str:
     """Return where a choice of words makes most of a difference; values are (words, numbers)."""
+    # Only points at which every word has a value: else a gap would look like a difference.
     defined = np.isfinite(values).all(axis=0)
     if not defined.any():
         return NOTHING
@@ -210,84 +299,11 @@ def _join(names: Sequence[object]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-MOST_MARKED = 25  # points of a line that get a marker
-
-
-def sweep_figure(sweep: Sweep, metric: str | None = None, *, model: str | None = None) -> Figure:
-    """Return a sweep as a figure.
-
-    Parameters
-    ----------
-    metric
-        The first one if left out. Of one model, or an oracle, over one choice: all that have the
-        same scale.
-    model
-        The first one if left out; over one choice all models are shown together, unless one is
-        named.
-
-    Notes
-    -----
-    One choice of numbers gives curves with bands, one of words a forest plot; two of numbers a
-    contour map, a number and a word a curve per word, two of words a heat map. Beside another
-    choice, a single number counts as a word.
-
-    Examples
-    --------
-    >>> import calipers as cal
-    >>> from calipers.sensitivity.figures import sweep_figure
-    >>> result = cal.sweep(cal.demo_cohort(), "AP@0.5", {"threshold": [0.1, 0.5, 0.9]}, ci=False)
-    >>> sweep_figure(result).title
-    'The best model depends on the threshold: overpredicts first, misses-small from 0.9 on'
-    """
-    for what, name, names in (("metric", metric, sweep.metrics), ("model", model, sweep.models)):
-        if name is not None and name not in names:
-            raise UsageError(f"no {what} {name!r} in this sweep; {did_you_mean(name, names)}")
-    if len(sweep.axes) == 2:
-        return _of_two(sweep, metric or sweep.metrics[0], model or sweep.models[0])
-    if model is None and len(sweep.models) > 1:
-        return _of_models(sweep, metric or sweep.metrics[0])
-    metrics = _alike(sweep) if metric is None else (metric,)
-    return _of_metrics(sweep, metrics, model or sweep.models[0])
-
-
-def sweep_catalogue(sweep: Sweep) -> dict[str, Callable[..., Figure]]:
-    """Return a figure per metric; the one without a name takes the metric as a choice."""
-    figures: dict[str, Callable[..., Figure]] = {"": sweep_figure}
-    for metric in sweep.metrics:
-        figures[metric] = partial(_of_metric, metric)
-    return figures
-
-
 def _of_metric(metric: str, sweep: Sweep, *, model: str | None = None) -> Figure:
     return sweep_figure(sweep, metric, model=model)
 
 
-def sweep_figures(sweep: Sweep) -> dict[str, Figure]:
-    """Return all figures of a sweep by name: the metric, or ``metric of model``.
-
-    Over two choices a figure can show one model only.
-    """
-    figures: dict[str, Figure] = {}
-    if len(sweep.axes) == 2:
-        for metric in sweep.metrics:
-            for model in sweep.models:
-                name = f"{metric} of {model}" if len(sweep.models) > 1 else metric
-                figures[name] = _of_two(sweep, metric, model)
-        return figures
-    if len(sweep.models) > 1 or len(sweep.metrics) == 1:
-        return {metric: sweep_figure(sweep, metric) for metric in sweep.metrics}
-    alike = _alike(sweep)
-    name = " and ".join(alike[:2])
-    if len(alike) > 2:
-        name += " and more"
-    figures[name] = sweep_figure(sweep)
-    for metric in sweep.metrics:
-        if metric not in alike:
-            figures[metric] = sweep_figure(sweep, metric)
-    return figures
-
-
-def _alike(sweep: Sweep) -> tuple[str, ...]:
+def _same_scale(sweep: Sweep) -> tuple[str, ...]:
     """Return the metrics that can share a scale with the first one."""
     first = sweep.metrics[0]
     if first not in sweep.bounded:
@@ -302,7 +318,7 @@ def _of_models(sweep: Sweep, metric: str) -> Figure:
     title = who_is_best(
         axis, sweep.metric_label(metric), sweep.models, values, lower=metric in sweep.lower
     )
-    return _over(sweep, axis, title, sweep.models, tables, _scale(sweep, (metric,)))
+    return _series_over(sweep, axis, title, sweep.models, tables, _scale(sweep, (metric,)))
 
 
 def _of_metrics(sweep: Sweep, metrics: tuple[str, ...], model: str) -> Figure:
@@ -311,10 +327,10 @@ def _of_metrics(sweep: Sweep, metrics: tuple[str, ...], model: str) -> Figure:
     names = tuple(sweep.metric_label(metric) for metric in metrics)
     title = sensitivity(axis, names, np.array([table[0] for table in tables]))
     title = _title_of(sweep, model, title)
-    return _over(sweep, axis, title, names, tables, _scale(sweep, metrics))
+    return _series_over(sweep, axis, title, names, tables, _scale(sweep, metrics))
 
 
-def _of_two(sweep: Sweep, metric: str, model: str) -> Figure:
+def _over_two(sweep: Sweep, metric: str, model: str) -> Figure:
     """Return one metric of one model over two choices."""
     first, second = sweep.axes
     tables = sweep.line(metric, model)
@@ -324,10 +340,11 @@ def _of_two(sweep: Sweep, metric: str, model: str) -> Figure:
     title = _title_of(sweep, model, ranges(sweep.axes, label, tables[0]))
     note = _note(sweep, band=False)
     if not _is_continuous(first):
-        low, high = _colours(scale, tables[0])
+        low, high = _colour_ends(scale, tables[0])
         columns, rows = (Axis(axis.label, names=_words(axis)) for axis in (first, second))
         return HeatMap(title, columns, rows, tables[0].T, scale.label, low, high, note=note)
     xs, ys = (np.array(axis.values, np.float64) for axis in (first, second))
+    # Contours need rising places; the user may have named values in any order.
     x_order, y_order = np.argsort(xs), np.argsort(ys)
     values = tables[0].T[np.ix_(y_order, x_order)]
     axes = Axis(first.label), Axis(second.label)
@@ -345,10 +362,10 @@ def _of_number_and_word(sweep: Sweep, metric: str, model: str) -> Figure:
     label = sweep.metric_label(metric)
     title = _title_of(sweep, model, spread_of_words(number, word, label, values))
     lines = list(zip(values, low, high))
-    return _over(sweep, number, title, _words(word), lines, _scale(sweep, (metric,)))
+    return _series_over(sweep, number, title, _words(word), lines, _scale(sweep, (metric,)))
 
 
-def _over(
+def _series_over(
     sweep: Sweep,
     axis: SweepAxis,
     title: str,
@@ -357,6 +374,7 @@ def _over(
     scale: Axis,
 ) -> Figure:
     """Return series over one choice: curves over numbers, a forest plot over words."""
+    # A single number is drawn as one point of a curve.
     if not _is_continuous(axis) and isinstance(axis.values[0], str):
         rows = []
         for k, word in enumerate(_words(axis)):
@@ -410,7 +428,7 @@ def _scale(sweep: Sweep, metrics: Sequence[str]) -> Axis:
     return Axis(label)
 
 
-def _colours(scale: Axis, values: F64) -> tuple[float, float]:
+def _colour_ends(scale: Axis, values: F64) -> tuple[float, float]:
     """Return the ends of the colours: those of the axis, else those of the values."""
     if scale.high == scale.high:
         return scale.low, scale.high
@@ -430,11 +448,6 @@ def _note(sweep: Sweep, *, band: bool = True) -> str:
     counts = f"{sweep.n_images} images, {sweep.n_references} references"
     sentences.append(f"{counts}; protocol {sweep.protocol}.")
     return " ".join(sentences)
-
-
-SPAN = (0.025, 0.975)  # quantiles of the ranks
-MATTERS = 0.01  # a choice that explains a smaller share of the variance is not named
-TIES = "Tied models share a configuration."
 
 
 def ranks(result: Multiverse) -> Blob:
@@ -464,6 +477,7 @@ def _shares(values: F64) -> F64:
     above = (values[:, None, :] > values[:, :, None]).sum(axis=2)
     equal = (values[:, None, :] == values[:, :, None]).sum(axis=2)
     rank = np.arange(m)
+    # Tied models take the ranks from `above` to `above + equal - 1`, counted from 0.
     here = (rank >= above[:, :, None]) & (rank < (above + equal)[:, :, None])
     return np.asarray((here / equal[:, :, None]).sum(axis=0) / n)
 
@@ -479,6 +493,7 @@ def curve(result: Multiverse) -> Curves:
     if result.robustness is not None:
         low, high = result.robustness.difference[order].T
     name = f"{short_name(best)} − {short_name(second)}"
+    # Where the base stands after sorting.
     base = int(np.flatnonzero(order == result.base)[0])
     lines = (
         Line("no difference", x[[0, -1]], np.zeros(2), slot=1),
@@ -486,7 +501,8 @@ def curve(result: Multiverse) -> Curves:
     )
     share = percent_text(float((difference > 0).mean()))
     note = (
-        f"The marker is the base: {configuration_text(result.each[result.base])}. {_band(result)}"
+        f"The marker is the base: {configuration_text(result.each[result.base])}. "
+        f"{_curve_band(result)}"
     )
     return Curves(
         f"{short_name(best)} is better than {short_name(second)} in {share} of "
@@ -499,7 +515,7 @@ def curve(result: Multiverse) -> Curves:
     )
 
 
-def _band(result: Multiverse) -> str:
+def _curve_band(result: Multiverse) -> str:
     robust = result.robustness
     if robust is None:
         return ""
@@ -547,7 +563,7 @@ def levels(result: Multiverse) -> HeatMap:
         least = f"{100 * NOTICED:.0f} %"
         note = f"{TIES} Left out, because they change no share by {least}: {omitted}."
     return HeatMap(
-        _turn(result),
+        _levels_title(result),
         Axis("model", names=result.models),
         Axis("choice", names=tuple(names)),
         np.array(shares).reshape(len(names), len(result.models)),
@@ -556,7 +572,7 @@ def levels(result: Multiverse) -> HeatMap:
     )
 
 
-def _turn(result: Multiverse) -> str:
+def _levels_title(result: Multiverse) -> str:
     """Return the choice that moves the share of a model furthest.
 
     Rare levels count less, because chance moves them more: changes are weighted by the root of n.

@@ -1,26 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid of defensible configurations: every combination of choices, without duplicates.
+"""The multiverse: evaluate all models under every defensible configuration.
 
-A choice that has no effect is dropped from a configuration: the interpolation if the metric is not
-average precision, the threshold if the criterion is yes or no, the average over classes if there is
-only one class. Combinations that are then equal are one configuration.
+In comes a cohort and a grid of choices; out comes a `Multiverse`, which knows the ranks of the
+models under every configuration and which choices move them. ``calipers multiverse`` and
+`calipers.multiverse` call this. The idea is the multiverse analysis of Steegen et al. (2016):
+report all reasonable analyses instead of one.
 
-Most choices are options of a metric. A choice that changes the predictions first, such as
-non-maximum suppression, is an entry of `PREPARED`: a function from a cohort and a value to another
-cohort. The models are then evaluated once per such cohort. `calipers.sensitivity.multiverse` calls
-`configurations` and turns each one into a metric with `plan_of`.
+The grid has every combination of choices, without duplicates (`configurations`). A choice that has
+no effect is dropped from a configuration: the interpolation if the metric is not average precision,
+the threshold if the criterion is yes or no, the average over classes if there is only one class.
+Combinations that are then equal are one configuration. Most choices are options of a metric
+(`plan_of`). A choice that changes the predictions first, such as non-maximum suppression, is an
+entry of `PREPARED`: a function from a cohort and a value to another cohort; the models are then
+evaluated once per such cohort.
 
-Read the grid of a multiverse from TOML.
-
-``[grid]`` has a list of values per choice, ``[base]`` the configuration that the others are
-compared with.
-
-The multiverse: evaluate all models under every defensible configuration.
-
-In comes a cohort and a grid of choices (`configurations`); out comes a `Multiverse`, which knows
-the ranks of the models under every configuration and which choices move them. ``calipers
-multiverse`` and `calipers.multiverse` call this. The idea is the multiverse analysis of Steegen et
-al. (2016): report all reasonable analyses instead of one.
+A grid may come from TOML (`load_grid`): ``[grid]`` has a list of values per choice, ``[base]`` the
+configuration that the others are compared with.
 """
 
 from __future__ import annotations
@@ -53,6 +48,7 @@ from calipers.sensitivity.result import Multiverse, Robustness, replicate_values
 Value = float | str
 Grid = Mapping[str, Sequence[Value]]
 
+# Configurations that can be evaluated, with time and memory of one machine.
 MOST = 20_000
 NONE = "none"  # no score cut, or no suppression
 RELATIVE = "centre-distance-relative"
@@ -97,8 +93,18 @@ BOXES = DEFAULT["criterion"]
 # Criteria for references with masks.
 SHAPES = ("box-iou", "mask-iou", "iop", "any-overlap", "point-in-box", "point-in-mask")
 
+ALWAYS = {"assignment": "by-score"}  # for metrics that rank by score
 
-def _suppressed(cohort: Cohort, value: Value) -> Cohort:
+SCHEMA = "calipers.grid/1"
+TOP = ("schema", "grid", "base")
+
+Progress = Callable[[int, int], None]
+
+MOST_REPLICATES = 10_000
+DIGITS = 12  # decimals of values: models that differ only in the last bits are tied
+
+
+def _suppress_predictions(cohort: Cohort, value: Value) -> Cohort:
     """Return the cohort after non-maximum suppression of every model, within classes."""
     if value == NONE:
         return cohort
@@ -110,227 +116,7 @@ def _suppressed(cohort: Cohort, value: Value) -> Cohort:
 
 
 # Choices that change the predictions before anything is matched.
-PREPARED: dict[str, Callable[[Cohort, Value], Cohort]] = {"nms": _suppressed}
-ALWAYS = {"assignment": "by-score"}  # for metrics that rank by score
-
-
-@dataclass(frozen=True)
-class Configurations:
-    """All different configurations, and the number of combinations they stand for."""
-
-    choices: tuple[str, ...]  # names, in the order of the grid
-    each: tuple[Mapping[str, Value], ...]  # only the choices that have an effect
-    n_possible: int
-
-    def __len__(self) -> int:
-        return len(self.each)
-
-
-def default_grid(cohort: Cohort) -> dict[str, Sequence[Value]]:
-    """Return the grid that suits a cohort.
-
-    It has criteria for masks if the references have masks, and score cuts if all scores lie in
-    [0, 1].
-    """
-    criteria = BOXES if cohort.references.masks is None else SHAPES
-    cuts = DEFAULT["score_cut"] if _scores_are_shares(cohort) else (NONE,)
-    return {**DEFAULT, "criterion": criteria, "score_cut": cuts}
-
-
-def _scores_are_shares(cohort: Cohort) -> bool:
-    """Return whether some model has scores, and no score lies outside [0, 1]."""
-    scores = [table.score for table in cohort.models.values() if table.scored]
-    for score in scores:
-        if len(score) and not (score.min() >= 0 and score.max() <= 1):
-            return False
-    return bool(scores)
-
-
-def configurations(grid: Grid, *, n_classes: int = 2) -> Configurations:
-    """Return the different configurations of a grid, for a cohort with so many classes."""
-    check_grid(grid)
-    names = tuple(grid)
-    total = math.prod(len(values) for values in grid.values())
-    if total > 50 * MOST:
-        raise UsageError(f"the grid has {total:,} combinations: leave out some values")
-    different: dict[tuple[tuple[str, Value], ...], Mapping[str, Value]] = {}
-    for values in product(*grid.values()):
-        configuration = _effective_choices(dict(zip(names, values)), n_classes)
-        different.setdefault(tuple(configuration.items()), configuration)
-    if len(different) > MOST:
-        raise UsageError(
-            f"the grid has {len(different):,} configurations that differ; "
-            f"at most {MOST:,} can be evaluated"
-        )
-    return Configurations(names, tuple(different.values()), total)
-
-
-def _effective_choices(combination: Mapping[str, Value], n_classes: int) -> dict[str, Value]:
-    """Return the choices of a combination that have an effect."""
-    relevant = ("metric", *PREPARED, *FAMILIES[str(combination["metric"])][2])
-    choices = {name: value for name, value in combination.items() if name in relevant}
-    if "criterion" in choices and registry.resolve("criterion", str(choices["criterion"])).yes_no:
-        choices.pop("threshold", None)
-    if n_classes < 2:
-        choices.pop("classes", None)
-    # If all objects count as one class, there is nothing to average.
-    if n_classes < 2 or choices.get("classes") == "ignore":
-        choices.pop("average", None)
-    return choices
-
-
-def sizes_of(grid: Grid) -> dict[str, tuple[float, float]]:
-    """Return the area ranges of a grid by name, as a protocol declares them; 0 needs none."""
-    areas = [float(value) for value in grid.get("least_area", ())]
-    return {_size(area): (area, math.inf) for area in areas if area > 0}
-
-
-def _size(least: Value) -> str:
-    return f"from {float(least):g}"
-
-
-def plan_of(configuration: Mapping[str, Value], name: str) -> MetricPlan:
-    """Return the metric of a configuration."""
-    kind, own, relevant = FAMILIES[str(configuration["metric"])]
-    options: dict[str, Any] = dict(own)
-    if "threshold" in relevant and "threshold" not in configuration:
-        options["thresholds"] = (USUAL,)  # a yes-or-no criterion ignores it, but one is required
-    for choice in relevant:
-        if choice not in configuration:
-            continue
-        value = configuration[choice]
-        if choice == "threshold":
-            options["thresholds"] = (_threshold(configuration, float(value)),)
-        elif choice == "score_cut":
-            options["score_cut"] = -math.inf if value == NONE else float(value)
-        elif choice == "least_area":
-            if float(value) > 0:
-                options["size"] = _size(value)
-        else:
-            options[choice] = value
-    if "assignment" not in relevant and kind != "rodeo":
-        options |= ALWAYS
-    return MetricPlan(name, kind, options)
-
-
-def _threshold(configuration: Mapping[str, Value], value: float) -> float:
-    """Return the threshold of a configuration, for overlaps and for distances.
-
-    A large overlap is strict, a large distance lenient: an IoU of 0.1 becomes a relative distance
-    of 0.9.
-    """
-    criterion = registry.resolve("criterion", str(configuration.get("criterion", "box-iou")))
-    return 1.0 - value if criterion.distance else value
-
-
-def check_grid(grid: Grid) -> None:
-    """Raise for a grid without metrics, an unknown choice, or values that a choice cannot have."""
-    if "metric" not in grid:
-        raise UsageError(f"a grid needs metrics: add metric = one or more of {', '.join(FAMILIES)}")
-    choices = (*DEFAULT, *FURTHER, *PREPARED)
-    for name, values in grid.items():
-        if name not in choices:
-            raise UsageError(f"no choice {name!r} in a grid; {did_you_mean(name, choices)}")
-        if not isinstance(values, list | tuple) or not _all_different(values):
-            raise UsageError(f"{name}: expected a list of values that differ, not {values!r}")
-        for value in values:
-            _check_value(name, value)
-
-
-def _all_different(values: Sequence[Value]) -> bool:
-    """Return whether there are values, and no two of them are equal."""
-    return 0 < len(values) == len(set(map(_comparable, values)))
-
-
-def _check_value(name: str, value: Value) -> None:
-    if name in WORDS and value not in WORDS[name]:
-        raise UsageError(f"no {name} {value!r} in a grid; {did_you_mean(str(value), WORDS[name])}")
-    if name in ("criterion", "assignment"):
-        registry.check(name, str(value))
-    if name == "criterion":
-        _check_distance(str(value))
-    if name == "threshold" and not _is_share(value):
-        raise UsageError(f"threshold: expected a number in [0, 1], not {value!r}")
-    if name in ("score_cut", "nms") and value != NONE and not _is_share(value):
-        raise UsageError(f"{name}: expected a number in [0, 1] or none, not {value!r}")
-    if name == "least_area" and not (_is_number(value) and 0 <= float(value) < math.inf):
-        raise UsageError(f"least_area: expected an area of at least 0, not {value!r}")
-
-
-def _check_distance(name: str) -> None:
-    """Refuse distances in pixels or millimetres: the thresholds of a grid are shares."""
-    if registry.resolve("criterion", name).distance and name != RELATIVE:
-        raise UsageError(
-            f"criterion: {name} is a distance in pixels or millimetres, "
-            f"but thresholds of a grid are shares: use {RELATIVE!r}"
-        )
-
-
-def _comparable(value: Value) -> Value:
-    return float(value) if _is_number(value) else str(value)
-
-
-def _is_number(value: Value) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_share(value: Value) -> bool:
-    return _is_number(value) and 0 <= float(value) <= 1
-
-
-SCHEMA = "calipers.grid/1"
-TOP = ("schema", "grid", "base")
-
-
-def load_grid(file: str | Path) -> tuple[dict[str, list[Value]], dict[str, Value]]:
-    """Return the grid and the base of a TOML file.
-
-    Choices that the file does not name keep their default values.
-    """
-    name = str(file)
-    try:
-        document = tomllib.loads(Path(file).read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError("valid TOML", rule="toml-syntax", file=name, value=str(error)) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            "a readable TOML file", rule="not-found", file=name, value=str(error)
-        ) from None
-    _check(document, name)
-    return dict(document.get("grid", {})), dict(document.get("base", {}))
-
-
-def _check(document: Mapping[str, Any], file: str) -> None:
-    for key in document:
-        if key not in TOP:
-            # The usual slip: a choice at the top level instead of in its table.
-            hint = f"write {key} under [grid]" if key in DEFAULT else did_you_mean(key, TOP)
-            raise InputError(
-                f"one of {', '.join(TOP)}", rule="unknown-key", file=file, field=key, hint=hint
-            )
-    if document.get("schema") != SCHEMA:
-        raise InputError(
-            f'schema = "{SCHEMA}"',
-            rule="schema",
-            file=file,
-            field="schema",
-            value=document.get("schema"),
-        )
-    for key in ("grid", "base"):
-        if not isinstance(document.get(key, {}), dict):
-            raise InputError("a table", rule="type", file=file, location=key, value=document[key])
-    try:
-        check_grid({**DEFAULT, **document.get("grid", {})})
-    except UsageError as error:
-        raise InputError(
-            "a grid", rule="grid", file=file, location="grid", value=str(error)
-        ) from None
-
-
-Progress = Callable[[int, int], None]
-
-MOST_REPLICATES = 10_000
-DIGITS = 12  # decimals of values: models that differ only in the last bits are tied
+PREPARED: dict[str, Callable[[Cohort, Value], Cohort]] = {"nms": _suppress_predictions}
 
 
 def multiverse(
@@ -392,6 +178,7 @@ def multiverse(
     grid_points = configurations(full_grid, n_classes=len(cohort.classes))
     _check_base(full_grid, base)
     parts = list(_parts(cohort, grid_points, full_grid, jobs, progress))
+    # Before ranks are taken, so that models which differ in the last bits are tied.
     values = _gather([(part.rows, part.values()) for part in parts]).round(DIGITS)
     # A rank needs the values of all models, so a configuration counts only if all have one.
     complete = np.asarray(~np.isnan(values).any(axis=1))
@@ -403,7 +190,7 @@ def multiverse(
         choices=grid_points.choices,
         each=each,
         values=values[complete],
-        base=_base(each, full_grid, base),
+        base=_base_index(each, full_grid, base),
         n_possible=grid_points.n_possible,
         n_undefined=int((~complete).sum()),
         n_images=cohort.n_images,
@@ -518,11 +305,12 @@ def _check_base(grid: Grid, base: Mapping[str, Any]) -> None:
             raise UsageError(f"the base has {name} = {value!r}, which is not in the grid: {values}")
 
 
-def _base(each: Sequence[Mapping[str, Any]], grid: Grid, base: Mapping[str, Any]) -> int:
+def _base_index(each: Sequence[Mapping[str, Any]], grid: Grid, base: Mapping[str, Any]) -> int:
     """Return which configuration agrees with the base, and best with the defaults elsewhere."""
     defaults = {name: values[0] for name, values in grid.items()}
     if USUAL in grid.get("threshold", ()):
         defaults["threshold"] = USUAL
+    # Named choices decide, the defaults choose among the configurations that agree with them.
     defaults |= base
     candidates = [k for k, one in enumerate(each) if _n_equal(one, base) == len(base)]
     if not candidates:
@@ -537,3 +325,214 @@ def _base(each: Sequence[Mapping[str, Any]], grid: Grid, base: Mapping[str, Any]
 def _n_equal(configuration: Mapping[str, Any], choices: Mapping[str, Any]) -> int:
     """Return how many of the choices a configuration makes."""
     return sum(configuration.get(name) == value for name, value in choices.items())
+
+
+@dataclass(frozen=True)
+class Configurations:
+    """All different configurations, and the number of combinations they stand for."""
+
+    choices: tuple[str, ...]  # names, in the order of the grid
+    each: tuple[Mapping[str, Value], ...]  # only the choices that have an effect
+    n_possible: int
+
+    def __len__(self) -> int:
+        return len(self.each)
+
+
+def default_grid(cohort: Cohort) -> dict[str, Sequence[Value]]:
+    """Return the grid that suits a cohort.
+
+    It has criteria for masks if the references have masks, and score cuts if all scores lie in
+    [0, 1].
+    """
+    criteria = BOXES if cohort.references.masks is None else SHAPES
+    cuts = DEFAULT["score_cut"] if _scores_are_shares(cohort) else (NONE,)
+    return {**DEFAULT, "criterion": criteria, "score_cut": cuts}
+
+
+def _scores_are_shares(cohort: Cohort) -> bool:
+    """Return whether some model has scores, and no score lies outside [0, 1]."""
+    scores = [table.score for table in cohort.models.values() if table.scored]
+    for score in scores:
+        if len(score) and not (score.min() >= 0 and score.max() <= 1):
+            return False
+    return bool(scores)
+
+
+def configurations(grid: Grid, *, n_classes: int = 2) -> Configurations:
+    """Return the different configurations of a grid, for a cohort with so many classes."""
+    check_grid(grid)
+    names = tuple(grid)
+    total = math.prod(len(values) for values in grid.values())
+    # Many combinations are equal, so that far more of them than configurations are allowed.
+    if total > 50 * MOST:
+        raise UsageError(f"the grid has {total:,} combinations: leave out some values")
+    different: dict[tuple[tuple[str, Value], ...], Mapping[str, Value]] = {}
+    for values in product(*grid.values()):
+        configuration = _effective_choices(dict(zip(names, values)), n_classes)
+        different.setdefault(tuple(configuration.items()), configuration)
+    if len(different) > MOST:
+        raise UsageError(
+            f"the grid has {len(different):,} configurations that differ; "
+            f"at most {MOST:,} can be evaluated"
+        )
+    return Configurations(names, tuple(different.values()), total)
+
+
+def _effective_choices(combination: Mapping[str, Value], n_classes: int) -> dict[str, Value]:
+    """Return the choices of a combination that have an effect."""
+    relevant = ("metric", *PREPARED, *FAMILIES[str(combination["metric"])][2])
+    choices = {name: value for name, value in combination.items() if name in relevant}
+    if "criterion" in choices and registry.resolve("criterion", str(choices["criterion"])).yes_no:
+        choices.pop("threshold", None)
+    if n_classes < 2:
+        choices.pop("classes", None)
+    # If all objects count as one class, there is nothing to average.
+    if n_classes < 2 or choices.get("classes") == "ignore":
+        choices.pop("average", None)
+    return choices
+
+
+def sizes_of(grid: Grid) -> dict[str, tuple[float, float]]:
+    """Return the area ranges of a grid by name, as a protocol declares them; 0 needs none."""
+    areas = [float(value) for value in grid.get("least_area", ())]
+    return {_size_name(area): (area, math.inf) for area in areas if area > 0}
+
+
+def _size_name(least: Value) -> str:
+    return f"from {float(least):g}"
+
+
+def plan_of(configuration: Mapping[str, Value], name: str) -> MetricPlan:
+    """Return the metric of a configuration."""
+    kind, own, relevant = FAMILIES[str(configuration["metric"])]
+    options: dict[str, Any] = dict(own)
+    if "threshold" in relevant and "threshold" not in configuration:
+        options["thresholds"] = (USUAL,)  # a yes-or-no criterion ignores it, but one is required
+    for choice in relevant:
+        if choice not in configuration:
+            continue
+        value = configuration[choice]
+        if choice == "threshold":
+            options["thresholds"] = (_threshold(configuration, float(value)),)
+        elif choice == "score_cut":
+            options["score_cut"] = -math.inf if value == NONE else float(value)
+        elif choice == "least_area":
+            if float(value) > 0:
+                options["size"] = _size_name(value)
+        else:
+            options[choice] = value
+    # Metrics that rank by score fix the assignment; RoDeO has a matching of its own.
+    if "assignment" not in relevant and kind != "rodeo":
+        options |= ALWAYS
+    return MetricPlan(name, kind, options)
+
+
+def _threshold(configuration: Mapping[str, Value], value: float) -> float:
+    """Return the threshold of a configuration, for overlaps and for distances.
+
+    A large overlap is strict, a large distance lenient: an IoU of 0.1 becomes a relative distance
+    of 0.9.
+    """
+    criterion = registry.resolve("criterion", str(configuration.get("criterion", "box-iou")))
+    return 1.0 - value if criterion.distance else value
+
+
+def check_grid(grid: Grid) -> None:
+    """Raise for a grid without metrics, an unknown choice, or values that a choice cannot have."""
+    if "metric" not in grid:
+        raise UsageError(f"a grid needs metrics: add metric = one or more of {', '.join(FAMILIES)}")
+    choices = (*DEFAULT, *FURTHER, *PREPARED)
+    for name, values in grid.items():
+        if name not in choices:
+            raise UsageError(f"no choice {name!r} in a grid; {did_you_mean(name, choices)}")
+        if not isinstance(values, list | tuple) or not _all_different(values):
+            raise UsageError(f"{name}: expected a list of values that differ, not {values!r}")
+        for value in values:
+            _check_value(name, value)
+
+
+def _all_different(values: Sequence[Value]) -> bool:
+    """Return whether there are values, and no two of them are equal."""
+    return 0 < len(values) == len(set(map(_comparable, values)))
+
+
+def _check_value(name: str, value: Value) -> None:
+    if name in WORDS and value not in WORDS[name]:
+        raise UsageError(f"no {name} {value!r} in a grid; {did_you_mean(str(value), WORDS[name])}")
+    if name in ("criterion", "assignment"):
+        registry.check(name, str(value))
+    if name == "criterion":
+        _check_distance(str(value))
+    if name == "threshold" and not _is_share(value):
+        raise UsageError(f"threshold: expected a number in [0, 1], not {value!r}")
+    if name in ("score_cut", "nms") and value != NONE and not _is_share(value):
+        raise UsageError(f"{name}: expected a number in [0, 1] or none, not {value!r}")
+    if name == "least_area" and not (_is_number(value) and 0 <= float(value) < math.inf):
+        raise UsageError(f"least_area: expected an area of at least 0, not {value!r}")
+
+
+def _check_distance(name: str) -> None:
+    """Refuse distances in pixels or millimetres: the thresholds of a grid are shares."""
+    if registry.resolve("criterion", name).distance and name != RELATIVE:
+        raise UsageError(
+            f"criterion: {name} is a distance in pixels or millimetres, "
+            f"but thresholds of a grid are shares: use {RELATIVE!r}"
+        )
+
+
+def _comparable(value: Value) -> Value:
+    return float(value) if _is_number(value) else str(value)
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_share(value: Value) -> bool:
+    return _is_number(value) and 0 <= float(value) <= 1
+
+
+def load_grid(file: str | Path) -> tuple[dict[str, list[Value]], dict[str, Value]]:
+    """Return the grid and the base of a TOML file.
+
+    Choices that the file does not name keep their default values.
+    """
+    name = str(file)
+    try:
+        document = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError("valid TOML", rule="toml-syntax", file=name, value=str(error)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            "a readable TOML file", rule="not-found", file=name, value=str(error)
+        ) from None
+    _check_document(document, name)
+    return dict(document.get("grid", {})), dict(document.get("base", {}))
+
+
+def _check_document(document: Mapping[str, Any], file: str) -> None:
+    for key in document:
+        if key not in TOP:
+            # The usual slip: a choice at the top level instead of in its table.
+            hint = f"write {key} under [grid]" if key in DEFAULT else did_you_mean(key, TOP)
+            raise InputError(
+                f"one of {', '.join(TOP)}", rule="unknown-key", file=file, field=key, hint=hint
+            )
+    if document.get("schema") != SCHEMA:
+        raise InputError(
+            f'schema = "{SCHEMA}"',
+            rule="schema",
+            file=file,
+            field="schema",
+            value=document.get("schema"),
+        )
+    for key in ("grid", "base"):
+        if not isinstance(document.get(key, {}), dict):
+            raise InputError("a table", rule="type", file=file, location=key, value=document[key])
+    try:
+        check_grid({**DEFAULT, **document.get("grid", {})})
+    except UsageError as error:
+        raise InputError(
+            "a grid", rule="grid", file=file, location="grid", value=str(error)
+        ) from None

@@ -78,7 +78,8 @@ def write_multiverse(
     """
     check_folder(folder, force=force)
     old = files_of(folder, OURS)
-    display = _bearable(result)
+    display = _with_display_names(result)
+    # All files or none: no reader sees half of a result.
     with staged_folder(folder, owned=old) as stage:
         for name in FIGURES:
             picture = svg(display.figure(name), width=SVG_WIDTH, name=name, standalone=True)
@@ -92,11 +93,11 @@ def write_multiverse(
 
 def write_multiverse_page(result: Multiverse, path: Path, *, command: Sequence[str] = ()) -> Path:
     """Write the page alone, whole or not at all."""
-    write_atomically(path, multiverse_page(_bearable(result), command))
+    write_atomically(path, multiverse_page(_with_display_names(result), command))
     return path
 
 
-def _bearable(result: Multiverse) -> Multiverse:
+def _with_display_names(result: Multiverse) -> Multiverse:
     """Return the multiverse with display names of the models."""
     names = Short(result.models)
     return replace(result, models=tuple(map(names.name, result.models)))
@@ -119,8 +120,7 @@ def _summary_line(result: Multiverse) -> str:
     )
     return (
         f"{len(result.models)} models, {result.n_images:,} images, {result.n_references:,} "
-        f"references; "
-        f"{len(result.each):,} configurations of {result.n_possible:,} "
+        f"references; {len(result.each):,} configurations of {result.n_possible:,} "
         f"combinations{undefined_note}."
     )
 
@@ -173,6 +173,7 @@ def write_sweep(
         write_atomically(stage / "sweep.json", sweep.to_json() + "\n")
         write_atomically(stage / "sweep.csv", delimited(columns_of(sweep.rows())))
         for k, (name, figure) in enumerate(sweep_figures(sweep).items(), start=1):
+            # Names of metrics have signs that file names cannot have; the number keeps them apart.
             word = re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.")[:60]
             write_atomically(stage / f"sweep-{k}-{word}.svg", svg(figure, standalone=True))
     return folder

@@ -1,23 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Analyse the ranks of models under many configurations: agreement, winners, and which choice moves
-them.
-
-All functions take arrays of shape (configurations, models). The multiverse and its bootstrap call
-them.
-
-Bootstrap intervals of a multiverse: would it look the same with other patients?
-
-All configurations of a bootstrap sample see the same weights of the units (patients or images), so
-that the effect of a choice is kept apart from the effect of chance. `multiverse` calls
-`replicate_values`, then `robustness`.
-
-Configurations, choices and shares in words, for the terminal, the page and the figures.
-
-The result of a multiverse: values and ranks of all models under all configurations.
+"""`Multiverse`, the result: values and ranks of all models under all configurations.
 
 `calipers.sensitivity.multiverse` makes it. It answers who wins how often, which choices move the
 ranks (eta squared), how far the configurations agree (Kendall's W, mean tau-b), and which smallest
 change of choices reverses the two best models; as sentences, rows, JSON, figures and a page.
+
+- `ranks_of`, `kendall_w`, `mean_tau`, `explained`, `winners` and `nearest_flip` analyse arrays of
+  shape (configurations, models); the result and its bootstrap call them.
+- `replicate_values` and `robustness` give bootstrap intervals: would it look the same with other
+  patients? All configurations of a bootstrap sample see the same weights of the units (patients or
+  images), so that the effect of a choice is kept apart from the effect of chance.
+- `configuration_text`, `choice_text` and others say configurations, choices and shares in words,
+  for the terminal, the page and the figures.
 """
 
 from __future__ import annotations
@@ -35,133 +29,50 @@ from calipers.evaluation.result import Evaluation
 from calipers.metrics.base import Metric
 from calipers.results.document import Document
 from calipers.results.estimate import number
+from calipers.show.words import interval_text, level_text, percent_text, two_decimals
 from calipers.statistics.estimates import weighed
 from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import BLOCK, Weights, bootstrap
 
 MOST_PAIRS = 20_000  # of configurations, for the mean tau
 
-
-def ranks_of(values: F64) -> F64:
-    """Return (n, m) ranks of the models in every configuration.
-
-    The highest value has rank 1; tied models share the mean of their ranks.
-    """
-    above = (values[:, None, :] > values[:, :, None]).sum(axis=2)
-    equal = (values[:, None, :] == values[:, :, None]).sum(axis=2)
-    return np.asarray(1.0 + above + (equal - 1) / 2.0)
-
-
-def kendall_w(ranks: F64) -> float:
-    """Return Kendall's W, corrected for ties: 1 if all configurations agree, near 0 at random.
-
-    NaN for fewer than two configurations or models, or if all ranks are tied.
-    """
-    m, n = ranks.shape
-    if m < 2 or n < 2:
-        return float("nan")
-    deviation = ((ranks.sum(axis=0) - m * (n + 1) / 2.0) ** 2).sum()
-    # Each of t tied models has t equal ranks: the sum of t^2 - 1 over them is t^3 - t, the usual
-    # correction of a group of ties.
-    equal = (ranks[:, :, None] == ranks[:, None, :]).sum(axis=2)
-    ties = float((equal**2 - 1).sum())
-    maximum = m**2 * (n**3 - n) - m * ties
-    if maximum <= 0:
-        return float("nan")
-    return float(12.0 * deviation / maximum)
-
-
-def mean_tau(ranks: F64, seed: int = 0) -> float:
-    """Return the mean Kendall tau-b over pairs of configurations, or over a random sample of them.
-
-    Pairs in which one configuration ties all models have no tau and are left out.
-    """
-    n = len(ranks)
-    first, second = np.triu_indices(n, 1)
-    if len(first) > MOST_PAIRS:
-        generator = np.random.Generator(np.random.Philox(key=[seed, 0x746175]))  # "tau" in ASCII
-        sample = generator.choice(len(first), MOST_PAIRS, replace=False)
-        first, second = first[sample], second[sample]
-    a, b = np.triu_indices(ranks.shape[1], 1)
-    order = np.sign(ranks[:, a] - ranks[:, b])  # (n, pairs of models)
-    concordance = (order[first] * order[second]).sum(axis=1)
-    untied = (order != 0).sum(axis=1).astype(np.float64)
-    size = np.sqrt(untied[first] * untied[second])
-    defined = size > 0
-    if not defined.any():
-        return float("nan")
-    return float((concordance[defined] / size[defined]).mean())
-
-
-def explained(outcome: F64, levels: Sequence[str | None]) -> float:
-    """Return eta squared: the share of an outcome's variance between the levels of one choice.
-
-    The level is None where the choice has no effect. Such configurations count in the total
-    variance, but not between levels: what sets them apart is another choice.
-    """
-    total = ((outcome - outcome.mean()) ** 2).sum()
-    effective = np.array([level is not None for level in levels])
-    if not total > 0 or not effective.any():
-        return 0.0
-    names = np.array([level for level in levels if level is not None])
-    code = np.unique(names, return_inverse=True)[1]
-    part, n = outcome[effective], np.bincount(code)
-    mean = np.bincount(code, weights=part) / n
-    return float((n * (mean - part.mean()) ** 2).sum() / total)
-
-
-def winners(ranks: F64) -> F64:
-    """Return (n_models,) the share of configurations that each model wins; t tied winners get 1/t
-    each.
-    """
-    first = ranks == ranks.min(axis=1, keepdims=True)
-    return np.asarray((first / first.sum(axis=1, keepdims=True)).mean(axis=0))
-
-
-def better(values: F64) -> F64:
-    """Return (m, m): the share of configurations in which the row's model beats the column's."""
-    return np.asarray((values[:, :, None] > values[:, None, :]).mean(axis=0))
-
-
-def nearest_flip(
-    values: F64, configurations: Sequence[Mapping[str, Any]], base: int, pair: tuple[int, int]
-) -> int | None:
-    """Return the configuration with the fewest changes from the base that reverses a pair.
-
-    Of several, the one whose numbers lie nearest to those of the base; None if the order never
-    reverses.
-    """
-    a, b = pair
-    sign = np.sign(values[:, a] - values[:, b])
-    reversals = np.flatnonzero(sign == -sign[base])
-    if not len(reversals) or values[base, a] == values[base, b]:
-        return None
-
-    def distance(k: int) -> tuple[int, float]:
-        changes = changes_of(configurations[base], configurations[k])
-        numbers = [(x, y) for x, y in changes.values() if _is_number(x) and _is_number(y)]
-        return len(changes), sum(abs(x - y) for x, y in numbers)
-
-    return int(min(reversals.tolist(), key=distance))
-
-
-def changes_of(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return the choices that two configurations make differently.
-
-    A choice that only one of them has came with its metric, and does not count.
-    """
-    shared = [name for name in one if name in other]
-    return {name: (one[name], other[name]) for name in shared if one[name] != other[name]}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float)
-
-
 Progress = Callable[[int, int], None]
 Span = tuple[float, float]
 
 LEVEL = 0.95
+
+OWN_WORDS = {
+    ("average", "pooled"): "all classes pooled",
+    ("average", "classes"): "mean of classes",
+    ("classes", "within"): "matched within classes",
+    ("classes", "ignore"): "classes ignored",
+    ("score_cut", "none"): "no score cut",
+    ("least_area", "0"): "all sizes",
+}
+
+NOTICED = 0.01  # smaller changes of a share of configurations are not reported
+
+
+@dataclass(frozen=True)
+class Flip:
+    """The configuration nearest to the base in which two models change places."""
+
+    better: str  # under the base
+    worse: str
+    base: Mapping[str, Any]
+    other: Mapping[str, Any]
+    values: tuple[float, float]  # of the two models under the base
+    turned: tuple[float, float]  # under the other
+
+    @property
+    def changed(self) -> dict[str, tuple[Any, Any]]:
+        """The choices that differ: name -> (base, other)."""
+        return changes_of(self.base, self.other)
+
+    def __str__(self) -> str:
+        changes = " and ".join(change_text(name, *pair) for name, pair in self.changed.items())
+        first, second = self.turned
+        return f"with {changes}, {self.worse} ({second:.3f}) beats {self.better} ({first:.3f})"
 
 
 @dataclass(frozen=True)
@@ -193,167 +104,6 @@ class Robustness:
             "leads": dict(zip(models, self.leads)),
             "kendall_w": [number(end) for end in self.kendall_w],
         }
-
-
-def replicate_values(
-    evaluation: Evaluation,
-    names: Sequence[str],
-    replicates: int,
-    seed: int,
-    progress: Progress | None = None,
-) -> F64 | None:
-    """Return (replicates, metrics, models) pooled values of the named metrics.
-
-    None if there are too few units to resample. The weights depend on the seed only, not on what is
-    evaluated, so that parts of a multiverse can be resampled one by one.
-    """
-    cohort, metrics = evaluation.cohort, evaluation.protocol.compile()
-    units = evaluation.units
-    if units.number < FEWEST_UNITS:
-        return None
-    cases = [
-        (m, evaluation.evidence[model, m.recipe.key]) for model in cohort.models for m in metrics
-    ]
-    total, count = -(-replicates // BLOCK), 0
-
-    def report_block() -> None:
-        nonlocal count
-        count += 1
-        if progress is not None:
-            progress(count, total)
-
-    parts = weighed(cases, bootstrap(units, replicates, seed), report_block, _pooled_values)
-    column_of = {name: k for k, name in enumerate(names)}
-    table = np.full((replicates, len(names), len(cohort.models)), np.nan)
-    for k, ((metric, _), (values,)) in enumerate(zip(cases, parts)):
-        columns = [column_of[name] for name in metric.facts.names]
-        model = k // len(metrics)  # cases go model by model
-        table[:, columns, model] = values
-    return table
-
-
-def _pooled_values(metric: Metric[Any], evidence: Any, weights: Weights) -> tuple[F64, ...]:
-    return (metric.value(evidence, weights)[:, 0, :],)
-
-
-def robustness(
-    values: F64, pair: tuple[int, int], *, seed: int, unit: str, n_units: int
-) -> Robustness:
-    """Return the intervals of bootstrap values (B, configurations, models).
-
-    ``pair`` are the two best models of the base. Within a bootstrap sample, configurations in which
-    a model has no value are left out.
-    """
-    wins, agreement = [], []
-    for sample in values:
-        complete = sample[~np.isnan(sample).any(axis=1)]
-        if len(complete):
-            ranks = ranks_of(complete)
-            wins.append(winners(ranks))
-            agreement.append(kendall_w(ranks))
-    shares = np.array(wins).reshape(-1, values.shape[2])
-    difference = values[:, :, pair[0]] - values[:, :, pair[1]]
-    leaders = shares == shares.max(axis=1, keepdims=True)
-    return Robustness(
-        wins=tuple(span(column) for column in shares.T),
-        leads=tuple((leaders / leaders.sum(axis=1, keepdims=True)).mean(axis=0).tolist()),
-        kendall_w=span(np.array(agreement)),
-        difference=np.array([span(column) for column in difference.T]),
-        replicates=len(values),
-        seed=seed,
-        unit=unit,
-        n_units=n_units,
-    )
-
-
-def span(sample: F64) -> Span:
-    """Return the percentile interval of the defined values; NaN if fewer than half are defined."""
-    values = sample[~np.isnan(sample)]
-    if 2 * len(values) < len(sample) or not len(values):
-        return float("nan"), float("nan")
-    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
-
-
-OWN_WORDS = {
-    ("average", "pooled"): "all classes pooled",
-    ("average", "classes"): "mean of classes",
-    ("classes", "within"): "matched within classes",
-    ("classes", "ignore"): "classes ignored",
-    ("score_cut", "none"): "no score cut",
-    ("least_area", "0"): "all sizes",
-}
-
-
-def configuration_text(configuration: Mapping[str, Any]) -> str:
-    """Return a configuration in words: ``AP (criterion box-iou, threshold 0.5)``."""
-    metric = str(configuration["metric"])
-    others = [choice_text(name, value) for name, value in configuration.items() if name != "metric"]
-    if not others:
-        return metric
-    return f"{metric} ({', '.join(others)})"
-
-
-def configuration_label(configuration: Mapping[str, Any]) -> str:
-    """Return a configuration in few words: ``AP, box-iou at 0.5``."""
-    rule = [
-        str(configuration[name]) for name in ("criterion", "threshold") if name in configuration
-    ]
-    metric = str(configuration["metric"])
-    if not rule:
-        return metric
-    return f"{metric}, {' at '.join(rule)}"
-
-
-def choice_name(name: str) -> str:
-    """Return the name of a choice in words."""
-    return name.replace("_", " ")
-
-
-def choice_text(name: str, value: Any) -> str:
-    """Return the value of a choice in words: ``threshold 0.5``, ``classes ignored``."""
-    return OWN_WORDS.get((name, str(value)), f"{choice_name(name)} {value}")
-
-
-def change_text(name: str, old: Any, new: Any) -> str:
-    """Return a change in words: ``metric F1 instead of AP``."""
-    own_words = (name, str(old)) in OWN_WORDS or (name, str(new)) in OWN_WORDS
-    old_text = choice_text(name, old) if own_words else str(old)
-    return f"{choice_text(name, new)} instead of {old_text}"
-
-
-def percent_text(share: float) -> str:
-    """Return ``34 %``; only exactly 0 is 0 %, and only exactly 1 is 100 %."""
-    if 0 < share < 0.005:
-        return "< 1 %"
-    if 0.995 <= share < 1:
-        return "> 99 %"
-    return f"{100 * share:.0f} %"
-
-
-NOTICED = 0.01  # smaller changes of a share of configurations are not reported
-
-
-@dataclass(frozen=True)
-class Flip:
-    """The configuration nearest to the base in which two models change places."""
-
-    better: str  # under the base
-    worse: str
-    base: Mapping[str, Any]
-    other: Mapping[str, Any]
-    values: tuple[float, float]  # of the two models under the base
-    turned: tuple[float, float]  # under the other
-
-    @property
-    def changed(self) -> dict[str, tuple[Any, Any]]:
-        """The choices that differ: name -> (base, other)."""
-        return changes_of(self.base, self.other)
-
-    def __str__(self) -> str:
-        changes = " and ".join(change_text(name, *pair) for name, pair in self.changed.items())
-        first, second = self.turned
-        return f"with {changes}, {self.worse} ({second:.3f}) beats {self.better} ({first:.3f})"
 
 
 @dataclass(frozen=True)
@@ -416,7 +166,7 @@ class Multiverse(Document):
         rank = self.ranks[:, self.models.index(self.winner)]
         shares: dict[str, float] = {}
         for name in self.choices:
-            levels = [_level(one, name) for one in self.each]
+            levels = [_level_of(one, name) for one in self.each]
             shares[name] = explained(rank, levels)
         return dict(sorted(shares.items(), key=lambda pair: -pair[1]))
 
@@ -436,7 +186,7 @@ class Multiverse(Document):
         """
         rows = []
         for name in self.choices:
-            level_of_each = np.array([_level(one, name) or "" for one in self.each])
+            level_of_each = np.array([_level_of(one, name) or "" for one in self.each])
             levels = [level for level in dict.fromkeys(level_of_each.tolist()) if level]
             if len(levels) < 2:
                 continue
@@ -505,6 +255,7 @@ class Multiverse(Document):
                 f"Choices that explain most of the variance in the rank of {self.winner}: {parts}."
             )
         sentences.append(self._flip_sentence())
+        # For two models W and tau only say how often one of them wins.
         if len(self.models) > 2:
             w = f"Kendall's W = {self.kendall_w:.2f}{self._w_interval()}"
             sentences.append(
@@ -519,9 +270,7 @@ class Multiverse(Document):
         if self.robustness is None:
             return text
         low, high = self.robustness.wins[self.models.index(model)]
-        if np.isnan(low):
-            return text
-        return f"{text} [{percent_text(low)}, {percent_text(high)}]"
+        return f"{text} {interval_text(low, high, percent_text)}".rstrip()
 
     def _flip_sentence(self) -> str:
         """Return where the two best models change places."""
@@ -535,10 +284,9 @@ class Multiverse(Document):
         return f"The order of the two best reverses after {changes}: {self.flip}."
 
     def _w_interval(self) -> str:
-        if self.robustness is None or np.isnan(self.robustness.kendall_w[0]):
+        if self.robustness is None:
             return ""
-        low, high = self.robustness.kendall_w
-        return f" [{low:.2f}, {high:.2f}]"
+        return f" {interval_text(*self.robustness.kendall_w, two_decimals)}".rstrip()
 
     def _robustness_sentences(self) -> list[str]:
         robust = self.robustness
@@ -548,7 +296,7 @@ class Multiverse(Document):
         return [
             f"Resampled by {robust.unit} (n = {robust.n_units}), {self.models[k]} wins most "
             f"configurations in {percent_text(robust.leads[k])} of {robust.replicates} bootstrap "
-            f"samples; brackets are {100 * robust.level:g} % percentile intervals."
+            f"samples; brackets are {level_text(robust.level)} percentile intervals."
         ]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -596,5 +344,244 @@ class Multiverse(Document):
         }
 
 
-def _level(configuration: Mapping[str, Any], name: str) -> str | None:
+def _level_of(configuration: Mapping[str, Any], name: str) -> str | None:
     return str(configuration[name]) if name in configuration else None
+
+
+def ranks_of(values: F64) -> F64:
+    """Return (n, m) ranks of the models in every configuration.
+
+    The highest value has rank 1; tied models share the mean of their ranks.
+    """
+    # By counting and not by sorting: ties come out right, and models are few.
+    above = (values[:, None, :] > values[:, :, None]).sum(axis=2)
+    equal = (values[:, None, :] == values[:, :, None]).sum(axis=2)
+    return np.asarray(1.0 + above + (equal - 1) / 2.0)
+
+
+def kendall_w(ranks: F64) -> float:
+    """Return Kendall's W, corrected for ties: 1 if all configurations agree, near 0 at random.
+
+    NaN for fewer than two configurations or models, or if all ranks are tied.
+    """
+    m, n = ranks.shape
+    if m < 2 or n < 2:
+        return float("nan")
+    deviation = ((ranks.sum(axis=0) - m * (n + 1) / 2.0) ** 2).sum()
+    # Each of t tied models has t equal ranks: the sum of t^2 - 1 over them is t^3 - t, the usual
+    # correction of a group of ties.
+    equal = (ranks[:, :, None] == ranks[:, None, :]).sum(axis=2)
+    ties = float((equal**2 - 1).sum())
+    maximum = m**2 * (n**3 - n) - m * ties
+    if maximum <= 0:
+        return float("nan")
+    return float(12.0 * deviation / maximum)
+
+
+def mean_tau(ranks: F64, seed: int = 0) -> float:
+    """Return the mean Kendall tau-b over pairs of configurations, or over a random sample of them.
+
+    Pairs in which one configuration ties all models have no tau and are left out.
+    """
+    n = len(ranks)
+    first, second = np.triu_indices(n, 1)
+    if len(first) > MOST_PAIRS:
+        # A key of its own keeps the sample apart from replicates that share its seed.
+        generator = np.random.Generator(np.random.Philox(key=[seed, 0x746175]))  # "tau" in ASCII
+        sample = generator.choice(len(first), MOST_PAIRS, replace=False)
+        first, second = first[sample], second[sample]
+    a, b = np.triu_indices(ranks.shape[1], 1)
+    order = np.sign(ranks[:, a] - ranks[:, b])  # (n, pairs of models)
+    concordance = (order[first] * order[second]).sum(axis=1)
+    untied = (order != 0).sum(axis=1).astype(np.float64)
+    size = np.sqrt(untied[first] * untied[second])
+    defined = size > 0
+    if not defined.any():
+        return float("nan")
+    return float((concordance[defined] / size[defined]).mean())
+
+
+def explained(outcome: F64, levels: Sequence[str | None]) -> float:
+    """Return eta squared: the share of an outcome's variance between the levels of one choice.
+
+    The level is None where the choice has no effect. Such configurations count in the total
+    variance, but not between levels: what sets them apart is another choice.
+    """
+    total = ((outcome - outcome.mean()) ** 2).sum()
+    effective = np.array([level is not None for level in levels])
+    if not total > 0 or not effective.any():
+        return 0.0
+    # Levels are compared with the mean of the configurations in which the choice has an effect.
+    names = np.array([level for level in levels if level is not None])
+    code = np.unique(names, return_inverse=True)[1]
+    part, n = outcome[effective], np.bincount(code)
+    mean = np.bincount(code, weights=part) / n
+    return float((n * (mean - part.mean()) ** 2).sum() / total)
+
+
+def winners(ranks: F64) -> F64:
+    """Return (n_models,) the share of configurations that each model wins; t tied winners get 1/t
+    each.
+    """
+    first = ranks == ranks.min(axis=1, keepdims=True)
+    return np.asarray((first / first.sum(axis=1, keepdims=True)).mean(axis=0))
+
+
+def better(values: F64) -> F64:
+    """Return (m, m): the share of configurations in which the row's model beats the column's."""
+    return np.asarray((values[:, :, None] > values[:, None, :]).mean(axis=0))
+
+
+def nearest_flip(
+    values: F64, configurations: Sequence[Mapping[str, Any]], base: int, pair: tuple[int, int]
+) -> int | None:
+    """Return the configuration with the fewest changes from the base that reverses a pair.
+
+    Of several, the one whose numbers lie nearest to those of the base; None if the order never
+    reverses.
+    """
+    a, b = pair
+    sign = np.sign(values[:, a] - values[:, b])
+    reversals = np.flatnonzero(sign == -sign[base])
+    if not len(reversals) or values[base, a] == values[base, b]:
+        return None
+
+    def distance(k: int) -> tuple[int, float]:
+        changes = changes_of(configurations[base], configurations[k])
+        # Of equally many changes, a threshold of 0.3 instead of 0.5 is nearer than 0.1.
+        numbers = [(x, y) for x, y in changes.values() if _is_number(x) and _is_number(y)]
+        return len(changes), sum(abs(x - y) for x, y in numbers)
+
+    return int(min(reversals.tolist(), key=distance))
+
+
+def changes_of(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the choices that two configurations make differently.
+
+    A choice that only one of them has came with its metric, and does not count.
+    """
+    shared = [name for name in one if name in other]
+    return {name: (one[name], other[name]) for name in shared if one[name] != other[name]}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float)
+
+
+def replicate_values(
+    evaluation: Evaluation,
+    names: Sequence[str],
+    replicates: int,
+    seed: int,
+    progress: Progress | None = None,
+) -> F64 | None:
+    """Return (replicates, metrics, models) pooled values of the named metrics.
+
+    None if there are too few units to resample. The weights depend on the seed only, not on what is
+    evaluated, so that parts of a multiverse can be resampled one by one.
+    """
+    cohort, metrics = evaluation.cohort, evaluation.protocol.compile()
+    units = evaluation.units
+    if units.number < FEWEST_UNITS:
+        return None
+    cases = [
+        (m, evaluation.evidence[model, m.recipe.key]) for model in cohort.models for m in metrics
+    ]
+    total, count = -(-replicates // BLOCK), 0
+
+    def report_block() -> None:
+        nonlocal count
+        count += 1
+        if progress is not None:
+            progress(count, total)
+
+    parts = weighed(cases, bootstrap(units, replicates, seed), report_block, _pooled_values)
+    column_of = {name: k for k, name in enumerate(names)}
+    table = np.full((replicates, len(names), len(cohort.models)), np.nan)
+    for k, ((metric, _), (values,)) in enumerate(zip(cases, parts)):
+        columns = [column_of[name] for name in metric.facts.names]
+        model = k // len(metrics)  # cases go model by model
+        table[:, columns, model] = values
+    return table
+
+
+def _pooled_values(metric: Metric[Any], evidence: Any, weights: Weights) -> tuple[F64, ...]:
+    return (metric.value(evidence, weights)[:, 0, :],)
+
+
+def robustness(
+    values: F64, pair: tuple[int, int], *, seed: int, unit: str, n_units: int
+) -> Robustness:
+    """Return the intervals of bootstrap values (B, configurations, models).
+
+    ``pair`` are the two best models of the base. Within a bootstrap sample, configurations in which
+    a model has no value are left out.
+    """
+    wins, agreement = [], []
+    for sample in values:
+        complete = sample[~np.isnan(sample).any(axis=1)]
+        if len(complete):
+            ranks = ranks_of(complete)
+            wins.append(winners(ranks))
+            agreement.append(kendall_w(ranks))
+    shares = np.array(wins).reshape(-1, values.shape[2])
+    # The two best of the base stay the same in all replicates: their order is the question.
+    difference = values[:, :, pair[0]] - values[:, :, pair[1]]
+    leaders = shares == shares.max(axis=1, keepdims=True)
+    return Robustness(
+        wins=tuple(span(column) for column in shares.T),
+        leads=tuple((leaders / leaders.sum(axis=1, keepdims=True)).mean(axis=0).tolist()),
+        kendall_w=span(np.array(agreement)),
+        difference=np.array([span(column) for column in difference.T]),
+        replicates=len(values),
+        seed=seed,
+        unit=unit,
+        n_units=n_units,
+    )
+
+
+def span(sample: F64) -> Span:
+    """Return the percentile interval of the defined values; NaN if fewer than half are defined."""
+    values = sample[~np.isnan(sample)]
+    # Quantiles of the few that are defined would look more certain than they are.
+    if 2 * len(values) < len(sample) or not len(values):
+        return float("nan"), float("nan")
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def configuration_text(configuration: Mapping[str, Any]) -> str:
+    """Return a configuration in words: ``AP (criterion box-iou, threshold 0.5)``."""
+    metric = str(configuration["metric"])
+    others = [choice_text(name, value) for name, value in configuration.items() if name != "metric"]
+    if not others:
+        return metric
+    return f"{metric} ({', '.join(others)})"
+
+
+def configuration_label(configuration: Mapping[str, Any]) -> str:
+    """Return a configuration in few words: ``AP, box-iou at 0.5``."""
+    rule = [
+        str(configuration[name]) for name in ("criterion", "threshold") if name in configuration
+    ]
+    metric = str(configuration["metric"])
+    if not rule:
+        return metric
+    return f"{metric}, {' at '.join(rule)}"
+
+
+def choice_name(name: str) -> str:
+    """Return the name of a choice in words."""
+    return name.replace("_", " ")
+
+
+def choice_text(name: str, value: Any) -> str:
+    """Return the value of a choice in words: ``threshold 0.5``, ``classes ignored``."""
+    return OWN_WORDS.get((name, str(value)), f"{choice_name(name)} {value}")
+
+
+def change_text(name: str, old: Any, new: Any) -> str:
+    """Return a change in words: ``metric F1 instead of AP``."""
+    own_words = (name, str(old)) in OWN_WORDS or (name, str(new)) in OWN_WORDS
+    old_text = choice_text(name, old) if own_words else str(old)
+    return f"{choice_text(name, new)} instead of {old_text}"

@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choices that a sweep can vary: keys of a protocol, and the strength of a corruption.
+"""Sweeps: metrics as functions of one or two choices.
 
-A choice of a protocol has the name of its key (``threshold``). The strength of a corruption is
-written ``kind.parameter`` (``position-noise.sigma``). `calipers.sensitivity.sweep` checks the
-choices here, then asks for the protocol or for the corruptions of every point.
+A cohort, names of metrics and one or two choices with their values come in, a `Sweep` comes out:
+values with bands, as rows, frame, JSON or figure. ``calipers sweep`` and `calipers.sweep` call
+this; terminal, page and notebooks show it.
 
-The result of a sweep: values of metrics over one or two choices, as rows, frame, JSON or figure.
-
-`calipers.sensitivity.sweep` makes it; the terminal, the page and notebooks show it.
-
-Sweeps: metrics as functions of one or two choices.
-
-A choice of the protocol is swept for the models of a cohort: all its values become metrics of one
-evaluation, so that geometry is computed once and every point has its interval. The strength of a
-corruption is swept for an oracle: every point is the mean over several runs, and the band is their
-standard deviation. ``calipers sweep`` and `calipers.sweep` call this; a `Sweep` comes out.
+- A choice of the protocol has the name of its key (``threshold``) and is swept for the models of a
+  cohort: all its values become metrics of one evaluation, so that geometry is computed once and
+  every point has its interval.
+- The strength of a corruption is written ``kind.parameter`` (``position-noise.sigma``) and is swept
+  for an oracle: every point is the mean over several runs, and the band is their standard
+  deviation.
 """
 
 from __future__ import annotations
@@ -40,48 +36,11 @@ from calipers.metrics.base import MetricPlan
 from calipers.oracles.corrupt import KINDS, Corruption, check_corruption, corrupt
 from calipers.results.document import Document
 from calipers.results.estimate import number
-from calipers.show.words import plural
+from calipers.show.words import level_text, plural
 
 Value = float | int | str
 Change = Callable[[Protocol, MetricPlan, Any], tuple[Protocol, MetricPlan]]
 
-
-def _option(name: str) -> Change:
-    def change(protocol: Protocol, plan: MetricPlan, value: Any) -> tuple[Protocol, MetricPlan]:
-        return protocol, replace(plan, options={**plan.options, name: value})
-
-    return change
-
-
-def _threshold(protocol: Protocol, plan: MetricPlan, value: Any) -> tuple[Protocol, MetricPlan]:
-    return protocol, replace(plan, options={**plan.options, "thresholds": (float(value),)})
-
-
-def _least_area(protocol: Protocol, plan: MetricPlan, value: Any) -> tuple[Protocol, MetricPlan]:
-    """Count only objects of at least this area; smaller ones are ignored, as in COCO."""
-    name = f"from {float(value):g}"
-    sizes = {**protocol.sizes, name: (float(value), math.inf)}
-    return replace(protocol, sizes=sizes), replace(plan, options={**plan.options, "size": name})
-
-
-def _max_dets(protocol: Protocol, plan: MetricPlan, value: Any) -> tuple[Protocol, MetricPlan]:
-    if not float(value).is_integer() or value < 1:
-        raise UsageError(f"max_dets must be a whole number from 1, not {value!r}")
-    return protocol, replace(plan, options={**plan.options, "max_dets": int(value)})
-
-
-CHOICES: Mapping[str, tuple[str, Change]] = {
-    "threshold": ("threshold of the criterion", _threshold),
-    "score_cut": ("score from which predictions count", _option("score_cut")),
-    "least_area": ("smallest area that counts (px²)", _least_area),
-    "max_dets": ("predictions that count, per image and class", _max_dets),
-    "criterion": ("criterion", _option("criterion")),
-    "assignment": ("assignment", _option("assignment")),
-    "interpolation": ("interpolation", _option("interpolation")),
-    "average": ("average", _option("average")),
-    "classes": ("classes", _option("classes")),
-    "ties": ("ties", _option("ties")),
-}
 SPREADS = {
     "position-noise": "standard deviation (sides of the box)",
     "aspect-noise": "standard deviation of ln(aspect)",
@@ -99,85 +58,57 @@ OWN = ("score_cut",)  # the only choice that also affects a metric with its own 
 # Choices whose values are numbers; the values of all others are words.
 NUMBERS = ("threshold", "score_cut", "least_area", "max_dets")
 
-
-def check_choice(name: str, values: Sequence[Value]) -> None:
-    """Raise for an unknown choice, or for values that it cannot have.
-
-    The range of a corruption's parameter is checked by `steps_of`.
-    """
-    if isinstance(values, str) or not len(values):
-        raise UsageError(f"{name} needs a list of values, not {values!r}")
-    if len(set(values)) < len(values):
-        raise UsageError(f"{name} needs values that differ, got {list(values)!r}")
-    kind, sign, _ = name.partition(".")
-    if name not in CHOICES and not (sign and kind in KINDS):
-        known_names = [*CHOICES, *(f"{kind}.<parameter>" for kind in KINDS)]
-        raise UsageError(f"no choice {name!r} to sweep; {did_you_mean(name, known_names)}")
-    numeric = name in NUMBERS or is_corruption(name)
-    for value in values:
-        # bool is a number in Python, but True is no threshold.
-        if numeric and (isinstance(value, str | bool) or not math.isfinite(value)):
-            raise UsageError(f"the values of {name} are numbers, not {value!r}")
-        if not numeric and not isinstance(value, str):
-            raise UsageError(f"the values of {name} are words, not {value!r}")
-        if name in ("criterion", "assignment"):
-            registry.check(name, str(value))
-
-
-def steps_of(choices: Mapping[str, Value]) -> list[Corruption]:
-    """Return the corruptions of ``{"position-noise.sigma": 0.5}``.
-
-    Two parameters of the same kind make one corruption.
-    """
-    parameters_of: dict[str, dict[str, float]] = {}
-    for name, value in choices.items():
-        kind, _, parameter = name.partition(".")
-        parameters_of.setdefault(kind, {})[parameter] = float(value)
-    return [check_corruption(kind, parameters, KINDS) for kind, parameters in parameters_of.items()]
-
-
-def is_corruption(name: str) -> bool:
-    """Return whether a choice is the strength of a corruption."""
-    return name not in CHOICES
-
-
-def label_of(name: str) -> str:
-    """Return a choice in words, with its unit."""
-    if name in CHOICES:
-        return CHOICES[name][0]
-    kind, _, parameter = name.partition(".")
-    meaning = STRENGTHS[parameter]
-    if parameter == "sigma" and kind in SPREADS:
-        meaning = SPREADS[kind]
-    return f"{kind.replace('-', ' ')}, {meaning}"
-
-
-def apply_choices(
-    protocol: Protocol, plan: MetricPlan, choices: Mapping[str, Value]
-) -> tuple[Protocol, MetricPlan]:
-    """Return the protocol and the plan of a metric with these choices made."""
-    for name, value in choices.items():
-        if registry.own_matching(plan.kind) and name not in OWN:
-            raise UsageError(
-                f"{plan.name} has a matching of its own, on which {name!r} has no effect"
-            )
-        protocol, plan = CHOICES[name][1](protocol, plan, value)
-    criterion = registry.resolve(
-        "criterion", plan.options.get("criterion", protocol.matching.criterion)
-    )
-    # Distances may have any threshold; an overlap is a share.
-    if "threshold" in choices and not criterion.distance:
-        threshold = float(choices["threshold"])
-        if not 0 <= threshold <= 1:
-            raise UsageError(
-                f"overlaps lie in [0, 1]: {choices['threshold']} is no threshold; "
-                "write 0.5 for 50 %"
-            )
-    return protocol, plan
-
-
 ORACLE = "oracle"
-CLAIM = re.compile(r"@[0-9.]+$")
+CLAIM = re.compile(r"@[0-9.]+$")  # the threshold in the name of a metric: AP@0.5
+
+Progress = Callable[[int, int], None]
+
+MOST_POINTS = 100_000
+
+
+def _option_change(name: str) -> Change:
+    def change(protocol: Protocol, plan: MetricPlan, value: Any) -> tuple[Protocol, MetricPlan]:
+        return protocol, replace(plan, options={**plan.options, name: value})
+
+    return change
+
+
+def _threshold_change(
+    protocol: Protocol, plan: MetricPlan, value: Any
+) -> tuple[Protocol, MetricPlan]:
+    return protocol, replace(plan, options={**plan.options, "thresholds": (float(value),)})
+
+
+def _least_area_change(
+    protocol: Protocol, plan: MetricPlan, value: Any
+) -> tuple[Protocol, MetricPlan]:
+    """Count only objects of at least this area; smaller ones are ignored, as in COCO."""
+    name = f"from {float(value):g}"
+    sizes = {**protocol.sizes, name: (float(value), math.inf)}
+    return replace(protocol, sizes=sizes), replace(plan, options={**plan.options, "size": name})
+
+
+def _max_dets_change(
+    protocol: Protocol, plan: MetricPlan, value: Any
+) -> tuple[Protocol, MetricPlan]:
+    if not float(value).is_integer() or value < 1:
+        raise UsageError(f"max_dets must be a whole number from 1, not {value!r}")
+    return protocol, replace(plan, options={**plan.options, "max_dets": int(value)})
+
+
+# What a choice is in words, and how it changes the plan of a metric or its protocol.
+CHOICES: Mapping[str, tuple[str, Change]] = {
+    "threshold": ("threshold of the criterion", _threshold_change),
+    "score_cut": ("score from which predictions count", _option_change("score_cut")),
+    "least_area": ("smallest area that counts (px²)", _least_area_change),
+    "max_dets": ("predictions that count, per image and class", _max_dets_change),
+    "criterion": ("criterion", _option_change("criterion")),
+    "assignment": ("assignment", _option_change("assignment")),
+    "interpolation": ("interpolation", _option_change("interpolation")),
+    "average": ("average", _option_change("average")),
+    "classes": ("classes", _option_change("classes")),
+    "ties": ("ties", _option_change("ties")),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,11 +217,6 @@ class Sweep(Document):
         }
 
 
-Progress = Callable[[int, int], None]
-
-MOST_POINTS = 100_000
-
-
 def sweep(
     cohort: Cohort,
     metrics: str | Sequence[str],
@@ -345,6 +271,7 @@ def sweep(
         return _of_models(cohort, plan, axes, ci=ci, seed=seed, progress=progress)
     if runs < 1 or runs != int(runs):
         raise UsageError(f"runs must be a whole number from 1, not {runs!r}")
+    # Runs have the seeds from `seed` on: the last one must be valid, too.
     check_seed(seed + runs - 1)
     return _of_oracle(cohort, plan, axes, runs, seed, tuple(with_), progress)
 
@@ -356,7 +283,7 @@ def _axes(over: Mapping[str, Sequence[Value]]) -> tuple[SweepAxis, ...]:
         check_choice(name, values)
     axes: list[SweepAxis] = []
     for name, values in over.items():
-        axes.append(SweepAxis(name, tuple(_plain(value) for value in values)))
+        axes.append(SweepAxis(name, tuple(_python_value(value) for value in values)))
     total = math.prod(len(axis.values) for axis in axes)
     if total > MOST_POINTS:
         raise UsageError(f"a sweep has at most {MOST_POINTS:,} points, not {total:,}")
@@ -365,7 +292,7 @@ def _axes(over: Mapping[str, Sequence[Value]]) -> tuple[SweepAxis, ...]:
     return tuple(axes)
 
 
-def _plain(value: Value) -> Value:
+def _python_value(value: Value) -> Value:
     """Return a NumPy number as a Python number, which JSON can hold."""
     return value.item() if isinstance(value, np.generic) else value
 
@@ -388,6 +315,7 @@ def grid_protocol(
         place = ", ".join(f"{name}={value}" for name, value in point.items())
         names_here = []
         for plan in protocol.metrics:
+            # Areas are declared in the protocol, so that it grows from point to point.
             protocol_of_all, plan_here = apply_choices(protocol_of_all, plan, point)
             name = f"{plan.name} ({place})"  # errors print it, so it says where it belongs
             names_here.append(name)
@@ -426,7 +354,7 @@ def _of_models(
     if np.isfinite(tables[1]).any():
         settings = evaluation.statistics
         units = f"{settings['n_units']} {plural(settings['unit'])}"
-        band = f"{100 * settings['level']:g} % interval over {units}"
+        band = f"{level_text(settings['level'])} interval over {units}"
     return _result(cohort, protocol, axes, tuple(cohort.models), tables, (1, band, seed))
 
 
@@ -443,11 +371,14 @@ def _of_oracle(
     strengths = [axis for axis in axes if is_corruption(axis.name)]
     others = [axis for axis in axes if not is_corruption(axis.name)]
     all_points, names = grid_protocol(protocol, _points(others))
+    # Predictions of the models play no part for an oracle.
     references = replace(cohort, models={})
     settings, n = _points(strengths), len(protocol.metrics)
     values = np.empty((runs, len(settings), len(names), n))
     for count, (s, run) in enumerate(product(range(len(settings)), range(runs)), start=1):
         steps = [*map(str, steps_of(settings[s])), *always]
+        # The same seed at every strength: neighbouring points share their random numbers, and
+        # curves are smooth.
         oracle = corrupt(references, steps, seed=seed + run, name=ORACLE)
         evaluation = evaluate(oracle, all_points, ci=False)
         pooled = {row.metric: row.estimate.value for row in evaluation.rows if row.label is None}
@@ -499,3 +430,79 @@ def _result(
         lower=tuple(name for name in names if name in protocol.lower_is_better),
         bounded=tuple(name for facts in shares for name in facts.names),
     )
+
+
+def check_choice(name: str, values: Sequence[Value]) -> None:
+    """Raise for an unknown choice, or for values that it cannot have.
+
+    The range of a corruption's parameter is checked by `steps_of`.
+    """
+    if isinstance(values, str) or not len(values):
+        raise UsageError(f"{name} needs a list of values, not {values!r}")
+    if len(set(values)) < len(values):
+        raise UsageError(f"{name} needs values that differ, got {list(values)!r}")
+    kind, sign, _ = name.partition(".")
+    if name not in CHOICES and not (sign and kind in KINDS):
+        known_names = [*CHOICES, *(f"{kind}.<parameter>" for kind in KINDS)]
+        raise UsageError(f"no choice {name!r} to sweep; {did_you_mean(name, known_names)}")
+    numeric = name in NUMBERS or is_corruption(name)
+    for value in values:
+        # bool is a number in Python, but True is no threshold.
+        if numeric and (isinstance(value, str | bool) or not math.isfinite(value)):
+            raise UsageError(f"the values of {name} are numbers, not {value!r}")
+        if not numeric and not isinstance(value, str):
+            raise UsageError(f"the values of {name} are words, not {value!r}")
+        if name in ("criterion", "assignment"):
+            registry.check(name, str(value))
+
+
+def steps_of(choices: Mapping[str, Value]) -> list[Corruption]:
+    """Return the corruptions of ``{"position-noise.sigma": 0.5}``.
+
+    Two parameters of the same kind make one corruption.
+    """
+    parameters_of: dict[str, dict[str, float]] = {}
+    for name, value in choices.items():
+        kind, _, parameter = name.partition(".")
+        parameters_of.setdefault(kind, {})[parameter] = float(value)
+    return [check_corruption(kind, parameters, KINDS) for kind, parameters in parameters_of.items()]
+
+
+def is_corruption(name: str) -> bool:
+    """Return whether a choice is the strength of a corruption."""
+    return name not in CHOICES
+
+
+def label_of(name: str) -> str:
+    """Return a choice in words, with its unit."""
+    if name in CHOICES:
+        return CHOICES[name][0]
+    kind, _, parameter = name.partition(".")
+    meaning = STRENGTHS[parameter]
+    if parameter == "sigma" and kind in SPREADS:
+        meaning = SPREADS[kind]
+    return f"{kind.replace('-', ' ')}, {meaning}"
+
+
+def apply_choices(
+    protocol: Protocol, plan: MetricPlan, choices: Mapping[str, Value]
+) -> tuple[Protocol, MetricPlan]:
+    """Return the protocol and the plan of a metric with these choices made."""
+    for name, value in choices.items():
+        if registry.own_matching(plan.kind) and name not in OWN:
+            raise UsageError(
+                f"{plan.name} has a matching of its own, on which {name!r} has no effect"
+            )
+        protocol, plan = CHOICES[name][1](protocol, plan, value)
+    criterion = registry.resolve(
+        "criterion", plan.options.get("criterion", protocol.matching.criterion)
+    )
+    # Distances may have any threshold; an overlap is a share.
+    if "threshold" in choices and not criterion.distance:
+        threshold = float(choices["threshold"])
+        if not 0 <= threshold <= 1:
+            raise UsageError(
+                f"overlaps lie in [0, 1]: {choices['threshold']} is no threshold; "
+                "write 0.5 for 50 %"
+            )
+    return protocol, plan

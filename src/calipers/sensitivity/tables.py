@@ -33,6 +33,7 @@ def levels_table(result: Multiverse, *, silent: bool = True) -> Table:
     """
     rows: list[TableRow] = []
     for choice, level, n, wins in result.levels:
+        # In a terminal, choices that change nothing would hide those that do.
         if silent or choice not in result.silent:
             shares = [wins[model] for model in result.models]
             rows.append((choice_name(choice), level, *shares, n))
@@ -135,6 +136,7 @@ def _over_two(sweep: Sweep, model: str, metric: str) -> Table:
 def _cell(sweep: Sweep, value: float, low: float, high: float) -> Cell:
     if math.isnan(value):
         return UNDEFINED
+    # The band of an oracle is a standard deviation to both sides, not an interval.
     if sweep.of_oracle:
         return Amount(float(value), spread=float(high - low) / 2)
     return Amount(float(value), low=float(low), high=float(high))

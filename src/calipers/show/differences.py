@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of a comparison and of a ranking.
 
-`Comparison.tables`, the command line, the page and the notebook show these.
+A `Comparison` or a `Ranking` comes in, `show.table.Table` goes out, with a row per pair of models
+or per model. `Comparison.tables`, the command line, the page and the notebook show these.
 """
 
 from __future__ import annotations

@@ -2,14 +2,12 @@
 """Figures as data: what is shown, in which unit, and what it means.
 
 Every figure has a title that states the finding, axes that state their unit, and its numbers as a
-table. Results make figures; `svg` and `mpl` draw them, nothing here does.
+table. Results make figures; `show.svg` draws them for pages and notebooks, `show.mpl` for papers.
+Nothing is drawn here, but what both share stands here too:
 
-One look for the page, for notebooks and for papers.
-
-The colours are distinct for colour-blind readers, and a series never depends on its colour alone:
-dashes and markers carry the same meaning.
-
-Ticks of an axis: round numbers, and how they are written. `svg` draws them.
+- the look. The colours (Okabe and Ito) are distinct for colour-blind readers, and a series never
+  depends on its colour alone: dashes and markers carry the same meaning (`style`);
+- the ticks of an axis: round numbers (`ticks`), and how they are written (`tick_text`).
 """
 
 from __future__ import annotations

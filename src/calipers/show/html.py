@@ -33,6 +33,7 @@ from calipers.show.words import (
     count_text,
     digits,
     interval_text,
+    level_text,
     number_text,
     reason_text,
     short_name,
@@ -104,8 +105,8 @@ def table_block(
 ) -> str:
     """Return a table with its notes, which the page can sort, filter, page through and save as CSV.
 
-    A table without rows is nothing. A table of estimates is a sheet, which shows intervals beside values; one of plain numbers is a
-    grid, which shows more digits.
+    A table without rows is nothing. A table of estimates is a sheet, which shows intervals beside
+    values; one of plain numbers is a grid, which shows more digits.
 
     Parameters
     ----------
@@ -140,24 +141,6 @@ def table_block(
         f"<tbody>{body}</tbody></table>"
     )
     return scrolling(block, title) + notes
-
-
-def data_table(
-    table: Table,
-    name: str,
-    caption: str,
-    most: int = MOST_STATIC_ROWS,
-    *,
-    over: int = 0,
-    all_in: str = "evaluation.json",
-) -> str:
-    """Return a plain table; use `table_block` instead."""
-    n = len(table.rows) - over
-    return table_block(
-        replace(table, name=name, title=caption, rows=table.rows[:n], summary=table.rows[n:]),
-        most,
-        all_in=all_in,
-    )
 
 
 def _look(table: Table) -> str:
@@ -253,8 +236,7 @@ def document(
     script = _asset("page.js")
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
-        "img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
+        "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     rows = f'<script type="application/json" id="rows">{payload}</script>\n' if payload else ""
     return (
@@ -376,7 +358,7 @@ def of_estimate(e: Estimate) -> str:
         return framed(f'<span class="undefined">undefined: {reason}</span> <small>{behind}</small>')
     beside = interval_text(e.low, e.high) or without_interval(e)
     if not math.isnan(e.low):
-        level = f"{100 * e.level:g} % confidence interval"
+        level = f"{level_text(e.level)} confidence interval"
         behind = f"{level}, resampled by {e.unit} (n = {e.n_units}); {behind}"
     value = f"<strong>{number_text(e.value)}</strong>"
     return framed(f"{value} {text(beside)} <small>{text(behind)}</small>")

@@ -166,7 +166,9 @@ def _wide(table: Table) -> RichTable:
 
 
 def _long(table: Table) -> RichTable:
-    """Return the table with a line per row and series; names and counts are in the first of them."""
+    """Return the table with a line per row and series; names and counts are in the first of
+    them.
+    """
     texts, kinds, values = table.texts(), table.column_kinds(), _value_columns(table)
     names = [k for k, kind in enumerate(kinds) if kind in WORDS]
     counts = [k for k, kind in enumerate(kinds) if kind == "count"]

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure whether models that were trained alike mark the same places: `stability`.
+"""`stability`: do models that were trained alike mark the same places? And tables of analyses.
 
-In come maps (arrays, or a source of bags) and optional labels; out goes a `StabilityResult`.
-Called by `calipers.stability` and the ``stability`` command.
-
-Several stability analyses in one table: data sets, pooling operators, ways of training.
-
-In come `StabilityResult` by key; out goes a `StabilityTable` with mean and standard deviation.
+In come maps (arrays, or a source of bags) and optional labels; out goes a `StabilityResult`. Called
+by `calipers.stability` and the ``stability`` command. `stability_table` puts several results by key
+(data sets, pooling operators, ways of training) into one `StabilityTable` with mean and standard
+deviation.
 """
 
 from __future__ import annotations
@@ -40,6 +38,10 @@ Progress = Callable[[int, int], None]
 
 SWEEP = tuple(k / 10 for k in range(1, 10))
 BAGS = ("positive", "all")
+
+COLUMNS = ("APJ", "Spearman", "AUC", "DICE")
+# Over what the standard deviation is taken, as in the published tables.
+OVER = {"APJ": "bags", "Spearman": "bags", "AUC": "models", "DICE": "models"}
 
 
 def stability(
@@ -117,6 +119,7 @@ def stability(
     >>> round(result["APJ"].value, 2), result["APJ"].n_images, result["APJ"].unit
     (0.63, 30, 'image')
     """
+    # Everything cheap is checked before a map is read: reading may take an hour.
     check_undefined(undefined)
     _check_certainty(level, replicates, seed, ci)
     check_jobs(jobs)
@@ -130,7 +133,7 @@ def stability(
         "instances": instances,
         "bag_scores": bag_scores,
     }
-    source = _source(maps, labels, optional)
+    source = _bags_of(maps, labels, optional)
     if ALL_MODELS in source.models:
         raise UsageError(
             f"no model may be called {ALL_MODELS!r}: results use that name for all models together"
@@ -140,6 +143,7 @@ def stability(
     if source.positive is not None:
         positive = np.asarray(source.positive, np.bool_)[selection]
     columns = {name: np.asarray(column) for name, column in source.groups.items()}
+    # Units are those of the selected bags; the bag AUC has units of its own below.
     selected_columns = {name: column[selection] for name, column in columns.items()}
     plan = StabilityPlan(
         models=tuple(source.models),
@@ -171,6 +175,7 @@ def stability(
         localized=localization(evidence.pairs, plan, cases),
         source=source,
     )
+    # Remarks are made of the finished result, and kept because they cost a pass over its pairs.
     return replace(result, remarks=tuple(remarks(result)))
 
 
@@ -200,8 +205,9 @@ def _thresholds(threshold: float, sweep: Sequence[float]) -> F64:
     return np.unique(numbers)
 
 
-def _source(maps: Any, labels: Any, optional: Mapping[str, Any]) -> Bags:
+def _bags_of(maps: Any, labels: Any, optional: Mapping[str, Any]) -> Bags:
     """Return the bags: a source unchanged, arrays after checking them."""
+    # A source is recognised by what it offers: users write their own.
     attributes = ("models", "ids", "bag_scores")
     if isinstance(maps, Mapping) or not all(hasattr(maps, name) for name in attributes):
         return ArrayBags.of(maps, labels, **optional)
@@ -245,10 +251,6 @@ def _bags_to_pool(source: Bags) -> Flags:
     labels = source.positive
     needed = source.bag_scores is None and labels is not None and len(np.unique(labels)) == 2
     return np.full(len(source), needed)
-
-
-COLUMNS = ("APJ", "Spearman", "AUC", "DICE")
-OVER = {"APJ": "bags", "Spearman": "bags", "AUC": "models", "DICE": "models"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,24 +341,25 @@ def stability_table(results: Mapping[str | Sequence[str], StabilityResult]) -> S
     >>> print(table[("made up", "max"), "DICE"], table[("made up", "max"), "APJ"].n)
     - 8
     """
-    keys = tuple(_key(key) for key in results)
+    keys = tuple(_table_key(key) for key in results)
     if len(set(map(len, keys))) != 1:
         raise UsageError("a table needs at least one result, and keys of one length")
     cells = []
     for result in results.values():
-        cells.append(tuple(_cell(result, name) for name in COLUMNS))
+        cells.append(tuple(_table_cell(result, name) for name in COLUMNS))
     return StabilityTable(keys, tuple(cells))
 
 
-def _key(key: str | Sequence[str]) -> tuple[str, ...]:
+def _table_key(key: str | Sequence[str]) -> tuple[str, ...]:
     return (key,) if isinstance(key, str) else tuple(map(str, key))
 
 
-def _cell(result: StabilityResult, name: str) -> Cell:
+def _table_cell(result: StabilityResult, name: str) -> Cell:
     if OVER[name] == "bags":
         n_defined = int((~np.isnan(result.per_bag(name))).sum())
         return Cell(name, result[name].value, result.sd(name), "bags", n_defined)
     localized = result.localized
+    # Without a reference or labels the cell is empty.
     if not localized.has(name):
         return Cell(name, float("nan"), float("nan"), "models", 0)
     return Cell(name, localized.mean(name), localized.sd(name), "models", len(result.models))

@@ -1,20 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The evidence of map stability, `BagPairs`: counts and correlations of every pair of models.
 
-Every score of a pair of models on a bag is a function of these numbers, so that other thresholds,
-other conventions, leaving out a model and resampling bags never read a map again.
+In come bags and thresholds; `gather` reads every bag once and returns its `BagPairs` and its pooled
+scores. Every score of a pair of models on a bag is a function of these numbers (`pair_scores`), so
+that other thresholds, other conventions, leaving out a model and resampling bags never read a map
+again. `calipers.stability.analyse.stability` makes a `StabilityPlan`, the settings of an analysis
+and the bags it uses, and calls `gather`.
 
-Four ways to pool the instances of a bag into one score of the whole bag.
-
-``max`` the highest value; ``mean``; ``noisy-or`` 1 - prod(1 - p), computed as -sum log(1 - p),
-which has the same order but does not saturate at 1 when many instances are nearly certain; ``lse``
-log mean exp(p), which is close to the mean for probabilities.
-
-Read every bag once and keep only the counts and correlations of `BagPairs`.
-
-In come bags and thresholds; out go `BagPairs` and pooled bag scores. Called by `stability`.
-
-The settings of a stability analysis, and the bags it uses. Made once by `stability`.
+Four ways to pool the instances of a bag into one score of the whole bag (`pool_maps`): ``max`` the
+highest value; ``mean``; ``noisy-or`` 1 - prod(1 - p), computed as -sum log(1 - p), which has the
+same order but does not saturate at 1 when many instances are nearly certain; ``lse`` log mean
+exp(p), which is close to the mean for probabilities.
 """
 
 from __future__ import annotations
@@ -45,6 +41,19 @@ CONTINUOUS = ("Pearson", "Spearman", "Kendall-b", "Kendall-a")
 SCORE_NAMES = (*BINARY, *CONTINUOUS)
 
 UNDEFINED = ("skip", "agree", "one")
+
+POOLINGS = ("max", "mean", "noisy-or", "lse")
+
+Progress = Callable[[int, int], None]
+
+AHEAD = 4  # bags per worker that are read before they are needed
+# A threshold of 0 is strict (else everything would be positive): at least the next number above 0.
+LEAST_ABOVE_0 = np.nextafter(0.0, 1.0)
+
+# the fields of BagPairs from n to truth, of one bag
+BagCounts = tuple[int, I64, I64, I64, F64, I64, int]
+
+ALL_MODELS = "all models"
 
 
 @dataclass(frozen=True)
@@ -111,229 +120,6 @@ PER_BAG = tuple(
 )
 
 
-def check_name(name: str) -> None:
-    """Raise for a score that does not exist."""
-    if name not in SCORE_NAMES:
-        raise UsageError(f"no stability score {name!r}; {did_you_mean(name, SCORE_NAMES)}")
-
-
-def check_undefined(undefined: str) -> None:
-    """Raise for a rule that does not exist."""
-    one_of("rule for undefined pairs", undefined, UNDEFINED)
-
-
-def pair_counts(evidence: BagPairs, threshold_index: int) -> agreement.ContingencyCounts:
-    """Return the 2x2 tables of every bag and pair: four (B, P) arrays."""
-    first, second = pair_index(evidence.n_models)
-    ones = evidence.ones[:, threshold_index].astype(np.float64)
-    n11 = evidence.common[:, threshold_index].astype(np.float64)
-    n10, n01 = ones[:, first] - n11, ones[:, second] - n11
-    return agreement.ContingencyCounts(n11, n10, n01, evidence.n[:, None] - n11 - n10 - n01)
-
-
-def pair_scores(
-    evidence: BagPairs, name: str, threshold_index: int, undefined: str = "skip"
-) -> F64:
-    """Return (B, P): one score of every bag and pair of models; NaN where it is undefined.
-
-    Parameters
-    ----------
-    undefined
-        What a score of agreement (``AGREEMENT``) is where it is 0/0 because both maps are
-        all-positive or both are all-negative: ``skip`` leaves it undefined, ``agree`` says 1 for
-        all-positive and 0 for all-negative, ``one`` says 1 for both. Correlations of constant maps
-        stay undefined.
-
-    Notes
-    -----
-    A pair of models has no first one, so ``bias-index`` is |n10 - n01| / N here.
-    """
-    check_name(name)
-    check_undefined(undefined)
-    if name in CONTINUOUS:
-        return evidence.correlations[:, CONTINUOUS.index(name)]
-    counts = pair_counts(evidence, threshold_index)
-    scores = SCORES[name](*counts)
-    if name == "bias-index":
-        scores = np.abs(scores)
-    if undefined == "skip" or name not in AGREEMENT:
-        return scores
-    n = evidence.n[:, None]
-    missing = np.isnan(scores)
-    of_nothing = 1.0 if undefined == "one" else 0.0
-    scores = np.where(missing & (counts.n11 == n), 1.0, scores)
-    return np.where(missing & (counts.n00 == n), of_nothing, scores)
-
-
-def bag_means(scores: F64) -> F64:
-    """Return (B,): the mean over the defined pairs of every bag; NaN where no pair is defined."""
-    is_defined = ~np.isnan(scores)
-    number = is_defined.sum(axis=1)
-    total = np.where(is_defined, scores, 0.0).sum(axis=1)
-    return np.asarray(np.divide(total, number, out=np.full(len(scores), np.nan), where=number > 0))
-
-
-def per_bag(evidence: BagPairs, name: str, threshold_index: int, undefined: str = "skip") -> F64:
-    """Return (B,): the mean of a score over the pairs of models, bag by bag."""
-    return bag_means(pair_scores(evidence, name, threshold_index, undefined))
-
-
-POOLINGS = ("max", "mean", "noisy-or", "lse")
-
-
-def pool_maps(values: F64) -> F64:
-    """Return (n_poolings, K): every pooling of the maps (K, N), as POOLINGS."""
-    with np.errstate(divide="ignore"):
-        unlikely = -np.log1p(-values).sum(axis=1)  # infinite if an instance is certain
-    soft = np.log(np.exp(values).mean(axis=1))
-    return np.stack([values.max(axis=1), values.mean(axis=1), unlikely, soft])
-
-
-def check_pooling(name: str) -> None:
-    """Raise for a pooling that does not exist."""
-    if name not in POOLINGS:
-        raise UsageError(f"no pooling {name!r}; {did_you_mean(name, POOLINGS)}")
-
-
-Progress = Callable[[int, int], None]
-
-AHEAD = 4  # bags per worker that are read before they are needed
-# A threshold of 0 is strict (else everything would be positive): at least the next number above 0.
-LEAST_ABOVE_0 = np.nextafter(0.0, 1.0)
-
-
-@dataclass(frozen=True)
-class BagEvidence:
-    """The evidence of the selected bags, and the pooled scores of the bags that were pooled."""
-
-    pairs: BagPairs
-    pooled_scores: F64  # (n_bags, n_poolings, K); NaN for bags that were not pooled
-
-
-def collect(
-    bags: Bags,
-    thresholds: F64,
-    kendall: bool = True,
-    jobs: int = 1,
-    progress: Progress | None = None,
-) -> BagPairs:
-    """Return the evidence of all bags.
-
-    Parameters
-    ----------
-    thresholds
-        (T,); an instance is called positive at or above one, above it if it is 0.
-    kendall
-        False leaves out Kendall's tau, the slowest score.
-    jobs
-        Number of threads; the result does not depend on it.
-    progress
-        Called with (bags done, bags in all).
-    """
-    every = np.ones(len(bags), np.bool_)
-    return gather(
-        bags, thresholds, every, ~every, kendall=kendall, jobs=jobs, progress=progress
-    ).pairs
-
-
-def gather(
-    bags: Bags,
-    thresholds: F64,
-    selection: Flags,
-    pool: Flags,
-    *,
-    kendall: bool = True,
-    jobs: int = 1,
-    progress: Progress | None = None,
-) -> BagEvidence:
-    """Return the evidence of the ``selection`` of bags, and pooled scores of the ``pool``."""
-    check_jobs(jobs)
-    counter = BagCounter(
-        bags, np.where(thresholds > 0, thresholds, LEAST_ABOVE_0), selection, pool, kendall
-    )
-    places = np.flatnonzero(selection | pool)
-    pooled_scores = np.full((len(bags), len(POOLINGS), len(bags.models)), np.nan)
-    rows: list[BagCounts] = []
-    # A few bags per thread: enough to keep threads busy, few enough for the memory.
-    results = in_order(counter, places.tolist(), workers=jobs, ahead=AHEAD * jobs)
-    for n_done, (counts, scores) in enumerate(results, start=1):
-        pooled_scores[places[n_done - 1]] = scores
-        if counts is not None:
-            rows.append(counts)
-        if progress is not None:
-            progress(n_done, len(places))
-    return BagEvidence(_join(bags, thresholds, selection, rows), pooled_scores)
-
-
-def check_jobs(jobs: Any) -> None:
-    """Raise unless a number of threads is a whole number from 1 on; with NaN a pool would wait for
-    ever.
-    """
-    whole("jobs", jobs, 1, MOST_THREADS)
-
-
-# the fields of BagPairs from n to truth, of one bag
-BagCounts = tuple[int, I64, I64, I64, F64, I64, int]
-
-
-class BagCounter:
-    """Reads one bag, counts what `BagPairs` needs, and pools its maps."""
-
-    def __init__(
-        self, bags: Bags, thresholds: F64, selection: Flags, pool: Flags, kendall: bool
-    ) -> None:
-        self.bags, self.thresholds, self.kendall = bags, thresholds, kendall
-        self.selection, self.pool = selection, pool
-        self.reading = Lock()  # sources need not be safe for several readers
-
-    def __call__(self, i: int) -> tuple[BagCounts | None, F64]:
-        """Return the counts of bag i (None if it is not selected) and its pooled scores (NaN if it
-        is not pooled).
-        """
-        with self.reading:
-            bag = self.bags[i]
-        check_bag(bag.values, bag.id, self.bags.models)
-        counts = self._counts(bag) if self.selection[i] else None
-        if self.pool[i]:
-            return counts, pool_maps(bag.values)
-        return counts, np.full((len(POOLINGS), len(bag.values)), np.nan)
-
-    def _counts(self, bag: Bag) -> BagCounts:
-        values = bag.values
-        ones, common, calls = ranks.joint_counts(values, self.thresholds)
-        hits, truth = np.full_like(ones, -1), -1
-        if bag.instances is not None:
-            hits = ranks.hits(values, bag.instances, self.thresholds)
-            truth = int(bag.instances.sum())
-        return values.shape[1], ones, common, calls, self._correlations(values), hits, truth
-
-    def _correlations(self, values: F64) -> F64:
-        if self.kendall:
-            return ranks.correlations(values)
-        pearson, spearman = ranks.pearson(values), ranks.spearman(values)
-        kendall = np.full_like(pearson, np.nan)
-        return np.stack([pearson, spearman, kendall, kendall])
-
-
-def _join(bags: Bags, thresholds: F64, selection: Flags, rows: list[BagCounts]) -> BagPairs:
-    k, t = len(bags.models), len(thresholds)
-    p = k * (k - 1) // 2
-    # in the order of BagCounts; without any bag the columns still need their shapes
-    shapes = {"n": (), "ones": (t, k), "common": (t, p), "calls": (t, k + 1)}
-    shapes |= {"correlations": (4, p), "hits": (t, k), "truth": ()}
-    columns: dict[str, Any] = {}
-    for c, (name, shape) in enumerate(shapes.items()):
-        kind = np.float64 if name == "correlations" else np.int64
-        columns[name] = np.array([row[c] for row in rows], kind).reshape(len(rows), *shape)
-    scores = np.full((len(rows), k), np.nan)
-    if bags.bag_scores is not None:
-        scores = np.asarray(bags.bag_scores, np.float64).T[selection]
-    return BagPairs(n_models=k, thresholds=thresholds, bag_scores=scores, **columns)
-
-
-ALL_MODELS = "all models"
-
-
 @dataclass(frozen=True)
 class StabilityPlan:
     """The settings of an analysis; ``ids``, ``positive`` and ``units`` are of the bags that are
@@ -374,3 +160,215 @@ class StabilityPlan:
             "unit": self.units.name,
             "n_units": self.units.number,
         }
+
+
+@dataclass(frozen=True)
+class BagEvidence:
+    """The evidence of the selected bags, and the pooled scores of the bags that were pooled."""
+
+    pairs: BagPairs
+    pooled_scores: F64  # (n_bags, n_poolings, K); NaN for bags that were not pooled
+
+
+def gather(
+    bags: Bags,
+    thresholds: F64,
+    selection: Flags,
+    pool: Flags,
+    *,
+    kendall: bool = True,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> BagEvidence:
+    """Return the evidence of the ``selection`` of bags, and pooled scores of the ``pool``."""
+    check_jobs(jobs)
+    counter = BagCounter(
+        bags, np.where(thresholds > 0, thresholds, LEAST_ABOVE_0), selection, pool, kendall
+    )
+    places = np.flatnonzero(selection | pool)
+    pooled_scores = np.full((len(bags), len(POOLINGS), len(bags.models)), np.nan)
+    rows: list[BagCounts] = []
+    # A few bags per thread: enough to keep threads busy, few enough for the memory.
+    results = in_order(counter, places.tolist(), workers=jobs, ahead=AHEAD * jobs)
+    for n_done, (counts, scores) in enumerate(results, start=1):
+        pooled_scores[places[n_done - 1]] = scores
+        if counts is not None:
+            rows.append(counts)
+        if progress is not None:
+            progress(n_done, len(places))
+    return BagEvidence(_pairs_of_rows(bags, thresholds, selection, rows), pooled_scores)
+
+
+def collect(
+    bags: Bags,
+    thresholds: F64,
+    kendall: bool = True,
+    jobs: int = 1,
+    progress: Progress | None = None,
+) -> BagPairs:
+    """Return the evidence of all bags.
+
+    Parameters
+    ----------
+    thresholds
+        (T,); an instance is called positive at or above one, above it if it is 0.
+    kendall
+        False leaves out Kendall's tau, the slowest score.
+    jobs
+        Number of threads; the result does not depend on it.
+    progress
+        Called with (bags done, bags in all).
+    """
+    every = np.ones(len(bags), np.bool_)
+    return gather(
+        bags, thresholds, every, ~every, kendall=kendall, jobs=jobs, progress=progress
+    ).pairs
+
+
+class BagCounter:
+    """Reads one bag, counts what `BagPairs` needs, and pools its maps."""
+
+    def __init__(
+        self, bags: Bags, thresholds: F64, selection: Flags, pool: Flags, kendall: bool
+    ) -> None:
+        self.bags, self.thresholds, self.kendall = bags, thresholds, kendall
+        self.selection, self.pool = selection, pool
+        self.reading = Lock()  # sources need not be safe for several readers
+
+    def __call__(self, i: int) -> tuple[BagCounts | None, F64]:
+        """Return the counts of bag i (None if it is not selected) and its pooled scores (NaN if it
+        is not pooled).
+        """
+        with self.reading:
+            bag = self.bags[i]
+        check_bag(bag.values, bag.id, self.bags.models)
+        counts = self._counts(bag) if self.selection[i] else None
+        if self.pool[i]:
+            return counts, pool_maps(bag.values)
+        return counts, np.full((len(POOLINGS), len(bag.values)), np.nan)
+
+    def _counts(self, bag: Bag) -> BagCounts:
+        values = bag.values
+        ones, common, calls = ranks.joint_counts(values, self.thresholds)
+        # -1 says that a bag was not annotated, 0 that nothing is there to find.
+        hits, truth = np.full_like(ones, -1), -1
+        if bag.instances is not None:
+            hits = ranks.hits(values, bag.instances, self.thresholds)
+            truth = int(bag.instances.sum())
+        return values.shape[1], ones, common, calls, self._correlations(values), hits, truth
+
+    def _correlations(self, values: F64) -> F64:
+        if self.kendall:
+            return ranks.correlations(values)
+        pearson, spearman = ranks.pearson(values), ranks.spearman(values)
+        kendall = np.full_like(pearson, np.nan)
+        return np.stack([pearson, spearman, kendall, kendall])
+
+
+def _pairs_of_rows(
+    bags: Bags, thresholds: F64, selection: Flags, rows: list[BagCounts]
+) -> BagPairs:
+    k, t = len(bags.models), len(thresholds)
+    p = k * (k - 1) // 2
+    # in the order of BagCounts; without any bag the columns still need their shapes
+    shapes = {"n": (), "ones": (t, k), "common": (t, p), "calls": (t, k + 1)}
+    shapes |= {"correlations": (4, p), "hits": (t, k), "truth": ()}
+    columns: dict[str, Any] = {}
+    for c, (name, shape) in enumerate(shapes.items()):
+        kind = np.float64 if name == "correlations" else np.int64
+        columns[name] = np.array([row[c] for row in rows], kind).reshape(len(rows), *shape)
+    scores = np.full((len(rows), k), np.nan)
+    if bags.bag_scores is not None:
+        scores = np.asarray(bags.bag_scores, np.float64).T[selection]
+    return BagPairs(n_models=k, thresholds=thresholds, bag_scores=scores, **columns)
+
+
+def pool_maps(values: F64) -> F64:
+    """Return (n_poolings, K): every pooling of the maps (K, N), as POOLINGS."""
+    with np.errstate(divide="ignore"):
+        unlikely = -np.log1p(-values).sum(axis=1)  # infinite if an instance is certain
+    soft = np.log(np.exp(values).mean(axis=1))
+    return np.stack([values.max(axis=1), values.mean(axis=1), unlikely, soft])
+
+
+def pair_counts(evidence: BagPairs, threshold_index: int) -> agreement.ContingencyCounts:
+    """Return the 2x2 tables of every bag and pair: four (B, P) arrays."""
+    first, second = pair_index(evidence.n_models)
+    # As floats, so that no product of counts overflows.
+    ones = evidence.ones[:, threshold_index].astype(np.float64)
+    n11 = evidence.common[:, threshold_index].astype(np.float64)
+    n10, n01 = ones[:, first] - n11, ones[:, second] - n11
+    return agreement.ContingencyCounts(n11, n10, n01, evidence.n[:, None] - n11 - n10 - n01)
+
+
+def pair_scores(
+    evidence: BagPairs, name: str, threshold_index: int, undefined: str = "skip"
+) -> F64:
+    """Return (B, P): one score of every bag and pair of models; NaN where it is undefined.
+
+    Parameters
+    ----------
+    undefined
+        What a score of agreement (``AGREEMENT``) is where it is 0/0 because both maps are
+        all-positive or both are all-negative: ``skip`` leaves it undefined, ``agree`` says 1 for
+        all-positive and 0 for all-negative, ``one`` says 1 for both. Correlations of constant maps
+        stay undefined.
+
+    Notes
+    -----
+    A pair of models has no first one, so ``bias-index`` is |n10 - n01| / N here.
+    """
+    check_name(name)
+    check_undefined(undefined)
+    if name in CONTINUOUS:
+        return evidence.correlations[:, CONTINUOUS.index(name)]
+    counts = pair_counts(evidence, threshold_index)
+    scores = SCORES[name](*counts)
+    if name == "bias-index":
+        scores = np.abs(scores)
+    if undefined == "skip" or name not in AGREEMENT:
+        return scores
+    n = evidence.n[:, None]
+    # Only 0/0 of maps that call everything alike is replaced.
+    missing = np.isnan(scores)
+    of_nothing = 1.0 if undefined == "one" else 0.0
+    scores = np.where(missing & (counts.n11 == n), 1.0, scores)
+    return np.where(missing & (counts.n00 == n), of_nothing, scores)
+
+
+def bag_means(scores: F64) -> F64:
+    """Return (B,): the mean over the defined pairs of every bag; NaN where no pair is defined."""
+    is_defined = ~np.isnan(scores)
+    number = is_defined.sum(axis=1)
+    # Not `nanmean`, which warns where nothing is defined.
+    total = np.where(is_defined, scores, 0.0).sum(axis=1)
+    return np.asarray(np.divide(total, number, out=np.full(len(scores), np.nan), where=number > 0))
+
+
+def per_bag(evidence: BagPairs, name: str, threshold_index: int, undefined: str = "skip") -> F64:
+    """Return (B,): the mean of a score over the pairs of models, bag by bag."""
+    return bag_means(pair_scores(evidence, name, threshold_index, undefined))
+
+
+def check_name(name: str) -> None:
+    """Raise for a score that does not exist."""
+    if name not in SCORE_NAMES:
+        raise UsageError(f"no stability score {name!r}; {did_you_mean(name, SCORE_NAMES)}")
+
+
+def check_undefined(undefined: str) -> None:
+    """Raise for a rule that does not exist."""
+    one_of("rule for undefined pairs", undefined, UNDEFINED)
+
+
+def check_pooling(name: str) -> None:
+    """Raise for a pooling that does not exist."""
+    if name not in POOLINGS:
+        raise UsageError(f"no pooling {name!r}; {did_you_mean(name, POOLINGS)}")
+
+
+def check_jobs(jobs: Any) -> None:
+    """Raise unless a number of threads is a whole number from 1 on; with NaN a pool would wait for
+    ever.
+    """
+    whole("jobs", jobs, 1, MOST_THREADS)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open the maps of one model: an array, an archive, a folder with a file per bag, or one volume.
 
-`calipers.stability.read` calls these functions and gets `ModelMaps`: a header per bag, whatever files
-it comes from. Headers are parsed and checked here; every map is a `Volume` that reads its values on
-demand, from a compressed array by a `Stack` that goes on from the nearest position before it.
-Nothing is unpickled.
+`calipers.stability.read` calls these functions and gets `ModelMaps`: a header per bag, whatever
+files it comes from. Headers are parsed and checked here; every map is a `Volume` that reads its
+values on demand, from a compressed array by a `Stack` that goes on from the nearest position before
+it. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -52,83 +52,17 @@ from calipers.io.volumes.volume import (
 
 MOST_CURSORS = 8  # of readers that go through different parts at once
 
-
-@dataclass
-class _Cursor:
-    """A stream, and the bag that it stands before."""
-
-    stream: IO[bytes]
-    at: int
-
-
-@dataclass
-class Stack:
-    """An array in an archive that is read bag by bag; reading forwards costs one pass.
-
-    A compressed stream has no random access. Open streams keep their position, so that several
-    readers that each go forwards do not unpack anything twice; a step back unpacks from the
-    beginning.
-    """
-
-    path: Path
-    member: str
-    layout: ArrayLayout
-    each: ArrayLayout  # of one bag
-    _archive: zipfile.ZipFile | None = None
-    _cursors: list[_Cursor] = field(default_factory=list)  # the last used one is last
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def read(self, k: int) -> Array:
-        """Return bag ``k``."""
-        with self._lock:
-            cursor = self._nearest(k)
-            try:
-                raw = self._read_at(cursor, k)
-            except BaseException:
-                self._drop(cursor)  # its position is unknown
-                raise
-            if cursor.at == self.layout.shape[0]:
-                self._drop(cursor)
-        return as_array(raw, self.each)
-
-    def _read_at(self, cursor: _Cursor, k: int) -> Array:
-        file = str(self.path)
-        self._skip(cursor, (k - cursor.at) * self.each.count)
-        raw = fill(cursor.stream, self.each.count, file)
-        cursor.at = k + 1
-        if cursor.at == self.layout.shape[0]:
-            drain(cursor.stream, file)  # the checksum
-        return raw
-
-    def _nearest(self, k: int) -> _Cursor:
-        """Return the cursor that has the least way to go, moved to the end of the list."""
-        behind = [cursor for cursor in self._cursors if cursor.at <= k]
-        if behind:
-            best = max(behind, key=lambda cursor: cursor.at)
-            self._cursors.remove(best)
-        else:
-            if self._archive is None:
-                self._archive = zipfile.ZipFile(self.path)
-            best = _Cursor(self._archive.open(self.member), 0)
-            fill(best.stream, self.layout.start, str(self.path))
-        self._cursors.append(best)
-        if len(self._cursors) > MOST_CURSORS:
-            self._drop(self._cursors[0])
-        return best
-
-    def _drop(self, cursor: _Cursor) -> None:
-        cursor.stream.close()
-        self._cursors.remove(cursor)
-
-    def _skip(self, cursor: _Cursor, count: int) -> None:
-        while count:
-            step = cursor.stream.read(min(count, STEP))
-            if not step:
-                raise broken_file(str(self.path), "the end of the file", "maps of all bags")
-            count -= len(step)
-
-
 LEAST_AXES = 2  # of what `check_extent` accepts
+
+MAPS, IDS = "maps", "ids"
+UNNAMED = "arr_0"  # what NumPy calls an array that was saved without a name
+LONGEST_IDS = 1 << 28  # bytes
+
+BAG = ColumnSpec(
+    "bag",
+    ("bag", "bag_id", "image", "image_id", "case", "sample", "id", "file_name", "filename"),
+    required=True,
+)
 
 
 @dataclass(frozen=True)
@@ -151,67 +85,18 @@ class ModelMaps:
             )
 
 
-def check_shape(shape: tuple[int, ...], each: int, file: str) -> None:
-    """Raise for the shape of one map that is empty, too large, or has not one, two or three axes.
-
-    Instances in a row, ``(n,)``, obey the limits of one image.
-    """
-    if shape:
-        shape = (1,) * (LEAST_AXES - len(shape)) + shape
-    check_extent(shape, each, file, DEFAULT)
-
-
-def located(error: InputError, model: str, bag: str | None = None) -> InputError:
-    """Return an error that also names the model and the bag."""
-    place = f"model {model!r}"
-    if bag is not None:
-        place += f", bag {bag!r}"
-    return InputError(
-        error.expected,
-        rule=error.rule,
-        file=error.file,
-        location=", ".join(part for part in (place, error.location) if part),
-        field=error.field,
-        value=_Quoted(error.value) if error.value else None,
-        hint=error.hint,
-    )
-
-
-class _Quoted(str):
-    """A value that was shortened and quoted already: it is shown as it is."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
-MAPS, IDS = "maps", "ids"
-UNNAMED = "arr_0"  # what NumPy calls an array that was saved without a name
-LONGEST_IDS = 1 << 28  # bytes
-
-
 def open_npy(path: Path, model: str) -> ModelMaps:
     """Return the maps of an array (bags, ...), by position."""
     file = str(require_file(path))
     with guarded(file):
         layout = _npy_layout(path)
-    each = _each(layout, file)
+    each = _layout_of_bag(layout, file)
     count = layout.shape[0]
     maps: dict[str, Volume] = {}
     for k in range(count):
-        reader = partial(_row, path, layout, k)
-        maps[str(k)] = Volume(file, "npy", each.shape, _native(each), reader)
+        reader = partial(_read_bag, path, layout, k)
+        maps[str(k)] = Volume(file, "npy", each.shape, _native_type(each), reader)
     return ModelMaps(model, file, maps, named=False)
-
-
-def open_one(path: Path) -> Volume:
-    """Return the single map of a ``.npy`` file: instances in a row, an image or a volume."""
-    file = str(require_file(path))
-    with guarded(file):
-        layout = _npy_layout(path)
-        check_shape(layout.shape, layout.stored.itemsize, file)
-    return Volume(file, "npy", layout.shape, _native(layout), partial(_whole, path, layout))
 
 
 def open_npz(path: Path, model: str) -> ModelMaps:
@@ -238,15 +123,69 @@ def open_npz(path: Path, model: str) -> ModelMaps:
         check_numbers(layout, file)
         check_shape(layout.shape, layout.stored.itemsize, file)
         reader = partial(archive.read, name, layout)
-        _add(maps, name, Volume(file, "npz", layout.shape, _native(layout), reader))
+        _add_bag(maps, name, Volume(file, "npz", layout.shape, _native_type(layout), reader))
     others = [name for name in FACTS if name in members]
     return ModelMaps(model, file, maps, notes=_unused_note(file, others))
+
+
+def open_folder(folder: Path, model: str, pattern: str | None = None) -> ModelMaps:
+    """Return the maps of a folder; the id of a bag is the name of its file without extension.
+
+    ``pattern`` is the path with ``{name}`` in place of the id, such as ``"{name}_map.nii.gz"``.
+    """
+    listing = list_samples(folder, "maps", pattern)
+    if not listing.files:
+        names = [path.name for path in sorted(folder.iterdir()) if path.is_file()]
+        hint = ""
+        if names:
+            hint = (
+                f"a file here is called {names[0]!r}; the pattern is its name, "
+                "with {name} for the id of the image"
+            )
+        raise InputError(
+            f"files that match the pattern {pattern!r}",
+            rule="no-bags",
+            file=str(folder),
+            location=f"model {model!r}",
+            hint=hint,
+        )
+    maps: dict[str, Volume] = {}
+    for bag, path in listing.files.items():
+        try:
+            maps[bag] = open_file(path, "map")
+        except InputError as error:
+            raise located(error, model, bag) from None
+    notes = list(listing.notes)
+    for volume in maps.values():
+        notes += volume.notes
+    return ModelMaps(model, str(folder), maps, notes=tuple(dict.fromkeys(notes)))
+
+
+def open_single(path: Path, model: str) -> ModelMaps:
+    """Return one file as the only bag: the user has paired the models by giving a file of each."""
+    volume = open_volume(path)
+    return ModelMaps(model, str(path), {"0": volume}, named=False, notes=volume.notes)
+
+
+def open_file(path: str, role: Role) -> Volume:
+    """Return a map or a label mask; arrays may also have one axis: instances in a row."""
+    return open_one(Path(path)) if path.lower().endswith(".npy") else open_volume(path, role=role)
+
+
+def open_one(path: Path) -> Volume:
+    """Return the single map of a ``.npy`` file: instances in a row, an image or a volume."""
+    file = str(require_file(path))
+    with guarded(file):
+        layout = _npy_layout(path)
+        check_shape(layout.shape, layout.stored.itemsize, file)
+    return Volume(file, "npy", layout.shape, _native_type(layout), partial(_read_all, path, layout))
 
 
 def _open_stack(archive: _Archive, name: str, model: str) -> ModelMaps:
     """Return the maps of one array (bags, ...) in an archive."""
     file, layout = archive.file, archive.layout(name)
-    each = _each(layout, file)
+    each = _layout_of_bag(layout, file)
+    # In Fortran order the values of one bag are spread over the whole stream.
     if layout.fortran:
         hint = "save numpy.ascontiguousarray(maps), so that one bag can be read without the others"
         raise InputError(
@@ -267,7 +206,9 @@ def _open_stack(archive: _Archive, name: str, model: str) -> ModelMaps:
     maps: dict[str, Volume] = {}
     for k in range(layout.shape[0]):
         bag = str(k) if ids is None else ids[k]
-        _add(maps, bag, Volume(file, "npz", each.shape, _native(each), partial(stack.read, k)))
+        _add_bag(
+            maps, bag, Volume(file, "npz", each.shape, _native_type(each), partial(stack.read, k))
+        )
     others = [other for other in archive.members if other not in (name, IDS)]
     return ModelMaps(model, file, maps, ids is not None, _unused_note(file, others))
 
@@ -343,12 +284,127 @@ class _Archive:
         return [str(name) for name in names]
 
 
+@dataclass
+class _Cursor:
+    """A stream, and the bag that it stands before."""
+
+    stream: IO[bytes]
+    at: int
+
+
+@dataclass
+class Stack:
+    """An array in an archive that is read bag by bag; reading forwards costs one pass.
+
+    A compressed stream has no random access. Open streams keep their position, so that several
+    readers that each go forwards do not unpack anything twice; a step back unpacks from the
+    beginning.
+    """
+
+    path: Path
+    member: str
+    layout: ArrayLayout
+    each: ArrayLayout  # of one bag
+    _archive: zipfile.ZipFile | None = None
+    _cursors: list[_Cursor] = field(default_factory=list)  # the last used one is last
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def read(self, k: int) -> Array:
+        """Return bag ``k``."""
+        # Threads share the streams, and a stream has one position.
+        with self._lock:
+            cursor = self._nearest(k)
+            try:
+                raw = self._read_at(cursor, k)
+            except BaseException:
+                self._drop(cursor)  # its position is unknown
+                raise
+            if cursor.at == self.layout.shape[0]:
+                self._drop(cursor)
+        return as_array(raw, self.each)
+
+    def _read_at(self, cursor: _Cursor, k: int) -> Array:
+        file = str(self.path)
+        self._skip(cursor, (k - cursor.at) * self.each.count)
+        raw = fill(cursor.stream, self.each.count, file)
+        cursor.at = k + 1
+        # The checksum of the archive is verified only by who reads to the end.
+        if cursor.at == self.layout.shape[0]:
+            drain(cursor.stream, file)  # the checksum
+        return raw
+
+    def _nearest(self, k: int) -> _Cursor:
+        """Return the cursor that has the least way to go, moved to the end of the list."""
+        behind = [cursor for cursor in self._cursors if cursor.at <= k]
+        if behind:
+            best = max(behind, key=lambda cursor: cursor.at)
+            self._cursors.remove(best)
+        else:
+            if self._archive is None:
+                self._archive = zipfile.ZipFile(self.path)
+            best = _Cursor(self._archive.open(self.member), 0)
+            fill(best.stream, self.layout.start, str(self.path))
+        self._cursors.append(best)
+        # The one that was not used for longest goes.
+        if len(self._cursors) > MOST_CURSORS:
+            self._drop(self._cursors[0])
+        return best
+
+    def _drop(self, cursor: _Cursor) -> None:
+        cursor.stream.close()
+        self._cursors.remove(cursor)
+
+    def _skip(self, cursor: _Cursor, count: int) -> None:
+        while count:
+            step = cursor.stream.read(min(count, STEP))
+            if not step:
+                raise broken_file(str(self.path), "the end of the file", "maps of all bags")
+            count -= len(step)
+
+
+def check_shape(shape: tuple[int, ...], each: int, file: str) -> None:
+    """Raise for the shape of one map that is empty, too large, or has not one, two or three axes.
+
+    Instances in a row, ``(n,)``, obey the limits of one image.
+    """
+    if shape:
+        shape = (1,) * (LEAST_AXES - len(shape)) + shape
+    check_extent(shape, each, file, DEFAULT)
+
+
+def located(error: InputError, model: str, bag: str | None = None) -> InputError:
+    """Return an error that also names the model and the bag."""
+    place = f"model {model!r}"
+    if bag is not None:
+        place += f", bag {bag!r}"
+    return InputError(
+        error.expected,
+        rule=error.rule,
+        file=error.file,
+        location=", ".join(part for part in (place, error.location) if part),
+        field=error.field,
+        # The value was made printable where the error arose; quoting it twice would show escapes.
+        value=_Quoted(error.value) if error.value else None,
+        hint=error.hint,
+    )
+
+
+class _Quoted(str):
+    """A value that was shortened and quoted already: it is shown as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def _npy_layout(path: Path) -> ArrayLayout:
     file, stored = str(path), path.stat().st_size
     with open_regular(path, follow=True) as stream:
         layout = read_layout(stream, file)
     check_numbers(layout, file)
     check_stored(layout.start + layout.count, stored, file)
+    # Bytes behind the array: the header does not belong to this file, or it was written twice.
     if stored > layout.start + layout.count:
         raise broken_file(
             file,
@@ -358,7 +414,7 @@ def _npy_layout(path: Path) -> ArrayLayout:
     return layout
 
 
-def _each(layout: ArrayLayout, file: str) -> ArrayLayout:
+def _layout_of_bag(layout: ArrayLayout, file: str) -> ArrayLayout:
     """Return the layout of one bag of an array (bags, ...)."""
     check_numbers(layout, file)
     if len(layout.shape) not in (2, 3, 4):
@@ -376,7 +432,7 @@ def _each(layout: ArrayLayout, file: str) -> ArrayLayout:
     return replace(layout, shape=layout.shape[1:], start=0)
 
 
-def _add(maps: dict[str, Volume], bag: str, volume: Volume) -> None:
+def _add_bag(maps: dict[str, Volume], bag: str, volume: Volume) -> None:
     bag = unicodedata.normalize("NFC", bag)
     if bag in maps:
         hint = "every bag has an id of its own"
@@ -392,7 +448,7 @@ def _unused_note(file: str, names: list[str]) -> tuple[str, ...]:
     return (f"{file}: arrays that are no maps were not read: {', '.join(names)}",)
 
 
-def _native(layout: ArrayLayout) -> np.dtype[Any]:
+def _native_type(layout: ArrayLayout) -> np.dtype[Any]:
     return layout.stored.newbyteorder("=")
 
 
@@ -405,15 +461,16 @@ def _map_file(path: Path, layout: ArrayLayout) -> Array:
         return values
 
 
-def _row(path: Path, layout: ArrayLayout, k: int) -> Array:
-    return _plain(_map_file(path, layout)[k])
+def _read_bag(path: Path, layout: ArrayLayout, k: int) -> Array:
+    # Mapped anew each time: no file stays open between bags.
+    return _native_copy(_map_file(path, layout)[k])
 
 
-def _whole(path: Path, layout: ArrayLayout) -> Array:
-    return _plain(_map_file(path, layout))
+def _read_all(path: Path, layout: ArrayLayout) -> Array:
+    return _native_copy(_map_file(path, layout))
 
 
-def _plain(view: Array) -> Array:
+def _native_copy(view: Array) -> Array:
     """Return a copy in memory in the byte order of this machine.
 
     Any byte of a boolean array other than 0 is true.
@@ -422,57 +479,6 @@ def _plain(view: Array) -> Array:
     if values.dtype.kind == "b":
         return np.asarray(values.view(np.uint8) != 0)
     return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
-
-
-def open_folder(folder: Path, model: str, pattern: str | None = None) -> ModelMaps:
-    """Return the maps of a folder; the id of a bag is the name of its file without extension.
-
-    ``pattern`` is the path with ``{name}`` in place of the id, such as ``"{name}_map.nii.gz"``.
-    """
-    listing = list_samples(folder, "maps", pattern)
-    if not listing.files:
-        names = [path.name for path in sorted(folder.iterdir()) if path.is_file()]
-        hint = ""
-        if names:
-            hint = (
-                f"a file here is called {names[0]!r}; the pattern is its name, "
-                "with {name} for the id of the image"
-            )
-        raise InputError(
-            f"files that match the pattern {pattern!r}",
-            rule="no-bags",
-            file=str(folder),
-            location=f"model {model!r}",
-            hint=hint,
-        )
-    maps: dict[str, Volume] = {}
-    for bag, path in listing.files.items():
-        try:
-            maps[bag] = open_file(path, "map")
-        except InputError as error:
-            raise located(error, model, bag) from None
-    notes = list(listing.notes)
-    for volume in maps.values():
-        notes += volume.notes
-    return ModelMaps(model, str(folder), maps, notes=tuple(dict.fromkeys(notes)))
-
-
-def open_single(path: Path, model: str) -> ModelMaps:
-    """Return one file as the only bag: the user has paired the models by giving a file of each."""
-    volume = open_volume(path)
-    return ModelMaps(model, str(path), {"0": volume}, named=False, notes=volume.notes)
-
-
-def open_file(path: str, role: Role) -> Volume:
-    """Return a map or a label mask; arrays may also have one axis: instances in a row."""
-    return open_one(Path(path)) if path.lower().endswith(".npy") else open_volume(path, role=role)
-
-
-BAG = ColumnSpec(
-    "bag",
-    ("bag", "bag_id", "image", "image_id", "case", "sample", "id", "file_name", "filename"),
-    required=True,
-)
 
 
 def rename_column(table: Table, old: str, new: str) -> Table:

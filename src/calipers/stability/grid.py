@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draw boxes and masks of detectors on a grid, so that map stability can be measured for them.
+"""Objects on a grid: predictions of detectors as maps, and boxes as labels of instances.
 
-In comes a cohort; out go bags for `calipers.stability`, drawn one at a time.
+`detections_as_bags` takes a cohort and returns bags for `calipers.stability`, drawn one at a time:
+boxes and masks of every model on a grid over each image, so that map stability can be measured for
+detectors. `instance_labels` takes boxes on an image and returns which cells of a grid belong to one
+of them, by one of four rules; readers of labels and users call it.
 
-From boxes on an image to labels of the instances of a grid, by one of four rules.
+Cells are half-open: cell i of n along a side of length L is ``[i L / n, (i + 1) L / n)``.
 """
 
 from __future__ import annotations
@@ -27,66 +30,10 @@ Covers = Literal["centre", "any-overlap"]
 COVERS = ("centre", "any-overlap")
 AXES = {2: ("rows", "columns"), 3: ("slices", "rows", "columns")}
 
-
-@dataclass(frozen=True, eq=False)
-class RasterBags:
-    """Images as bags: every model's predictions on a grid, drawn on access. See
-    `detections_as_bags`.
-    """
-
-    cohort: Cohort
-    models: tuple[str, ...]
-    shapes: I64  # (n_images, d) cells as [slices, ]rows, columns
-    covers: Covers
-    # model ("" for the references) -> (n, d, 2): first and last cell of every box along each axis
-    spans: Mapping[str, I64]
-    valid: Flags  # (n_references,) neither ignored nor a crowd
-    positive: Flags
-    bag_scores: F64
-    notes: tuple[str, ...]
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """The ids of the images."""
-        return self.cohort.images.ids
-
-    @property
-    def groups(self) -> Mapping[str, NDArray[Any]]:
-        """The columns of the images."""
-        return self.cohort.images.groups
-
-    def __len__(self) -> int:
-        return self.cohort.n_images
-
-    def __getitem__(self, i: int) -> Bag:
-        """Return the bag of one image."""
-        if not -len(self) <= i < len(self):
-            raise IndexError(i)
-        image = i % len(self)
-        shape = tuple(self.shapes[image].tolist())
-        values = np.zeros((len(self.models), *shape))
-        for k, name in enumerate(self.models):
-            table = self.cohort.models[name]
-            rows = _rows(table, image)
-            ascending = rows[np.argsort(table.score[rows], kind="stable")]
-            self._draw(values[k], table, name, ascending, table.score)
-        truth = np.zeros(shape)
-        rows = _rows(self.cohort.references, image)
-        ones = np.ones(len(self.valid))
-        self._draw(truth, self.cohort.references, "", rows[self.valid[rows]], ones)
-        flat_values = values.reshape(len(self.models), -1)
-        return Bag(self.ids[image], flat_values, shape, truth.reshape(-1) > 0)
-
-    def _draw(self, canvas: F64, table: Objects, name: str, rows: I64, score: F64) -> None:
-        """Write scores into the cells of objects that come in ascending order: the highest one
-        stays.
-        """
-        for row in rows.tolist():
-            if table.masks is not None:
-                canvas[cells_of_mask(table.masks, row, canvas.shape, self.covers)] = score[row]
-            else:
-                box = tuple(slice(start, stop) for start, stop in self.spans[name][row].tolist())
-                canvas[box] = score[row]
+RULES = ("any-overlap", "centre", "rounded", "coverage")
+ROUNDING = 1e-12  # a half of a cell may come as 0.49999999999999994
+MOST_CELLS = 1 << 16  # along a side
+Rule = Literal["any-overlap", "centre", "rounded", "coverage"]
 
 
 def detections_as_bags(
@@ -150,8 +97,70 @@ def detections_as_bags(
     valid = ~(references.ignore | references.crowd)
     positive = np.bincount(references.image[valid], minlength=cohort.n_images) > 0
     notes = _notes(cohort, names, grid, covers, spans)
-    scores = np.stack([_highest(cohort, name) for name in names])
+    scores = np.stack([_highest_scores(cohort, name) for name in names])
     return RasterBags(cohort, names, shapes, covers, spans, valid, positive, scores, notes)
+
+
+@dataclass(frozen=True, eq=False)
+class RasterBags:
+    """Images as bags: every model's predictions on a grid, drawn on access. See
+    `detections_as_bags`.
+    """
+
+    cohort: Cohort
+    models: tuple[str, ...]
+    shapes: I64  # (n_images, d) cells as [slices, ]rows, columns
+    covers: Covers
+    # model ("" for the references) -> (n, d, 2): first and last cell of every box along each axis
+    spans: Mapping[str, I64]
+    valid: Flags  # (n_references,) neither ignored nor a crowd
+    positive: Flags
+    bag_scores: F64
+    notes: tuple[str, ...]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the images."""
+        return self.cohort.images.ids
+
+    @property
+    def groups(self) -> Mapping[str, NDArray[Any]]:
+        """The columns of the images."""
+        return self.cohort.images.groups
+
+    def __len__(self) -> int:
+        return self.cohort.n_images
+
+    def __getitem__(self, i: int) -> Bag:
+        """Return the bag of one image."""
+        if not -len(self) <= i < len(self):
+            raise IndexError(i)
+        image = i % len(self)
+        shape = tuple(self.shapes[image].tolist())
+        values = np.zeros((len(self.models), *shape))
+        for k, name in enumerate(self.models):
+            table = self.cohort.models[name]
+            rows = _rows(table, image)
+            # Ascending, so that the highest score is written last and stays.
+            ascending = rows[np.argsort(table.score[rows], kind="stable")]
+            self._draw(values[k], table, name, ascending, table.score)
+        truth = np.zeros(shape)
+        rows = _rows(self.cohort.references, image)
+        ones = np.ones(len(self.valid))
+        self._draw(truth, self.cohort.references, "", rows[self.valid[rows]], ones)
+        flat_values = values.reshape(len(self.models), -1)
+        return Bag(self.ids[image], flat_values, shape, truth.reshape(-1) > 0)
+
+    def _draw(self, canvas: F64, table: Objects, name: str, rows: I64, score: F64) -> None:
+        """Write scores into the cells of objects that come in ascending order: the highest one
+        stays.
+        """
+        for row in rows.tolist():
+            if table.masks is not None:
+                canvas[cells_of_mask(table.masks, row, canvas.shape, self.covers)] = score[row]
+            else:
+                box = tuple(slice(start, stop) for start, stop in self.spans[name][row].tolist())
+                canvas[box] = score[row]
 
 
 def spans_of(table: Objects, size: F64, shapes: I64, covers: Covers) -> I64:
@@ -164,6 +173,8 @@ def spans_of(table: Objects, size: F64, shapes: I64, covers: Covers) -> I64:
     low = table.boxes[:, :d] * cells / size[image]
     high = table.boxes[:, d:] * cells / size[image]
     if covers == "centre":
+        # The centre of cell i is i + 0.5: the first one at or above the lower edge, up to the upper
+        # edge.
         first, last = np.ceil(low - 0.5), np.ceil(high - 0.5)
     else:
         first, last = np.floor(low), np.ceil(high)
@@ -178,6 +189,7 @@ def cells_of_mask(masks: Masks, row: int, shape: tuple[int, ...], covers: Covers
         if n == length:
             continue
         if covers == "centre":
+            # The pixel in which the centre of the cell lies.
             centre = np.floor((np.arange(n) + 0.5) * length / n).astype(np.int64)
             cells = cells.take(centre, axis)
             continue
@@ -245,7 +257,7 @@ def _shapes(cohort: Cohort, grid: Sequence[int] | None, size: F64) -> I64:
     return np.tile(np.array(cells, np.int64), (cohort.n_images, 1))
 
 
-def _highest(cohort: Cohort, name: str) -> F64:
+def _highest_scores(cohort: Cohort, name: str) -> F64:
     table: Predictions = cohort.models[name]
     highest = np.zeros(cohort.n_images)  # an image without predictions keeps 0
     np.maximum.at(highest, table.image, table.score)
@@ -277,6 +289,7 @@ def _notes(
         )
     for name, table in spans.items():
         objects: Objects = cohort.models[name] if name else cohort.references
+        # A box that covers no cell vanishes from the map, which a reader must know.
         n_lost = int((table[:, :, 0] >= table[:, :, 1]).any(axis=1).sum())
         if objects.masks is None and n_lost:
             whose = f"predictions of {name}" if name else "references"
@@ -285,12 +298,6 @@ def _notes(
                 "outside of the image"
             )
     return tuple(notes)
-
-
-RULES = ("any-overlap", "centre", "rounded", "coverage")
-ROUNDING = 1e-12  # a half of a cell may come as 0.49999999999999994
-MOST_CELLS = 1 << 16  # along a side
-Rule = Literal["any-overlap", "centre", "rounded", "coverage"]
 
 
 def instance_labels(
@@ -332,20 +339,23 @@ def instance_labels(
     >>> int(instance_labels([[10, 10, 30, 20]], (40, 40), (4, 4), rule="rounded").sum())
     6
     """
-    table, (width, height), (rows, columns) = _checked(boxes, size, grid, rule, coverage)
+    table, (width, height), (rows, columns) = _check_grid_arguments(
+        boxes, size, grid, rule, coverage
+    )
     limits = np.array([width, height, width, height], np.float64)
     clipped = np.clip(table, 0.0, limits)
     visible = clipped[(clipped[:, 2] > clipped[:, 0]) & (clipped[:, 3] > clipped[:, 1])]
     # in units of cells; multiplied first, so that edges on the borders of cells stay whole numbers
     cells = visible * np.array([columns, rows, columns, rows]) / limits
-    across = _along(cells[:, 0], cells[:, 2], columns, rule)
-    down = _along(cells[:, 1], cells[:, 3], rows, rule)
+    across = _shares_along(cells[:, 0], cells[:, 2], columns, rule)
+    down = _shares_along(cells[:, 1], cells[:, 3], rows, rule)
+    # A rectangle covers a cell by the product of its shares along both axes.
     shares = down[:, :, None] * across[:, None, :]
     enough = shares >= coverage - ROUNDING if rule == "coverage" else shares > 0
     return np.asarray(enough.any(axis=0))
 
 
-def _along(start: F64, end: F64, n: int, rule: str) -> F64:
+def _shares_along(start: F64, end: F64, n: int, rule: str) -> F64:
     """Return (n_boxes, n): the part of each cell of one axis that a box covers; 0 or 1 for the
     rules that only decide whether it does.
     """
@@ -354,13 +364,14 @@ def _along(start: F64, end: F64, n: int, rule: str) -> F64:
         has_centre = (start[:, None] <= at + 0.5) & (at + 0.5 < end[:, None])
         return has_centre.astype(np.float64)
     if rule == "rounded":
+        # Both ends included, and halves to even, as Python's `round` has it.
         first, last = np.clip(np.rint(start), 0, n - 1), np.clip(np.rint(end), 0, n - 1)
         return ((first[:, None] <= at) & (at <= last[:, None])).astype(np.float64)
     overlap = np.minimum(end[:, None], at + 1) - np.maximum(start[:, None], at)
     return np.asarray(np.maximum(overlap, 0.0))
 
 
-def _checked(
+def _check_grid_arguments(
     boxes: Any, size: tuple[float, float], grid: tuple[int, int], rule: str, coverage: float
 ) -> tuple[F64, tuple[float, float], tuple[int, int]]:
     """Return the arguments as numbers; raise for those that are not valid."""
@@ -389,7 +400,10 @@ def _checked(
         )
     if not np.isfinite(table).all():
         raise InputError(
-            "finite numbers", rule="non-finite", field="boxes", location=_first(~np.isfinite(table))
+            "finite numbers",
+            rule="non-finite",
+            field="boxes",
+            location=_first_box(~np.isfinite(table)),
         )
     wrong = (table[:, 2] < table[:, 0]) | (table[:, 3] < table[:, 1])
     if wrong.any():
@@ -403,5 +417,5 @@ def _checked(
     return table, (width, height), (rows, columns)
 
 
-def _first(wrong: Flags) -> str:
+def _first_box(wrong: Flags) -> str:
     return f"boxes[{int(np.argwhere(wrong)[0, 0])}]"

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the labels of bags: positive or not, groups such as patient and centre, boxes or masks.
 
-`calipers.stability.read` calls `read_labels` with a table, a folder of masks or an array. Which
-instances a box makes positive is decided elsewhere (`calipers.stability.grid`).
+`calipers.stability.read` calls `read_labels` with a table, a folder of masks or an array and gets
+`Labels` in the order of the bags. Every bag needs a label, and every label a bag. Which instances a
+box makes positive is decided elsewhere (`calipers.stability.grid`).
 """
 
 from __future__ import annotations
@@ -53,104 +54,6 @@ SIDES = tuple(
 
 
 @dataclass(frozen=True)
-class BagBoxes:
-    """Boxes of bags in pixels of their images; a bag not in `of` is positive, but has no box."""
-
-    of: Mapping[str, F64]  # bag -> (n, 4) corners x0 y0 x1 y1; (0, 4): the bag is negative
-    sizes: Mapping[str, tuple[float, float]]  # bag -> width, height of its image
-    columns: tuple[str, ...] = ()  # of the table
-
-    def without_unknown(self, positive: Flags, bags: Sequence[str], file: str) -> BagBoxes:
-        """Return the boxes without the positive bags that have none: their place is unknown."""
-        boxes: dict[str, F64] = {}
-        for bag, is_positive in zip(bags, positive.tolist()):
-            own = self.of[bag]
-            if len(own) and not is_positive:
-                raise InputError(
-                    "no box in a bag of label 0",
-                    rule="labels-differ",
-                    file=file,
-                    location=f"bag {bag!r}",
-                    value=f"{len(own)} boxes",
-                    hint="label the bag 1, or leave the cells of its box empty",
-                )
-            if len(own) or not is_positive:
-                boxes[bag] = own
-        sizes = {bag: size for bag, size in self.sizes.items() if bag in boxes}
-        return replace(self, of=boxes, sizes=sizes)
-
-
-def read_boxes(table: Table, rows: list[list[int]], bags: Sequence[str]) -> BagBoxes | None:
-    """Return the boxes of a table, with (0, 4) for bags without; None if it has no columns of
-    boxes.
-    """
-    layout = _layout(table)
-    if layout is None:
-        return None
-    kind, columns = layout
-    size_columns = [side.require(table) for side in SIDES]
-    cells = np.stack([strict_numbers(table, name) for name in columns], axis=1)
-    has_box: Flags = np.asarray(np.isfinite(cells).any(axis=1))
-    sizes = np.stack([strict_numbers(table, name) for name in size_columns], axis=1)
-    for row in np.flatnonzero(has_box).tolist():
-        _check(table, row, columns, cells, size_columns, sizes)
-    corners, _ = to_corners(cells, kind)
-    is_empty = has_box & np.any(corners[:, 2:] <= corners[:, :2], axis=1)
-    for row in np.flatnonzero(is_empty).tolist():
-        value = [float(side) for side in corners[row]]
-        raise table.error(row, columns[0], "zero-area", "a second corner beyond the first", value)
-    boxes: dict[str, F64] = {}
-    bag_sizes: dict[str, tuple[float, float]] = {}
-    for bag, own in zip(bags, rows):
-        boxes[bag] = corners[[row for row in own if has_box[row]]]
-        size = _size(table, own, sizes, size_columns)
-        if size is not None:
-            bag_sizes[bag] = size
-    return BagBoxes(boxes, bag_sizes, (*columns, *size_columns))
-
-
-def _layout(table: Table) -> tuple[str, tuple[str, ...]] | None:
-    for kind, names in BOX_LAYOUTS:
-        columns = [BOXES[name].find(table) for name in names]
-        if len(names) == CORNERS and all(columns):
-            return kind, tuple(column for column in columns if column is not None)
-    return None
-
-
-def _check(
-    table: Table,
-    row: int,
-    columns: Sequence[str],
-    cells: F64,
-    size_columns: Sequence[str],
-    sizes: F64,
-) -> None:
-    """Raise for a row whose box or size is not whole."""
-    for k in np.flatnonzero(~np.isfinite(cells[row])).tolist():
-        raise table.error(
-            row, columns[k], "box-shape", "four finite numbers, or four empty cells", cells[row, k]
-        )
-    for k in np.flatnonzero(~(np.isfinite(sizes[row]) & (sizes[row] > 0))).tolist():
-        raise table.error(row, size_columns[k], "image-size", "a size above zero", sizes[row, k])
-
-
-def _size(
-    table: Table, own: Sequence[int], sizes: F64, columns: Sequence[str]
-) -> tuple[float, float] | None:
-    """Return the size of a bag, which all its rows must agree on; None if no row has it."""
-    first: tuple[float, float] | None = None
-    for row in own:
-        if not np.isfinite(sizes[row]).all():
-            continue
-        size = (float(sizes[row, 0]), float(sizes[row, 1]))
-        if first is None:
-            first = size
-        if size != first:
-            raise table.error(row, columns[0], "size-conflict", "one size per image", list(size))
-    return first
-
-
-@dataclass(frozen=True)
 class Labels:
     """The labels of the bags, in their order."""
 
@@ -172,6 +75,36 @@ class Labels:
         assert self.masks is not None  # the callers ask only then
         volume = self.masks[i]
         return np.asarray(as_labels(volume.read(), "nonzero", file=volume.file).ravel() == 1)
+
+
+@dataclass(frozen=True)
+class BagBoxes:
+    """Boxes of bags in pixels of their images; a bag not in `of` is positive, but has no box."""
+
+    of: Mapping[str, F64]  # bag -> (n, 4) corners x0 y0 x1 y1; (0, 4): the bag is negative
+    sizes: Mapping[str, tuple[float, float]]  # bag -> width, height of its image
+    columns: tuple[str, ...] = ()  # of the table
+
+    def without_unknown(self, positive: Flags, bags: Sequence[str], file: str) -> BagBoxes:
+        """Return the boxes without the positive bags that have none: their place is unknown."""
+        boxes: dict[str, F64] = {}
+        for bag, is_positive in zip(bags, positive.tolist()):
+            own = self.of[bag]
+            # A box in a negative bag is a contradiction, and nobody knows which of the two is
+            # right.
+            if len(own) and not is_positive:
+                raise InputError(
+                    "no box in a bag of label 0",
+                    rule="labels-differ",
+                    file=file,
+                    location=f"bag {bag!r}",
+                    value=f"{len(own)} boxes",
+                    hint="label the bag 1, or leave the cells of its box empty",
+                )
+            if len(own) or not is_positive:
+                boxes[bag] = own
+        sizes = {bag: size for bag, size in self.sizes.items() if bag in boxes}
+        return replace(self, of=boxes, sizes=sizes)
 
 
 def read_labels(source: Path, bags: Mapping[str, Volume], pattern: str | None = None) -> Labels:
@@ -281,6 +214,7 @@ def _bag_flags(
     if column is None:
         if boxes is None:
             raise LABEL.missing(table)
+        # No column of labels: a bag is positive if it has a box.
         return np.array([len(boxes.of[bag]) > 0 for bag in bags], np.bool_)
     values, bad = LABEL.read(table, column)
     table.refuse(bad.values())
@@ -313,6 +247,7 @@ def _groups(
     notes: list[str] = []
     for name in others:
         cells = texts(table, name)
+        # A column of boxes, not of bags: it cannot be a group.
         if any(cells[row] != cells[own[0]] for own in rows for row in own):
             notes.append(
                 f"{table.file}: column {name!r} differs between the rows of a bag and is no group"
@@ -325,3 +260,74 @@ def _groups(
             values = column[np.array(first)]
         groups[titles.get(name, name)] = values
     return groups, notes
+
+
+def read_boxes(table: Table, rows: list[list[int]], bags: Sequence[str]) -> BagBoxes | None:
+    """Return the boxes of a table, with (0, 4) for bags without; None if it has no columns of
+    boxes.
+    """
+    layout = _box_columns(table)
+    if layout is None:
+        return None
+    kind, columns = layout
+    size_columns = [side.require(table) for side in SIDES]
+    cells = np.stack([strict_numbers(table, name) for name in columns], axis=1)
+    # A row of four empty cells says that its bag has no box; one of some empty cells is refused.
+    has_box: Flags = np.asarray(np.isfinite(cells).any(axis=1))
+    sizes = np.stack([strict_numbers(table, name) for name in size_columns], axis=1)
+    for row in np.flatnonzero(has_box).tolist():
+        _check_box_row(table, row, columns, cells, size_columns, sizes)
+    corners, _ = to_corners(cells, kind)
+    is_empty = has_box & np.any(corners[:, 2:] <= corners[:, :2], axis=1)
+    for row in np.flatnonzero(is_empty).tolist():
+        value = [float(side) for side in corners[row]]
+        raise table.error(row, columns[0], "zero-area", "a second corner beyond the first", value)
+    boxes: dict[str, F64] = {}
+    bag_sizes: dict[str, tuple[float, float]] = {}
+    for bag, own in zip(bags, rows):
+        boxes[bag] = corners[[row for row in own if has_box[row]]]
+        size = _size(table, own, sizes, size_columns)
+        if size is not None:
+            bag_sizes[bag] = size
+    return BagBoxes(boxes, bag_sizes, (*columns, *size_columns))
+
+
+def _box_columns(table: Table) -> tuple[str, tuple[str, ...]] | None:
+    for kind, names in BOX_LAYOUTS:
+        columns = [BOXES[name].find(table) for name in names]
+        if len(names) == CORNERS and all(columns):
+            return kind, tuple(column for column in columns if column is not None)
+    return None
+
+
+def _check_box_row(
+    table: Table,
+    row: int,
+    columns: Sequence[str],
+    cells: F64,
+    size_columns: Sequence[str],
+    sizes: F64,
+) -> None:
+    """Raise for a row whose box or size is not whole."""
+    for k in np.flatnonzero(~np.isfinite(cells[row])).tolist():
+        raise table.error(
+            row, columns[k], "box-shape", "four finite numbers, or four empty cells", cells[row, k]
+        )
+    for k in np.flatnonzero(~(np.isfinite(sizes[row]) & (sizes[row] > 0))).tolist():
+        raise table.error(row, size_columns[k], "image-size", "a size above zero", sizes[row, k])
+
+
+def _size(
+    table: Table, own: Sequence[int], sizes: F64, columns: Sequence[str]
+) -> tuple[float, float] | None:
+    """Return the size of a bag, which all its rows must agree on; None if no row has it."""
+    first: tuple[float, float] | None = None
+    for row in own:
+        if not np.isfinite(sizes[row]).all():
+            continue
+        size = (float(sizes[row, 0]), float(sizes[row, 1]))
+        if first is None:
+            first = size
+        if size != first:
+            raise table.error(row, columns[0], "size-conflict", "one size per image", list(size))
+    return first

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Object stability as ratios of sums over images, so that replicates are products of matrices.
+"""`object_stability`: which objects all, some or none of several detectors find.
+
+In comes a cohort with the predictions of at least two models that were trained alike; out goes an
+`ObjectStability`. Called by the ``stability`` command and the report. All numbers are ratios of
+sums over images (`ObjectSums`), so that replicates are products of matrices (`ObjectMetric`).
 
 ``agreement``
     positive agreement of two models, ``2 n11 / (2 n11 + n10 + n01)`` with n11 couples and n10, n01
@@ -19,11 +23,6 @@
 
 By class, couples are within a class. By size a couple has the mean area of its two predictions, a
 place that of its false alarms.
-
-Measure which objects all, some or none of several detectors find: `object_stability`.
-
-In comes a cohort with the predictions of at least two models that were trained alike; out goes an
-`ObjectStability`. Called by `calipers.object_stability` and the ``stability`` command.
 """
 
 from __future__ import annotations
@@ -64,182 +63,10 @@ ID = "object-stability@1"
 AGREED, DEFINED, QUIET, IMAGES, OVERLAP, COUPLED, TALLIES = range(7)
 ROUNDING = 1e-12
 
-
-@dataclass(frozen=True)
-class ObjectSums:
-    """Per image the sums that all numbers are ratios of; row 0 is everything, then one row per
-    stratum.
-    """
-
-    n_models: int
-    n_rows: int
-    table: Any  # sparse (n_images, n_rows * width)
-    behind: I64  # (n_rows, 2) counted references, predictions of all models
-
-    @property
-    def n_images(self) -> int:
-        """Number of images."""
-        return int(self.table.shape[0])
-
-    @property
-    def width(self) -> int:
-        """Number of sums per row."""
-        return TALLIES + 2 * self.n_models + 1
-
-    @classmethod
-    def of(cls, evidence: ObjectPairs, strata: Strata) -> ObjectSums:
-        """Return the sums of all objects, then of those of every stratum."""
-        from scipy.sparse import csr_array
-
-        whole = Strata.whole(evidence)
-        parts = [*_entries(evidence, whole, 0), *_entries(evidence, strata, 1), *_silence(evidence)]
-        image, row, column, value = map(np.concatenate, zip(*parts))
-        n_rows, width = 1 + strata.number, TALLIES + 2 * evidence.n_models + 1
-        shape = evidence.n_images, n_rows * width
-        table = csr_array((value, (image, row * width + column)), shape=shape)
-        table.sum_duplicates()
-        behind = np.zeros((n_rows, 2), np.int64)
-        behind[0] = len(evidence.references), len(evidence.predictions)
-        behind[1:, 0] = np.bincount(strata.references, minlength=strata.number)
-        behind[1:, 1] = np.bincount(strata.predictions, minlength=strata.number)
-        return cls(evidence.n_models, n_rows, table, behind)
-
-
 Entry = tuple[I64, I64, I64, F64]  # image, row, column, value
 
-
-def _entries(evidence: ObjectPairs, strata: Strata, begin: int) -> list[Entry]:
-    """Return the terms of the sums in the rows from ``begin`` on."""
-    cells = pair_cells(evidence, strata)
-    entries = []
-    for values, total, number in (
-        (cells.agreement, AGREED, DEFINED),
-        (cells.iou, OVERLAP, COUPLED),
-    ):
-        mean = mean_of_defined(values)
-        defined = np.flatnonzero(~np.isnan(mean))
-        n = len(defined)
-        image, row = cells.image[defined], begin + cells.stratum[defined]
-        entries.append((image, row, np.full(n, total), mean[defined]))
-        entries.append((image, row, np.full(n, number), np.ones(n)))
-    # References count from 0 models on; a place has at least one model, so its first column is
-    # that of one model.
-    things: list[tuple[Things, I64, int]] = [
-        (evidence.references, strata.references, TALLIES),
-        (evidence.places, strata.places, TALLIES + evidence.n_models),
-    ]
-    for table, stratum, first_column in things:
-        column = first_column + table.by_model.sum(axis=1)
-        entries.append((table.image, begin + stratum, column, np.ones(len(table))))
-    return entries
-
-
-def _silence(evidence: ObjectPairs) -> list[Entry]:
-    """Return the agreement of every image with 1 for pairs that both predict nothing."""
-    cells = pair_cells(evidence, Strata.whole(evidence))
-    value = np.ones(evidence.n_images)
-    value[cells.image] = np.where(np.isnan(cells.agreement), 1.0, cells.agreement).mean(axis=1)
-    image = np.arange(evidence.n_images)
-    here = np.zeros_like(image)
-    return [(image, here, here + QUIET, value), (image, here, here + IMAGES, np.ones(len(image)))]
-
-
-class ObjectMetric:
-    """All numbers of object stability under weights of the images."""
-
-    def __init__(self, n_models: int) -> None:
-        finders = tuple(f"found-by-{k}" for k in range(n_models + 1))
-        alarms = tuple(f"false-alarms-by-{k}" for k in range(1, n_models + 1))
-        shares = (
-            "found-by-all",
-            "found-by-some",
-            "found-by-none",
-            *finders,
-            "false-alarms-shared",
-            *alarms,
-        )
-        self.facts = Facts(
-            ID, ("agreement", "agreement-with-silence", "mean-iou", *shares), swap=False
-        )
-        self.top, self.bottom = _ratios(n_models, self.facts.names)
-
-    def value(self, evidence: ObjectSums, weights: Any) -> F64:
-        """Return (R, 1 + n_strata, n_names) for weights (R, n_images)."""
-        w = np.asarray(weights, np.float64)
-        sums = np.asarray(evidence.table.T @ w.T).T
-        sums = sums.reshape(len(w), evidence.n_rows, evidence.width)
-        top, bottom = sums @ self.top, sums @ self.bottom
-        return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
-
-    def reasons(self, evidence: ObjectSums) -> Mapping[tuple[int, int], str]:
-        """Return why values are undefined."""
-        why = {}
-        for k, name in enumerate(self.facts.names):
-            for row in range(evidence.n_rows):
-                if name.startswith("found-by"):
-                    why[row, k] = "no_references"
-                else:
-                    why[row, k] = "no_objects" if evidence.behind[row, 1] else "no_predictions"
-        return why
-
-    def counts(self, evidence: ObjectSums, weights: I64) -> I64:
-        """Return (1 + n_strata, n_names, 3): images with a value, counted references, predictions
-        of all models.
-        """
-        table = np.zeros((evidence.n_rows, len(self.facts.names), 3), np.int64)
-        _, bottom = self._of_units(evidence, np.arange(evidence.n_images), evidence.n_images)
-        table[:, :, 0] = ((bottom > 0).T @ weights).reshape(evidence.n_rows, -1)
-        table[:, :, 1:] = evidence.behind[:, None]
-        return table
-
-    def support(self, evidence: ObjectSums, unit: I64, n_units: int) -> I64:
-        """Return (1 + n_strata, n_names, 3): units with a value, twice, and those in which it is
-        not 1.
-        """
-        top, bottom = self._of_units(evidence, unit, n_units)
-        there = np.asarray((bottom > 0).sum(axis=0)).reshape(evidence.n_rows, -1)
-        short = np.asarray((bottom - top > ROUNDING).sum(axis=0)).reshape(evidence.n_rows, -1)
-        return np.stack([there, there, short], axis=2).astype(np.int64)
-
-    def _of_units(self, evidence: ObjectSums, unit: I64, n_units: int) -> tuple[Any, Any]:
-        """Return sparse (n_units, n_rows * n_names) numerators and denominators."""
-        from scipy.sparse import csr_array, eye_array, kron
-
-        image = np.arange(evidence.n_images)
-        members = csr_array((np.ones(len(unit)), (unit, image)), shape=(n_units, len(unit)))
-        sums = members @ evidence.table
-        # the same sums are added in every row: one block of the matrix per row
-        rows = eye_array(evidence.n_rows)
-        top = csr_array(sums @ kron(rows, self.top, format="csr"))
-        bottom = csr_array(sums @ kron(rows, self.bottom, format="csr"))
-        return top, bottom
-
-
-def _ratios(n_models: int, names: tuple[str, ...]) -> tuple[F64, F64]:
-    """Return (width, n_names) which sums are added for the numerators and for the denominators."""
-    width = TALLIES + 2 * n_models + 1
-    references = np.arange(TALLIES, TALLIES + n_models + 1)
-    places = np.arange(TALLIES + n_models + 1, width)
-    sums: dict[str, tuple[Any, Any]] = {
-        "agreement": (AGREED, DEFINED),
-        "agreement-with-silence": (QUIET, IMAGES),
-        "mean-iou": (OVERLAP, COUPLED),
-        "found-by-all": (references[-1:], references),
-        "found-by-some": (references[1:-1], references),
-        "found-by-none": (references[:1], references),
-        "false-alarms-shared": (places[1:], places),
-    }
-    sums |= {f"found-by-{k}": (references[k], references) for k in range(n_models + 1)}
-    sums |= {f"false-alarms-by-{k}": (places[k - 1], places) for k in range(1, n_models + 1)}
-    top, bottom = np.zeros((width, len(names))), np.zeros((width, len(names)))
-    for column, name in enumerate(names):
-        over, under = sums[name]
-        top[over, column] = bottom[under, column] = 1.0
-    return top, bottom
-
-
 Progress = Callable[[int, int], None]
-NO_LIMIT = 2**31 - 1  # predictions per image: none is cut away
+
 PER_STRATUM = (
     "agreement",
     "mean-iou",
@@ -248,6 +75,7 @@ PER_STRATUM = (
     "found-by-none",
     "false-alarms-shared",
 )
+NO_LIMIT = 2**31 - 1  # predictions per image: none is cut away
 
 
 def object_stability(
@@ -318,11 +146,12 @@ def object_stability(
     if flag("ci", ci):
         check_replicates(replicates)
     units = units_of(cohort.images.groups, cohort.n_images, cluster)
-    certain, below = _above(cohort, names, score_cut)
+    certain, below = _above_cut(cohort, names, score_cut)
+    # Blocks of matching and blocks of resampling both count as steps.
     n_steps = len(blocks(certain, names))
     if ci:
         n_steps += -(-replicates // BLOCK)  # rounded up
-    step = _steps(progress, n_steps)
+    step = _step_counter(progress, n_steps)
     evidence = collect(certain, names, view, step)
     cuts = _cuts(sizes, evidence)
     certainty = Certainty(float(level), replicates=int(replicates) if ci else 0, seed=int(seed))
@@ -360,7 +189,7 @@ def _view(criterion: str, threshold: float, assignment: str, score_cut: float) -
     )
 
 
-def _above(
+def _above_cut(
     cohort: Cohort, models: tuple[str, ...], score_cut: float
 ) -> tuple[Cohort, dict[str, int]]:
     """Return the cohort without predictions below the score cut, and their number per model."""
@@ -368,11 +197,12 @@ def _above(
     for name in models:
         table = cohort.models[name]
         below[name] = int((table.score < score_cut).sum())
+        # Removed before matching: a low prediction must not take the partner of a higher one.
         tables[name] = table.keep(table.score >= score_cut) if below[name] else table
     return replace(cohort, models=tables, maps={}), below
 
 
-def _steps(progress: Progress | None, total: int) -> Callable[[], None]:
+def _step_counter(progress: Progress | None, total: int) -> Callable[[], None]:
     if progress is not None and not callable(progress):
         raise UsageError(
             f"progress must be a function of (steps done, steps in all), got {shown(progress)}"
@@ -415,7 +245,7 @@ def _rows(
             for c, label in enumerate(classes):
                 rows.append(Row(ALL, name, ID, label, None, by_class[1 + c][k]))
         if len(cuts):
-            for s, size in enumerate(SIZES.get(len(cuts) + 1) or _ranges(cuts)):
+            for s, size in enumerate(SIZES.get(len(cuts) + 1) or _size_ranges(cuts)):
                 rows.append(Row(ALL, name, ID, None, {"size": size}, by_size[1 + s][k]))
     return rows
 
@@ -428,7 +258,180 @@ def _metric_and_group(name: str, n_models: int) -> tuple[str, dict[str, str] | N
     return start, {"models": f"{k} of {n_models}"}
 
 
-def _ranges(cuts: F64) -> tuple[str, ...]:
+def _size_ranges(cuts: F64) -> tuple[str, ...]:
     """Return words for many sizes."""
     middle = [f"{low:g} to {high:g}" for low, high in pairwise(cuts.tolist())]
     return (f"below {cuts[0]:g}", *middle, f"from {cuts[-1]:g} on")
+
+
+@dataclass(frozen=True)
+class ObjectSums:
+    """Per image the sums that all numbers are ratios of; row 0 is everything, then one row per
+    stratum.
+    """
+
+    n_models: int
+    n_rows: int
+    table: Any  # sparse (n_images, n_rows * width)
+    behind: I64  # (n_rows, 2) counted references, predictions of all models
+
+    @property
+    def n_images(self) -> int:
+        """Number of images."""
+        return int(self.table.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Number of sums per row."""
+        return TALLIES + 2 * self.n_models + 1
+
+    @classmethod
+    def of(cls, evidence: ObjectPairs, strata: Strata) -> ObjectSums:
+        """Return the sums of all objects, then of those of every stratum."""
+        from scipy.sparse import csr_array
+
+        whole = Strata.whole(evidence)
+        parts = [*_entries(evidence, whole, 0), *_entries(evidence, strata, 1), *_silence(evidence)]
+        image, row, column, value = map(np.concatenate, zip(*parts))
+        n_rows, width = 1 + strata.number, TALLIES + 2 * evidence.n_models + 1
+        shape = evidence.n_images, n_rows * width
+        table = csr_array((value, (image, row * width + column)), shape=shape)
+        # Entries of one cell add up: that is how counts come about.
+        table.sum_duplicates()
+        behind = np.zeros((n_rows, 2), np.int64)
+        behind[0] = len(evidence.references), len(evidence.predictions)
+        behind[1:, 0] = np.bincount(strata.references, minlength=strata.number)
+        behind[1:, 1] = np.bincount(strata.predictions, minlength=strata.number)
+        return cls(evidence.n_models, n_rows, table, behind)
+
+
+def _entries(evidence: ObjectPairs, strata: Strata, begin: int) -> list[Entry]:
+    """Return the terms of the sums in the rows from ``begin`` on."""
+    cells = pair_cells(evidence, strata)
+    entries = []
+    for values, total, number in (
+        (cells.agreement, AGREED, DEFINED),
+        (cells.iou, OVERLAP, COUPLED),
+    ):
+        mean = mean_of_defined(values)
+        defined = np.flatnonzero(~np.isnan(mean))
+        n = len(defined)
+        image, row = cells.image[defined], begin + cells.stratum[defined]
+        entries.append((image, row, np.full(n, total), mean[defined]))
+        entries.append((image, row, np.full(n, number), np.ones(n)))
+    # References count from 0 models on; a place has at least one model, so its first column is
+    # that of one model.
+    things: list[tuple[Things, I64, int]] = [
+        (evidence.references, strata.references, TALLIES),
+        (evidence.places, strata.places, TALLIES + evidence.n_models),
+    ]
+    for table, stratum, first_column in things:
+        column = first_column + table.by_model.sum(axis=1)
+        entries.append((table.image, begin + stratum, column, np.ones(len(table))))
+    return entries
+
+
+def _silence(evidence: ObjectPairs) -> list[Entry]:
+    """Return the agreement of every image with 1 for pairs that both predict nothing."""
+    cells = pair_cells(evidence, Strata.whole(evidence))
+    value = np.ones(evidence.n_images)
+    value[cells.image] = np.where(np.isnan(cells.agreement), 1.0, cells.agreement).mean(axis=1)
+    image = np.arange(evidence.n_images)
+    here = np.zeros_like(image)
+    return [(image, here, here + QUIET, value), (image, here, here + IMAGES, np.ones(len(image)))]
+
+
+class ObjectMetric:
+    """All numbers of object stability under weights of the images."""
+
+    def __init__(self, n_models: int) -> None:
+        finders = tuple(f"found-by-{k}" for k in range(n_models + 1))
+        alarms = tuple(f"false-alarms-by-{k}" for k in range(1, n_models + 1))
+        shares = (
+            "found-by-all",
+            "found-by-some",
+            "found-by-none",
+            *finders,
+            "false-alarms-shared",
+            *alarms,
+        )
+        self.facts = Facts(
+            ID, ("agreement", "agreement-with-silence", "mean-iou", *shares), swap=False
+        )
+        self.top, self.bottom = _ratios(n_models, self.facts.names)
+
+    def value(self, evidence: ObjectSums, weights: Any) -> F64:
+        """Return (R, 1 + n_strata, n_names) for weights (R, n_images)."""
+        w = np.asarray(weights, np.float64)
+        # The sparse table stands first, so that the product runs over its entries only.
+        sums = np.asarray(evidence.table.T @ w.T).T
+        sums = sums.reshape(len(w), evidence.n_rows, evidence.width)
+        top, bottom = sums @ self.top, sums @ self.bottom
+        return np.asarray(np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0))
+
+    def reasons(self, evidence: ObjectSums) -> Mapping[tuple[int, int], str]:
+        """Return why values are undefined."""
+        why = {}
+        for k, name in enumerate(self.facts.names):
+            for row in range(evidence.n_rows):
+                if name.startswith("found-by"):
+                    why[row, k] = "no_references"
+                else:
+                    why[row, k] = "no_objects" if evidence.behind[row, 1] else "no_predictions"
+        return why
+
+    def counts(self, evidence: ObjectSums, weights: I64) -> I64:
+        """Return (1 + n_strata, n_names, 3): images with a value, counted references, predictions
+        of all models.
+        """
+        table = np.zeros((evidence.n_rows, len(self.facts.names), 3), np.int64)
+        _, bottom = self._of_units(evidence, np.arange(evidence.n_images), evidence.n_images)
+        table[:, :, 0] = ((bottom > 0).T @ weights).reshape(evidence.n_rows, -1)
+        table[:, :, 1:] = evidence.behind[:, None]
+        return table
+
+    def support(self, evidence: ObjectSums, unit: I64, n_units: int) -> I64:
+        """Return (1 + n_strata, n_names, 3): units with a value, twice, and those in which it is
+        not 1.
+        """
+        top, bottom = self._of_units(evidence, unit, n_units)
+        there = np.asarray((bottom > 0).sum(axis=0)).reshape(evidence.n_rows, -1)
+        # A ratio is 1 where numerator and denominator are equal, up to rounding of means.
+        short = np.asarray((bottom - top > ROUNDING).sum(axis=0)).reshape(evidence.n_rows, -1)
+        return np.stack([there, there, short], axis=2).astype(np.int64)
+
+    def _of_units(self, evidence: ObjectSums, unit: I64, n_units: int) -> tuple[Any, Any]:
+        """Return sparse (n_units, n_rows * n_names) numerators and denominators."""
+        from scipy.sparse import csr_array, eye_array, kron
+
+        image = np.arange(evidence.n_images)
+        members = csr_array((np.ones(len(unit)), (unit, image)), shape=(n_units, len(unit)))
+        sums = members @ evidence.table
+        # the same sums are added in every row: one block of the matrix per row
+        rows = eye_array(evidence.n_rows)
+        top = csr_array(sums @ kron(rows, self.top, format="csr"))
+        bottom = csr_array(sums @ kron(rows, self.bottom, format="csr"))
+        return top, bottom
+
+
+def _ratios(n_models: int, names: tuple[str, ...]) -> tuple[F64, F64]:
+    """Return (width, n_names) which sums are added for the numerators and for the denominators."""
+    width = TALLIES + 2 * n_models + 1
+    references = np.arange(TALLIES, TALLIES + n_models + 1)
+    places = np.arange(TALLIES + n_models + 1, width)
+    sums: dict[str, tuple[Any, Any]] = {
+        "agreement": (AGREED, DEFINED),
+        "agreement-with-silence": (QUIET, IMAGES),
+        "mean-iou": (OVERLAP, COUPLED),
+        "found-by-all": (references[-1:], references),
+        "found-by-some": (references[1:-1], references),
+        "found-by-none": (references[:1], references),
+        "false-alarms-shared": (places[1:], places),
+    }
+    sums |= {f"found-by-{k}": (references[k], references) for k in range(n_models + 1)}
+    sums |= {f"false-alarms-by-{k}": (places[k - 1], places) for k in range(1, n_models + 1)}
+    top, bottom = np.zeros((width, len(names))), np.zeros((width, len(names)))
+    for column, name in enumerate(names):
+        over, under = sums[name]
+        top[over, column] = bottom[under, column] = 1.0
+    return top, bottom

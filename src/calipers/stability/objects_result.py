@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models in object stability: select them, compare pairs of them, leave one of them out.
+"""`ObjectStability`, the result of `object_stability`: estimates, tables, single images and models.
 
-`ObjectStability` calls `pair_matrix` and `leave_one_out`; `object_stability` and
-`detections_as_bags` call `select_models`.
+It holds rows of estimates and the evidence, and computes the rest on demand: how many models find
+each reference, agreement per image and per pair, what happens without one of the models (the
+jackknife over models), and the most disputed images; as sentences, warnings and JSON.
 
-The result of `object_stability`: estimates, tables, single images and single models.
-
-Object stability in words: the sentences and warnings of an `ObjectStability`.
+`select_models` checks which models are compared; `object_stability` and `detections_as_bags` call
+it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ from calipers.errors import InputError, UsageError, did_you_mean, several
 from calipers.kernels.ranks import pair_index
 from calipers.results.document import Document
 from calipers.results.estimate import Estimate, Row, number
-from calipers.show.words import interval_of, percent_span, percent_text, plural, reason_text
+from calipers.show.words import (
+    interval_of,
+    level_text,
+    percent_span,
+    percent_text,
+    plural,
+    reason_text,
+)
 from calipers.stability.objects_evidence import ObjectPairs, Strata, mean_of_defined, pair_cells
 
 NAN = math.nan
@@ -34,129 +41,13 @@ MEANS = ("agreement", "mean-iou")
 SHARES = ("found-by-all", "found-by-some", "found-by-none")
 FEWEST_MODELS = 3
 
-
-def select_models(cohort: Cohort, models: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the names of the models to compare: at least two different ones."""
-    if not isinstance(cohort, Cohort):
-        kind = type(cohort).__name__
-        raise UsageError(
-            f"object stability takes a cohort, not {kind}: make one with calipers.read"
-        )
-    if isinstance(models, str):
-        raise UsageError(f"models takes several names, such as [{models!r}, ...]")
-    names = tuple(cohort.models) if models is None else tuple(several("models", models))
-    for name in names:
-        cohort.predictions(name)
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"model {twice!r} is named twice")
-    if len(names) < 2:
-        raise InputError(
-            "the predictions of two or more models on the same images",
-            rule="one-model",
-            location="models",
-            value=", ".join(names) or "none",
-            hint="stability compares models that were trained alike: "
-            "give their predictions as further models",
-        )
-    return names
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectLeaveOneOut:
-    """A number without each of the models, and its jackknife interval for other trainings."""
-
-    metric: str
-    value: float  # with all models
-    without: Mapping[str, float]  # model -> value of the others
-    standard_error: float  # jackknife over models
-    low: float  # t interval over models
-    high: float
-    level: float
-    reason: str | None  # why there is no interval
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the facts for JSON."""
-        return {
-            "metric": self.metric,
-            "value": number(self.value),
-            "without": {name: number(value) for name, value in self.without.items()},
-            "standard_error": number(self.standard_error),
-            "low": number(self.low),
-            "high": number(self.high),
-            "level": self.level,
-            "n_models": len(self.without),
-            "reason": self.reason,
-        }
-
-
-def dense_pairs(evidence: ObjectPairs) -> tuple[F64, F64]:
-    """Return (n_images, P) agreement and mean IoU of every pair of models, NaN where undefined."""
-    cells = pair_cells(evidence, Strata.whole(evidence))
-    shape = evidence.n_images, len(pair_index(evidence.n_models)[0])
-    agreement, iou = np.full(shape, np.nan), np.full(shape, np.nan)
-    agreement[cells.image], iou[cells.image] = cells.agreement, cells.iou
-    return agreement, iou
-
-
-def pair_matrix(evidence: ObjectPairs) -> F64:
-    """Return (K, K) the mean agreement of two models over the images on which at least one of them
-    predicts something.
-    """
-    one, other = pair_index(evidence.n_models)
-    matrix = np.full((evidence.n_models, evidence.n_models), np.nan)
-    matrix[one, other] = matrix[other, one] = mean_of_defined(dense_pairs(evidence)[0].T)
-    return matrix
-
-
-def leave_one_out(
-    evidence: ObjectPairs, models: tuple[str, ...], metric: str, level: float
-) -> ObjectLeaveOneOut:
-    """Return a number without each of the models.
-
-    The jackknife's standard error is ``sqrt((K - 1) / K * sum((v_m - mean)^2))`` over the values
-    without model m; its interval is a t interval with K - 1 degrees of freedom, cut at 0 and 1. It
-    needs three models. Shares of references found by all, some or none have no such interval: with
-    one model less they are another quantity, not the same one from less data.
-    """
-    everyone = np.ones(len(models), np.bool_)
-    value = _value_of_models(evidence, metric, everyone)
-    if len(models) < FEWEST_MODELS:
-        return ObjectLeaveOneOut(
-            metric, value, dict.fromkeys(models, NAN), NAN, NAN, NAN, level, "too_few_units"
-        )
-    without = np.zeros(len(models))
-    for m in range(len(models)):
-        others = everyone & (np.arange(len(models)) != m)
-        without[m] = _value_of_models(evidence, metric, others)
-    by_model = dict(zip(models, without.tolist()))
-    if metric in SHARES or np.isnan(without).any():
-        reason = "not_requested" if metric in SHARES else "no_objects"
-        return ObjectLeaveOneOut(metric, value, by_model, NAN, NAN, NAN, level, reason)
-    from scipy.special import stdtrit
-
-    n = len(models)
-    error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
-    half = float(stdtrit(n - 1, (1 + level) / 2)) * error
-    low, high = max(0.0, value - half), min(1.0, value + half)
-    return ObjectLeaveOneOut(metric, value, by_model, error, low, high, level, None)
-
-
-def _value_of_models(evidence: ObjectPairs, metric: str, models: NDArray[np.bool_]) -> float:
-    """Return a number of some of the models, (K,) flags."""
-    if metric in SHARES:
-        times, most = evidence.references.by_model[:, models].sum(axis=1), int(models.sum())
-        kinds = {"all": times == most, "none": times == 0, "some": (times > 0) & (times < most)}
-        return float(kinds[metric.removeprefix("found-by-")].mean()) if len(times) else NAN
-    one, other = pair_index(evidence.n_models)
-    table = dense_pairs(evidence)[MEANS.index(metric)]
-    of_images = mean_of_defined(table[:, models[one] & models[other]])
-    return float(mean_of_defined(of_images[None])[0])
-
-
 ALL = "all models"
 SIZES = {2: ("small", "large"), 3: ("small", "medium", "large")}
 MOST_DISPUTED = 10  # disputed images in the JSON document
+
+# Our judgement: fewer trainings than these are warned about, as are so many undefined pairs.
+FEW_MODELS = 5
+MANY_UNDEFINED = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +105,34 @@ class DisputedImage:
                 }
                 for one in self.references
             ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectLeaveOneOut:
+    """A number without each of the models, and its jackknife interval for other trainings."""
+
+    metric: str
+    value: float  # with all models
+    without: Mapping[str, float]  # model -> value of the others
+    standard_error: float  # jackknife over models
+    low: float  # t interval over models
+    high: float
+    level: float
+    reason: str | None  # why there is no interval
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the facts for JSON."""
+        return {
+            "metric": self.metric,
+            "value": number(self.value),
+            "without": {name: number(value) for name, value in self.without.items()},
+            "standard_error": number(self.standard_error),
+            "low": number(self.low),
+            "high": number(self.high),
+            "level": self.level,
+            "n_models": len(self.without),
+            "reason": self.reason,
         }
 
 
@@ -323,6 +242,8 @@ class ObjectStability(Document):
         """Pairs of models that both predict nothing on an image, the number of all such pairs, and
         images without any prediction.
         """
+        # Skipped pairs are counted: many of them mean that the models are silent, not that they
+        # agree.
         missing = self.per_image["undefined_pairs"]
         n_pairs = len(self.models) * (len(self.models) - 1) // 2
         return int(missing.sum()), n_pairs * len(missing), int((missing == n_pairs).sum())
@@ -408,18 +329,110 @@ class ObjectStability(Document):
         }
 
 
-FEW_MODELS = 5
-MANY_UNDEFINED = 0.2
+def select_models(cohort: Cohort, models: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of the models to compare: at least two different ones."""
+    if not isinstance(cohort, Cohort):
+        kind = type(cohort).__name__
+        raise UsageError(
+            f"object stability takes a cohort, not {kind}: make one with calipers.read"
+        )
+    if isinstance(models, str):
+        raise UsageError(f"models takes several names, such as [{models!r}, ...]")
+    names = tuple(cohort.models) if models is None else tuple(several("models", models))
+    for name in names:
+        cohort.predictions(name)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"model {twice!r} is named twice")
+    if len(names) < 2:
+        raise InputError(
+            "the predictions of two or more models on the same images",
+            rule="one-model",
+            location="models",
+            value=", ".join(names) or "none",
+            hint="stability compares models that were trained alike: "
+            "give their predictions as further models",
+        )
+    return names
+
+
+def dense_pairs(evidence: ObjectPairs) -> tuple[F64, F64]:
+    """Return (n_images, P) agreement and mean IoU of every pair of models, NaN where undefined."""
+    cells = pair_cells(evidence, Strata.whole(evidence))
+    shape = evidence.n_images, len(pair_index(evidence.n_models)[0])
+    agreement, iou = np.full(shape, np.nan), np.full(shape, np.nan)
+    agreement[cells.image], iou[cells.image] = cells.agreement, cells.iou
+    return agreement, iou
+
+
+def pair_matrix(evidence: ObjectPairs) -> F64:
+    """Return (K, K) the mean agreement of two models over the images on which at least one of them
+    predicts something.
+    """
+    one, other = pair_index(evidence.n_models)
+    matrix = np.full((evidence.n_models, evidence.n_models), np.nan)
+    matrix[one, other] = matrix[other, one] = mean_of_defined(dense_pairs(evidence)[0].T)
+    return matrix
+
+
+def leave_one_out(
+    evidence: ObjectPairs, models: tuple[str, ...], metric: str, level: float
+) -> ObjectLeaveOneOut:
+    """Return a number without each of the models.
+
+    The jackknife's standard error is ``sqrt((K - 1) / K * sum((v_m - mean)^2))`` over the values
+    without model m; its interval is a t interval with K - 1 degrees of freedom, cut at 0 and 1. It
+    needs three models. Shares of references found by all, some or none have no such interval: with
+    one model less they are another quantity, not the same one from less data.
+    """
+    everyone = np.ones(len(models), np.bool_)
+    value = _value_of_models(evidence, metric, everyone)
+    if len(models) < FEWEST_MODELS:
+        return ObjectLeaveOneOut(
+            metric, value, dict.fromkeys(models, NAN), NAN, NAN, NAN, level, "too_few_units"
+        )
+    without = np.zeros(len(models))
+    for m in range(len(models)):
+        others = everyone & (np.arange(len(models)) != m)
+        without[m] = _value_of_models(evidence, metric, others)
+    by_model = dict(zip(models, without.tolist()))
+    # With one model less, found-by-all is another quantity: its values are shown, but make no
+    # interval.
+    if metric in SHARES or np.isnan(without).any():
+        reason = "not_requested" if metric in SHARES else "no_objects"
+        return ObjectLeaveOneOut(metric, value, by_model, NAN, NAN, NAN, level, reason)
+    from scipy.special import stdtrit
+
+    n = len(models)
+    error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
+    half = float(stdtrit(n - 1, (1 + level) / 2)) * error
+    # Agreement and IoU lie in [0, 1]; a t interval does not know that.
+    low, high = max(0.0, value - half), min(1.0, value + half)
+    return ObjectLeaveOneOut(metric, value, by_model, error, low, high, level, None)
+
+
+def _value_of_models(evidence: ObjectPairs, metric: str, models: NDArray[np.bool_]) -> float:
+    """Return a number of some of the models, (K,) flags."""
+    if metric in SHARES:
+        times, most = evidence.references.by_model[:, models].sum(axis=1), int(models.sum())
+        kinds = {"all": times == most, "none": times == 0, "some": (times > 0) & (times < most)}
+        return float(kinds[metric.removeprefix("found-by-")].mean()) if len(times) else NAN
+    one, other = pair_index(evidence.n_models)
+    # Pairs of the remaining models only: nothing is matched again.
+    table = dense_pairs(evidence)[MEANS.index(metric)]
+    of_images = mean_of_defined(table[:, models[one] & models[other]])
+    return float(mean_of_defined(of_images[None])[0])
 
 
 def sentences(result: ObjectStability) -> list[str]:
     """Return the result in sentences, the most important first."""
+    # What is found first, then how far models agree: readers care about findings.
     candidates = [
         _references(result),
         _agreement(result),
         _overlap(result),
         _false_alarms(result),
-        _without(result),
+        _trainings(result),
         _disputed(result),
     ]
     return [sentence for sentence in candidates if sentence]
@@ -432,7 +445,7 @@ def _references(result: ObjectStability) -> str:
     every = _share(result["found-by-all"])
     some = _share(result["found-by-some"])
     none = _share(result["found-by-none"])
-    references = _many(n, "reference")
+    references = _count_text(n, "reference")
     if k == 2:
         shares = f"both models find {every}, only one finds {some}"
     else:
@@ -444,12 +457,12 @@ def _agreement(result: ObjectStability) -> str:
     value, n_silent = result["agreement"], result.undefined[2]
     if math.isnan(value.value):
         return "No model predicts anything: agreement is undefined."
-    details = f"mean over {_many(value.n_images, 'image')}"
+    details = f"mean over {_count_text(value.n_images, 'image')}"
     sd = result.sd("agreement")
     if sd == sd:
         details += f", standard deviation {sd:.2f}"
     if n_silent:
-        details += f"; {_many(n_silent, 'image')} without any prediction left out"
+        details += f"; {_count_text(n_silent, 'image')} without any prediction left out"
     return f"Two models agree on {_share(value)} of what they predict, correct or not ({details})."
 
 
@@ -459,7 +472,7 @@ def _overlap(result: ObjectStability) -> str:
         return ""
     interval = ""
     if not math.isnan(value.low):
-        interval = f" ({100 * value.level:g} % interval {value.low:.2f} to {value.high:.2f})"
+        interval = f" ({level_text(value.level)} interval {value.low:.2f} to {value.high:.2f})"
     return (
         "Where they agree, their shapes have a mean intersection over union of "
         f"{value.value:.2f}{interval}."
@@ -471,10 +484,10 @@ def _false_alarms(result: ObjectStability) -> str:
     if not n:
         return "No model raises a false alarm."
     share = _share(result["false-alarms-shared"])
-    return f"Of {_many(n, 'place')} with a false alarm, at least two models share {share}."
+    return f"Of {_count_text(n, 'place')} with a false alarm, at least two models share {share}."
 
 
-def _without(result: ObjectStability) -> str:
+def _trainings(result: ObjectStability) -> str:
     jackknife = result.leave_one_out("agreement")
     if jackknife.reason is not None:
         return ""
@@ -484,7 +497,7 @@ def _without(result: ObjectStability) -> str:
         f"Other trainings: without one of the models, the agreement lies between "
         f"{min(without.values()):.2f} and {max(without.values()):.2f} (furthest away without "
         f"{name}); the jackknife over {len(result.models)} models gives {value:.2f} with a "
-        f"{100 * jackknife.level:g} % interval of {jackknife.low:.2f} to {jackknife.high:.2f}."
+        f"{level_text(jackknife.level)} interval of {jackknife.low:.2f} to {jackknife.high:.2f}."
     )
 
 
@@ -504,21 +517,24 @@ def warnings(result: ObjectStability) -> tuple[str, ...]:
 def _left_out(result: ObjectStability) -> list[str]:
     evidence, notes = result.evidence, []
     if n_ignored := int(evidence.ignored.sum()):
-        notes.append(f"{_many(n_ignored, 'reference')} left out: ignored, or crowds")
+        notes.append(f"{_count_text(n_ignored, 'reference')} left out: ignored, or crowds")
     score_cut = result.settings["score_cut"]
     for name, n in result.below.items():
         if n:
-            notes.append(f"{_many(n, 'prediction')} of {name} left out: score below {score_cut:g}")
+            notes.append(
+                f"{_count_text(n, 'prediction')} of {name} left out: score below {score_cut:g}"
+            )
     for name, n in zip(result.models, evidence.duplicates.sum(axis=0).tolist()):
         if n:
             notes.append(
-                f"{_many(n, 'duplicate')} of {name}: further predictions of a reference that "
+                f"{_count_text(n, 'duplicate')} of {name}: further predictions of a reference that "
                 "was already found, not counted as false alarms"
             )
+    # Places are connected groups, so that two false alarms of one model may share one.
     chained = int((evidence.places.members > evidence.places.by_model.sum(axis=1)).sum())
     if chained:
         notes.append(
-            f"{_many(chained, 'place')} with several false alarms of one model, counted once"
+            f"{_count_text(chained, 'place')} with several false alarms of one model, counted once"
         )
     unscored = [name for name in result.models if not result.cohort.models[name].scored]
     if unscored:
@@ -552,21 +568,22 @@ def _limits(result: ObjectStability) -> list[str]:
     return notes
 
 
-def _many(n: int, what: str) -> str:
+def _count_text(n: int, what: str) -> str:
     return f"{n} {what if n == 1 else plural(what)}"
 
 
 def _share(estimate: Estimate) -> str:
     if math.isnan(estimate.value):
         return "an undefined share"
+    # An interval of units is about the share of units without an exception, and says so.
     value = percent_text(estimate.value)
     if math.isnan(estimate.low):
         return value
     if estimate.method == "clopper-pearson-units":  # too few exceptions for a bootstrap
-        level, units = f"{100 * estimate.level:g}", plural(estimate.unit)
-        return f"{value} (at {level} %: {_between(estimate)} of the {units})"
-    return f"{value} ({interval_of(estimate)} {_between(estimate)})"
+        level, units = level_text(estimate.level), plural(estimate.unit)
+        return f"{value} (at {level}: {_span_text(estimate)} of the {units})"
+    return f"{value} ({interval_of(estimate)} {_span_text(estimate)})"
 
 
-def _between(estimate: Estimate) -> str:
+def _span_text(estimate: Estimate) -> str:
     return percent_span(estimate.low, estimate.high)

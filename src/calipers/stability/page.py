@@ -43,6 +43,7 @@ from calipers.show.html import (
 from calipers.show.svg.draw import svg
 from calipers.show.words import (
     Short,
+    level_text,
 )
 from calipers.stability.figures import FIGURES, MapSlice, available
 from calipers.stability.objects_result import ObjectStability
@@ -61,6 +62,7 @@ from calipers.stability.tables import (
     variance_table,
 )
 
+# As many as fit on a screen; both ends, because stable images show what agreement looks like.
 EACH = 4  # images at either end
 WIDTH = 300  # for which a panel is laid out
 MIDDLE = 0.5  # of a slice, in voxels
@@ -69,122 +71,11 @@ LEGEND = (
     "darkest shade remain."
 )
 
-
-@dataclass
-class Pictures:
-    """The pictures of images in a folder; `notes` says which cannot be shown and why."""
-
-    files: PictureFiles | None = None
-    notes: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, folder: str | Path | None, ids: tuple[str, ...]) -> Pictures:
-        """Look for the pictures of images by their ids."""
-        if folder is None:
-            return cls()
-        files = PictureFiles.from_names(Path(folder), [(name,) for name in ids])
-        return cls(files, list(files.notes()))
-
-    def below(self, place: int, part: MapSlice) -> tuple[str, float]:
-        """Return the picture of an image as a data address, and the aspect ratio (height over
-        width) of a cell of its map.
-        """
-        path = None if self.files is None else self.files.path_of(place)
-        if path is None:
-            return "", 1.0
-        slice_at = None if part.index is None else part.index + MIDDLE
-        try:
-            pixels = read_pixels(path, slice_at=slice_at)
-        except PictureError as error:
-            self.notes.append(
-                f"a picture could not be read: expected {error.expected} [{error.rule}]"
-            )
-            return "", 1.0
-        if part.index is not None and pixels.depth not in (None, part.of):
-            self.notes.append(
-                f"a picture with {pixels.depth} slices does not fit a map with {part.of} slices "
-                "and is not shown"
-            )
-            return "", 1.0
-        rows, columns = part.counts.shape
-        aspect = (pixels.height / rows) / (pixels.width / columns)
-        return encode(_padded(pixels, part)).data, aspect
-
-
-def _padded(pixels: Pixels, part: MapSlice) -> Pixels:
-    """Return the picture with a black rim where the last blocks of a map reach beyond it."""
-    rim = []
-    for n_cells, n_pixels in zip(part.counts.shape, pixels.array.shape):
-        beyond = (-(-n_cells // part.side) * part.side) / n_cells
-        rim.append((0, round(n_pixels * (beyond - 1.0))))
-    if not any(width for _, width in rim):
-        return pixels
-    colours = [(0, 0)] * (pixels.array.ndim - 2)
-    return Pixels(np.pad(pixels.array, [*rim, *colours]), pixels.width, pixels.height)
-
-
-def shown_images(result: StabilityResult) -> list[tuple[str, list[int]]]:
-    """Return titles and places of the images that are shown; none is shown twice."""
-    order = result.ranked("APJ").tolist()
-    if len(order) <= 2 * EACH:
-        return [("Images, least stable first", order)] if order else []
-    return [("Least stable", order[:EACH]), ("Most stable", order[: -EACH - 1 : -1])]
-
-
-def images_section(result: StabilityResult, pictures: Pictures) -> str:
-    """Return map and histogram of the least and the most stable images; "" without any."""
-    groups = shown_images(result) if result.source is not None else []
-    blocks = []
-    for g, (title, places) in enumerate(groups):
-        entries = [_entry(result, place, pictures, f"fig-bag-{g}-{place}") for place in places]
-        blocks.append(f'<h3>{title}</h3>\n<div class="pairs">{"".join(entries)}</div>')
-    if not blocks:
-        return ""
-    return "\n".join([paragraph(LEGEND), items(list(dict.fromkeys(pictures.notes))), *blocks])
-
-
-def _entry(result: StabilityResult, place: int, pictures: Pictures, name: str) -> str:
-    """Return one image: its map and its histogram side by side, and the numbers of both."""
-    try:
-        cells = result.figure("bags", bag=place, picture=lambda part: pictures.below(place, part))
-    except InputError as error:
-        # The file of a map is gone: the numbers stand, and the page says why there is no map.
-        return paragraph(f"{result.ids[place]}: the map could not be read again: {error}", "note")
-    bars = result.figure("called", bag=place)
-    panels, tables = "", ""
-    for k, figure in enumerate((cells, bars)):
-        picture = svg(figure, width=WIDTH, name=f"{name}-{k}")
-        panels += f'<div class="panel">{picture}</div>'
-        title = f"Numbers of this figure: {figure.title}"
-        tables += table_block(replace(figure.table(), name=f"{name}-{k}-numbers", title=title))
-    return (
-        f'<figure class="plot" id="{name}">\n<figcaption>{text(cells.title)}</figcaption>\n'
-        f'<div class="panels">{panels}</div>\n{paragraph(f"{cells.note} {bars.note}", "note")}\n'
-        f"{details('Numbers of this figure', tables)}\n</figure>"
-    )
-
-
 LONGEST = 2000  # characters of a sentence
 WHY = (
     "If models that were trained alike find different objects, they are unsure of them, whatever "
     "their scores say. A reference is disputed if some but not all models find it."
 )
-
-
-def objects_block(result: ObjectStability) -> str:
-    """Return sentences, figures and the most disputed images."""
-    sentences = [cut(sentence, LONGEST) for sentence in (*result.sentences(), *result.warnings)]
-    blocks = [figure_block(result.figure(name), f"fig-objects-{name}") for name in _figures(result)]
-    disputed = table_block(disputed_table(result)) or paragraph("No reference is disputed.")
-    return "\n".join([items(sentences), in_pairs(blocks), paragraph(WHY), disputed])
-
-
-def _figures(result: ObjectStability) -> list[str]:
-    names = ["found-by", "false-alarms", "agreement", "pairs"]
-    if any("size" in (row.group or {}) for row in result.rows):
-        names.append("sizes")
-    return names
-
 
 # From this mean DICE on, models are said to mark what the reference does. It is a judgement, so the
 # sentence states the number too.
@@ -195,8 +86,7 @@ CITATIONS = (
     "neural networks.",
     "Cohen J. A coefficient of agreement for nominal scales. Educ Psychol Meas 1960;20:37-46.",
     "Feinstein AR, Cicchetti DV. High agreement but low kappa: I. The problems of two paradoxes. J "
-    "Clin Epidemiol "
-    "1990;43:543-549.",
+    "Clin Epidemiol 1990;43:543-549.",
     "Byrt T, Bishop J, Carlin JB. Bias, prevalence and kappa. J Clin Epidemiol 1993.",
     "Gwet KL. Computing inter-rater reliability in the presence of high agreement. Br J Math Stat "
     "Psychol 2008.",
@@ -206,117 +96,6 @@ UNDEFINED = {
     "agree": "counted as 1 if both mark everything and as 0 if both mark nothing",
     "one": "counted as 1",
 }
-
-
-def trust(result: StabilityResult, what: str = "map") -> str:
-    """Return in one sentence, without numbers, whether a single map, or model, can be trusted."""
-    word, models = agreement_word(result), f"{number_word(len(result.models))} models"
-    if not word:
-        return (
-            f"There is nothing to trust: none of the {models} marks anything at the threshold "
-            f"{result.threshold:g}."
-        )
-    right = result.localized.get("DICE").value if result.localized.has("DICE") else None
-    if word == "hardly" or by_chance(result):
-        why = "agree no better than chance"
-        if word == "hardly":
-            why = "mark different places on the same image"
-        also = ""
-        if _wrong(right):
-            also = f" Nor do they mark what the reference marks (mean DICE {right:.2f})."
-        elif right is not None:
-            also = (
-                " Still, on average they mark much of what the reference marks "
-                f"(mean DICE {right:.2f})."
-            )
-        return f"Do not trust a single {what}: these {models} {why}.{also}"
-    if _wrong(right):
-        return (
-            f"Do not trust these {what}s: the {models} {word} mark the same places, but these are "
-            f"mostly not where the reference is (mean DICE {right:.2f}). Stable is not right."
-        )
-    start = (
-        f"Trust a single {what} in part: these {models} share a core of places and differ around "
-        "it."
-    )
-    if word == "mostly":
-        start = (
-            f"A single {what} stands for the others: these {models} mark nearly the same places."
-        )
-    if right is None:
-        return f"{start} Without a reference, nobody knows whether they are the right places."
-    return f"{start} They are mostly where the reference is (mean DICE {right:.2f})."
-
-
-def _wrong(dice: float | None) -> bool:
-    return dice is not None and dice < RIGHT
-
-
-def summary_line(result: StabilityResult) -> str:
-    """Return models, images and places in one line."""
-    instances = int(result.evidence.n.sum())
-    n_omitted = result.n_bags - result.n_used
-    omitted_note = f" ({n_omitted} negative ones are left out)" if n_omitted else ""
-    return (
-        f"{len(result.models)} models, {result.n_used} images{omitted_note}, {instances:,} places; "
-        f"a place is marked if its score is at least {result.threshold:g}."
-    )
-
-
-def methods(result: StabilityResult) -> list[str]:
-    """Return paragraphs on methods that are ready for a paper."""
-    plan, n = result.plan, len(result.models)
-    kind = "positive images" if plan.positive is not None and plan.bags == "positive" else "images"
-    first = (
-        f"We compared the maps of {n} models that were trained alike on {result.n_used} {kind}. "
-        f"Maps were binarised at {result.threshold:g}. For each image and each of the "
-        f"{n * (n - 1) // 2} unordered pairs of models we computed the agreement of the binary "
-        "maps, among others the adjusted positive Jaccard index (APJ: the Jaccard index of "
-        "positive instances corrected for chance; 1 for the same instances, 0 for agreement by "
-        "chance), positive and negative agreement and Gwet's AC1, and rank and linear correlations "
-        "of the maps themselves. The value of an image is the mean over pairs, and the reported "
-        "value is the mean over images. Pairs of maps for which a score is 0/0, because both mark "
-        f"nothing or everything, were {UNDEFINED[plan.undefined]}."
-    )
-    return [first, _uncertainty(result), *_against(result)]
-
-
-def _uncertainty(result: StabilityResult) -> str:
-    plan, certainty = result.plan, result.plan.certainty
-    sentences = ["No confidence intervals over images were computed."]
-    if certainty.replicates:
-        sentences = [
-            f"{100 * certainty.level:g} % confidence intervals come from {certainty.replicates} "
-            f"bootstrap replicates, resampled by {plan.units.name} (n = {plan.units.number}, seed "
-            f"{certainty.seed}), with these models; they generalise to "
-            f"{plan.units.generalises_to()}."
-        ]
-    if result.leave_one_out("APJ").reason is None:
-        sentences.append(
-            "Pairs that share a model are dependent, so pairs were never counted as independent: "
-            f"the uncertainty over trainings is a t interval with {len(result.models) - 1} degrees "
-            "of freedom from the jackknife over models."
-        )
-    sentences.append("Standard deviations are over images (ddof 0).")
-    return " ".join(sentences)
-
-
-def _against(result: StabilityResult) -> list[str]:
-    local, sentences = result.localized, []
-    if local.has("DICE"):
-        sentences.append(
-            f"On {len(local.ids)} annotated positive images every model was compared with the "
-            "reference by DICE, the Jaccard index, and whether the Jaccard index is at least "
-            f"{local.least_jaccard:g} (accuracy)."
-        )
-    if local.has("AUC"):
-        scores = "given scores" if local.pooling == "given" else f"the {local.pooling} of each map"
-        sentences.append(
-            f"Whole images were classified by {scores}, measured by the area under the ROC curve "
-            "(AUC)."
-        )
-    return [" ".join(sentences)] if sentences else []
-
 
 BAGS = "bags.csv"
 
@@ -330,20 +109,6 @@ TITLES = {
 # order of the figures; single images have their own section
 ORDER = ("pairs", "models", "called", "images", "sweep", "scores")
 AGAINST = ("dice", "auc")
-
-
-@dataclass(frozen=True)
-class PageInputs:
-    """What the page shows besides the result."""
-
-    command: Sequence[str] = ()
-    objects: ObjectStability | None = None
-    pictures: Pictures = field(default_factory=Pictures)
-
-    @property
-    def what(self) -> str:
-        """What may be trusted or not: a map, or a model that predicts objects."""
-        return "map" if self.objects is None else "model"
 
 
 def write_stability(
@@ -377,6 +142,7 @@ def write_stability(
     old = files_of(folder, OURS)
     inputs = PageInputs(command, objects, Pictures.of(images, result.ids))
     display = with_display_names(result)
+    # All files or none: no reader sees half of a result.
     with staged_folder(folder, owned=old) as stage:
         for name in available(result):
             picture = svg(display.figure(name), width=SVG_WIDTH, name=name, standalone=True)
@@ -441,6 +207,249 @@ def with_display_names(result: StabilityResult) -> StabilityResult:
     return replace(result, plan=replace(result.plan, models=models, ids=ids), localized=local)
 
 
+def of_stability(result: StabilityResult) -> str:
+    """Return the result in a notebook: the verdict, the sentences, the main scores."""
+    display = with_display_names(result)
+    verdict = f"<p><strong>{text(trust(display))}</strong></p>"
+    return framed(verdict + items(display.sentences()) + table_block(scores_table(display)))
+
+
+@dataclass
+class Pictures:
+    """The pictures of images in a folder; `notes` says which cannot be shown and why."""
+
+    files: PictureFiles | None = None
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, folder: str | Path | None, ids: tuple[str, ...]) -> Pictures:
+        """Look for the pictures of images by their ids."""
+        if folder is None:
+            return cls()
+        files = PictureFiles.from_names(Path(folder), [(name,) for name in ids])
+        return cls(files, list(files.notes()))
+
+    def below(self, place: int, part: MapSlice) -> tuple[str, float]:
+        """Return the picture of an image as a data address, and the aspect ratio (height over
+        width) of a cell of its map.
+        """
+        path = None if self.files is None else self.files.path_of(place)
+        if path is None:
+            return "", 1.0
+        slice_at = None if part.index is None else part.index + MIDDLE
+        try:
+            pixels = read_pixels(path, slice_at=slice_at)
+        except PictureError as error:
+            self.notes.append(
+                f"a picture could not be read: expected {error.expected} [{error.rule}]"
+            )
+            return "", 1.0
+        # The slice of another volume would be a wrong picture, which is worse than none.
+        if part.index is not None and pixels.depth not in (None, part.of):
+            self.notes.append(
+                f"a picture with {pixels.depth} slices does not fit a map with {part.of} slices "
+                "and is not shown"
+            )
+            return "", 1.0
+        rows, columns = part.counts.shape
+        # Cells are drawn in the shape that they have on the picture.
+        aspect = (pixels.height / rows) / (pixels.width / columns)
+        return encode(_with_rim(pixels, part)).data, aspect
+
+
+@dataclass(frozen=True)
+class PageInputs:
+    """What the page shows besides the result."""
+
+    command: Sequence[str] = ()
+    objects: ObjectStability | None = None
+    pictures: Pictures = field(default_factory=Pictures)
+
+    @property
+    def what(self) -> str:
+        """What may be trusted or not: a map, or a model that predicts objects."""
+        return "map" if self.objects is None else "model"
+
+
+def _with_rim(pixels: Pixels, part: MapSlice) -> Pixels:
+    """Return the picture with a black rim where the last blocks of a map reach beyond it."""
+    rim = []
+    for n_cells, n_pixels in zip(part.counts.shape, pixels.array.shape):
+        beyond = (-(-n_cells // part.side) * part.side) / n_cells
+        rim.append((0, round(n_pixels * (beyond - 1.0))))
+    if not any(width for _, width in rim):
+        return pixels
+    colours = [(0, 0)] * (pixels.array.ndim - 2)
+    return Pixels(np.pad(pixels.array, [*rim, *colours]), pixels.width, pixels.height)
+
+
+def shown_images(result: StabilityResult) -> list[tuple[str, list[int]]]:
+    """Return titles and places of the images that are shown; none is shown twice."""
+    order = result.ranked("APJ").tolist()
+    if len(order) <= 2 * EACH:
+        return [("Images, least stable first", order)] if order else []
+    return [("Least stable", order[:EACH]), ("Most stable", order[: -EACH - 1 : -1])]
+
+
+def images_section(result: StabilityResult, pictures: Pictures) -> str:
+    """Return map and histogram of the least and the most stable images; "" without any."""
+    groups = shown_images(result) if result.source is not None else []
+    blocks = []
+    for g, (title, places) in enumerate(groups):
+        entries = [_entry(result, place, pictures, f"fig-bag-{g}-{place}") for place in places]
+        blocks.append(f'<h3>{title}</h3>\n<div class="pairs">{"".join(entries)}</div>')
+    if not blocks:
+        return ""
+    return "\n".join([paragraph(LEGEND), items(list(dict.fromkeys(pictures.notes))), *blocks])
+
+
+def _entry(result: StabilityResult, place: int, pictures: Pictures, name: str) -> str:
+    """Return one image: its map and its histogram side by side, and the numbers of both."""
+    try:
+        cells = result.figure("bags", bag=place, picture=lambda part: pictures.below(place, part))
+    except InputError as error:
+        # The file of a map is gone: the numbers stand, and the page says why there is no map.
+        return paragraph(f"{result.ids[place]}: the map could not be read again: {error}", "note")
+    bars = result.figure("called", bag=place)
+    panels, tables = "", ""
+    for k, figure in enumerate((cells, bars)):
+        picture = svg(figure, width=WIDTH, name=f"{name}-{k}")
+        panels += f'<div class="panel">{picture}</div>'
+        title = f"Numbers of this figure: {figure.title}"
+        tables += table_block(replace(figure.table(), name=f"{name}-{k}-numbers", title=title))
+    return (
+        f'<figure class="plot" id="{name}">\n<figcaption>{text(cells.title)}</figcaption>\n'
+        f'<div class="panels">{panels}</div>\n{paragraph(f"{cells.note} {bars.note}", "note")}\n'
+        f"{details('Numbers of this figure', tables)}\n</figure>"
+    )
+
+
+def objects_block(result: ObjectStability) -> str:
+    """Return sentences, figures and the most disputed images."""
+    sentences = [cut(sentence, LONGEST) for sentence in (*result.sentences(), *result.warnings)]
+    blocks = [figure_block(result.figure(name), f"fig-objects-{name}") for name in _figures(result)]
+    disputed = table_block(disputed_table(result)) or paragraph("No reference is disputed.")
+    return "\n".join([items(sentences), in_pairs(blocks), paragraph(WHY), disputed])
+
+
+def _figures(result: ObjectStability) -> list[str]:
+    names = ["found-by", "false-alarms", "agreement", "pairs"]
+    if any("size" in (row.group or {}) for row in result.rows):
+        names.append("sizes")
+    return names
+
+
+def trust(result: StabilityResult, what: str = "map") -> str:
+    """Return in one sentence, without numbers, whether a single map, or model, can be trusted."""
+    word, models = agreement_word(result), f"{number_word(len(result.models))} models"
+    if not word:
+        return (
+            f"There is nothing to trust: none of the {models} marks anything at the threshold "
+            f"{result.threshold:g}."
+        )
+    # The verdict is about agreement first; the reference can only take trust away or leave it.
+    right = result.localized.get("DICE").value if result.localized.has("DICE") else None
+    if word == "hardly" or by_chance(result):
+        why = "agree no better than chance"
+        if word == "hardly":
+            why = "mark different places on the same image"
+        also = ""
+        if _wrong(right):
+            also = f" Nor do they mark what the reference marks (mean DICE {right:.2f})."
+        elif right is not None:
+            also = (
+                " Still, on average they mark much of what the reference marks "
+                f"(mean DICE {right:.2f})."
+            )
+        return f"Do not trust a single {what}: these {models} {why}.{also}"
+    if _wrong(right):
+        return (
+            f"Do not trust these {what}s: the {models} {word} mark the same places, but these are "
+            f"mostly not where the reference is (mean DICE {right:.2f}). Stable is not right."
+        )
+    start = (
+        f"Trust a single {what} in part: these {models} share a core of places and differ around "
+        "it."
+    )
+    if word == "mostly":
+        start = (
+            f"A single {what} stands for the others: these {models} mark nearly the same places."
+        )
+    if right is None:
+        return f"{start} Without a reference, nobody knows whether they are the right places."
+    return f"{start} They are mostly where the reference is (mean DICE {right:.2f})."
+
+
+def _wrong(dice: float | None) -> bool:
+    return dice is not None and dice < RIGHT
+
+
+def summary_line(result: StabilityResult) -> str:
+    """Return models, images and places in one line."""
+    instances = int(result.evidence.n.sum())
+    n_omitted = result.n_bags - result.n_used
+    omitted_note = f" ({n_omitted} negative ones are left out)" if n_omitted else ""
+    return (
+        f"{len(result.models)} models, {result.n_used} images{omitted_note}, {instances:,} places; "
+        f"a place is marked if its score is at least {result.threshold:g}."
+    )
+
+
+def methods(result: StabilityResult) -> list[str]:
+    """Return paragraphs on methods that are ready for a paper."""
+    plan, n = result.plan, len(result.models)
+    kind = "positive images" if plan.positive is not None and plan.bags == "positive" else "images"
+    first = (
+        f"We compared the maps of {n} models that were trained alike on {result.n_used} {kind}. "
+        f"Maps were binarised at {result.threshold:g}. For each image and each of the "
+        f"{n * (n - 1) // 2} unordered pairs of models we computed the agreement of the binary "
+        "maps, among others the adjusted positive Jaccard index (APJ: the Jaccard index of "
+        "positive instances corrected for chance; 1 for the same instances, 0 for agreement by "
+        "chance), positive and negative agreement and Gwet's AC1, and rank and linear correlations "
+        "of the maps themselves. The value of an image is the mean over pairs, and the reported "
+        "value is the mean over images. Pairs of maps for which a score is 0/0, because both mark "
+        f"nothing or everything, were {UNDEFINED[plan.undefined]}."
+    )
+    return [first, _uncertainty(result), *_reference_sentences(result)]
+
+
+def _uncertainty(result: StabilityResult) -> str:
+    plan, certainty = result.plan, result.plan.certainty
+    sentences = ["No confidence intervals over images were computed."]
+    if certainty.replicates:
+        sentences = [
+            f"{level_text(certainty.level)} confidence intervals come from {certainty.replicates} "
+            f"bootstrap replicates, resampled by {plan.units.name} (n = {plan.units.number}, seed "
+            f"{certainty.seed}), with these models; they generalise to "
+            f"{plan.units.generalises_to()}."
+        ]
+    if result.leave_one_out("APJ").reason is None:
+        sentences.append(
+            "Pairs that share a model are dependent, so pairs were never counted as independent: "
+            f"the uncertainty over trainings is a t interval with {len(result.models) - 1} degrees "
+            "of freedom from the jackknife over models."
+        )
+    sentences.append("Standard deviations are over images (ddof 0).")
+    return " ".join(sentences)
+
+
+def _reference_sentences(result: StabilityResult) -> list[str]:
+    local, sentences = result.localized, []
+    if local.has("DICE"):
+        sentences.append(
+            f"On {len(local.ids)} annotated positive images every model was compared with the "
+            "reference by DICE, the Jaccard index, and whether the Jaccard index is at least "
+            f"{local.least_jaccard:g} (accuracy)."
+        )
+    if local.has("AUC"):
+        scores = "given scores" if local.pooling == "given" else f"the {local.pooling} of each map"
+        sentences.append(
+            f"Whole images were classified by {scores}, measured by the area under the ROC curve "
+            "(AUC)."
+        )
+    return [" ".join(sentences)] if sentences else []
+
+
 def stability_page(result: StabilityResult, inputs: PageInputs) -> str:
     """Return the page as HTML; every text is escaped."""
     objects = "" if inputs.objects is None else objects_block(inputs.objects)
@@ -470,6 +479,7 @@ def _cautions(result: StabilityResult) -> str:
     care = f'<div class="care"><h3>What may mislead</h3>{items(flagged)}</div>' if flagged else ""
     paradox = result.paradox()
     notes = [remark.text for remark in result.remarks if not remark.flag]
+    # Said also where it does not mislead: readers of kappa look for it.
     if not paradox.flagged and paradox.of_pairs:
         notes.append(
             "The kappa paradox (calls so one-sided that APJ and AJ are low although models agree) "
@@ -483,6 +493,7 @@ def _figure_blocks(result: StabilityResult, names: Sequence[str]) -> str:
     blocks = []
     for name in names:
         if name in available(result):
+            # The points of this figure are images, whose numbers are in the table of images.
             all_in = BAGS if name == "dice" else DOCUMENT
             blocks.append(figure_block(result.figure(name), f"fig-{name}", all_in=all_in))
     return in_pairs(blocks)
@@ -505,10 +516,3 @@ def _numbers(result: StabilityResult) -> str:
     if variance:
         parts.append(details("Where APJ varies", variance))
     return "\n".join(parts)
-
-
-def of_stability(result: StabilityResult) -> str:
-    """Return the result in a notebook: the verdict, the sentences, the main scores."""
-    display = with_display_names(result)
-    verdict = f"<p><strong>{text(trust(display))}</strong></p>"
-    return framed(verdict + items(display.sentences()) + table_block(scores_table(display)))

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stability analysis as a JSON document and as a table of text.
+"""`StabilityResult`, the result of `calipers.stability`: estimates, answers, remarks and sentences.
 
-Remarks on a stability analysis, each with a code and a sentence: what was left out, what may
-mislead. Computed once by `stability` and kept in the result.
+It holds rows of estimates and the evidence; methods compute everything else (per bag, per pair,
+thresholds, leaving out models). `calipers.stability.analyse` makes it.
 
-A stability analysis in sentences, for a reader who wants to know how far the maps can be
-trusted. In comes a `StabilityResult`; `StabilityResult.sentences` and the report call it.
-
-`StabilityResult`, the result of `calipers.stability`: rows of estimates, and methods that
-compute everything else from the evidence (per bag, per pair, thresholds, leaving out models).
+- `remarks` says what was left out and what may mislead, each with a code and a sentence. Computed
+  once, and kept in the result.
+- `sentences` is the analysis in words, for a reader who wants to know how far the maps can be
+  trusted.
+- `document_content` is the JSON contract ``calipers.stability/1``.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ from calipers.stability.scores import (
     names_of,
 )
 
+# The scores of the short table, from plain ones to those of the literature.
 HEADLINE = (
     "called-by-all",
     "called-by-some",
@@ -71,63 +72,18 @@ HEADLINE = (
     "Spearman",
 )
 
-
-def document_content(result: StabilityResult) -> dict[str, Any]:
-    """Return the keys of the JSON contract ``calipers.stability/1``; null for undefined."""
-    # leaving out a model and components of variance need scores of pairs
-    of_pairs = [name for name in result.names if name not in CALLED]
-    return {
-        "settings": result.plan.settings(),
-        "models": list(result.models),
-        "bags": _bags(result),
-        "rows": [row.as_dict() for row in result.rows],
-        "sd": {name: number(result.sd(name)) for name in result.names},
-        "sd_ddof": 0,
-        "undefined": [result.undefined(name).as_dict() for name in result.names],
-        "leave_one_out": [result.leave_one_out(name).as_dict() for name in of_pairs],
-        "components": [result.components(name).as_dict() for name in of_pairs],
-        "correlation": [result.correlation(method).as_dict() for method in ("spearman", "pearson")],
-        "called": result.called().as_dict(),
-        "kappa_paradox": result.paradox().as_dict(),
-        "localization": _localization(result),
-        "sentences": result.sentences(),
-        "flags": list(result.flags),
-        "warnings": list(result.warnings),
-    }
-
-
-def _bags(result: StabilityResult) -> dict[str, Any]:
-    positive = result.plan.positive
-    return {
-        "bags": result.n_bags,
-        "used": result.n_used,
-        "positive": None if positive is None else int(positive.sum()),
-        "annotated": int((result.evidence.truth >= 0).sum()),
-        "instances": int(result.evidence.n.sum()),
-    }
-
-
-def _localization(result: StabilityResult) -> dict[str, Any]:
-    localized = result.localized
-    names = [name for name in ("DICE", "Jaccard", "accuracy", "AUC") if localized.has(name)]
-    over_models = {
-        name: {"mean": number(localized.mean(name)), "sd": number(localized.sd(name))}
-        for name in names
-    }
-    return {
-        "bags": len(localized.ids),
-        "least_jaccard": localized.least_jaccard,
-        "bag_scores": localized.pooling,
-        "over_models": over_models,
-        "missing": dict(localized.missing),
-    }
-
-
+# Limits of the remarks: our judgement.
 MANY_UNDEFINED = 0.05
 FEW_MODELS = 5
 FEWEST_MODELS = 3
 FEW_UNITS = 10
 FEWEST_UNITS = 5
+
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+# Limits of PAR, which does not fall with every further model. They are our judgement, so the
+# sentence always prints the number too.
+MOSTLY, PARTLY = 0.8, 0.5
+MOST_IMAGES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,261 +93,6 @@ class Remark:
     code: str
     text: str
     flag: bool = True
-
-
-def remarks(result: StabilityResult) -> Iterator[Remark]:
-    """Yield the remarks on a result: first what was left out, then what may mislead."""
-    yield from (Remark("note", note, flag=False) for note in result.plan.notes)
-    yield from _sizes(result)
-    yield from _undefined(result)
-    odd = result.paradox()
-    if odd.flagged:
-        yield Remark("kappa-paradox", _paradox_text(odd))
-    yield from _perfection(result)
-    if result.localized.has("AUC") and result.localized.pooling != "given":
-        text = (
-            f"no bag scores were given: the bag AUC uses the {result.localized.pooling} of each "
-            "map, which is not the model's own score"
-        )
-        yield Remark("pooled-bags", text, flag=False)
-    text = (
-        "APJ and AJ (Cohen's kappa) carry the same information, APJ = AJ / (2 - AJ): they are one "
-        "finding, not two"
-    )
-    yield Remark("one-finding", text, flag=False)
-
-
-def _sizes(result: StabilityResult) -> Iterator[Remark]:
-    number, units = len(result.models), result.plan.units
-    if number < FEWEST_MODELS:
-        yield Remark(
-            "few-models", "two models are one pair: they do not show how other trainings would vary"
-        )
-    elif number < FEW_MODELS:
-        yield Remark(
-            "few-models",
-            f"only {number} models: the interval for other trainings comes from {number} values "
-            "and is rough",
-        )
-    unit = plural(units.name)
-    if units.number < FEWEST_UNITS:
-        yield Remark("few-bags", f"{units.number} {unit}: too few for an interval over {unit}")
-    elif units.number < FEW_UNITS:
-        yield Remark("few-bags", f"{units.number} {unit}: intervals over so few are rough")
-
-
-def _undefined(result: StabilityResult) -> Iterator[Remark]:
-    binary, ranks = result.undefined("APJ"), result.undefined("Spearman")
-    if result.plan.undefined == "skip" and binary.pairs > MANY_UNDEFINED * binary.of_pairs:
-        other = result.with_convention("APJ")
-        text = (
-            f"APJ and AJ are undefined for {binary.pairs} of {binary.of_pairs} pairs of maps "
-            f"({percent_text(binary.share)}), which both call nothing or everything positive; "
-            f"{binary.bags} of {binary.of_bags} bags have no value. They are skipped; counted as "
-            f"agreement, APJ is {other.value:.2f}"
-        )
-        yield Remark("undefined-pairs", text)
-    if ranks.pairs > MANY_UNDEFINED * ranks.of_pairs:
-        text = (
-            f"{ranks.pairs} of {ranks.of_pairs} pairs have a constant map, for which correlations "
-            "are undefined: skipped"
-        )
-        yield Remark("constant-maps", text)
-
-
-def _perfection(result: StabilityResult) -> Iterator[Remark]:
-    flags: set[str] = set()
-    for row in result.rows:
-        if not row.group:
-            flags.update(row.estimate.flags)
-    if "near_perfect" in flags:
-        text = (
-            "where fewer than 5 images (or patients) fall short of the best value, the bootstrap "
-            "is not reliable: the interval is the exact binomial (Clopper-Pearson) interval of the "
-            "share that does not fall short (clopper-pearson-units, marked * in tables)"
-        )
-        yield Remark("near-perfect", text, flag=False)
-    if "identical_units" in flags:
-        text = (
-            "an interval of zero width means that all images (or patients) have the same value, "
-            "not that the value is certain"
-        )
-        yield Remark("identical-units", text, flag=False)
-
-
-def _paradox_text(odd: Paradox) -> str:
-    """Return the kappa paradox in words."""
-    sign = "negative" if odd.prevalence_index < 0 else "positive"
-    return (
-        f"APJ and AJ may mislead: on {odd.pairs} of {odd.of_pairs} pairs of maps nearly all "
-        f"instances are {sign} (|prevalence index| at least {ONE_SIDED:g}) and kappa is at least "
-        f"{APART:g} below PABAK. On these pairs, the models call {percent_text(odd.total_agreement)} "
-        f"of the instances alike, and AJ is {two_decimals(odd.kappa)}. Read PAR, NAR and AC1 "
-        "beside them, and do not compare APJ between data sets with different shares of positive "
-        "instances"
-    )
-
-
-NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-# Limits of PAR, which does not fall with every further model. They are our judgement, so the
-# sentence always prints the number too.
-MOSTLY, PARTLY = 0.8, 0.5
-MOST_IMAGES = 3
-
-
-def number_word(n: int) -> str:
-    """Return a small number as a word."""
-    return NUMBERS[n] if n < len(NUMBERS) else str(n)
-
-
-def sentences(result: StabilityResult) -> list[str]:
-    """Return the verdict, the numbers behind it, and its limits."""
-    return [
-        *_same_places(result),
-        *_chance(result),
-        *_undefined_sentences(result),
-        *_worst(result),
-        *_right(result),
-    ]
-
-
-def agreement_word(result: StabilityResult) -> str:
-    """Return mostly, partly or hardly: how far two models mark the same places; empty if no model
-    marks anything.
-    """
-    share = result["PAR"].value
-    if share != share:
-        return ""
-    if share >= MOSTLY:
-        return "mostly"
-    return "partly" if share >= PARTLY else "hardly"
-
-
-def by_chance(result: StabilityResult) -> bool:
-    """Return whether APJ (the lower end of its interval, if there is one) is at most 0."""
-    apj = result["APJ"]
-    lowest = apj.value if apj.low != apj.low else apj.low
-    return bool(lowest <= 0)
-
-
-def _same_places(result: StabilityResult) -> Iterator[str]:
-    pair, all_of, some = result["PAR"], result["called-by-all"], result["called-by-some"]
-    models, images = number_word(len(result.models)), _images(result)
-    verdict = agreement_word(result)
-    if not verdict:
-        yield (
-            f"None of the {models} models marks anything on {images} at the threshold "
-            f"{result.threshold:g}."
-        )
-        return
-    chance = ", but no more than expected by chance" if by_chance(result) else ""
-    yield (
-        f"The {models} models {verdict} mark the same places{chance}: of what one model marks on "
-        f"an image, another marks {_percent(pair)}, on average over {images}."
-    )
-    if len(result.models) > 2:
-        yield f"Of what at least one of them marks, all {models} mark {_percent(all_of)}."
-    yield (
-        f"They disagree on {_percent(some)} of all places of an image: some models mark them, "
-        "others do not."
-    )
-
-
-def _chance(result: StabilityResult) -> Iterator[str]:
-    apj, rank = result["APJ"], result["Spearman"]
-    if apj.value == apj.value:
-        yield (
-            "Corrected for chance, the overlap of two models (APJ: 1 for the same places, 0 for "
-            f"chance) is {_value(apj)}. {_reach(result, apj)}."
-        )
-    if rank.value == rank.value:
-        yield (
-            "Without a threshold, the rank correlation of two maps (Spearman: 1 for the same "
-            f"order) is {_value(rank)}."
-        )
-
-
-def _reach(result: StabilityResult, apj: Estimate) -> str:
-    """Return to which images and which trainings the score generalises; without an interval, only
-    the trainings.
-    """
-    trainings = _other_trainings(result.leave_one_out("APJ"))
-    if apj.low != apj.low:
-        return trainings[0].upper() + trainings[1:]
-    scope = result.plan.units.generalises_to()
-    return f"The interval speaks for {scope}, with these {_models(result)}; {trainings}"
-
-
-def _other_trainings(jackknife: LeaveOneOut) -> str:
-    if jackknife.reason is not None:
-        return "it cannot be estimated for other trainings"
-    if jackknife.low == jackknife.high:
-        return "leaving out one model changes nothing"
-    return (
-        f"for other trainings it is {jackknife.low:.2f} to {jackknife.high:.2f}, from leaving out "
-        "one model at a time"
-    )
-
-
-def _undefined_sentences(result: StabilityResult) -> Iterator[str]:
-    missing = result.undefined("APJ")
-    if missing.pairs:
-        yield (
-            f"For {missing.pairs} of {missing.of_pairs} pairs of maps APJ is undefined, because "
-            f"both mark nothing or everything; {missing.bags} of {missing.of_bags} images have no "
-            "value at all."
-        )
-
-
-def _worst(result: StabilityResult) -> Iterator[str]:
-    order = result.ranked("APJ")
-    if len(order) > MOST_IMAGES:
-        values = result.per_bag("APJ")
-        images = ", ".join(f"{result.ids[i]} ({values[i]:.2f})" for i in order[:MOST_IMAGES])
-        yield f"Look first at the images on which they differ most: {images}."
-
-
-def _right(result: StabilityResult) -> Iterator[str]:
-    localized = result.localized
-    if localized.has("DICE"):
-        dice, values = localized.get("DICE"), localized.of_models("DICE")
-        n = len(localized.ids)
-        images = "image" if n == 1 else "images"
-        text = (
-            "Marking the same places is not marking the right ones: against the reference on "
-            f"{n} annotated {images} the mean DICE is {_value(dice)}, from {np.min(values):.2f} to "
-            f"{np.max(values):.2f} between models"
-        )
-        of_dice = localized.per_bag("DICE")[0]
-        rank_correlation = correlation(result.per_bag("APJ")[localized.places], of_dice)
-        if rank_correlation == rank_correlation:
-            text += f"; its rank correlation with APJ over images is {rank_correlation:.2f}"
-        yield f"{text}."
-    if localized.has("AUC"):
-        auc = localized.get("AUC")
-        yield (
-            f"Positive and negative images are separated with a mean AUC of {_value(auc)}, "
-            f"n = {auc.n_images}."
-        )
-
-
-def _percent(share: Estimate) -> str:
-    return share_in_words(share, "{span} of {units} show no difference")
-
-
-def _value(estimate: Estimate) -> str:
-    return value_in_words(estimate, "{span} of {units} are without a fault")
-
-
-def _images(result: StabilityResult) -> str:
-    images = "image" if result.n_used == 1 else "images"
-    if result.plan.positive is not None and result.plan.bags == "positive":
-        images = f"positive {images}"
-    return f"{result.n_used} {images}"
-
-
-def _models(result: StabilityResult) -> str:
-    return f"{number_word(len(result.models))} models"
 
 
 @dataclass(frozen=True)
@@ -587,6 +288,7 @@ class StabilityResult(Document):
         """
         if self.source is None:
             raise UsageError("this result was made without its maps: run the analysis again")
+        # Bags count among those used; the source has the others, too.
         positive = self.source.positive
         if self.plan.bags == "positive" and positive is not None:
             return self.source[int(np.flatnonzero(positive)[i])]
@@ -616,6 +318,7 @@ class StabilityResult(Document):
             From which Jaccard index on a bag counts as found, for the accuracy.
         """
         pooling, least_jaccard = word("a pooling", pooling), finite("least_jaccard", least_jaccard)
+        # The usual one was computed with the result.
         if (pooling, least_jaccard) == ("max", LEAST_JACCARD):
             return self.localized
         return localizing.localization(self.evidence, self.plan, self.cases, pooling, least_jaccard)
@@ -657,3 +360,307 @@ class StabilityResult(Document):
         check_name(name)
         self._check(name)
         return pair_scores(self.evidence, name, self._here, undefined or self.plan.undefined)
+
+
+def document_content(result: StabilityResult) -> dict[str, Any]:
+    """Return the keys of the JSON contract ``calipers.stability/1``; null for undefined."""
+    # leaving out a model and components of variance need scores of pairs
+    of_pairs = [name for name in result.names if name not in CALLED]
+    return {
+        "settings": result.plan.settings(),
+        "models": list(result.models),
+        "bags": _bags(result),
+        "rows": [row.as_dict() for row in result.rows],
+        "sd": {name: number(result.sd(name)) for name in result.names},
+        "sd_ddof": 0,
+        "undefined": [result.undefined(name).as_dict() for name in result.names],
+        "leave_one_out": [result.leave_one_out(name).as_dict() for name in of_pairs],
+        "components": [result.components(name).as_dict() for name in of_pairs],
+        "correlation": [result.correlation(method).as_dict() for method in ("spearman", "pearson")],
+        "called": result.called().as_dict(),
+        "kappa_paradox": result.paradox().as_dict(),
+        "localization": _localization(result),
+        "sentences": result.sentences(),
+        "flags": list(result.flags),
+        "warnings": list(result.warnings),
+    }
+
+
+def _bags(result: StabilityResult) -> dict[str, Any]:
+    positive = result.plan.positive
+    return {
+        "bags": result.n_bags,
+        "used": result.n_used,
+        "positive": None if positive is None else int(positive.sum()),
+        "annotated": int((result.evidence.truth >= 0).sum()),
+        "instances": int(result.evidence.n.sum()),
+    }
+
+
+def _localization(result: StabilityResult) -> dict[str, Any]:
+    localized = result.localized
+    names = [name for name in ("DICE", "Jaccard", "accuracy", "AUC") if localized.has(name)]
+    over_models = {
+        name: {"mean": number(localized.mean(name)), "sd": number(localized.sd(name))}
+        for name in names
+    }
+    return {
+        "bags": len(localized.ids),
+        "least_jaccard": localized.least_jaccard,
+        "bag_scores": localized.pooling,
+        "over_models": over_models,
+        "missing": dict(localized.missing),
+    }
+
+
+def remarks(result: StabilityResult) -> Iterator[Remark]:
+    """Yield the remarks on a result: first what was left out, then what may mislead."""
+    yield from (Remark("note", note, flag=False) for note in result.plan.notes)
+    yield from _sizes(result)
+    yield from _undefined(result)
+    odd = result.paradox()
+    if odd.flagged:
+        yield Remark("kappa-paradox", _paradox_text(odd))
+    yield from _perfection(result)
+    if result.localized.has("AUC") and result.localized.pooling != "given":
+        text = (
+            f"no bag scores were given: the bag AUC uses the {result.localized.pooling} of each "
+            "map, which is not the model's own score"
+        )
+        yield Remark("pooled-bags", text, flag=False)
+    text = (
+        "APJ and AJ (Cohen's kappa) carry the same information, APJ = AJ / (2 - AJ): they are one "
+        "finding, not two"
+    )
+    yield Remark("one-finding", text, flag=False)
+
+
+def _sizes(result: StabilityResult) -> Iterator[Remark]:
+    number, units = len(result.models), result.plan.units
+    if number < FEWEST_MODELS:
+        yield Remark(
+            "few-models", "two models are one pair: they do not show how other trainings would vary"
+        )
+    elif number < FEW_MODELS:
+        yield Remark(
+            "few-models",
+            f"only {number} models: the interval for other trainings comes from {number} values "
+            "and is rough",
+        )
+    unit = plural(units.name)
+    if units.number < FEWEST_UNITS:
+        yield Remark("few-bags", f"{units.number} {unit}: too few for an interval over {unit}")
+    elif units.number < FEW_UNITS:
+        yield Remark("few-bags", f"{units.number} {unit}: intervals over so few are rough")
+
+
+def _undefined(result: StabilityResult) -> Iterator[Remark]:
+    binary, ranks = result.undefined("APJ"), result.undefined("Spearman")
+    # Under another convention undefined pairs have a value already.
+    if result.plan.undefined == "skip" and binary.pairs > MANY_UNDEFINED * binary.of_pairs:
+        other = result.with_convention("APJ")
+        text = (
+            f"APJ and AJ are undefined for {binary.pairs} of {binary.of_pairs} pairs of maps "
+            f"({percent_text(binary.share)}), which both call nothing or everything positive; "
+            f"{binary.bags} of {binary.of_bags} bags have no value. They are skipped; counted as "
+            f"agreement, APJ is {other.value:.2f}"
+        )
+        yield Remark("undefined-pairs", text)
+    if ranks.pairs > MANY_UNDEFINED * ranks.of_pairs:
+        text = (
+            f"{ranks.pairs} of {ranks.of_pairs} pairs have a constant map, for which correlations "
+            "are undefined: skipped"
+        )
+        yield Remark("constant-maps", text)
+
+
+def _perfection(result: StabilityResult) -> Iterator[Remark]:
+    flags: set[str] = set()
+    for row in result.rows:
+        if not row.group:
+            flags.update(row.estimate.flags)
+    if "near_perfect" in flags:
+        text = (
+            "where fewer than 5 images (or patients) fall short of the best value, the bootstrap "
+            "is not reliable: the interval is the exact binomial (Clopper-Pearson) interval of the "
+            "share that does not fall short (clopper-pearson-units, marked * in tables)"
+        )
+        yield Remark("near-perfect", text, flag=False)
+    if "identical_units" in flags:
+        text = (
+            "an interval of zero width means that all images (or patients) have the same value, "
+            "not that the value is certain"
+        )
+        yield Remark("identical-units", text, flag=False)
+
+
+def _paradox_text(odd: Paradox) -> str:
+    """Return the kappa paradox in words."""
+    sign = "negative" if odd.prevalence_index < 0 else "positive"
+    return (
+        f"APJ and AJ may mislead: on {odd.pairs} of {odd.of_pairs} pairs of maps nearly all "
+        f"instances are {sign} (|prevalence index| at least {ONE_SIDED:g}) and kappa is at least "
+        f"{APART:g} below PABAK. On these pairs, the models call "
+        f"{percent_text(odd.total_agreement)} "
+        f"of the instances alike, and AJ is {two_decimals(odd.kappa)}. Read PAR, NAR and AC1 "
+        "beside them, and do not compare APJ between data sets with different shares of positive "
+        "instances"
+    )
+
+
+def number_word(n: int) -> str:
+    """Return a small number as a word."""
+    return NUMBERS[n] if n < len(NUMBERS) else str(n)
+
+
+def sentences(result: StabilityResult) -> list[str]:
+    """Return the verdict, the numbers behind it, and its limits."""
+    return [
+        *_same_places(result),
+        *_beyond_chance(result),
+        *_undefined_sentences(result),
+        *_worst_images(result),
+        *_against_reference(result),
+    ]
+
+
+def agreement_word(result: StabilityResult) -> str:
+    """Return mostly, partly or hardly: how far two models mark the same places; empty if no model
+    marks anything.
+    """
+    share = result["PAR"].value
+    if share != share:
+        return ""
+    if share >= MOSTLY:
+        return "mostly"
+    return "partly" if share >= PARTLY else "hardly"
+
+
+def by_chance(result: StabilityResult) -> bool:
+    """Return whether APJ (the lower end of its interval, if there is one) is at most 0."""
+    apj = result["APJ"]
+    # Where there is no interval, the value itself decides.
+    lowest = apj.value if apj.low != apj.low else apj.low
+    return bool(lowest <= 0)
+
+
+def _same_places(result: StabilityResult) -> Iterator[str]:
+    pair, all_of, some = result["PAR"], result["called-by-all"], result["called-by-some"]
+    models, images = number_word(len(result.models)), _images(result)
+    verdict = agreement_word(result)
+    if not verdict:
+        yield (
+            f"None of the {models} models marks anything on {images} at the threshold "
+            f"{result.threshold:g}."
+        )
+        return
+    chance = ", but no more than expected by chance" if by_chance(result) else ""
+    yield (
+        f"The {models} models {verdict} mark the same places{chance}: of what one model marks on "
+        f"an image, another marks {_share_text(pair)}, on average over {images}."
+    )
+    # Of two models, all and both are the same: the sentence before says it.
+    if len(result.models) > 2:
+        yield f"Of what at least one of them marks, all {models} mark {_share_text(all_of)}."
+    yield (
+        f"They disagree on {_share_text(some)} of all places of an image: some models mark them, "
+        "others do not."
+    )
+
+
+def _beyond_chance(result: StabilityResult) -> Iterator[str]:
+    apj, rank = result["APJ"], result["Spearman"]
+    if apj.value == apj.value:
+        yield (
+            "Corrected for chance, the overlap of two models (APJ: 1 for the same places, 0 for "
+            f"chance) is {_value_text(apj)}. {_generalisation(result, apj)}."
+        )
+    if rank.value == rank.value:
+        yield (
+            "Without a threshold, the rank correlation of two maps (Spearman: 1 for the same "
+            f"order) is {_value_text(rank)}."
+        )
+
+
+def _generalisation(result: StabilityResult, apj: Estimate) -> str:
+    """Return to which images and which trainings the score generalises; without an interval, only
+    the trainings.
+    """
+    trainings = _other_trainings(result.leave_one_out("APJ"))
+    if apj.low != apj.low:
+        return trainings[0].upper() + trainings[1:]
+    scope = result.plan.units.generalises_to()
+    return f"The interval speaks for {scope}, with these {_models(result)}; {trainings}"
+
+
+def _other_trainings(jackknife: LeaveOneOut) -> str:
+    if jackknife.reason is not None:
+        return "it cannot be estimated for other trainings"
+    if jackknife.low == jackknife.high:
+        return "leaving out one model changes nothing"
+    return (
+        f"for other trainings it is {jackknife.low:.2f} to {jackknife.high:.2f}, from leaving out "
+        "one model at a time"
+    )
+
+
+def _undefined_sentences(result: StabilityResult) -> Iterator[str]:
+    missing = result.undefined("APJ")
+    if missing.pairs:
+        yield (
+            f"For {missing.pairs} of {missing.of_pairs} pairs of maps APJ is undefined, because "
+            f"both mark nothing or everything; {missing.bags} of {missing.of_bags} images have no "
+            "value at all."
+        )
+
+
+def _worst_images(result: StabilityResult) -> Iterator[str]:
+    order = result.ranked("APJ")
+    if len(order) > MOST_IMAGES:
+        values = result.per_bag("APJ")
+        images = ", ".join(f"{result.ids[i]} ({values[i]:.2f})" for i in order[:MOST_IMAGES])
+        yield f"Look first at the images on which they differ most: {images}."
+
+
+def _against_reference(result: StabilityResult) -> Iterator[str]:
+    localized = result.localized
+    if localized.has("DICE"):
+        dice, values = localized.get("DICE"), localized.of_models("DICE")
+        n = len(localized.ids)
+        images = "image" if n == 1 else "images"
+        text = (
+            "Marking the same places is not marking the right ones: against the reference on "
+            f"{n} annotated {images} the mean DICE is {_value_text(dice)}, "
+            f"from {np.min(values):.2f} to {np.max(values):.2f} between models"
+        )
+        # On the annotated bags only, which need not be all that were used.
+        of_dice = localized.per_bag("DICE")[0]
+        rank_correlation = correlation(result.per_bag("APJ")[localized.places], of_dice)
+        if rank_correlation == rank_correlation:
+            text += f"; its rank correlation with APJ over images is {rank_correlation:.2f}"
+        yield f"{text}."
+    if localized.has("AUC"):
+        auc = localized.get("AUC")
+        yield (
+            f"Positive and negative images are separated with a mean AUC of {_value_text(auc)}, "
+            f"n = {auc.n_images}."
+        )
+
+
+def _share_text(share: Estimate) -> str:
+    return share_in_words(share, "{span} of {units} show no difference")
+
+
+def _value_text(estimate: Estimate) -> str:
+    return value_in_words(estimate, "{span} of {units} are without a fault")
+
+
+def _images(result: StabilityResult) -> str:
+    images = "image" if result.n_used == 1 else "images"
+    if result.plan.positive is not None and result.plan.bags == "positive":
+        images = f"positive {images}"
+    return f"{result.n_used} {images}"
+
+
+def _models(result: StabilityResult) -> str:
+    return f"{number_word(len(result.models))} models"

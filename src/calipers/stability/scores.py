@@ -1,33 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The weighted mean over bags, as a metric for `calipers.statistics.estimates`.
+"""The scores of a stability analysis: what each means, its value on every bag, and its estimates.
 
-In come M numbers per bag (`BagValues`) and weights of the bags; out go weighted means. Used for
-the stability scores and for DICE, Jaccard and accuracy.
+In come `BagPairs`; out go rows of estimates. `calipers.stability.analyse.stability` calls
+`stability_rows` and `localization`.
 
-The scores of a stability analysis: the meaning and limits of each, and its value on every bag.
-
-In come `BagPairs`; out go values per bag, and (metric, evidence) pairs for
-`calipers.statistics.estimates`.
-
-Whole bags, positive and negative, with one score per model: the evidence of the bag AUC.
-
-`stability` makes `Cases`; `localization` estimates the AUC of them with `BagAuroc`.
-
-The rows of a stability analysis: every score at the main threshold, under the other convention
-for undefined pairs, and over the sweep of thresholds. Called by `stability`.
-
-Stable is not correct: compare every model with the reference, and positive with negative bags.
-
-Over the annotated positive bags, with n11 the positive instances of the reference that a model
-calls positive:
-
-``DICE``, ``Jaccard``, ``accuracy``
-    2 n11 / (called + reference); n11 / (called + reference - n11); whether the Jaccard index is at
-    least 0.1. Per bag, then the mean over bags. Never undefined: such a bag has a positive
-    instance.
-``AUC``
-    area under the ROC curve of all bags, positive and negative; equal scores count half. Undefined
-    if there is only one kind.
+- `SCORES` has meaning, limits and best value of every score. The value of an analysis is the
+  weighted mean over bags (`BagMean`, a metric for `calipers.statistics.estimates`); bags without a
+  value are skipped.
+- `stability_rows` returns every score at the main threshold, under the other convention for
+  undefined pairs, and over the sweep of thresholds.
+- `localization` compares every model with the reference, because stable is not correct. Over the
+  annotated positive bags, with n11 the positive instances of the reference that a model calls
+  positive: ``DICE`` is 2 n11 / (called + reference); ``Jaccard`` is n11 / (called + reference -
+  n11); ``accuracy`` is whether the Jaccard index is at least 0.1. Each per bag, then the mean over
+  bags; never undefined, because such a bag has a positive instance.
+- ``AUC`` is the area under the ROC curve of all bags (`Cases`), positive and negative; equal scores
+  count half. Undefined if there is only one kind.
 
 The row of all models is the mean over models.
 """
@@ -65,139 +53,19 @@ from calipers.statistics.weights import Units
 
 ROUNDING = 1e-12
 
-
-@dataclass(frozen=True)
-class BagValues:
-    """Evidence: M numbers of every bag (NaN where undefined) with their numbers of references and
-    predictions.
-    """
-
-    values: F64  # (B, M)
-    references: I64  # (B, M)
-    predictions: I64  # (B, M)
-
-    @classmethod
-    def of(cls, values: F64, references: I64, predictions: I64) -> BagValues:
-        """Return the evidence; ``references`` and ``predictions`` are (B,), the same for all M
-        numbers, or (B, M).
-        """
-        tables = []
-        for counts in (references, predictions):
-            column = counts[:, None] if counts.ndim == 1 else counts
-            tables.append(np.broadcast_to(column, values.shape))
-        return cls(values, *tables)
-
-    @property
-    def n_images(self) -> int:
-        """Number of bags."""
-        return len(self.values)
-
-    @cached_property
-    def tables(self) -> tuple[F64, NDArray[np.bool_]]:
-        """(B, M) values with 0 for NaN, and (M,) which numbers are undefined on some bag: the same
-        for all weights.
-        """
-        missing = np.isnan(self.values)
-        return np.where(missing, 0.0, self.values), np.asarray(missing.any(axis=0))
-
-    def take(self, images: I64) -> BagValues:
-        """Return the evidence of some bags."""
-        return BagValues(self.values[images], self.references[images], self.predictions[images])
-
-    @classmethod
-    def concat(cls, parts: Sequence[BagValues]) -> BagValues:
-        """Return the evidence of all bags of several parts."""
-        return cls(
-            np.concatenate([part.values for part in parts]),
-            np.concatenate([part.references for part in parts]),
-            np.concatenate([part.predictions for part in parts]),
-        )
-
-
-class BagMean:
-    """The weighted mean over bags of every number; bags without a value are skipped.
-
-    Parameters
-    ----------
-    names, ids
-        Of the M numbers.
-    bounds
-        Of all of them.
-    best
-        The value of a bag on which nothing is wrong; None where more is not better.
-    reasons
-        Why a number is undefined on every bag, one of `results.REASONS` each.
-    """
-
-    def __init__(
-        self,
-        names: Sequence[str],
-        ids: Sequence[str],
-        bounds: tuple[float, float],
-        best: float | None,
-        reasons: Sequence[str],
-    ) -> None:
-        self.best, self.why = best, tuple(reasons)
-        self.facts = Facts(
-            id="stability@1",
-            names=tuple(names),
-            ids=tuple(ids),
-            bounds=bounds,
-            higher_is_better=best is not None,
-            per_class=False,
-        )
-
-    def value(self, evidence: BagValues, weights: NDArray[Any]) -> F64:
-        """Return (R, 1, M) for weights (R, B)."""
-        w = weights.astype(np.float64)
-        table, holes = evidence.tables
-        total, number = w @ table, np.tile(w.sum(axis=1)[:, None], table.shape[1])
-        if holes.any():
-            missing = np.isnan(evidence.values[:, holes]).astype(np.float64)
-            number[:, holes] -= w @ missing  # whole numbers: exact
-        mean = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
-        return np.asarray(mean[:, None, :])
-
-    def reasons(self, evidence: BagValues) -> Mapping[tuple[int, int], str]:
-        """Return why numbers are undefined on every bag."""
-        if not evidence.n_images:
-            return {(0, k): "no_objects" for k in range(len(self.why))}
-        return {(0, k): why for k, why in enumerate(self.why)}
-
-    def counts(self, evidence: BagValues, weights: I64) -> I64:
-        """Return (1, M, 3): bags, and the references and predictions of those that have a value."""
-        w, is_defined = np.asarray(weights, np.int64), ~np.isnan(evidence.values)
-        images = np.full(evidence.values.shape[1], w.sum())
-        references = w @ np.where(is_defined, evidence.references, 0)
-        predictions = w @ np.where(is_defined, evidence.predictions, 0)
-        return np.stack([images, references, predictions], axis=1)[None].astype(np.int64)
-
-    def support(self, evidence: BagValues, unit: I64, n_units: int) -> I64:
-        """Return (1, M, 3): units with a value, twice, and those with a bag that is not at its
-        best.
-        """
-        is_defined = ~np.isnan(evidence.values)
-        best = np.nan if self.best is None else self.best
-        # Without a best value the distance is NaN, so that every bag counts as short of it.
-        short = is_defined & ~(np.abs(evidence.values - best) <= ROUNDING)
-        n_defined = units_with(is_defined, unit, n_units)
-        n_short = units_with(short, unit, n_units)
-        return np.stack([n_defined, n_defined, n_short], axis=1)[None]
-
-
-def units_with(marked: NDArray[np.bool_], unit: I64, n_units: int) -> I64:
-    """Return (M,): units with a marked bag, for (B, M) marks."""
-    has_mark = np.zeros((n_units, marked.shape[1]), np.bool_)
-    bag, column = np.nonzero(marked)
-    has_mark[unit[bag], column] = True
-    return np.asarray(has_mark.sum(axis=0), np.int64)
-
-
 INF = math.inf
 
 CALLED = ("called-by-all", "called-by-some")
 NAMES = (*BINARY, *CALLED, *CONTINUOUS)
 AT_THRESHOLD = (*BINARY, *CALLED)  # these change with the threshold
+
+KENDALL = ("Kendall-b", "Kendall-a")
+# the group of rows in which maps that call everything alike count as 1
+IDENTICAL = {"undefined": "one"}
+
+MEASURES = ("DICE", "Jaccard", "accuracy")
+AUC = "AUC"
+LEAST_JACCARD = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,6 +163,33 @@ SCORES: Mapping[str, Score] = {
 }
 
 
+def stability_rows(evidence: BagPairs, plan: StabilityPlan) -> list[Row]:
+    """Return the rows of all models together: scores, the second summary of undefined pairs, the
+    sweep.
+    """
+    names, here = names_of(plan), evidence.at(plan.threshold)
+    # All requests together: every group of them shares one pass over the replicates.
+    requests = [ScoreRequest(name, here, plan.undefined) for name in names]
+    for name in names:
+        if conventional(name):
+            requests.append(ScoreRequest(name, here, "one", tuple(IDENTICAL.items())))
+    for threshold in plan.sweep:
+        index, group = evidence.at(threshold), (("threshold", group_text(threshold)),)
+        for name in names:
+            if name in AT_THRESHOLD:
+                requests.append(ScoreRequest(name, index, plan.undefined, group))
+    groups = list(cases(evidence, plan.references, requests))
+    by_request: dict[ScoreRequest, Estimate] = {}
+    tables = estimates([case for _, case in groups], plan.units, plan.certainty)
+    for (members, _), table in zip(groups, tables):
+        by_request.update(zip(members, table[0]))
+    rows = []
+    for request in requests:
+        name, group_of = request.name, dict(request.group) or None
+        rows.append(Row(ALL_MODELS, name, metric_id(name), None, group_of, by_request[request]))
+    return rows
+
+
 def check_score(name: str) -> None:
     """Raise for a score that does not exist."""
     if name not in SCORES:
@@ -364,158 +259,134 @@ def conventional(name: str) -> bool:
     return name in AGREEMENT and name not in ("TAR", "PABAK", "AC1")  # these are always defined
 
 
-@dataclass(frozen=True)
-class Cases:
-    """All bags of an analysis as cases; ``positive`` is None if there are no labels."""
+class BagMean:
+    """The weighted mean over bags of every number; bags without a value are skipped.
 
-    positive: Flags | None  # (n_bags,)
-    bag_scores: F64 | None  # (n_bags, K) scores that came with the bags
-    pooled_scores: F64  # (n_bags, n_poolings, K) NaN where a bag was not read
-    units: Units
+    Parameters
+    ----------
+    names, ids
+        Of the M numbers.
+    bounds
+        Of all of them.
+    best
+        The value of a bag on which nothing is wrong; None where more is not better.
+    reasons
+        Why a number is undefined on every bag, one of `results.REASONS` each.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        ids: Sequence[str],
+        bounds: tuple[float, float],
+        best: float | None,
+        reasons: Sequence[str],
+    ) -> None:
+        self.best, self.why = best, tuple(reasons)
+        self.facts = Facts(
+            id="stability@1",
+            names=tuple(names),
+            ids=tuple(ids),
+            bounds=bounds,
+            higher_is_better=best is not None,
+            per_class=False,
+        )
+
+    def value(self, evidence: BagValues, weights: NDArray[Any]) -> F64:
+        """Return (R, 1, M) for weights (R, B)."""
+        w = weights.astype(np.float64)
+        table, holes = evidence.tables
+        # Two products of matrices for all replicates at once; holes are counted apart, because most
+        # scores have none.
+        total, number = w @ table, np.tile(w.sum(axis=1)[:, None], table.shape[1])
+        if holes.any():
+            missing = np.isnan(evidence.values[:, holes]).astype(np.float64)
+            number[:, holes] -= w @ missing  # whole numbers: exact
+        mean = np.divide(total, number, out=np.full(total.shape, np.nan), where=number > 0)
+        return np.asarray(mean[:, None, :])
+
+    def reasons(self, evidence: BagValues) -> Mapping[tuple[int, int], str]:
+        """Return why numbers are undefined on every bag."""
+        if not evidence.n_images:
+            return {(0, k): "no_objects" for k in range(len(self.why))}
+        return {(0, k): why for k, why in enumerate(self.why)}
+
+    def counts(self, evidence: BagValues, weights: I64) -> I64:
+        """Return (1, M, 3): bags, and the references and predictions of those that have a value."""
+        w, is_defined = np.asarray(weights, np.int64), ~np.isnan(evidence.values)
+        # All bags that were used; references and predictions only of those that have a value.
+        images = np.full(evidence.values.shape[1], w.sum())
+        references = w @ np.where(is_defined, evidence.references, 0)
+        predictions = w @ np.where(is_defined, evidence.predictions, 0)
+        return np.stack([images, references, predictions], axis=1)[None].astype(np.int64)
+
+    def support(self, evidence: BagValues, unit: I64, n_units: int) -> I64:
+        """Return (1, M, 3): units with a value, twice, and those with a bag that is not at its
+        best.
+        """
+        is_defined = ~np.isnan(evidence.values)
+        best = np.nan if self.best is None else self.best
+        # Without a best value the distance is NaN, so that every bag counts as short of it.
+        short = is_defined & ~(np.abs(evidence.values - best) <= ROUNDING)
+        n_defined = units_with(is_defined, unit, n_units)
+        n_short = units_with(short, unit, n_units)
+        return np.stack([n_defined, n_defined, n_short], axis=1)[None]
+
+
+@dataclass(frozen=True)
+class BagValues:
+    """Evidence: M numbers of every bag (NaN where undefined) with their numbers of references and
+    predictions.
+    """
+
+    values: F64  # (B, M)
+    references: I64  # (B, M)
+    predictions: I64  # (B, M)
 
     @classmethod
-    def of(cls, source: Bags, pooled_scores: F64, units: Units) -> Cases:
-        """Return the cases of a source and the pooled scores of its maps."""
-        positive, bag_scores = None, None
-        if source.positive is not None:
-            positive = np.asarray(source.positive, np.bool_)
-        if source.bag_scores is not None:
-            bag_scores = np.asarray(source.bag_scores, np.float64).T
-        return cls(positive, bag_scores, pooled_scores, units)
-
-    def scores(self, pooling: str) -> F64:
-        """Return (n_bags, K): the scores that came with the bags, else those of a pooling."""
-        check_pooling(pooling)
-        if self.bag_scores is not None:
-            return self.bag_scores
-        return self.pooled_scores[:, POOLINGS.index(pooling)]
-
-    @property
-    def two_kinds(self) -> bool:
-        """Whether there are positive and negative bags to tell apart."""
-        return self.positive is not None and bool(self.positive.any() and not self.positive.all())
-
-
-@dataclass(frozen=True)
-class CaseScores:
-    """Evidence of the bag AUC: (B, K) scores and (B,) kinds."""
-
-    scores: F64
-    positive: Flags
+    def of(cls, values: F64, references: I64, predictions: I64) -> BagValues:
+        """Return the evidence; ``references`` and ``predictions`` are (B,), the same for all M
+        numbers, or (B, M).
+        """
+        tables = []
+        for counts in (references, predictions):
+            column = counts[:, None] if counts.ndim == 1 else counts
+            tables.append(np.broadcast_to(column, values.shape))
+        return cls(values, *tables)
 
     @property
     def n_images(self) -> int:
         """Number of bags."""
-        return len(self.positive)
+        return len(self.values)
 
-    def take(self, images: I64) -> CaseScores:
+    @cached_property
+    def tables(self) -> tuple[F64, NDArray[np.bool_]]:
+        """(B, M) values with 0 for NaN, and (M,) which numbers are undefined on some bag: the same
+        for all weights.
+        """
+        missing = np.isnan(self.values)
+        return np.where(missing, 0.0, self.values), np.asarray(missing.any(axis=0))
+
+    def take(self, images: I64) -> BagValues:
         """Return the evidence of some bags."""
-        return CaseScores(self.scores[images], self.positive[images])
+        return BagValues(self.values[images], self.references[images], self.predictions[images])
 
     @classmethod
-    def concat(cls, parts: Sequence[CaseScores]) -> CaseScores:
+    def concat(cls, parts: Sequence[BagValues]) -> BagValues:
         """Return the evidence of all bags of several parts."""
         return cls(
-            np.concatenate([p.scores for p in parts]), np.concatenate([p.positive for p in parts])
+            np.concatenate([part.values for part in parts]),
+            np.concatenate([part.references for part in parts]),
+            np.concatenate([part.predictions for part in parts]),
         )
 
 
-class BagAuroc:
-    """The area under the ROC curve of whole bags, of every model and their mean; equal scores count
-    half.
-
-    Undefined without a positive or without a negative bag.
-    """
-
-    def __init__(self, names: Sequence[str], evidence: CaseScores) -> None:
-        self.facts = Facts(id="stability.AUC@1", names=tuple(names), per_class=False, swap=False)
-        self._ranks = [
-            CaseRanks.of(score, evidence.positive, -np.inf) for score in evidence.scores.T
-        ]
-
-    def value(self, evidence: CaseScores, weights: NDArray[Any]) -> F64:
-        """Return (R, 1, K + 1) for weights (R, B) of the bags that were ranked; the last is the
-        mean over models.
-        """
-        areas = np.stack([ranks.area(weights) for ranks in self._ranks], axis=1)
-        return np.concatenate([areas, areas.mean(axis=1, keepdims=True)], axis=1)[:, None, :]
-
-    def reasons(self, evidence: CaseScores) -> Mapping[tuple[int, int], str]:
-        """Return why values are undefined: bags of one kind only."""
-        why = "single_category" if evidence.positive.any() else "no_positives"
-        return {(0, k): why for k in range(len(self.facts.names))}
-
-    def counts(self, evidence: CaseScores, weights: I64) -> I64:
-        """Return (1, K + 1, 3): bags, positive ones, scores."""
-        w = np.asarray(weights, np.int64)
-        n, n_models = int(w.sum()), evidence.scores.shape[1]
-        n_positive = int(w @ evidence.positive)
-        rows = [[n, n_positive, n]] * n_models + [[n, n_positive, n * n_models]]
-        return np.array([rows], np.int64)
-
-    def support(self, evidence: CaseScores, unit: I64, n_units: int) -> I64:
-        """Return (1, K + 1, 3): the rarer kind of units, all units, those with a bag in a wrong
-        order.
-        """
-        positive, score = evidence.positive[:, None], evidence.scores
-        # A bag is in a wrong order if it does not score strictly on its side of the other kind:
-        # compare with the highest score of a negative and the lowest of a positive bag.
-        highest = np.where(positive, -np.inf, score).max(axis=0, initial=-np.inf)
-        lowest = np.where(positive, score, np.inf).min(axis=0, initial=np.inf)
-        wrong = np.where(positive, score <= highest, score >= lowest)
-        wrong = np.concatenate([wrong, wrong.any(axis=1, keepdims=True)], axis=1)
-        rarer = np.minimum(
-            units_with(positive, unit, n_units), units_with(~positive, unit, n_units)
-        )
-        n_wrong = units_with(wrong, unit, n_units)
-        n_rarer = np.broadcast_to(rarer, n_wrong.shape)
-        return np.stack([n_rarer, np.full_like(n_wrong, n_units), n_wrong], axis=1)[None]
-
-
-KENDALL = ("Kendall-b", "Kendall-a")
-# the group of rows in which maps that call everything alike count as 1
-IDENTICAL = {"undefined": "one"}
-
-
-def group_text(value: float | str) -> str:
-    """Return a value as groups of rows have it: numbers with all digits, no trailing ``.0``."""
-    return value if isinstance(value, str) else repr(float(value)).removesuffix(".0")
-
-
-def names_of(plan: StabilityPlan) -> tuple[str, ...]:
-    """Return the scores that an analysis has."""
-    return tuple(name for name in NAMES if plan.kendall or name not in KENDALL)
-
-
-def stability_rows(evidence: BagPairs, plan: StabilityPlan) -> list[Row]:
-    """Return the rows of all models together: scores, the second summary of undefined pairs, the
-    sweep.
-    """
-    names, here = names_of(plan), evidence.at(plan.threshold)
-    requests = [ScoreRequest(name, here, plan.undefined) for name in names]
-    for name in names:
-        if conventional(name):
-            requests.append(ScoreRequest(name, here, "one", tuple(IDENTICAL.items())))
-    for threshold in plan.sweep:
-        index, group = evidence.at(threshold), (("threshold", group_text(threshold)),)
-        for name in names:
-            if name in AT_THRESHOLD:
-                requests.append(ScoreRequest(name, index, plan.undefined, group))
-    groups = list(cases(evidence, plan.references, requests))
-    by_request: dict[ScoreRequest, Estimate] = {}
-    tables = estimates([case for _, case in groups], plan.units, plan.certainty)
-    for (members, _), table in zip(groups, tables):
-        by_request.update(zip(members, table[0]))
-    rows = []
-    for request in requests:
-        name, group_of = request.name, dict(request.group) or None
-        rows.append(Row(ALL_MODELS, name, metric_id(name), None, group_of, by_request[request]))
-    return rows
-
-
-MEASURES = ("DICE", "Jaccard", "accuracy")
-AUC = "AUC"
-LEAST_JACCARD = 0.1
+def units_with(marked: NDArray[np.bool_], unit: I64, n_units: int) -> I64:
+    """Return (M,): units with a marked bag, for (B, M) marks."""
+    has_mark = np.zeros((n_units, marked.shape[1]), np.bool_)
+    bag, column = np.nonzero(marked)
+    has_mark[unit[bag], column] = True
+    return np.asarray(has_mark.sum(axis=0), np.int64)
 
 
 @dataclass(frozen=True)
@@ -581,6 +452,7 @@ def localization(
     check_pooling(pooling)
     if not 0 <= least_jaccard <= 1:
         raise UsageError(f"the least Jaccard index lies in [0, 1], got {least_jaccard:g}")
+    # -1 is not annotated and 0 has nothing to find: neither has a DICE.
     places = np.flatnonzero(evidence.truth > 0)
     here = evidence.take(places)
     values = measures(here, here.at(plan.threshold), least_jaccard)
@@ -623,15 +495,16 @@ def _measure_rows(
     names = (*plan.models, ALL_MODELS)
     cases: list[tuple[Metric[Any], BagValues]] = []
     for name in MEASURES:
+        # The mean over models is resampled with them, as a further column.
         table = np.concatenate([values[name], values[name].mean(axis=1, keepdims=True)], axis=1)
         reasons = ["no_references"] * len(names)
-        metric = BagMean(names, [_id(name)] * len(names), (0.0, 1.0), 1.0, reasons)
+        metric = BagMean(names, [_measure_id(name)] * len(names), (0.0, 1.0), 1.0, reasons)
         cases.append((cast("Metric[Any]", metric), BagValues.of(table, here.truth, n_called)))
     rows = []
     for name, estimates_of in zip(
         MEASURES, estimates(cases, plan.units.take(places), plan.certainty)
     ):
-        rows += _rows(name, names, estimates_of[0])
+        rows += _rows_of_models(name, names, estimates_of[0])
     return rows
 
 
@@ -640,15 +513,136 @@ def _auc_rows(cases: Cases, plan: StabilityPlan, pooling: str) -> list[Row]:
     evidence = CaseScores(cases.scores(pooling), cases.positive)
     names = (*plan.models, ALL_MODELS)
     metric = cast("Metric[Any]", BagAuroc(names, evidence))
-    return _rows(AUC, names, estimates([(metric, evidence)], cases.units, plan.certainty)[0][0])
+    return _rows_of_models(
+        AUC, names, estimates([(metric, evidence)], cases.units, plan.certainty)[0][0]
+    )
 
 
-def _rows(metric: str, names: tuple[str, ...], values: list[Estimate]) -> list[Row]:
+def _rows_of_models(metric: str, names: tuple[str, ...], values: list[Estimate]) -> list[Row]:
     rows = []
     for name, estimate in zip(names, values):
-        rows.append(Row(name, metric, _id(metric), None, None, estimate))
+        rows.append(Row(name, metric, _measure_id(metric), None, None, estimate))
     return rows
 
 
-def _id(metric: str) -> str:
+def _measure_id(metric: str) -> str:
     return f"stability.{metric}@1"
+
+
+@dataclass(frozen=True)
+class Cases:
+    """All bags of an analysis as cases; ``positive`` is None if there are no labels."""
+
+    positive: Flags | None  # (n_bags,)
+    bag_scores: F64 | None  # (n_bags, K) scores that came with the bags
+    pooled_scores: F64  # (n_bags, n_poolings, K) NaN where a bag was not read
+    units: Units
+
+    @classmethod
+    def of(cls, source: Bags, pooled_scores: F64, units: Units) -> Cases:
+        """Return the cases of a source and the pooled scores of its maps."""
+        positive, bag_scores = None, None
+        if source.positive is not None:
+            positive = np.asarray(source.positive, np.bool_)
+        if source.bag_scores is not None:
+            bag_scores = np.asarray(source.bag_scores, np.float64).T
+        return cls(positive, bag_scores, pooled_scores, units)
+
+    def scores(self, pooling: str) -> F64:
+        """Return (n_bags, K): the scores that came with the bags, else those of a pooling."""
+        check_pooling(pooling)
+        if self.bag_scores is not None:
+            return self.bag_scores
+        return self.pooled_scores[:, POOLINGS.index(pooling)]
+
+    @property
+    def two_kinds(self) -> bool:
+        """Whether there are positive and negative bags to tell apart."""
+        return self.positive is not None and bool(self.positive.any() and not self.positive.all())
+
+
+@dataclass(frozen=True)
+class CaseScores:
+    """Evidence of the bag AUC: (B, K) scores and (B,) kinds."""
+
+    scores: F64
+    positive: Flags
+
+    @property
+    def n_images(self) -> int:
+        """Number of bags."""
+        return len(self.positive)
+
+    def take(self, images: I64) -> CaseScores:
+        """Return the evidence of some bags."""
+        return CaseScores(self.scores[images], self.positive[images])
+
+    @classmethod
+    def concat(cls, parts: Sequence[CaseScores]) -> CaseScores:
+        """Return the evidence of all bags of several parts."""
+        return cls(
+            np.concatenate([p.scores for p in parts]), np.concatenate([p.positive for p in parts])
+        )
+
+
+class BagAuroc:
+    """The area under the ROC curve of whole bags, of every model and their mean; equal scores count
+    half.
+
+    Undefined without a positive or without a negative bag.
+    """
+
+    def __init__(self, names: Sequence[str], evidence: CaseScores) -> None:
+        self.facts = Facts(id="stability.AUC@1", names=tuple(names), per_class=False, swap=False)
+        # The order of bags does not depend on weights: ranked once for all replicates.
+        self._ranks = [
+            CaseRanks.of(score, evidence.positive, -np.inf) for score in evidence.scores.T
+        ]
+
+    def value(self, evidence: CaseScores, weights: NDArray[Any]) -> F64:
+        """Return (R, 1, K + 1) for weights (R, B) of the bags that were ranked; the last is the
+        mean over models.
+        """
+        areas = np.stack([ranks.area(weights) for ranks in self._ranks], axis=1)
+        return np.concatenate([areas, areas.mean(axis=1, keepdims=True)], axis=1)[:, None, :]
+
+    def reasons(self, evidence: CaseScores) -> Mapping[tuple[int, int], str]:
+        """Return why values are undefined: bags of one kind only."""
+        why = "single_category" if evidence.positive.any() else "no_positives"
+        return {(0, k): why for k in range(len(self.facts.names))}
+
+    def counts(self, evidence: CaseScores, weights: I64) -> I64:
+        """Return (1, K + 1, 3): bags, positive ones, scores."""
+        w = np.asarray(weights, np.int64)
+        n, n_models = int(w.sum()), evidence.scores.shape[1]
+        n_positive = int(w @ evidence.positive)
+        rows = [[n, n_positive, n]] * n_models + [[n, n_positive, n * n_models]]
+        return np.array([rows], np.int64)
+
+    def support(self, evidence: CaseScores, unit: I64, n_units: int) -> I64:
+        """Return (1, K + 1, 3): the rarer kind of units, all units, those with a bag in a wrong
+        order.
+        """
+        positive, score = evidence.positive[:, None], evidence.scores
+        # A bag is in a wrong order if it does not score strictly on its side of the other kind:
+        # compare with the highest score of a negative and the lowest of a positive bag.
+        highest = np.where(positive, -np.inf, score).max(axis=0, initial=-np.inf)
+        lowest = np.where(positive, score, np.inf).min(axis=0, initial=np.inf)
+        wrong = np.where(positive, score <= highest, score >= lowest)
+        wrong = np.concatenate([wrong, wrong.any(axis=1, keepdims=True)], axis=1)
+        rarer = np.minimum(
+            units_with(positive, unit, n_units), units_with(~positive, unit, n_units)
+        )
+        n_wrong = units_with(wrong, unit, n_units)
+        n_rarer = np.broadcast_to(rarer, n_wrong.shape)
+        return np.stack([n_rarer, np.full_like(n_wrong, n_units), n_wrong], axis=1)[None]
+
+
+def group_text(value: float | str) -> str:
+    """Return a value as groups of rows have it: numbers with all digits, no trailing ``.0``."""
+    return value if isinstance(value, str) else repr(float(value)).removesuffix(".0")
+
+
+def names_of(plan: StabilityPlan) -> tuple[str, ...]:
+    """Return the scores that an analysis has."""
+    return tuple(name for name in NAMES if plan.kendall or name not in KENDALL)

@@ -24,8 +24,8 @@ MEASURES = ("DICE", "Jaccard", "accuracy", "AUC")
 IN_BAGS = ("APJ", "called-by-all", "called-by-some", "Spearman")  # scores in the table of images
 MOST_DISPUTED = 20
 OTHER_TRAININGS = (
-    "Mean and SD (ddof 0): over images. Other trainings: t interval from leaving out one model at a "
-    "time, on these images."
+    "Mean and SD (ddof 0): over images. Other trainings: t interval from leaving out one model at "
+    "a time, on these images."
 )
 NAN = math.nan
 
@@ -60,6 +60,7 @@ def scores_table(
     """
     rows: list[TableRow] = []
     for name in names:
+        # Kendall's tau may not have been asked for.
         if name not in result.names:
             continue
         row: list[Cell] = [name, result[name], result.sd(name), *_of_pairs(result, name)]
@@ -112,6 +113,7 @@ def reference_table(result: StabilityResult) -> Table:
         rows.append((model, *(local.get(name, model) for name in names)))
     if not names:
         return Table(("model",), ())
+    # The mean over models is a summary of the table, not a further model.
     *models, (_, *means) = rows
     notes = []
     if "DICE" in names:
@@ -145,6 +147,7 @@ def bag_columns(result: StabilityResult) -> dict[str, list[Any]]:
     if local.has("DICE"):
         for measure in ("DICE", "Jaccard"):
             for words, values in zip(("mean", "SD"), local.per_bag(measure)):
+                # Only annotated positive images have a DICE; the others stay empty.
                 whole = np.full(result.n_used, np.nan)
                 whole[local.places] = values
                 columns[f"{measure} {words}"] = whole.tolist()
@@ -166,6 +169,7 @@ def bags_table(result: StabilityResult) -> Table:
     candidates = ("bag", *IN_BAGS, "undefined pairs", "DICE mean", "DICE SD")
     names = [name for name in candidates if name in columns]
     defined = result.ranked("APJ").tolist()
+    # Images without a value are not the most stable ones: they stand apart at the end.
     undefined = sorted(set(range(result.n_used)).difference(defined))
     rows: list[TableRow] = []
     for i in (*defined, *undefined):

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two models on the same images: the difference of a metric under weights that both models share.
+"""Two models on the same images: differences under shared weights, p values, adjustment, sentences.
 
-With ``theta`` a metric, A and B two models and ``d = theta_A - theta_B``:
+`calipers.evaluation` calls `bootstrapped` and `traded` for replicates, `judge` for intervals and p
+values, `adjusted` for many tests at once and `describe` for the sentences. With ``theta`` a metric,
+A and B two models and ``d = theta_A - theta_B``:
 
 bootstrap
     Units are drawn, and both models are judged on what was drawn. The replicates of d give its
     standard error, ``sqrt(K / (K - 1)) SD(d*)``, from which the t interval of `intervals` and the p
     value of the same t with K - 1 degrees of freedom come: the interval leaves 0 out exactly if p <
-    1 - level, unless the units are so few that no p value is (see the end). The share of replicates
+    1 - level, unless the units are so few that no p value is (see below). The share of replicates
     on the other side of 0, ``2 min(P(d* <= 0), P(d* >= 0))``, is given beside it. It rejects a true
     null too often with few units: in .135, .087, .075 and .072 of 400 simulations with 6, 10, 20
     and 50 units for AP, the t in .050, .065, .070 and .065, at a nominal .05.
@@ -25,21 +27,17 @@ No p value here is below ``2 / 2^K``: K units that all favour one model are no r
 chance. With 5 units that is .0625: at a level of .95 the interval may leave 0 out, and p is still
 not below .05.
 
-Many tests at once: p values adjusted so that chance has no more say than in one test.
+*Many tests.* ``holm`` bounds the probability of one or more false claims in the whole family;
+``bh`` (Benjamini and Hochberg) the expected share of false ones among the claims, for exploration;
+``none`` adjusts nothing. A test without a p value is no member of the family: it stays NaN and the
+family shrinks, which the size that is returned tells.
 
-``holm`` bounds the probability of one or more false claims in the whole family; ``bh`` (Benjamini
-and Hochberg) the expected share of false ones among the claims, for exploration; ``none`` adjusts
-nothing. A test without a p value is no member of the family: it stays NaN and the family shrinks,
-which the size that is returned tells.
+*Wilcoxon's signed-rank test*, one-sided, under whole-number weights: weight 2 is the same as
+listing a case twice. Differences of 0 are left out. Without equal differences and with at most 50
+of them the p value is exact; else it is that of the normal distribution, with the variance
+corrected for ties and without a continuity correction.
 
-Wilcoxon's signed-rank test, one-sided, under whole-number weights: weight 2 is the same as
-listing a case twice.
-
-Differences of 0 are left out. Without equal differences and with at most 50 of them the p value is
-exact; else it is that of the normal distribution, with the variance corrected for ties and without
-a continuity correction.
-
-Sentences on differences between models, with care: no difference shown is not equality.
+*Sentences* on differences are written with care: no difference shown is not equality.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean
 from calipers.metrics.base import Evidence, Metric
 from calipers.results.comparison import Difference
-from calipers.show.words import p_text, plural, reason_text
+from calipers.show.words import level_text, p_text, plural, reason_text
 from calipers.statistics.intervals import (
     FEWEST_UNITS,
     MOST_UNDEFINED,
@@ -65,6 +63,7 @@ from calipers.statistics.intervals import (
     Support,
     intervals,
     none,
+    special,
 )
 from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, exact_swaps, swaps
 
@@ -74,6 +73,12 @@ Progress = Callable[[], None]  # called after every block of weights
 TESTS = ("bootstrap", "permutation")
 EPS = 1e-12  # sums in another order: a trade of everything gives -d up to rounding
 ANYTHING = (-math.inf, math.inf)  # bounds of a difference: no scale but its own
+
+CORRECTIONS = ("holm", "bh", "none")
+
+MOST_EXACT = 50  # differences of a signed-rank test; beyond, the normal distribution is close
+
+CORRECTED = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,7 @@ def bootstrapped(
     """
     values: list[list[F64]] = []
     parts: dict[tuple[int, int], list[F64]] = {}
+    # Weights outside, models inside: both see the same draws, and each block is made once.
     for weights in bootstrap(units, replicates, seed):
         for model, tables in enumerate(evidence):
             for k, metric in enumerate(metrics):
@@ -178,6 +184,7 @@ def judge(
         interval_list = intervals(d, replicates, support, level=level, bounds=ANYTHING)
         has_interval = np.array([interval.reason is None for interval in interval_list])
         tested = bootstrap_p(d, replicates, n, units.freedom)
+        # No bootstrap p value without an interval: both rest on the same replicates.
         p, p_share = np.where(has_interval, [tested, share_p(replicates, n)], np.nan)
     n_undefined = np.zeros(len(d), np.int64)
     if trades is not None:
@@ -193,10 +200,11 @@ def judge(
 def against_margin(low: float, high: float, margin: float, *, higher_is_better: bool) -> str:
     """Return what the interval of a - b shows about a margin.
 
-    One of ``results.difference.MARGIN_VERDICTS``.
+    One of ``results.comparison.MARGIN_VERDICTS``.
     """
     if not higher_is_better:
         low, high = -high, -low
+    # A model holds its own if the whole interval excludes a loss of the margin or more.
     a_holds, b_holds = low > -margin, high < margin  # false for NaN
     if a_holds and b_holds:
         return "equivalent"
@@ -246,8 +254,6 @@ def share_p(replicates: F64, n_units: int) -> F64:
 
 def _tail(d: F64, replicates: F64, n_units: int, freedom: int) -> F64:
     """Return P(t > d / error); if all replicates agree, 0 above no difference and 1/2 at none."""
-    from scipy.special import stdtr
-
     defined = ~np.isnan(replicates)
     n = defined.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -259,7 +265,7 @@ def _tail(d: F64, replicates: F64, n_units: int, freedom: int) -> F64:
             error = np.sqrt((centred**2).sum(axis=0) / (n - 1) * n_units / freedom)
         steps = np.where(error == 0.0, np.sign(d) * np.inf, d / error)
         steps = np.where((error == 0.0) & (d == 0.0), 0.0, steps)
-        return np.asarray(stdtr(float(max(freedom, 1)), -steps))
+        return np.asarray(special().stdtr(float(max(freedom, 1)), -steps))
 
 
 def permutation_p(d: F64, trades: F64, *, exact: bool) -> F64:
@@ -307,9 +313,6 @@ def _spans(n: int) -> Iterator[tuple[int, int]]:
     return ((first, min(first + BLOCK, n)) for first in range(0, n, BLOCK))
 
 
-CORRECTIONS = ("holm", "bh", "none")
-
-
 def adjusted(p: F64, correction: str = "holm") -> tuple[F64, int]:
     """Return the adjusted p values, in the order given, and how many tests the family has.
 
@@ -337,17 +340,12 @@ def adjusted(p: F64, correction: str = "holm") -> tuple[F64, int]:
     return result, m
 
 
-MOST_EXACT = 50
-
-
 def signed_rank_p(differences: F64, weights: NDArray[Any]) -> F64:
     """Return (R, 2): p values for "larger than 0" and for "smaller than 0" of differences (n,)
     under weights (R, n).
 
     1 for both where no difference is left.
     """
-    from scipy.special import ndtr
-
     nonzero = np.flatnonzero(differences != 0.0)
     size = np.abs(differences[nonzero])
     order = nonzero[np.argsort(size, kind="stable")]
@@ -364,6 +362,7 @@ def signed_rank_p(differences: F64, weights: NDArray[Any]) -> F64:
     z = np.divide(
         total - n * (n + 1.0) / 4.0, np.sqrt(variance), out=np.zeros(len(n)), where=variance > 0
     )
+    ndtr = special().ndtr
     result = np.where((n > 0)[:, None], np.stack([ndtr(-z), ndtr(z)], axis=1), 1.0)
     for r in np.flatnonzero((tied.max(axis=1) <= 1.0) & (n > 0) & (n <= MOST_EXACT)):
         upper = _upper_tail(int(n[r]))
@@ -382,9 +381,6 @@ def _upper_tail(n: int) -> F64:
     for rank in range(1, n + 1):
         ways[rank:] = ways[rank:] + ways[:-rank]
     return np.asarray(np.cumsum(ways[::-1])[::-1] / 2.0**n)
-
-
-CORRECTED = {"holm": "Holm", "bh": "Benjamini-Hochberg"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,7 +442,9 @@ def _evidence(d: Difference, manner: Manner, turned: bool) -> str:
         parts.append(f"no interval: {reason_text(e.reason)}")
     else:
         low, high = (-e.high, -e.low) if turned else (e.low, e.high)
-        parts.append(f"{100 * e.level:g} % interval {manner.amount(low)} to {manner.amount(high)}")
+        parts.append(
+            f"{level_text(e.level)} interval {manner.amount(low)} to {manner.amount(high)}"
+        )
     if not math.isnan(d.p):
         text = p_text(d.p_adjusted)
         if d.correction in CORRECTED and d.family > 1:

@@ -2,7 +2,8 @@
 """From a metric and its evidence to estimates: value at weights 1, replicates, interval.
 
 `evaluation.collect.estimated_rows` calls `estimates` with (metric, evidence) pairs and gets a table
-of `Estimate` per pair: class row by name of the metric. Figures, monitors and stability call it too.
+of `Estimate` per pair: class row by name of the metric. Figures, monitors and stability call it
+too.
 
 There is one road from replicates to estimates, `column_estimates`: the values of one number in
 several rows, their replicates, and what they rest on become intervals and then estimates. Whoever
@@ -29,8 +30,10 @@ from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, jackkn
 Progress = Callable[[int, int], None]
 Case = tuple[Metric[Any], Any]  # a metric and its evidence
 
+# Intervals of shares, which count objects as if they were independent.
 RATIO_METHODS = ("wilson", "clopper-pearson")
 WITH_JACKKNIFE = ("bca", "jackknife-t")
+WITHOUT_MORE = ("bootse-t-logit", "percentile", "basic")  # need nothing but the replicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +55,19 @@ def estimates(
     """
     plain = np.ones((1, len(units.code)), np.int64)
     values = [metric.value(evidence, plain)[0] for metric, evidence in cases]
-    _check(certainty, units)
+    _check_certainty(certainty, units)
     reason = _no_interval(certainty, units)
     samples: Sequence[F64 | None] = [None] * len(cases)
     if reason is None:
         samples = replicates(cases, units, certainty, progress)
     tables = []
     for case, value, sample in zip(cases, values, samples):
-        columns = _columns(case, value, sample, units, certainty)
+        columns = list(_columns(case, value, sample, units, certainty))
+        if not case[0].facts.per_class and certainty.method in WITHOUT_MORE:
+            # A curve has many names and one row: all points go together.
+            column, amend = _side_by_side(columns)
+            tables.append([column_estimates(column, units, certainty.level, amend, reason)])
+            continue
         lists = []
         for column, amend in columns:
             lists.append(column_estimates(column, units, certainty.level, amend, reason))
@@ -80,6 +88,7 @@ class Column:
     method: str = "bootse-t-logit"
     jackknife: F64 | None = None
     errors: tuple[F64, F64] | None = None
+    apart: bool = False  # the rows are numbers of their own: see `intervals`
 
 
 Amend = Callable[[int, Interval], Interval]  # row, interval -> the interval that is stated
@@ -113,6 +122,7 @@ def column_estimates(
             method=column.method,
             jackknife=column.jackknife,
             errors=column.errors,
+            apart=column.apart,
         )
         column_intervals = [amend(row, one) for row, one in enumerate(column_intervals)]
     numbers = column.values.tolist()
@@ -132,7 +142,7 @@ def _no_interval(certainty: Certainty, units: Units) -> str | None:
     return "one_unit" if units.number == 1 else "too_few_units"
 
 
-def _check(certainty: Certainty, units: Units) -> None:
+def _check_certainty(certainty: Certainty, units: Units) -> None:
     """Raise if no interval can be computed with these settings."""
     making.check_level(certainty.level)
     if certainty.replicates:
@@ -163,6 +173,7 @@ def weighed(
     """Return, for every case, the parts that ``measure`` returns, over all blocks of weights."""
     measure = measure or _values
     parts_of_cases: list[list[tuple[F64, ...]]] = [[] for _ in cases]
+    # Blocks outside, cases inside: weights are made once, and the last block stays in caches.
     for weights in blocks:
         for parts, (metric, evidence) in zip(parts_of_cases, cases):
             parts.append(measure(metric, evidence, weights))
@@ -202,7 +213,7 @@ def _columns(
     if sample is not None:
         support = metric.support(evidence, units.outer_code, units.number)
         if certainty.method in WITH_JACKKNIFE:
-            without = _jackknifed(case, units, n_rows)
+            without = _jackknife_values(case, units, n_rows)
         if certainty.method == "studentized":
             errors = _standard_errors(case, units, certainty, n_rows)
     for k in range(len(metric.facts.names)):
@@ -220,6 +231,7 @@ def _columns(
             supports.append(Support(units.number, n_positive, n_tried, n_error, units.freedom))
         own = None if errors is None else errors[k]
         method = certainty.method
+        # A metric that is no ratio has no standard error of its own.
         if method == "studentized" and own is None:
             method = "bootse-t-logit"
         column = replace(
@@ -234,32 +246,50 @@ def _columns(
         yield column, _amendment(case, value, sample, k, certainty)
 
 
+def _side_by_side(columns: Sequence[tuple[Column, Amend]]) -> tuple[Column, Amend]:
+    """Return the columns of one row each as the rows of one column."""
+    entries = [column for column, _ in columns]
+    samples = [column.replicates for column in entries if column.replicates is not None]
+    joined = replace(
+        entries[0],
+        values=np.concatenate([column.values for column in entries]),
+        replicates=np.concatenate(samples, axis=1) if samples else None,
+        counts=[column.counts[0] for column in entries],
+        support=[support for column in entries for support in column.support],
+        reasons=[column.reasons[0] for column in entries],
+        apart=True,
+    )
+    return joined, lambda row, interval: columns[row][1](0, interval)
+
+
 def _amendment(case: Case, value: F64, sample: F64, k: int, certainty: Certainty) -> Amend:
     """Return how the intervals of the k-th name are amended: shares of objects, and flags."""
     facts = case[0].facts
     name = facts.names[k]
     as_share = certainty.method in RATIO_METHODS and facts.proportion
     rough = certainty.method in WITH_JACKKNIFE and name in facts.rough
+    # Replicates that lose a class average over fewer classes: the value may jump.
     partial = 0
     if name in facts.class_means:
         partial = _partial(value[1:, k], sample[:, 1:, k])
 
     def amend(row: int, interval: Interval) -> Interval:
         if as_share:
-            interval = _of_proportion(interval, case, value, row, k, certainty)
+            interval = _as_proportion(interval, case, value, row, k, certainty)
         if rough:
-            interval = _flagged(interval, "rough_metric")
+            interval = _with_flag(interval, "rough_metric")
+        # Only the pooled value is a mean over classes.
         if row > 0:
             return interval
         interval = replace(interval, partial=partial)
         if partial > making.MOST_UNDEFINED * len(sample):
-            interval = _flagged(interval, "classes_left_out")
+            interval = _with_flag(interval, "classes_left_out")
         return interval
 
     return amend
 
 
-def _flagged(interval: Interval, flag: str) -> Interval:
+def _with_flag(interval: Interval, flag: str) -> Interval:
     return (
         interval if interval.method == "none" else replace(interval, flags=(*interval.flags, flag))
     )
@@ -275,7 +305,7 @@ def _partial(value: F64, sample: F64) -> int:
     return int(np.isnan(sample[:, defined]).any(axis=1).sum()) if defined.sum() > 1 else 0
 
 
-def _of_proportion(
+def _as_proportion(
     interval: Interval, case: Case, value: F64, row: int, k: int, certainty: Certainty
 ) -> Interval:
     """Return the interval of a share of objects as if each were drawn by itself.
@@ -302,7 +332,7 @@ def _of_proportion(
     )
 
 
-def _jackknifed(case: Case, units: Units, n_rows: int) -> F64:
+def _jackknife_values(case: Case, units: Units, n_rows: int) -> F64:
     return weighed([case], jackknife(units))[0][0][:, :n_rows]
 
 
@@ -339,6 +369,8 @@ def _ratio_error(top: F64, bottom: F64, weights: Weights) -> F64:
     a, b = w @ top, w @ bottom
     with np.errstate(invalid="ignore", divide="ignore"):
         ratio = a / b
+        # The sum over units of (top - ratio * bottom)^2, expanded so that it is products with
+        # weights.
         square = w @ top**2 - 2 * ratio * (w @ (top * bottom)) + ratio**2 * (w @ bottom**2)
         return np.asarray(np.sqrt(np.maximum(square, 0.0) * number / (number - 1)) / b)
 

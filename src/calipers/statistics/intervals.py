@@ -13,14 +13,22 @@ the replicates are undefined; near perfection (fewer than 5 units with an error,
 half) the Clopper-Pearson bound on the share of error-free units; a width of zero if all replicates
 agree; the percentile interval instead of a t interval if more than 5 % of the replicates lie on a
 bound. The last two are flagged.
+
+`statistics.estimates` and `statistics.comparison` call `intervals`; `Interval.around` makes the
+`Estimate` that tables and reports show.
 """
 
 from __future__ import annotations
 
 import math
+import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,11 +41,12 @@ from calipers.results.estimate import Estimate
 NAN = float("nan")
 NOWHERE = (NAN, NAN)
 
+# Below 5 units there is no interval, below 10 a flag: see the top of this file.
 FEWEST_UNITS = 5
 FEW_UNITS = 10
 FEWEST_REPLICATES, MOST_REPLICATES = 100, 10_000_000
-MOST_UNDEFINED = 0.05
-MOST_ON_BOUND = 0.05
+MOST_UNDEFINED = 0.05  # of the replicates
+MOST_ON_BOUND = 0.05  # of the replicates
 BATCHES = 10  # for the Monte-Carlo error of a bound
 # of a metric; pycocotools' epsilon makes a perfect average precision a little less than 1
 ROUNDING = 1e-12
@@ -171,6 +180,7 @@ def intervals(
     method: str = "bootse-t-logit",
     jackknife: F64 | None = None,
     errors: tuple[F64, F64] | None = None,
+    apart: bool = False,
 ) -> list[Interval]:
     """Return the intervals of m estimates.
 
@@ -188,12 +198,16 @@ def intervals(
         (K, m) estimates without one unit each, for ``bca`` and ``jackknife-t``.
     errors
         Standard errors (m,) of the estimates and (B, m) of the replicates, for ``studentized``.
+    apart
+        Add up every column in the order in which it is added up alone: the same bits as m calls.
     """
     if method not in INTERVALS:
         raise UsageError(f"no interval {method!r}; {did_you_mean(method, INTERVALS)}")
-    sample = BootstrapSample.of(np.asarray(theta, np.float64), replicates, level, bounds)
+    sample = BootstrapSample.of(
+        np.asarray(theta, np.float64), replicates, level, bounds, apart=apart
+    )
     limits = sample.bounds_of(method, support, jackknife, errors)
-    return [_ruled(sample, k, entry, limits) for k, entry in enumerate(support)]
+    return [_after_rules(sample, k, entry, limits) for k, entry in enumerate(support)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,17 +233,29 @@ class BootstrapSample:
     sd: F64  # (m,) standard deviation of the replicates
     bias: F64  # (m,)
     percentile: IntervalBounds
+    apart: bool = False
 
     @classmethod
     def of(
-        cls, theta: F64, replicates: F64, level: float, bounds: tuple[float, float]
+        cls,
+        theta: F64,
+        replicates: F64,
+        level: float,
+        bounds: tuple[float, float],
+        *,
+        apart: bool = False,
     ) -> BootstrapSample:
         """Return the sample with its spread, bias and percentile interval."""
+        if apart:  # NumPy adds up what lies together pairwise, as in a single column
+            replicates = np.asfortranarray(replicates)
         missing = np.isnan(replicates)
         undefined = missing.sum(axis=0)
         mean, sd = _moments(replicates, missing)
-        percentile = _limits("percentile", replicates, lambda rows: quantiles(rows, level))
-        return cls(theta, replicates, level, bounds, undefined, sd, mean - theta, percentile)
+        percentile = _limits(
+            "percentile", replicates, lambda rows: quantiles(rows, level), apart=apart
+        )
+        bias = mean - theta
+        return cls(theta, replicates, level, bounds, undefined, sd, bias, percentile, apart)
 
     def bounds_of(
         self,
@@ -277,15 +303,14 @@ def boot_se_t(
     def limits(rows: F64) -> tuple[F64, F64]:
         return scale.around(sample.theta, factor * _moments(rows, np.isnan(rows))[1])
 
-    return _limits(scale.method, sample.replicates, limits)
+    return _limits(scale.method, sample.replicates, limits, apart=sample.apart)
 
 
 def bca(sample: BootstrapSample, jackknife: F64, n_units: NDArray[np.int64]) -> IntervalBounds:
     """Return the bias-corrected and accelerated bootstrap interval; NaN where all replicates are on
     one side.
     """
-    from scipy.special import ndtr, ndtri
-
+    ndtr, ndtri = special().ndtr, special().ndtri
     with np.errstate(invalid="ignore", divide="ignore"):
         centred = _mean(jackknife) - jackknife
         acceleration = np.nansum(centred**3, axis=0) / (6.0 * np.nansum(centred**2, axis=0) ** 1.5)
@@ -293,6 +318,7 @@ def bca(sample: BootstrapSample, jackknife: F64, n_units: NDArray[np.int64]) -> 
 
         def limits(rows: F64) -> tuple[F64, F64]:
             defined = (~np.isnan(rows)).sum(axis=0)
+            # Ties with the estimate count half, or steps of the metric would pass for bias.
             below = (rows < sample.theta).sum(axis=0) + 0.5 * (rows == sample.theta).sum(axis=0)
             shift = ndtri(below / defined)
             at = ndtr(shift + (shift + z) / (1 - acceleration * (shift + z)))
@@ -301,7 +327,7 @@ def bca(sample: BootstrapSample, jackknife: F64, n_units: NDArray[np.int64]) -> 
                 bounds[:, k] = np.nanquantile(rows[:, k], at[:, k])
             return bounds[0], bounds[1]
 
-        return _limits("bca", sample.replicates, limits)
+        return _limits("bca", sample.replicates, limits, apart=sample.apart)
 
 
 def jackknife_t(
@@ -329,7 +355,8 @@ def studentized(sample: BootstrapSample, error: F64, errors: F64) -> IntervalBou
         low, high = quantiles(steps, sample.level)
         return sample.theta - high * error, sample.theta - low * error
 
-    return _limits("studentized", np.concatenate([sample.replicates, errors], axis=1), limits)
+    both = np.concatenate([sample.replicates, errors], axis=1)
+    return _limits("studentized", both, limits, apart=sample.apart)
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,11 +401,9 @@ class MetricScale:
 
 def wilson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """Return Wilson's score interval of a proportion k / n."""
-    from scipy.special import ndtri
-
     if n <= 0:
         return NOWHERE
-    z2 = float(ndtri((1 + level) / 2)) ** 2
+    z2 = float(special().ndtri((1 + level) / 2)) ** 2
     centre, half = k + z2 / 2, math.sqrt(z2) * math.sqrt(k * (n - k) / n + z2 / 4)
     # Exact at both ends, where the formula is only so up to rounding.
     low = 0.0 if k == 0 else (centre - half) / (n + z2)
@@ -388,11 +413,9 @@ def wilson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
 
 def clopper_pearson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """Return the exact interval of a proportion k / n."""
-    from scipy.special import betaincinv
-
     if n <= 0:
         return NOWHERE
-    tail = (1 - level) / 2
+    betaincinv, tail = special().betaincinv, (1 - level) / 2
     low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, tail))
     high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - tail))
     return low, high
@@ -421,7 +444,9 @@ def _quantile(sorted_columns: F64, n: NDArray[np.int64], q: float) -> F64:
     return np.asarray(np.where(share >= 0.5, b - (b - a) * (1 - share), a + (b - a) * share))
 
 
-def _ruled(sample: BootstrapSample, k: int, support: Support, limits: IntervalBounds) -> Interval:
+def _after_rules(
+    sample: BootstrapSample, k: int, support: Support, limits: IntervalBounds
+) -> Interval:
     """Return the interval of one estimate after the rules that come before any method."""
     theta, level, undefined = float(sample.theta[k]), sample.level, int(sample.undefined[k])
     n_varying = support.df + 1  # strata fix one unit each
@@ -495,7 +520,7 @@ def _on_bound(values: F64 | float, bounds: Sequence[float]) -> NDArray[np.bool_]
         return np.asarray((away <= ROUNDING).any(axis=-1))
 
 
-def _limits(method: str, rows: F64, make: object) -> IntervalBounds:
+def _limits(method: str, rows: F64, make: object, *, apart: bool) -> IntervalBounds:
     """Return the bounds from all replicates, and their Monte-Carlo error from ten batches."""
     assert callable(make)
     low, high = make(rows)
@@ -503,8 +528,11 @@ def _limits(method: str, rows: F64, make: object) -> IntervalBounds:
         unknown = np.full(np.shape(low), np.nan)
         return IntervalBounds(method, low, high, unknown, unknown)
     # Batch means: the spread of the bounds over batches, scaled to the whole set of replicates.
-    batches = [make(rows[part]) for part in np.array_split(np.arange(len(rows)), BATCHES)]
-    lows, highs = np.stack([a for a, _ in batches]), np.stack([b for _, b in batches])
+    order: Literal["C", "F"] = "F" if apart else "C"
+    parts = np.array_split(np.arange(len(rows)), BATCHES)
+    batches = [make(np.asarray(rows[part], order=order)) for part in parts]
+    lows = np.asarray([low for low, _ in batches], order=order)
+    highs = np.asarray([high for _, high in batches], order=order)
     root = math.sqrt(BATCHES)
     with np.errstate(invalid="ignore"):
         mc_low = lows.std(axis=0, ddof=1) / root
@@ -531,6 +559,33 @@ def _mean(rows: F64) -> F64:
 
 
 def _t(freedom: NDArray[np.int64], level: float) -> F64:
-    from scipy.special import stdtrit
+    return np.asarray(special().stdtrit(freedom.astype(np.float64), (1 + level) / 2))
 
-    return np.asarray(stdtrit(freedom.astype(np.float64), (1 + level) / 2))
+
+SPECIAL, COMPILED = "scipy.special", "scipy.special._ufuncs"
+
+
+def special() -> ModuleType:
+    """Return a module with the functions of ``scipy.special``, such as ``stdtrit``.
+
+    The package takes a tenth of a second to import; the compiled module inside it, which has the
+    functions, is there at once. It is the package if that is loaded already.
+    """
+    for loaded in (SPECIAL, COMPILED):
+        if loaded in sys.modules:
+            return import_module(loaded)
+    if threading.active_count() > 1:  # another thread might see the stand-in
+        return import_module(SPECIAL)
+    import scipy
+
+    # While the stand-in is there, the compiled module is found without running the package.
+    stand_in = ModuleType(SPECIAL)
+    stand_in.__path__ = [str(Path(scipy.__file__).parent / "special")]
+    sys.modules[SPECIAL] = stand_in
+    try:
+        return import_module(COMPILED)
+    except ImportError:  # a SciPy that keeps them elsewhere
+        pass
+    finally:
+        del sys.modules[SPECIAL]
+    return import_module(SPECIAL)

@@ -16,7 +16,8 @@ Ranks are "min": equal values share the better rank. What is ranked:
 
 A case is a unit on its own. Units are drawn again and again, the models are ranked on what was
 drawn, and the ranks are counted: how often a model had which rank (the blobs), how much the orders
-agree (Kendall's tau-b), how often the winner stayed.
+agree (Kendall's tau-b), how often the winner stayed. `evaluation.rank` makes a `RankedScores` with
+`standing_of_values` or `standing_of_cases` and asks the other functions about it.
 
 References
 ----------
@@ -114,6 +115,7 @@ def standing_of_values(
     m, sign = len(theta), 1.0 if higher_is_better else -1.0
     df = n_units - 1 if freedom is None else freedom
     p = np.full((m, m), np.nan)
+    # As for intervals: with fewer units there is nothing to test.
     if df + 1 >= FEWEST_UNITS:
         for i in range(m):
             d, d_replicates = (
@@ -185,6 +187,7 @@ def tests_won(p: F64, size: float) -> F64:
     """
     numbers = []
     for rows in p:
+        # Both directions of a pair are tests of the family.
         corrected = adjusted(rows.ravel())[0].reshape(rows.shape)
         numbers.append((corrected < size).sum(axis=1))
     return np.stack(numbers).astype(float)
@@ -201,6 +204,7 @@ def places(models: Sequence[str], standing: RankedScores, level: float) -> tuple
         low, median, high = NAN, NAN, NAN
         shares = [NAN] * m
         if len(column):
+            # Ranks are whole numbers, and so are their quantiles.
             low, median, high = np.quantile(column, at, method="inverted_cdf").tolist()
             shares = [float((column == rank).mean()) for rank in range(1, m + 1)]
         score, rank = float(standing.scores[k]), int(full[k])
@@ -224,6 +228,7 @@ def agreement(standing: RankedScores, level: float) -> tuple[TauSummary, float]:
         return TauSummary(NAN, NAN, NAN, 0), NAN
     tau = kendall_tau_b(full, replicate_ranks)
     defined = tau[~np.isnan(tau)]
+    # Ties count: the same set of models has to be first.
     same_winner = float(((replicate_ranks == 1.0) == (full == 1.0)).all(axis=1).mean())
     if not len(defined):
         return TauSummary(NAN, NAN, NAN, len(tau)), same_winner

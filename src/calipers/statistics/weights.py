@@ -6,6 +6,9 @@ What is drawn is a *unit*: an image, or all images of a patient or a centre toge
 a seed comes from ``Generator(Philox(key=[seed, b]))``, so that it does not depend on who computes
 it, in which order, or on how many there are. Weights come in blocks of 64 replicates, (64,
 n_images), never as one matrix: 10,000 replicates of 200,000 images pass through blocks of 13 MB.
+
+`units_of` finds the units that a protocol names; `bootstrap`, `jackknife` and `swaps` yield the
+blocks. Evaluation, monitors, agreement and stability all draw from here.
 """
 
 from __future__ import annotations
@@ -71,6 +74,7 @@ class Units:
         inner = np.arange(len(outer))
         if column is not None:
             inner = np.unique(np.asarray(column), return_inverse=True)[1]
+        # Sorted by parent first, so that the units of each urn are neighbours.
         pairs, code = np.unique(np.stack([outer, inner]), axis=1, return_inverse=True)
         n_parents, n_inner = int(outer.max(initial=-1)) + 1, pairs.shape[1]
         # A claim over nested units generalises to the parents, one over strata to units in them.
@@ -202,6 +206,7 @@ def _check_known(name: str, column: NDArray[Any] | None) -> None:
         )
 
 
+# Blocks of draws by seed, replicates, units and route; see `_kept_counts`.
 _draws: dict[tuple[int, range, int, bool], Weights] = {}
 
 
@@ -229,6 +234,7 @@ def _kept_counts(seed: int, block: range, n_units: int) -> Weights:
     counts = _draws.get(key)
     if counts is None:
         counts = resampling.uniform_counts(seed, block, n_units).view()
+        # Shared by all callers from now on.
         counts.setflags(write=False)
         if sum(array.nbytes for array in list(_draws.values())) + counts.nbytes > MOST_KEPT:
             _draws.clear()
@@ -261,6 +267,7 @@ def swaps(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
     for first in range(0, n_ways, BLOCK):
         rows = range(first, min(first + BLOCK, n_ways))
         if exact_swaps(units):
+            # Row r is the binary form of r, so opposite trades are r and the r-th from the end.
             traded = (np.array(rows)[:, None] >> np.arange(number)) & 1
         else:
             traded = np.stack([generator(seed, b).integers(0, 2, number) for b in rows])
@@ -275,6 +282,7 @@ def _draw_within(units: Units, rng: np.random.Generator) -> I64:
     # Units are sorted by parent, so each urn is a range of indices.
     sizes = np.bincount(units.parent)
     starts = ragged.from_counts(sizes)[:-1]
+    # Nested: as many parents as there are, drawn with replacement; strata are all there, once.
     urns = rng.integers(0, len(sizes), len(sizes)) if units.nested else np.arange(len(sizes))
     return np.repeat(starts[urns], sizes[urns]) + rng.integers(
         0, np.repeat(sizes[urns], sizes[urns])

@@ -34,6 +34,29 @@ from calipers.show.table import Cell, Table
 VERDICTS = ("held", "held in part", "did not hold", "not tested")
 Progress = Callable[[str, int, int], None]  # description, steps finished, steps in total
 
+# name -> (module and variable, the question in one line). A study is imported only when it is run,
+# because some need optional packages.
+STUDIES: Mapping[str, tuple[str, str]] = {
+    "rodeo": (
+        "calipers.studies.rodeo.study:STUDY",
+        "what AP, accuracy and RoDeO see of errors made on purpose (MIDL 2023)",
+    ),
+    "anomaly": (
+        "calipers.studies.anomaly.study:STUDY",
+        "what metrics of anomaly maps see, and a benchmark (2024)",
+    ),
+    "stability": (
+        "calipers.studies.stability.study:STUDY",
+        "do repeated trainings find the same places; what scores see of it",
+    ),
+    "monitors": (
+        "calipers.studies.monitors.study:STUDY",
+        "whether OOD labels rank runtime monitors as failures do (2025)",
+    ),
+}
+
+Run = TypeVar("Run")  # the class with the numbers of a run; each study has its own
+
 
 @dataclass(frozen=True, slots=True)
 class Statement:
@@ -292,28 +315,6 @@ class Study:
             )
 
 
-# name -> (module and variable, the question in one line). A study is imported only when it is run,
-# because some need optional packages.
-STUDIES: Mapping[str, tuple[str, str]] = {
-    "rodeo": (
-        "calipers.studies.rodeo.study:STUDY",
-        "what AP, accuracy and RoDeO see of errors made on purpose (MIDL 2023)",
-    ),
-    "anomaly": (
-        "calipers.studies.anomaly.study:STUDY",
-        "what metrics of anomaly maps see, and a benchmark (2024)",
-    ),
-    "stability": (
-        "calipers.studies.stability.study:STUDY",
-        "do repeated trainings find the same places; what scores see of it",
-    ),
-    "monitors": (
-        "calipers.studies.monitors.study:STUDY",
-        "whether OOD labels rank runtime monitors as failures do (2025)",
-    ),
-}
-
-
 def load_study(name: str) -> Study:
     """Return a study by its name."""
     if name not in STUDIES:
@@ -370,9 +371,6 @@ def run_study(
     )
     study.check(options)
     return study.run(options, progress)
-
-
-Run = TypeVar("Run")  # the class with the numbers of a run; each study has its own
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,12 @@ QUICK = (
     "not for citing."
 )
 
+PAGE, DOCUMENT, CLAIMS = "study.html", "study.json", "claims.csv"
+OURS = re.compile(r"(study\.(html|json)|claims\.csv|(figure|table)-[a-z0-9-]+\.(svg|pdf|csv))")
+SVG_WIDTH = 560
+PDF_WIDTH = 85.0  # mm: a column of most journals
+Step = Callable[[str], None]
+
 
 def study_page(result: StudyResult, command: Sequence[str] = ()) -> str:
     """Return the page as HTML; every text is escaped."""
@@ -171,13 +177,6 @@ def _reproduce(result: StudyResult, command: Sequence[str]) -> str:
         table = Table(columns, tuple(rows), title="Input files", name="table-inputs")
         parts.append(table_block(table))
     return "\n".join(parts)
-
-
-PAGE, DOCUMENT, CLAIMS = "study.html", "study.json", "claims.csv"
-OURS = re.compile(r"(study\.(html|json)|claims\.csv|(figure|table)-[a-z0-9-]+\.(svg|pdf|csv))")
-SVG_WIDTH = 560
-PDF_WIDTH = 85.0  # mm: a column of most journals
-Step = Callable[[str], None]
 
 
 def write_study(

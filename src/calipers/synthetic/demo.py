@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A schematic chest: where lungs and heart are, and where each kind of finding occurs.
+"""The demo cohort: synthetic chest radiographs of four centres, and three models with weaknesses.
 
-All lengths are fractions of the image width (x) and height (y), so that one patient fits images of
-any size.
+`demo_cohort` makes it, `draw_images` draws its pictures: enough to see what a box is about, without
+any patient. ``calipers demo``, examples and tests call them.
 
-Synthetic models with planted weaknesses: what they find, mislabel, add, and how they score.
+- Anatomy: a schematic chest, where lungs and heart are, and where each kind of finding occurs. All
+  lengths are fractions of the image width (x) and height (y), so that one patient fits images of
+  any size.
+- Models (`Character`): what they find, mislabel, add, and how they score.
+- Pictures (`draw_phantom`): densities are added up and developed like a film.
 
-Synthetic chest radiographs: enough to see what a box is about, without any patient.
-
-The demo cohort: synthetic chest images from four centres, and three models.
+Every random number comes from a `stream` named after what it is for. The order of draws inside a
+stream is part of the cohort: a change of it changes the data of a seed.
 """
 
 from __future__ import annotations
@@ -28,6 +31,229 @@ from calipers.errors import UsageError
 
 CLASSES = ("nodule", "mass", "effusion", "cardiomegaly")
 NODULE, MASS, EFFUSION, CARDIOMEGALY = range(len(CLASSES))
+
+# What a class is taken for when it is taken for another one: row = true class, in the order of
+# CLASSES.
+CONFUSED_WITH = np.array(
+    [
+        [0.00, 0.80, 0.12, 0.08],
+        [0.62, 0.00, 0.26, 0.12],
+        [0.12, 0.48, 0.00, 0.40],
+        [0.05, 0.30, 0.65, 0.00],
+    ]
+)
+# How often a false alarm has which class, in the order of CLASSES.
+FALSE_ALARM_CLASSES = np.array([0.50, 0.20, 0.22, 0.08])
+
+PredictionList = list[tuple[F64, int, float]]  # box, label, score
+
+Pixels = NDArray[
+    np.floating[Any]
+]  # single precision where possible: enough for grey values, and faster
+
+RIBS = 9  # pairs of them
+
+# Dealt, not drawn: every seed has the same numbers of patients and images.
+VISITS = np.repeat([1, 2, 3], [48, 24, 8])  # images per patient: 120 images of 80 patients
+ATTEMPTS = 30  # places that are tried for one finding
+STAYS = 0.88  # probability that a finding is still there on a later image
+HEALTHY = 19  # patients without findings
+
+
+@dataclass(frozen=True, slots=True)
+class CentreLook:
+    """How the images of a centre look."""
+
+    brightness: float = 0.0
+    contrast: float = 1.0
+    noise: float = 0.02
+    vignette: float = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Centre:
+    """A hospital: how many patients, what its images are like, how hard they are."""
+
+    name: str
+    patients: int
+    size: tuple[int, int]
+    difficulty: float
+    look: CentreLook
+
+
+CENTRES = (
+    Centre("North", 32, (256, 256), 0.85, CentreLook(0.0, 1.05, 0.018, 0.12)),
+    Centre("Harbour", 22, (320, 256), 1.0, CentreLook(0.04, 0.92, 0.03, 0.25)),
+    Centre("Valley", 16, (256, 288), 1.15, CentreLook(-0.03, 1.10, 0.024, 0.15)),
+    Centre("Summit", 10, (288, 288), 1.6, CentreLook(0.03, 0.82, 0.05, 0.4)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """Who was imaged where and how often."""
+
+    name: str
+    centre: Centre
+    visits: int
+    healthy: bool
+
+
+def demo_cohort(seed: int = 0) -> Cohort:
+    """Return 120 images of 80 patients with references and the predictions of three models.
+
+    ``mislabels`` finds nearly everything and often names it wrongly; ``overpredicts`` finds and
+    names nearly everything and adds duplicates and false alarms with lower scores; ``misses-small``
+    is excellent on large findings and hardly sees nodules. Average precision and RoDeO rank the
+    three differently.
+
+    Examples
+    --------
+    >>> from calipers.synthetic.demo import demo_cohort
+    >>> cohort = demo_cohort()
+    >>> cohort.classes
+    ('nodule', 'mass', 'effusion', 'cardiomegaly')
+    >>> list(cohort.models)
+    ['mislabels', 'overpredicts', 'misses-small']
+    """
+    references: list[dict[str, Any]] = []
+    predictions: dict[str, list[dict[str, Any]]] = {name: [] for name in CHARACTERS}
+    for patient in _patients(seed):
+        for record, scene in _images(seed, patient):
+            references.append(record)
+            for name, character in CHARACTERS.items():
+                random = stream(seed, name, record["image_id"])
+                predictions[name].append(
+                    {"image_id": record["image_id"], **predict(character, scene, random)}
+                )
+    return Cohort.from_arrays(references, predictions, classes=CLASSES)
+
+
+def draw_images(cohort: Cohort, folder: Path | str, seed: int = 0) -> list[Path]:
+    """Draw the images of a demo cohort as PNG files, named after its group ``file_name``.
+
+    Parameters
+    ----------
+    cohort
+        `demo_cohort(seed)` or a part of it.
+    folder
+        Where the files go; it must exist.
+    seed
+        The seed of the cohort: it also determines the anatomy.
+    """
+    from PIL import Image
+
+    looks = {centre.name: centre.look for centre in CENTRES}
+    references, paths = cohort.references, []
+    names, patients = cohort.group("file_name"), cohort.group("patient")
+    centres = cohort.group("centre")
+    for k, image_id in enumerate(cohort.images.ids):
+        if str(centres[k]) not in looks:
+            raise UsageError(
+                "draw_images draws demo cohorts only, "
+                f"and {str(centres[k])!r} is not a centre of one"
+            )
+        rows = slice(int(references.offsets[k]), int(references.offsets[k + 1]))
+        width, height = cohort.images.size[k].astype(int).tolist()
+        pixels = draw_phantom(
+            (width, height),
+            patient_anatomy(seed, str(patients[k])),
+            references.boxes[rows],
+            references.label[rows],
+            look=looks[str(centres[k])],
+            random=stream(seed, "texture", image_id),
+        )
+        paths.append(Path(folder) / str(names[k]))
+        Image.fromarray(pixels).save(paths[-1])
+    return paths
+
+
+def _patients(seed: int) -> list[Patient]:
+    """Return the patients, centre by centre; visits and health are dealt in fixed numbers."""
+    random = stream(seed, "patients")
+    centres: list[Centre] = []
+    for centre in CENTRES:
+        centres += [centre] * centre.patients
+    visits = random.permutation(VISITS).tolist()
+    healthy = (random.permutation(len(centres)) < HEALTHY).tolist()
+    patients: list[Patient] = []
+    for facts in zip(centres, visits, healthy):
+        patients.append(Patient(f"P{len(patients) + 1:03d}", *facts))
+    return patients
+
+
+def _images(seed: int, patient: Patient) -> list[tuple[dict[str, Any], Scene]]:
+    """Return the images of a patient: the same chest, much the same findings."""
+    random, centre = stream(seed, "findings", patient.name), patient.centre
+    anatomy, size = patient_anatomy(seed, patient.name), np.array(centre.size, np.float64)
+    labels = np.zeros(0, np.int64) if patient.healthy else _findings(random)
+    boxes = _place_findings(labels, anatomy, size, random)
+    images = []
+    for visit in range(1, patient.visits + 1):
+        is_present = random.random(len(labels)) < (1.0 if visit == 1 else STAYS)
+        moved = _annotated_boxes(boxes[is_present], size, random)
+        name = f"{patient.name}_{visit}"
+        record = {
+            "image_id": name,
+            "boxes": moved,
+            "labels": labels[is_present],
+            "width": centre.size[0],
+            "height": centre.size[1],
+            "patient": patient.name,
+            "centre": centre.name,
+            "file_name": f"{name}.png",
+        }
+        images.append((record, Scene(size, anatomy, moved, labels[is_present], centre.difficulty)))
+    return images
+
+
+def _findings(random: Generator) -> I64:
+    """Return the classes of a patient's findings: at most one large heart, often nodules."""
+    # The order of the draws belongs to the seed: it must not change.
+    nodules = masses = 0
+    if random.random() < 0.46:
+        nodules = int(random.integers(1, 4))
+    if random.random() < 0.36:
+        masses = int(random.integers(1, 3))
+    effusions = int(random.random() < 0.42)
+    hearts = int(random.random() < 0.36)
+    counts = {NODULE: nodules, MASS: masses, EFFUSION: effusions, CARDIOMEGALY: hearts}
+    if not any(counts.values()):
+        counts[NODULE] = 1
+    return np.repeat(np.array(list(counts), np.int64), list(counts.values()))
+
+
+def _place_findings(labels: I64, anatomy: Anatomy, size: F64, random: Generator) -> F64:
+    """Return (n, 4) boxes; a finding that would lie on an earlier one is placed again."""
+    boxes: list[F64] = []
+    for label in labels.tolist():
+        for _ in range(ATTEMPTS):
+            box = place(label, anatomy, size, random)
+            # A large heart may lie below other findings.
+            if label == CARDIOMEGALY or not any(_touch(box, other) for other in boxes):
+                break
+        boxes.append(box)
+    return np.array(boxes, np.float64).reshape(-1, 4)
+
+
+def _touch(a: F64, b: F64) -> bool:
+    return bool((np.minimum(a[2:], b[2:]) > np.maximum(a[:2], b[:2])).all())
+
+
+def _annotated_boxes(boxes: F64, size: F64, random: Generator) -> F64:
+    """Return the boxes as an annotator drew them on one image: shifted with the patient, whole
+    pixels.
+    """
+    # All findings of an image move together, as the patient does.
+    shift = np.tile(random.normal(0.0, 1.5, 2), 2)
+    annotated = boxes + shift + random.normal(0.0, 0.6, boxes.shape)
+    return np.asarray(np.round(np.clip(annotated, 0.0, np.tile(size, 2))), np.float64)
+
+
+def stream(seed: int, *names: str) -> Generator:
+    """Return the random stream of a seed and names, independent of any other stream."""
+    # A checksum of the names is half of the key: streams do not depend on the order of calls.
+    return Generator(Philox(key=np.array([seed, crc32("/".join(names).encode())], np.uint64)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +286,6 @@ class Anatomy:
     def lung_at(self, x: float) -> Ellipse:
         """Return the lung on whose side of the spine x lies."""
         return self.lungs[int(x > self.spine)]
-
-
-def stream(seed: int, *names: str) -> Generator:
-    """Return the random stream of a seed and names, independent of any other stream."""
-    return Generator(Philox(key=np.array([seed, crc32("/".join(names).encode())], np.uint64)))
 
 
 def patient_anatomy(seed: int, patient: str) -> Anatomy:
@@ -143,19 +364,6 @@ def _round_finding(kind: int, anatomy: Anatomy, size: F64, random: Generator) ->
     return np.array([x - half[0], y - half[1], x + half[0], y + half[1]], np.float64)
 
 
-# What a class is taken for when it is taken for another one: row = true class, in the order of
-# CLASSES.
-CONFUSED_WITH = np.array(
-    [
-        [0.00, 0.80, 0.12, 0.08],
-        [0.62, 0.00, 0.26, 0.12],
-        [0.12, 0.48, 0.00, 0.40],
-        [0.05, 0.30, 0.65, 0.00],
-    ]
-)
-FALSE_ALARM_CLASSES = np.array([0.50, 0.20, 0.22, 0.08])
-
-
 @dataclass(frozen=True, slots=True)
 class Character:
     """How a synthetic model behaves.
@@ -178,6 +386,7 @@ class Character:
     calibrated: bool = False  # false alarms exactly as frequent as the scores admit
 
 
+# Chosen so that average precision and RoDeO disagree about the order.
 CHARACTERS = {
     "mislabels": Character(
         position=0.025,
@@ -218,9 +427,6 @@ class Scene:
     difficulty: float  # 1 = ordinary; scales every weakness
 
 
-PredictionList = list[tuple[F64, int, float]]  # box, label, score
-
-
 def predict(
     character: Character, scene: Scene, random: Generator
 ) -> dict[str, NDArray[np.generic]]:
@@ -231,6 +437,7 @@ def predict(
             predictions += _finding(character, box, label, scene, random)
     for _ in range(random.poisson(character.false_alarms * scene.difficulty)):
         predictions.append(_false_alarm(scene, float(random.beta(*character.false_score)), random))
+    # Hits first would give ties in score an order that no real model has.
     order = random.permutation(len(predictions))
     boxes = [predictions[k][0] for k in order]
     return {
@@ -241,6 +448,7 @@ def predict(
 
 
 def _hit_probability(character: Character, box: F64, scene: Scene) -> float:
+    # Relative to a side of 256, whatever the size of the image.
     area = float(np.prod(box[2:] - box[:2]) / scene.size.min() ** 2 * 256.0**2)
     probability: float = character.hit_rate / (
         1.0 + (character.half_seen / area) ** character.steepness
@@ -280,23 +488,6 @@ def _jitter(box: F64, position: float, scale: float, size: F64, random: Generato
     return clip(np.concatenate([middle - sides / 2.0, middle + sides / 2.0]), size)
 
 
-Pixels = NDArray[
-    np.floating[Any]
-]  # single precision where possible: enough for grey values, and faster
-
-RIBS = 9
-
-
-@dataclass(frozen=True, slots=True)
-class CentreLook:
-    """How the images of a centre look."""
-
-    brightness: float = 0.0
-    contrast: float = 1.0
-    noise: float = 0.02
-    vignette: float = 0.15
-
-
 @dataclass(frozen=True, slots=True)
 class Canvas:
     """Pixel centres of an image in fractions of its sides, and the random stream of its texture."""
@@ -321,6 +512,7 @@ class Canvas:
             np.fft.fftfreq(white.shape[0])[:, None],
             np.fft.rfftfreq(white.shape[1])[None, :],
         )
+        # Smoothing in frequencies: a Gaussian of any width costs the same, and needs no library.
         smooth = np.fft.irfft2(
             np.fft.rfft2(white) * np.exp(-2.0 * (np.pi * coarseness) ** 2 * (rows**2 + columns**2)),
             white.shape,
@@ -346,7 +538,7 @@ def draw_phantom(
     boxes
         (n, 4) corners of the findings in pixels.
     labels
-        (n,) index into `anatomy.CLASSES`.
+        (n,) index into `CLASSES`.
 
     Returns
     -------
@@ -356,6 +548,7 @@ def draw_phantom(
     canvas = Canvas.of(*size, random)
     scaled = np.asarray(boxes, np.float64).reshape(-1, 4) / np.tile(np.array(size, np.float64), 2)
     hearts = [_inside(box) for box, label in zip(scaled, labels) if label == CARDIOMEGALY]
+    # Fluid first: it replaces the air of a lung before anything lies on it.
     dry = np.ones((size[1], size[0]), np.float32)
     for box in scaled[np.asarray(labels) == EFFUSION]:
         dry = dry * (
@@ -366,7 +559,7 @@ def draw_phantom(
         if label not in (EFFUSION, CARDIOMEGALY):
             # On a film, dense over dense adds little: a finding behind the heart is hard to see.
             room = np.clip((0.80 - density) / 0.55, 0.10, 1.0)
-            density = density + room * _round(canvas, box, lobed=label == MASS)
+            density = density + room * _round_shadow(canvas, box, lobed=label == MASS)
     return _develop(canvas, density, look)
 
 
@@ -494,7 +687,7 @@ def _markings(canvas: Canvas, anatomy: Anatomy, air: Pixels) -> Pixels:
     return np.asarray(air * (0.018 * canvas.texture(6.0) + near * (0.055 + 0.075 * threads)))
 
 
-def _round(canvas: Canvas, box: F64, *, lobed: bool) -> Pixels:
+def _round_shadow(canvas: Canvas, box: F64, *, lobed: bool) -> Pixels:
     """Return a nodule (round) or a mass (lobed) that fills its box."""
     ellipse = _inside(box)
     u, v = (canvas.x - ellipse.x) / ellipse.across, (canvas.y - ellipse.y) / ellipse.along
@@ -518,191 +711,10 @@ def _fluid(canvas: Canvas, box: F64, *, on_right: bool) -> Pixels:
 
 def _develop(canvas: Canvas, density: Pixels, look: CentreLook) -> NDArray[np.uint8]:
     """Turn density into grey values: film curve, the centre's look, vignette, grain."""
+    # The film curve: a power a little below 1.
     grey = 0.04 + 0.92 * np.clip(density, 0.0, 1.0) ** 0.9 * 1.15
     grey = 0.5 + look.contrast * (grey - 0.5) + look.brightness
     corner = (canvas.x - 0.5) ** 2 + (canvas.y - 0.5) ** 2
     grey = grey * (1.0 - look.vignette * corner * 2.0)
     grey = grey + look.noise * (0.7 * canvas.texture(0.6) + 0.5 * canvas.texture(9.0))
     return np.asarray(np.round(255.0 * np.clip(grey, 0.0, 1.0)), np.uint8)
-
-
-@dataclass(frozen=True, slots=True)
-class Centre:
-    """A hospital: how many patients, what its images are like, how hard they are."""
-
-    name: str
-    patients: int
-    size: tuple[int, int]
-    difficulty: float
-    look: CentreLook
-
-
-@dataclass(frozen=True, slots=True)
-class Patient:
-    """Who was imaged where and how often."""
-
-    name: str
-    centre: Centre
-    visits: int
-    healthy: bool
-
-
-CENTRES = (
-    Centre("North", 32, (256, 256), 0.85, CentreLook(0.0, 1.05, 0.018, 0.12)),
-    Centre("Harbour", 22, (320, 256), 1.0, CentreLook(0.04, 0.92, 0.03, 0.25)),
-    Centre("Valley", 16, (256, 288), 1.15, CentreLook(-0.03, 1.10, 0.024, 0.15)),
-    Centre("Summit", 10, (288, 288), 1.6, CentreLook(0.03, 0.82, 0.05, 0.4)),
-)
-VISITS = np.repeat([1, 2, 3], [48, 24, 8])  # images per patient: 120 images of 80 patients
-ATTEMPTS = 30
-STAYS = 0.88  # probability that a finding is still there on a later image
-HEALTHY = 19  # patients without findings
-
-
-def demo_cohort(seed: int = 0) -> Cohort:
-    """Return 120 images of 80 patients with references and the predictions of three models.
-
-    ``mislabels`` finds nearly everything and often names it wrongly; ``overpredicts`` finds and
-    names nearly everything and adds duplicates and false alarms with lower scores; ``misses-small``
-    is excellent on large findings and hardly sees nodules. Average precision and RoDeO rank the
-    three differently.
-
-    Examples
-    --------
-    >>> from calipers.synthetic.demo import demo_cohort
-    >>> cohort = demo_cohort()
-    >>> cohort.classes
-    ('nodule', 'mass', 'effusion', 'cardiomegaly')
-    >>> list(cohort.models)
-    ['mislabels', 'overpredicts', 'misses-small']
-    """
-    references: list[dict[str, Any]] = []
-    predictions: dict[str, list[dict[str, Any]]] = {name: [] for name in CHARACTERS}
-    for patient in _patients(seed):
-        for record, scene in _images(seed, patient):
-            references.append(record)
-            for name, character in CHARACTERS.items():
-                random = stream(seed, name, record["image_id"])
-                predictions[name].append(
-                    {"image_id": record["image_id"], **predict(character, scene, random)}
-                )
-    return Cohort.from_arrays(references, predictions, classes=CLASSES)
-
-
-def draw_images(cohort: Cohort, folder: Path | str, seed: int = 0) -> list[Path]:
-    """Draw the images of a demo cohort as PNG files, named after its group ``file_name``.
-
-    Parameters
-    ----------
-    cohort
-        `demo_cohort(seed)` or a part of it.
-    folder
-        Where the files go; it must exist.
-    seed
-        The seed of the cohort: it also determines the anatomy.
-    """
-    from PIL import Image
-
-    looks = {centre.name: centre.look for centre in CENTRES}
-    references, paths = cohort.references, []
-    names, patients = cohort.group("file_name"), cohort.group("patient")
-    centres = cohort.group("centre")
-    for k, image_id in enumerate(cohort.images.ids):
-        if str(centres[k]) not in looks:
-            raise UsageError(
-                "draw_images draws demo cohorts only, "
-                f"and {str(centres[k])!r} is not a centre of one"
-            )
-        rows = slice(int(references.offsets[k]), int(references.offsets[k + 1]))
-        width, height = cohort.images.size[k].astype(int).tolist()
-        pixels = draw_phantom(
-            (width, height),
-            patient_anatomy(seed, str(patients[k])),
-            references.boxes[rows],
-            references.label[rows],
-            look=looks[str(centres[k])],
-            random=stream(seed, "texture", image_id),
-        )
-        paths.append(Path(folder) / str(names[k]))
-        Image.fromarray(pixels).save(paths[-1])
-    return paths
-
-
-def _patients(seed: int) -> list[Patient]:
-    """Return the patients, centre by centre; visits and health are dealt in fixed numbers."""
-    random = stream(seed, "patients")
-    centres: list[Centre] = []
-    for centre in CENTRES:
-        centres += [centre] * centre.patients
-    visits = random.permutation(VISITS).tolist()
-    healthy = (random.permutation(len(centres)) < HEALTHY).tolist()
-    patients: list[Patient] = []
-    for facts in zip(centres, visits, healthy):
-        patients.append(Patient(f"P{len(patients) + 1:03d}", *facts))
-    return patients
-
-
-def _images(seed: int, patient: Patient) -> list[tuple[dict[str, Any], Scene]]:
-    """Return the images of a patient: the same chest, much the same findings."""
-    random, centre = stream(seed, "findings", patient.name), patient.centre
-    anatomy, size = patient_anatomy(seed, patient.name), np.array(centre.size, np.float64)
-    labels = np.zeros(0, np.int64) if patient.healthy else _findings(random)
-    boxes = _place_findings(labels, anatomy, size, random)
-    images = []
-    for visit in range(1, patient.visits + 1):
-        is_present = random.random(len(labels)) < (1.0 if visit == 1 else STAYS)
-        moved = _moved(boxes[is_present], size, random)
-        name = f"{patient.name}_{visit}"
-        record = {
-            "image_id": name,
-            "boxes": moved,
-            "labels": labels[is_present],
-            "width": centre.size[0],
-            "height": centre.size[1],
-            "patient": patient.name,
-            "centre": centre.name,
-            "file_name": f"{name}.png",
-        }
-        images.append((record, Scene(size, anatomy, moved, labels[is_present], centre.difficulty)))
-    return images
-
-
-def _findings(random: Generator) -> I64:
-    """Return the classes of a patient's findings: at most one large heart, often nodules."""
-    # The order of the draws belongs to the seed: it must not change.
-    nodules = masses = 0
-    if random.random() < 0.46:
-        nodules = int(random.integers(1, 4))
-    if random.random() < 0.36:
-        masses = int(random.integers(1, 3))
-    effusions = int(random.random() < 0.42)
-    hearts = int(random.random() < 0.36)
-    counts = {NODULE: nodules, MASS: masses, EFFUSION: effusions, CARDIOMEGALY: hearts}
-    if not any(counts.values()):
-        counts[NODULE] = 1
-    return np.repeat(np.array(list(counts), np.int64), list(counts.values()))
-
-
-def _place_findings(labels: I64, anatomy: Anatomy, size: F64, random: Generator) -> F64:
-    """Return (n, 4) boxes; a finding that would lie on an earlier one is placed again."""
-    boxes: list[F64] = []
-    for label in labels.tolist():
-        for _ in range(ATTEMPTS):
-            box = place(label, anatomy, size, random)
-            if label == CARDIOMEGALY or not any(_touch(box, other) for other in boxes):
-                break
-        boxes.append(box)
-    return np.array(boxes, np.float64).reshape(-1, 4)
-
-
-def _touch(a: F64, b: F64) -> bool:
-    return bool((np.minimum(a[2:], b[2:]) > np.maximum(a[:2], b[:2])).all())
-
-
-def _moved(boxes: F64, size: F64, random: Generator) -> F64:
-    """Return the boxes as an annotator drew them on one image: shifted with the patient, whole
-    pixels.
-    """
-    shift = np.tile(random.normal(0.0, 1.5, 2), 2)
-    annotated = boxes + shift + random.normal(0.0, 0.6, boxes.shape)
-    return np.asarray(np.round(np.clip(annotated, 0.0, np.tile(size, 2))), np.float64)

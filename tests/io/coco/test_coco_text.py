@@ -179,8 +179,8 @@ def test_the_careful_path_gives_the_same_columns(tmp_path, monkeypatch):
 
 
 STRANGE = [
-    None, True, -1, 0, 1.5, "x", "", [], {}, [1, 2], {"id": 1}, float("nan"), float("inf"), 10**400, 2**60, -0.0,
-    "\ud800", "7", [[]], [None] * 4, "=1", 1e308, -1e308, 5e-324,
+    None, True, -1, 0, 1.5, "x", "", [], {}, [1, 2], {"id": 1}, float("nan"), float("inf"),
+    10**400, 2**60, -0.0, "\ud800", "7", [[]], [None] * 4, "=1", 1e308, -1e308, 5e-324,
 ]  # fmt: skip
 
 

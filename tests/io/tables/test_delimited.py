@@ -109,7 +109,10 @@ def test_a_row_with_only_a_class_declares_it(tmp_path):
 
 def test_several_models_in_one_file(tmp_path):
     refs = put(tmp_path, "refs.csv", REFS)
-    dets = "image,class,x0,y0,x1,y1,score,model\n7,nodule,1,1,2,2,.5,b\n8,NA,1,1,2,2,.5,a\n8,NA,1,1,3,3,.5,b\n"
+    dets = (
+        "image,class,x0,y0,x1,y1,score,model\n7,nodule,1,1,2,2,.5,b\n8,NA,1,1,2,2,.5,a\n"
+        "8,NA,1,1,3,3,.5,b\n"
+    )
     path = put(tmp_path, "dets.csv", dets.replace("\n7,", "\n007,"))
     cohort = read(refs, path)
     assert {name: len(table) for name, table in cohort.models.items()} == {"b": 2, "a": 1}
@@ -276,7 +279,10 @@ def test_the_nih_list(tmp_path):
 
 
 def test_nih_with_trailing_columns_and_a_short_row(tmp_path):
-    text = "Image Index,Finding Label,Bbox [x,y,w,h],,,\n1_0.png,Infiltrate,1,2,3,4,,,\n2_0.png,Mass,1,2,3\n"
+    text = (
+        "Image Index,Finding Label,Bbox [x,y,w,h],,,\n1_0.png,Infiltrate,1,2,3,4,,,\n"
+        "2_0.png,Mass,1,2,3\n"
+    )
     path = put(tmp_path, "boxes.csv", text)
     with pytest.raises(InputError) as refused:
         read(path)

@@ -1,4 +1,6 @@
-"""Folders and lists: paired by name, never by a silent guess; headers first, one sample at a time."""
+"""Folders and lists: paired by name, never by a silent guess; headers first,
+one sample at a time.
+"""
 
 from __future__ import annotations
 

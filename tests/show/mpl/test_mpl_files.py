@@ -75,7 +75,8 @@ def test_equal_figures_give_equal_bytes(figure: Any, suffix: str, tmp_path: Path
 @pytest.mark.parametrize("suffix", ["pdf", "svg", "png"])
 def test_bytes_are_the_same_in_another_process(suffix: str, tmp_path: Path) -> None:
     program = (
-        "import sys; import numpy as np\nfrom calipers.show.figures import *\nfrom calipers.show.mpl.draw import save\n"
+        "import sys; import numpy as np\nfrom calipers.show.figures import *\n"
+        "from calipers.show.mpl.draw import save\n"
         "save(BoxDots('t', Axis('y'), ('a', 'b'), (np.arange(9.0), np.ones(3))), sys.argv[1])"
     )
     for name, seed in (("a", "1"), ("b", "2")):
@@ -213,7 +214,8 @@ def test_the_font_of_the_reader_is_used_if_it_exists(caplog: pytest.LogCaptureFi
 
 def test_pyplot_knows_nothing_of_new_figures() -> None:
     program = (
-        "import sys; import numpy as np\nfrom calipers.show.figures import *\nfrom calipers.show.mpl.draw import draw\n"
+        "import sys; import numpy as np\nfrom calipers.show.figures import *\n"
+        "from calipers.show.mpl.draw import draw\n"
         "draw(BoxDots('t', Axis('y'), ('a',), (np.ones(3),)))\n"
         "draw(Contour('t', Axis('x'), Axis('y'), np.arange(3.0), np.arange(3.0), np.eye(3), 'v'))\n"
         "draw(Bars('t', Axis('x', names=('a',)), Axis('y'), ('p', 'q'), np.ones((2, 1))))\n"

@@ -1,5 +1,5 @@
-"""Drawings of all kinds: well-formed, safe in a strict page, readable for those who do not see
-them, small.
+"""Drawings of all kinds: well-formed, safe in a strict page,
+readable for those who do not see them, small.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ def test_the_description_says_axes_points_and_note() -> None:
     line = f.Line("a", np.arange(4.0), np.array([0, 0.5, NAN, 1]))
     desc = tree(f.Curves("t", X, Y, (line,), note="95 % intervals of 30 cases."))[1].text
     assert desc == (
-        "Curves of sensitivity against false alarms per image, 1 series: a (3 points). 95 % intervals of 30 cases."
+        "Curves of sensitivity against false alarms per image, 1 series: a (3 points). 95 % "
+        "intervals of 30 cases."
     )
 
 
@@ -200,7 +201,9 @@ def test_colours_come_from_the_theme() -> None:
 
 
 def test_every_class_has_a_rule() -> None:
-    """A class without a rule is a typing error, or was forgotten; hooks for pages are named here."""
+    """A class without a rule is a typing error, or was forgotten;
+    hooks for pages are named here.
+    """
     hooks = re.compile(r"fig-(kind|layer)(-|$)|fig-picture$|fig-d0$")
     used = {c for figure in EVERY.values() for c in re.findall(r'class="([^"]+)"', svg(figure))}
     names = {name for each in used for name in each.split() if not hooks.match(name)}

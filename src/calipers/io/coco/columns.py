@@ -2,7 +2,8 @@
 """Collect COCO records as columns: ids become indices, numbers go into arrays.
 
 `calipers.io.coco.document` adds the records piece by piece, so that they never are in memory all at
-once, and takes a `Delivery` and the findings at the end.
+once, and takes a `Delivery` and the findings at the end. Typed records come by `add`, records that
+compiled code has scanned by `add_scanned`; both fill the same columns.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class ObjectColumns:
     box_format
         Of the boxes, also of those that are made from masks.
     masks
-        Collects the masks; None: only boxes are ids.
+        Collects the masks; None: only boxes are read.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class ObjectColumns:
         self._keep("label", self._codes_of_numbers("category_id", records.category))
         self._keep("boxes", records.box)
         self._keep("place", np.arange(self.n, self.n + n))
+        # A scanned record has no segmentation; the collector of masks must count it all the same.
         if self.masks is not None:
             self.masks.skip(n)
         if self.role == "predictions":
@@ -191,6 +193,7 @@ class ObjectColumns:
         Pages that are never touched cost no memory; joining many pieces would.
         """
         if not self.expected:
+            # Estimated from the first piece; a wrong guess costs a copy in `_keep`, nothing else.
             self.expected = int(1.02 * n * total / max(size, 1)) + 1  # with 2 % to spare
 
     def _add_boxes(self, records: Sequence[Any], image: I64) -> None:
@@ -214,6 +217,7 @@ class ObjectColumns:
             rows = np.flatnonzero(boxless)
             if len(rows):
                 corners = masks[rows].boxes()
+                # In the format of the file, because the rules convert all boxes together later.
                 column[rows] = from_corners(corners, self.box_format, self.masks.size[image[rows]])
                 self.mask_areas.append((self.n + rows, masks.voxels[rows].astype(np.float64)))
         self._keep("boxes", column)
@@ -234,6 +238,7 @@ class ObjectColumns:
         stop = self.n + len(part)
         column = self.columns.get(name)
         if column is None or stop > len(column):
+            # Half as much again, so that many pieces cost few copies.
             room = np.empty(
                 (max(self.expected, stop, self.n * 3 // 2), *part.shape[1:]), part.dtype
             )
@@ -290,6 +295,7 @@ class ObjectColumns:
         problem = id_problem(key)
         if problem:
             return problem[0]
+        # The same id in the other type: the mistake is the type, not the image.
         other = str(key) if isinstance(key, int) else _as_whole(key)
         if other in self.index[field] and not self.as_text:
             return "id-type"
@@ -368,6 +374,7 @@ def _number_lookup(index: Mapping[Key, int]) -> Callable[[I64], I64]:
     if span > TABLE_ROOM + 4 * len(numbers):
 
         def search(ids: I64) -> I64:
+            # An id beyond the last would point behind the array; the comparison then refuses it.
             place = np.minimum(np.searchsorted(numbers, ids), len(numbers) - 1)
             return np.where(numbers[place] == ids, codes[place], -1)
 
@@ -378,6 +385,7 @@ def _number_lookup(index: Mapping[Key, int]) -> Callable[[I64], I64]:
 
     def look_up(ids: I64) -> I64:
         place = ids - lowest
+        # The last entry of the table is -1: all ids outside of it end there.
         return table[np.where((place >= 0) & (place < span), place, span)]
 
     return look_up
@@ -392,6 +400,7 @@ def _columns_of(entries: Sequence[tuple[int, Any]]) -> tuple[I64, list[Any]]:
 def _flag_column(flags: list[Any]) -> NDArray[np.int8]:
     """Return 0 and 1 as they are (missing is 0), anything else as ODD, which is refused later."""
     distinct = set(flags)
+    # Most files have no flags at all.
     if distinct <= {UNSET, 0}:
         return np.zeros(len(flags), np.int8)
     codes = dict.fromkeys(distinct, ODD)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the role of a COCO document, and notes on its masks, areas and images.
+"""The format ``coco``: documents and lists of results to what `calipers.io.assemble` expects.
 
-Collects the records of the careful reader: sound ones as rows, the others as problems.
-
-COCO JSON: references with images, annotations and categories; predictions as a list or a scored
-document.
+References are a document with images, annotations and categories (`read_references`); predictions
+are a list of results, or a document whose annotations have scores (`read_predictions`).
+`calipers.io.coco.plugin` calls both. The fast path reads pieces into columns; what it cannot read
+goes to the careful path, where `Taker` collects sound records as rows and the others as problems.
 
 Images go in ascending order of their ids (numbers first, then texts) and classes in ascending order
 of their category ids, because pycocotools evaluates ``numpy.unique`` of both: with equal scores the
@@ -54,177 +54,24 @@ from calipers.io.reader import (
 )
 from calipers.io.source import InputFile
 
+# Relative differences above which a declared area is noted.
 AREA_TOLERANCE = 0.01
 MASK_AREA_TOLERANCE = 0.1  # COCO declares the area of the polygon, not its pixels
 KEY = re.compile(rb'"(\w+)"\s*:', re.ASCII)
 SCORED = re.compile(rb'"score"\s*:')
+# Bytes in which the keys of the first records are looked for, for a message.
 HEAD = 2000
 LISTED_KEYS = ("id", "name", "width", "height", "file_name")  # of images and categories
 MASK = b'"segmentation"'
 NO_MASK = re.compile(rb'"segmentation"\s*:\s*(?:\[\s*\]|null)')
 
-
-def require_references(input_file: InputFile, is_list: bool, keys: list[str]) -> None:
-    """Refuse a document that cannot be references."""
-    if is_list:
-        keys_in_records = dict.fromkeys(KEY.findall(input_file.data[:HEAD]))
-        value = "a list"
-        if keys_in_records:
-            value += f" of records with {b', '.join(keys_in_records).decode('ascii')}"
-        raise InputError(
-            "a COCO document with images, annotations and categories",
-            rule="wrong-role",
-            file=input_file.file,
-            value=value,
-            hint="a list of results holds predictions: are the two files swapped?",
-        )
-    missing = [name for name in ("images", "annotations", "categories") if name not in keys]
-    if missing:
-        hint = ""
-        if "annotations" in keys and SCORED.search(input_file.data):
-            hint = "annotations with scores are predictions: are the two files swapped?"
-        raise InputError(
-            f"the keys images, annotations and categories ({', '.join(missing)} missing)",
-            rule="wrong-role",
-            file=input_file.file,
-            value=keys[:20],
-            hint=hint,
-        )
-
-
-def no_predictions_error(input_file: InputFile, keys: list[str]) -> InputError:
-    """Return the error for a document that cannot be predictions."""
-    return InputError(
-        "a COCO results list, or a document with scored annotations",
-        rule="wrong-role",
-        file=input_file.file,
-        value=keys[:20],
-    )
-
-
-def no_scores_error(input_file: InputFile, document: CarefulDocument) -> InputError:
-    """Return the error for objects without any score."""
-    if document.is_list:
-        return InputError(
-            "a score in every record",
-            rule="score-missing",
-            file=input_file.file,
-            value="no record has one",
-        )
-    return InputError(
-        "annotations with scores",
-        rule="wrong-role",
-        file=input_file.file,
-        value=document.keys[:20],
-        hint="these look like references: are the two files swapped?",
-    )
-
-
-def subset_notes(
-    input_file: InputFile,
-    declared: list[dict[str, Any]] | None,
-    columns: ObjectColumns,
-    options: Options,
-) -> list[str]:
-    """Check that predictions that list their images list all of them.
-
-    An image that the model never saw is not a miss, so strict reading refuses a shorter list.
-    """
-    if declared is None:
-        return []
-    ids: list[Any] = [image.get("id") for image in declared]
-    listed_ids = set(map(str, ids)) if columns.as_text else set(ids)
-    missing = [key for key in columns.index["image_id"] if key not in listed_ids]
-    if not missing:
-        return []
-    message = (
-        f"the predictions list {len(listed_ids)} images, "
-        f"{len(missing)} images of the references are not among them"
-    )
-    if options.lenient:
-        return [message + "; all their references count as missed"]
-    hint = "; evaluate on matching references, or pass --lenient to count them as missed"
-    raise InputError(
-        "all images of the references",
-        rule="subset",
-        file=input_file.file,
-        location="/images",
-        value=missing[0],
-        hint=message + hint,
-    )
-
-
-def count_masks(text: bytes) -> int:
-    """Count the annotations that have a mask."""
-    n = text.count(MASK)
-    return n - len(NO_MASK.findall(text)) if n else 0
-
-
-def mask_notes(n: int) -> list[str]:
-    """Say that masks are not used."""
-    return [f"masks present in {n} annotations, only boxes are used"] if n else []
-
-
-def area_notes(delivery: Delivery) -> list[str]:
-    """Count the declared areas that differ from the box area, or clearly from the mask area."""
-    if delivery.area is None or not delivery.box_format.startswith("xywh"):
-        return []
-    with np.errstate(invalid="ignore", over="ignore"):
-        if delivery.masks is not None:
-            own: F64 | I64 = delivery.masks.voxels
-            tolerance, what = MASK_AREA_TOLERANCE, "the area of the mask by more than 10 %"
-        else:
-            own = row_product(delivery.boxes[:, delivery.boxes.shape[1] // 2 :])
-            tolerance, what = AREA_TOLERANCE, "the box area by more than 1 %"
-        n = int((np.abs(delivery.area - own) > tolerance * np.abs(own)).sum())
-    if not n:
-        return []
-    declared = "the declared area decides in size cuts"
-    return [f"declared area differs from {what} in {n} annotations; {declared}"]
-
-
 AT_ONCE = 1 << 14  # records that become columns together
-
-
-class Taker:
-    """Takes records one by one: sound ones as rows, the others as problems."""
-
-    def __init__(self, role: Role, dimensions: int, options: Options) -> None:
-        self.role, self.dimensions, self.options = role, dimensions, options
-        # The first box of the references decides whether they are 2D or 3D.
-        self.settled = role == "predictions"
-        self.rows: list[MaskedAnnotation] = []
-        self.places: list[int] = []
-        self.problems: list[Problem] = []
-        self.n_dropped = 0
-        self.n_unscored = 0
-
-    def __call__(self, record: Record, place: int) -> None:
-        """Take the record number ``place``."""
-        value = record.value
-        if not self.settled and isinstance(value, dict) and isinstance(value.get("bbox"), list):
-            self.settled, self.dimensions = True, 3 if len(value["bbox"]) == 6 else 2
-        masks = self.options.masks != "ignore" and self.dimensions == 2
-        problems = check_object(record, self.role, self.dimensions, masks=masks)
-        self.n_unscored += any(problem.rule == "score-missing" for problem in problems)
-        if problems:
-            # Strict reading shows all problems; a record counts under its first one.
-            self.problems += problems
-            self.n_dropped += 1
-        else:
-            self.rows.append(as_annotation(value, self.role, masks=masks))
-            self.places.append(place)
-
-    def give(self, columns: ObjectColumns) -> None:
-        """Hand the rows over, some at a time."""
-        for first in range(0, len(self.rows), AT_ONCE):
-            part = slice(first, first + AT_ONCE)
-            columns.add(self.rows[part], np.array(self.places[part], np.int64))
 
 
 def read_references(input_file: InputFile, options: Options) -> ReferenceFile:
     """Read a COCO document with images, annotations and categories."""
     try:
+        # Both paths raise the same errors: the careful one only starts over and reads more slowly.
         outline = json.outline(input_file.data)
     except Unreadable:
         return _careful_references(input_file, options)
@@ -236,7 +83,7 @@ def read_references(input_file: InputFile, options: Options) -> ReferenceFile:
         categories = categories_from(
             _decode_records(input_file, outline.spans["categories"]), input_file.file, options
         )
-        columns = _columns(input_file, images, categories, options)
+        columns = _reference_columns(input_file, images, categories, options)
         texts, notes = _read_fast(input_file, outline.spans["annotations"], columns)
     except Unreadable:
         return _careful_references(input_file, options)
@@ -296,13 +143,10 @@ def _read_fast(
             columns.add(records)
             if not plain and columns.masks is None:
                 n_masks += count_masks(piece.text)
+        # Texts are not kept: the few that are needed are cut out of the file again.
         spans.append((first, start, stop))
         input_file.forget(start, stop)
     return json.PieceTexts(input_file.data, spans), _mask_notes(columns, n_masks)
-
-
-def _mask_notes(columns: ObjectColumns, left_out: int) -> list[str]:
-    return mask_notes(left_out) if columns.masks is None else columns.masks.notes()
 
 
 def _careful_references(input_file: InputFile, options: Options) -> ReferenceFile:
@@ -322,7 +166,7 @@ def _careful_references(input_file: InputFile, options: Options) -> ReferenceFil
     categories = categories_from(
         _sound_values(document.categories, input_file), input_file.file, options
     )
-    columns = _columns(input_file, images, categories, options, taker.dimensions)
+    columns = _reference_columns(input_file, images, categories, options, taker.dimensions)
     taker.give(columns)
     notes = _mask_notes(columns, count_masks(document.text.encode("utf-8", "replace")))
     return _reference_file(input_file, images, categories, columns, document.text_of, notes, taker)
@@ -335,9 +179,11 @@ def _careful_predictions(
     document = read_carefully(input_file, taker)
     if not document.has_objects:
         raise no_predictions_error(input_file, document.keys)
+    # A file without any score is the wrong file, not a file of broken records.
     total = len(taker.rows) + taker.n_dropped
     if total and taker.n_unscored == total:
         raise no_scores_error(input_file, document)
+    # The categories of the document itself, by whose names its ids are understood.
     own = None
     if document.categories is not None:
         own = categories_from(
@@ -356,7 +202,43 @@ def _careful_predictions(
     return ObjectPart(delivery, source, columns.findings(), taker.problems, notes, taker.n_dropped)
 
 
-def _columns(
+class Taker:
+    """Takes records one by one: sound ones as rows, the others as problems."""
+
+    def __init__(self, role: Role, dimensions: int, options: Options) -> None:
+        self.role, self.dimensions, self.options = role, dimensions, options
+        # The first box of the references decides whether they are 2D or 3D.
+        self.settled = role == "predictions"
+        self.rows: list[MaskedAnnotation] = []
+        self.places: list[int] = []
+        self.problems: list[Problem] = []
+        self.n_dropped = 0
+        self.n_unscored = 0
+
+    def __call__(self, record: Record, place: int) -> None:
+        """Take the record number ``place``."""
+        value = record.value
+        if not self.settled and isinstance(value, dict) and isinstance(value.get("bbox"), list):
+            self.settled, self.dimensions = True, 3 if len(value["bbox"]) == 6 else 2
+        masks = self.options.masks != "ignore" and self.dimensions == 2
+        problems = check_object(record, self.role, self.dimensions, masks=masks)
+        self.n_unscored += any(problem.rule == "score-missing" for problem in problems)
+        if problems:
+            # Strict reading shows all problems; a record counts under its first one.
+            self.problems += problems
+            self.n_dropped += 1
+        else:
+            self.rows.append(as_annotation(value, self.role, masks=masks))
+            self.places.append(place)
+
+    def give(self, columns: ObjectColumns) -> None:
+        """Hand the rows over, some at a time."""
+        for first in range(0, len(self.rows), AT_ONCE):
+            part = slice(first, first + AT_ONCE)
+            columns.add(self.rows[part], np.array(self.places[part], np.int64))
+
+
+def _reference_columns(
     input_file: InputFile,
     images: ImageList,
     categories: Categories,
@@ -488,3 +370,127 @@ def _sound_values(records: list[Record] | None, input_file: InputFile) -> list[d
         values.append(record.value)
     raise_problems(errors)
     return values
+
+
+def require_references(input_file: InputFile, is_list: bool, keys: list[str]) -> None:
+    """Refuse a document that cannot be references."""
+    if is_list:
+        keys_in_records = dict.fromkeys(KEY.findall(input_file.data[:HEAD]))
+        value = "a list"
+        if keys_in_records:
+            value += f" of records with {b', '.join(keys_in_records).decode('ascii')}"
+        raise InputError(
+            "a COCO document with images, annotations and categories",
+            rule="wrong-role",
+            file=input_file.file,
+            value=value,
+            hint="a list of results holds predictions: are the two files swapped?",
+        )
+    missing = [name for name in ("images", "annotations", "categories") if name not in keys]
+    if missing:
+        hint = ""
+        if "annotations" in keys and SCORED.search(input_file.data):
+            hint = "annotations with scores are predictions: are the two files swapped?"
+        raise InputError(
+            f"the keys images, annotations and categories ({', '.join(missing)} missing)",
+            rule="wrong-role",
+            file=input_file.file,
+            value=keys[:20],
+            hint=hint,
+        )
+
+
+def no_predictions_error(input_file: InputFile, keys: list[str]) -> InputError:
+    """Return the error for a document that cannot be predictions."""
+    return InputError(
+        "a COCO results list, or a document with scored annotations",
+        rule="wrong-role",
+        file=input_file.file,
+        value=keys[:20],
+    )
+
+
+def no_scores_error(input_file: InputFile, document: CarefulDocument) -> InputError:
+    """Return the error for objects without any score."""
+    if document.is_list:
+        return InputError(
+            "a score in every record",
+            rule="score-missing",
+            file=input_file.file,
+            value="no record has one",
+        )
+    return InputError(
+        "annotations with scores",
+        rule="wrong-role",
+        file=input_file.file,
+        value=document.keys[:20],
+        hint="these look like references: are the two files swapped?",
+    )
+
+
+def subset_notes(
+    input_file: InputFile,
+    declared: list[dict[str, Any]] | None,
+    columns: ObjectColumns,
+    options: Options,
+) -> list[str]:
+    """Check that predictions that list their images list all of them.
+
+    An image that the model never saw is not a miss, so strict reading refuses a shorter list.
+    """
+    if declared is None:
+        return []
+    ids: list[Any] = [image.get("id") for image in declared]
+    listed_ids = set(map(str, ids)) if columns.as_text else set(ids)
+    # In the order of the references, so that the message names the first of them.
+    missing = [key for key in columns.index["image_id"] if key not in listed_ids]
+    if not missing:
+        return []
+    message = (
+        f"the predictions list {len(listed_ids)} images, "
+        f"{len(missing)} images of the references are not among them"
+    )
+    if options.lenient:
+        return [message + "; all their references count as missed"]
+    hint = "; evaluate on matching references, or pass --lenient to count them as missed"
+    raise InputError(
+        "all images of the references",
+        rule="subset",
+        file=input_file.file,
+        location="/images",
+        value=missing[0],
+        hint=message + hint,
+    )
+
+
+def count_masks(text: bytes) -> int:
+    """Count the annotations that have a mask."""
+    n = text.count(MASK)
+    return n - len(NO_MASK.findall(text)) if n else 0
+
+
+def mask_notes(n: int) -> list[str]:
+    """Say that masks are not used."""
+    return [f"masks present in {n} annotations, only boxes are used"] if n else []
+
+
+def _mask_notes(columns: ObjectColumns, left_out: int) -> list[str]:
+    return mask_notes(left_out) if columns.masks is None else columns.masks.notes()
+
+
+def area_notes(delivery: Delivery) -> list[str]:
+    """Count the declared areas that differ from the box area, or clearly from the mask area."""
+    if delivery.area is None or not delivery.box_format.startswith("xywh"):
+        return []
+    with np.errstate(invalid="ignore", over="ignore"):
+        if delivery.masks is not None:
+            own: F64 | I64 = delivery.masks.voxels
+            tolerance, what = MASK_AREA_TOLERANCE, "the area of the mask by more than 10 %"
+        else:
+            own = row_product(delivery.boxes[:, delivery.boxes.shape[1] // 2 :])
+            tolerance, what = AREA_TOLERANCE, "the box area by more than 1 %"
+        n = int((np.abs(delivery.area - own) > tolerance * np.abs(own)).sum())
+    if not n:
+        return []
+    declared = "the declared area decides in size cuts"
+    return [f"declared area differs from {what} in {n} annotations; {declared}"]

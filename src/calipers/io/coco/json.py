@@ -40,7 +40,9 @@ SLACK = 56  # brackets beyond the expected ones that cannot reach MAX_DEPTH
 
 CUT = re.compile(rb"\}\s*,\s*\{")
 SPACE = b" \t\r\n"
+# Exactly one key, with what may stand around it.
 GAP = re.compile(rb'\s*[,{]\s*"(?:[^"\\]|\\.)*"\s*:\s*')
+# An escape can spell a key in another way, and hide that it is repeated.
 ESCAPED_KEY = re.compile(rb'\\u[0-9a-fA-F]{4}[^"]*"\s*:')
 TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 DEPTH_STEP = np.zeros(256, np.int8)
@@ -49,6 +51,13 @@ DEPTH_STEP[[ord("]"), ord("}")]] = -1
 
 Buffer = bytes | mmap.mmap
 T = TypeVar("T")
+
+WHITESPACE = re.compile(r"[ \t\r\n]*")
+SURROGATE = re.compile("[\ud800-\udfff]")
+LONGEST_INT = 400
+# Stands for every whole number that is too long to convert.
+BEYOND: int = 10**LONGEST_INT
+SECTIONS = ("images", "annotations", "categories")
 
 
 class Unreadable(Exception):
@@ -79,6 +88,37 @@ class Piece:
     stop: int
 
 
+@dataclass
+class CarefulDocument:
+    """The outline of a document and the spans of its object records."""
+
+    is_list: bool
+    keys: list[str] = field(default_factory=list)
+    images: list[Record] | None = None
+    categories: list[Record] | None = None
+    other: dict[str, Any] = field(default_factory=dict)
+    text: str = ""
+    starts: array[int] = field(default_factory=lambda: array("q"))
+    stops: array[int] = field(default_factory=lambda: array("q"))
+    has_objects: bool = False
+
+    def text_of(self, place: int) -> str:
+        """Return the original text of object record ``place``."""
+        return printable(self.text[self.starts[place] : self.stops[place]])
+
+
+@dataclass(frozen=True)
+class Record:
+    """One value with what the scanner noticed on the way."""
+
+    value: Any
+    pointer: str
+    text: str
+    repeated: tuple[str, ...]  # keys that occur twice in one object
+    odd_number: bool  # NaN, Infinity, 1e999
+    broken_text: bool  # bytes that are not UTF-8, or half a surrogate pair
+
+
 def outline(data: Buffer) -> Outline:
     """Find the values of the top level without decoding them."""
     start = _skip_space(data, 0)
@@ -88,6 +128,7 @@ def outline(data: Buffer) -> Outline:
     if first != b"{":
         raise Unreadable
     try:
+        # Raw values point into the document: their addresses tell where they are.
         raw = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         raise Unreadable from None
@@ -147,6 +188,8 @@ class RecordList(Generic[T]):
             text = b"".join((b"[", self.data[self.at : cut], b"]"))
             try:
                 records = decoder.decode(text)
+            # Well-formed but unusual: no later cut would help. A syntax error may only be a wrong
+            # cut.
             except msgspec.ValidationError:
                 raise Unreadable from None
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -186,6 +229,7 @@ def check_piece(piece: Piece, n: int, keys: dict[str, int], brackets: int) -> bo
         except UnicodeDecodeError:
             raise Unreadable from None
     escapes = b"\\" in text
+    # Two quotes for each key that is read and no others: nothing else can be in the piece.
     if not escapes and text.count(b'"') == 2 * sum(keys.values()):
         return True
     # A key inside a text counts too; then the careful reader reads the file, only slowly.
@@ -207,6 +251,7 @@ def depth(text: bytes) -> int:
 
 
 def _range(steps: np.ndarray[tuple[int], np.dtype[np.int8]]) -> int:
+    # From the lowest level, because brackets inside texts may close more than they open.
     level = np.cumsum(steps[steps != 0], dtype=np.int64)
     return int(level.max() - min(0, int(level.min()))) if len(level) else 0
 
@@ -245,44 +290,6 @@ def _rstrip(data: Buffer, stop: int) -> int:
     return stop
 
 
-WHITESPACE = re.compile(r"[ \t\r\n]*")
-SURROGATE = re.compile("[\ud800-\udfff]")
-LONGEST_INT = 400
-BEYOND: int = 10**LONGEST_INT
-SECTIONS = ("images", "annotations", "categories")
-
-
-@dataclass(frozen=True)
-class Record:
-    """One value with what the scanner noticed on the way."""
-
-    value: Any
-    pointer: str
-    text: str
-    repeated: tuple[str, ...]  # keys that occur twice in one object
-    odd_number: bool  # NaN, Infinity, 1e999
-    broken_text: bool  # bytes that are not UTF-8, or half a surrogate pair
-
-
-@dataclass
-class CarefulDocument:
-    """The outline of a document and the spans of its object records."""
-
-    is_list: bool
-    keys: list[str] = field(default_factory=list)
-    images: list[Record] | None = None
-    categories: list[Record] | None = None
-    other: dict[str, Any] = field(default_factory=dict)
-    text: str = ""
-    starts: array[int] = field(default_factory=lambda: array("q"))
-    stops: array[int] = field(default_factory=lambda: array("q"))
-    has_objects: bool = False
-
-    def text_of(self, place: int) -> str:
-        """Return the original text of object record ``place``."""
-        return printable(self.text[self.starts[place] : self.stops[place]])
-
-
 def read_carefully(input_file: InputFile, take: Callable[[Record, int], None]) -> CarefulDocument:
     """Read a whole document; pass every object record (annotation or result) to ``take``.
 
@@ -300,6 +307,8 @@ def read_carefully(input_file: InputFile, take: Callable[[Record, int], None]) -
             file=input_file.file,
             hint="is this COCO JSON?",
         )
+    # Bytes that are no UTF-8 become lone surrogates, so that they only spoil the record they are
+    # in.
     text = data.decode("utf-8", "surrogateescape")
     walker = _Walker(input_file.file, text, take)
     try:
@@ -391,6 +400,7 @@ class _Walker:
             return at + 1
         k = 0
         while True:
+            # The hooks of the scanner report into these while one record is read.
             self.repeated, self.odd_number = [], False
             where = f"{pointer}/{k}"
             value, stop = self.scan(self.text, at)

@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One segmentation of a COCO record: typed polygons or run lengths, or a value that is neither.
+"""The segmentations of COCO files: polygons and run lengths become runs down columns, or faults.
 
-Broken segmentations, collected until it is known which of them matter.
+`MaskColumns` collects those of one file, piece by piece; `calipers.io.coco.columns` and the reader
+of LARD call it. `segmentation_of` gives a value its typed form: `Polygons`, `RunLengths`, or `Odd`
+for a value that is neither. `columns_of` sorts a piece by kind (polygons, run lengths as text or as
+numbers), checks each kind and draws all of them at once. Broken sizes, texts, counts and outlines
+are entered as `Faults`, because it is only known at the end which of them matter: masks are used
+if every record has one, else only the boxes that they give.
 
-Turn the run lengths of COCO records into runs down columns, all records of a piece at once.
-
-`calipers.io.coco.masks` calls it; broken sizes, texts and counts are entered as faults.
-
-Turn polygons of COCO records into runs down columns: check them, then draw all at once.
-
-`calipers.io.coco.masks` calls it; broken polygons are entered as faults.
-
-Turn the segmentations of a piece of a file into runs down columns.
-
-They are sorted by kind (polygons, run lengths as text or as numbers), checked, and drawn together.
-
-Collect the segmentations of a COCO file, piece by piece, as masks or as faults.
+COCO counts pixels down the columns, outside and inside by turns, from the first pixel to the last;
+polygons are drawn as pycocotools does. Masks of Calipers run along rows, so the runs are turned.
 """
 
 from __future__ import annotations
@@ -38,9 +32,38 @@ from calipers.kernels import shapes as polygons
 from calipers.kernels.runs import Runs
 from calipers.kernels.shapes import self_crossing
 
+# Far above the pixels of any picture, far below an overflow of 64 bits.
 LARGEST_COUNT = 1 << 40
 
 Count = Annotated[int, msgspec.Meta(ge=-LARGEST_COUNT, le=LARGEST_COUNT)]
+
+Polygons = list[list[float]]  # rings of x, y, x, y, ...
+
+MOST_PIXELS = 250_000_000  # of one image
+IGNORE = "pass --masks ignore to evaluate the boxes only"
+
+Part = tuple[I64, Runs, I64]  # rows, runs down columns, sizes
+KIND_HINT = (
+    "COCO has compressed text, or a list of whole numbers; "
+    "pairs of start and length are another kind"
+)
+LENGTH_HINT = (
+    "counts go down the columns, outside and inside by turns, from the first pixel to the last"
+)
+SWAPPED = "size is [height, width]; these look like [width, height]"
+
+LARGEST_COORDINATE = 1e6
+# Limits on what one object may cost: a few bytes of polygon can cross millions of columns.
+MOST_CORNERS = 1_000_000  # of one object
+MOST_CROSSINGS = 1 << 24  # of one object: what drawing it costs
+FEWEST_NUMBERS = 6
+
+MOST_RUNS = 1 << 22  # of one mask
+MAX_BYTES = 8 << 30  # of all runs of a file
+FREE_BYTES = 1 << 28  # below this the size of the file does not matter
+MAX_RATIO = 200
+RUN_BYTES = 16
+NO_RUNS = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class RunLengths(msgspec.Struct, gc=False):
@@ -48,9 +71,6 @@ class RunLengths(msgspec.Struct, gc=False):
 
     size: list[Count]  # height, width: two numbers, or a fault
     counts: str | list[Count]
-
-
-Polygons = list[list[float]]  # rings of x, y, x, y, ...
 
 
 @dataclass(frozen=True)
@@ -84,33 +104,6 @@ def segmentation_of(value: Any) -> Segmentation:
                 return Odd("polygon", "coordinates that are numbers", number)
         rings.append(list(map(float, ring)))
     return rings
-
-
-def _run_lengths(value: dict[str, Any]) -> RunLengths | Odd:
-    size, counts = value.get("size"), value.get("counts")
-    if not isinstance(size, list) or not all(_is_count(side) for side in size):
-        return Odd("rle-size", "a size of two whole numbers [height, width]", size)
-    if isinstance(counts, str):
-        return RunLengths(size, counts)
-    if not isinstance(counts, list) or not all(_is_count(count) for count in counts):
-        hint = "COCO has its compressed text, or a list of whole numbers"
-        return Odd("rle-kind", "counts as text or as whole numbers", counts, hint)
-    return RunLengths(size, counts)
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    # No NaN, and nothing that overflows; the limit of coordinates is checked later.
-    return abs(value) < 1e300
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_COUNT
-
-
-MOST_PIXELS = 250_000_000  # of one image
-IGNORE = "pass --masks ignore to evaluate the boxes only"
 
 
 @dataclass
@@ -169,278 +162,6 @@ class Faults:
         return findings
 
 
-Part = tuple[I64, Runs, I64]  # rows, runs down columns, sizes
-
-KIND_HINT = (
-    "COCO has compressed text, or a list of whole numbers; "
-    "pairs of start and length are another kind"
-)
-LENGTH_HINT = (
-    "counts go down the columns, outside and inside by turns, from the first pixel to the last"
-)
-SWAPPED = "size is [height, width]; these look like [width, height]"
-
-
-def sized_rows(
-    segmentations: list[tuple[int, RunLengths]], image: I64, image_sizes: F64, faults: Faults
-) -> dict[int, list[int]]:
-    """Return row -> [width, height] of run lengths whose size is that of their image.
-
-    The first mask of an image without a size fills it in ``image_sizes``.
-    """
-    rows, sizes = [], []
-    for row, segmentation in segmentations:
-        if len(segmentation.size) == 2 and min(segmentation.size) > 0:
-            rows.append(row)
-            sizes.append(segmentation.size)
-        else:
-            expected = "a size of two whole numbers above zero [height, width]"
-            faults.add("rle-size", expected, np.array([row]), [segmentation.size])
-    at = np.array(rows, np.int64)
-    size = np.array(sizes, np.int64).reshape(-1, 2)[:, ::-1]
-    large = size[:, 0].astype(np.float64) * size[:, 1] > MOST_PIXELS
-    unknown = np.flatnonzero(np.isnan(image_sizes[image[at]]).any(axis=1) & ~large)
-    images, first = np.unique(image[at[unknown]], return_index=True)
-    image_sizes[images] = size[unknown[first]]
-    image_size = image_sizes[image[at]]
-    other = np.asarray(((image_size != size) & np.isfinite(image_size)).any(axis=1))
-    swapped = other & (image_size == size[:, ::-1]).all(axis=1)
-    for wrong, hint in ((swapped, SWAPPED), (other & ~swapped, IGNORE)):
-        messages = []
-        for (w, h), (image_w, image_h) in zip(size[wrong], image_size[wrong]):
-            messages.append(f"{h} x {w}, the image has {image_h:g} x {image_w:g}")
-        faults.add("rle-size", "the height and width of the image", at[wrong], messages, hint)
-    large &= ~other
-    expected = f"at most {MOST_PIXELS} pixels"
-    faults.add("too-large", expected, at[large], size[large][:, ::-1], whole_file=True)
-    sound = ~large & ~other
-    return dict(zip(at[sound].tolist(), size[sound].tolist()))
-
-
-def from_text(
-    segmentations: list[tuple[int, RunLengths]], sized: dict[int, list[int]], faults: Faults
-) -> Part:
-    """Return the runs of compressed texts that are sound."""
-    rows = np.array([row for row, _ in segmentations], np.int64)
-    texts: list[Any] = [run_lengths.counts for _, run_lengths in segmentations]
-    lengths = np.array(list(map(len, texts)), np.int64)
-    counts = coco_rle.decode_text(ragged.from_counts(lengths), _characters(texts))
-    for fault, expected in (
-        (coco_rle.BAD_SIGN, "compressed run lengths, whose characters lie between '0' and 'o'"),
-        (coco_rle.UNFINISHED, "compressed run lengths that do not end within a number"),
-        (coco_rle.TOO_LONG, "compressed run lengths whose numbers fit a picture"),
-    ):
-        bad = np.flatnonzero(counts.faults == fault)
-        faults.add("rle-kind", expected, rows[bad], [texts[k] for k in bad], KIND_HINT)
-    broken = counts.faults != coco_rle.SOUND
-    return _complete_runs(rows, counts.offsets, counts.counts, sized, faults, skip=broken)
-
-
-def _characters(texts: Sequence[str]) -> NDArray[np.uint8]:
-    """Return all characters as numbers; all but ASCII becomes 255, which no run lengths have."""
-    joint = "".join(texts)
-    if joint.isascii():
-        return np.frombuffer(joint.encode("ascii"), np.uint8)
-    return np.minimum(
-        np.frombuffer(joint.encode("utf-32-le", "surrogatepass"), np.uint32), 255
-    ).astype(np.uint8)
-
-
-def from_numbers(
-    segmentations: list[tuple[int, RunLengths]], sized: dict[int, list[int]], faults: Faults
-) -> Part:
-    """Return the runs of lists of counts that are sound."""
-    rows = np.array([row for row, _ in segmentations], np.int64)
-    numbers: list[Any] = [run_lengths.counts for _, run_lengths in segmentations]
-    offsets = ragged.from_counts(np.array(list(map(len, numbers)), np.int64))
-    counts = np.fromiter(chain.from_iterable(numbers), np.int64, int(offsets[-1]))
-    return _complete_runs(rows, offsets, counts, sized, faults, skip=np.zeros(len(rows), np.bool_))
-
-
-def _complete_runs(
-    rows: I64,
-    offsets: I64,
-    counts: I64,
-    sized: dict[int, list[int]],
-    faults: Faults,
-    *,
-    skip: Flags,
-) -> Part:
-    """Return the runs of counts that add up to the pixels of their picture."""
-    size = np.array([sized[row] for row in rows.tolist()], np.int64).reshape(-1, 2)
-    wrong = coco_rle.count_faults(offsets, counts, size)
-    total = np.bincount(ragged.owners(offsets), counts, len(rows))
-    for fault, expected in (
-        (coco_rle.NEGATIVE, "counts that are not negative"),
-        (coco_rle.SHORT, "counts that add up to height times width"),
-        (coco_rle.LONG, "counts that add up to height times width"),
-    ):
-        bad = (wrong == fault) & ~skip
-        messages = []
-        for n, (w, h) in zip(total[bad].tolist(), size[bad].tolist()):
-            messages.append(f"{int(n)} of {h} x {w} = {h * w}")
-        faults.add("rle-length", expected, rows[bad], messages, LENGTH_HINT)
-    sound = np.flatnonzero((wrong == coco_rle.SOUND) & ~skip)
-    runs, offsets = ragged.take_rows(offsets, sound)
-    return rows[sound], coco_rle.column_runs(offsets, counts[runs]), size[sound]
-
-
-LARGEST_COORDINATE = 1e6
-MOST_CORNERS = 1_000_000  # of one object
-MOST_CROSSINGS = 1 << 24  # of one object: what drawing it costs
-FEWEST_NUMBERS = 6
-
-
-def from_polygons(
-    segmentations: Sequence[tuple[int, Polygons]], image: I64, image_sizes: F64, faults: Faults
-) -> tuple[Part, int, int]:
-    """Return the runs of sound polygons, and how many records cross themselves, or may do so."""
-    rows = np.array([row for row, _ in segmentations], np.int64)
-    shapes = [polygon for _, polygon in segmentations]
-    size = image_sizes[image[rows]]
-    whole = np.asarray((size == np.floor(size)).all(axis=1))  # false for NaN
-    expected = "an image size in whole pixels, to draw a polygon in"
-    hint = "give width and height of the image, or pass --masks ignore"
-    faults.add("size-unknown", expected, rows[~whole], size[~whole], hint)
-    large = whole & (size[:, 0] * size[:, 1] > MOST_PIXELS)
-    expected = f"at most {MOST_PIXELS} pixels"
-    faults.add("too-large", expected, rows[large], size[large], whole_file=True)
-    bad = ~whole | large | _ill_formed(rows, shapes, whole & ~large, faults)
-    shapes = [shapes[k] for k in np.flatnonzero(~bad).tolist()]
-    rows, sides = rows[~bad], size[~bad].astype(np.int64)
-    objects, rings, corners = _flat(shapes)
-    costly = polygons.crossing_counts(rings, corners, objects, sides) > MOST_CROSSINGS
-    expected = f"an outline that crosses at most {MOST_CROSSINGS} columns"
-    n_rings = [len(shapes[k]) for k in np.flatnonzero(costly)]
-    faults.add("too-large", expected, rows[costly], n_rings, whole_file=True)
-    if costly.any():
-        return (rows[:0], (np.zeros(1, np.int64), rows[:0], rows[:0]), sides[:0]), 0, 0
-    owner = ragged.owners(objects)
-    crossed, unknown = self_crossing(rings, corners)
-    columns = polygons.column_runs(rings, corners, objects, sides)
-    n_crossed, n_unknown = len(np.unique(owner[crossed])), len(np.unique(owner[unknown]))
-    return (rows, columns, sides), n_crossed, n_unknown
-
-
-def _ill_formed(rows: I64, shapes: list[Polygons], candidates: Flags, faults: Faults) -> Flags:
-    """Return which polygons have rings of a wrong length, or corners too far away or too many."""
-    objects, lengths, numbers = _flat_numbers(shapes)
-    owner = ragged.owners(objects)
-    odd = np.zeros(len(rows), np.bool_)
-    for expected, wrong in (
-        ("rings of an even number of coordinates", lengths % 2 != 0),
-        (f"rings of at least {FEWEST_NUMBERS} numbers, three corners", lengths < FEWEST_NUMBERS),
-    ):
-        bad = candidates & ~odd & (np.bincount(owner, wrong, len(rows)) > 0)
-        first = _first_by_owner(owner[wrong], lengths[wrong])
-        values = [f"{first[k]} numbers" for k in np.flatnonzero(bad).tolist()]
-        faults.add("polygon", expected, rows[bad], values)
-        odd |= bad
-    of_number = np.repeat(owner, lengths)
-    far = ~(np.abs(numbers) <= LARGEST_COORDINATE)  # true for NaN
-    bad = candidates & ~odd & (np.bincount(of_number, far, len(rows)) > 0)
-    first = _first_by_owner(of_number[far], numbers[far])
-    expected = f"coordinates of at most {LARGEST_COORDINATE:g}"
-    faults.add("polygon", expected, rows[bad], [first[k] for k in np.flatnonzero(bad).tolist()])
-    n_numbers = np.bincount(owner, lengths, len(rows))
-    many = candidates & (n_numbers > 2 * MOST_CORNERS)
-    expected = f"at most {MOST_CORNERS} corners"
-    faults.add("too-large", expected, rows[many], n_numbers[many] / 2, whole_file=True)
-    return odd | bad | many
-
-
-def _first_by_owner(owner: I64, values: NDArray[Any]) -> dict[int, Any]:
-    """Return object -> the first of its values."""
-    # Later entries of a dictionary overwrite earlier ones, so the values go in backwards.
-    return dict(zip(owner[::-1].tolist(), values[::-1].tolist()))
-
-
-def _flat_numbers(shapes: list[Polygons]) -> tuple[I64, I64, F64]:
-    """Return (rings of each object, numbers of each ring, all numbers)."""
-    objects = ragged.from_counts(np.array(list(map(len, shapes)), np.int64))
-    lengths = np.fromiter(map(len, chain.from_iterable(shapes)), np.int64, int(objects[-1]))
-    numbers = chain.from_iterable(chain.from_iterable(shapes))
-    return objects, lengths, np.fromiter(numbers, np.float64, int(lengths.sum()))
-
-
-def _flat(shapes: list[Polygons]) -> tuple[I64, I64, F64]:
-    """Return (rings of each object, corners of each ring, all corners) of well-formed polygons."""
-    objects, lengths, numbers = _flat_numbers(shapes)
-    return objects, ragged.from_counts(lengths // 2), numbers.reshape(-1, 2)
-
-
-@dataclass(frozen=True)
-class Segments:
-    """The segmentations of n records by their kind, with the rows they are of."""
-
-    n: int
-    image: I64  # (n,)
-    polygon: list[tuple[int, Polygons]]
-    text: list[tuple[int, RunLengths]]
-    numbers: list[tuple[int, RunLengths]]
-    odd: list[tuple[int, Odd]]
-
-    @classmethod
-    def sort(cls, segmentations: Sequence[Segmentation], rows: I64, image: I64) -> Segments:
-        """Sort the segmentations of some rows by their kind."""
-        segments = cls(len(segmentations), image, [], [], [], [])
-        for row in rows.tolist():
-            segmentation = segmentations[row]
-            if isinstance(segmentation, RunLengths):
-                is_text = isinstance(segmentation.counts, str)
-                (segments.text if is_text else segments.numbers).append((row, segmentation))
-            elif isinstance(segmentation, list):
-                segments.polygon.append((row, segmentation))
-            elif isinstance(segmentation, Odd):
-                segments.odd.append((row, segmentation))
-        return segments
-
-
-class SegmentRuns(NamedTuple):
-    """Runs down the columns of the rows that are sound, in ascending order of rows."""
-
-    rows: I64
-    columns: Runs
-    size: I64
-    n_crossed: int
-    n_unknown: int
-
-
-def columns_of(segments: Segments, image_sizes: F64, faults: Faults) -> SegmentRuns:
-    """Return the runs of all sound segmentations; the others are entered as faults.
-
-    ``image_sizes`` is (n_images, 2); unknown sizes are filled in from run lengths.
-    """
-    for row, odd in segments.odd:
-        faults.add(odd.rule, odd.expected, np.array([row]), [odd.value], odd.hint or IGNORE)
-    run_lengths = [*segments.text, *segments.numbers]
-    sized = sized_rows(run_lengths, segments.image, image_sizes, faults)
-    texts = [entry for entry in segments.text if entry[0] in sized]
-    numbers = [entry for entry in segments.numbers if entry[0] in sized]
-    parts = [from_text(texts, sized, faults), from_numbers(numbers, sized, faults)]
-    outlines, n_crossed, n_unknown = from_polygons(
-        segments.polygon, segments.image, image_sizes, faults
-    )
-    parts.append(outlines)
-    rows = np.concatenate([part[0] for part in parts])
-    order = np.argsort(rows)
-    offsets = ragged.concat_offsets([part[1][0] for part in parts])
-    start = np.concatenate([part[1][1] for part in parts])
-    length = np.concatenate([part[1][2] for part in parts])
-    runs, offsets = ragged.take_rows(offsets, order)
-    size = np.concatenate([part[2] for part in parts])[order]
-    columns = (offsets, start[runs], length[runs])
-    return SegmentRuns(rows[order], columns, size, n_crossed, n_unknown)
-
-
-MOST_RUNS = 1 << 22  # of one mask
-MAX_BYTES = 8 << 30  # of all runs of a file
-FREE_BYTES = 1 << 28  # below this the size of the file does not matter
-MAX_RATIO = 200
-RUN_BYTES = 16
-NO_RUNS = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-
-
 @dataclass
 class MaskColumns:
     """Collects the masks of one file.
@@ -489,6 +210,8 @@ class MaskColumns:
         self.missing.append(first + np.flatnonzero(~present))
         self.boxless.append(first + np.flatnonzero(boxless))
         to_draw = present & (image >= 0)
+        # From here on masks are not used: what was drawn so far is dropped, and only boxes are
+        # taken.
         if not self.has_masks:
             self.parts.clear()
             to_draw &= boxless
@@ -551,6 +274,7 @@ class MaskColumns:
         drawing = columns_of(segments, self.size, faults)
         self.n_crossed += drawing.n_crossed
         self.n_unknown += drawing.n_unknown
+        # The number of runs along rows is known before they are made, and checked then.
         turn = runs.Turn.of(*drawing.columns, drawing.size[:, ::-1])
         self._check_runs(drawing.rows, turn.counts, faults)
         if faults.fatal:
@@ -575,3 +299,278 @@ class MaskColumns:
 
 def _concat_rows(parts: list[I64]) -> I64:
     return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
+class SegmentRuns(NamedTuple):
+    """Runs down the columns of the rows that are sound, in ascending order of rows."""
+
+    rows: I64
+    columns: Runs
+    size: I64
+    n_crossed: int
+    n_unknown: int
+
+
+@dataclass(frozen=True)
+class Segments:
+    """The segmentations of n records by their kind, with the rows they are of."""
+
+    n: int
+    image: I64  # (n,)
+    polygon: list[tuple[int, Polygons]]
+    text: list[tuple[int, RunLengths]]
+    numbers: list[tuple[int, RunLengths]]
+    odd: list[tuple[int, Odd]]
+
+    @classmethod
+    def sort(cls, segmentations: Sequence[Segmentation], rows: I64, image: I64) -> Segments:
+        """Sort the segmentations of some rows by their kind."""
+        segments = cls(len(segmentations), image, [], [], [], [])
+        for row in rows.tolist():
+            segmentation = segmentations[row]
+            if isinstance(segmentation, RunLengths):
+                is_text = isinstance(segmentation.counts, str)
+                (segments.text if is_text else segments.numbers).append((row, segmentation))
+            elif isinstance(segmentation, list):
+                segments.polygon.append((row, segmentation))
+            elif isinstance(segmentation, Odd):
+                segments.odd.append((row, segmentation))
+        return segments
+
+
+def columns_of(segments: Segments, image_sizes: F64, faults: Faults) -> SegmentRuns:
+    """Return the runs of all sound segmentations; the others are entered as faults.
+
+    ``image_sizes`` is (n_images, 2); unknown sizes are filled in from run lengths.
+    """
+    for row, odd in segments.odd:
+        faults.add(odd.rule, odd.expected, np.array([row]), [odd.value], odd.hint or IGNORE)
+    run_lengths = [*segments.text, *segments.numbers]
+    sized = sized_rows(run_lengths, segments.image, image_sizes, faults)
+    texts = [entry for entry in segments.text if entry[0] in sized]
+    numbers = [entry for entry in segments.numbers if entry[0] in sized]
+    parts = [from_text(texts, sized, faults), from_numbers(numbers, sized, faults)]
+    outlines, n_crossed, n_unknown = from_polygons(
+        segments.polygon, segments.image, image_sizes, faults
+    )
+    parts.append(outlines)
+    rows = np.concatenate([part[0] for part in parts])
+    # The three kinds were drawn apart: rows are brought back to the order of the file.
+    order = np.argsort(rows)
+    offsets = ragged.concat_offsets([part[1][0] for part in parts])
+    start = np.concatenate([part[1][1] for part in parts])
+    length = np.concatenate([part[1][2] for part in parts])
+    runs, offsets = ragged.take_rows(offsets, order)
+    size = np.concatenate([part[2] for part in parts])[order]
+    columns = (offsets, start[runs], length[runs])
+    return SegmentRuns(rows[order], columns, size, n_crossed, n_unknown)
+
+
+def sized_rows(
+    segmentations: list[tuple[int, RunLengths]], image: I64, image_sizes: F64, faults: Faults
+) -> dict[int, list[int]]:
+    """Return row -> [width, height] of run lengths whose size is that of their image.
+
+    The first mask of an image without a size fills it in ``image_sizes``.
+    """
+    rows, sizes = [], []
+    for row, segmentation in segmentations:
+        if len(segmentation.size) == 2 and min(segmentation.size) > 0:
+            rows.append(row)
+            sizes.append(segmentation.size)
+        else:
+            expected = "a size of two whole numbers above zero [height, width]"
+            faults.add("rle-size", expected, np.array([row]), [segmentation.size])
+    # COCO writes [height, width]; everything here is width, height.
+    at = np.array(rows, np.int64)
+    size = np.array(sizes, np.int64).reshape(-1, 2)[:, ::-1]
+    large = size[:, 0].astype(np.float64) * size[:, 1] > MOST_PIXELS
+    # The first mask of an image decides its size, and the later ones are compared with it.
+    unknown = np.flatnonzero(np.isnan(image_sizes[image[at]]).any(axis=1) & ~large)
+    images, first = np.unique(image[at[unknown]], return_index=True)
+    image_sizes[images] = size[unknown[first]]
+    image_size = image_sizes[image[at]]
+    other = np.asarray(((image_size != size) & np.isfinite(image_size)).any(axis=1))
+    # Swapped sides are the usual mistake, and get a hint of their own.
+    swapped = other & (image_size == size[:, ::-1]).all(axis=1)
+    for wrong, hint in ((swapped, SWAPPED), (other & ~swapped, IGNORE)):
+        messages = []
+        for (w, h), (image_w, image_h) in zip(size[wrong], image_size[wrong]):
+            messages.append(f"{h} x {w}, the image has {image_h:g} x {image_w:g}")
+        faults.add("rle-size", "the height and width of the image", at[wrong], messages, hint)
+    large &= ~other
+    expected = f"at most {MOST_PIXELS} pixels"
+    faults.add("too-large", expected, at[large], size[large][:, ::-1], whole_file=True)
+    sound = ~large & ~other
+    return dict(zip(at[sound].tolist(), size[sound].tolist()))
+
+
+def from_text(
+    segmentations: list[tuple[int, RunLengths]], sized: dict[int, list[int]], faults: Faults
+) -> Part:
+    """Return the runs of compressed texts that are sound."""
+    rows = np.array([row for row, _ in segmentations], np.int64)
+    texts: list[Any] = [run_lengths.counts for _, run_lengths in segmentations]
+    lengths = np.array(list(map(len, texts)), np.int64)
+    counts = coco_rle.decode_text(ragged.from_counts(lengths), _characters(texts))
+    for fault, expected in (
+        (coco_rle.BAD_SIGN, "compressed run lengths, whose characters lie between '0' and 'o'"),
+        (coco_rle.UNFINISHED, "compressed run lengths that do not end within a number"),
+        (coco_rle.TOO_LONG, "compressed run lengths whose numbers fit a picture"),
+    ):
+        bad = np.flatnonzero(counts.faults == fault)
+        faults.add("rle-kind", expected, rows[bad], [texts[k] for k in bad], KIND_HINT)
+    # Texts that did not decode have been entered; their counts are not judged again.
+    broken = counts.faults != coco_rle.SOUND
+    return _complete_runs(rows, counts.offsets, counts.counts, sized, faults, skip=broken)
+
+
+def _characters(texts: Sequence[str]) -> NDArray[np.uint8]:
+    """Return all characters as numbers; all but ASCII becomes 255, which no run lengths have."""
+    joint = "".join(texts)
+    if joint.isascii():
+        return np.frombuffer(joint.encode("ascii"), np.uint8)
+    return np.minimum(
+        np.frombuffer(joint.encode("utf-32-le", "surrogatepass"), np.uint32), 255
+    ).astype(np.uint8)
+
+
+def from_numbers(
+    segmentations: list[tuple[int, RunLengths]], sized: dict[int, list[int]], faults: Faults
+) -> Part:
+    """Return the runs of lists of counts that are sound."""
+    rows = np.array([row for row, _ in segmentations], np.int64)
+    numbers: list[Any] = [run_lengths.counts for _, run_lengths in segmentations]
+    offsets = ragged.from_counts(np.array(list(map(len, numbers)), np.int64))
+    counts = np.fromiter(chain.from_iterable(numbers), np.int64, int(offsets[-1]))
+    return _complete_runs(rows, offsets, counts, sized, faults, skip=np.zeros(len(rows), np.bool_))
+
+
+def _complete_runs(
+    rows: I64,
+    offsets: I64,
+    counts: I64,
+    sized: dict[int, list[int]],
+    faults: Faults,
+    *,
+    skip: Flags,
+) -> Part:
+    """Return the runs of counts that add up to the pixels of their picture."""
+    size = np.array([sized[row] for row in rows.tolist()], np.int64).reshape(-1, 2)
+    wrong = coco_rle.count_faults(offsets, counts, size)
+    total = np.bincount(ragged.owners(offsets), counts, len(rows))
+    for fault, expected in (
+        (coco_rle.NEGATIVE, "counts that are not negative"),
+        (coco_rle.SHORT, "counts that add up to height times width"),
+        (coco_rle.LONG, "counts that add up to height times width"),
+    ):
+        bad = (wrong == fault) & ~skip
+        messages = []
+        for n, (w, h) in zip(total[bad].tolist(), size[bad].tolist()):
+            messages.append(f"{int(n)} of {h} x {w} = {h * w}")
+        faults.add("rle-length", expected, rows[bad], messages, LENGTH_HINT)
+    sound = np.flatnonzero((wrong == coco_rle.SOUND) & ~skip)
+    runs, offsets = ragged.take_rows(offsets, sound)
+    return rows[sound], coco_rle.column_runs(offsets, counts[runs]), size[sound]
+
+
+def from_polygons(
+    segmentations: Sequence[tuple[int, Polygons]], image: I64, image_sizes: F64, faults: Faults
+) -> tuple[Part, int, int]:
+    """Return the runs of sound polygons, and how many records cross themselves, or may do so."""
+    rows = np.array([row for row, _ in segmentations], np.int64)
+    shapes = [polygon for _, polygon in segmentations]
+    size = image_sizes[image[rows]]
+    whole = np.asarray((size == np.floor(size)).all(axis=1))  # false for NaN
+    expected = "an image size in whole pixels, to draw a polygon in"
+    hint = "give width and height of the image, or pass --masks ignore"
+    faults.add("size-unknown", expected, rows[~whole], size[~whole], hint)
+    large = whole & (size[:, 0] * size[:, 1] > MOST_PIXELS)
+    expected = f"at most {MOST_PIXELS} pixels"
+    faults.add("too-large", expected, rows[large], size[large], whole_file=True)
+    bad = ~whole | large | _ill_formed(rows, shapes, whole & ~large, faults)
+    shapes = [shapes[k] for k in np.flatnonzero(~bad).tolist()]
+    rows, sides = rows[~bad], size[~bad].astype(np.int64)
+    objects, rings, corners = _flat(shapes)
+    costly = polygons.crossing_counts(rings, corners, objects, sides) > MOST_CROSSINGS
+    expected = f"an outline that crosses at most {MOST_CROSSINGS} columns"
+    n_rings = [len(shapes[k]) for k in np.flatnonzero(costly)]
+    faults.add("too-large", expected, rows[costly], n_rings, whole_file=True)
+    # Too large for the whole file: nothing is drawn at all.
+    if costly.any():
+        return (rows[:0], (np.zeros(1, np.int64), rows[:0], rows[:0]), sides[:0]), 0, 0
+    owner = ragged.owners(objects)
+    crossed, unknown = self_crossing(rings, corners)
+    columns = polygons.column_runs(rings, corners, objects, sides)
+    n_crossed, n_unknown = len(np.unique(owner[crossed])), len(np.unique(owner[unknown]))
+    return (rows, columns, sides), n_crossed, n_unknown
+
+
+def _ill_formed(rows: I64, shapes: list[Polygons], candidates: Flags, faults: Faults) -> Flags:
+    """Return which polygons have rings of a wrong length, or corners too far away or too many."""
+    objects, lengths, numbers = _flat_numbers(shapes)
+    owner = ragged.owners(objects)
+    odd = np.zeros(len(rows), np.bool_)
+    for expected, wrong in (
+        ("rings of an even number of coordinates", lengths % 2 != 0),
+        (f"rings of at least {FEWEST_NUMBERS} numbers, three corners", lengths < FEWEST_NUMBERS),
+    ):
+        bad = candidates & ~odd & (np.bincount(owner, wrong, len(rows)) > 0)
+        first = _first_by_owner(owner[wrong], lengths[wrong])
+        values = [f"{first[k]} numbers" for k in np.flatnonzero(bad).tolist()]
+        faults.add("polygon", expected, rows[bad], values)
+        odd |= bad
+    of_number = np.repeat(owner, lengths)
+    far = ~(np.abs(numbers) <= LARGEST_COORDINATE)  # true for NaN
+    bad = candidates & ~odd & (np.bincount(of_number, far, len(rows)) > 0)
+    first = _first_by_owner(of_number[far], numbers[far])
+    expected = f"coordinates of at most {LARGEST_COORDINATE:g}"
+    faults.add("polygon", expected, rows[bad], [first[k] for k in np.flatnonzero(bad).tolist()])
+    n_numbers = np.bincount(owner, lengths, len(rows))
+    many = candidates & (n_numbers > 2 * MOST_CORNERS)
+    expected = f"at most {MOST_CORNERS} corners"
+    faults.add("too-large", expected, rows[many], n_numbers[many] / 2, whole_file=True)
+    return odd | bad | many
+
+
+def _first_by_owner(owner: I64, values: NDArray[Any]) -> dict[int, Any]:
+    """Return object -> the first of its values."""
+    # Later entries of a dictionary overwrite earlier ones, so the values go in backwards.
+    return dict(zip(owner[::-1].tolist(), values[::-1].tolist()))
+
+
+def _flat_numbers(shapes: list[Polygons]) -> tuple[I64, I64, F64]:
+    """Return (rings of each object, numbers of each ring, all numbers)."""
+    objects = ragged.from_counts(np.array(list(map(len, shapes)), np.int64))
+    lengths = np.fromiter(map(len, chain.from_iterable(shapes)), np.int64, int(objects[-1]))
+    numbers = chain.from_iterable(chain.from_iterable(shapes))
+    return objects, lengths, np.fromiter(numbers, np.float64, int(lengths.sum()))
+
+
+def _flat(shapes: list[Polygons]) -> tuple[I64, I64, F64]:
+    """Return (rings of each object, corners of each ring, all corners) of well-formed polygons."""
+    objects, lengths, numbers = _flat_numbers(shapes)
+    return objects, ragged.from_counts(lengths // 2), numbers.reshape(-1, 2)
+
+
+def _run_lengths(value: dict[str, Any]) -> RunLengths | Odd:
+    size, counts = value.get("size"), value.get("counts")
+    if not isinstance(size, list) or not all(_is_count(side) for side in size):
+        return Odd("rle-size", "a size of two whole numbers [height, width]", size)
+    if isinstance(counts, str):
+        return RunLengths(size, counts)
+    if not isinstance(counts, list) or not all(_is_count(count) for count in counts):
+        hint = "COCO has its compressed text, or a list of whole numbers"
+        return Odd("rle-kind", "counts as text or as whole numbers", counts, hint)
+    return RunLengths(size, counts)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    # No NaN, and nothing that overflows; the limit of coordinates is checked later.
+    return abs(value) < 1e300
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST_COUNT

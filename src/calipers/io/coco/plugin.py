@@ -30,6 +30,7 @@ class CocoReader(Reader):
 
     def sniff(self, file: InputFile) -> Sniffed | None:
         """Recognise a JSON list or object; scores at either end of it make it predictions."""
+        # COCO results are the only list of records that Calipers knows.
         if file.head[:1] == "[":
             return Sniffed("coco", "predictions", "it is a JSON list, as COCO results are")
         if file.head[:1] == "{":

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single COCO records: typed structs for the fast path, and the check of the careful path.
+"""The records of COCO files: typed structs for the fast path, and the check of the careful path.
 
-The images and categories of a COCO document.
-
-A broken one is an error even in lenient reading: leaving it out would change what is counted.
-
-Decode pieces of a list of COCO objects into typed records, with segmentations if any.
+`calipers.io.coco.document` calls everything here. `PieceDecoder` turns a piece of a list into typed
+records, with segmentations if there are any, and `check_records` rules out what msgspec does not
+see. `check_object` says what is wrong with one annotation or result, and `as_annotation` gives a
+sound one its typed form. `images_from` and `categories_from` build the lists of images and classes;
+a broken image or category is an error even in lenient reading: leaving it out would change what is
+counted.
 """
 
 from __future__ import annotations
@@ -30,8 +31,25 @@ from calipers.io.coco.json import Piece, Record, Unreadable, printable
 from calipers.io.coco.masks import Polygons, RunLengths, segmentation_of
 from calipers.io.reader import GROUP_UNIT, ImageList, Key, Options, Problem, text_column
 
+# Beyond 2^53 other programs read ids as floats, and neighbours become equal.
 LARGEST_ID = 1 << 53
 SHAPES = {2: "[x, y, width, height]", 3: "[x, y, z, width, height, depth]"}
+
+SIDES = ("width", "height", "depth")
+# Names of other data sets for our words; a column called like the image itself gets a prefix.
+RENAMED = {
+    "patient_id": "patient",
+    "patientId": "patient",
+    "center": "centre",
+    "center_id": "centre",
+    UNIT: GROUP_UNIT,
+}
+NOT_GROUPS = {"id", *SIDES, "spacing"}
+
+SEGMENTATION = b'"segmentation"'
+HEAD = 4096  # bytes of a piece in which its first segmentation is looked for
+REQUIRED = ("image_id", "category_id")
+OPTIONAL = ("id", "score", "area", "iscrowd", "ignore")
 
 
 class Annotation(msgspec.Struct, gc=False):
@@ -83,6 +101,89 @@ class MaskedResult(msgspec.Struct, gc=False):
 CocoRecord = Annotation | Result | MaskedAnnotation | MaskedResult
 
 
+class PieceDecoder:
+    """Decodes the pieces of one list; ``masks`` says whether segmentations are read."""
+
+    def __init__(self, role: Role, *, masks: bool) -> None:
+        # Results have a score and no id, so their struct is smaller and faster to decode.
+        plain, masked = (
+            (Result, MaskedResult) if role == "predictions" else (Annotation, MaskedAnnotation)
+        )
+        self.plain: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[plain])  # type: ignore[valid-type]
+        self.masked: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[masked])  # type: ignore[valid-type]
+        self.masks, self.has_masks = masks, False
+
+    def decode(self, text: bytes, /) -> list[CocoRecord]:
+        """Return the records of a piece.
+
+        A piece that does not begin with segmentations is tried without them first, which is faster.
+        """
+        # One segmentation at the beginning is enough: the rest of the list will have them too.
+        if self.masks and (self.has_masks or SEGMENTATION in text[:HEAD]):
+            return self.again(text)
+        try:
+            records: list[CocoRecord] = self.plain.decode(text)
+        except msgspec.ValidationError:
+            if not self.masks or SEGMENTATION not in text:
+                raise
+            return self.again(text)
+        return records
+
+    def again(self, text: bytes) -> list[CocoRecord]:
+        """Return the records with their segmentations; all later pieces are decoded like this."""
+        self.has_masks = True
+        records: list[CocoRecord] = self.masked.decode(text)
+        return records
+
+
+def check_records(
+    piece: Piece, records: Sequence[CocoRecord], decoder: PieceDecoder
+) -> tuple[Sequence[CocoRecord], bool]:
+    """Rule out what msgspec does not see, as `json.check_piece` does.
+
+    Returns the records, and whether they hold nothing but the keys that are read. Records whose
+    segmentations were not decoded are decoded again if there are some.
+    """
+    plain = json.check_piece(piece, len(records), _piece_keys(records), brackets=2)
+    if plain or not decoder.masks or SEGMENTATION not in piece.text or _is_masked(records):
+        return records, plain
+    try:
+        records = decoder.again(piece.text)
+    except msgspec.MsgspecError:
+        raise Unreadable from None
+    return records, json.check_piece(piece, len(records), _piece_keys(records), brackets=2)
+
+
+def _is_masked(records: Sequence[Any]) -> bool:
+    return bool(records) and isinstance(records[0], MaskedAnnotation | MaskedResult)
+
+
+def _piece_keys(records: Sequence[Any]) -> dict[str, int]:
+    """Return how many records have which key.
+
+    A record with neither box nor mask is left to the careful reader.
+    """
+    n = len(records)
+    keys = dict.fromkeys(REQUIRED, n)
+    optional: tuple[str, ...] = OPTIONAL
+    if n > 0 and isinstance(records[0], Result | MaskedResult):
+        optional = ()
+        keys["score"] = n
+    if not _is_masked(records):
+        keys["bbox"] = n
+    else:
+        optional = (*optional, "bbox", "segmentation")
+        n_run_lengths = 0
+        for record in records:
+            n_run_lengths += isinstance(record.segmentation, RunLengths)
+            if record.bbox in (UNSET, None) and not record.segmentation:
+                raise Unreadable
+        keys["size"] = keys["counts"] = n_run_lengths
+    for key in optional:
+        keys[key] = n - list(map(attrgetter(key), records)).count(UNSET)
+    return keys
+
+
 def check_object(
     record: Record, role: Role, dimensions: int, *, masks: bool = False
 ) -> list[Problem]:
@@ -94,6 +195,7 @@ def check_object(
     value = record.value
     problems = list(_text_problems(record))
     if not isinstance(value, dict):
+        # Nothing more can be said about a value that is no object.
         return [*problems, _problem(record, "", "type", "an object in braces", value)]
     problems += [*_id(record, "image_id"), *_id(record, "category_id")]
     may_lack_box = masks and without_box(value.get("bbox"))
@@ -103,6 +205,7 @@ def check_object(
         problems += _score(record)
     else:
         problems += [*_id(record, "id", optional=True), *_flags(record), *_area(record)]
+    # The fields above have reported their own numbers; this looks at all the others.
     if not any(problem.rule == "non-finite" for problem in problems):
         problems += _odd_number(record)
     return problems
@@ -246,33 +349,6 @@ def _odd_places(value: Any, pointer: str) -> Iterator[str]:
             yield from _odd_places(item, f"{pointer}/{k}")
 
 
-SIDES = ("width", "height", "depth")
-RENAMED = {
-    "patient_id": "patient",
-    "patientId": "patient",
-    "center": "centre",
-    "center_id": "centre",
-    UNIT: GROUP_UNIT,
-}
-NOT_GROUPS = {"id", *SIDES, "spacing"}
-
-
-@dataclass(frozen=True)
-class Categories:
-    """Class names in the order of their category ids."""
-
-    classes: tuple[str, ...]
-    index: Mapping[Key, int]
-    names: Mapping[Key, str]
-
-
-def sorted_ids(keys: Sequence[Key]) -> list[int]:
-    """Return the order of ids: numbers numerically, then texts."""
-    if set(map(type, keys)) == {int}:
-        return sorted(range(len(keys)), key=keys.__getitem__)
-    return sorted(range(len(keys)), key=lambda k: (isinstance(keys[k], str), keys[k]))
-
-
 def images_from(records: Sequence[dict[str, Any]], file: str, options: Options) -> ImageList:
     """Build the list of images, in ascending order of ids."""
     if not records:
@@ -306,6 +382,15 @@ def record_columns(records: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
     return {name: list(map(methodcaller("get", name), records)) for name in names}
 
 
+@dataclass(frozen=True)
+class Categories:
+    """Class names in the order of their category ids."""
+
+    classes: tuple[str, ...]
+    index: Mapping[Key, int]
+    names: Mapping[Key, str]
+
+
 def categories_from(records: Sequence[dict[str, Any]], file: str, options: Options) -> Categories:
     """Build the classes, in ascending order of category ids."""
     keys = _keys(records, file, "/categories", "dup-category", options.ids_as_strings)
@@ -325,6 +410,14 @@ def categories_from(records: Sequence[dict[str, Any]], file: str, options: Optio
     return Categories(tuple(names.values()), {key: k for k, key in enumerate(names)}, names)
 
 
+def sorted_ids(keys: Sequence[Key]) -> list[int]:
+    """Return the order of ids: numbers numerically, then texts."""
+    # The usual case, without a function call per key.
+    if set(map(type, keys)) == {int}:
+        return sorted(range(len(keys)), key=keys.__getitem__)
+    return sorted(range(len(keys)), key=lambda k: (isinstance(keys[k], str), keys[k]))
+
+
 def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: bool) -> list[Key]:
     plain: list[Any] = [record.get("id") for record in records if isinstance(record, dict)]
     if _sound_numbers(plain, len(records)):
@@ -342,6 +435,7 @@ def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: boo
         key = record["id"]
         if problem:
             problems.append(_error(problem[1], problem[0], file, f"{where}/{k}/id", key))
+        # 1 and "1" are different ids, but a cohort holds ids as text, where they would be one.
         elif str(key) in earlier_ids:
             problems.append(
                 _error("ids that differ, also as text", rule, file, f"{where}/{k}/id", key)
@@ -410,6 +504,7 @@ def _groups(
     notes = []
     for name in names:
         values = columns[name]
+        # Lists and nested objects are no groups; neither is a key that only some images have.
         if name not in NOT_GROUPS and set(map(type, values)) <= {str, int, float, bool}:
             word = RENAMED.get(name, name)
             word = name if word in names else word
@@ -421,90 +516,3 @@ def _groups(
 
 def _error(expected: str, rule: str, file: str, where: str, value: object) -> InputError:
     return InputError(expected, rule=rule, file=file, location=where, value=value)
-
-
-SEGMENTATION = b'"segmentation"'
-HEAD = 4096  # bytes of a piece in which its first segmentation is looked for
-REQUIRED = ("image_id", "category_id")
-OPTIONAL = ("id", "score", "area", "iscrowd", "ignore")
-
-
-class PieceDecoder:
-    """Decodes the pieces of one list; ``masks`` says whether segmentations are read."""
-
-    def __init__(self, role: Role, *, masks: bool) -> None:
-        plain, masked = (
-            (Result, MaskedResult) if role == "predictions" else (Annotation, MaskedAnnotation)
-        )
-        self.plain: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[plain])  # type: ignore[valid-type]
-        self.masked: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[masked])  # type: ignore[valid-type]
-        self.masks, self.has_masks = masks, False
-
-    def decode(self, text: bytes, /) -> list[CocoRecord]:
-        """Return the records of a piece.
-
-        A piece that does not begin with segmentations is tried without them first, which is faster.
-        """
-        if self.masks and (self.has_masks or SEGMENTATION in text[:HEAD]):
-            return self.again(text)
-        try:
-            records: list[CocoRecord] = self.plain.decode(text)
-        except msgspec.ValidationError:
-            if not self.masks or SEGMENTATION not in text:
-                raise
-            return self.again(text)
-        return records
-
-    def again(self, text: bytes) -> list[CocoRecord]:
-        """Return the records with their segmentations; all later pieces are decoded like this."""
-        self.has_masks = True
-        records: list[CocoRecord] = self.masked.decode(text)
-        return records
-
-
-def check_records(
-    piece: Piece, records: Sequence[CocoRecord], decoder: PieceDecoder
-) -> tuple[Sequence[CocoRecord], bool]:
-    """Rule out what msgspec does not see, as `json.check_piece` does.
-
-    Returns the records, and whether they hold nothing but the keys that are read. Records whose
-    segmentations were not decoded are decoded again if there are some.
-    """
-    plain = json.check_piece(piece, len(records), _piece_keys(records), brackets=2)
-    if plain or not decoder.masks or SEGMENTATION not in piece.text or _is_masked(records):
-        return records, plain
-    try:
-        records = decoder.again(piece.text)
-    except msgspec.MsgspecError:
-        raise Unreadable from None
-    return records, json.check_piece(piece, len(records), _piece_keys(records), brackets=2)
-
-
-def _is_masked(records: Sequence[Any]) -> bool:
-    return bool(records) and isinstance(records[0], MaskedAnnotation | MaskedResult)
-
-
-def _piece_keys(records: Sequence[Any]) -> dict[str, int]:
-    """Return how many records have which key.
-
-    A record with neither box nor mask is left to the careful reader.
-    """
-    n = len(records)
-    keys = dict.fromkeys(REQUIRED, n)
-    optional: tuple[str, ...] = OPTIONAL
-    if n > 0 and isinstance(records[0], Result | MaskedResult):
-        optional = ()
-        keys["score"] = n
-    if not _is_masked(records):
-        keys["bbox"] = n
-    else:
-        optional = (*optional, "bbox", "segmentation")
-        n_run_lengths = 0
-        for record in records:
-            n_run_lengths += isinstance(record.segmentation, RunLengths)
-            if record.bbox in (UNSET, None) and not record.segmentation:
-                raise Unreadable
-        keys["size"] = keys["counts"] = n_run_lengths
-    for key in optional:
-        keys[key] = n - list(map(attrgetter(key), records)).count(UNSET)
-    return keys

@@ -1,17 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read columns of a parquet table that Calipers wrote, by name and kind; refuse all others.
+"""The cohort of a saved evaluation as two tables of parquet, written and read back bit for bit.
 
-Masks and points as columns of ``objects.parquet``: lists of runs, and coordinates.
+``images.parquet`` has a row per image, ``objects.parquet`` a row per object: for every model its
+references, then its predictions. Masks are lists of runs, points are coordinates; facts of the user
+keep their kind, which the metadata state. `calipers.evaluation.saved` writes the columns of
+`image_columns`, `object_columns`, `fact_columns` and `shape_columns`; `calipers.io.saved.folder`
+calls `read_cohort`, which refuses whatever does not agree with the document.
 
-`calipers.evaluation.saved` writes them, `calipers.io.saved.cohort` reads them back.
-
-Turn a cohort into columns of parquet that keep every bit: a row per image, a row per object.
-
-`calipers.evaluation.saved` writes them, `calipers.io.saved.cohort` reads them back.
-
-Read the cohort of a saved evaluation from its two tables: the same arrays, bit for bit.
-
-`calipers.io.saved.folder` calls it. What does not agree with the document is an error.
+`StoredColumns` reads columns by name and kind, for all tables that Calipers wrote.
 """
 
 from __future__ import annotations
@@ -44,6 +40,22 @@ from calipers.kernels import ragged
 from calipers.kernels.runs import sound_runs
 
 HINT = "this is not the table that Calipers wrote: take the folder from a backup, or evaluate again"
+
+STORED = "calipers.shapes"  # key of the metadata: which table has masks, which has points
+MASK = ("mask_start", "mask_length", "mask_size")
+POINT = ("point_x", "point_y", "point_z")
+
+OBJECTS, IMAGES = "objects.parquet", "images.parquet"
+KINDS = ("reference", "prediction")
+CORNERS = {2: ("x0", "y0", "x1", "y1"), 3: ("x0", "y0", "z0", "x1", "y1", "z1")}
+SIDES = ("width", "height", "depth")
+SPACINGS = ("spacing_x", "spacing_y", "spacing_z")
+# Prefixes of the users' column names, so that none can be taken for one of ours.
+GROUP, FACT = "group_", "fact_"
+FACTS = "calipers.facts"  # key of the metadata: which table has which facts, and of which kind
+
+# Columns of references, which are stored once for every model and must be the same each time.
+OF_REFERENCES = ("image", "row", "class", "area", "extent", "ignore", "crowd", "place")
 
 
 @dataclass(frozen=True)
@@ -139,6 +151,7 @@ class StoredColumns:
         column = self._column(
             name, "text", lambda kind: kinds.is_string(kind) or kinds.is_large_string(kind)
         )
+        # Each text once and a number per row: object tables repeat few names many times.
         coded = pa.chunked_array(column.chunks, column.type).combine_chunks().dictionary_encode()
         if isinstance(coded, pa.ChunkedArray):
             coded = coded.unify_dictionaries().combine_chunks()
@@ -151,6 +164,7 @@ class StoredColumns:
         kind = self._column(name, "flags, numbers or text", lambda kind: True, missing=True).type
         if kinds.is_string(kind) or kinds.is_large_string(kind):
             return texts_column(*self.texts(name))
+        # Only kinds that `as_arrow` writes: anything else was not written by Calipers.
         plain = (
             kinds.is_integer(kind)
             or kinds.is_boolean(kind)
@@ -158,6 +172,7 @@ class StoredColumns:
             or kinds.is_float64(kind)
         )
         floating = kinds.is_floating(kind)
+        # Only floats have a sign for a missing value that NumPy can hold.
         column = self._column(name, "flags, numbers or text", lambda _: plain, missing=floating)
         return np.asarray(column.to_numpy())
 
@@ -192,121 +207,47 @@ def _different_names(schema: Any, file: str) -> None:
             )
 
 
-STORED = "calipers.shapes"  # key of the metadata: which table has masks, which has points
-MASK = ("mask_start", "mask_length", "mask_size")
-POINT = ("point_x", "point_y", "point_z")
+Parts = Mapping[tuple[str, str], StoredColumns]
 
 
-def shapes_of(cohort: Cohort) -> dict[str, str]:
-    """Return the metadata that says which tables have masks and points; nothing if none has any."""
+@dataclass(frozen=True)
+class CohortCounts:
+    """The counts of the cohort in the document, with which the tables must agree."""
 
-    def shape_names(table: Objects) -> list[str]:
-        return [name for name in SHAPES if getattr(table, name) is not None]
-
-    models = {name: shape_names(predictions) for name, predictions in cohort.models.items()}
-    own = shape_names(cohort.references)
-    if not own and not any(models.values()):
-        return {}
-    return {STORED: json.dumps({"references": own, "models": models})}
-
-
-def shape_columns(tables: Sequence[Objects]) -> dict[str, list[Any]]:
-    """Return the columns of masks and points, with an entry for each table: null where it has none.
-
-    A mask is the list of the first voxels of its runs, the list of their lengths, and the size of
-    its image.
-    """
-    columns: dict[str, list[Any]] = {}
-    if any(table.masks is not None for table in tables):
-        parts = [_mask_lists(table) for table in tables]
-        columns.update(zip(MASK, map(list, zip(*parts))))
-    if any(table.points is not None for table in tables):
-        for axis, name in enumerate(POINT[: tables[0].dimensions]):
-            columns[name] = [_coordinates(table, axis) for table in tables]
-    return columns
+    images: int
+    references: int
+    dimensions: int
+    classes: tuple[str, ...]
+    models: Mapping[str, int]
+    unscored: frozenset[str]
 
 
-def _mask_lists(table: Objects) -> list[Any]:
-    import pyarrow as pa
-
-    kind, masks = pa.large_list(pa.int64()), table.masks
-    if masks is None:
-        return [pa.nulls(len(table), kind)] * len(MASK)
-    of_size = masks.dimensions * np.arange(len(masks) + 1)
-    lists = (
-        (masks.offsets, masks.start),
-        (masks.offsets, masks.length),
-        (of_size, masks.size.reshape(-1)),
+def read_cohort(
+    images: InputFile, objects: InputFile, counts: CohortCounts, intake: Intake
+) -> Cohort:
+    """Return the cohort of ``images.parquet`` and ``objects.parquet``."""
+    image_table = _images(StoredColumns.read(images), counts)
+    parts = _parts(StoredColumns.read(objects), counts)
+    # The references of the first model stand for all; the others are compared with them.
+    first = parts[next(iter(counts.models)), KINDS[0]]
+    shared = _objects(first, image_table, counts, ("references",))
+    references = References(
+        **shared,
+        facts=_facts(first, ("references",)),
+        ignore=first.flags("ignore"),
+        crowd=first.flags("crowd"),
     )
-    return [
-        pa.LargeListArray.from_arrays(arrow_column(offsets), arrow_column(values))
-        for offsets, values in lists
-    ]
-
-
-def _coordinates(table: Objects, axis: int) -> Any:
-    import pyarrow as pa
-
-    if table.points is None:
-        return pa.nulls(len(table), pa.float64())
-    return arrow_column(table.points[:, axis])
-
-
-def shapes_in(part: StoredColumns, path: tuple[str, ...], dimensions: int) -> dict[str, Any]:
-    """Return the masks and points of a table, None for those it lacks.
-
-    ``path`` is where the metadata speak of the table.
-    """
-    shapes: dict[str, Any] = dict.fromkeys(SHAPES)
-    if STORED.encode() not in (part.table.schema.metadata or {}):  # a folder of boxes
-        return shapes
-    metadata = _shape_metadata(part)
-    for key in path:
-        metadata = metadata.get(key) if isinstance(metadata, dict) else None
-    if not isinstance(metadata, list) or not all(name in SHAPES for name in metadata):
-        part.refuse("a list of the shapes in the metadata", "missing-key", "", value="/".join(path))
-    names = list(metadata or ())
-    if "masks" in names:
-        shapes["masks"] = _masks(part, dimensions)
-    if "points" in names:
-        shapes["points"] = _points(part, dimensions)
-    return shapes
-
-
-def _shape_metadata(part: StoredColumns) -> Any:
-    try:
-        return json.loads(part.table.schema.metadata[STORED.encode()])
-    except (ValueError, RecursionError):
-        return None
-
-
-def _masks(part: StoredColumns, dimensions: int) -> Masks:
-    offsets, start = part.lists(MASK[0])
-    lengths, length = part.lists(MASK[1])
-    sides, size = part.lists(MASK[2])
-    uneven = np.diff(offsets) != np.diff(lengths)
-    part.refuse("as many lengths as starts", "mask-runs", MASK[1], uneven)
-    part.refuse(
-        f"sizes of {dimensions} numbers", "mask-runs", MASK[2], np.diff(sides) != dimensions
-    )
-    masks = Masks(offsets, start, length, size.reshape(-1, dimensions))
-    wrong = ~sound_runs(masks.offsets, masks.start, masks.length, masks.size)
-    part.refuse("runs that ascend, inside of their image and rows", "mask-runs", MASK[0], wrong)
-    return masks
-
-
-def _points(part: StoredColumns, dimensions: int) -> F64:
-    return np.stack([part.numbers(name) for name in POINT[:dimensions]], axis=1)
-
-
-OBJECTS, IMAGES = "objects.parquet", "images.parquet"
-KINDS = ("reference", "prediction")
-CORNERS = {2: ("x0", "y0", "x1", "y1"), 3: ("x0", "y0", "z0", "x1", "y1", "z1")}
-SIDES = ("width", "height", "depth")
-SPACINGS = ("spacing_x", "spacing_y", "spacing_z")
-# Prefixes of the users' column names, so that none can be taken for one of ours.
-GROUP, FACT = "group_", "fact_"
-FACTS = "calipers.facts"  # key of the metadata: which table has which facts, and of which kind
+    _check_repeated(first, parts, counts)
+    models = {}
+    for model in counts.models:
+        part = parts[model, KINDS[1]]
+        models[model] = Predictions(
+            **_objects(part, image_table, counts, ("models", model), score=part.numbers("score")),
+            facts=_facts(part, ("models", model)),
+            score=part.numbers("score"),
+            scored=model not in counts.unscored,
+        )
+    return Cohort(image_table, counts.classes, references, models, intake)
 
 
 def image_columns(cohort: Cohort) -> dict[str, Any]:
@@ -389,6 +330,110 @@ def facts_of(cohort: Cohort) -> dict[str, str]:
     return {FACTS: json.dumps({"references": kinds(cohort.references), "models": models})}
 
 
+def shapes_of(cohort: Cohort) -> dict[str, str]:
+    """Return the metadata that says which tables have masks and points; nothing if none has any."""
+
+    def shape_names(table: Objects) -> list[str]:
+        return [name for name in SHAPES if getattr(table, name) is not None]
+
+    models = {name: shape_names(predictions) for name, predictions in cohort.models.items()}
+    own = shape_names(cohort.references)
+    if not own and not any(models.values()):
+        return {}
+    return {STORED: json.dumps({"references": own, "models": models})}
+
+
+def shape_columns(tables: Sequence[Objects]) -> dict[str, list[Any]]:
+    """Return the columns of masks and points, with an entry for each table: null where it has none.
+
+    A mask is the list of the first voxels of its runs, the list of their lengths, and the size of
+    its image.
+    """
+    columns: dict[str, list[Any]] = {}
+    if any(table.masks is not None for table in tables):
+        parts = [_mask_lists(table) for table in tables]
+        columns.update(zip(MASK, map(list, zip(*parts))))
+    if any(table.points is not None for table in tables):
+        for axis, name in enumerate(POINT[: tables[0].dimensions]):
+            columns[name] = [_coordinates(table, axis) for table in tables]
+    return columns
+
+
+def _mask_lists(table: Objects) -> list[Any]:
+    import pyarrow as pa
+
+    # Large lists count with 64 bits: the runs of a whole data set may exceed 31.
+    kind, masks = pa.large_list(pa.int64()), table.masks
+    if masks is None:
+        return [pa.nulls(len(table), kind)] * len(MASK)
+    of_size = masks.dimensions * np.arange(len(masks) + 1)
+    lists = (
+        (masks.offsets, masks.start),
+        (masks.offsets, masks.length),
+        (of_size, masks.size.reshape(-1)),
+    )
+    return [
+        pa.LargeListArray.from_arrays(arrow_column(offsets), arrow_column(values))
+        for offsets, values in lists
+    ]
+
+
+def _coordinates(table: Objects, axis: int) -> Any:
+    import pyarrow as pa
+
+    if table.points is None:
+        return pa.nulls(len(table), pa.float64())
+    return arrow_column(table.points[:, axis])
+
+
+def shapes_in(part: StoredColumns, path: tuple[str, ...], dimensions: int) -> dict[str, Any]:
+    """Return the masks and points of a table, None for those it lacks.
+
+    ``path`` is where the metadata speak of the table.
+    """
+    shapes: dict[str, Any] = dict.fromkeys(SHAPES)
+    if STORED.encode() not in (part.table.schema.metadata or {}):  # a folder of boxes
+        return shapes
+    metadata = _shape_metadata(part)
+    # Metadata may be anything after a change by hand, so each step down is checked.
+    for key in path:
+        metadata = metadata.get(key) if isinstance(metadata, dict) else None
+    if not isinstance(metadata, list) or not all(name in SHAPES for name in metadata):
+        part.refuse("a list of the shapes in the metadata", "missing-key", "", value="/".join(path))
+    names = list(metadata or ())
+    if "masks" in names:
+        shapes["masks"] = _masks(part, dimensions)
+    if "points" in names:
+        shapes["points"] = _points(part, dimensions)
+    return shapes
+
+
+def _shape_metadata(part: StoredColumns) -> Any:
+    try:
+        return json.loads(part.table.schema.metadata[STORED.encode()])
+    except (ValueError, RecursionError):
+        return None
+
+
+def _masks(part: StoredColumns, dimensions: int) -> Masks:
+    offsets, start = part.lists(MASK[0])
+    lengths, length = part.lists(MASK[1])
+    sides, size = part.lists(MASK[2])
+    uneven = np.diff(offsets) != np.diff(lengths)
+    part.refuse("as many lengths as starts", "mask-runs", MASK[1], uneven)
+    part.refuse(
+        f"sizes of {dimensions} numbers", "mask-runs", MASK[2], np.diff(sides) != dimensions
+    )
+    masks = Masks(offsets, start, length, size.reshape(-1, dimensions))
+    wrong = ~sound_runs(masks.offsets, masks.start, masks.length, masks.size)
+    part.refuse("runs that ascend, inside of their image and rows", "mask-runs", MASK[0], wrong)
+    return masks
+
+
+def _points(part: StoredColumns, dimensions: int) -> F64:
+    return np.stack([part.numbers(name) for name in POINT[:dimensions]], axis=1)
+
+
 def kinds_of(metadata: Mapping[bytes, bytes] | None) -> Any:
     """Return the kinds of facts in the metadata of a file; None if `facts_of` did not write it."""
     try:
@@ -397,53 +442,11 @@ def kinds_of(metadata: Mapping[bytes, bytes] | None) -> Any:
         return None
 
 
-OF_REFERENCES = ("image", "row", "class", "area", "extent", "ignore", "crowd", "place")
-Parts = Mapping[tuple[str, str], StoredColumns]
-
-
-@dataclass(frozen=True)
-class CohortCounts:
-    """The counts of the cohort in the document, with which the tables must agree."""
-
-    images: int
-    references: int
-    dimensions: int
-    classes: tuple[str, ...]
-    models: Mapping[str, int]
-    unscored: frozenset[str]
-
-
-def read_cohort(
-    images: InputFile, objects: InputFile, counts: CohortCounts, intake: Intake
-) -> Cohort:
-    """Return the cohort of ``images.parquet`` and ``objects.parquet``."""
-    image_table = _images(StoredColumns.read(images), counts)
-    parts = _parts(StoredColumns.read(objects), counts)
-    first = parts[next(iter(counts.models)), KINDS[0]]
-    shared = _objects(first, image_table, counts, ("references",))
-    references = References(
-        **shared,
-        facts=_facts(first, ("references",)),
-        ignore=first.flags("ignore"),
-        crowd=first.flags("crowd"),
-    )
-    _check_repeated(first, parts, counts)
-    models = {}
-    for model in counts.models:
-        part = parts[model, KINDS[1]]
-        models[model] = Predictions(
-            **_objects(part, image_table, counts, ("models", model), score=part.numbers("score")),
-            facts=_facts(part, ("models", model)),
-            score=part.numbers("score"),
-            scored=model not in counts.unscored,
-        )
-    return Cohort(image_table, counts.classes, references, models, intake)
-
-
 def _images(columns: StoredColumns, counts: CohortCounts) -> Images:
     if len(columns) != counts.images:
         columns.refuse(f"{counts.images} images", "record-count", "", value=len(columns))
     names, codes = columns.texts("image")
+    # Texts are numbered once: counting the numbers is faster than comparing texts.
     repeated = np.bincount(codes, minlength=len(names))[codes] > 1
     columns.refuse("one row per image", "dup-image", "image", repeated)
     size = _lengths(columns, SIDES[: counts.dimensions])
@@ -472,6 +475,7 @@ def _parts(columns: StoredColumns, counts: CohortCounts) -> Parts:
     """Return the rows of every model and kind: for each model its references, then predictions."""
     if not counts.models:
         raise InputError("at least one model", rule="no-predictions", file=columns.file, hint=HINT)
+    # References are repeated for every model, so that the table can be read on its own.
     total = sum(counts.references + n for n in counts.models.values())
     if len(columns) != total:
         columns.refuse(f"{total} rows", "record-count", "", value=len(columns))
@@ -541,6 +545,7 @@ def _image_of(part: StoredColumns, images: Images) -> I64:
     index = {name: k for k, name in enumerate(images.ids)}
     image = np.array([index.get(name, -1) for name in names], np.int64)[codes]
     part.refuse("an image of the evaluation", "unknown-image", "image", image < 0)
+    # Offsets per image are made from this order, so it cannot be repaired silently.
     falls = np.diff(image, prepend=image[:1]) < 0
     part.refuse("objects in the order of their images", "stored-order", "image", falls)
     return image

@@ -32,11 +32,14 @@ from calipers.results.schema import structure
 
 EVALUATION, RUN, QUARANTINE = "evaluation.json", "run.json", "quarantine.jsonl"
 EVALUATION_SCHEMA, RUN_SCHEMA = "calipers.evaluation/1", "calipers.run/1"
+# The document is parsed as a whole, so its size is bounded first.
 MAX_BYTES = 256 << 20  # half a million rows
 LONGEST_INT = 400
 
 
 Count = Annotated[int, Meta(ge=0)]
+
+AGAIN = "it was changed or cut off after the run: take the folder from a backup, or evaluate again"
 
 
 class StoredRow(Struct):
@@ -137,6 +140,7 @@ def read_stored(path: Path | str) -> Stored:
     file = _within(path, EVALUATION) if path.is_dir() else path
     document = _evaluation(file)
     rows = _distinct(document["rows"], str(file))
+    # The numbers and how they were made; not the paths and times, which differ between equal runs.
     result_hash = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
     record = file.with_name(RUN)
     # `evaluate -o` writes no file of another name: a run.json beside it belongs to something else.
@@ -157,6 +161,43 @@ def read_documents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     document = _evaluation(file)
     result_hash = _hash({"protocol": document["protocol"], "rows": document["rows"]}, str(file))
     return document, _compare(record, result_hash, file)
+
+
+def read_folder(folder: Path) -> StoredFolder:
+    """Read the folder of a saved evaluation. Nothing in it is trusted; no input is needed."""
+    document, run = read_documents(folder)
+    file = str(folder / EVALUATION)
+    input_file = _open_verified(folder, run, EVALUATION)
+    if "cohort" not in document:
+        raise InputError("the key 'cohort'", rule="missing-key", file=file, location="/")
+    counts = structure(document["cohort"], StoredCohort, file, syntax="JSON", where="/cohort")
+    quarantine_file = (
+        _open_verified(folder, run, QUARANTINE) if QUARANTINE in _files(folder, run) else None
+    )
+    intake = _intake(counts, quarantine_file, file)
+    # Hashes first: what was changed after the run is not even parsed.
+    tables = (_open_verified(folder, run, IMAGES), _open_verified(folder, run, OBJECTS))
+    stored_cohort = read_cohort(*tables, _counts(counts), intake)
+    stored_cohort = replace(stored_cohort, maps=_maps(folder, run, stored_cohort))
+    slices = (
+        read_slices(_open_verified(folder, run, SLICES)) if SLICES in _files(folder, run) else None
+    )
+    return StoredFolder(
+        file, document, run, stored_cohort, input_file.sha256, input_file.size, slices
+    )
+
+
+@dataclass(frozen=True)
+class StoredFolder:
+    """The contents of a folder: the document of the numbers, the record of the run, the cohort."""
+
+    file: str  # evaluation.json
+    document: Mapping[str, Any]
+    run: Mapping[str, Any]
+    cohort: Cohort
+    sha256: str  # of evaluation.json
+    bytes: int
+    slices: Slices | None = None  # the pictures of samples that the page shows
 
 
 def _within(folder: Path, name: str) -> Path:
@@ -234,6 +275,7 @@ def _load(path: Path) -> Any:
         raise InputError(
             f"at most {MAX_DEPTH} brackets inside each other", rule="depth", file=str(path)
         )
+    # Python accepts NaN and repeated keys, which JSON does not know.
     strict = _Strict(str(path))
     try:
         return json.loads(
@@ -295,51 +337,13 @@ def _distinct(rows: list[dict[str, Any]], file: str) -> tuple[Mapping[str, Any],
     first_rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for k, row in enumerate(rows):
         key = (row["model"], row["metric"], row["class"], frozenset((row["group"] or {}).items()))
+        # An identical row twice does no harm.
         if first_rows.setdefault(key, row) != row:
             what = {name: row[name] for name in ("model", "metric", "class", "group")}
             raise InputError(
                 "one row for each", rule="dup-row", file=file, location=f"/rows/{k}", value=what
             )
     return tuple(first_rows.values())
-
-
-AGAIN = "it was changed or cut off after the run: take the folder from a backup, or evaluate again"
-
-
-@dataclass(frozen=True)
-class StoredFolder:
-    """The contents of a folder: the document of the numbers, the record of the run, the cohort."""
-
-    file: str  # evaluation.json
-    document: Mapping[str, Any]
-    run: Mapping[str, Any]
-    cohort: Cohort
-    sha256: str  # of evaluation.json
-    bytes: int
-    slices: Slices | None = None  # the pictures of samples that the page shows
-
-
-def read_folder(folder: Path) -> StoredFolder:
-    """Read the folder of a saved evaluation. Nothing in it is trusted; no input is needed."""
-    document, run = read_documents(folder)
-    file = str(folder / EVALUATION)
-    input_file = _open_verified(folder, run, EVALUATION)
-    if "cohort" not in document:
-        raise InputError("the key 'cohort'", rule="missing-key", file=file, location="/")
-    counts = structure(document["cohort"], StoredCohort, file, syntax="JSON", where="/cohort")
-    quarantine_file = (
-        _open_verified(folder, run, QUARANTINE) if QUARANTINE in _files(folder, run) else None
-    )
-    intake = _intake(counts, quarantine_file, file)
-    tables = (_open_verified(folder, run, IMAGES), _open_verified(folder, run, OBJECTS))
-    stored_cohort = read_cohort(*tables, _counts(counts), intake)
-    stored_cohort = replace(stored_cohort, maps=_maps(folder, run, stored_cohort))
-    slices = (
-        read_slices(_open_verified(folder, run, SLICES)) if SLICES in _files(folder, run) else None
-    )
-    return StoredFolder(
-        file, document, run, stored_cohort, input_file.sha256, input_file.size, slices
-    )
 
 
 def _maps(folder: Path, run: Mapping[str, Any], cohort: Cohort) -> dict[str, Maps]:
@@ -415,6 +419,7 @@ def _intake(cohort: StoredCohort, quarantine_file: InputFile | None, file: str) 
         files.append(FileIntake(**{**facts, "notes": tuple(account.notes)}))
     quarantine = () if quarantine_file is None else tuple(_quarantined(quarantine_file))
     intake = Intake(tuple(files), quarantine)
+    # The count in the document and the records in their file were written together.
     if len(quarantine) != intake.quarantined:
         expected = f"{intake.quarantined} records in {QUARANTINE}"
         raise InputError(

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Save the evidence from the maps of each model as four tables, and read it back bit for bit.
+"""Save the evidence from the maps of each model as four tables, and the pictures; read both back.
 
 ``maps.parquet`` has a row per model, image and bin, ``map_bins.parquet`` one per model and bin,
 ``map_images.parquet`` one per model and image, and ``map_sums.parquet`` one per model, key of a
-metric and image. Images are the rows of ``images.parquet``, from 0.
+metric and image. Images are the rows of ``images.parquet``, from 0. Everything comes back bit for
+bit. ``slices.parquet`` holds the pictures of samples, so that a page can be made again without the
+volumes.
 
-Save and read the pictures of samples, so that a page can be made again without the volumes.
+`calipers.evaluation.saved` calls `save_maps` and `save_slices`, `calipers.io.saved.folder` calls
+`read_maps` and `read_slices`.
 """
 
 from __future__ import annotations
@@ -39,27 +42,15 @@ MAPS, MAP_BINS, MAP_IMAGES, MAP_SUMS = MAP_FILES = (
 )
 ABOUT = "calipers.maps"  # key of the metadata of maps.parquet
 SHARES = ("overlap",)  # those of COUNTED that are not whole numbers
+# Each shift halves the number of bins; at this one a single bin is left.
 MOST_SHIFT = BINS.bit_length() - 1
 
-
-@dataclass(frozen=True)
-class About:
-    """The description of one model in the metadata of ``maps.parquet``."""
-
-    model: str
-    images: int
-    entries: int
-    bins: int
-    shift: int
-    keys: tuple[str, ...]
-    exact: Mapping[str, float] | None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the description for JSON; exact values as text, because JSON has no NaN."""
-        exact: dict[str, str] | None = None
-        if self.exact is not None:
-            exact = {name: repr(float(value)) for name, value in self.exact.items()}
-        return {**vars(self), "keys": list(self.keys), "exact": exact}
+SLICES = "slices.parquet"
+NOTES = "calipers.notes"  # key of the metadata: what is to be said about the pictures
+# The names and data that a page may hold: both end up in HTML, so nothing else passes.
+KEY = re.compile(r"(picture|map-\d+)-\d+(-z\d+)?", re.ASCII)
+DATA = re.compile(r"data:image/(webp|jpeg|png);base64,[A-Za-z0-9+/]+=*", re.ASCII)
+LARGEST = 4096  # pixels of a side; the page shows 512
 
 
 def save_maps(folder: Path, maps: Mapping[str, Maps]) -> None:
@@ -80,6 +71,7 @@ def read_maps(
     """Return the maps of every model; ``open_file`` may check more than that it can be read."""
     tables = {name: StoredColumns.read(open_file(folder / name)) for name in MAP_FILES}
     about = _read_about(tables[MAPS])
+    # Models follow each other in every table, in the order of the metadata.
     starts = dict.fromkeys(MAP_FILES, 0)
     sizes = [_table_sizes(entry) for entry in about]
     for name, table in tables.items():
@@ -96,6 +88,35 @@ def read_maps(
     return maps
 
 
+def save_slices(path: Path, slices: Slices) -> None:
+    """Write one row per picture: its name on the page, its size, and the picture as text."""
+    pictures = list(slices.pictures.values())
+    rows = np.arange(len(pictures))
+    columns = {
+        "key": text_column_of(list(slices.pictures), rows),
+        "width": np.array([picture.width for picture in pictures], np.int64),
+        "height": np.array([picture.height for picture in pictures], np.int64),
+        "data": text_column_of([picture.data for picture in pictures], rows),
+    }
+    write_table(path, columns, {NOTES: json.dumps(list(slices.notes))})
+
+
+def read_slices(input_file: InputFile) -> Slices:
+    """Read the pictures; anything else is an error, because it would end up in a page."""
+    columns = StoredColumns.read(input_file)
+    keys = _texts(columns, "key", KEY, "the name of a picture")
+    data = _texts(columns, "data", DATA, "a picture as text")
+    if len(set(keys)) < len(keys):
+        columns.refuse("one row per picture", "dup-image", "key")
+    widths, heights = columns.whole("width"), columns.whole("height")
+    for name, side in (("width", widths), ("height", heights)):
+        columns.refuse(f"sizes from 1 to {LARGEST}", "range", name, (side < 1) | (side > LARGEST))
+    pictures = {}
+    for key, text, width, height in zip(keys, data, widths.tolist(), heights.tolist()):
+        pictures[key] = Encoded(text, width, height, len(text))
+    return Slices(pictures, _notes(columns))
+
+
 def _table_sizes(about: About) -> dict[str, int]:
     """Return how many rows of each table belong to a model."""
     return {
@@ -104,6 +125,26 @@ def _table_sizes(about: About) -> dict[str, int]:
         MAP_IMAGES: about.images,
         MAP_SUMS: about.images * len(about.keys),
     }
+
+
+@dataclass(frozen=True)
+class About:
+    """The description of one model in the metadata of ``maps.parquet``."""
+
+    model: str
+    images: int
+    entries: int
+    bins: int
+    shift: int
+    keys: tuple[str, ...]
+    exact: Mapping[str, float] | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the description for JSON; exact values as text, because JSON has no NaN."""
+        exact: dict[str, str] | None = None
+        if self.exact is not None:
+            exact = {name: repr(float(value)) for name, value in self.exact.items()}
+        return {**vars(self), "keys": list(self.keys), "exact": exact}
 
 
 def _about(model: str, maps: Maps) -> About:
@@ -145,6 +186,7 @@ def _entry_columns(maps: Maps) -> dict[str, Any]:
 
 def _bin_columns(maps: Maps) -> dict[str, Any]:
     lowest, highest = maps.histograms.lowest, maps.histograms.highest
+    # Bins without scores have infinite bounds, and are left out.
     bins = np.flatnonzero(np.isfinite(lowest))
     return {"bin": bins, "lowest": lowest[bins], "highest": highest[bins]}
 
@@ -159,6 +201,7 @@ def _image_columns(maps: Maps) -> dict[str, Any]:
 
 def _sum_columns(maps: Maps) -> dict[str, Any]:
     n, keys = maps.n_images, list(maps.sums)
+    # The empty part allows for maps without any sums.
     sums = np.concatenate([np.zeros((0, 2)), *maps.sums.values()])
     return {
         "key": text_column_of(keys, np.repeat(np.arange(len(keys)), n)),
@@ -240,6 +283,7 @@ def _histograms(about: About, entries: StoredColumns, bins: StoredColumns) -> Hi
     entries.refuse("an image of the evaluation", "unknown-image", "image", image >= about.images)
     wrong = (which >= size) | np.isinf(lowest[np.minimum(which, size - 1)])
     entries.refuse("a bin that has scores", "range", "bin", wrong)
+    # One number for image and bin: ascending without repetition is the order of the histograms.
     wrong = np.diff(image * size + which, prepend=-1) <= 0
     entries.refuse("images and bins in order", "stored-order", "bin", wrong)
     columns: dict[str, Any] = {}
@@ -260,42 +304,6 @@ def _same_text(part: StoredColumns, name: str, expected: str) -> None:
     names, codes = part.texts(name)
     wrong = np.array([text != expected for text in names], np.bool_)[codes]
     part.refuse(f"{expected!r}", "stored-order", name, wrong)
-
-
-SLICES = "slices.parquet"
-NOTES = "calipers.notes"  # key of the metadata: what is to be said about the pictures
-KEY = re.compile(r"(picture|map-\d+)-\d+(-z\d+)?", re.ASCII)
-DATA = re.compile(r"data:image/(webp|jpeg|png);base64,[A-Za-z0-9+/]+=*", re.ASCII)
-LARGEST = 4096  # pixels of a side; the page shows 512
-
-
-def save_slices(path: Path, slices: Slices) -> None:
-    """Write one row per picture: its name on the page, its size, and the picture as text."""
-    pictures = list(slices.pictures.values())
-    rows = np.arange(len(pictures))
-    columns = {
-        "key": text_column_of(list(slices.pictures), rows),
-        "width": np.array([picture.width for picture in pictures], np.int64),
-        "height": np.array([picture.height for picture in pictures], np.int64),
-        "data": text_column_of([picture.data for picture in pictures], rows),
-    }
-    write_table(path, columns, {NOTES: json.dumps(list(slices.notes))})
-
-
-def read_slices(input_file: InputFile) -> Slices:
-    """Read the pictures; anything else is an error, because it would end up in a page."""
-    columns = StoredColumns.read(input_file)
-    keys = _texts(columns, "key", KEY, "the name of a picture")
-    data = _texts(columns, "data", DATA, "a picture as text")
-    if len(set(keys)) < len(keys):
-        columns.refuse("one row per picture", "dup-image", "key")
-    widths, heights = columns.whole("width"), columns.whole("height")
-    for name, side in (("width", widths), ("height", heights)):
-        columns.refuse(f"sizes from 1 to {LARGEST}", "range", name, (side < 1) | (side > LARGEST))
-    pictures = {}
-    for key, text, width, height in zip(keys, data, widths.tolist(), heights.tolist()):
-        pictures[key] = Encoded(text, width, height, len(text))
-    return Slices(pictures, _notes(columns))
 
 
 def _texts(columns: StoredColumns, name: str, pattern: re.Pattern[str], expected: str) -> list[str]:

@@ -27,6 +27,7 @@ def arrow_column(values: Any) -> Any:
 
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
+    # The two usual kinds of columns never reach `pa.array`, and so never import pandas.
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "biuf":
         return _numbers(values, None)
     if isinstance(values, list | tuple) and values and set(map(type, values)) == {str}:
@@ -47,6 +48,7 @@ def as_arrow(column: Column) -> tuple[Any, str]:
     """
     kind, size = column.dtype.kind, column.dtype.itemsize
     if kind == "f" and size not in (4, 8):
+        # Parquet has floats of 32 and 64 bits only; half precision widens without loss.
         column = column.astype(np.float32 if size < 4 else np.float64)
     if kind in "biuf":
         column = column.astype(column.dtype.newbyteorder("="))
@@ -68,6 +70,7 @@ def text_column_of(names: Sequence[str], codes: NDArray[np.integer]) -> Any:
 
     encoded = [name.encode("utf-8") for name in names]
     longest = max(map(len, encoded), default=0)
+    # Even if all texts were as long as the longest, a chunk stays below the limit.
     step = max(1, CHUNK // max(1, longest))
     parts = []
     for start in range(0, len(codes), step):
@@ -103,6 +106,7 @@ def _numbers(values: NDArray[Any], missing: Flags | None) -> Any:
     values = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
     validity = None
     if missing is not None and missing.any():
+        # Arrow counts a set bit as valid, lowest bit first.
         validity = pa.py_buffer(np.packbits(~missing, bitorder="little"))
     if values.dtype == np.bool_:
         kind, data = pa.bool_(), np.packbits(values, bitorder="little")

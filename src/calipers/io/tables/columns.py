@@ -2,9 +2,10 @@
 """Declare the columns of a table, and find them: by the user's choice, else by their known names.
 
 Every kind of table declares its columns once, as a `ColumnSpec` each: objects, and tables that
-describe images, here; alarms, ratings, bags and sizes beside their readers. `find_columns` looks them
-up, whatever their case, and makes the one message for a column that is missing. `find_layout` adds
-what only tables of objects have: the columns of a box and the format that their names imply.
+describe images, here; alarms, ratings, bags and sizes beside their readers. `find_columns` looks
+them up, whatever their case, and makes the one message for a column that is missing. `find_layout`
+adds what only tables of objects have: the columns of a box and the format that their names imply.
+Readers of tables call them; a `Table` and the user's choices come in, names of columns go out.
 """
 
 from __future__ import annotations
@@ -20,6 +21,31 @@ from calipers.data.rules import Role
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.reader import Problem
 from calipers.io.tables.table import Table, empty, flags, numbers, texts
+
+NAMELESS_HINT = "is the header missing? else name it: columns={{'{0}': ...}}, --columns {0}=NAME"
+
+# Columns that always describe the image, never the object.
+IMAGE_LEVEL = ("patient", "centre")
+SIZES = ("width", "height", "depth")
+SPACINGS = ("spacing_x", "spacing_y", "spacing_z")
+
+# (box format, names in the order of the format); the 3D variant of a layout stands before its 2D
+# one.
+BOX_LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("xyxy", ("x0", "y0", "z0", "x1", "y1", "z1")),
+    ("xyxy", ("x0", "y0", "x1", "y1")),
+    ("xyxy", ("xmin", "ymin", "zmin", "xmax", "ymax", "zmax")),
+    ("xyxy", ("xmin", "ymin", "xmax", "ymax")),
+    ("xyxy", ("x_min", "y_min", "z_min", "x_max", "y_max", "z_max")),
+    ("xyxy", ("x_min", "y_min", "x_max", "y_max")),
+    ("xyxy", ("x1", "y1", "z1", "x2", "y2", "z2")),
+    ("xyxy", ("x1", "y1", "x2", "y2")),
+    ("xywh", ("x", "y", "z", "w", "h", "d")),
+    ("xywh", ("x", "y", "w", "h")),
+    ("cxcywh", ("cx", "cy", "cz", "w", "h", "d")),
+    ("cxcywh", ("cx", "cy", "w", "h")),
+)
+BOX_NAMES = {name for _, names in BOX_LAYOUTS for name in names}
 
 
 @dataclass(frozen=True)
@@ -43,6 +69,7 @@ class ColumnSpec:
         """
         if choice is not None:
             return existing_column(table, self.name, choice)
+        # Backwards, so that the first of two columns stays in the dictionary.
         lower = {name.lower(): name for name in reversed(table.names)}
         column = next((lower[alias] for alias in self.aliases if alias in lower), None)
         if column is None and self.required:
@@ -95,20 +122,19 @@ def declare(*columns: ColumnSpec) -> dict[str, ColumnSpec]:
     return {column.name: column for column in columns}
 
 
-_OBJECT_HINT = "is the header missing? else name it: columns={{'{0}': ...}}, --columns {0}=NAME"
-
+# The columns of a table with a row per object.
 OBJECTS = declare(
     ColumnSpec(
         "image",
         ("image", "image_id", "file_name", "filename"),
         required=True,
-        hint=_OBJECT_HINT.format("image"),
+        hint=NAMELESS_HINT.format("image"),
     ),
     ColumnSpec(
         "class",
         ("class", "class_name", "label", "category", "category_name"),
         required=True,
-        hint=_OBJECT_HINT.format("class"),
+        hint=NAMELESS_HINT.format("class"),
     ),
     ColumnSpec("score", ("score", "confidence"), kind="number", role="predictions"),
     ColumnSpec("model", ("model",), role="predictions"),
@@ -125,9 +151,6 @@ OBJECTS = declare(
     ColumnSpec("patient", ("patient", "patient_id", "patientid"), role="references"),
     ColumnSpec("centre", ("centre", "center", "centre_id", "center_id"), role="references"),
 )
-IMAGE_LEVEL = ("patient", "centre")
-SIZES = ("width", "height", "depth")
-SPACINGS = ("spacing_x", "spacing_y", "spacing_z")
 
 # A table with a row per image.
 IMAGES = declare(
@@ -135,23 +158,6 @@ IMAGES = declare(
     *(OBJECTS[name] for name in (*SIZES, "spacing", *SPACINGS, *IMAGE_LEVEL)),
 )
 
-# (box format, names in the order of the format); the 3D variant of a layout stands before its 2D
-# one.
-BOX_LAYOUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("xyxy", ("x0", "y0", "z0", "x1", "y1", "z1")),
-    ("xyxy", ("x0", "y0", "x1", "y1")),
-    ("xyxy", ("xmin", "ymin", "zmin", "xmax", "ymax", "zmax")),
-    ("xyxy", ("xmin", "ymin", "xmax", "ymax")),
-    ("xyxy", ("x_min", "y_min", "z_min", "x_max", "y_max", "z_max")),
-    ("xyxy", ("x_min", "y_min", "x_max", "y_max")),
-    ("xyxy", ("x1", "y1", "z1", "x2", "y2", "z2")),
-    ("xyxy", ("x1", "y1", "x2", "y2")),
-    ("xywh", ("x", "y", "z", "w", "h", "d")),
-    ("xywh", ("x", "y", "w", "h")),
-    ("cxcywh", ("cx", "cy", "cz", "w", "h", "d")),
-    ("cxcywh", ("cx", "cy", "w", "h")),
-)
-BOX_NAMES = {name for _, names in BOX_LAYOUTS for name in names}
 BOXES = declare(*(ColumnSpec(name, (name,), kind="number") for name in sorted(BOX_NAMES)))
 
 
@@ -207,6 +213,7 @@ def find_columns(
             raise UsageError(f"no column is called {name!r}; {did_you_mean(name, declaration)}")
         if column is not None:
             chosen_columns[name] = existing_column(table, name, column)
+    # A column that was chosen as the class is not found as the image as well.
     free = table
     if not shared and chosen_columns:
         others = {}
@@ -271,6 +278,7 @@ def _checked_box_format(
     if box_format is None:
         return implied
     layout = box_format.split("-")[0]
+    # The names x, y, w, h do not tell a corner from a centre, so the option may.
     if layout == implied or (box[0] == "x" and layout == "cxcywh"):
         return box_format
     raise InputError(

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The format ``csv``: text with commas, semicolons or tabs, and a header line. Cells stay text.
 
-The delimiter is the one that splits the header into most cells; quotes follow RFC 4180. Rows that
-do not fit the header are problems of the table. `calipers.io.tables.table.open_table` and
+An `InputFile` comes in, a `Table` goes out. `calipers.io.tables.table.open_table` and
 `DelimitedReader` call `read_delimited`; other formats made of delimited text use `rows_of` and
 `fitting_rows`.
+
+The delimiter is the one that splits the header into most cells; quotes follow RFC 4180. Rows that
+do not fit the header are problems of the table, each with the line on which it begins.
 """
 
 from __future__ import annotations
@@ -28,6 +30,33 @@ DELIMITERS = (",", ";", "\t")
 SUFFIXES = (".csv", ".tsv", ".txt")
 
 
+class DelimitedReader(TableReader):
+    """A row per object; predictions have a score, and maybe a column for their model."""
+
+    name = "csv"
+
+    def sniff(self, file: InputFile) -> Sniffed | None:
+        """Recognise a header line with names that we know, or the extension of a table."""
+        header = file.head.split("\n", 1)[0]
+        names = header_names(header)
+        has_boxes = len(names & BOX_NAMES) >= 4
+        known_names = {"id"}.union(*(column.aliases for column in OBJECTS.values()))
+        has_suffix = Path(file.file).suffix.lower() in SUFFIXES
+        is_table = has_boxes or names & known_names or has_suffix
+        if not is_table or not any(sign in header for sign in DELIMITERS):
+            return None
+        if names & set(OBJECTS["score"].aliases):
+            return Sniffed(self.name, "predictions", "it is delimited text with a score column")
+        if has_boxes:
+            reason = "it is delimited text with a box in every row"
+            return Sniffed(self.name, "references", reason)
+        return Sniffed(self.name, "groups", "it is delimited text without boxes")
+
+    def table(self, file: InputFile) -> Table:
+        """Read the text."""
+        return read_delimited(file)
+
+
 def read_delimited(input_file: InputFile) -> Table:
     """Read delimited text into a table; the delimiter is taken from the header line."""
     text = decode(input_file)
@@ -39,6 +68,7 @@ def read_delimited(input_file: InputFile) -> Table:
     columns: dict[str, list[str]] = {name: [] for name in names}
     columns.update(zip(names, map(list, zip(*cells))))
     columns.pop("", None)  # the row labels of pandas
+    # A quote anywhere is a cheap test; most files have none, and their cells are left alone.
     notes = list(input_file.notes)
     if "'" in text:
         notes += _unprotect(header, columns)
@@ -71,6 +101,7 @@ def decode(input_file: InputFile) -> str:
             hint="save the table as UTF-8",
         ) from None
     if "\0" in text:
+        # Valid UTF-8, but no text: most likely UTF-16 without a mark, or a binary file.
         where = f"line {text[: text.index(chr(0))].count(chr(10)) + 1}"
         raise InputError("text without NUL", rule="encoding", file=input_file.file, location=where)
     return text
@@ -78,6 +109,7 @@ def decode(input_file: InputFile) -> str:
 
 def find_delimiter(text: str) -> str:
     """Return the sign among comma, semicolon and tab that splits the header into most cells."""
+    # Quoted names may hold any of the three signs.
     header = re.sub(r'"[^"]*"', "", text.lstrip("\r\n").split("\n", 1)[0])
     return max(DELIMITERS, key=header.count)
 
@@ -103,6 +135,7 @@ def rows_of(file: str, text: str, delimiter: str) -> Iterator[tuple[int, list[st
             return
         if "".join(row).strip():
             yield line, row
+        # A quoted cell may hold line breaks, so rows and lines are counted apart.
         line = reader.line_num + 1
 
 
@@ -118,6 +151,7 @@ def fitting_rows(
     problems: list[Problem] = []
     for line, row in rows:
         if len(row) > width and not any(row[width:]):
+            # Spreadsheets write delimiters for empty columns to the right of the table.
             row = row[:width]
         if len(row) != width:
             problems.append(_ragged(line, row, width, delimiter))
@@ -176,30 +210,3 @@ def header_names(text: str) -> set[str]:
     """Return the names of the first line in lower case, whatever its delimiter."""
     header = text.split("\n", 1)[0]
     return {name.strip().strip('"').lower() for name in re.split("[,;\t]", header)}
-
-
-class DelimitedReader(TableReader):
-    """A row per object; predictions have a score, and maybe a column for their model."""
-
-    name = "csv"
-
-    def sniff(self, file: InputFile) -> Sniffed | None:
-        """Recognise a header line with names that we know, or the extension of a table."""
-        header = file.head.split("\n", 1)[0]
-        names = header_names(header)
-        has_boxes = len(names & BOX_NAMES) >= 4
-        known_names = {"id"}.union(*(column.aliases for column in OBJECTS.values()))
-        has_suffix = Path(file.file).suffix.lower() in SUFFIXES
-        is_table = has_boxes or names & known_names or has_suffix
-        if not is_table or not any(sign in header for sign in DELIMITERS):
-            return None
-        if names & set(OBJECTS["score"].aliases):
-            return Sniffed(self.name, "predictions", "it is delimited text with a score column")
-        if has_boxes:
-            reason = "it is delimited text with a box in every row"
-            return Sniffed(self.name, "references", reason)
-        return Sniffed(self.name, "groups", "it is delimited text without boxes")
-
-    def table(self, file: InputFile) -> Table:
-        """Read the text."""
-        return read_delimited(file)

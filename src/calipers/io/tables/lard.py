@@ -4,8 +4,11 @@
 The format is that of Ducoffe et al. (2023), "LARD - Landing Approach Runway Detection": a table, in
 the original separated by semicolons, with the columns ``image``, ``height``, ``width``, ``x_A y_A``
 to ``x_D y_D`` in pixels, and facts about the image such as ``airport``, ``runway``, ``scenario`` or
-``weather``. A table of boxes is made from the corners and read as every other one; messages are then
-brought back to the cells of the file.
+``weather``.
+
+`calipers.io.read` calls `LardReader` for references. A table of boxes is made from the corners and
+read as every other one (`references_from`); messages are then brought back to the cells of the
+file, and the quadrilaterals become masks.
 """
 
 from __future__ import annotations
@@ -73,6 +76,7 @@ class LardReader(Reader):
         """Read boxes around the corners, and the quadrilaterals as masks."""
         table = read_delimited(file)
         quadrilaterals = _quadrilaterals(table)
+        # The options of a call serve both files; those for the predictions would be refused here.
         options = _of_this_file(options, table)
         references = references_from(_box_table(table, quadrilaterals, options), options)
         part = _with_locations(references.part, table, quadrilaterals.problems)
@@ -117,7 +121,9 @@ def _quadrilaterals(table: Table) -> _Quadrilaterals:
         for row in np.flatnonzero(~np.isfinite(values[:, k]) & ~holes[:, k]).tolist():
             if row not in bad:
                 bad[row] = table.problem(row, name, "non-finite", "a finite number", cells[row])
+        # The first problem of a row stays: columns to the left come first.
         problems = {**bad, **problems}
+    # All eight cells empty is a statement (no runway); a part of them is a mistake.
     vacant = np.asarray(holes.all(axis=1))
     for row in np.flatnonzero(holes.any(axis=1) & ~vacant).tolist():
         if row not in problems:
@@ -143,6 +149,8 @@ def _box_table(table: Table, quadrilaterals: _Quadrilaterals, options: Options) 
     corners = quadrilaterals.corners
     boxes = np.hstack([corners.min(axis=1), corners.max(axis=1)])
     for name, values in zip(BOX, boxes.T):
+        # As text with all digits, because the cells of delimited text are text; reading gives them
+        # back.
         texts = list(map(repr, values.tolist()))
         for row in np.flatnonzero(~sound).tolist():
             texts[row] = ""
@@ -165,6 +173,7 @@ def _with_locations(part: ObjectPart, table: Table, problems: dict[int, Problem]
         line = int(problem.location.split(":")[0])
         if line not in lines:
             all_problems.append(problem)
+        # A broken row makes a problem for each of its empty cells; it is named once.
         elif lines[line] not in all_problems:
             all_problems.append(lines[line])
 
@@ -179,6 +188,7 @@ def _with_masks(
 ) -> ObjectPart:
     """Return the part with the quadrilaterals as masks, or with the reasons why not."""
     outlines = [[ring] for ring in outlines_of(corners).reshape(len(corners), -1).tolist()]
+    # Whether all can be drawn is known only at the end, so the masks are made in pieces before.
     for start in range(0, len(corners), AT_ONCE):
         piece = slice(start, start + AT_ONCE)
         drawing.add(
@@ -197,6 +207,7 @@ def outlines_of(corners: F64) -> F64:
 
     Corners that coincide with the mean come in the order of the file.
     """
+    # Angles around the mean follow the outline of a convex shape; rows of the file do not.
     away = corners - corners.mean(axis=1, keepdims=True)
     order = np.argsort(np.arctan2(away[..., 1], away[..., 0]), axis=1, kind="stable")
     return np.take_along_axis(corners, order[..., None], axis=1)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The format ``nih``: ``BBox_List_2017.csv``, the list of boxes of ChestX-ray8, as references.
 
-It is read by position, because its header breaks at its own commas.
+`calipers.io.read` calls `NihReader`; the file becomes a `Table` that is read as any other table of
+boxes. The data set is that of Wang et al. (2017), "ChestX-ray8". The list is read by position,
+because its header breaks at its own commas: ``Bbox [x,y,w,h]`` are four cells.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from calipers.io.tables.table import Table
 
 HEADER = re.compile(r'^"?Image Index"?,"?Finding Label"?,"?Bbox \[x', re.IGNORECASE)
 COLUMNS = ("image", "class", "x", "y", "w", "h")
+# Width and height of every image of the data set, in pixels; the list does not state them.
 SIDE = "1024"
 RENAMED = {"Infiltrate": "Infiltration"}
 
@@ -43,6 +46,7 @@ class NihReader(TableReader):
     def table(self, file: InputFile) -> Table:
         """Read the rows by position."""
         rows = rows_of(file.file, decode(file), ",")
+        # The header line: recognised by `sniff`, of no further use.
         next(rows, None)
         cells, lines, problems = fitting_rows(rows, len(COLUMNS), ",")
         columns: dict[str, list[str]] = {}

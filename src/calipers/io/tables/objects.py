@@ -5,8 +5,10 @@ A row without class and box declares an image without objects; a row with nothin
 declares a class. Further columns of references describe the image if they are constant on every
 image, else the object.
 
-A format whose files are such tables is a `TableReader` (delimited text, parquet, the NIH list).
-`add_groups` gives images the columns of a table of groups: patient, centre, sizes, spacings, any.
+A format whose files are such tables is a `TableReader` (delimited text, parquet, the NIH list): it
+opens a `Table`, and `references_from` and `predictions_from` make of it what `calipers.io.assemble`
+expects. `add_groups` gives images the columns of a table of groups: patient, centre, sizes,
+spacings, any; `calipers.io.read` and `Pairing.with_groups` call it.
 """
 
 from __future__ import annotations
@@ -48,11 +50,15 @@ from calipers.io.tables.columns import (
 )
 from calipers.io.tables.table import Table, codes, empty, numbers, strict_numbers, texts
 
+# A hint compares names letter by letter: among more of them it would be slow, and a longer one is
+# no help.
 MANY_NAMES, LONG_HINT = 1000, 300
 
 
 class TableReader(Reader):
-    """A format whose files are tables with a row per object: `table` opens one, the rest follows."""
+    """A format whose files are tables with a row per object: `table` opens one, the rest
+    follows.
+    """
 
     several_models = True
 
@@ -85,25 +91,12 @@ class TableReader(Reader):
             )
 
 
-@dataclass(frozen=True)
-class _ObjectRows:
-    """The rows of a table by kind, and the numbers of those that hold an object."""
-
-    layout: Layout
-    image: list[str]
-    label: list[str]
-    is_object: Flags
-    is_class: Flags  # declares a class
-    sound: Flags  # objects without problem
-    boxes: F64
-    problems: dict[int, list[Problem]]
-
-
 def references_from(table: Table, options: Options) -> ReferenceFile:
     """Read a table as references.
 
     Images come in order of first appearance; classes as declared, then in alphabetical order.
     """
+    # One choice of columns serves both files of a call.
     names = columns_for_role(table.names, options.columns, "references")
     options = replace(options, columns=names)
     rows = _rows(table, options)
@@ -117,6 +110,8 @@ def references_from(table: Table, options: Options) -> ReferenceFile:
             value=list(table.names),
             hint="are references and predictions swapped?",
         )
+    # The images come from all rows, also from broken ones: dropping a bad box must not drop its
+    # image.
     has_image = np.array([bool(name) for name in rows.image], np.bool_)
     image_rows = np.flatnonzero(~rows.is_class & has_image)
     image, ids = codes([rows.image[row] for row in image_rows.tolist()])
@@ -128,6 +123,7 @@ def references_from(table: Table, options: Options) -> ReferenceFile:
     images, facts = _image_columns(table, rows.layout, image_rows, image, ids)
     place_of: dict[Key, int] = {name: k for k, name in enumerate(ids)}
     label_of: dict[Key, int] = {name: k for k, name in enumerate(classes)}
+    # Before the sound rows are counted, because it may find more that are not.
     details: dict[str, Any] = _details(table, rows)  # may find more rows that are not sound
     sound_rows = np.flatnonzero(rows.sound)
     part = _part(table, rows, sound_rows, place_of, label_of)
@@ -167,6 +163,7 @@ def predictions_from(
         )
     if "model" not in layout.columns or not len(table):
         return {"": _one_model(table, index, options)}
+    # Models in the order in which they first appear, as in the file.
     model, names = codes(texts(table, layout.columns["model"]))
     parts = {}
     for k, name in enumerate(names):
@@ -176,15 +173,51 @@ def predictions_from(
     return parts
 
 
+def add_groups(images: ImageList, table: Table, options: Options) -> tuple[ImageList, FileIntake]:
+    """Give images the columns of a table; sizes and spacings fill in what is unknown.
+
+    Notes
+    -----
+    Strict reading requires a row for every image. Lenient reading leaves the cells of a missing
+    image empty and says so. Rows of images that are not in the cohort are counted in a note.
+    """
+    columns = find_columns(table, IMAGES)
+    image_column = columns.pop("image")
+    names = [name for name in table.names if name and name != image_column]
+    match, n_strange = _match_rows(images, table, image_column)
+    notes = [*table.notes, *_missing(images, match, options.lenient)]
+    if n_strange:
+        notes.append(f"{n_strange} rows describe images that are not in the references")
+    words = {}
+    for word in IMAGE_LEVEL:
+        if word in columns:
+            name = columns[word]
+            words[name] = word
+            if word != name:
+                notes.append(f"column {name!r} is read as {word!r}")
+    lengths = {columns[name] for name in (*SIZES, "spacing", *SPACINGS) if name in columns}
+    groups = {}
+    for name in names:
+        if name not in lengths:
+            groups[words.get(name, name)] = _column(match, name)
+    size = _fill_unknown(images.size, match, [columns.get(name) for name in SIZES])
+    spacings = [columns.get(name, columns.get("spacing")) for name in SPACINGS]
+    spacing = _fill_unknown(images.spacing, match, spacings)
+    images = replace(images, size=size, spacing=spacing, groups={**images.groups, **groups})
+    return images, table.intake("groups", notes)
+
+
 def _one_model(table: Table, index: ReferenceIndex, options: Options) -> ObjectPart:
     rows = _rows(table, options)
     columns = rows.layout.columns
     score, bad = numbers(table, columns["score"], rows.is_object)
+    # An empty score reads as NaN, which would rank somewhere without a word.
     missing = np.flatnonzero(rows.is_object & empty(table.columns[columns["score"]]))
     for row in missing.tolist():
         bad[row] = table.problem(row, columns["score"], "score-missing", "a score")
     _mark(rows, bad)
     sound_rows = np.flatnonzero(rows.sound)
+    # A column called file_name holds names of files, even where ids look like them.
     images = index.images
     if index.file_names and columns["image"].lower() in ("file_name", "filename"):
         images = index.file_names
@@ -197,6 +230,20 @@ def _one_model(table: Table, index: ReferenceIndex, options: Options) -> ObjectP
     return replace(part, delivery=replace(part.delivery, score=score[sound_rows], facts=facts))
 
 
+@dataclass(frozen=True)
+class _ObjectRows:
+    """The rows of a table by kind, and the numbers of those that hold an object."""
+
+    layout: Layout
+    image: list[str]
+    label: list[str]
+    is_object: Flags
+    is_class: Flags  # declares a class
+    sound: Flags  # objects without problem
+    boxes: F64
+    problems: dict[int, list[Problem]]
+
+
 def _rows(table: Table, options: Options) -> _ObjectRows:
     layout = find_layout(table, options.columns, options.box_format)
     image, label = texts(table, layout.columns["image"]), texts(table, layout.columns["class"])
@@ -205,6 +252,7 @@ def _rows(table: Table, options: Options) -> _ObjectRows:
     )
     no_box, no_image = np.asarray(vacant.all(axis=0)), empty(image)
     no_class = empty(label)
+    # Class rows first: a row that is one cannot also be an object without an image.
     is_class = no_image & no_box & ~no_class
     is_object = ~is_class & ~(no_class & no_box)
     problems: dict[int, list[Problem]] = {}
@@ -245,6 +293,7 @@ def _part(
     boxes, lines = rows.boxes[sound_rows], table.lines[sound_rows]
     delivery = Delivery(image, label, boxes, rows.layout.box_format, lines)
     names = {"bbox": rows.layout.box[0], **rows.layout.columns}
+    # Messages name the column of the file, not our word for it.
     source = Source(
         table.file, lambda line, field: table.locate(line, names.get(field, field)), table.text
     )
@@ -312,6 +361,7 @@ def _image_columns(
     table: Table, layout: Layout, image_rows: I64, image: I64, ids: list[str]
 ) -> tuple[ImageList, dict[str, Column]]:
     """Return the images with every column that is constant on them, and the others as facts."""
+    # The first row of each image; its cell stands for the image if all its rows agree.
     first = np.full(len(ids), len(table), np.int64)
     np.minimum.at(first, image, image_rows)
     groups: dict[str, Column] = {}
@@ -372,40 +422,6 @@ class _Match:
     rows: I64  # (n_images,) row of each image, -1 = none
 
 
-def add_groups(images: ImageList, table: Table, options: Options) -> tuple[ImageList, FileIntake]:
-    """Give images the columns of a table; sizes and spacings fill in what is unknown.
-
-    Notes
-    -----
-    Strict reading requires a row for every image. Lenient reading leaves the cells of a missing
-    image empty and says so. Rows of images that are not in the cohort are counted in a note.
-    """
-    columns = find_columns(table, IMAGES)
-    image_column = columns.pop("image")
-    names = [name for name in table.names if name and name != image_column]
-    match, n_strange = _match_rows(images, table, image_column)
-    notes = [*table.notes, *_missing(images, match, options.lenient)]
-    if n_strange:
-        notes.append(f"{n_strange} rows describe images that are not in the references")
-    words = {}
-    for word in IMAGE_LEVEL:
-        if word in columns:
-            name = columns[word]
-            words[name] = word
-            if word != name:
-                notes.append(f"column {name!r} is read as {word!r}")
-    lengths = {columns[name] for name in (*SIZES, "spacing", *SPACINGS) if name in columns}
-    groups = {}
-    for name in names:
-        if name not in lengths:
-            groups[words.get(name, name)] = _column(match, name)
-    size = _fill_unknown(images.size, match, [columns.get(name) for name in SIZES])
-    spacings = [columns.get(name, columns.get("spacing")) for name in SPACINGS]
-    spacing = _fill_unknown(images.spacing, match, spacings)
-    images = replace(images, size=size, spacing=spacing, groups={**images.groups, **groups})
-    return images, table.intake("groups", notes)
-
-
 def _match_rows(images: ImageList, table: Table, column: str) -> tuple[_Match, int]:
     index: dict[str, int] = {name: k for k, name in enumerate(images.ids)}
     if column.lower() in ("file_name", "filename") and "file_name" in images.groups:
@@ -453,6 +469,7 @@ def _column(match: _Match, name: str) -> Column:
     cells = match.table.columns[name]
     if not isinstance(cells, list) and (match.rows >= 0).all():
         return cells[match.rows]
+    # An array of numbers has no empty cell, so a column with holes becomes text.
     cells_as_text = [*texts(match.table, name), ""]  # row -1 is the empty cell
     return text_column([cells_as_text[row] for row in match.rows.tolist()])
 
@@ -469,6 +486,7 @@ def _fill_unknown(lengths: F64, match: _Match, columns: list[str | None]) -> F64
         wrong = np.flatnonzero(
             ~(np.isnan(stated_lengths) | ((stated_lengths > 0) & np.isfinite(stated_lengths)))
         )
+        # Two statements about one image that differ: neither is taken silently.
         clash = np.flatnonzero(
             np.isfinite(lengths[:, k])
             & np.isfinite(stated_lengths)

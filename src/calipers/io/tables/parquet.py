@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The format ``parquet``: the tables of delimited text with typed columns.
 
+An `InputFile` comes in. `calipers.io.tables.table.open_table` and `ParquetReader` get a `Table`
+from `read_columnar`; `calipers.io.saved` gets an arrow table from `read_arrow`, with a check of its
+own for the schema.
+
 Sizes and types that a file declares are checked before it is unpacked, because a few bytes may
-declare terabytes. `calipers.io.tables.table.open_table` and `ParquetReader` call `read_columnar`;
-stored results are read by `read_arrow`.
+declare terabytes.
 """
 
 from __future__ import annotations
@@ -23,13 +26,30 @@ from calipers.io.tables.table import MAGIC, Cells, Table
 
 MAX_ROWS = 50_000_000
 MAX_BYTES = 8 << 30  # uncompressed
+# Unpacked to packed; only asked of files that unpack to more than 256 MB.
 MAX_RATIO = 200
+
+
+class ParquetReader(TableReader):
+    """A row per object, as in delimited text."""
+
+    name = "parquet"
+
+    def sniff(self, file: InputFile) -> Sniffed | None:
+        """Recognise the first four bytes."""
+        if file.data[: len(MAGIC)] != MAGIC:
+            return None
+        return Sniffed(self.name, "unknown", f"it begins with {MAGIC.decode()}")
+
+    def table(self, file: InputFile) -> Table:
+        """Read the columns."""
+        return read_columnar(file)
 
 
 def read_columnar(input_file: InputFile) -> Table:
     """Read a parquet file into a table, after its declared sizes and column types were checked."""
     columns = {}
-    with _refusing(input_file.file):
+    with _arrow_errors(input_file.file):
         table = _read_arrow(input_file, _check_schema)
         for name in table.column_names:
             # pandas writes its row labels as a column of this name.
@@ -50,12 +70,12 @@ def read_arrow(input_file: InputFile, check: Callable[[Any, str], None]) -> Any:
     """Read a parquet file into an arrow table, after its declared sizes and, by ``check``, its
     schema were checked.
     """
-    with _refusing(input_file.file):
+    with _arrow_errors(input_file.file):
         return _read_arrow(input_file, check)
 
 
 @contextmanager
-def _refusing(file: str) -> Iterator[None]:
+def _arrow_errors(file: str) -> Iterator[None]:
     """Turn the exceptions of arrow for a broken file into an `InputError`."""
     import pyarrow as pa
 
@@ -72,12 +92,14 @@ def _refusing(file: str) -> Iterator[None]:
 def _read_arrow(input_file: InputFile, check: Callable[[Any, str], None]) -> Any:
     import pyarrow.parquet as pq
 
+    # A mapped file is opened again by its name, so that it is not copied.
     file = pq.ParquetFile(
         io.BytesIO(input_file.data) if isinstance(input_file.data, bytes) else input_file.file
     )
     _check_sizes(file.metadata, input_file)
     check(file.schema_arrow, input_file.file)
     table = file.read()
+    # Offsets and UTF-8 inside a column are not checked on reading, and the kernels trust them.
     table.validate(full=True)
     return table
 
@@ -121,6 +143,7 @@ def _check_schema(schema: Any, file: str) -> None:
             raise InputError(
                 "column names that differ", rule="dup-column", file=file, field=column.name
             )
+        # A dictionary is only a way to store repeated values.
         kind = column.type.value_type if kinds.is_dictionary(column.type) else column.type
         if not any(is_kind(kind) for is_kind in plain_kinds):
             raise InputError(
@@ -152,19 +175,3 @@ def _cells(column: Any) -> Cells:
     for cell in column.to_pylist():
         cells.append("" if cell is None else str(cell))
     return cells
-
-
-class ParquetReader(TableReader):
-    """A row per object, as in delimited text."""
-
-    name = "parquet"
-
-    def sniff(self, file: InputFile) -> Sniffed | None:
-        """Recognise the first four bytes."""
-        if file.data[: len(MAGIC)] != MAGIC:
-            return None
-        return Sniffed(self.name, "unknown", f"it begins with {MAGIC.decode()}")
-
-    def table(self, file: InputFile) -> Table:
-        """Read the columns."""
-        return read_columnar(file)

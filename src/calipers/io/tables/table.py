@@ -2,13 +2,13 @@
 """A table: columns of text or numbers, from a file or from memory. Nothing is guessed.
 
 `open_table` reads delimited text (`calipers.io.tables.delimited`) or parquet
-(`calipers.io.tables.parquet`) into a `Table`. All readers of tables call it: those of groups, alarms,
-ratings, bags, sizes and measurements. `numbers`, `flags` and `texts` interpret the cells of a column,
-and every cell that they refuse becomes a `Problem` with its place. `calipers.io.tables.columns` finds
-the columns.
+(`calipers.io.tables.parquet`) into a `Table`. All readers of tables call it: those of groups,
+alarms, ratings, bags, sizes and measurements. `numbers`, `flags` and `texts` interpret the cells of
+a column, and every cell that they refuse becomes a `Problem` with its place.
+`calipers.io.tables.columns` finds the columns.
 
-All CSV and parquet files that Calipers writes come from here too. Text cells follow RFC 4180; see
-`protect` for text that starts like a formula.
+All CSV and parquet files that Calipers writes come from here too: `delimited` and `write_table`.
+Text cells follow RFC 4180; see `protect` for text that starts like a formula.
 """
 
 from __future__ import annotations
@@ -45,10 +45,17 @@ YES_NO = {
     "no": False,
     "n": False,
 }
+# Three digits after a comma may also be thousands, so they are no decimal comma here.
 DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d{1,2}$|[+-]?\d+,\d{4,}$")
 THOUSANDS = re.compile(r"[+-]?\d{1,3}([,'. ]\d{3})+([.,]\d+)?$")
+# What a number may look like, in ASCII; everything else is refused with a hint.
 PLAIN_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$", re.ASCII)
 WORD_NUMBER = re.compile(r"\s*[+-]?(nan|inf|infinity)\s*$", re.IGNORECASE)
+
+# The first signs that spreadsheets take for a formula (OWASP, "CSV injection"). Quotes before them
+# count too, so that `unprotect` undoes `protect` for every text.
+FORMULA = re.compile(r"'*[=+\-@\t\r\0]")
+PROTECTED = re.compile("'" + FORMULA.pattern)
 
 
 @dataclass(frozen=True)
@@ -161,6 +168,7 @@ def open_table(source: Path | str | InputFile, *, ragged: bool = False, hint: st
             hint=hint,
         )
     if file.data[: len(MAGIC)] == MAGIC:
+        # Imported here: the readers import this file, and pyarrow is slow to load.
         from calipers.io.tables.parquet import read_columnar as read
     else:
         from calipers.io.tables.delimited import read_delimited as read
@@ -216,6 +224,7 @@ def numbers(
             return values, {}
         except ValueError:
             pass
+    # The slow way, cell by cell, only if the whole column did not convert.
     problems = {}
     for row, cell in zip(rows.tolist(), texts_of_rows):
         if PLAIN_NUMBER.match(cell) or WORD_NUMBER.match(cell):
@@ -288,12 +297,9 @@ def write_table(
 
     arrays = {name: arrow_column(column) for name, column in columns.items()}
     sink = io.BytesIO()
+    # No metadata but ours: equal columns give equal bytes.
     pq.write_table(pa.table(arrays).replace_schema_metadata(metadata), sink, compression="zstd")
     write_atomically(path, sink.getvalue())
-
-
-FORMULA = re.compile(r"'*[=+\-@\t\r\0]")
-PROTECTED = re.compile("'" + FORMULA.pattern)
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -309,16 +315,18 @@ def delimited(columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> str
     """Return a table with a header; undefined values are empty cells, and floats keep all their
     digits.
     """
-    lines = [_line(map(protect, columns), delimiter)]
-    for row in zip(*columns.values()):
-        lines.append(_line(map(cell, row), delimiter))
-    return "".join(lines)
-
-
-def _line(cells: Iterable[str], delimiter: str) -> str:
-    line = delimiter.join(_quoted(text, delimiter) for text in cells)
+    header = [_quoted(protect(name), delimiter) for name in columns]
+    cells = [_column_cells(column, delimiter) for column in columns.values()]
+    lines = [delimiter.join(header), *map(delimiter.join, zip(*cells))]
     # An empty line would be skipped by readers: a single empty cell is written as quotes.
-    return (line or '""') + "\n"
+    return "".join((line or '""') + "\n" for line in lines)
+
+
+def _column_cells(column: Sequence[Any], delimiter: str) -> list[str]:
+    """Return the cells of a column; whole numbers need neither protection nor quotes."""
+    if set(map(type, column)) == {int}:
+        return list(map(str, column))
+    return [_quoted(cell(value), delimiter) for value in column]
 
 
 def _quoted(text: str, delimiter: str) -> str:
@@ -348,5 +356,6 @@ def cell(value: Any) -> str:
     if value is None or value != value:
         return ""
     if isinstance(value, float):
+        # `repr` is the shortest text that gives the same float again.
         return repr(value).removesuffix(".0")
     return protect(value) if isinstance(value, str) else str(value)

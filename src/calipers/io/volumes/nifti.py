@@ -4,6 +4,9 @@
 nibabel parses the header; the voxels are read here, after the sizes were compared with the file.
 `NiftiReader` gives a volume with its place in the patient, to `open_volume`; `open_planes` gives
 single slices without it, to the pictures of the report.
+
+The standard is that of the NIfTI-1 data format (Cox et al., 2004): x runs fastest in the file, the
+sform places the voxels if its code is above zero, else the qform.
 """
 
 from __future__ import annotations
@@ -51,25 +54,19 @@ MOST_BEFORE = 100_000_000  # bytes before the voxels
 MILLIMETRES = {0: 1.0, 1: 1000.0, 2: 1.0, 3: 0.001}
 
 
-@dataclass(frozen=True, slots=True)
-class _Voxels:
-    """Where the voxels are and how they are stored; axes x, y, z."""
+class NiftiReader(VolumeReader):
+    """NIfTI of one piece, packed or not."""
 
-    packed: bool
-    offset: int
-    size: tuple[int, ...]
-    stored: np.dtype[Any]
-    slope: float
-    inter: float
+    name, title = "nifti", "NIfTI"
+    extensions = (".nii.gz", ".nii")
 
-    @property
-    def scaled(self) -> bool:
-        return (self.slope, self.inter) != (1.0, 0.0)
+    def recognises(self, name: str, head: bytes) -> bool:
+        """Recognise the extension: the mark of the format may be packed."""
+        return name.endswith(self.extensions)
 
-    @property
-    def end(self) -> int:
-        """The place of the first byte behind the voxels."""
-        return self.offset + math.prod(self.size) * self.stored.itemsize
+    def open(self, request: Request) -> Volume:
+        """Open the volume."""
+        return open_nifti(request)
 
 
 def open_nifti(request: Request) -> Volume:
@@ -114,10 +111,34 @@ def open_planes(request: Request) -> tuple[tuple[int, ...], Callable[[int], Arra
     return voxels.size[::-1], partial(_read_plane, request.path, voxels)
 
 
+@dataclass(frozen=True, slots=True)
+class _Voxels:
+    """Where the voxels are and how they are stored; axes x, y, z."""
+
+    packed: bool
+    offset: int
+    size: tuple[int, ...]
+    stored: np.dtype[Any]
+    slope: float
+    inter: float
+
+    @property
+    def scaled(self) -> bool:
+        return (self.slope, self.inter) != (1.0, 0.0)
+
+    @property
+    def end(self) -> int:
+        """The place of the first byte behind the voxels."""
+        return self.offset + math.prod(self.size) * self.stored.itemsize
+
+
 def _checked_voxels(request: Request) -> tuple[Any, _Voxels, list[str]]:
-    """Return the header, where the voxels are, and notes; the file is as large as the header says."""
+    """Return the header, where the voxels are, and notes; the file is as large as the header
+    says.
+    """
     path, file = request.path, request.file
     packed = is_packed(path)
+    # Other programs go by the name, so a file that needs renaming is refused rather than read.
     if packed != path.name.lower().endswith(".gz"):
         kind = "packed with gzip" if packed else "not packed with gzip"
         hint = "rename it: .nii is plain, .nii.gz is packed"
@@ -128,6 +149,7 @@ def _checked_voxels(request: Request) -> tuple[Any, _Voxels, list[str]]:
     size, notes = _size(header, file, request.limits.axes)
     voxels = _voxels(header, size, packed, file)
     check_extent(size[::-1], voxels.stored.itemsize, file, request.limits)
+    # The size of a packed file only bounds what it may hold; a plain one has to hold it all.
     needed = voxels.end
     on_disk = path.stat().st_size
     if packed:
@@ -146,6 +168,7 @@ def _header(start: bytes, file: str) -> Any:
         raise UsageError(
             f'{file}: NIfTI files need nibabel: pip install "calipers[volumes]"'
         ) from None
+    # The length of the header tells the byte order: it is 348 or 540 in one of the two.
     for order, word in (("<", "little"), (">", "big")):
         length = int.from_bytes(start[:4], word)  # type: ignore[arg-type]
         if length not in HEADERS:
@@ -171,6 +194,7 @@ def _size(header: Any, file: str, most: int) -> tuple[tuple[int, ...], list[str]
     if not 1 <= dim[0] <= 7:
         raise broken_file(file, dim[0], "one to seven axes")
     size = tuple(dim[1 : 1 + dim[0]])
+    # Maps with an axis of classes have it fourth, behind x, y and z.
     if most == 4 and any(n != 1 for n in size[3:4]) and all(n == 1 for n in size[4:]):
         if len(size) == 4:
             return size, []
@@ -189,6 +213,7 @@ def _voxels(header: Any, size: tuple[int, ...], packed: bool, file: str) -> _Vox
     stored = np.dtype(header.get_data_dtype())
     if stored.kind not in "uif" or stored.itemsize > 8:
         raise InputError("a number per voxel", rule="volume-dtype", file=file, value=str(stored))
+    # A float in NIfTI-1, so it may be fractional or far away in a broken file.
     offset = float(header["vox_offset"])
     if not header.sizeof_hdr <= offset <= MOST_BEFORE or not offset.is_integer():
         raise InputError(
@@ -212,6 +237,7 @@ def _voxels(header: Any, size: tuple[int, ...], packed: bool, file: str) -> _Vox
 
 def _place(header: Any, size: tuple[int, ...], file: str) -> tuple[F64 | None, tuple[float, ...]]:
     """Return the affine in mm if there is one, and the spacing in mm."""
+    # The lower three bits are the unit of space, the next three that of time.
     unit = MILLIMETRES.get(int(header["xyzt_units"]) & 7)
     if unit is None:
         raise InputError("metre, mm or micron", rule="spacing", file=file, field="xyzt_units")
@@ -221,6 +247,8 @@ def _place(header: Any, size: tuple[int, ...], file: str) -> tuple[F64 | None, t
         forms["sform"] = check_affine(scale @ header.get_sform(), file, "sform")
     if int(header["qform_code"]) > 0:
         forms["qform"] = check_affine(scale @ _qform(header, file), file, "qform")
+    # Programs differ in which form they prefer: if the two disagree, they would show different
+    # places.
     if len(forms) == 2:
         _check_forms(forms["sform"], forms["qform"], size, file)
     if not forms:
@@ -284,18 +312,3 @@ def _values(path: Path, voxels: _Voxels, start: int, count: int) -> Array:
     values *= voxels.slope
     values += voxels.inter
     return values
-
-
-class NiftiReader(VolumeReader):
-    """NIfTI of one piece, packed or not."""
-
-    name, title = "nifti", "NIfTI"
-    extensions = (".nii.gz", ".nii")
-
-    def recognises(self, name: str, head: bytes) -> bool:
-        """Recognise the extension: the mark of the format may be packed."""
-        return name.endswith(self.extensions)
-
-    def open(self, request: Request) -> Volume:
-        """Open the volume."""
-        return open_nifti(request)

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open ``.npy`` and ``.npz`` files: arrays ``[z, ]y, x``.
 
-Nothing is unpickled and nothing is extracted to disk. `open_npy` and `open_npz` are called by
-`calipers.io.volumes.open`; the readers of bags use the functions that parse headers and archives.
+A `Request` comes in, a `Volume` goes out, to `calipers.io.volumes.open`; the readers of bags use
+`read_layout`, `check_directory`, `members_of` and `as_array` on archives of their own. Members
+``spacing`` and ``affine`` of an archive describe the array beside them.
+
+Nothing is unpickled and nothing is extracted to disk: headers are parsed by NumPy after their
+length was checked, and zip archives after the length of their list of members was.
 """
 
 from __future__ import annotations
@@ -43,23 +47,39 @@ from calipers.io.volumes.volume import (
 LONGEST_HEADER = 10_000  # bytes: it is parsed as text
 MOST_MEMBERS = 10_000
 LONGEST_DIRECTORY = 4 << 20  # bytes of the list of members
+# Other methods of zip (bzip2, lzma) expand far more than the limits on packed files assume.
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 FACTS = ("spacing", "affine")  # members that describe the array beside them
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayLayout:
-    """What the header of an array says."""
+class NpyReader(VolumeReader):
+    """An array of NumPy."""
 
-    shape: tuple[int, ...]
-    fortran: bool
-    stored: np.dtype[Any]
-    start: int  # bytes of magic and header
+    name = title = "npy"
+    extensions = (".npy",)
 
-    @property
-    def count(self) -> int:
-        """Bytes of the array."""
-        return math.prod(self.shape) * self.stored.itemsize
+    def recognises(self, name: str, head: bytes) -> bool:
+        """Recognise the first bytes."""
+        return head.startswith(npy.MAGIC_PREFIX)
+
+    def open(self, request: Request) -> Volume:
+        """Open the array."""
+        return open_npy(request)
+
+
+class NpzReader(VolumeReader):
+    """An archive of arrays of NumPy."""
+
+    name = title = "npz"
+    extensions = (".npz",)
+
+    def recognises(self, name: str, head: bytes) -> bool:
+        """Recognise a zip archive that is no checkpoint."""
+        return head[:4] in (b"PK\3\4", b"PK\5\6") and not name.endswith(PICKLES)
+
+    def open(self, request: Request) -> Volume:
+        """Open one array of the archive."""
+        return open_npz(request)
 
 
 def open_npy(request: Request) -> Volume:
@@ -70,6 +90,7 @@ def open_npy(request: Request) -> Volume:
     _check(layout, file, request.limits)
     stored = request.path.stat().st_size
     check_stored(layout.start + layout.count, stored, file)
+    # NumPy may append several arrays to a file; which one is meant would be a guess.
     if stored > layout.start + layout.count:
         raise broken_file(
             file,
@@ -119,6 +140,21 @@ def open_npz(request: Request) -> Volume:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ArrayLayout:
+    """What the header of an array says."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    stored: np.dtype[Any]
+    start: int  # bytes of magic and header
+
+    @property
+    def count(self) -> int:
+        """Bytes of the array."""
+        return math.prod(self.shape) * self.stored.itemsize
+
+
 def read_layout(stream: IO[bytes], file: str) -> ArrayLayout:
     """Parse magic and header; lengths are checked before they are used."""
     start = stream.read(12)
@@ -127,6 +163,7 @@ def read_layout(stream: IO[bytes], file: str) -> ArrayLayout:
     version = tuple(start[6:8])
     if version not in ((1, 0), (2, 0), (3, 0)) or len(start) < 12:
         raise broken_file(file, f"version {version}", "a version of the format from 1 to 3")
+    # Magic and version take 8 bytes, the length of the header 2 (version 1) or 4 bytes.
     prefix = 10 if version == (1, 0) else 12
     length = int.from_bytes(start[8:prefix], "little")
     if length > LONGEST_HEADER:
@@ -136,11 +173,14 @@ def read_layout(stream: IO[bytes], file: str) -> ArrayLayout:
     text = start[prefix:] + stream.read(length - (12 - prefix))
     if len(text) < length:
         raise broken_file(file, f"{len(text)} bytes", f"a header of {length} bytes")
+    # Version 3 differs from version 2 only in the encoding of field names, which numbers do not
+    # have.
     header = io.BytesIO(start[8:prefix] + text)
     if version == (1, 0):
         shape, fortran, dtype = npy.read_array_header_1_0(header)
     else:
         shape, fortran, dtype = npy.read_array_header_2_0(header)
+    # The header is a Python literal: True is a number there.
     if any(isinstance(n, bool) or n < 0 for n in shape):
         raise broken_file(file, shape, "lengths of axes")
     return ArrayLayout(
@@ -172,6 +212,7 @@ def check_directory(stream: BinaryIO, file: str) -> None:
     The length is read from the end-of-central-directory record, the last one of the archive.
     """
     stream.seek(0, 2)
+    # The record has 22 bytes and a comment of at most 64 kB behind it.
     stream.seek(max(0, stream.tell() - (1 << 16) - 22))
     tail = stream.read()
     at = tail.rfind(b"PK\5\6")
@@ -190,6 +231,7 @@ def members_of(archive: zipfile.ZipFile, file: str) -> dict[str, zipfile.ZipInfo
     """Return name -> member of an archive; unsafe names and other compressions are errors."""
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
+        # Nothing is extracted, yet a name that leads out of the archive is a sign of an attack.
         parts = info.filename.replace("\\", "/").split("/")
         if ".." in parts or not parts[0] or info.filename.endswith("/"):
             hint = "names with '..' or an absolute path are refused: save the archive again"
@@ -241,6 +283,7 @@ def _member_layout(
     with archive.open(info) as stream:
         layout = read_layout(stream, file)
     _check(layout, file, limits)
+    # The size in the list of members may be a lie, so the header of the array must agree with it.
     check_packed(info.file_size, info.compress_size, file, limits)
     if layout.start + layout.count != info.file_size:
         raise broken_file(
@@ -262,6 +305,7 @@ def _fact(archive: zipfile.ZipFile, info: zipfile.ZipInfo, file: str) -> F64:
 def _place(
     facts: dict[str, F64], dimensions: int, file: str
 ) -> tuple[tuple[float, ...] | None, F64 | None]:
+    # The spacing follows from an affine, so a second statement of it is not looked at.
     affine, spacing = facts.get("affine"), facts.get("spacing")
     if affine is not None:
         if affine.shape != (4, 4):
@@ -293,6 +337,7 @@ def _read_npz(path: Path, member: str, layout: ArrayLayout) -> Array:
     ):
         fill(stream, layout.start, str(path))
         raw = fill(stream, layout.count, str(path))
+        # zipfile compares the checksum only at the end of a member.
         drain(stream, str(path))
         return as_array(raw, layout)
 
@@ -303,33 +348,3 @@ def as_array(raw: Array, layout: ArrayLayout) -> Array:
     if layout.stored.kind == "b":
         return np.asarray(array.view(np.uint8) != 0)  # other bytes than 0 and 1 are true
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-
-
-class NpyReader(VolumeReader):
-    """An array of NumPy."""
-
-    name = title = "npy"
-    extensions = (".npy",)
-
-    def recognises(self, name: str, head: bytes) -> bool:
-        """Recognise the first bytes."""
-        return head.startswith(npy.MAGIC_PREFIX)
-
-    def open(self, request: Request) -> Volume:
-        """Open the array."""
-        return open_npy(request)
-
-
-class NpzReader(VolumeReader):
-    """An archive of arrays of NumPy."""
-
-    name = title = "npz"
-    extensions = (".npz",)
-
-    def recognises(self, name: str, head: bytes) -> bool:
-        """Recognise a zip archive that is no checkpoint."""
-        return head[:4] in (b"PK\3\4", b"PK\5\6") and not name.endswith(PICKLES)
-
-    def open(self, request: Request) -> Volume:
-        """Open one array of the archive."""
-        return open_npz(request)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`open_volume`: recognise the format of a file and read its header.
 
-Formats are plug-ins: a `VolumeReader` each, by one line in `calipers.registry` or from another
-package. The first bytes decide; the extension decides where these say nothing.
+A path comes in, a `Volume` goes out, to `calipers.io.volumes.pairing` and the readers of bags and
+pictures. Formats are plug-ins: a `VolumeReader` each, by one line in `calipers.registry` or from
+another package. The first bytes decide; the extension decides where these say nothing. `extensions`
+and `stem_of` tell the name of a sample from the name of its file.
 """
 
 from __future__ import annotations
@@ -67,6 +69,7 @@ def open_volume(
     reader = _reader_of(where)
     with guarded(request.file):
         volume = reader.open(request)
+    # A reader of another package may break its promise: the message then names the package.
     with registry.blaming("volume format", reader.name):
         if not isinstance(volume, Volume):
             raise TypeError(f"open() gave {type(volume).__name__}, no Volume")
@@ -115,6 +118,7 @@ def _reader_of(path: Path) -> VolumeReader:
     require_file(path)
     with open_regular(path, follow=True) as file:
         head = file.read(HEAD)
+    # The order of the registry decides between readers that both recognise a file.
     name = path.name.lower()
     for reader in volume_readers():
         with registry.blaming("volume format", reader.name):
@@ -124,6 +128,7 @@ def _reader_of(path: Path) -> VolumeReader:
 
 
 def _unreadable(name: str, head: bytes, file: str) -> InputError:
+    # The PROTO opcode and the versions 2 to 5 of the protocol.
     pickled = len(head) > 1 and head[0] == 0x80 and head[1] in range(2, 6)
     if name.endswith(PICKLES) or pickled:
         hint = "a pickle can run any program: save the arrays with numpy.save or numpy.savez"

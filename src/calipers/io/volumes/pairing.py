@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`pair`: find the labels, maps and images of the same sample by their names.
+"""Pair the labels, maps and images of the same sample by their names.
 
-`list_samples` lists a folder, a list of paths or one file by the names of their samples; the readers
-of bags call it too. Names must agree exactly. If they do not, the error proposes a pattern; nothing
-is guessed. `read_maps` pairs folders of label volumes and maps for `calipers.maps.evaluate`.
+In come folders, lists of paths or single files; out goes a `Pairing`, whose headers were all
+checked and whose voxels were not read yet. `read_maps` is the front door, for
+`calipers.maps.evaluate`; `pair` does its work. `list_samples` names the samples of a folder, a list
+or one file; the readers of bags call it too.
+
+Names must agree exactly, in composed Unicode (NFC): a name is the path below the folder without the
+extension of a volume, or the part of it that a pattern with ``{name}`` cuts out. If names do not
+agree, nothing is guessed: the error quotes a few of them, and `proposal` adds the patterns that
+would pair most.
 """
 
 from __future__ import annotations
@@ -25,302 +31,61 @@ from calipers.io.volumes.open import extensions, open_volume, stem_of
 from calipers.io.volumes.samples import Pairing, SampleFiles, check_pair, check_resize
 from calipers.io.volumes.volume import DEFAULT, PICKLES, Limits, Volume
 
+# A csv or tsv is a list of paths here, never a volume.
 LISTS = (".txt", ".lst", ".csv", ".tsv")
 SLOT = "{name}"
 Matcher = Callable[[str], str | None]
 
-
-@dataclass(frozen=True)
-class SampleList:
-    """Files by the name of their sample."""
-
-    source: str  # folder or list
-    files: Mapping[str, str]  # name -> path
-    notes: tuple[str, ...] = ()
-    single: bool = False  # one file, not a folder or a list
-
-
-def list_samples(
-    source: Path, role: str, pattern: str | None = None, columns: tuple[str, ...] = ()
-) -> SampleList:
-    """Return the files of a folder, a list, or one file.
-
-    Notes
-    -----
-    In a folder the name is the path below it without extension, in composed Unicode; with a pattern
-    it is the part of that path that matches ``{name}``. The slices of a DICOM series in a folder of
-    their own are one sample, named like the folder. A list holds paths, relative to itself or
-    absolute; the user wrote them, so they may lead anywhere.
-    """
-    if pattern is not None and pattern.count(SLOT) < 1:
-        raise UsageError(
-            f"a pattern needs {SLOT} in place of the sample's name, such as '{SLOT}_seg.nii.gz'"
-        )
-    if source.is_dir():
-        return _in_folder(source, role, pattern)
-    if source.name.lower().endswith(LISTS):
-        return _in_list(source, pattern, columns)
-    require_file(source)
-    base = stem_of(source.name) or source.name
-    return SampleList(str(source), {unicodedata.normalize("NFC", base): str(source)}, single=True)
-
-
-def _in_folder(folder: Path, role: str, pattern: str | None) -> SampleList:
-    listing = list_files(folder, holds=role)
-    paths, others = _volumes(listing.files)
-    if not paths:
-        raise _nothing(folder, role, listing.files)
-    files, strange = _by_name(paths.items(), _matcher(pattern), str(folder))
-    counts = {
-        "files of other kinds were not read": others,
-        f"files do not match the pattern {pattern!r}": strange,
-        "links out of the folder were not followed": listing.left,
-        "folders could not be read": listing.closed,
-    }
-    notes = tuple(f"{folder}: {n} {what}" for what, n in counts.items() if n)
-    return SampleList(str(folder), files, notes)
-
-
-def _volumes(files: Mapping[str, str]) -> tuple[dict[str, str], int]:
-    """Return path below the folder -> real path of what may be a volume, and the number of other
-    files.
-
-    DICOM files in a folder of their own are slices: that folder is one volume, whatever else is in
-    it.
-    """
-    slices, all_extensions = extensions("dicom"), extensions()
-    series = set()
-    for name in files:
-        if "/" in name and name.lower().endswith(slices):
-            series.add(name.rpartition("/")[0])
-    volumes: dict[str, str] = {}
-    others = 0
-    for name, path in files.items():
-        folder = name.rpartition("/")[0]
-        if folder in series:
-            volumes.setdefault(folder, os.path.dirname(path))
-        elif name.lower().endswith(all_extensions):
-            volumes[name] = path
-        else:
-            others += 1
-    return volumes, others
-
-
-def _by_name(
-    paths: Iterable[tuple[str, str]], fits: Matcher, source: str
-) -> tuple[dict[str, str], int]:
-    """Return name -> path, and how many paths do not match the pattern.
-
-    Two files with the same name are an error.
-    """
-    files: dict[str, str] = {}
-    path_below: dict[str, str] = {}  # for the message: the path without the folder
-    strange = 0
-    for below, path in paths:
-        name = fits(unicodedata.normalize("NFC", below))
-        if name is None:
-            strange += 1
-            continue
-        if name in files:
-            hint = (
-                "both have the same name without extension: remove one, "
-                "or give a pattern that includes the extension"
-            )
-            raise InputError(
-                "one file per sample",
-                rule="dup-name",
-                file=source,
-                value=f"{path_below[name]} and {below}",
-                hint=hint,
-            )
-        files[name], path_below[name] = path, below
-    return dict(sorted(files.items())), strange
-
-
-def _matcher(pattern: str | None) -> Matcher:
-    """Return a function from a path to the name of its sample; None if the path does not match."""
-    if pattern is None:
-        return lambda below: stem_of(below) or below
-    first, *rest = unicodedata.normalize("NFC", pattern).split(SLOT)
-    text = re.escape(first) + "(?P<name>.+)" + "(?P=name)".join(re.escape(part) for part in rest)
-    expression = re.compile(text)
-    # A pattern without extension also matches files with any extension of a volume.
-    without_extension = stem_of(pattern) is None
-
-    def fits(below: str) -> str | None:
-        match = expression.fullmatch(below)
-        if match is None and without_extension:
-            match = expression.fullmatch(stem_of(below) or below)
-        return match["name"] if match else None
-
-    return fits
-
-
-def _nothing(folder: Path, role: str, files: Mapping[str, str]) -> InputError:
-    pickled = next((name for name in files if name.lower().endswith(PICKLES)), None)
-    if pickled is not None:
-        hint = (
-            "pickles and checkpoints are never opened: save arrays with numpy.save or numpy.savez"
-        )
-        return InputError(
-            f"{role} as volumes", rule="pickle", file=str(folder), value=pickled, hint=hint
-        )
-    value = next(iter(files), "nothing")
-    return InputError(
-        f"{role} with one of {', '.join(extensions())}",
-        rule="no-volumes",
-        file=str(folder),
-        value=value,
-    )
-
-
-def _in_list(file: Path, pattern: str | None, columns: tuple[str, ...]) -> SampleList:
-    opened = open_source(file)
-    names: list[str] | None = None
-    if file.name.lower().endswith((".csv", ".tsv")):
-        rows, names = _table_rows(opened, columns)
-    else:
-        rows = _plain_lines(opened)
-    paths = []
-    for row in rows:
-        path = row if os.path.isabs(row) else str(file.parent / row)
-        paths.append(path)
-    fits: Matcher = _as_it_is
-    if names is None:
-        names = [Path(row).name for row in rows]
-        fits = _matcher(pattern)
-    files, strange = _by_name(zip(names, paths), fits, str(file))
-    if not files:
-        raise InputError("paths of volumes", rule="no-volumes", file=str(file))
-    notes: tuple[str, ...] = ()
-    if strange:
-        notes = (f"{file}: {strange} paths do not match the pattern {pattern!r}",)
-    return SampleList(str(file), files, notes)
-
-
-def _as_it_is(name: str) -> str | None:
-    return name
-
-
-def _plain_lines(opened: InputFile) -> list[str]:
-    return [
-        line.strip()
-        for line in decode(opened).splitlines()
-        if line.strip() and not line.startswith("#")
-    ]
-
-
-def _table_rows(opened: InputFile, columns: tuple[str, ...]) -> tuple[list[str], list[str] | None]:
-    """Return the paths of a table, and the names of their samples if it has them."""
-    table = open_table(opened, ragged=True)
-    lower = {name.lower(): name for name in table.names}
-    column = next((lower[name.lower()] for name in columns if name.lower() in lower), None)
-    if column is None:
-        if len(table.names) == 1 and stem_of(table.names[0]) is not None:
-            return _plain_lines(opened), None
-        expected = f"a column {' or '.join(columns)}"
-        raise InputError(
-            expected, rule="missing-column", file=opened.file, location="1", value=list(table.names)
-        )
-    rows = texts(table, column)
-    empty = next((k for k, row in enumerate(rows) if not row.strip()), None)
-    if empty is not None:
-        raise table.problem(empty, column, "missing-path", "a path", rows[empty]).as_error(
-            opened.file
-        )
-    if "name" in lower:
-        return rows, texts(table, lower["name"])
-    # A row with a reference is a pair: both files get the name of the reference.
-    if "reference" in lower and lower["reference"] != column:
-        references = [Path(row).name for row in texts(table, lower["reference"])]
-        return rows, [stem_of(name) or name for name in references]
-    return rows, None
-
-
 BOUNDARY = re.compile(r"[_\-. /]")
-
-
-def proposal(references: Mapping[str, str], predictions: Mapping[str, str]) -> str:
-    """Return a hint for two sets of names (name -> path) that do not pair; empty if there is none.
-
-    Prefixes and suffixes that all names of a side share are removed at their boundaries (``_ - .
-    /`` and space), on both sides; the shortest such pieces that make most names equal are proposed.
-    """
-    most_equal = len(set(references) & set(predictions))
-    reference_pieces, prediction_pieces = ("", ""), ("", "")
-    for ours in _affixes(references):
-        reference_names = {_bare(name, ours) for name in references}
-        for theirs in _affixes(predictions):
-            prediction_names = {_bare(name, theirs) for name in predictions}
-            equal = len(reference_names & prediction_names)
-            if equal > most_equal:
-                most_equal = equal
-                reference_pieces, prediction_pieces = ours, theirs
-    options = []
-    for option, pieces, paths in (
-        ("reference_pattern", reference_pieces, references),
-        ("pattern", prediction_pieces, predictions),
-    ):
-        if any(pieces):
-            options.append(f'{option}="{pieces[0]}{{name}}{pieces[1]}{_extension(paths)}"')
-    if options:
-        return f"{most_equal} names would pair with {' and '.join(options)}"
-    reference_names = {_loose(name) for name in references}
-    equal = len(reference_names & {_loose(name) for name in predictions})
-    if equal > most_equal:
-        return f"{equal} names would pair without regard to case: rename them"
-    return ""
-
-
-def _loose(name: str) -> str:
-    return unicodedata.normalize("NFC", name).casefold()
-
-
-def _bare(name: str, pieces: tuple[str, str]) -> str:
-    start, end = pieces
-    return name[len(start) : len(name) - len(end)]
-
-
-def _affixes(names: Collection[str]) -> list[tuple[str, str]]:
-    """Return the (prefix, suffix) pairs that all names share, short ones first.
-
-    Pieces end at boundaries; of a single name, all pieces at its boundaries are returned.
-    """
-    shortest = min(map(len, names))
-    before = _common_start(list(names))
-    behind = _common_start([name[::-1] for name in names])[::-1]
-    starts = ["", *(before[: m.end()] for m in BOUNDARY.finditer(before))][:6]
-    ends = ["", *(behind[m.start() :] for m in reversed(list(BOUNDARY.finditer(behind))))][:6]
-    pairs = [(start, end) for start in starts for end in ends if len(start) + len(end) < shortest]
-    return sorted(pairs, key=lambda pieces: len(pieces[0]) + len(pieces[1]))
-
-
-def _common_start(names: list[str]) -> str:
-    """Return the letters with which all names begin."""
-    # What the first and the last name in alphabetical order share, all names share.
-    first, last = min(names), max(names)
-    length = 0
-    for a, b in zip(first, last):
-        if a != b:
-            break
-        length += 1
-    return first[:length]
-
-
-def _extension(paths: Mapping[str, str]) -> str:
-    """Return the extension that all files share; empty if they differ."""
-    extensions = {_extension_of(path.lower()) for path in paths.values()}
-    return extensions.pop() if len(extensions) == 1 else ""
-
-
-def _extension_of(path: str) -> str:
-    return next((extension for extension in extensions() if path.endswith(extension)), "")
-
 
 PathName = str | PathLike[str]
 Patterns = str | Mapping[str, str] | None
 MISSING = ("error", "empty", "skip")
+# Names quoted in a message; the rest is only counted.
 SHOWN = 5
+
+
+def read_maps(
+    references: PathName,
+    predictions: Mapping[str, PathName] | PathName,
+    *,
+    images: PathName | None = None,
+    groups: PathName | None = None,
+    **choices: Any,
+) -> Pairing:
+    """Pair label images or volumes with maps of scores.
+
+    Voxels are read one sample at a time, when they are used.
+
+    Parameters
+    ----------
+    references, predictions
+        Folders with a file per sample, paired by name; lists of files; or single files. Several
+        models as a mapping.
+    images
+        The images themselves, for the pictures of the report.
+    groups
+        A table with a row per sample: patient, centre, any column.
+    choices
+        Further arguments of `calipers.io.volumes.pairing.pair`: ``pattern``, ``reference_pattern``,
+        ``missing``, ``resize``, ``member``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np, calipers as cal
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name in ("labels", "maps"):
+    ...     (folder / name).mkdir()
+    >>> np.save(folder / "labels" / "case1.npy", np.eye(8, dtype=np.uint8))
+    >>> np.save(folder / "maps" / "case1.npy", np.eye(8, dtype=np.float32))
+    >>> samples = cal.read_maps(folder / "labels", {"ours": folder / "maps"})
+    >>> print(cal.evaluate_maps(samples, ci=False)["AP/dataset"])
+    1.000, n = 1 images, 1 references
+    """
+    pairing = pair(references, predictions, images, **choices)
+    return pairing if groups is None else pairing.with_groups(groups)
 
 
 @dataclass(frozen=True)
@@ -381,6 +146,7 @@ def pair(
     sources = dict(predictions) if isinstance(predictions, Mapping) else {"model": predictions}
     if not sources:
         raise UsageError("no model: give at least one folder of predictions")
+    # References are listed first: every model is compared with them, not with each other.
     patterns = _patterns(pattern, sources)
     reference_files = list_samples(
         _path(references), "references", reference_pattern, ("reference", "path", "file")
@@ -392,6 +158,7 @@ def pair(
         own_files = list_samples(_path(source), "predictions", patterns[model], columns)
         map_files[model] = _under_reference_name(own_files, reference_files)
         notes += own_files.notes
+    # Images only make pictures, so a sample may lack one; a note counts those.
     image_files = None
     if images is not None:
         image_files = list_samples(
@@ -444,6 +211,8 @@ def _names(
     for model, one in predictions.items():
         unpredicted = [name for name in references.files if name not in one.files]
         extra = [name for name in one.files if name not in references.files]
+        # A model without a single common name is a wrong folder, not a model that found nothing, so
+        # "empty" and "skip" do not excuse it.
         if (
             (extra and missing != "skip")
             or (unpredicted and missing == "error")
@@ -519,6 +288,7 @@ def _open_all(
     samples: list[SampleFiles] = []
     problems: list[InputError] = []
     remarks: dict[str, int] = {}
+    # One bad header must not hide the next: a user with a thousand files wants to see all of them.
     for name in names:
         try:
             sample = _sample(name, references, predictions, images, options)
@@ -569,6 +339,7 @@ def _check_sample(
             value=value,
             hint="evaluate 2D and 3D samples separately",
         )
+    # 2D and 3D are told apart by the first sample; mixing them would average areas with volumes.
     remarks = [note for volume in sample.files() for note in volume.notes]
     for volume in sample.maps.values():
         if volume is not None:
@@ -580,44 +351,294 @@ def _check_sample(
     return remarks
 
 
-def read_maps(
-    references: PathName,
-    predictions: Mapping[str, PathName] | PathName,
-    *,
-    images: PathName | None = None,
-    groups: PathName | None = None,
-    **choices: Any,
-) -> Pairing:
-    """Pair label images or volumes with maps of scores.
+@dataclass(frozen=True)
+class SampleList:
+    """Files by the name of their sample."""
 
-    Voxels are read one sample at a time, when they are used.
+    source: str  # folder or list
+    files: Mapping[str, str]  # name -> path
+    notes: tuple[str, ...] = ()
+    single: bool = False  # one file, not a folder or a list
 
-    Parameters
-    ----------
-    references, predictions
-        Folders with a file per sample, paired by name; lists of files; or single files. Several
-        models as a mapping.
-    images
-        The images themselves, for the pictures of the report.
-    groups
-        A table with a row per sample: patient, centre, any column.
-    choices
-        Further arguments of `calipers.io.volumes.pairing.pair`: ``pattern``, ``reference_pattern``,
-        ``missing``, ``resize``, ``member``.
 
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import numpy as np, calipers as cal
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> for name in ("labels", "maps"):
-    ...     (folder / name).mkdir()
-    >>> np.save(folder / "labels" / "case1.npy", np.eye(8, dtype=np.uint8))
-    >>> np.save(folder / "maps" / "case1.npy", np.eye(8, dtype=np.float32))
-    >>> samples = cal.read_maps(folder / "labels", {"ours": folder / "maps"})
-    >>> print(cal.evaluate_maps(samples, ci=False)["AP/dataset"])
-    1.000, n = 1 images, 1 references
+def list_samples(
+    source: Path, role: str, pattern: str | None = None, columns: tuple[str, ...] = ()
+) -> SampleList:
+    """Return the files of a folder, a list, or one file.
+
+    Notes
+    -----
+    In a folder the name is the path below it without extension, in composed Unicode; with a pattern
+    it is the part of that path that matches ``{name}``. The slices of a DICOM series in a folder of
+    their own are one sample, named like the folder. A list holds paths, relative to itself or
+    absolute; the user wrote them, so they may lead anywhere.
     """
-    pairing = pair(references, predictions, images, **choices)
-    return pairing if groups is None else pairing.with_groups(groups)
+    if pattern is not None and pattern.count(SLOT) < 1:
+        raise UsageError(
+            f"a pattern needs {SLOT} in place of the sample's name, such as '{SLOT}_seg.nii.gz'"
+        )
+    if source.is_dir():
+        return _in_folder(source, role, pattern)
+    if source.name.lower().endswith(LISTS):
+        return _in_list(source, pattern, columns)
+    require_file(source)
+    base = stem_of(source.name) or source.name
+    return SampleList(str(source), {unicodedata.normalize("NFC", base): str(source)}, single=True)
+
+
+def _in_folder(folder: Path, role: str, pattern: str | None) -> SampleList:
+    listing = list_files(folder, holds=role)
+    paths, others = _volumes(listing.files)
+    if not paths:
+        raise _nothing(folder, role, listing.files)
+    files, strange = _by_name(paths.items(), _matcher(pattern), str(folder))
+    counts = {
+        "files of other kinds were not read": others,
+        f"files do not match the pattern {pattern!r}": strange,
+        "links out of the folder were not followed": listing.left,
+        "folders could not be read": listing.closed,
+    }
+    notes = tuple(f"{folder}: {n} {what}" for what, n in counts.items() if n)
+    return SampleList(str(folder), files, notes)
+
+
+def _volumes(files: Mapping[str, str]) -> tuple[dict[str, str], int]:
+    """Return path below the folder -> real path of what may be a volume, and the number of other
+    files.
+
+    DICOM files in a folder of their own are slices: that folder is one volume, whatever else is in
+    it.
+    """
+    slices, all_extensions = extensions("dicom"), extensions()
+    # A first pass over all names, because the slices of a folder need not come first in it.
+    series = set()
+    for name in files:
+        if "/" in name and name.lower().endswith(slices):
+            series.add(name.rpartition("/")[0])
+    volumes: dict[str, str] = {}
+    others = 0
+    for name, path in files.items():
+        folder = name.rpartition("/")[0]
+        if folder in series:
+            volumes.setdefault(folder, os.path.dirname(path))
+        elif name.lower().endswith(all_extensions):
+            volumes[name] = path
+        else:
+            others += 1
+    return volumes, others
+
+
+def _by_name(
+    paths: Iterable[tuple[str, str]], fits: Matcher, source: str
+) -> tuple[dict[str, str], int]:
+    """Return name -> path, and how many paths do not match the pattern.
+
+    Two files with the same name are an error.
+    """
+    files: dict[str, str] = {}
+    path_below: dict[str, str] = {}  # for the message: the path without the folder
+    strange = 0
+    for below, path in paths:
+        name = fits(unicodedata.normalize("NFC", below))
+        if name is None:
+            strange += 1
+            continue
+        if name in files:
+            hint = (
+                "both have the same name without extension: remove one, "
+                "or give a pattern that includes the extension"
+            )
+            raise InputError(
+                "one file per sample",
+                rule="dup-name",
+                file=source,
+                value=f"{path_below[name]} and {below}",
+                hint=hint,
+            )
+        files[name], path_below[name] = path, below
+    # Sorted by name: the order of a folder differs between file systems, the order of results may
+    # not.
+    return dict(sorted(files.items())), strange
+
+
+def _matcher(pattern: str | None) -> Matcher:
+    """Return a function from a path to the name of its sample; None if the path does not match."""
+    if pattern is None:
+        return lambda below: stem_of(below) or below
+    # A pattern may repeat {name}, as in "{name}/{name}_seg.nii.gz": the parts have to agree.
+    first, *rest = unicodedata.normalize("NFC", pattern).split(SLOT)
+    text = re.escape(first) + "(?P<name>.+)" + "(?P=name)".join(re.escape(part) for part in rest)
+    expression = re.compile(text)
+    # A pattern without extension also matches files with any extension of a volume.
+    without_extension = stem_of(pattern) is None
+
+    def fits(below: str) -> str | None:
+        match = expression.fullmatch(below)
+        if match is None and without_extension:
+            match = expression.fullmatch(stem_of(below) or below)
+        return match["name"] if match else None
+
+    return fits
+
+
+def _nothing(folder: Path, role: str, files: Mapping[str, str]) -> InputError:
+    pickled = next((name for name in files if name.lower().endswith(PICKLES)), None)
+    if pickled is not None:
+        hint = (
+            "pickles and checkpoints are never opened: save arrays with numpy.save or numpy.savez"
+        )
+        return InputError(
+            f"{role} as volumes", rule="pickle", file=str(folder), value=pickled, hint=hint
+        )
+    value = next(iter(files), "nothing")
+    return InputError(
+        f"{role} with one of {', '.join(extensions())}",
+        rule="no-volumes",
+        file=str(folder),
+        value=value,
+    )
+
+
+def _in_list(file: Path, pattern: str | None, columns: tuple[str, ...]) -> SampleList:
+    opened = open_source(file)
+    names: list[str] | None = None
+    if file.name.lower().endswith((".csv", ".tsv")):
+        rows, names = _table_rows(opened, columns)
+    else:
+        rows = _plain_lines(opened)
+    paths = []
+    for row in rows:
+        # Relative to the list itself, so that the list works from any directory.
+        path = row if os.path.isabs(row) else str(file.parent / row)
+        paths.append(path)
+    fits: Matcher = _as_it_is
+    if names is None:
+        names = [Path(row).name for row in rows]
+        fits = _matcher(pattern)
+    files, strange = _by_name(zip(names, paths), fits, str(file))
+    if not files:
+        raise InputError("paths of volumes", rule="no-volumes", file=str(file))
+    notes: tuple[str, ...] = ()
+    if strange:
+        notes = (f"{file}: {strange} paths do not match the pattern {pattern!r}",)
+    return SampleList(str(file), files, notes)
+
+
+def _as_it_is(name: str) -> str | None:
+    return name
+
+
+def _plain_lines(opened: InputFile) -> list[str]:
+    return [
+        line.strip()
+        for line in decode(opened).splitlines()
+        if line.strip() and not line.startswith("#")
+    ]
+
+
+def _table_rows(opened: InputFile, columns: tuple[str, ...]) -> tuple[list[str], list[str] | None]:
+    """Return the paths of a table, and the names of their samples if it has them."""
+    table = open_table(opened, ragged=True)
+    lower = {name.lower(): name for name in table.names}
+    column = next((lower[name.lower()] for name in columns if name.lower() in lower), None)
+    if column is None:
+        # A csv with a path in its first line has no header: it is read as plain lines.
+        if len(table.names) == 1 and stem_of(table.names[0]) is not None:
+            return _plain_lines(opened), None
+        expected = f"a column {' or '.join(columns)}"
+        raise InputError(
+            expected, rule="missing-column", file=opened.file, location="1", value=list(table.names)
+        )
+    rows = texts(table, column)
+    empty = next((k for k, row in enumerate(rows) if not row.strip()), None)
+    if empty is not None:
+        raise table.problem(empty, column, "missing-path", "a path", rows[empty]).as_error(
+            opened.file
+        )
+    if "name" in lower:
+        return rows, texts(table, lower["name"])
+    # A row with a reference is a pair: both files get the name of the reference.
+    if "reference" in lower and lower["reference"] != column:
+        references = [Path(row).name for row in texts(table, lower["reference"])]
+        return rows, [stem_of(name) or name for name in references]
+    return rows, None
+
+
+def proposal(references: Mapping[str, str], predictions: Mapping[str, str]) -> str:
+    """Return a hint for two sets of names (name -> path) that do not pair; empty if there is none.
+
+    Prefixes and suffixes that all names of a side share are removed at their boundaries (``_ - .
+    /`` and space), on both sides; the shortest such pieces that make most names equal are proposed.
+    """
+    most_equal = len(set(references) & set(predictions))
+    reference_pieces, prediction_pieces = ("", ""), ("", "")
+    # Short pieces come first and only a strict gain replaces them, so the simplest pattern wins.
+    for ours in _affixes(references):
+        reference_names = {_without(name, ours) for name in references}
+        for theirs in _affixes(predictions):
+            prediction_names = {_without(name, theirs) for name in predictions}
+            equal = len(reference_names & prediction_names)
+            if equal > most_equal:
+                most_equal = equal
+                reference_pieces, prediction_pieces = ours, theirs
+    options = []
+    for option, pieces, paths in (
+        ("reference_pattern", reference_pieces, references),
+        ("pattern", prediction_pieces, predictions),
+    ):
+        if any(pieces):
+            options.append(f'{option}="{pieces[0]}{{name}}{pieces[1]}{_extension(paths)}"')
+    if options:
+        return f"{most_equal} names would pair with {' and '.join(options)}"
+    reference_names = {_folded(name) for name in references}
+    equal = len(reference_names & {_folded(name) for name in predictions})
+    if equal > most_equal:
+        return f"{equal} names would pair without regard to case: rename them"
+    return ""
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def _without(name: str, pieces: tuple[str, str]) -> str:
+    start, end = pieces
+    return name[len(start) : len(name) - len(end)]
+
+
+def _affixes(names: Collection[str]) -> list[tuple[str, str]]:
+    """Return the (prefix, suffix) pairs that all names share, short ones first.
+
+    Pieces end at boundaries; of a single name, all pieces at its boundaries are returned.
+    """
+    shortest = min(map(len, names))
+    before = _common_start(list(names))
+    behind = _common_start([name[::-1] for name in names])[::-1]
+    # Six pieces a side bound the search to 36 pairs of pieces per side, whatever the names look
+    # like.
+    starts = ["", *(before[: m.end()] for m in BOUNDARY.finditer(before))][:6]
+    ends = ["", *(behind[m.start() :] for m in reversed(list(BOUNDARY.finditer(behind))))][:6]
+    pairs = [(start, end) for start in starts for end in ends if len(start) + len(end) < shortest]
+    return sorted(pairs, key=lambda pieces: len(pieces[0]) + len(pieces[1]))
+
+
+def _common_start(names: list[str]) -> str:
+    """Return the letters with which all names begin."""
+    # What the first and the last name in alphabetical order share, all names share.
+    first, last = min(names), max(names)
+    length = 0
+    for a, b in zip(first, last):
+        if a != b:
+            break
+        length += 1
+    return first[:length]
+
+
+def _extension(paths: Mapping[str, str]) -> str:
+    """Return the extension that all files share; empty if they differ."""
+    extensions = {_extension_of(path.lower()) for path in paths.values()}
+    return extensions.pop() if len(extensions) == 1 else ""
+
+
+def _extension_of(path: str) -> str:
+    return next((extension for extension in extensions() if path.endswith(extension)), "")

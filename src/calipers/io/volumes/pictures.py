@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Open PNG, TIFF and BMP files, and JPEG and WebP where losses do no harm.
 
-The values are those that are stored, of one channel. `open_picture` is called by
-`calipers.io.volumes.open`.
+A `Request` comes in, a `Volume` of one channel goes out, to `calipers.io.volumes.open`; several
+pages of a TIFF file are the slices of a volume. The pictures of the report use `picture_size`, and
+`format_of`, `check_chunks` and `undo_rotation` to read pictures as they are stored.
+
+The values are those of the file: indices of a palette, 16 bits unscaled, no rotation by EXIF. A
+viewer shows something else for each of these, but labels and maps must stay on one grid.
 """
 
 from __future__ import annotations
@@ -34,6 +38,7 @@ from calipers.io.volumes.volume import (
 if TYPE_CHECKING:
     from PIL import Image
 
+# The first bytes of a file. TIFF has two byte orders, and BigTIFF (+) a mark of its own.
 MARKS = {
     b"\x89PNG\r\n\x1a\n": "png",
     b"\xff\xd8\xff": "jpeg",
@@ -44,8 +49,10 @@ MARKS = {
     b"MM\0+": "tiff",
     b"RIFF": "webp",
 }
+# WebP can be lossless as well; the two kinds are not told apart here.
 LOSSY = ("jpeg", "webp")
 LOSSY_TIFF = (6, 7, 33003, 33005, 34712, 50001)  # compressions: kinds of JPEG, WebP
+# Modes of Pillow with one channel, and how their values are stored.
 MODES = {
     "1": np.bool_,
     "L": np.uint8,
@@ -60,6 +67,21 @@ MODES = {
 MOST_PAGES = 65_536
 PALETTE = "values are the indices of a palette"
 ORIENTATION, COMPRESSION, SAMPLE_FORMAT, BITS = 274, 259, 339, 258  # tags of EXIF and TIFF
+
+
+class PictureReader(VolumeReader):
+    """A picture, or the pages of a TIFF file."""
+
+    name, title = "picture", "PNG, TIFF, BMP, JPEG, WebP"
+    extensions = (".png", ".tiff", ".tif", ".bmp", ".jpeg", ".jpg", ".webp")
+
+    def recognises(self, name: str, head: bytes) -> bool:
+        """Recognise the first bytes."""
+        return format_of(head) is not None
+
+    def open(self, request: Request) -> Volume:
+        """Open the picture."""
+        return open_picture(request)
 
 
 def open_picture(request: Request) -> Volume:
@@ -77,6 +99,8 @@ def open_picture(request: Request) -> Volume:
         if kind is None:
             raise InputError("PNG, TIFF, BMP, JPEG or WebP", rule="volume-format", file=file)
         if kind == "png":
+            # Before Pillow sees the file: it stops at the last chunk it needs and accepts a broken
+            # rest.
             check_chunks(stream, file)
         image = _open(stream, kind)
         pages = _pages(image, request)
@@ -86,6 +110,7 @@ def open_picture(request: Request) -> Volume:
             raise InputError(
                 "labels without losses", rule="lossy", file=file, value=kind.upper(), hint=hint
             )
+        # The size is checked before a pixel is decoded: a few bytes of PNG can claim gigabytes.
         width, height = stored_size(image)
         shape = (height, width) if pages == 1 else (pages, height, width)
         dtype = _dtype(image, request)
@@ -136,10 +161,11 @@ def check_chunks(stream: BinaryIO, file: str) -> None:
 def undo_rotation(image: Image.Image, orientation: int) -> Image.Image:
     """Return a TIFF picture as it is stored.
 
-    Pillow rotates TIFF files, and only these, when it loads them; ``turned`` is their orientation.
+    Pillow rotates TIFF files, and only these, when it loads them; ``orientation`` is what they say.
     """
     from PIL.Image import Transpose
 
+    # The inverse of what Pillow does for each orientation; 6 and 8 are inverse to each other.
     undo = {
         2: Transpose.FLIP_LEFT_RIGHT,
         3: Transpose.ROTATE_180,
@@ -202,6 +228,7 @@ def _pages(image: Any, request: Request) -> int:
             )
         return 1
     first = (stored_size(image), image.mode)
+    # Page by page, so that a chain of pages without end stops at the limit.
     for page in range(MOST_PAGES + 1):
         try:
             image.seek(page)
@@ -236,6 +263,7 @@ def _dtype(image: Any, request: Request) -> np.dtype[Any]:
         )
     if image.mode in MODES:
         return np.dtype(MODES[image.mode])
+    # Images are only shown, so colours may become grey; as labels or scores colours have no order.
     if request.role == "image":
         return np.dtype(np.uint8)
     raise InputError(
@@ -287,6 +315,7 @@ def _read(
 
 
 def _values(image: Any, dtype: np.dtype[Any], role: Role) -> Array:
+    # Read before `load`, which drops the tag of the orientation after it rotated.
     orientation = orientation_of(image)
     image.load()
     if image.format == "TIFF":
@@ -294,18 +323,3 @@ def _values(image: Any, dtype: np.dtype[Any], role: Role) -> Array:
     if image.mode not in MODES and role == "image":
         image = image.convert("L")
     return np.asarray(image).astype(dtype, copy=False)
-
-
-class PictureReader(VolumeReader):
-    """A picture, or the pages of a TIFF file."""
-
-    name, title = "picture", "PNG, TIFF, BMP, JPEG, WebP"
-    extensions = (".png", ".tiff", ".tif", ".bmp", ".jpeg", ".jpg", ".webp")
-
-    def recognises(self, name: str, head: bytes) -> bool:
-        """Recognise the first bytes."""
-        return format_of(head) is not None
-
-    def open(self, request: Request) -> Volume:
-        """Open the picture."""
-        return open_picture(request)

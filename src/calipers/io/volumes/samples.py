@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check that labels and a map lie on the same grid.
+"""The files of one sample (`SampleFiles`) and of all samples (`Pairing`), and whether they agree.
 
-Two `Volume` headers come in; `check_pair` compares their shapes, spacings and affines and raises an
-`InputError` that names the difference. Nothing is resampled unless the caller asks for `resize`.
+`calipers.io.volumes.pairing.pair` makes them from `Volume` headers after `check_pair` compared
+every map with its labels; `calipers.maps.evaluate` loads them, one sample at a time.
 
-The files of one sample (`SampleFiles`) and of all samples (`Pairing`).
-
-`pairing.pair` makes them after all headers were checked; voxels are read one sample at a time.
+Labels and a map must lie on the same grid. `check_pair` compares shapes, then affines if both have
+one, else spacings if both have them, and raises an `InputError` that names the difference and its
+likely reason. Nothing is resampled unless the caller asks for ``resize``: then shapes may differ,
+while the extent in space may not.
 """
 
 from __future__ import annotations
@@ -30,148 +31,8 @@ from calipers.io.volumes.values import Meaning, as_labels, as_map
 from calipers.io.volumes.volume import TOLERANCE, Volume, axis_codes, corner_distance, shape_text
 
 Resize = Literal["nearest", "linear"]
+# The letters of the two ends of each anatomical axis: a mirrored axis swaps them.
 MIRRORED = {"L": "R", "R": "L", "P": "A", "A": "P", "I": "S", "S": "I"}
-
-
-def check_pair(
-    reference: Volume, prediction: Volume, *, resize: str | None = None
-) -> tuple[str, ...]:
-    """Raise unless a prediction lies on the grid of its reference; return notes.
-
-    Parameters
-    ----------
-    resize
-        ``"nearest"`` or ``"linear"``: shapes may differ, the extent in space may not.
-
-    Notes
-    -----
-    Affines agree if no corner of the two volumes is more than 1e-3 mm from its counterpart. If one
-    of the two has no affine, the spacings are compared in the same way. A volume without either is
-    assumed to lie on the grid of the other, and a note says so.
-    """
-    check_resize(resize)
-    if len(reference.shape) != len(prediction.shape) or (
-        reference.shape != prediction.shape and resize is None
-    ):
-        raise _shapes_differ(reference, prediction)
-    if reference.affine is not None and prediction.affine is not None:
-        _check_affines(reference, prediction, reference.affine, prediction.affine)
-        return ()
-    if reference.spacing is not None and prediction.spacing is not None:
-        _check_spacings(reference, prediction)
-    if (reference.affine is None) != (prediction.affine is None):
-        lacks = "the map" if prediction.affine is None else "the reference"
-        return (f"{lacks} has no orientation and is assumed to lie on the grid of the other",)
-    return ()
-
-
-def check_resize(resize: str | None) -> None:
-    """Raise for an unknown way of resizing."""
-    if resize is not None and resize not in get_args(Resize):
-        raise UsageError(f"no way of resizing {resize!r}; {did_you_mean(resize, get_args(Resize))}")
-
-
-def resize_map(array: Array, shape: tuple[int, ...], how: str) -> Array:
-    """Return a map with another shape over the same extent.
-
-    The voxels fill the extent, not their centres. ``"nearest"`` takes the voxel in which a new
-    centre lies, ``"linear"`` interpolates between centres; beyond the outermost centres the values
-    are those of the outermost voxels.
-    """
-    check_resize(how)
-    if array.shape == shape:
-        return array
-    from scipy import ndimage
-
-    zoom = [new / old for new, old in zip(shape, array.shape)]
-    values = array
-    if array.dtype not in (np.float32, np.float64):
-        values = array.astype(np.float32)
-    order = 0 if how == "nearest" else 1
-    result = ndimage.zoom(values, zoom, order=order, mode="nearest", grid_mode=True)
-    return np.asarray(result).reshape(shape)
-
-
-def _shapes_differ(reference: Volume, prediction: Volume) -> InputError:
-    return InputError(
-        f"the shape of {reference.file}, {shape_text(reference.shape)}",
-        rule="shape-mismatch",
-        file=prediction.file,
-        value=shape_text(prediction.shape),
-        hint=_shape_hint(reference.shape, prediction.shape),
-    )
-
-
-def _shape_hint(reference: tuple[int, ...], prediction: tuple[int, ...]) -> str:
-    """Return the likely reason why an array ``[z, ]y, x`` has another shape."""
-    long_axes = [n for n in prediction if n != 1]
-    expected_long_axes = [n for n in reference if n != 1]
-    if len(prediction) != len(reference) and long_axes == expected_long_axes:
-        return "there is an axis of length one too many or too few: drop or add it before saving"
-    if len(prediction) == len(reference) and prediction in permutations(reference):
-        return "the axes look transposed: arrays are [z, y, x], with the x axis last"
-    if len(prediction) == len(reference) + 1:
-        if prediction[1:] == reference:
-            return f"{prediction[0]} channels first? Save the one that holds the scores"
-        if prediction[:-1] == reference:
-            return f"{prediction[-1]} channels last? Save the one that holds the scores"
-    if len(prediction) != len(reference):
-        return "one has two axes and the other has three"
-    return "to resample maps to the shape of the labels, pass resize='nearest' or 'linear'"
-
-
-def _check_affines(
-    reference: Volume, prediction: Volume, reference_affine: F64, prediction_affine: F64
-) -> None:
-    distance = corner_distance(reference_affine, prediction_affine, reference.size, prediction.size)
-    if distance <= TOLERANCE:
-        return
-    codes = (
-        axis_codes(reference_affine, reference.dimensions),
-        axis_codes(prediction_affine, prediction.dimensions),
-    )
-    raise InputError(
-        f"the place of {reference.file}, axes {codes[0]}",
-        rule="affine",
-        file=prediction.file,
-        value=f"axes {codes[1]}, corners up to {distance:.3g} mm apart",
-        hint=_affine_hint(reference_affine, prediction_affine, codes),
-    )
-
-
-def _affine_hint(reference: F64, prediction: F64, codes: tuple[str, str]) -> str:
-    if codes[0] != codes[1]:
-        remedy = "save the prediction with the affine and voxel order of its image"
-        if all(a == b or MIRRORED[a] == b for a, b in zip(*codes)):
-            axes = [axis for axis, a, b in zip("xyz", *codes) if MIRRORED[a] == b]
-            return f"mirrored along {', '.join(axes)}: {remedy}"
-        return f"axes are permuted: {remedy}"
-    steps = np.linalg.norm(reference[:3, :3], axis=0), np.linalg.norm(prediction[:3, :3], axis=0)
-    if not np.allclose(*steps, rtol=1e-5):
-        return f"spacings differ: {_mm(steps[0])} and {_mm(steps[1])} mm"
-    if np.allclose(reference[:3, :3], prediction[:3, :3], rtol=0, atol=1e-6):
-        return "only the origins differ: was the prediction cropped, or saved without its affine?"
-    return "save the prediction with the affine of its image, or resample it there first"
-
-
-def _mm(steps: F64) -> str:
-    return " x ".join(f"{step:.6g}" for step in steps)
-
-
-def _check_spacings(reference: Volume, prediction: Volume) -> None:
-    reference_spacing, prediction_spacing = reference.spacing or (), prediction.spacing or ()
-    distance = math.dist(
-        [n * step for n, step in zip(reference.size, reference_spacing)],
-        [n * step for n, step in zip(prediction.size, prediction_spacing)],
-    )
-    if distance > TOLERANCE:
-        raise InputError(
-            f"the extent of {reference.file}, spacing {_mm(np.array(reference_spacing))} mm",
-            rule="spacing",
-            file=prediction.file,
-            value=f"spacing {_mm(np.array(prediction_spacing))} mm",
-            hint="save the prediction with the spacing of its image",
-        )
 
 
 @dataclass(frozen=True)
@@ -209,6 +70,8 @@ class SampleFiles:
         -----
         A model without a map gets one of zeros: it found nothing.
         """
+        # The headers were checked under the rule of the pairing, so it holds unless the caller has
+        # another.
         how = resize or self.resize
         check_resize(how)
         labels = as_labels(self.labels.read(), label_values, file=self.labels.file)
@@ -269,6 +132,7 @@ class Pairing(Sequence[SampleFiles]):
         that of the names and hashes of its files.
         """
         counts = (len(self), number)
+        # Samples that tuned a threshold are not evaluated; the account says where they went.
         quarantine = {"tuning": len(self) - number} if number < len(self) else {}
         labels = [sample.labels for sample in self.samples]
         files = [_account(labels, "references", counts, quarantine, self.notes)]
@@ -288,6 +152,7 @@ class Pairing(Sequence[SampleFiles]):
         The table has a row per sample: csv, tsv or parquet with a column ``image``, ``image_id``,
         ``id`` or ``file_name`` that holds the names of the samples.
         """
+        # Tables of groups are rare beside maps: their readers are imported only when one is given.
         from calipers.io.reader import ImageList, Options
         from calipers.io.tables.objects import add_groups
         from calipers.io.tables.table import open_table
@@ -300,6 +165,8 @@ class Pairing(Sequence[SampleFiles]):
             size[k] = sample.labels.size
             if sample.labels.spacing is not None:
                 spacing[k] = sample.labels.spacing
+        # The table of groups is matched by the same code as for boxes, which knows images and not
+        # samples.
         images = ImageList([sample.name for sample in self.samples], size, spacing, {})
         images, intake = add_groups(images, open_table(fspath(table)), Options(lenient=lenient))
         samples = []
@@ -318,6 +185,8 @@ def _account(
     notes: Sequence[str],
 ) -> FileIntake:
     """Return the account of the files of one role; ``counts`` are the samples read and used."""
+    # One entry for a thousand files: their common folder, and a hash over names and hashes, so that
+    # a renamed or exchanged file changes it.
     names = [volume.file for volume in volumes]
     folder = "<none>"
     if names:
@@ -343,3 +212,149 @@ def _with_row(sample: SampleFiles, row: Mapping[str, Any], spacing: Any) -> Samp
     if labels.spacing is None and np.isfinite(spacing).all():
         labels = replace(labels, spacing=tuple(float(step) for step in spacing))
     return replace(sample, labels=labels, groups={**sample.groups, **row})
+
+
+def check_pair(
+    reference: Volume, prediction: Volume, *, resize: str | None = None
+) -> tuple[str, ...]:
+    """Raise unless a prediction lies on the grid of its reference; return notes.
+
+    Parameters
+    ----------
+    resize
+        ``"nearest"`` or ``"linear"``: shapes may differ, the extent in space may not.
+
+    Notes
+    -----
+    Affines agree if no corner of the two volumes is more than 1e-3 mm from its counterpart. If one
+    of the two has no affine, the spacings are compared in the same way. A volume without either is
+    assumed to lie on the grid of the other, and a note says so.
+    """
+    check_resize(resize)
+    if len(reference.shape) != len(prediction.shape) or (
+        reference.shape != prediction.shape and resize is None
+    ):
+        raise _shapes_differ(reference, prediction)
+    # An affine says more than a spacing, so it alone decides where both have one.
+    if reference.affine is not None and prediction.affine is not None:
+        _check_affines(reference, prediction, reference.affine, prediction.affine)
+        return ()
+    if reference.spacing is not None and prediction.spacing is not None:
+        _check_spacings(reference, prediction)
+    if (reference.affine is None) != (prediction.affine is None):
+        lacks = "the map" if prediction.affine is None else "the reference"
+        return (f"{lacks} has no orientation and is assumed to lie on the grid of the other",)
+    return ()
+
+
+def check_resize(resize: str | None) -> None:
+    """Raise for an unknown way of resizing."""
+    if resize is not None and resize not in get_args(Resize):
+        raise UsageError(f"no way of resizing {resize!r}; {did_you_mean(resize, get_args(Resize))}")
+
+
+def resize_map(array: Array, shape: tuple[int, ...], how: str) -> Array:
+    """Return a map with another shape over the same extent.
+
+    The voxels fill the extent, not their centres. ``"nearest"`` takes the voxel in which a new
+    centre lies, ``"linear"`` interpolates between centres; beyond the outermost centres the values
+    are those of the outermost voxels.
+    """
+    check_resize(how)
+    if array.shape == shape:
+        return array
+    from scipy import ndimage
+
+    # `grid_mode` maps the extents of the voxels onto each other; without it the centres of the
+    # outermost voxels would be, which shifts the map by half a voxel.
+    zoom = [new / old for new, old in zip(shape, array.shape)]
+    values = array
+    if array.dtype not in (np.float32, np.float64):
+        values = array.astype(np.float32)
+    order = 0 if how == "nearest" else 1
+    result = ndimage.zoom(values, zoom, order=order, mode="nearest", grid_mode=True)
+    # A check: zoom rounds a shape of its own, which has to be this one.
+    return np.asarray(result).reshape(shape)
+
+
+def _shapes_differ(reference: Volume, prediction: Volume) -> InputError:
+    return InputError(
+        f"the shape of {reference.file}, {shape_text(reference.shape)}",
+        rule="shape-mismatch",
+        file=prediction.file,
+        value=shape_text(prediction.shape),
+        hint=_shape_hint(reference.shape, prediction.shape),
+    )
+
+
+def _shape_hint(reference: tuple[int, ...], prediction: tuple[int, ...]) -> str:
+    """Return the likely reason why an array ``[z, ]y, x`` has another shape."""
+    long_axes = [n for n in prediction if n != 1]
+    expected_long_axes = [n for n in reference if n != 1]
+    if len(prediction) != len(reference) and long_axes == expected_long_axes:
+        return "there is an axis of length one too many or too few: drop or add it before saving"
+    if len(prediction) == len(reference) and prediction in permutations(reference):
+        return "the axes look transposed: arrays are [z, y, x], with the x axis last"
+    if len(prediction) == len(reference) + 1:
+        if prediction[1:] == reference:
+            return f"{prediction[0]} channels first? Save the one that holds the scores"
+        if prediction[:-1] == reference:
+            return f"{prediction[-1]} channels last? Save the one that holds the scores"
+    if len(prediction) != len(reference):
+        return "one has two axes and the other has three"
+    return "to resample maps to the shape of the labels, pass resize='nearest' or 'linear'"
+
+
+def _check_affines(
+    reference: Volume, prediction: Volume, reference_affine: F64, prediction_affine: F64
+) -> None:
+    distance = corner_distance(reference_affine, prediction_affine, reference.size, prediction.size)
+    if distance <= TOLERANCE:
+        return
+    codes = (
+        axis_codes(reference_affine, reference.dimensions),
+        axis_codes(prediction_affine, prediction.dimensions),
+    )
+    raise InputError(
+        f"the place of {reference.file}, axes {codes[0]}",
+        rule="affine",
+        file=prediction.file,
+        value=f"axes {codes[1]}, corners up to {distance:.3g} mm apart",
+        hint=_affine_hint(reference_affine, prediction_affine, codes),
+    )
+
+
+def _affine_hint(reference: F64, prediction: F64, codes: tuple[str, str]) -> str:
+    # Mirrored and permuted axes are named first: they are the usual mistakes, and the gravest.
+    if codes[0] != codes[1]:
+        remedy = "save the prediction with the affine and voxel order of its image"
+        if all(a == b or MIRRORED[a] == b for a, b in zip(*codes)):
+            axes = [axis for axis, a, b in zip("xyz", *codes) if MIRRORED[a] == b]
+            return f"mirrored along {', '.join(axes)}: {remedy}"
+        return f"axes are permuted: {remedy}"
+    steps = np.linalg.norm(reference[:3, :3], axis=0), np.linalg.norm(prediction[:3, :3], axis=0)
+    if not np.allclose(*steps, rtol=1e-5):
+        return f"spacings differ: {_in_mm(steps[0])} and {_in_mm(steps[1])} mm"
+    if np.allclose(reference[:3, :3], prediction[:3, :3], rtol=0, atol=1e-6):
+        return "only the origins differ: was the prediction cropped, or saved without its affine?"
+    return "save the prediction with the affine of its image, or resample it there first"
+
+
+def _in_mm(steps: F64) -> str:
+    return " x ".join(f"{step:.6g}" for step in steps)
+
+
+def _check_spacings(reference: Volume, prediction: Volume) -> None:
+    reference_spacing, prediction_spacing = reference.spacing or (), prediction.spacing or ()
+    distance = math.dist(
+        [n * step for n, step in zip(reference.size, reference_spacing)],
+        [n * step for n, step in zip(prediction.size, prediction_spacing)],
+    )
+    if distance > TOLERANCE:
+        raise InputError(
+            f"the extent of {reference.file}, spacing {_in_mm(np.array(reference_spacing))} mm",
+            rule="spacing",
+            file=prediction.file,
+            value=f"spacing {_in_mm(np.array(prediction_spacing))} mm",
+            hint="save the prediction with the spacing of its image",
+        )

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convert stored values to labels (`as_labels`) and scores (`as_map`).
+"""Stored values and what they mean: labels (`as_labels`), scores (`as_map`), and `write_volume`.
 
-The caller declares what the values mean; values that do not fit are errors, never guessed.
+`calipers.io.volumes.samples` calls the first two on the voxels of a sample. The caller declares
+what the values mean (``"binary"``, ``"nonzero"``, ``"instances"`` or a list of values for labels, a
+normalisation for scores); values that do not fit are errors, never guessed.
 
-`write_volume`: write an array to a file, atomically and with the same bytes every time.
+`write_volume` is the way back: it writes an array to a file that `open_volume` reads again,
+atomically and with the same bytes every time.
 """
 
 from __future__ import annotations
@@ -29,10 +32,17 @@ from calipers.results.files import write_atomically
 MEANINGS = ("binary", "nonzero", "instances")
 Meaning = str | Sequence[int]
 NORMALISATIONS = ("none", "minmax", "sigmoid", "clip", "uint8", "uint16", "rank")
+# Distinct values quoted in a message.
 SHOWN = 10
+# Instances are numbered in int32.
 LARGEST = 2**31 - 1
 DIVISORS = {"uint8": 255, "uint16": 65_535}
 PERCENT = 100
+
+SUFFIXES = (".npy", ".npz", ".png", ".tif", ".tiff", ".nii", ".nii.gz")
+LONG_AGO = (1980, 1, 1, 0, 0, 0)  # zip archives have dates; always this one
+# Kinds of NumPy by the mode of Pillow that stores them without loss.
+PICTURES = {"u1": "L", "u2": "I;16", "f4": "F"}
 
 
 def as_labels(array: Array, meaning: Meaning = "binary", *, file: str = "<arrays>") -> Array:
@@ -66,6 +76,7 @@ def as_labels(array: Array, meaning: Meaning = "binary", *, file: str = "<arrays
         )
     values = _whole(array, file)
     if not isinstance(meaning, str):
+        # A list of values needs no further check: what is not in it is background.
         return np.asarray(np.isin(values, np.asarray(list(meaning))), np.uint8)
     lowest, highest = 0, 0
     if values.size:
@@ -77,6 +88,7 @@ def as_labels(array: Array, meaning: Meaning = "binary", *, file: str = "<arrays
         raise InputError(expected, rule="mask-values", file=file, value=_distinct(values))
     if meaning == "instances":
         return values.astype(np.int32, copy=False)
+    # Two values are binary whatever the second is: 1 and 255 are both usual.
     foreground = values != 0
     if not ((values == highest) | ~foreground).all():
         hint = "declare their meaning: foreground values such as 1,3, or nonzero, or instances"
@@ -129,6 +141,8 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
         return _divided(array, DIVISORS[normalise], file)
     if normalise == "none":
         _check_range(array, file)
+    # Scores keep their precision: float64 would double the memory of float32 maps for nothing, and
+    # float32 would merge scores that differ in float64, which changes ranks.
     exact = np.float64 if array.dtype == np.float64 else np.float32
     if normalise == "minmax":
         return _minmax(array, exact)
@@ -155,6 +169,7 @@ def _whole(array: Array, file: str) -> NDArray[Any]:
         value = _distinct(array[np.rint(array) != array])
         hint = "labels are whole numbers: was the file interpolated, scaled, or is it a map?"
         raise InputError("whole numbers", rule="mask-values", file=file, value=value, hint=hint)
+    # Near 2^63 a float no longer becomes a whole number of 64 bits.
     if array.size and np.abs(array).max() > 2.0**62:
         raise InputError(
             f"labels from 0 to {LARGEST:,}", rule="mask-values", file=file, value=_distinct(array)
@@ -187,6 +202,7 @@ def _check_finite(array: Array, file: str) -> None:
 
 
 def _check_range(array: Array, file: str) -> None:
+    # `initial` makes an empty array pass, and cannot hide a value outside [0, 1].
     lowest, highest = array.min(initial=0), array.max(initial=0)
     if lowest >= 0 and highest <= 1:
         return
@@ -200,6 +216,7 @@ def _likely(array: Array, lowest: float, highest: float) -> str:
     if array.dtype.kind in "ui" and lowest >= 0:
         likely = "uint16" if highest > 255 else "uint8"
         return f"normalise with {likely} (divides by {DIVISORS[likely]:,})"
+    # Up to 10 the values may as well be logits or ratios.
     if lowest >= 0 and 10 < highest <= PERCENT:
         return "if these are percentages, divide by 100 in the files; else name a normalisation"
     if lowest < 0:
@@ -237,17 +254,13 @@ def _sigmoid(logits: Array) -> Array:
 
 
 def _ranks(array: Array) -> NDArray[np.float64]:
+    # A single voxel has no rank among others: the middle.
     if array.size < 2:
         return np.full(array.shape, 0.5)
     _, inverse, counts = np.unique(array, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     average = (last - 1 + last - counts) / 2.0  # of the first and last place of equal values
     return np.asarray((average / (array.size - 1))[inverse].reshape(array.shape))
-
-
-SUFFIXES = (".npy", ".npz", ".png", ".tif", ".tiff", ".nii", ".nii.gz")
-LONG_AGO = (1980, 1, 1, 0, 0, 0)  # zip archives have dates; always this one
-PICTURES = {"u1": "L", "u2": "I;16", "f4": "F"}
 
 
 def write_volume(
@@ -311,6 +324,8 @@ def _npz(values: Array, spacing: Sequence[float] | None, affine: F64 | None) -> 
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, member in members.items():
+            # With a plain name `writestr` would store the time of writing, and equal results would
+            # differ.
             info = zipfile.ZipInfo(f"{name}.npy", LONG_AGO)
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, _npy(member))
@@ -351,12 +366,14 @@ def _nifti(values: Array, spacing: Sequence[float] | None, affine: F64 | None) -
     stored = values.astype(np.uint8) if values.dtype == np.bool_ else values
     if stored.dtype == np.float16:
         stored = stored.astype(np.float32)
+    # NIfTI counts x first, our arrays count it last.
     image = nibabel.Nifti1Image(stored.T, affine, dtype=stored.dtype)
     image.header.set_xyzt_units("mm")
     if affine is not None:
         image.header.set_sform(affine, code=1)
         image.header.set_qform(None, code=0)
     else:
+        # A spacing alone says nothing about orientation, so neither form may claim one (code 0).
         image.header.set_sform(None, code=0)
         image.header.set_qform(None, code=0)
         image.header.set_zooms(spacing or (1.0,) * values.ndim)

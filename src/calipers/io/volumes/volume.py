@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`Volume`: the header of an image or volume on disk. Voxels are read on demand.
 
-A `VolumeReader` per format makes them. What the readers share is here: limits that are checked
-before anything is allocated (a header that claims more than its file can hold, or more than `Limits`
-allow, is an `InputError`), and streams that are read to their end, where their checksum is.
+A `VolumeReader` per format makes a `Volume` from a `Request`; `calipers.io.volumes.open` chooses
+the reader. What the readers share is here: limits that are checked before anything is allocated (a
+header that claims more than its file can hold, or more than `Limits` allow, is an `InputError`),
+streams that are read to their end, where their checksum is, and affines.
 
-An affine (4, 4) takes the index x, y, z of a voxel to its centre in mm; right, anterior and superior
-are positive. A voxel reaches half a step to either side of its centre.
+An affine (4, 4) takes the index x, y, z of a voxel to its centre in mm; right, anterior and
+superior are positive (RAS). A voxel reaches half a step to either side of its centre. Arrays count
+the other way round: ``[z, ]y, x``.
 """
 
 from __future__ import annotations
@@ -32,10 +34,26 @@ from calipers.arrays import F64, U8, Array
 from calipers.errors import CalipersError, InputError
 from calipers.io.source import hash_file, open_regular
 
+Role = Literal["labels", "map", "image"]
+
+
 # Deflate expands one byte to at most 1032 (zlib technical details); a header that claims more is
 # wrong, or its file is truncated.
 DEFLATE = 1032
 SLACK = 4096  # bytes of headers that the comparison allows for
+
+# A pickle runs whatever program is stored in it.
+PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")  # never opened
+
+GZIP_MARK = b"\x1f\x8b"
+# Bytes that are unpacked at a time.
+STEP = 1 << 22
+MOST_BEHIND = 1 << 24  # bytes after the voxels that are read for the sake of the checksum
+
+
+DIRECTIONS = ("LR", "PA", "IS")  # towards the negative and the positive end of each axis in mm
+# Corners differ more than centres when a direction is rounded, so they are what is compared.
+TOLERANCE = 1e-3  # mm over the corners
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +70,117 @@ class Limits:
 
 
 DEFAULT = Limits()
-PICKLES = (".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".joblib")  # never opened
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A file to open, and how to open it."""
+
+    path: Path
+    role: Role = "map"
+    member: str | None = None  # of an archive
+    segment: int | None = None  # of a DICOM segmentation
+    limits: Limits = DEFAULT
+
+    @property
+    def file(self) -> str:
+        """The path as messages show it."""
+        return str(self.path)
+
+
+@dataclass(frozen=True, eq=False)
+class Volume:
+    """An image or volume whose header was read, but not its voxels.
+
+    The affine takes the index ``x, y, z`` of a voxel to the place of its centre in mm: right,
+    anterior and superior are positive. ``codes`` are the directions of the axes x, y[, z]. Both are
+    None if the file does not have them.
+    """
+
+    file: str
+    format: str
+    shape: tuple[int, ...]  # [z, ]y, x
+    dtype: np.dtype[Any]  # of what `read` gives
+    reader: Callable[[], Array] = field(repr=False)
+    spacing: tuple[float, ...] | None = None  # mm along x, y[, z]
+    affine: F64 | None = field(default=None, repr=False)
+    codes: str | None = None
+    notes: tuple[str, ...] = ()
+    parts: tuple[str, ...] = field(default=(), repr=False)  # files of a series; empty = one file
+
+    @property
+    def dimensions(self) -> int:
+        """2 or 3; 4 only where the limits allow it."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """Width, height[, depth]."""
+        return self.shape[::-1]
+
+    def read(self) -> Array:
+        """Return the voxels as an array ``[z, ]y, x`` in C order, with the slope and intercept of
+        the header applied.
+
+        Nothing is cached: a second call reads the file again.
+        """
+        # Decoders of other projects run here; whatever they raise becomes one message without
+        # quotes.
+        with guarded(self.file):
+            array = self.reader()
+        if array.shape != self.shape:
+            expected = f"voxels of the shape in the header, {shape_text(self.shape)}"
+            raise InputError(
+                expected, rule="volume-broken", file=self.file, value=shape_text(array.shape)
+            )
+        # Kernels expect C order; an array of Fortran order or of reversed slices is copied here.
+        return np.ascontiguousarray(array)
+
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of the file; of a series, the hash of the hashes of its files in the order of
+        the slices.
+        """
+        if not self.parts:
+            return hash_file(Path(self.file))
+        hashes = "".join(hash_file(Path(part)) for part in self.parts)
+        return hashlib.sha256(hashes.encode()).hexdigest()
+
+    @cached_property
+    def bytes(self) -> int:
+        """The size on disk."""
+        return sum(Path(part).stat().st_size for part in self.parts or (self.file,))
+
+
+class VolumeReader(ABC):
+    """A format of images and volumes.
+
+    A format is one class, and one line in `calipers.registry`; a package of others declares its own
+    as an entry point of the group ``calipers.volumes``. `calipers.io.volumes.open` chooses the
+    reader of a file.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]  # what messages call it
+    extensions: ClassVar[tuple[str, ...]]  # in lower case, with the dot
+
+    @abstractmethod
+    def recognises(self, name: str, head: bytes) -> bool:
+        """Return whether a file has this format, by its name in lower case and its first bytes."""
+
+    @abstractmethod
+    def open(self, request: Request) -> Volume:
+        """Read the header of a file, or of the files of a folder."""
+
+    def reads_folder(self, folder: Path) -> bool:
+        """Return whether all files of a folder together are one volume of this format."""
+        return False
+
+    def misnamed(self, file: str) -> InputError | None:
+        """Return the error for a file that has an extension of this format and is of no format;
+        None: the general one.
+        """
+        return None
 
 
 def shape_text(shape: tuple[int, ...]) -> str:
@@ -75,6 +203,7 @@ def check_extent(shape: tuple[int, ...], each: int, file: str, limits: Limits) -
         raise InputError(
             "at least one voxel", rule="volume-shape", file=file, value=shape_text(shape)
         )
+    # Python's integers do not overflow, so the product is safe whatever the header claims.
     voxels = math.prod(shape)
     if shape[-1] * shape[-2] > limits.pixels:
         raise _too_large(
@@ -119,11 +248,6 @@ def _too_large(expected: str, file: str, value: object) -> InputError:
     return InputError(
         expected, rule="too-large", file=file, value=value, hint="crop it or split it"
     )
-
-
-GZIP_MARK = b"\x1f\x8b"
-STEP = 1 << 22
-MOST_BEHIND = 1 << 24  # bytes after the voxels that are read for the sake of the checksum
 
 
 @contextmanager
@@ -178,6 +302,7 @@ def read_gzip(path: Path, start: int, skip: int, count: int, *, verify: bool = T
     """
     with open_regular(path, follow=True) as file:
         file.seek(start)
+        # Read, not sought, so that a stream that ends before its voxels is noticed here.
         with gzip.GzipFile(fileobj=file) as stream:
             while skip:
                 step = stream.read(min(skip, STEP))
@@ -243,121 +368,6 @@ def drain(stream: Any, file: str) -> None:
             )
 
 
-Role = Literal["labels", "map", "image"]
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """A file to open, and how to open it."""
-
-    path: Path
-    role: Role = "map"
-    member: str | None = None  # of an archive
-    segment: int | None = None  # of a DICOM segmentation
-    limits: Limits = DEFAULT
-
-    @property
-    def file(self) -> str:
-        """The path as messages show it."""
-        return str(self.path)
-
-
-@dataclass(frozen=True, eq=False)
-class Volume:
-    """An image or volume whose header was read, but not its voxels.
-
-    The affine takes the index ``x, y, z`` of a voxel to the place of its centre in mm: right,
-    anterior and superior are positive. ``codes`` are the directions of the axes x, y[, z]. Both are
-    None if the file does not have them.
-    """
-
-    file: str
-    format: str
-    shape: tuple[int, ...]  # [z, ]y, x
-    dtype: np.dtype[Any]  # of what `read` gives
-    reader: Callable[[], Array] = field(repr=False)
-    spacing: tuple[float, ...] | None = None  # mm along x, y[, z]
-    affine: F64 | None = field(default=None, repr=False)
-    codes: str | None = None
-    notes: tuple[str, ...] = ()
-    parts: tuple[str, ...] = field(default=(), repr=False)  # files of a series; empty = one file
-
-    @property
-    def dimensions(self) -> int:
-        """2 or 3; 4 only where the limits allow it."""
-        return len(self.shape)
-
-    @property
-    def size(self) -> tuple[int, ...]:
-        """Width, height[, depth]."""
-        return self.shape[::-1]
-
-    def read(self) -> Array:
-        """Return the voxels as an array ``[z, ]y, x`` in C order, with the slope and intercept of
-        the header applied.
-
-        Nothing is cached: a second call reads the file again.
-        """
-        with guarded(self.file):
-            array = self.reader()
-        if array.shape != self.shape:
-            expected = f"voxels of the shape in the header, {shape_text(self.shape)}"
-            raise InputError(
-                expected, rule="volume-broken", file=self.file, value=shape_text(array.shape)
-            )
-        return np.ascontiguousarray(array)
-
-    @cached_property
-    def sha256(self) -> str:
-        """The hash of the file; of a series, the hash of the hashes of its files in the order of
-        the slices.
-        """
-        if not self.parts:
-            return hash_file(Path(self.file))
-        hashes = "".join(hash_file(Path(part)) for part in self.parts)
-        return hashlib.sha256(hashes.encode()).hexdigest()
-
-    @cached_property
-    def bytes(self) -> int:
-        """The size on disk."""
-        return sum(Path(part).stat().st_size for part in self.parts or (self.file,))
-
-
-class VolumeReader(ABC):
-    """A format of images and volumes.
-
-    A format is one class, and one line in `calipers.registry`; a package of others declares its own
-    as an entry point of the group ``calipers.volumes``. `calipers.io.volumes.open` chooses the
-    reader of a file.
-    """
-
-    name: ClassVar[str]
-    title: ClassVar[str]  # what messages call it
-    extensions: ClassVar[tuple[str, ...]]  # in lower case, with the dot
-
-    @abstractmethod
-    def recognises(self, name: str, head: bytes) -> bool:
-        """Return whether a file has this format, by its name in lower case and its first bytes."""
-
-    @abstractmethod
-    def open(self, request: Request) -> Volume:
-        """Read the header of a file, or of the files of a folder."""
-
-    def reads_folder(self, folder: Path) -> bool:
-        """Return whether all files of a folder together are one volume of this format."""
-        return False
-
-    def misnamed(self, file: str) -> InputError | None:
-        """Return the error for a file that has an extension of this format and is of no format;
-        None: the general one.
-        """
-        return None
-
-
-DIRECTIONS = ("LR", "PA", "IS")  # towards the negative and the positive end of each axis in mm
-TOLERANCE = 1e-3  # mm over the corners
-
-
 def affine_of(steps: ArrayLike, origin: ArrayLike, *, lps: bool) -> F64:
     """Return the affine of a grid from the steps (d, 3) along its axes and the centre of its first
     voxel.
@@ -372,6 +382,7 @@ def affine_of(steps: ArrayLike, origin: ArrayLike, *, lps: bool) -> F64:
     affine = np.eye(4)
     affine[:3, :3] = along.T
     affine[:3, 3] = origin
+    # Left and posterior change sign, superior does not: LPS and RAS share the third axis.
     if lps:
         affine[:2] *= -1.0
     return affine
@@ -390,6 +401,8 @@ def axis_codes(affine: F64, dimensions: int = 3) -> str:
     nibabel.
     """
     steps = affine[:3, :3]
+    # The rotation that is nearest to the steps; lengths are divided out first, or a long axis would
+    # pull the others towards itself.
     u, _, vt = np.linalg.svd(
         steps / np.maximum(np.linalg.norm(steps, axis=0), np.finfo(float).tiny)
     )
@@ -398,6 +411,7 @@ def axis_codes(affine: F64, dimensions: int = 3) -> str:
     for k in np.argsort(-near.max(axis=0), kind="stable"):
         row = int(near[:, k].argmax())
         letters[k] = DIRECTIONS[row][int(rotation[row, k] > 0)]
+        # A direction that was assigned is out of the running for the other axes.
         near[row] = -1.0
     return "".join(letters[:dimensions])
 
@@ -431,6 +445,7 @@ def check_affine(affine: F64, file: str, source: str = "affine") -> F64:
         sound = (
             (lengths > 0).all()
             and np.isfinite(lengths).all()
+            # The volume that the unit steps span: zero if the axes lie in a plane.
             and abs(np.linalg.det(steps / lengths)) > 1e-6
         )
     if not sound:

@@ -36,7 +36,7 @@ NAME_LENGTH = 28
 ROW_LENGTH = 48  # names of rows, which have more room than those of columns
 LABEL_LENGTH = 150
 SENTENCE_LENGTH = 600
-BOUND = re.compile(r" %|[<>]?= ")  # spaces at which no line ends
+NO_BREAK = re.compile(r" %|[<>]?= ")  # spaces at which no line ends
 SHORTEST_LINE = 12  # characters
 LETTER = 0.56  # width of a letter on average, in sizes of the text
 POINTS = 72.0  # per inch
@@ -69,7 +69,7 @@ def families() -> list[str]:
 
 @lru_cache(maxsize=64)
 def _available_fonts(names: tuple[str, ...]) -> tuple[str, ...]:
-    available = [name for name in names if _file(name, "normal", "normal")]
+    available = [name for name in names if _font_file(name, "normal", "normal")]
     return tuple(dict.fromkeys([*available, LAST_RESORT]))
 
 
@@ -80,11 +80,12 @@ def words(
     text = str(text)
     if len(text) > most:
         text = text[: most - 1].rstrip() + "…"
+    # A missing glyph would be a warning of matplotlib and an empty box in the figure.
     glyphs = _glyphs(tuple(families()), weight, style)
-    return "".join(_drawable(character, glyphs) for character in text)
+    return "".join(_drawable_character(character, glyphs) for character in text)
 
 
-def _drawable(character: str, glyphs: frozenset[int]) -> str:
+def _drawable_character(character: str, glyphs: frozenset[int]) -> str:
     if unicodedata.category(character) == "Zs":
         return " "
     return character if character.isprintable() and ord(character) in glyphs else REPLACEMENT
@@ -94,12 +95,12 @@ def _drawable(character: str, glyphs: frozenset[int]) -> str:
 def _glyphs(names: tuple[str, ...], weight: str, style: str) -> frozenset[int]:
     codes: set[int] = set()
     for name in names:
-        if file := _file(name, weight, style):
+        if file := _font_file(name, weight, style):
             codes.update(get_font(file).get_charmap())
     return frozenset(codes)
 
 
-def _file(family: str, weight: str, style: str) -> str:
+def _font_file(family: str, weight: str, style: str) -> str:
     font = FontProperties(family=[family], style=cast("Any", style), weight=weight)
     try:
         path = fontManager.findfont(font, fallback_to_default=False)
@@ -111,7 +112,7 @@ def _file(family: str, weight: str, style: str) -> str:
 def wrap(text: str, width: float, size: float, weight: str = "normal") -> str:
     """Return a sentence in lines of about ``width`` points; only words beyond that are broken."""
     # "95 %" and "n >= 5" stay together: textwrap does not break at these spaces.
-    bound = BOUND.sub(lambda match: match[0].replace(" ", "\u00a0"), str(text)[:SENTENCE_LENGTH])
+    bound = NO_BREAK.sub(lambda match: match[0].replace(" ", "\u00a0"), str(text)[:SENTENCE_LENGTH])
     letter = LETTER * size * (1.15 if weight == "bold" else 1.0)
     lines = textwrap.wrap(bound, max(int(width / letter), SHORTEST_LINE), break_on_hyphens=False)
     return "\n".join(words(line, weight=weight, most=SENTENCE_LENGTH) for line in lines)
@@ -127,6 +128,7 @@ def number_text(value: float) -> str:
 
 def estimate_texts(values: list[float]) -> list[str]:
     """Return estimates of one column with equally many decimals; an undefined one is a dash."""
+    # One pattern for the whole column, by its largest number.
     largest = max((abs(v) for v in values if math.isfinite(v)), default=0.0)
     if largest < 10:
         pattern = ".3f"
@@ -179,6 +181,8 @@ def look(size: float | None = None) -> Iterator[None]:
         "lines.markersize": 5.0,
         "lines.scale_dashes": True,
         "path.sketch": None,
+        # TrueType in PDF, and text as text in SVG: many journals refuse Type 3 fonts, and texts
+        # stay editable. The salt makes the ids of SVG files the same every time.
         "pdf.fonttype": 42,
         "pdf.compression": 6,
         "svg.fonttype": "none",
@@ -217,12 +221,14 @@ def sign(slot: int) -> dict[str, Any]:
 def fill(slot: int) -> dict[str, Any]:
     """Return how an area of a series is filled: colour, and a hatch that tells the same."""
     n = len(HATCHES)
+    # Slots that share a colour have different hatches.
     hatch = HATCHES[(slot + slot // n) % n]
     return {"facecolor": colour(slot), "edgecolor": PAPER.page, "hatch": hatch, "linewidth": 0.4}
 
 
 def text_colour(background: Any) -> str:
     """Return black or white, whichever stands out more; the contrast is never below 4.5 : 1."""
+    # At this luminance black and white have equal contrast by WCAG 2: (L + 0.05)^2 = 1.05 * 0.05.
     return "#000000" if luminance(background) > 0.179 else "#ffffff"
 
 
@@ -276,6 +282,8 @@ def set_axis(ax: Axes, side: AxisName, axis: Axis) -> None:
     label = wrap(axis.label[:LABEL_LENGTH], max(extent(ax, side), 60.0), size)
     along.set_label_text(label, parse_math=False)
     if axis.log and along.get_scale() != "log":
+        # What `set_xscale` and `set_yscale` call. Values at or below zero are left out, not drawn
+        # at the edge.
         along._set_axes_scale("log", nonpositive="mask")
     if axis.names and not axis.ticks:
         set_names(ax, side, axis.names)
@@ -308,6 +316,7 @@ def _limits(ax: Axes, side: AxisName, axis: Axis) -> tuple[float, float]:
 
 
 def _locator(log: bool, low: float, high: float) -> Locator:
+    # Powers of ten alone leave a short logarithmic axis without ticks.
     decades = abs(math.log10(high / low)) if log else 0.0
     if decades > 3:
         return LogLocator()

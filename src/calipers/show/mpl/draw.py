@@ -115,6 +115,7 @@ def save(
     canvas: Any = new_axes(figure, width_mm=width_mm, height_mm=height_mm, title=title).figure
     if kind == "png" and math.prod(canvas.get_size_inches()) * dpi**2 > MOST_PIXELS:
         raise UsageError(f"a picture of more than {MOST_PIXELS} pixels: lower dpi, or write a .pdf")
+    # Drawn into memory first: a failure leaves no half of a file.
     buffer = io.BytesIO()
     with look():
         canvas.savefig(buffer, format=kind, dpi=dpi, metadata=_metadata(kind, figure))
@@ -154,6 +155,7 @@ class ShownAxes(Axes):
         canvas, buffer = self.figure, io.BytesIO()
         with look():
             canvas.savefig(buffer, format="png", dpi=2 * SCREEN)  # type: ignore[union-attr]
+        # Twice the pixels of the place on the screen, for screens of high resolution.
         width = round(canvas.get_figwidth() * SCREEN)  # type: ignore[union-attr]
         return buffer.getvalue(), {"width": width}
 
@@ -176,10 +178,13 @@ def new_axes(
             lines = headline.count("\n") + note.count("\n") + 5  # with ticks and labels
             height = _natural_height(figure, width) + 1.3 * size * lines
         canvas = Canvas((width / POINTS, height / POINTS), dpi=SCREEN, layout="constrained")
+        # Not `pyplot.figure`: pyplot would keep the figure alive and choose a window system.
         FigureCanvasAgg(canvas)
         ax = canvas.add_subplot(axes_class=ShownAxes)
         above = _draw_into(figure, ax, title=False)
         if height_mm is None:
+            # The height of the legend is known only after it was drawn; the axes must not pay for
+            # it.
             canvas.set_figheight((height + above) / POINTS)
         if headline:
             canvas.suptitle(headline, x=0.01, ha="left", size=size, weight="bold")
@@ -190,6 +195,7 @@ def new_axes(
 
 def _natural_height(figure: Figure, width: float) -> float:
     """Return the height in points that suits the axes of a figure on a canvas of a width."""
+    # About a fifth of the width goes to numbers and labels.
     inner = 0.8 * width
     match figure:
         case figures.Forest(rows=rows, series=series):

@@ -78,29 +78,15 @@ SPREAD = 0.56  # of a row, over which its series are spread
 N_LENGTH = 14  # characters of "12 / 42", or of "references"
 ROOM_FOR_VALUES = 300.0  # points of the axes that leave room for numbers beside them
 FEW = 200  # samples that are shown as dots
-NAMED = 60  # more names beside points than these would be a carpet
+MOST_NAMES = 60  # more names beside points than these would be a carpet
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+# The layout is computed when the figure is saved, later than the size of texts is chosen.
 SHARE_OF_CELLS = 0.45  # of the width before the layout, which names and colour bar will share
 LEVELS = 7
 BACKGROUND = "#1b1f24"
-PREDICTED = ("hit", "duplicate", "false alarm")
+PREDICTION_FATES = ("hit", "duplicate", "false alarm")
 MOST_SCORES = 20  # on one image
 THROUGH = 0.6  # opacity of cells over a picture
-
-
-def grid(ax: Axes, side: Any) -> None:
-    """Draw faint lines at the ticks of one axis."""
-    ax.grid(True, axis=side, which="major", color=PAPER.line, linewidth=0.5)
-
-
-def _draw_diagonal(ax: Axes) -> None:
-    """Draw where both axes say the same; they stay as they are."""
-    x, y = ax.get_xlim(), ax.get_ylim()
-    low, high = max(min(x), min(y)), min(max(x), max(y))
-    if low < high:
-        points = np.geomspace(low, high, 50) if low > 0 else np.linspace(low, high, 50)
-        line: Any = {"color": PAPER.soft, "linewidth": 0.7, "linestyle": "--"}
-        ax.plot(points, points, scalex=False, scaley=False, label="_equal", **line)
 
 
 def draw_curves(figure: Curves, ax: Axes) -> Legend:
@@ -129,12 +115,23 @@ def draw_curves(figure: Curves, ax: Axes) -> Legend:
         legend.append((artist, line.name))
     if not legend:
         draw_nothing(ax)
+    # After the data, because matplotlib chooses the ends that the figure does not name from them.
     set_axis(ax, "x", figure.x)
     set_axis(ax, "y", figure.y)
     if figure.diagonal:
         _draw_diagonal(ax)
     grid(ax, "y")
     return legend if len(figure.lines) > 1 else []
+
+
+def _draw_diagonal(ax: Axes) -> None:
+    """Draw where both axes say the same; they stay as they are."""
+    x, y = ax.get_xlim(), ax.get_ylim()
+    low, high = max(min(x), min(y)), min(max(x), max(y))
+    if low < high:
+        points = np.geomspace(low, high, 50) if low > 0 else np.linspace(low, high, 50)
+        line: Any = {"color": PAPER.soft, "linewidth": 0.7, "linestyle": "--"}
+        ax.plot(points, points, scalex=False, scaley=False, label="_equal", **line)
 
 
 def draw_histogram(figure: Histogram, ax: Axes) -> Legend:
@@ -164,8 +161,10 @@ def draw_forest(figure: Forest, ax: Axes) -> Legend:
     legend: Legend = []
     for s, (slot, name) in enumerate(zip(slots_of(figure, n), figure.series)):
         for k, row in enumerate(figure.rows):
+            # A row may have fewer marks than there are series, and a mark without a value has a
+            # reason instead.
             if s < len(row.marks) and drawable(row.marks[s].value, figure.x.log):
-                _draw_estimate(ax, row.marks[s], _place(k, s, n), slot, row.strong)
+                _draw_estimate(ax, row.marks[s], _height_in_row(k, s, n), slot, row.strong)
         legend.append((Line2D([], [], color=colour(slot), **sign(slot)), name))
     if math.isfinite(figure.reference):
         ax.axvline(figure.reference, color=PAPER.soft, linewidth=0.8, zorder=1, label="_reference")
@@ -184,7 +183,7 @@ def draw_forest(figure: Forest, ax: Axes) -> Legend:
     return legend if n > 1 else []
 
 
-def _place(row: int, s: int, n: int) -> float:
+def _height_in_row(row: int, s: int, n: int) -> float:
     """Return the height of a series within its row."""
     return row + SPREAD * (s / (n - 1) - 0.5) if n > 1 else float(row)
 
@@ -204,7 +203,7 @@ def _say_reasons(figure: Forest, ax: Axes) -> None:
         missing = []
         for s, mark in enumerate(row.marks):
             if not math.isfinite(mark.value):
-                missing.append((_place(k, s, n), mark.reason))
+                missing.append((_height_in_row(k, s, n), mark.reason))
         if len(missing) == n and len({reason for _, reason in missing}) == 1:
             missing = [(float(k), missing[0][1])]
         for y, reason in missing:
@@ -270,6 +269,7 @@ def draw_bars(figure: Bars, ax: Axes) -> Legend:
                 x += (s - (n - 1) / 2) * width
             ax.bar(x, heights[s], width, bottom=bottom, label="_bars", **fill(slot))
             if figure.stacked:
+                # A piece without a value is a gap of height 0, not the end of the stack.
                 bottom = bottom + np.nan_to_num(heights[s])
             else:
                 for place in x[~np.isfinite(heights[s])].tolist():
@@ -319,7 +319,7 @@ def draw_scatter(figure: Scatter, ax: Axes) -> Legend:
     if figure.diagonal:
         _draw_diagonal(ax)
     grid(ax, "y")
-    if len(names) <= NAMED:
+    if len(names) <= MOST_NAMES:
         _name_points(names, ax)
     return legend if len(figure.dots) > 1 else []
 
@@ -329,6 +329,8 @@ def _name_points(names: list[tuple[float, float, str]], ax: Axes) -> None:
     and above their points in turn, so that those of two neighbours do not meet.
     """
     for k, (x, y, name) in enumerate(sorted(names, key=lambda point: point[1])):
+        # The place of the point in the axes, from 0 to 1: names near the right edge stand to the
+        # left.
         across = ax.transAxes.inverted().transform(ax.transData.transform((x, y)))[0]
         side, aside = ("left", 3) if across < 0.6 else ("right", -3)
         vertical, up = ("top", -3) if k % 2 == 0 else ("bottom", 3)
@@ -345,6 +347,7 @@ def draw_blob(figure: Blob, ax: Axes) -> Legend:
     models, ranks = len(figure.models), shares.shape[1]
     legend: Legend = []
     if models and ranks:
+        # Discs of neighbouring rows or columns must not overlap.
         pitch = min(extent(ax, "y") / models, extent(ax, "x") / ranks)
         area = (0.8 * pitch) ** 2  # of a disc that stands for all replicates, in square points
         # The order of models is that of their ranks, so colours of series would mislead.
@@ -426,6 +429,7 @@ def draw_heat_map(figure: HeatMap, ax: Axes) -> Legend:
     colours = Normalize(*_range(figure.low, figure.high, values), clip=True)
     edges = np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5
     ax.pcolormesh(*edges, np.ma.masked_invalid(values), cmap=BLUES, norm=colours)
+    # Empty cells would look like the lightest shade, so undefined ones are hatched.
     hatch: Any = {"facecolor": PAPER.band, "edgecolor": PAPER.soft, "hatch": "////", "linewidth": 0}
     for r, c in np.argwhere(~np.isfinite(values)).tolist():
         ax.add_patch(Rectangle((c - 0.5, r - 0.5), 1, 1, label="_undefined", **hatch))
@@ -488,6 +492,7 @@ def draw_contour(figure: Contour, ax: Axes) -> Legend:
     values = np.ma.masked_invalid(np.atleast_2d(np.asarray(figure.values, np.float64)))
     if values.size and values.count():
         low, high = float(values.min()), float(values.max())
+        # matplotlib wants rising levels, and lines only strictly inside the range of the data.
         levels = sorted({float(level) for level in figure.levels if math.isfinite(level)})
         levels = levels or [float(v) for v in MaxNLocator(LEVELS).tick_values(low, high)]
         inner = [level for level in levels if low < level < high]
@@ -536,9 +541,10 @@ def draw_overlay(figure: Overlay, ax: Axes) -> Legend:
     ax.set(xlim=(0, width), ylim=(height, 0), aspect="equal")
     marks = [mark for mark in figure.marks if all(map(math.isfinite, mark.box))]
     order = list(figures.MARKS)
+    # In the order of the theme, so that the same fates are on top in every figure.
     for mark in sorted(marks, key=lambda mark: order.index(mark.fate)):
         _draw_mark(mark, ax, figure.size)
-    scored = [mark for mark in marks if mark.fate in PREDICTED and math.isfinite(mark.score)]
+    scored = [mark for mark in marks if mark.fate in PREDICTION_FATES and math.isfinite(mark.score)]
     if len(scored) <= MOST_SCORES:
         for mark in scored:
             _say_score(mark, ax, figure.size)
@@ -546,9 +552,15 @@ def draw_overlay(figure: Overlay, ax: Axes) -> Legend:
     legend: Legend = []
     for fate in order:
         if fate in fates:
-            sample = Patch(facecolor=BACKGROUND, **_edge(fate))
+            # On the dark background of pictures, as the colours of marks were chosen for it.
+            sample = Patch(facecolor=BACKGROUND, **_edge_style(fate))
             legend.append((sample, figures.MARKS[fate].words))
     return legend
+
+
+def grid(ax: Axes, side: Any) -> None:
+    """Draw faint lines at the ticks of one axis."""
+    ax.grid(True, axis=side, which="major", color=PAPER.line, linewidth=0.5)
 
 
 def _hide_frame(ax: Axes) -> None:
@@ -576,6 +588,7 @@ def pixels_of(picture: str) -> NDArray[np.uint8] | None:
     head, _, body = picture.partition(",")
     if not head.startswith("data:image/") or not head.endswith(";base64"):
         return None
+    # A figure with a picture that cannot be shown is still worth drawing, so nothing is raised.
     bombs = (Image.DecompressionBombError, Image.DecompressionBombWarning)
     try:
         with warnings.catch_warnings():
@@ -588,15 +601,16 @@ def pixels_of(picture: str) -> NDArray[np.uint8] | None:
         return None
 
 
-def _edge(fate: str) -> dict[str, Any]:
+def _edge_style(fate: str) -> dict[str, Any]:
     mark = figures.MARKS[fate]
+    # The theme states dashes in pixels, matplotlib wants multiples of the line width.
     pattern = dash(tuple(2.0 * length / mark.width for length in mark.dash))
     return {"edgecolor": mark.colour, "linewidth": 0.7 * mark.width, "linestyle": pattern}
 
 
 def _draw_mark(mark: BoxMark, ax: Axes, size: tuple[float, float]) -> None:
     x0, y0, x1, y1 = mark.box
-    edge = _edge(mark.fate)
+    edge = _edge_style(mark.fate)
     halo = {"edgecolor": figures.HALO, "linewidth": edge["linewidth"] + 1.0, "alpha": 0.6}
     for label, look in (("_halo", halo), (f"_{mark.fate}", edge)):
         ax.add_patch(_patch(mark, fill=False, label=label, **look))
@@ -665,6 +679,7 @@ def _border(inside: NDArray[np.bool_]) -> list[Any]:
     return pieces + [((c, r), (c, r + 1)) for r, c in upright.tolist()]
 
 
+# Below the functions that it names; `draw` looks up the class of a figure here.
 KINDS: dict[type, Callable[[Any, Axes], Legend]] = {
     Curves: draw_curves,
     Forest: draw_forest,

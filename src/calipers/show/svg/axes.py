@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From numbers to pixels: limits of an axis, and the scale between them.
+"""What SVG figures with axes share: scales, the plane with its axes, lines, shades, and legends.
 
-The plane of a figure: two scales, their ticks and labels, and a light grid in one direction.
+- `limits` chooses the ends of an axis from the data, and `PixelScale` maps numbers to pixels.
+- `plane` takes a `PlaneSpec` and a `Sheet` and returns a `Plane`: where things are in pixels, and
+  the axes as SVG elements (ticks, labels, a light grid in one direction). All kinds of figures with
+  axes call it.
+- `clip_line`, `pieces`, `step_line` and `thin_line` prepare lines: cut at the edges, split at gaps,
+  turned into steps, and without points that make no visible difference.
+- `SHADES` are one hue from light to dark in even steps of lightness in OKLab (Ottosson 2020), the
+  same by day and by night; `shade_of` gives every value its step, and text on it is black or white,
+  whichever has more contrast by WCAG 2.
+- `legend`, `swatch`, `label_heights` and `colours` say which series or shade is which.
 
-A `PlaneSpec` and a `Sheet` come in, a `Plane` comes out: where things are in pixels, and the axes
-as SVG elements. All kinds of figures with axes call `plane`.
-
-Prepare lines for drawing: clip them at the edges, split them at gaps, turn them into steps, and
-drop points that make no visible difference.
-
-One hue from light to dark in even steps of lightness, for maps; the same by day and by night.
-
-Legends above the plane, names at the ends of lines, and the scale of colours.
+Called by `lines`, `estimates` and `fields`; strings of markup come from `canvas`.
 """
 
 from __future__ import annotations
@@ -47,6 +48,29 @@ from calipers.show.svg.canvas import (
 HUGE = 1e300  # larger numbers leave no room to subtract
 PAD = 0.04  # of the span, between the data and the end of an axis
 
+LINE = 15.0  # from one line of text to the next
+GAP = 7.0  # between texts side by side
+TICK = 4.0
+LABEL_ROOM = 25.0
+Limits = tuple[float, float]
+
+TOLERANCE = 0.2  # pixels that a left out point may lie off the line
+COLUMN = 1.0  # pixels: of all points in such a column, first, lowest, highest and last stay
+MANY = 1500  # points of a line that are first thinned by columns
+
+STEPS = 16
+LIGHTEST, DARKEST = 0.965, 0.33  # lightness in OKLab
+HUE = math.radians(252.0)  # blue
+CHROMA = 0.125  # in the middle of the scale; the ends are paler
+LIGHT_INK, DARK_INK = "#ffffff", "#000000"
+
+SWATCH = {"line": 26.0, "outline": 26.0, "marker": 10.0, "area": 18.0}
+ROW = 18.0
+SPACE = 18.0  # between entries
+MANY_ENTRIES = 4  # so many entries and more stand in columns
+NEAR = 14.0  # names at the ends of lines keep this distance
+FARTHEST = 12.0  # a name may stand so far from the end of its line
+
 
 @dataclass(frozen=True, slots=True)
 class PixelScale:
@@ -67,6 +91,7 @@ class PixelScale:
         if self.log:
             numbers = np.log10(np.where(numbers > 0, numbers, NAN))
             low, high = math.log10(low), math.log10(high)
+        # Clipped, because differences of the largest floats overflow to infinity.
         numbers = np.where(np.isfinite(numbers), np.clip(numbers, -HUGE, HUGE), NAN)
         return np.asarray(
             self.start + (numbers - low) / (high - low) * (self.end - self.start), np.float64
@@ -99,11 +124,13 @@ def limits(axis: Axis, values: Sequence[Any], *, zero: bool = False) -> tuple[fl
         return None
     least = min(numbers) if math.isnan(low) else low
     most = max(numbers) if math.isnan(high) else high
+    # All bars are zero: they stand at the foot of an axis of usual height.
     if zero and least == most == 0:
         return 0.0, 1.0
     if least >= most:
-        return _around(least, most, axis.log)
-    lower, upper = _room(least, most, axis.log)
+        return _limits_around(least, most, axis.log)
+    # A named end is exact; room is only added at the ends that the data choose.
+    lower, upper = _padded_limits(least, most, axis.log)
     if not math.isnan(low):
         lower = low
     if not math.isnan(high):
@@ -115,7 +142,7 @@ def _usable_end(end: float, log: bool) -> float:
     return end if math.isfinite(end) and abs(end) < HUGE and (end > 0 or not log) else NAN
 
 
-def _around(least: float, most: float, log: bool) -> tuple[float, float]:
+def _limits_around(least: float, most: float, log: bool) -> tuple[float, float]:
     """Return limits around a single number, also if the ends came in the wrong order."""
     if least > most:
         return most, least
@@ -125,7 +152,7 @@ def _around(least: float, most: float, log: bool) -> tuple[float, float]:
     return least - margin, most + margin
 
 
-def _room(least: float, most: float, log: bool) -> tuple[float, float]:
+def _padded_limits(least: float, most: float, log: bool) -> tuple[float, float]:
     if log:
         room = (most / least) ** PAD
         return least / room, most * room
@@ -134,13 +161,6 @@ def _room(least: float, most: float, log: bool) -> tuple[float, float]:
     lower = least - room if least < 0 or least > room else 0.0
     upper = most + room if most > 0 or most < -room else 0.0
     return lower, upper
-
-
-LINE = 15.0  # from one line of text to the next
-GAP = 7.0  # between texts side by side
-TICK = 4.0
-LABEL_ROOM = 25.0
-Limits = tuple[float, float]
 
 
 class Tick(NamedTuple):
@@ -211,12 +231,14 @@ def plane(sheet: Sheet, plan: PlaneSpec) -> Plane:
     """Lay out the plane of a figure and draw its axes."""
     top = plan.top + (LABEL_ROOM if plan.y.label else 6.0)
     inner = plan.inner or min(max(0.5 * sheet.width, 200.0), 400.0)
+    # First the y axis: its words decide how much width is left for x.
     y_ticks = ticks_of(plan.y, plan.y_limits, most=max(int(inner / 36), 2))
     y_ticks = [
         tick._replace(lines=[fit(tick.name, plan.names_room * sheet.width)]) for tick in y_ticks
     ]
     left_edge = max((width_of(tick.lines[0]) for tick in y_ticks), default=0.0) + 10.0
     x_ticks = ticks_of(plan.x, plan.x_limits, most=max(int((sheet.width - left_edge) / 60), 2))
+    # The last number of the x axis reaches beyond the plane by half its width.
     right = sheet.width - max(plan.right, _half_of_last(x_ticks, plan))
     x = PixelScale(*plan.x_limits, left_edge, max(right, left_edge + 40.0), plan.x.log)
     x_ticks = _wrap_names(x_ticks, plan.x, x)
@@ -292,6 +314,7 @@ def _y_axis(at: Plane, plan: PlaneSpec, y_ticks: Ticks) -> list[str]:
     before = float("inf")
     for tick in y_ticks:
         pixel = at.y.at(tick.at)
+        # Ticks of a figure may be closer than a line of text.
         if abs(pixel - before) >= LINE - 2.0:
             parts.append(words(room, pixel + 4.0, tick.name, width=room + 0.5, anchor="end"))
             before = pixel
@@ -301,6 +324,7 @@ def _y_axis(at: Plane, plan: PlaneSpec, y_ticks: Ticks) -> list[str]:
 def _x_axis(at: Plane, plan: PlaneSpec, x_ticks: Ticks, sheet: Sheet) -> list[str]:
     lower = at.bottom
     parts = [el("path", d=segments([(at.left, lower, at.right, lower)]), cls="fig-axis")]
+    # A name says what its bar is; a tick would only add ink.
     if not is_category(plan.x):
         marks = [(at.x.at(v), lower, at.x.at(v), lower + TICK) for v, *_ in x_ticks]
         parts.append(el("path", d=segments(marks), cls="fig-axis"))
@@ -336,6 +360,7 @@ def without_collisions(x_ticks: Ticks, x: PixelScale) -> Ticks:
     if len(x_ticks) < 2:
         return x_ticks
     ticks_shown: Ticks = []
+    # The last tick tells how far the axis goes, so others make room for it.
     edge, last = float("-inf"), ends(x_ticks[-1])[0]
     for tick in x_ticks[:-1]:
         start, end = ends(tick)
@@ -343,11 +368,6 @@ def without_collisions(x_ticks: Ticks, x: PixelScale) -> Ticks:
             ticks_shown.append(tick)
             edge = end
     return [*ticks_shown, x_ticks[-1]]
-
-
-TOLERANCE = 0.2  # pixels that a left out point may lie off the line
-COLUMN = 1.0  # pixels: of all points in such a column, first, lowest, highest and last stay
-MANY = 1500  # points of a line that are first thinned by columns
 
 
 def clip_line(x: F64, y: F64, low: float, high: float, *, step: bool) -> tuple[F64, F64]:
@@ -358,6 +378,7 @@ def clip_line(x: F64, y: F64, low: float, high: float, *, step: bool) -> tuple[F
     """
     order = np.arange(len(x))
     if step and len(x) and np.any(np.diff(x) < 0):
+        # Steps are functions of x: their order in the data does not matter.
         order = np.argsort(x, kind="stable")
     x, y = (np.clip(np.where(np.isfinite(v), v, np.nan), -HUGE, HUGE)[order] for v in (x, y))
     if not len(x) or np.any(np.diff(x) < 0):
@@ -368,14 +389,14 @@ def clip_line(x: F64, y: F64, low: float, high: float, *, step: bool) -> tuple[F
     before, after = np.flatnonzero(x < low), np.flatnonzero(x > high)
     if len(before) and before[-1] + 1 < len(x):
         parts_x.insert(0, np.array([low]))
-        parts_y.insert(0, np.array([_height(x, y, int(before[-1]), low, step)]))
+        parts_y.insert(0, np.array([_height_at(x, y, int(before[-1]), low, step)]))
     if len(after) and after[0] > 0:
         parts_x.append(np.array([high]))
-        parts_y.append(np.array([_height(x, y, int(after[0]) - 1, high, step)]))
+        parts_y.append(np.array([_height_at(x, y, int(after[0]) - 1, high, step)]))
     return np.concatenate(parts_x), np.concatenate(parts_y)
 
 
-def _height(x: F64, y: F64, k: int, at: float, step: bool) -> float:
+def _height_at(x: F64, y: F64, k: int, at: float, step: bool) -> float:
     if step:
         return float(y[k])
     share = (at - x[k]) / (x[k + 1] - x[k])
@@ -399,13 +420,15 @@ def step_line(x: F64, y: F64) -> tuple[F64, F64]:
 def thin_line(x: F64, y: F64) -> tuple[F64, F64]:
     """Return the line without points that change it by less than can be seen."""
     if len(x) > MANY:
-        keep = _columns(x, y)
+        # Simplifying is quadratic in the worst case, so long lines are thinned first; the extremes
+        # of each column are all that a pixel can show.
+        keep = _extremes_of_columns(x, y)
         x, y = x[keep], y[keep]
     keep = _simplify(x, y)
     return x[keep], y[keep]
 
 
-def _columns(x: F64, y: F64) -> I64:
+def _extremes_of_columns(x: F64, y: F64) -> I64:
     column = np.floor(x / COLUMN)
     starts = np.concatenate([[0], np.flatnonzero(np.diff(column)) + 1])
     stops = np.concatenate([starts[1:], [len(x)]])
@@ -439,13 +462,6 @@ def _simplify(x: F64, y: F64) -> I64:
     return np.flatnonzero(keep)
 
 
-STEPS = 16
-LIGHTEST, DARKEST = 0.965, 0.33  # lightness in OKLab
-HUE = math.radians(252.0)  # blue
-CHROMA = 0.125  # in the middle of the scale; the ends are paler
-LIGHT_INK, DARK_INK = "#ffffff", "#000000"
-
-
 def _linear_rgb(lightness: float, a: float, b: float) -> tuple[float, float, float]:
     """Return linear sRGB of an OKLab colour (Ottosson 2020)."""
     long = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
@@ -472,6 +488,7 @@ def _ramp() -> tuple[str, ...]:
     colours = []
     for k in range(STEPS):
         t = k / (STEPS - 1)
+        # Very light and very dark colours of full chroma do not exist in sRGB.
         chroma = 0.01 + CHROMA * math.sin(math.pi * (0.02 + 0.78 * t))
         lightness = LIGHTEST + (DARKEST - LIGHTEST) * t
         colours.append(_hex(_linear_rgb(lightness, chroma * math.cos(HUE), chroma * math.sin(HUE))))
@@ -513,14 +530,6 @@ def ink_on(step: int) -> str:
     return "fig-on-dark" if ON_DARK[step] else "fig-on-light"
 
 
-SWATCH = {"line": 26.0, "outline": 26.0, "marker": 10.0, "area": 18.0}
-ROW = 18.0
-SPACE = 18.0  # between entries
-ALIGNED = 4  # so many entries and more stand in columns
-NEAR = 14.0  # names at the ends of lines keep this distance
-MOVED = 12.0  # a name may stand so far from the end of its line
-
-
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One series in a legend."""
@@ -535,13 +544,14 @@ def legend(sheet: Sheet, entries: Sequence[Entry], top: float = 0.0) -> tuple[li
     swatches = [SWATCH[entry.kind] + 6.0 for entry in entries]
     room = max(sheet.width - max(swatches, default=0.0), 60.0)
     widths = [s + width_of(fit(entry.name, room)) + SPACE for s, entry in zip(swatches, entries)]
-    if len(entries) >= ALIGNED:
+    if len(entries) >= MANY_ENTRIES:
         columns = max(int((sheet.width + SPACE) // max(widths)), 1)
         rows = -(-len(entries) // columns)
+        # As many rows as before.
         columns = -(-len(entries) // rows)  # no short last row
         at = [(k % columns * max(widths), k // columns) for k in range(len(entries))]
     else:
-        at = _flow(widths, sheet.width + SPACE)
+        at = _flow_places(widths, sheet.width + SPACE)
     parts = []
     for entry, (x, row) in zip(entries, at):
         y = top + ROW * row + 9.0
@@ -550,7 +560,7 @@ def legend(sheet: Sheet, entries: Sequence[Entry], top: float = 0.0) -> tuple[li
     return parts, ROW * (max((row for _, row in at), default=-1) + 1) + 6.0
 
 
-def _flow(widths: Sequence[float], room: float) -> list[tuple[float, int]]:
+def _flow_places(widths: Sequence[float], room: float) -> list[tuple[float, int]]:
     places = []
     x, row = 0.0, 0
     for width in widths:
@@ -597,6 +607,8 @@ def label_heights(ends: Sequence[float], low: float, high: float) -> list[float]
 
     None if some name would have to move too far from its line.
     """
+    # Three passes: push names down where they overlap, pull them back up by half of their shift,
+    # and push down again what the second pass brought together.
     order = sorted(range(len(ends)), key=lambda k: ends[k])
     heights = [0.0] * len(ends)
     before = low - NEAR
@@ -611,7 +623,9 @@ def label_heights(ends: Sequence[float], low: float, high: float) -> list[float]
     for k in order:
         heights[k] = before = max(heights[k], before + NEAR)
     largest_shift = max((abs(p - e) for p, e in zip(heights, ends)), default=0.0)
-    return heights if largest_shift <= MOVED and max(heights, default=low) <= high + 1.0 else None
+    return (
+        heights if largest_shift <= FARTHEST and max(heights, default=low) <= high + 1.0 else None
+    )
 
 
 def colours(sheet: Sheet, text: str, low: float, high: float) -> tuple[list[str], float]:
@@ -621,6 +635,7 @@ def colours(sheet: Sheet, text: str, low: float, high: float) -> tuple[list[str]
     step = bar / len(SHADES)
     parts = [words(x - 5.0, 13.0, ends[0], anchor="end"), words(x + bar + 5.0, 13.0, ends[1])]
     parts.extend(
+        # A little wider than a step, so that no seams show between them.
         el("rect", x=x + k * step, y=3.0, width=step + 0.4, height=12.0, cls=f"fig-q{k}")
         for k in range(len(SHADES))
     )

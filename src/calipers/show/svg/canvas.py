@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Texts in a drawing: made safe, cut to length, and measured without a font.
+"""The pencil of all SVG drawings: markup, texts measured without a font, paths, looks of series.
 
-SVG markup: elements, texts, and paths with few characters.
+Everything here returns strings of SVG. The files beside it (`axes`, `lines`, `estimates`, `fields`)
+compose them into a `Drawing` on a `Sheet`, and `draw.svg` wraps that into an element.
 
-All text from the data passes through `words` or `title`, which escape it.
-
-The look of a series: classes for colour and dash, shapes of markers, textures of areas.
-
-The drawing of a figure without anything to draw: it says so, and why.
+- Texts come from data. `words` and `title` escape them, make control characters visible, and cut
+  what has no room. Widths are estimated for a wide sans serif font, because the font of the reader
+  is unknown.
+- Paths have relative steps in tenths of a pixel, which takes few characters.
+- A series has a slot; its colour, dash, marker and texture are classes and shapes of that slot, and
+  the style sheet in `draw` gives them their colours.
+- `empty_drawing` stands for a figure without anything to draw: it says so, and why.
 """
 
 from __future__ import annotations
@@ -41,94 +44,23 @@ SIGNS = frozenset("\N{MINUS SIGN}+=<>×±~")
 FAR_SIGNS = 0x2000  # symbols from here on may come from any font
 BOLD = 1.12  # times as wide
 
-
-def clean(text: str) -> str:
-    """Return the text with line breaks as blanks and control characters made visible.
-
-    Characters that change the direction of writing count as control characters.
-    """
-    return "".join(map(_clean_character, text))
-
-
-@lru_cache(maxsize=4096)
-def _clean_character(c: str) -> str:
-    if c in BLANK:
-        return " "
-    return STRANGE if _is_strange(c) else c
-
-
-def safe(text: str) -> str:
-    """Return the text ready to stand in markup, between tags or in quotes."""
-    return escape(clean(text))
-
-
-def shorten(text: str, longest: int = LONGEST) -> str:
-    """Return the text with its middle left out if it is long: names often differ at their ends."""
-    if len(text) <= longest:
-        return text
-    tail = max((longest - 1) * 2 // 5, 1)
-    head = longest - 1 - tail
-    while tail > 1 and unicodedata.combining(text[-tail]):
-        tail -= 1  # an accent stays with its letter
-    return text[:head].rstrip() + ELLIPSIS + text[-tail:]
-
-
-def fit(text: str, width: float, longest: int = LONGEST) -> str:
-    """Return the text, shortened until it is no wider than ``width`` pixels and no longer than
-    ``longest``.
-    """
-    text = clean(shorten(text, longest))
-    for length in range(len(text), 2, -1):
-        short = shorten(text, length)
-        if width_of(short) <= width:
-            return short
-    return text if len(text) <= 2 else ELLIPSIS
-
-
-def wrap(text: str, width: float, most: int = 2) -> list[str] | None:
-    """Return the text in lines no wider than ``width``, broken at blanks.
-
-    None if that needs more than ``most`` lines.
-    """
-    lines: list[str] = []
-    for word in clean(shorten(text)).split(" "):
-        if lines and width_of(f"{lines[-1]} {word}") <= width:
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word)
-    if len(lines) > most or any(width_of(line) > width for line in lines):
-        return None
-    return lines
-
-
-def width_of(text: str, *, bold: bool = False) -> float:
-    """Return about how wide the text is in pixels."""
-    return SIZE / 10 * sum(map(_tenths, text)) * (BOLD if bold else 1.0)
-
-
-@lru_cache(maxsize=4096)
-def _tenths(c: str) -> float:
-    if unicodedata.combining(c):
-        return 0.0
-    if unicodedata.east_asian_width(c) in "WF":
-        return 10.5
-    if c in NARROW:
-        return 3.7
-    if c in WIDE:
-        return 9.2
-    if c in SIGNS:
-        return 8.4
-    if ord(c) >= FAR_SIGNS and c not in "–\N{NARROW NO-BREAK SPACE}":
-        return 10.2
-    return 7.0 if c.isupper() else 6.1
-
-
-@lru_cache(maxsize=4096)
-def _is_strange(c: str) -> bool:
-    return c in TURNING or unicodedata.category(c) in ("Cc", "Cs") or ord(c) & 0xFFFE == 0xFFFE
-
-
 FAR = 30_000.0  # pixels; what lies farther away is off every page and only makes numbers long
+
+LINE_MARKERS = frozenset({"cross", "plus", "star"})  # markers without an inside
+# Lines inside a tile of 8 by 8, one per slot: neighbours on top of each other differ without
+# colour, too.
+TEXTURES = (
+    "",
+    "M0 8L8 0",
+    "M0 2H8M0 6H8",
+    "M0 0L8 8",
+    "M2 0V8M6 0V8",
+    "M0 8L8 0M0 0L8 8",
+    "M0 4H8M4 0V8",
+)
+
+HEIGHT = 96.0
+UNDEFINED = "no value is defined"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,18 +111,6 @@ def title(text: str) -> str:
     return f"<title>{safe(shorten(text, LONGEST_TITLE))}</title>"
 
 
-def sentence(
-    x: float, y: float, text: str, cls: str = "", *, width: float = 1e9, anchor: str = ""
-) -> str:
-    """Return a text that is not a name: shortened only if it has no room."""
-    return words(x, y, text, cls, width=width, anchor=anchor, longest=LONGEST_SENTENCE)
-
-
-def label(x: float, y: float, text: str, *, width: float, anchor: str = "") -> str:
-    """Return the label of an axis, in bold."""
-    return sentence(x, y, text, "fig-label", width=width / BOLD, anchor=anchor)
-
-
 def words(
     x: float,
     y: float,
@@ -212,12 +132,115 @@ def words(
     """
     short = fit(text, width, longest)
     content = safe(short)
+    # Only what was cut or replaced needs a tooltip; one on every text would double the page.
     if len(short) != len(text) or short != clean(text):
         content = title(text) + content
     classes = cls
     if anchor:
         classes = f"{cls} fig-{anchor}".strip()
     return el("text", content, x=x, y=y, cls=classes or None)
+
+
+def sentence(
+    x: float, y: float, text: str, cls: str = "", *, width: float = 1e9, anchor: str = ""
+) -> str:
+    """Return a text that is not a name: shortened only if it has no room."""
+    return words(x, y, text, cls, width=width, anchor=anchor, longest=LONGEST_SENTENCE)
+
+
+def label(x: float, y: float, text: str, *, width: float, anchor: str = "") -> str:
+    """Return the label of an axis, in bold."""
+    return sentence(x, y, text, "fig-label", width=width / BOLD, anchor=anchor)
+
+
+def clean(text: str) -> str:
+    """Return the text with line breaks as blanks and control characters made visible.
+
+    Characters that change the direction of writing count as control characters.
+    """
+    return "".join(map(_clean_character, text))
+
+
+@lru_cache(maxsize=4096)
+def _clean_character(c: str) -> str:
+    if c in BLANK:
+        return " "
+    return STRANGE if _is_strange(c) else c
+
+
+@lru_cache(maxsize=4096)
+def _is_strange(c: str) -> bool:
+    # Control characters and lone surrogates have no glyph, and the last two code points of each
+    # plane (xxFFFE, xxFFFF) are not allowed in XML.
+    return c in TURNING or unicodedata.category(c) in ("Cc", "Cs") or ord(c) & 0xFFFE == 0xFFFE
+
+
+def safe(text: str) -> str:
+    """Return the text ready to stand in markup, between tags or in quotes."""
+    return escape(clean(text))
+
+
+def shorten(text: str, longest: int = LONGEST) -> str:
+    """Return the text with its middle left out if it is long: names often differ at their ends."""
+    if len(text) <= longest:
+        return text
+    # Two fifths of the room for the end, three for the beginning.
+    tail = max((longest - 1) * 2 // 5, 1)
+    head = longest - 1 - tail
+    while tail > 1 and unicodedata.combining(text[-tail]):
+        tail -= 1  # an accent stays with its letter
+    return text[:head].rstrip() + ELLIPSIS + text[-tail:]
+
+
+def fit(text: str, width: float, longest: int = LONGEST) -> str:
+    """Return the text, shortened until it is no wider than ``width`` pixels and no longer than
+    ``longest``.
+    """
+    text = clean(shorten(text, longest))
+    for length in range(len(text), 2, -1):
+        short = shorten(text, length)
+        if width_of(short) <= width:
+            return short
+    return text if len(text) <= 2 else ELLIPSIS
+
+
+def wrap(text: str, width: float, most: int = 2) -> list[str] | None:
+    """Return the text in lines no wider than ``width``, broken at blanks.
+
+    None if that needs more than ``most`` lines.
+    """
+    lines: list[str] = []
+    for word in clean(shorten(text)).split(" "):
+        if lines and width_of(f"{lines[-1]} {word}") <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    if len(lines) > most or any(width_of(line) > width for line in lines):
+        return None
+    return lines
+
+
+def width_of(text: str, *, bold: bool = False) -> float:
+    """Return about how wide the text is in pixels."""
+    return SIZE / 10 * sum(map(_character_width, text)) * (BOLD if bold else 1.0)
+
+
+@lru_cache(maxsize=4096)
+def _character_width(c: str) -> float:
+    if unicodedata.combining(c):
+        return 0.0
+    # Characters of East Asia take a whole square in every font.
+    if unicodedata.east_asian_width(c) in "WF":
+        return 10.5
+    if c in NARROW:
+        return 3.7
+    if c in WIDE:
+        return 9.2
+    if c in SIGNS:
+        return 8.4
+    if ord(c) >= FAR_SIGNS and c not in "–\N{NARROW NO-BREAK SPACE}":
+        return 10.2
+    return 7.0 if c.isupper() else 6.1
 
 
 def rect(x0: float, y0: float, x1: float, y1: float, cls: str, inner: str = "") -> str:
@@ -238,10 +261,11 @@ def polyline(x: F64, y: F64, *, closed: bool = False) -> str:
 
     Steps are relative, in whole tenths of a pixel, so that they add up without rounding errors.
     """
+    # Rounding positions and not steps: errors of rounded steps would add up along a line.
     points = np.clip(np.stack([x, y], 1), -FAR, FAR)
     grid = np.round(points * 10).astype(np.int64)
     steps = _merge_steps(np.diff(grid, axis=0))
-    commands = [f"M{_tenth(int(grid[0, 0]))}{_then(int(grid[0, 1]))}"]
+    commands = [f"M{_tenth(int(grid[0, 0]))}{_next_tenth(int(grid[0, 1]))}"]
     last = ""
     for dx, dy in steps:
         if dy == 0:
@@ -249,8 +273,8 @@ def polyline(x: F64, y: F64, *, closed: bool = False) -> str:
         elif dx == 0:
             commands.append(f"v{_tenth(dy)}")
         else:
-            start = _then(dx) if last == "l" else f"l{_tenth(dx)}"
-            commands.append(start + _then(dy))
+            start = _next_tenth(dx) if last == "l" else f"l{_tenth(dx)}"
+            commands.append(start + _next_tenth(dy))
         last = "l" if dx and dy else "hv"
     return "".join(commands) + ("z" if closed else "")
 
@@ -263,6 +287,7 @@ def _merge_steps(steps: np.ndarray[Any, np.dtype[np.int64]]) -> list[tuple[int, 
             continue
         if merged:
             px, py = merged[-1]
+            # Same direction: no cross product, and not turned back.
             if px * dy == py * dx and px * dx + py * dy > 0:
                 merged[-1] = (px + dx, py + dy)
                 continue
@@ -276,7 +301,7 @@ def _tenth(n: int) -> str:
     return f"{sign}{whole or ''}.{part}" if part else f"{sign}{whole}"
 
 
-def _then(n: int) -> str:
+def _next_tenth(n: int) -> str:
     return _tenth(n) if n < 0 else f" {_tenth(n)}"
 
 
@@ -291,20 +316,6 @@ def segments(ends: Sequence[tuple[float, float, float, float]]) -> str:
         else:
             commands.append(f"M{num(x0)} {num(y0)}L{num(x1)} {num(y1)}")
     return "".join(commands)
-
-
-STROKED = frozenset({"cross", "plus", "star"})  # markers without an inside
-# Lines inside a tile of 8 by 8, one per slot: neighbours on top of each other differ without
-# colour, too.
-TEXTURES = (
-    "",
-    "M0 8L8 0",
-    "M0 2H8M0 6H8",
-    "M0 0L8 8",
-    "M2 0V8M6 0V8",
-    "M0 8L8 0M0 0L8 8",
-    "M0 4H8M4 0V8",
-)
 
 
 def stroke(slot: int) -> str:
@@ -330,11 +341,11 @@ def marker(slot: int, x: float, y: float, r: float = 3.5, inner: str = "") -> st
     shape = style(slot).marker
     if shape == "circle":
         return el("circle", inner, cx=x, cy=y, r=r, cls=f"fig-m {fill(slot)}")
-    cls = f"fig-x {stroke(slot)}" if shape in STROKED else f"fig-m {fill(slot)}"
-    return el("path", inner, d=_outline(shape, x, y, r), cls=cls)
+    cls = f"fig-x {stroke(slot)}" if shape in LINE_MARKERS else f"fig-m {fill(slot)}"
+    return el("path", inner, d=_marker_path(shape, x, y, r), cls=cls)
 
 
-def _outline(shape: str, x: float, y: float, r: float) -> str:
+def _marker_path(shape: str, x: float, y: float, r: float) -> str:
     """Return the path of a marker: it starts at its centre and steps from there."""
     n = num
     start = f"M{n(x)} {n(y)}"
@@ -377,12 +388,9 @@ def texture_id(slot: int, name: str) -> str:
     return f"{name}-texture{style(slot).slot}"
 
 
-HEIGHT = 96.0
-UNDEFINED = "no value is defined"
-
-
 def empty_drawing(sheet: Sheet, why: str = "") -> Drawing:
     """Return the words "nothing to show", and why below."""
+    # Low enough that a page of several empty figures stays short.
     middle = sheet.width / 2
     parts = [rect(0.0, 0.0, sheet.width, HEIGHT, "fig-empty")]
     parts.append(

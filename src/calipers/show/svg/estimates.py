@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forest plots: a row per class or group with its name and n, and an estimate with interval per
-series.
+"""Forest plots, bars, box plots and ranks as SVG: a row or column per class, sample or model.
 
-Bars per category. They stand while the names below them fit, and lie down when they do not.
+A figure of `calipers.show.figures` and a `Sheet` come in, a `Drawing` goes out; `draw.svg` calls
+the four entry points, which do not share more than the axes.
 
-Samples as boxes with whiskers, and as dots while these are few enough to be seen.
-
-Blob plots of ranks: the area of a disc is the share of replicates with that rank.
+- `draw_forest`: a row per class or group with its name and n, and an estimate with its interval per
+  series. What is undefined says why in its row.
+- `draw_bars`: bars per category, side by side or stacked. They stand while the names below them
+  fit, and lie down when they do not.
+- `draw`: samples as boxes (quartiles) with whiskers (5 and 95 %), and as dots while these are few
+  enough to be seen.
+- `draw_blob`: ranks of models; the area of a disc is the share of replicates with that rank.
 """
 
 from __future__ import annotations
@@ -70,9 +74,26 @@ from calipers.show.svg.canvas import (
 FOREST_ROW = 23.0
 OFFSET = 11.0  # between the series of a row
 VALUES_FROM = 560.0  # pixels of width that leave room for the numbers
-BANDED = 7  # so many rows and more are told apart by bands
+MANY_ROWS = 7  # so many rows and more are told apart by bands
 MOST_FOREST_TIPS = 200  # more estimates than these have no tooltips: the page would grow too large
 TALL = 700.0  # a higher plot repeats its axis above
+
+BAR_SHARE = 0.74  # of the room of a category
+SLIMMEST = 7.0  # pixels of a standing bar
+LYING_BAR = 13.0  # pixels of a lying bar
+MOST_BAR_TIPS = 500  # more bars than these have no tooltips: the page would grow too large
+
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+FEW = 60  # dots of a sample that are drawn one by one
+HALF = 0.26  # of a box, as a share of its room
+BROADEST = 22.0  # pixels from the middle of a box to its side
+BOX_ROW = 46.0  # of a lying box
+GOLDEN = 0.6180339887498949  # multiples of the golden ratio put neighbouring dots far apart
+
+ROW = 42.0
+LARGEST = 19.0  # radius of a share of one
+KEY = (1.0, 0.5, 0.1)
+FAINT = 0.0005  # smaller shares are less than a speck
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +127,7 @@ def draw_forest(figure: Forest, sheet: Sheet) -> Drawing:
     values = [[mark.value, mark.low, mark.high] for mark in marks]
     value_limits = limits(figure.x, [*values, figure.reference])
     if value_limits is None or not any(map(is_drawn, marks)):
+        # One reason for all says more than that nothing is defined.
         reasons = list(dict.fromkeys(mark.reason for mark in marks if mark.reason))
         return empty_drawing(sheet, reasons[0] if len(reasons) == 1 else UNDEFINED)
     slots = slots_of(figure, len(figure.series))
@@ -132,9 +154,10 @@ def _layout(
 ) -> ForestLayout:
     """Return the columns from left to right: names, n, the axis, and the values if they fit."""
     width, n_rows, n_series = sheet.width, len(figure.rows), len(figure.series)
+    # Numbers of several series would not stand beside their estimates.
     with_values = n_series == 1 and width >= VALUES_FROM
     most = (0.3 if width >= VALUES_FROM else 0.36) * width
-    names = min(max(_wide(shorten(row.name), row) for row in figure.rows), most)
+    names = min(max(_text_width(shorten(row.name), row) for row in figure.rows), most)
     n = names
     n_width = max(width_of(shorten(row.n, 16)) for row in figure.rows)
     if n_width:
@@ -144,12 +167,13 @@ def _layout(
     values_edge, right = math.nan, width - 10.0
     if with_values:
         rows = [row for row in figure.rows if row.marks]
-        values_width = max(_wide(in_words(row.marks[0], digits), row) for row in rows)
+        values_width = max(_text_width(in_words(row.marks[0], digits), row) for row in rows)
         if values_width:
             values_edge, right = width, width - (values_width + 12.0)
     row_height = FOREST_ROW
     if n_series > 1:
         row_height = max(FOREST_ROW, 10.0 + OFFSET * n_series)
+    # Room for the heads of the columns.
     start = top + 22.0
     if _is_tall(row_height * n_rows):
         start += 18.0  # the axis is repeated above
@@ -158,7 +182,7 @@ def _layout(
     return ForestLayout(scale, names, n, values_edge, start, row_height, n_rows, digits)
 
 
-def _wide(text: str, row: ForestRow) -> float:
+def _text_width(text: str, row: ForestRow) -> float:
     return width_of(text, bold=row.strong)
 
 
@@ -169,7 +193,7 @@ def _is_tall(height: float) -> bool:
 def _behind(figure: Forest, at: ForestLayout, sheet: Sheet) -> list[str]:
     """Return what lies under the estimates: bands, grid, lines, the axis, heads of the columns."""
     parts = []
-    if at.rows >= BANDED:
+    if at.rows >= MANY_ROWS:
         ends = [(0.0, at.middle(k), sheet.width, at.middle(k)) for k in range(1, at.rows, 2)]
         parts.append(el("path", d=segments(ends), cls="fig-zebra", stroke_width=at.row))
     axis = ticks_of(figure.x, (at.x.low, at.x.high), most=max(int((at.x.end - at.x.start) / 40), 2))
@@ -197,7 +221,7 @@ def _behind(figure: Forest, at: ForestLayout, sheet: Sheet) -> list[str]:
     return parts
 
 
-def _height(at: ForestLayout, k: int, s: int, series: int) -> float:
+def _series_height(at: ForestLayout, k: int, s: int, series: int) -> float:
     return at.middle(k) + OFFSET * (s - (series - 1) / 2)
 
 
@@ -205,11 +229,13 @@ def _whiskers(figure: Forest, at: ForestLayout, slots: Sequence[int]) -> list[st
     """Return the intervals, one path per series: an end beyond the axis has an arrow."""
     parts = []
     for s, slot in enumerate(slots[: len(figure.series)]):
+        # One path for all rows of a series, because a page may hold thousands of estimates; thick
+        # ones need a class of their own.
         plain: list[str] = []
         strong: list[str] = []
         for k, row in enumerate(figure.rows):
             if s < len(row.marks) and is_drawn(row.marks[s]):
-                piece = _whisker(row.marks[s], at, _height(at, k, s, len(figure.series)))
+                piece = _whisker(row.marks[s], at, _series_height(at, k, s, len(figure.series)))
                 (strong if row.strong else plain).append(piece)
         for pieces, cls in ((plain, "fig-whisker"), (strong, "fig-whisker fig-thick")):
             if any(pieces):
@@ -220,6 +246,7 @@ def _whiskers(figure: Forest, at: ForestLayout, slots: Sequence[int]) -> list[st
 def _whisker(mark: Mark, at: ForestLayout, y: float) -> str:
     if not (math.isfinite(mark.low) and math.isfinite(mark.high)):
         return ""
+    # Nothing of the interval is on the axis: the pointer of the estimate says where it is.
     if mark.high < at.x.low or mark.low > at.x.high:
         return ""
     low, high = at.x.within(mark.low), at.x.within(mark.high)
@@ -244,10 +271,11 @@ def _row(
         parts.append(words(at.values, y, text, bold, anchor="end", longest=60))
     with_titles = len(figure.rows) * len(figure.series) <= MOST_FOREST_TIPS
     reasons = {mark.reason for mark in row.marks if not is_drawn(mark)}
+    # Without any estimate in the row its reason is said once, not once per series.
     if len(reasons) == 1 and not any(map(is_drawn, row.marks)):
         return [*parts, _reason(reasons.pop(), at, at.middle(k))]
     for s, (name, mark) in enumerate(zip(figure.series, row.marks)):
-        height = _height(at, k, s, len(figure.series))
+        height = _series_height(at, k, s, len(figure.series))
         if not is_drawn(mark):
             parts.append(_reason(mark.reason, at, height, slots[s]))
             continue
@@ -295,12 +323,6 @@ def in_words(mark: Mark, digits: int) -> str:
     return clean(text.replace("-", MINUS))
 
 
-FILLED = 0.74  # of the room of a category
-SLIMMEST = 7.0  # pixels of a standing bar
-LYING = 13.0  # pixels of a lying bar
-MOST_BAR_TIPS = 500  # more bars than these have no tooltips: the page would grow too large
-
-
 @dataclass(frozen=True, slots=True)
 class BarPlane:
     """Which way the bars point."""
@@ -332,6 +354,7 @@ def draw_bars(figure: Bars, sheet: Sheet) -> Drawing:
         return empty_drawing(sheet, "no categories" if not names else "no series")
     values = [figure.heights, figure.low, figure.high]
     if figure.stacked:
+        # The axis must hold the ends of the stacks, not the pieces.
         values = [stacks(figure)[1]]
     value_limits = limits(figure.y, values, zero=True)
     if value_limits is None or not np.isfinite(figure.heights).any():
@@ -341,10 +364,12 @@ def draw_bars(figure: Bars, sheet: Sheet) -> Drawing:
     colour_slots = dict.fromkeys(slot % 7 for slot in slots)
     textures = "".join(texture(slot, sheet.name) for slot in colour_slots)
     labels, top = _legend(figure, sheet)
-    side = _side(figure, sheet, value_limits, top)
+    side = _bar_plane(figure, sheet, value_limits, top)
     parts = [el("defs", textures)] if textures else []
     parts += [*labels, *side.at.parts, *_bars(figure, side, sheet)]
-    return Drawing(sheet.width, side.at.height, [*parts, *_errors(figure, side), *_base(side)])
+    return Drawing(
+        sheet.width, side.at.height, [*parts, *_intervals(figure, side), *_zero_line(side)]
+    )
 
 
 def _legend(figure: Bars, sheet: Sheet) -> tuple[list[str], float]:
@@ -354,7 +379,9 @@ def _legend(figure: Bars, sheet: Sheet) -> tuple[list[str], float]:
     return legend(sheet, [Entry(name, slot, "area") for name, slot in zip(figure.series, slots)])
 
 
-def _side(figure: Bars, sheet: Sheet, value_limits: tuple[float, float], top: float) -> BarPlane:
+def _bar_plane(
+    figure: Bars, sheet: Sheet, value_limits: tuple[float, float], top: float
+) -> BarPlane:
     """Return the plane, with the categories below it or, if their names have no room there, beside
     it.
     """
@@ -362,10 +389,11 @@ def _side(figure: Bars, sheet: Sheet, value_limits: tuple[float, float], top: fl
     across = (-0.5, n - 0.5)
     category = Axis(figure.x.label, names=figure.x.names)
     plan = PlaneSpec(category, figure.y, across, value_limits, top=top)
+    # About 50 pixels go to the numbers of the axis; the plane itself is not laid out yet.
     slot = (sheet.width - 50.0) / n
-    if names_fit(figure.x.names, slot) and slot * FILLED / group >= SLIMMEST:
+    if names_fit(figure.x.names, slot) and slot * BAR_SHARE / group >= SLIMMEST:
         return BarPlane(plane(sheet, plan), False)
-    inner = n * max(LYING * group + 8.0, 21.0)
+    inner = n * max(LYING_BAR * group + 8.0, 21.0)
     lying = replace(plan, x=figure.y, y=category, x_limits=value_limits, y_limits=across)
     return BarPlane(plane(sheet, replace(lying, inner=inner, down=True, grid="x")), True)
 
@@ -375,22 +403,23 @@ def stacks(figure: Bars) -> tuple[F64, F64]:
     downwards.
     """
     heights = np.nan_to_num(figure.heights, nan=0.0, posinf=0.0, neginf=0.0)
+    # Two sums, so that a negative piece does not shorten the pile above zero.
     up, down = np.cumsum(np.maximum(heights, 0.0), 0), np.cumsum(np.minimum(heights, 0.0), 0)
     upper = np.where(heights >= 0, up, down)
     return upper - heights, upper
 
 
-def _ends(figure: Bars, s: int, c: int, low: float) -> tuple[float, float]:
+def _bar_ends(figure: Bars, s: int, c: int, low: float) -> tuple[float, float]:
     if figure.stacked:
         lower, upper = stacks(figure)
         return float(lower[s, c]), float(upper[s, c])
     return low, float(figure.heights[s, c])
 
 
-def _place(figure: Bars, s: int, c: int) -> tuple[float, float]:
+def _bar_place(figure: Bars, s: int, c: int) -> tuple[float, float]:
     """Return where a bar starts and ends across its category."""
     group = 1 if figure.stacked else len(figure.series)
-    filled = min(FILLED, 0.3 + 0.22 * group)  # a single bar needs no broad back
+    filled = min(BAR_SHARE, 0.3 + 0.22 * group)  # a single bar needs no broad back
     start, slim = c - filled / 2, filled / group
     if group == 1:
         return start, start + slim
@@ -402,6 +431,7 @@ def _bars(figure: Bars, side: BarPlane, sheet: Sheet) -> list[str]:
     slots = slots_of(figure, len(figure.series))
     with_titles = figure.heights.size <= MOST_BAR_TIPS
     values = side.at.x if side.lying else side.at.y
+    # Bars start at zero, or at the edge if the axis starts above it.
     base = max(0.0, values.low)
     parts = []
     for s, name in enumerate(figure.series):
@@ -409,13 +439,13 @@ def _bars(figure: Bars, side: BarPlane, sheet: Sheet) -> list[str]:
             height = float(figure.heights[s, c])
             if not np.isfinite(height):
                 continue
-            box = side.box(_place(figure, s, c), _ends(figure, s, c, base))
+            box = side.box(_bar_place(figure, s, c), _bar_ends(figure, s, c, base))
             tooltip = title(f"{category}, {name}: {tick_text(height)}") if with_titles else ""
             parts.extend(area(*box, slots[s], sheet.name, tooltip))
     return parts
 
 
-def _errors(figure: Bars, side: BarPlane) -> list[str]:
+def _intervals(figure: Bars, side: BarPlane) -> list[str]:
     """Return the intervals of bars side by side; pieces of a stack have none of their own."""
     if figure.low is None or figure.high is None or figure.stacked:
         return []
@@ -424,8 +454,9 @@ def _errors(figure: Bars, side: BarPlane) -> list[str]:
         for c in range(len(figure.x.names)):
             low, high = float(figure.low[s, c]), float(figure.high[s, c])
             if np.isfinite([low, high, figure.heights[s, c]]).all():
-                start, stop = _place(figure, s, c)
+                start, stop = _bar_place(figure, s, c)
                 ends.append(side.box(((start + stop) / 2,) * 2, (low, high)))
+    # A halo below keeps the line visible on a dark bar.
     path = segments(ends)
     return (
         [el("path", d=path, cls="fig-error-halo"), el("path", d=path, cls="fig-error")]
@@ -434,7 +465,7 @@ def _errors(figure: Bars, side: BarPlane) -> list[str]:
     )
 
 
-def _base(side: BarPlane) -> list[str]:
+def _zero_line(side: BarPlane) -> list[str]:
     """Return the line of zero where bars go both ways."""
     at = side.at
     scale = at.x if side.lying else at.y
@@ -443,14 +474,6 @@ def _base(side: BarPlane) -> list[str]:
     zero = scale.at(0.0)
     end = (zero, at.top, zero, at.bottom) if side.lying else (at.left, zero, at.right, zero)
     return [el("path", d=segments([end]), cls="fig-axis")]
-
-
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-FEW = 60  # dots of a sample that are drawn one by one
-HALF = 0.26  # of a box, as a share of its room
-BROADEST = 22.0  # pixels from the middle of a box to its side
-BOX_ROW = 46.0  # of a lying box
-GOLDEN = 0.6180339887498949  # multiples of the golden ratio put neighbouring dots far apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,7 +503,7 @@ def draw(figure: BoxDots, sheet: Sheet) -> Drawing:
     value_limits = limits(figure.y, samples)
     if value_limits is None or not any(map(len, samples)):
         return empty_drawing(sheet, why_no_limits(figure.y, list(figure.samples)))
-    side = _boxdots_side(figure, sheet, samples, value_limits)
+    side = _box_plane(figure, sheet, samples, value_limits)
     slots = slots_of(figure, len(figure.names))
     parts = [
         part
@@ -490,7 +513,7 @@ def draw(figure: BoxDots, sheet: Sheet) -> Drawing:
     return Drawing(sheet.width, side.at.height, [*side.at.parts, *parts])
 
 
-def _boxdots_side(
+def _box_plane(
     figure: BoxDots, sheet: Sheet, samples: list[F64], value_limits: tuple[float, float]
 ) -> BoxPlane:
     n = len(figure.names)
@@ -530,6 +553,7 @@ def _sample(figure: BoxDots, k: int, sample: F64, slot: int, side: BoxPlane) -> 
         box = {
             "x": min(x0, x1),
             "y": min(y0, y1),
+            # A box whose quartiles are equal would not be drawn at all.
             "width": max(abs(x1 - x0), 0.1),
             "height": max(abs(y1 - y0), 0.1),
         }
@@ -550,15 +574,10 @@ def _sample(figure: BoxDots, k: int, sample: F64, slot: int, side: BoxPlane) -> 
 def _dots(k: int, sample: F64, slot: int, side: BoxPlane) -> list[str]:
     if len(sample) > FEW:
         return []
+    # Not random: the same sample is the same picture every time.
     offsets = [(j * GOLDEN % 1.0 - 0.5) * 1.2 * side.half for j in range(len(sample))]
     points = [side.point(k, float(value), off) for value, off in zip(np.sort(sample), offsets)]
     return [el("g", "".join(marker(slot, x, y, 2.2) for x, y in points), cls="fig-dots")]
-
-
-ROW = 42.0
-LARGEST = 19.0  # radius of a share of one
-KEY = (1.0, 0.5, 0.1)
-FAINT = 0.0005  # smaller shares are less than a speck
 
 
 def draw_blob(figure: Blob, sheet: Sheet) -> Drawing:
@@ -568,7 +587,7 @@ def draw_blob(figure: Blob, sheet: Sheet) -> Drawing:
         return empty_drawing(sheet, "no models")
     if not np.isfinite(figure.shares).any():
         return empty_drawing(sheet, UNDEFINED)
-    key, top = _key(sheet, figure.of)
+    key, top = _share_key(sheet, figure.of)
     x = Axis("rank (1 = best)", ticks=tuple(float(r) for r in range(1, ranks + 1)))
     y = Axis("", names=figure.models)
     plan = PlaneSpec(
@@ -582,6 +601,7 @@ def draw_blob(figure: Blob, sheet: Sheet) -> Drawing:
         grid="",
     )
     at = plane(sheet, plan)
+    # Discs of a share of one in neighbouring columns must not touch.
     largest = min(LARGEST, 0.47 * (at.right - at.left) / ranks)
     rows = [(at.left, at.y.at(m), at.right, at.y.at(m)) for m in range(models)]
     parts = [*key, *at.parts, el("path", d=segments(rows), cls="fig-grid")]
@@ -590,7 +610,7 @@ def draw_blob(figure: Blob, sheet: Sheet) -> Drawing:
     return Drawing(sheet.width, at.height, parts)
 
 
-def _key(sheet: Sheet, of: str) -> tuple[list[str], float]:
+def _share_key(sheet: Sheet, of: str) -> tuple[list[str], float]:
     """Return what areas, lines and diamonds mean."""
     parts, x = [], 0.0
     for share in KEY:
@@ -621,6 +641,7 @@ def _model(figure: Blob, m: int, at: Plane, largest: float) -> list[str]:
     for r in range(figure.shares.shape[1]):
         share = float(figure.shares[m, r])
         if math.isfinite(share) and share > FAINT:
+            # The eye compares areas, so the radius grows with the root of the share.
             radius = largest * math.sqrt(min(share, 1.0))
             inner = title(
                 f"{figure.models[m]}, rank {r + 1}: {100 * share:.1f} % of the {figure.of}"

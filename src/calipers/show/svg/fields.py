@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heat maps: a cell per row and column, its number as colour and, where it fits, as text.
+"""Figures that fill an area as SVG: heat maps, contours, objects on an image, cells of an image.
 
-Lines of equal height on a grid, by marching squares.
+A figure of `calipers.show.figures` and a `Sheet` come in, a `Drawing` goes out; `draw.svg` calls
+the four entry points.
 
-Contours: an area per step of the colours, and lines of equal height with their numbers.
+- `draw_heatmap`: a cell per row and column, its number as a shade and, where it fits, as text.
+- `draw_contour`: an area per step of the shades, and lines of equal height with their numbers.
+  `isolines` finds these lines by marching squares: every cell of the grid whose corners lie on both
+  sides of the level holds one or two straight pieces, which are then joined to lines.
+- `draw`: objects on an image, one group per fate, so that a page can hide it; each object has a
+  halo and a tooltip, and is drawn as its outline if that is known, else as a box. The map of a
+  model lies between picture and halos.
+- `draw_cells`: a whole number per cell of an image as a shade, and the outline of the reference.
 
-Objects on an image: one group per fate, so that a page can hide it; each has a halo and a
-tooltip.
-
-An object is drawn as its outline if that is known, else as a box. All halos lie below all objects:
-otherwise the halo of a box would hide its neighbour. The map of a model lies between picture and
-halos.
-
-Cells of an image: a whole number each, as a shade, and the outline of the reference.
+What is undefined is hatched.
 """
 
 from __future__ import annotations
@@ -74,9 +75,38 @@ from calipers.show.svg.canvas import (
 
 HIGHEST, LOWEST = 34.0, 12.0  # pixels of a cell
 BROADEST = 120.0
-TOLD = 150  # more cells than these have no tooltips: the page would grow too large
+MOST_TIPS = 150  # more cells than these have no tooltips: the page would grow too large
 LINE = 14.0
 SLOPE = 0.71  # of names at 45 degrees
+
+# Row and column of the first corner; 0 = along the row, 1 = along the column.
+Edge = tuple[int, int, int]
+# Sides of a cell that a line crosses, by which corners are above: bits 1, 2, 4, 8 = upper left,
+# upper right, lower right, lower left; sides 0, 1, 2, 3 = upper, right, lower, left. The two
+# saddles are decided by the middle.
+SIDES = {
+    1: ((3, 0),), 2: ((0, 1),), 3: ((3, 1),), 4: ((1, 2),), 6: ((0, 2),), 7: ((3, 2),),
+    8: ((2, 3),), 9: ((2, 0),), 11: ((2, 1),), 12: ((1, 3),), 13: ((1, 0),), 14: ((0, 3),),
+}  # fmt: skip
+SADDLES = {5: (((3, 0), (1, 2)), ((3, 2), (1, 0))), 10: (((0, 1), (2, 3)), ((0, 3), (2, 1)))}
+
+FINE = 48  # rows and columns at least: straight lines between few points would have corners
+DEEP = 1e6  # spans below: what is undefined or beyond the edge
+SHORT = 60.0  # a line shorter than this has no number
+
+# From below to above: what was found is never hidden by what was left out.
+ORDER = ("ignored", "reference", "duplicate", "false alarm", "hit", "missed")
+INSET = 0.004  # of the longer side: how far inside the edge a cut box is drawn
+TRACE = 0.02  # of the longer side: length at least of what a box outside leaves
+PICTURE = re.compile(r"data:image/[a-z+.-]+;base64,[A-Za-z0-9+/=]*")
+OUTSIDE = ' class="fig-outside"'
+SYMBOL = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
+
+CELLS_HIGHEST = 380.0  # pixels of the whole map
+LARGEST = 26.0  # of a cell
+SWATCH, ROW = 13.0, 18.0
+MANY = 12  # numbers that have a swatch each
+OPAQUE, THROUGH = "1", ".6"  # over nothing, over a picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +123,6 @@ class CellLayout:
         return self.left + self.wide * c, self.top + self.high * r
 
 
-def hatching(name: str) -> str:
-    """Return the definition of the texture of what is undefined."""
-    inner = el("path", d="M0 6L6 0", cls="fig-hatch")
-    return el(
-        "pattern", inner, id=f"{name}-hatch", width=6, height=6, patternUnits="userSpaceOnUse"
-    )
-
-
 def draw_heatmap(figure: HeatMap, sheet: Sheet) -> Drawing:
     """Draw a number per row and column."""
     rows, columns = len(figure.y.names), len(figure.x.names)
@@ -113,6 +135,7 @@ def draw_heatmap(figure: HeatMap, sheet: Sheet) -> Drawing:
     )
     wide = min((sheet.width - left_edge) / columns, BROADEST)
     heads, above = _heads(figure, left_edge, wide, sheet)
+    # Up to 20 rows have cells of full height; more rows share 640 pixels.
     high = HIGHEST if rows <= 20 else max(min(HIGHEST, 640.0 / rows), LOWEST)
     at = CellLayout(left_edge, top + above, wide, high)
     parts = [
@@ -123,7 +146,9 @@ def draw_heatmap(figure: HeatMap, sheet: Sheet) -> Drawing:
     parts.extend(_names(figure, at))
     steps = shade_of(values, figure.low, figure.high)
     parts.extend(
-        _cells(figure, steps, at, sheet) if steps.size <= TOLD else _areas(steps, at, sheet)
+        _cells(figure, steps, at, sheet)
+        if steps.size <= MOST_TIPS
+        else _cell_areas(steps, at, sheet)
     )
     parts.extend(_texts(figure, values, steps, at))
     return Drawing(sheet.width, at.top + high * rows + 4.0, parts)
@@ -144,6 +169,7 @@ def _heads(figure: HeatMap, left_edge: float, wide: float, sheet: Sheet) -> tupl
         deep = max(len(line) for line in lines if line is not None)
         for c, line in enumerate(lines):
             for k, text in enumerate(line or []):
+                # Names of one line stand at the bottom, next to their column.
                 y = above + LINE * (deep - len(line or []) + k) + 11.0
                 parts.append(words(left_edge + wide * (c + 0.5), y, text, anchor="middle"))
         return parts, above + LINE * deep + 4.0
@@ -208,7 +234,7 @@ def _cells(figure: HeatMap, steps: I64, at: CellLayout, sheet: Sheet) -> list[st
     return parts
 
 
-def _areas(steps: I64, at: CellLayout, sheet: Sheet) -> list[str]:
+def _cell_areas(steps: I64, at: CellLayout, sheet: Sheet) -> list[str]:
     """Return many cells as one path per step of the colours."""
     parts = []
     for step in (-1, *range(len(SHADES))):
@@ -236,6 +262,14 @@ def run_path(cells: Flags, at: CellLayout) -> str:
     return "".join(runs)
 
 
+def hatching(name: str) -> str:
+    """Return the definition of the texture of what is undefined."""
+    inner = el("path", d="M0 6L6 0", cls="fig-hatch")
+    return el(
+        "pattern", inner, id=f"{name}-hatch", width=6, height=6, patternUnits="userSpaceOnUse"
+    )
+
+
 def _text(figure: HeatMap, r: int, c: int) -> str:
     if figure.words:
         if r < len(figure.words) and c < len(figure.words[r]):
@@ -244,6 +278,7 @@ def _text(figure: HeatMap, r: int, c: int) -> str:
     value = figure.values[r, c]
     if not np.isfinite(value):
         return ""
+    # Digits by the range of the colours, so that all cells have equally many.
     span = figure.high - figure.low
     digits = 0
     if span <= 2:
@@ -258,6 +293,7 @@ def _texts(figure: HeatMap, values: F64, steps: I64, at: CellLayout) -> list[str
     if at.high < 15.0:
         return []
     parts = []
+    # All numbers or none: single gaps would look like missing values.
     numbers_fit = all(
         width_of(_text(figure, r, c)) <= at.wide - 3.0 or bool(figure.words)
         for r, c in np.argwhere(np.isfinite(values))
@@ -283,18 +319,6 @@ def _texts(figure: HeatMap, values: F64, steps: I64, at: CellLayout) -> list[str
     return parts
 
 
-# Row and column of the first corner; 0 = along the row, 1 = along the column.
-Edge = tuple[int, int, int]
-# Sides of a cell that a line crosses, by which corners are above: bits 1, 2, 4, 8 = upper left,
-# upper right, lower right, lower left; sides 0, 1, 2, 3 = upper, right, lower, left. The two
-# saddles are decided by the middle.
-SIDES = {
-    1: ((3, 0),), 2: ((0, 1),), 3: ((3, 1),), 4: ((1, 2),), 6: ((0, 2),), 7: ((3, 2),),
-    8: ((2, 3),), 9: ((2, 0),), 11: ((2, 1),), 12: ((1, 3),), 13: ((1, 0),), 14: ((0, 3),),
-}  # fmt: skip
-SADDLES = {5: (((3, 0), (1, 2)), ((3, 2), (1, 0))), 10: (((0, 1), (2, 3)), ((0, 3), (2, 1)))}
-
-
 def isolines(x: F64, y: F64, values: F64, level: float) -> list[tuple[F64, F64]]:
     """Return the lines on which the grid has a height.
 
@@ -311,16 +335,18 @@ def isolines(x: F64, y: F64, values: F64, level: float) -> list[tuple[F64, F64]]
         Every line as its points in order; a closed one ends where it starts.
     """
     neighbours: dict[Edge, list[Edge]] = {}
-    for one, other in _pieces(values, level):
+    for one, other in _level_pieces(values, level):
         neighbours.setdefault(one, []).append(other)
         neighbours.setdefault(other, []).append(one)
-    return [_places(chain, x, y, values, level) for chain in _chains(neighbours)]
+    return [_crossings(chain, x, y, values, level) for chain in _chains(neighbours)]
 
 
-def _pieces(values: F64, level: float) -> list[tuple[Edge, Edge]]:
+def _level_pieces(values: F64, level: float) -> list[tuple[Edge, Edge]]:
     corners = values[:-1, :-1], values[:-1, 1:], values[1:, 1:], values[1:, :-1]
     defined = np.isfinite(sum(corners))
     kind = sum((corner >= level).astype(np.int64) << k for k, corner in enumerate(corners))
+    # A saddle has two solutions; the mean of the corners says which pair of opposite corners is
+    # connected.
     middle = np.asarray(sum(corners)) / 4 >= level
     pieces: list[tuple[Edge, Edge]] = []
     for r, c in np.argwhere(defined & (kind != 0) & (kind != 15)).tolist():
@@ -339,6 +365,7 @@ def _chains(neighbours: dict[Edge, list[Edge]]) -> list[list[Edge]]:
     closed.
     """
     chains = []
+    # Ends of open lines have one neighbour and come first: from inside, a line would become two.
     for start in sorted(neighbours, key=lambda edge: (len(neighbours[edge]) > 1, edge)):
         chain = [start]
         while neighbours[chain[-1]]:
@@ -350,7 +377,7 @@ def _chains(neighbours: dict[Edge, list[Edge]]) -> list[list[Edge]]:
     return chains
 
 
-def _places(chain: list[Edge], x: F64, y: F64, values: F64, level: float) -> tuple[F64, F64]:
+def _crossings(chain: list[Edge], x: F64, y: F64, values: F64, level: float) -> tuple[F64, F64]:
     """Return where the line crosses the edges, by straight lines between the corners."""
     r, c, along = np.array(chain).T
     r2, c2 = r + (along == 1), c + (along == 0)
@@ -359,14 +386,9 @@ def _places(chain: list[Edge], x: F64, y: F64, values: F64, level: float) -> tup
     return x[c] + share * (x[c2] - x[c]), y[r] + share * (y[r2] - y[r])
 
 
-FINE = 48  # rows and columns at least: straight lines between few points would have corners
-DEEP = 1e6  # spans below: what is undefined or beyond the edge
-SHORT = 60.0  # a line shorter than this has no number
-
-
 def draw_contour(figure: Contour, sheet: Sheet) -> Drawing:
     """Draw a number over two others."""
-    x_order, y_order = _usable(figure.xs, figure.x), _usable(figure.ys, figure.y)
+    x_order, y_order = _usable_order(figure.xs, figure.x), _usable_order(figure.ys, figure.y)
     values = np.asarray(figure.values, np.float64)
     if len(x_order) < 2 or len(y_order) < 2:
         return empty_drawing(sheet, "fewer than two different values on an axis")
@@ -376,48 +398,53 @@ def draw_contour(figure: Contour, sheet: Sheet) -> Drawing:
     xs, ys = figure.xs[x_order], figure.ys[y_order]
     ends = ends_of(figure)
     labels, top = colours(sheet, figure.label, *ends)
-    plan = PlaneSpec(figure.x, figure.y, _ends(figure.x, xs), _ends(figure.y, ys), top=top, grid="")
+    plan = PlaneSpec(
+        figure.x, figure.y, _axis_ends(figure.x, xs), _axis_ends(figure.y, ys), top=top, grid=""
+    )
     at = plane(sheet, plan)
     if figure.square:
         spans = [abs(end - start) for start, end in (plan.x_limits, plan.y_limits)]
+        # The width is known only after the first layout; equal units on both axes fix the height.
         at = plane(sheet, replace(plan, inner=(at.right - at.left) * spans[1] / spans[0]))
+    # Interpolated in pixels, so that lines are straight on a logarithmic axis, too.
     x, y, fine = _finer(at.x(xs), at.y(ys), values)
-    parts = [el("defs", hatching(sheet.name) + _clip(at, sheet)), *labels, *at.parts]
+    parts = [el("defs", hatching(sheet.name) + _plane_clip(at, sheet)), *labels, *at.parts]
     content = "".join(
-        [_ground(at, sheet), *_contour_areas(x, y, fine, ends), *_lines(figure, at, x, y, fine)]
+        [_ground(at, sheet), *_shade_areas(x, y, fine, ends), *_lines(figure, at, x, y, fine)]
     )
     parts.append(el("g", content, clip_path=f"url(#{sheet.name}-clip)"))
     return Drawing(sheet.width, at.height, parts)
 
 
-def _usable(places: F64, axis: Axis) -> I64:
+def _usable_order(places: F64, axis: Axis) -> I64:
     """Return the order of the different places that the axis can show."""
     good = np.isfinite(places) & ((places > 0) | (not axis.log))
     first = np.unique(np.where(good, places, np.nan), return_index=True)[1]
     return np.array([k for k in first if good[k]], np.int64)
 
 
-def _ends(axis: Axis, places: F64) -> tuple[float, float]:
+def _axis_ends(axis: Axis, places: F64) -> tuple[float, float]:
     """Return the ends of an axis without room beyond the data: there is no colour there."""
     low = axis.low if np.isfinite(axis.low) else float(places[0])
     high = axis.high if np.isfinite(axis.high) else float(places[-1])
+    # With both ends named, `limits` adds no room.
     close = Axis(axis.label, low, high, axis.log)
     return limits(close, [places]) or (float(places[0]), float(places[-1]))
 
 
-def _clip(at: Plane, sheet: Sheet) -> str:
+def _plane_clip(at: Plane, sheet: Sheet) -> str:
     box = el("rect", x=at.left, y=at.top, width=at.right - at.left, height=at.bottom - at.top)
     return el("clipPath", box, id=f"{sheet.name}-clip")
 
 
 def _finer(x: F64, y: F64, values: F64) -> tuple[F64, F64, F64]:
     """Return a finer grid, interpolated linearly along rows, then along columns."""
-    more_x, more_y = _between(x), _between(y)
+    more_x, more_y = _finer_places(x), _finer_places(y)
     rows = np.stack([_along(more_x, x, row) for row in values])
     return more_x, more_y, np.stack([_along(more_y, y, column) for column in rows.T], axis=1)
 
 
-def _between(places: F64) -> F64:
+def _finer_places(places: F64) -> F64:
     """Return the places and, if they are few, others between neighbours."""
     parts = max(-(-FINE // (len(places) - 1)), 1)
     return np.interp(
@@ -426,6 +453,7 @@ def _between(places: F64) -> F64:
 
 
 def _along(at: F64, places: F64, heights: F64) -> F64:
+    # `np.interp` wants rising places; pixels of y fall.
     order = 1 if places[-1] >= places[0] else -1
     return np.interp(order * at, order * places, heights)
 
@@ -436,7 +464,7 @@ def _ground(at: Plane, sheet: Sheet) -> str:
     return el("rect", **box, fill=f"url(#{sheet.name}-hatch)", cls="fig-undefined")
 
 
-def _contour_areas(x: F64, y: F64, values: F64, ends: tuple[float, float]) -> list[str]:
+def _shade_areas(x: F64, y: F64, values: F64, ends: tuple[float, float]) -> list[str]:
     """Return an area per step of the colours. Each lies on the lower ones, so there are no seams
     between them.
     """
@@ -450,6 +478,7 @@ def _contour_areas(x: F64, y: F64, values: F64, ends: tuple[float, float]) -> li
     parts = []
     for step in range(len(SHADES)) if high > low else [len(SHADES) // 2]:
         level = low + span * step / len(SHADES) if high > low else low
+        # A little lower than the level: values equal to it belong to the area.
         lines = isolines(x, y, walled, level - 1e-9 * span)
         path = "".join(
             polyline(*thin_line(*line), closed=True) for line in lines if len(line[0]) > 2
@@ -491,6 +520,7 @@ def _label_place(
     """Return a point of the line for its number: near the middle, away from edges and numbers."""
     if float(np.hypot(np.diff(x), np.diff(y)).sum()) < SHORT:
         return None
+    # From the middle of the line outwards.
     order = np.argsort(np.abs(np.arange(len(x)) - (len(x) - 1) / 2), kind="stable")
     for k in order:
         px, py = float(x[k]), float(y[k])
@@ -500,15 +530,6 @@ def _label_place(
         ):
             return px, py
     return None
-
-
-# From below to above: what was found is never hidden by what was left out.
-ORDER = ("ignored", "reference", "duplicate", "false alarm", "hit", "missed")
-INSET = 0.004  # of the longer side: how far inside the edge a cut box is drawn
-TRACE = 0.02  # of the longer side: length at least of what a box outside leaves
-PICTURE = re.compile(r"data:image/[a-z+.-]+;base64,[A-Za-z0-9+/=]*")
-OUTSIDE = ' class="fig-outside"'
-SYMBOL = re.compile(r"[A-Za-z][\w-]*", re.ASCII)
 
 
 def slug(fate: str) -> str:
@@ -527,6 +548,7 @@ def draw(figure: Overlay, sheet: Sheet) -> Drawing:
         picture_of(figure.picture, figure.symbol, whole, "fig-picture"),
         picture_of(figure.shade, figure.shade_symbol, whole, "fig-layer fig-layer-map"),
     ]
+    # All halos lie below all objects: otherwise the halo of a box would hide its neighbour.
     halos, layers = [], []
     for fate in ORDER:
         marks = [mark for mark in figure.marks if _fate(mark) == fate]
@@ -537,7 +559,7 @@ def draw(figure: Overlay, sheet: Sheet) -> Drawing:
         around, content = "", ""
         for mark in marks:
             place = _place(mark, width, height)
-            around += _around(mark, place)
+            around += _object_path(mark, place)
             content += _mark(mark, place, width, height)
         layer = f"fig-layer fig-layer-{slug(fate)}"
         halos.append(f'<path class="{layer} fig-halo fig-halo-{slug(fate)}" d="{around}"/>')
@@ -560,6 +582,7 @@ def picture_of(data: str, symbol: str, whole: str, kind: str) -> str:
     none.
     """
     if data:
+        # The address goes into the page unescaped, so nothing but base64 may pass.
         if not PICTURE.fullmatch(data):
             raise UsageError(
                 f"picture of an overlay: expected data:image/...;base64,..., got {data[:40]!r}; "
@@ -576,15 +599,15 @@ def picture_of(data: str, symbol: str, whole: str, kind: str) -> str:
     return ""
 
 
-def _around(mark: BoxMark, place: tuple[float, float, float, float]) -> str:
+def _object_path(mark: BoxMark, place: tuple[float, float, float, float]) -> str:
     """Return the path of an object: its outline, or the box as it is placed."""
     if mark.outline:
-        return "".join(map(_ring, mark.outline))
+        return "".join(map(_ring_path, mark.outline))
     x, y, w, h = place
     return f"M{num(x, 2)} {num(y, 2)}h{num(w, 2)}v{num(h, 2)}h{num(-w, 2)}z"
 
 
-def _ring(ring: Ring) -> str:
+def _ring_path(ring: Ring) -> str:
     """Return a closed path in relative steps, which are short to write.
 
     Most edges of masks run along rows and columns.
@@ -613,8 +636,8 @@ def _place(mark: BoxMark, width: float, height: float) -> tuple[float, float, fl
     """Return x, y, width and height of a box as it is drawn."""
     (x0, x1), (y0, y1) = sorted((mark.box[0], mark.box[2])), sorted((mark.box[1], mark.box[3]))
     outside = _outside(mark, width, height)
-    left, right = _overlay_clip(x0, x1, width, width, height, outside)
-    top, bottom = _overlay_clip(y0, y1, height, width, height, outside)
+    left, right = _cut_at_edges(x0, x1, width, width, height, outside)
+    top, bottom = _cut_at_edges(y0, y1, height, width, height, outside)
     # A box without width would not be drawn at all.
     return left, top, max(right - left, 0.01), max(bottom - top, 0.01)
 
@@ -635,13 +658,13 @@ def _mark(
     elif beyond:
         text += ", reaches beyond the image"
     if mark.outline:
-        return f'<path d="{_around(mark, place)}">{title(text)}</path>'
+        return f'<path d="{_object_path(mark, place)}">{title(text)}</path>'
     names = ("x", "y", "width", "height")
     at = " ".join(f'{name}="{num(value, 2)}"' for name, value in zip(names, place))
     return f"<rect {at}{OUTSIDE if outside else ''}>{title(text)}</rect>"
 
 
-def _overlay_clip(
+def _cut_at_edges(
     low: float, high: float, side: float, width: float, height: float, outside: bool
 ) -> tuple[float, float]:
     """Return one direction of a box cut at the edges, a little inside them, so that they show that
@@ -656,13 +679,6 @@ def _overlay_clip(
     return a, b
 
 
-CELLS_HIGHEST = 380.0  # pixels of the whole map
-LARGEST = 26.0  # of a cell
-SWATCH, ROW = 13.0, 18.0
-MANY = 12  # numbers that have a swatch each
-OPAQUE, THROUGH = "1", ".6"  # over nothing, over a picture
-
-
 def draw_cells(figure: Cells, sheet: Sheet) -> Drawing:
     """Draw a number per cell."""
     rows, columns = figure.counts.shape
@@ -674,6 +690,7 @@ def draw_cells(figure: Cells, sheet: Sheet) -> Drawing:
     wide, high = at.wide * columns, at.high * rows
     place = f'x="{num(at.left)}" y="{num(at.top)}" width="{num(wide, 2)}" height="{num(high, 2)}"'
     parts = [*labels, picture_of(figure.picture, "", place, "fig-picture")]
+    # Over a picture, cells of zero stay clear: the picture shows through them.
     for k in range(1 if figure.picture else 0, figure.most + 1):
         path = run_path(figure.counts == k, at)
         if path:
@@ -682,7 +699,7 @@ def draw_cells(figure: Cells, sheet: Sheet) -> Drawing:
                 el(
                     "path",
                     d=path,
-                    cls=f"fig-q{_step(k, figure.most)} fig-seamless",
+                    cls=f"fig-q{_shade_of_count(k, figure.most)} fig-seamless",
                     fill_opacity=over,
                 )
             )
@@ -696,7 +713,7 @@ def draw_cells(figure: Cells, sheet: Sheet) -> Drawing:
     return Drawing(sheet.width, at.top + high + 2.0, parts)
 
 
-def _step(k: int, most: int) -> int:
+def _shade_of_count(k: int, most: int) -> int:
     """Return the shade of a number; 0 has the lightest and ``most`` the darkest."""
     return round(k / max(most, 1) * (len(SHADES) - 1))
 
@@ -712,7 +729,7 @@ def _legend(figure: Cells, sheet: Sheet) -> tuple[list[str], float]:
         if x and x + wide > sheet.width:
             x, y = 0.0, y + ROW
         box = {"x": x + 0.5, "y": y, "width": SWATCH, "height": SWATCH}
-        parts.append(el("rect", **box, cls=f"fig-q{_step(k, figure.most)} fig-undefined"))
+        parts.append(el("rect", **box, cls=f"fig-q{_shade_of_count(k, figure.most)} fig-undefined"))
         parts.append(words(x + SWATCH + 4.0, y + 10.5, str(k)))
         x += wide
     top = y + ROW + 4.0
@@ -724,6 +741,7 @@ def _legend(figure: Cells, sheet: Sheet) -> tuple[list[str], float]:
 
 def _borders(inside: Flags, at: CellLayout) -> list[tuple[float, float, float, float]]:
     """Return the straight pieces between cells inside and outside, those in a row as one."""
+    # Padding makes borders of cells at the edge of the image appear, too.
     padded = np.pad(inside, 1).astype(np.int8)
     borders = []
     for flat, upright in (

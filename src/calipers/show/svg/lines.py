@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves with bands: names at the ends of the lines where there is room, else a legend above.
+"""Figures on two axes of numbers as SVG: curves with bands, histograms, and points in a plane.
 
-Histograms: an outline per series over the same bins, with a line at a threshold.
+A figure of `calipers.show.figures` and a `Sheet` come in, a `Drawing` goes out; `draw.svg` calls
+`draw_curves`, `draw_histogram` and `draw` (points). A figure without anything to draw says so, and
+why.
 
-Points in a plane, with error bars and with names where these have room.
+Curves have their names at the ends of their lines where there is room, else in a legend above.
+Histograms are an outline per series over the same bins, with a line at a threshold. Points have
+error bars, and names where these have room.
 """
 
 from __future__ import annotations
@@ -55,11 +59,21 @@ NAMES_SHARE = 0.3  # of the width that names beside the plane may take
 GAP = 16.0  # between the end of a line and its name
 MARKERS = 4  # on a line without marks of its own
 
+MANY = 400  # points of a series from which on they are small dots
+Box = tuple[float, float, float, float]
+# Offset and anchor of a name from its point, best first: beside it if no error bar is there, else
+# in a corner between two of them.
+PLACES = (
+    (8, 4, ""), (6, -7, ""), (6, 15, ""), (-8, 4, "end"),
+    (-6, -7, "end"), (-6, 15, "end"), (0, -9, "middle"), (0, 17, "middle"),
+)  # fmt: skip
+
 
 def draw_curves(figure: Curves, sheet: Sheet) -> Drawing:
     """Draw lines over a number."""
     if not figure.lines:
         return empty_drawing(sheet, "no series")
+    # Where a line has no height, its x must not stretch the axis.
     xs = [line.x[np.isfinite(line.y)] for line in figure.lines]
     ys = [values for line in figure.lines for values in (line.y, line.low, line.high)]
     x_limits, y_limits = limits(figure.x, xs), limits(figure.y, ys)
@@ -69,7 +83,9 @@ def draw_curves(figure: Curves, sheet: Sheet) -> Drawing:
     plan = PlaneSpec(figure.x, figure.y, x_limits, y_limits)
     at, labels = _layout(figure, sheet, plan)
     clip = f"{sheet.name}-clip"
+    # One pixel more above and below: a line along the edge keeps its whole width.
     box = rect(at.left, at.top - 1.0, at.right, at.bottom + 1.0, "")
+    # All bands lie below all lines: a band must not hide the line of another series.
     content = [
         *_diagonal(figure, at),
         *(_band(line, at) for line in figure.lines),
@@ -91,6 +107,8 @@ def _layout(figure: Curves, sheet: Sheet, plan: PlaneSpec) -> tuple[Plane, list[
     room = room_at_ends([entry.name for entry in entries])
     if sheet.width >= BROAD and room <= NAMES_SHARE * sheet.width:
         at = plane(sheet, replace(plan, right=room))
+        # Names beside the ends need lines that all end at the right edge, and heights at which no
+        # names overlap; else all names go into the legend.
         ends = [_end(line, at) for line in figure.lines]
         ends_at_edge = [end for end in ends if end is not None]
         heights = None
@@ -118,7 +136,7 @@ def _end(line: Line, at: Plane) -> float | None:
     return float(np.clip(y[good[-1]], at.top, at.bottom))
 
 
-def _pixels(line: Line, values: F64, at: Plane) -> tuple[F64, F64]:
+def _line_pixels(line: Line, values: F64, at: Plane) -> tuple[F64, F64]:
     """Return a line of the given heights in pixels, cut where it leaves the plane to the left or
     right.
     """
@@ -127,7 +145,7 @@ def _pixels(line: Line, values: F64, at: Plane) -> tuple[F64, F64]:
 
 
 def _path(line: Line, at: Plane) -> str:
-    x, y = _pixels(line, line.y, at)
+    x, y = _line_pixels(line, line.y, at)
     paths = []
     for px, py in pieces(x, y):
         if line.step:
@@ -139,16 +157,18 @@ def _path(line: Line, at: Plane) -> str:
 def _band(line: Line, at: Plane) -> str:
     if line.low is None or line.high is None:
         return ""
+    # A band without its line would look like one of its neighbours.
     both = np.isfinite(line.low) & np.isfinite(line.high) & np.isfinite(line.y)
     low, high = np.where(both, line.low, np.nan), np.where(both, line.high, np.nan)
-    x, lower = _pixels(line, low, at)
-    upper = _pixels(line, high, at)[1]
+    x, lower = _line_pixels(line, low, at)
+    upper = _line_pixels(line, high, at)[1]
     paths = []
     for (px, lo), (_, hi) in zip(pieces(x, lower), pieces(x, upper)):
         one, other = (px, lo), (px, hi)
         if line.step:
             one, other = step_line(*one), step_line(*other)
         (x0, y0), (x1, y1) = thin_line(*one), thin_line(*other)
+        # Along the upper edge and back along the lower one.
         paths.append(
             polyline(np.concatenate([x1, x0[::-1]]), np.concatenate([y1, y0[::-1]]), closed=True)
         )
@@ -183,6 +203,7 @@ def _spaced_points(x: F64, good: I64, at: Plane, slot: int) -> list[int]:
     if not len(good):
         return []
     wide = at.right - at.left
+    # Slots are shifted against each other, so that markers of lines that coincide stay apart.
     targets = at.left + wide * (np.arange(MARKERS) + 0.3 + 0.1 * (slot % 5)) / MARKERS
     nearest = [int(good[np.abs(x[good] - pixel).argmin()]) for pixel in targets]
     return [k for k, pixel in zip(nearest, targets) if abs(x[k] - pixel) < wide / MARKERS / 2]
@@ -200,6 +221,7 @@ def diagonal(at: Plane) -> list[str]:
     if at.x.log == at.y.log:
         ends = [(at.x.at(low), at.y.at(low), at.x.at(high), at.y.at(high))]
         return [el("path", d=segments(ends), cls="fig-guide")]
+    # With one logarithmic axis the line of equality is curved.
     values = np.linspace(low, high, 64)
     good = np.isfinite(at.x(values) + at.y(values))
     return [el("path", d=polyline(at.x(values)[good], at.y(values)[good]), cls="fig-guide")]
@@ -226,6 +248,7 @@ def draw_histogram(figure: Histogram, sheet: Sheet) -> Drawing:
 def _outline(figure: Histogram, s: int, slot: int, at: Plane) -> str:
     """Return the area and the line along its top, from the floor to the floor."""
     counts = np.nan_to_num(figure.counts[s], nan=0.0)
+    # A logarithmic axis has no zero: the outline ends at the edge of the plane.
     floor = max(0.0, at.y.low) if not at.y.log else at.y.low
     heights = np.concatenate([[floor], np.repeat(np.maximum(counts, floor), 2), [floor]])
     x = np.repeat(at.x(figure.edges), 2)
@@ -248,16 +271,6 @@ def _threshold_line(figure: Histogram, at: Plane) -> list[str]:
         place, anchor = x - 5.0, "end"
     label = words(place, at.top + 9.0, text, "fig-halo-text", anchor=anchor)
     return [el("path", d=segments([(x, at.top, x, at.bottom)]), cls="fig-cut"), label]
-
-
-MANY = 400  # points of a series from which on they are small dots
-Box = tuple[float, float, float, float]
-# Offset and anchor of a name from its point, best first: beside it if no error bar is there, else
-# in a corner between two of them.
-PLACES = (
-    (8, 4, ""), (6, -7, ""), (6, 15, ""), (-8, 4, "end"),
-    (-6, -7, "end"), (-6, 15, "end"), (0, -9, "middle"), (0, 17, "middle"),
-)  # fmt: skip
 
 
 def draw(figure: Scatter, sheet: Sheet) -> Drawing:
@@ -287,7 +300,7 @@ def draw(figure: Scatter, sheet: Sheet) -> Drawing:
     return Drawing(sheet.width, at.height, [*parts, *_names(figure, at)])
 
 
-def _scatter_pixels(dots: Dots, at: Plane) -> list[tuple[int, float, float]]:
+def _points_on_plane(dots: Dots, at: Plane) -> list[tuple[int, float, float]]:
     """Return the points on the plane: which, and where."""
     x, y = at.x(dots.x), at.y(dots.y)
     good = np.isfinite(x) & np.isfinite(y)
@@ -299,32 +312,32 @@ def _scatter_pixels(dots: Dots, at: Plane) -> list[tuple[int, float, float]]:
 
 
 def _bars(dots: Dots, at: Plane) -> str:
-    ends = _ends(dots, at)
+    ends = _error_bars(dots, at)
     return el("path", d=segments(ends), cls=f"fig-whisker {stroke(dots.slot)}") if ends else ""
 
 
-def _ends(dots: Dots, at: Plane) -> list[Box]:
+def _error_bars(dots: Dots, at: Plane) -> list[Box]:
     ends: list[Box] = []
-    for k, x, y in _scatter_pixels(dots, at):
+    for k, x, y in _points_on_plane(dots, at):
         for low, high, scale, upright in (
             (dots.x_low, dots.x_high, at.x, False),
             (dots.y_low, dots.y_high, at.y, True),
         ):
-            pair = _pair(low, high, k)
+            pair = _interval(low, high, k)
             if pair is not None:
                 a, b = scale.within(pair[0]), scale.within(pair[1])
                 ends.append((x, a, x, b) if upright else (a, y, b, y))
     return ends
 
 
-def _pair(low: F64 | None, high: F64 | None, k: int) -> tuple[float, float] | None:
+def _interval(low: F64 | None, high: F64 | None, k: int) -> tuple[float, float] | None:
     if low is None or high is None or not (np.isfinite(low[k]) and np.isfinite(high[k])):
         return None
     return float(low[k]), float(high[k])
 
 
 def _points(dots: Dots, at: Plane) -> str:
-    points = _scatter_pixels(dots, at)
+    points = _points_on_plane(dots, at)
     if len(points) > MANY:  # a round cap on a line of no length is a dot of few characters
         path = "".join(f"M{num(x)} {num(y)}h0" for _, x, y in points)
         return el("path", d=path, cls=f"fig-speck {stroke(dots.slot)}")
@@ -339,12 +352,13 @@ def _point_text(dots: Dots, k: int) -> str:
 
 def _names(figure: Scatter, at: Plane) -> list[str]:
     """Return names beside the points: at the first free place around them, else none."""
-    points = [(dots, *point) for dots in figure.dots for point in _scatter_pixels(dots, at)]
+    points = [(dots, *point) for dots in figure.dots for point in _points_on_plane(dots, at)]
     if len(points) > MANY:
         return []
+    # Names avoid all points and error bars first; each name that is placed blocks later ones.
     occupied: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for _, _, x, y in points]
     for dots in figure.dots:
-        for x0, y0, x1, y1 in _ends(dots, at):
+        for x0, y0, x1, y1 in _error_bars(dots, at):
             occupied.append((x0 - 1, min(y0, y1) - 1, x1 + 1, max(y0, y1) + 1))
     parts = []
     for dots, k, x, y in points:
@@ -356,7 +370,7 @@ def _names(figure: Scatter, at: Plane) -> list[str]:
             left_edge = tx - {"": 0.0, "middle": wide / 2, "end": wide}[anchor]
             box = (left_edge, ty - 10, left_edge + wide, ty + 3)
             on_plane = at.holds(left_edge, ty, 2.0) and at.holds(left_edge + wide, ty, 2.0)
-            if on_plane and not any(_meet(box, other) for other in occupied):
+            if on_plane and not any(_overlap(box, other) for other in occupied):
                 occupied.append(box)
                 style = "fig-halo-text"
                 parts.append(words(tx, ty, dots.names[k], style, width=wide + 1.0, anchor=anchor))
@@ -364,5 +378,5 @@ def _names(figure: Scatter, at: Plane) -> list[str]:
     return parts
 
 
-def _meet(one: Box, other: Box) -> bool:
+def _overlap(one: Box, other: Box) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]

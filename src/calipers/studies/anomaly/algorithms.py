@@ -27,6 +27,20 @@ from calipers.synthetic.demo import stream
 EPOCHS, BATCH, RATE = 12, 32, 2e-3
 CHANNELS, CODE = (8, 16, 32), 48  # of the layers, and numbers that a slice is squeezed into
 
+SIDE = 5  # voxels of a patch along every axis
+STRIDE = 2  # voxels from one patch to the next
+PATCH_COMPONENTS = 10
+LEARNED_PATCHES = 20_000  # patches from which components are learned
+
+Score = Callable[[F32], F32]  # a volume -> how unusual every voxel is
+Fit = Callable[[Sequence[F32], int], Score]  # normal volumes and a seed
+SMOOTH = 1.0  # voxels: deviation of the Gaussian that residuals are smoothed with
+COMPONENTS = 24  # of slices
+NEIGHBOURS, LEARNED = 3, 12_000  # of a patch; patches that are remembered
+PLACE = 6.0  # weight of a patch's place against its look
+USUAL, RARE = 0.99, 0.999  # shares of normal voxels below a score of 0.01 and of 0.5
+FLOOR = 1e-6  # lower limit of scales, to avoid a division by 0
+
 
 def fit_autoencoder(slices: F32, seed: int) -> Callable[[F32], F32]:
     """Train on slices (n, height, width) whose sides are multiples of 8.
@@ -95,12 +109,6 @@ def _network(height: int, width: int):  # type: ignore[no-untyped-def]  # PyTorc
     return nn.Sequential(*encoder, *to_code, *from_code, *decoder[:-1])
 
 
-SIDE = 5  # voxels of a patch along every axis
-STRIDE = 2  # voxels from one patch to the next
-PATCH_COMPONENTS = 10
-LEARNED_PATCHES = 20_000  # patches from which components are learned
-
-
 @dataclass(frozen=True)
 class Patches:
     """The principal components of patches, learned from normal volumes."""
@@ -158,17 +166,6 @@ def _cut_patches(volume: F32) -> F32:
     return np.ascontiguousarray(
         windows[(slice(None, None, STRIDE),) * volume.ndim].reshape(-1, SIDE**volume.ndim)
     )
-
-
-Score = Callable[[F32], F32]  # a volume -> how unusual every voxel is
-Fit = Callable[[Sequence[F32], int], Score]  # normal volumes and a seed
-
-SMOOTH = 1.0  # voxels: deviation of the Gaussian that residuals are smoothed with
-COMPONENTS = 24  # of slices
-NEIGHBOURS, LEARNED = 3, 12_000  # of a patch; patches that are remembered
-PLACE = 6.0  # weight of a patch's place against its look
-USUAL, RARE = 0.99, 0.999  # shares of normal voxels below a score of 0.01 and of 0.5
-FLOOR = 1e-6  # lower limit of scales, to avoid a division by 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,9 @@ STRONG = 0.2  # a loss of at least this counts as strong
 BOTH = ("2D", "3D")
 DEFINITIONS, EXPERIMENTS = "section 2", "section 3, figure 1 (top)"
 
+CLOSE = 0.6  # two orders with a tau-b of at least this count as close
+HIDDEN = 0.2  # share of false positive voxels that raters did not see; from here on it is large
+
 
 @CLAIMS.statement(
     "undefined-without-objects",
@@ -401,10 +404,6 @@ def _sides(response: Response, metric: str) -> tuple[float, float]:
 
 def _loss(response: Response, metric: str, x: float) -> float:
     return float(response.values[metric][0]) - response.at(metric, x)
-
-
-CLOSE = 0.6  # two orders with a tau-b of at least this count as close
-HIDDEN = 0.2  # share of false positive voxels that raters did not see; from here on it is large
 
 
 @CLAIMS.statement(

@@ -29,6 +29,9 @@ APART = 2.5  # voxels between the rims of two spheres: they stay objects of thei
 # Range of the difference between the grey value of a sphere and what was there (full range: 1).
 CONTRAST = (0.18, 0.45)
 
+# voxels left free around every disc: after rounding of centres no two touch, not even at a corner
+LAYOUT_APART = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class VolumeCounts:
@@ -116,10 +119,6 @@ def _distance(shape: tuple[int, ...], centre: NDArray[np.int64]) -> NDArray[np.f
         *(np.arange(n) - c for n, c in zip(shape, centre)), indexing="ij", sparse=True
     )
     return np.asarray(np.sqrt(sum(axis.astype(np.float64) ** 2 for axis in axes)))
-
-
-# voxels left free around every disc: after rounding of centres no two touch, not even at a corner
-LAYOUT_APART = 2.0
 
 
 @dataclass(frozen=True, slots=True)

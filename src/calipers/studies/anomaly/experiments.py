@@ -14,7 +14,8 @@ The controlled experiments (a) to (e): one error at a time on discs and spheres,
 (e) Of four equal objects one is missed, nothing is found falsely, and samples without an object are
     added.
 
-`calipers.studies.anomaly.experiments` has the closed forms for maps of 0 and 1 with n objects per sample.
+`calipers.studies.anomaly.experiments` has the closed forms for maps of 0 and 1 with n objects per
+sample.
 
 The benchmark: algorithms run on volumes with inserted spheres, evaluated by all metrics.
 
@@ -110,6 +111,71 @@ connectivity = "full"
 slices = "z"
 """
 
+WEIGHTS = {"softIoU": 0.5, LENIENT: ALPHA}
+ALIKE = (
+    "F1@0.5",
+    "F1@0.01",
+    "F1@centre",
+    "Dice",
+)  # F1 of objects, and of voxels where all objects have as many
+
+SAMPLES, QUICK_SAMPLES = 50, 4
+OBJECTS = 4
+LARGE, SMALL = 2, 4
+# up to this factor of the radius no two objects of experiment (b) touch, and none leaves the grid
+TOUCHING = 1.5
+AXES: Mapping[str, str] = {
+    "a": "small objects found, of four",
+    "b": "radius found / true radius",
+    "c": "false objects per sample",
+    "d": "objects missed, of four",
+    "d-new": "samples added in which all is missed",
+    "e": "empty samples added",
+}
+_GRIDS: Mapping[str, tuple[float, ...]] = {
+    "a": (0, 1, 2, 3, 4),
+    "b": (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2, 2.5),
+    "c": (0, 1, 2, 3, 4, 6, 8),
+    "d": (0, 1, 2, 3, 4),
+    "d-new": (0, 10, 20, 30, 40, 50),
+    "e": (0, 10, 20, 30, 40, 50),
+}
+_QUICK: Mapping[str, tuple[float, ...]] = {
+    "a": (0, 2, 4),
+    "b": (0.5, 0.8, 1, 1.2, 1.5, 2),
+    "c": (0, 2, 4),
+    "d": (0, 2, 4),
+    "d-new": (0, 2, 4),
+    "e": (0, 2, 4),
+}
+MODEL = "found"  # name of the model where an evaluation has only one
+CROWDS = (1, 2, 4)  # true objects per sample in the figure that accompanies experiment (c)
+CROWD_METRICS = ("softIoU", LENIENT, "AP/dataset", "F1@centre")
+
+_Maker = Callable[[Setting, tuple[float, ...], int, int, int], Sample]
+
+Maps = Mapping[str, F32]
+Values = Mapping[str, Mapping[str, float]]  # algorithm -> metric -> value
+VOLUMES, SLICES, SEEN = "volumes", "all slices", "slices with an object"
+VIEWS = (VOLUMES, SLICES, SEEN)
+THRESHOLD = 0.5
+
+COLUMNS = ("algorithm", "rank")
+FEWEST = 3  # algorithms: with two a correlation is 1 or -1
+
+MOVES = 0.02  # a change below this is called none
+EXACT = 1e-6  # a change below this is rounding
+AS_MANY = 4.0  # false objects at which (c) is compared: as many as there are true ones
+HALF = 2.0  # objects missed at which (d) is compared: half of them
+SIZES = (0.8, 1.2)  # factors of the radius at which (b) is compared with the true size
+DESIRED_CHANGES = {
+    "a": "rise as small objects are found",
+    "b": "lost at 0.8 and 1.2 of the radius, mean",
+    "c": "lost with as many false objects as true ones",
+    "d": "lost with half of the objects missed",
+    "e": "rise as empty samples are added",
+}
+
 
 def protocol(names: Iterable[str] = METRICS) -> Protocol:
     """Return the protocol with these metrics."""
@@ -148,15 +214,6 @@ def lines(
     for name in names:
         curves[name] = np.array([table[model][name] for model in models])
     return curves
-
-
-WEIGHTS = {"softIoU": 0.5, LENIENT: ALPHA}
-ALIKE = (
-    "F1@0.5",
-    "F1@0.01",
-    "F1@centre",
-    "Dice",
-)  # F1 of objects, and of voxels where all objects have as many
 
 
 def closed_form(
@@ -203,40 +260,6 @@ def _with_missed(metric: str, m: float, n: int) -> float | None:
     if metric == "Dice" and m == n:
         return None  # then the best threshold calls everything
     return 2.0 * (n - m) / (2.0 * n - m) if metric in ALIKE else None
-
-
-SAMPLES, QUICK_SAMPLES = 50, 4
-OBJECTS = 4
-LARGE, SMALL = 2, 4
-# up to this factor of the radius no two objects of experiment (b) touch, and none leaves the grid
-TOUCHING = 1.5
-AXES: Mapping[str, str] = {
-    "a": "small objects found, of four",
-    "b": "radius found / true radius",
-    "c": "false objects per sample",
-    "d": "objects missed, of four",
-    "d-new": "samples added in which all is missed",
-    "e": "empty samples added",
-}
-_GRIDS: Mapping[str, tuple[float, ...]] = {
-    "a": (0, 1, 2, 3, 4),
-    "b": (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2, 2.5),
-    "c": (0, 1, 2, 3, 4, 6, 8),
-    "d": (0, 1, 2, 3, 4),
-    "d-new": (0, 10, 20, 30, 40, 50),
-    "e": (0, 10, 20, 30, 40, 50),
-}
-_QUICK: Mapping[str, tuple[float, ...]] = {
-    "a": (0, 2, 4),
-    "b": (0.5, 0.8, 1, 1.2, 1.5, 2),
-    "c": (0, 2, 4),
-    "d": (0, 2, 4),
-    "d-new": (0, 2, 4),
-    "e": (0, 2, 4),
-}
-MODEL = "found"  # name of the model where an evaluation has only one
-CROWDS = (1, 2, 4)  # true objects per sample in the figure that accompanies experiment (c)
-CROWD_METRICS = ("softIoU", LENIENT, "AP/dataset", "F1@centre")
 
 
 @dataclass(frozen=True)
@@ -396,7 +419,6 @@ def _missed_sample(
     return sample(f"S{k:03d}", disc_mask(discs, setting.shape), masks)
 
 
-_Maker = Callable[[Setting, tuple[float, ...], int, int, int], Sample]
 _MAKERS: Mapping[str, _Maker] = {
     "a": _shrunk_sample,
     "b": _resized_sample,
@@ -455,14 +477,6 @@ def _probe_samples(setting: Setting, n: int, seed: int) -> Iterator[Sample]:
             "small": disc_mask(discs[LARGE:], setting.shape),
         }
         yield sample(f"S{k:03d}", every, masks)
-
-
-Maps = Mapping[str, F32]
-Values = Mapping[str, Mapping[str, float]]  # algorithm -> metric -> value
-
-VOLUMES, SLICES, SEEN = "volumes", "all slices", "slices with an object"
-VIEWS = (VOLUMES, SLICES, SEEN)
-THRESHOLD = 0.5
 
 
 @dataclass(frozen=True)
@@ -582,10 +596,6 @@ def _example_slice(cases: Sequence[tuple[ChestVolume, Maps]]) -> ExampleSlice:
     return ExampleSlice(f"slice {z}", volume.image[z], volume.labels[z], _at_index(maps, z))
 
 
-COLUMNS = ("algorithm", "rank")
-FEWEST = 3  # algorithms: with two a correlation is 1 or -1
-
-
 @dataclass(frozen=True)
 class HumanRanking:
     """Ranks of algorithms, 1 for the best; equal ranks are allowed."""
@@ -698,20 +708,6 @@ def tau_between(columns: Mapping[str, Sequence[float]]) -> F64:
     """Return (m, m): tau-b between the orders that the metrics give."""
     table = np.array(list(columns.values()), np.float64)
     return np.stack([kendall_tau_b(row, table) for row in table])
-
-
-MOVES = 0.02  # a change below this is called none
-EXACT = 1e-6  # a change below this is rounding
-AS_MANY = 4.0  # false objects at which (c) is compared: as many as there are true ones
-HALF = 2.0  # objects missed at which (d) is compared: half of them
-SIZES = (0.8, 1.2)  # factors of the radius at which (b) is compared with the true size
-DESIRED_CHANGES = {
-    "a": "rise as small objects are found",
-    "b": "lost at 0.8 and 1.2 of the radius, mean",
-    "c": "lost with as many false objects as true ones",
-    "d": "lost with half of the objects missed",
-    "e": "rise as empty samples are added",
-}
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,18 @@ from calipers.studies.framework import StudyFigure
 
 TREES, DRAWN = 100, 512
 
+LARGER = 6  # pixels per voxel; enlarged here because browsers blur when they enlarge
+THRESHOLD = 0.5
+
+EXAMPLES = {
+    "a": (3.0, "(a) Three small objects found, large ones shrunk"),
+    "b": (1.4, "(b) Found too large"),
+    "c": (3.0, "(c) Three false objects"),
+    "d": (2.0, "(d) Two objects missed"),
+    "e": (1.0, "(e) One missed; empty samples are added"),
+}
+MOST = 0.5  # a change at which colours end
+
 
 def fit_forest(rows: F32, seed: int) -> Callable[[F32], NDArray[np.float64]]:
     """Fit a forest to rows; return its score: up to 0.5 is usual, near 1 is isolated at once."""
@@ -58,10 +70,6 @@ def fit_forest(rows: F32, seed: int) -> Callable[[F32], NDArray[np.float64]]:
         n_estimators=TREES, max_samples=min(DRAWN, len(rows)), random_state=seed % 2**32, n_jobs=1
     ).fit(rows)
     return lambda patches: -np.asarray(model.score_samples(patches))
-
-
-LARGER = 6  # pixels per voxel; enlarged here because browsers blur when they enlarge
-THRESHOLD = 0.5
 
 
 def picture(
@@ -254,16 +262,6 @@ def _people(run: AnomalyRun) -> StudyFigure:
     )
     caption = f"The ranking is that of {run.ranking.file}, {len(run.ranking.ranks)} algorithms."
     return StudyFigure("figure-13", title, caption, tuple(panels), rows=(2,))
-
-
-EXAMPLES = {
-    "a": (3.0, "(a) Three small objects found, large ones shrunk"),
-    "b": (1.4, "(b) Found too large"),
-    "c": (3.0, "(c) Three false objects"),
-    "d": (2.0, "(d) Two objects missed"),
-    "e": (1.0, "(e) One missed; empty samples are added"),
-}
-MOST = 0.5  # a change at which colours end
 
 
 def controlled_figures(run: AnomalyRun) -> tuple[StudyFigure, ...]:

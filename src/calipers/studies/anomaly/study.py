@@ -47,6 +47,36 @@ REFERENCES = (
 CONTROLLED = 0.4  # approximate share of the running time that the controlled experiments take
 STEPS = 1000
 
+METHODS = (
+    "Controlled experiments. Samples contain discs (2D) or spheres (3D) at random places that do "
+    "not touch. Maps are 1 where something is found and 0 elsewhere, so that all thresholds are "
+    "equivalent. (a) Two large and four small objects: small ones are found one after the other, "
+    "and the large ones lose exactly as many of their outermost voxels. (b) Four equal objects, "
+    "found with another radius. (c) False objects of the same size in addition. (d) Missed "
+    "objects, in every sample or in new samples. (e) One of four objects is missed, and samples "
+    "without objects are added.",
+    "Metrics. softIoU: per object, on the object and the background, (sum p y + e) / (a sum p + "
+    "(1 - a) sum y + e) with a = 0.5 and e = 0.00001, mean over objects, then over samples; a "
+    "sample without objects has e / (a sum p + e). softIoU/jaccard: TP / (TP + 2 a FP + 2 (1 - a) "
+    f"FN). softIoU/lenient: a = {ALPHA:g}. AP and AUROC: over the voxels of the data set, of a "
+    "sample or of a slice (across z), mean over the samples or slices with a positive voxel; "
+    "equal scores are one operating point. AUPRO up to 30 % false positive voxels. Dice: the best "
+    "over thresholds, and at the threshold with at most 5 % false positive voxels. Objects are "
+    "connected components (corner neighbours included); predicted objects consist of voxels with "
+    "a score of 0.5 or more and are assigned by overlap. F1 is computed per sample, and is 1 "
+    "without objects and predictions; centre: the weighted centre of a predicted object lies in "
+    "the hull of a reference. IoU/instance: mean over references of the IoU with their partner, 0 "
+    "if missed.",
+    "Benchmark. Schematic chests of 48 x 48 x 48 voxels differ in build, position and texture. "
+    "Every second test volume has one large and four small spheres inside the body, each of one "
+    "grey value that differs from what was there. Algorithms are trained on normal volumes only. "
+    "Maps are calibrated to [0, 1]: odds are a power of the raw score, such that one in 1000 "
+    "voxels of further normal volumes reaches 0.5 and one in 100 reaches 0.01. This does not "
+    "change the ranks of voxels.",
+    f"The rules for verdicts are fixed: a metric moves if it changes by more than {MOVES:g}; a "
+    "claim about several metrics, or about 2D and 3D, holds in part if it holds for some of them.",
+)
+
 
 def run(options: StudyOptions, progress: Progress) -> StudyResult:
     """Run all experiments and judge all claims."""
@@ -120,35 +150,6 @@ def _settings(run: AnomalyRun, *, quick: bool) -> Mapping[str, Any]:
     }
 
 
-METHODS = (
-    "Controlled experiments. Samples contain discs (2D) or spheres (3D) at random places that do "
-    "not touch. Maps are 1 where something is found and 0 elsewhere, so that all thresholds are "
-    "equivalent. (a) Two large and four small objects: small ones are found one after the other, "
-    "and the large ones lose exactly as many of their outermost voxels. (b) Four equal objects, "
-    "found with another radius. (c) False objects of the same size in addition. (d) Missed "
-    "objects, in every sample or in new samples. (e) One of four objects is missed, and samples "
-    "without objects are added.",
-    "Metrics. softIoU: per object, on the object and the background, (sum p y + e) / (a sum p + "
-    "(1 - a) sum y + e) with a = 0.5 and e = 0.00001, mean over objects, then over samples; a "
-    "sample without objects has e / (a sum p + e). softIoU/jaccard: TP / (TP + 2 a FP + 2 (1 - a) "
-    f"FN). softIoU/lenient: a = {ALPHA:g}. AP and AUROC: over the voxels of the data set, of a "
-    "sample or of a slice (across z), mean over the samples or slices with a positive voxel; "
-    "equal scores are one operating point. AUPRO up to 30 % false positive voxels. Dice: the best "
-    "over thresholds, and at the threshold with at most 5 % false positive voxels. Objects are "
-    "connected components (corner neighbours included); predicted objects consist of voxels with "
-    "a score of 0.5 or more and are assigned by overlap. F1 is computed per sample, and is 1 "
-    "without objects and predictions; centre: the weighted centre of a predicted object lies in "
-    "the hull of a reference. IoU/instance: mean over references of the IoU with their partner, 0 "
-    "if missed.",
-    "Benchmark. Schematic chests of 48 x 48 x 48 voxels differ in build, position and texture. "
-    "Every second test volume has one large and four small spheres inside the body, each of one "
-    "grey value that differs from what was there. Algorithms are trained on normal volumes only. "
-    "Maps are calibrated to [0, 1]: odds are a power of the raw score, such that one in 1000 "
-    "voxels of further normal volumes reaches 0.5 and one in 100 reaches 0.01. This does not "
-    "change the ranks of voxels.",
-    f"The rules for verdicts are fixed: a metric moves if it changes by more than {MOVES:g}; a "
-    "claim about several metrics, or about 2D and 3D, holds in part if it holds for some of them.",
-)
 STUDY = Study(
     name="anomaly",
     title=TITLE,

@@ -17,6 +17,7 @@ import numpy as np
 
 from calipers.arrays import F64, Flags
 from calipers.monitors.labels import OMS, OOD
+from calipers.show.words import level_text
 from calipers.statistics.ranks import kendall_tau_b
 from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.monitors.experiments import (
@@ -40,6 +41,19 @@ NOT_JUDGED = (
     "Needs safe and unsafe images, and OOD labels for some images but not for all: --ood COLUMN."
 )
 MADE_ONLY = "Simulated data: they show that it can happen, not how often."
+
+OPENING, SCORE = Claims[MonitorsRun](), Claims[MonitorsRun]()
+SCORING = "Defining the scoring function"
+
+PARADIGMS = Claims[MonitorsRun]()
+OOD_SECTION = "The OOD paradigm"
+SURE = 0.95  # a difference in at least this share of the replicates counts as certain
+GOOD = 0.05  # a detector that fails on a smaller share of the images counts as good
+PICTURE_MONITORS = ("image-mahalanobis", "image-knn", "count")
+
+SCOPE, USE = Claims[MonitorsRun](), Claims[MonitorsRun]()
+WHERE = "Defining the scope of the model"
+BLIND = "random"  # a made monitor that knows nothing, and must not lower the risk
 
 
 def not_judged(words: str = NOT_JUDGED) -> ClaimJudgement:
@@ -86,10 +100,6 @@ def in_each_trial(
 
 def _join_words(findings: Iterable[Finding]) -> str:
     return " ".join(words for _, words in findings)
-
-
-OPENING, SCORE = Claims[MonitorsRun](), Claims[MonitorsRun]()
-SCORING = "Defining the scoring function"
 
 
 @OPENING.statement(
@@ -291,13 +301,6 @@ def _(run: MonitorsRun) -> ClaimJudgement:
     )
 
 
-PARADIGMS = Claims[MonitorsRun]()
-OOD_SECTION = "The OOD paradigm"
-SURE = 0.95  # a difference in at least this share of the replicates counts as certain
-GOOD = 0.05  # a detector that fails on a smaller share of the images counts as good
-PICTURE_MONITORS = ("image-mahalanobis", "image-knn", "count")
-
-
 @PARADIGMS.statement(
     "ood-needs-no-model",
     "OOD labels depend on the data only, those of OMS on the model too.",
@@ -418,7 +421,7 @@ def _(trial: Trial) -> Finding:
     "Who is the best monitor depends on the paradigm: choosing by OOD can mislead.",
     OOD_SECTION,
 )
-@in_each_trial(f"Holds if the winner differs in at least {100 * SURE:g} % of the replicates.")
+@in_each_trial(f"Holds if the winner differs in at least {level_text(SURE)} of the replicates.")
 def _(trial: Trial) -> Finding:
     by_ood, by_oms = trial.order(OOD)[0], trial.order(OMS)[0]
     rank_agreement = trial.rank_agreement
@@ -475,11 +478,6 @@ def _against_usual(trial: Trial, names: Sequence[str], kinds: Sequence[Flags]) -
         subset = usual | kind
         columns.append(auroc(alarms[:, subset], kind[subset][None])[:, 0])
     return np.stack(columns, axis=1)
-
-
-SCOPE, USE = Claims[MonitorsRun](), Claims[MonitorsRun]()
-WHERE = "Defining the scope of the model"
-BLIND = "random"  # a made monitor that knows nothing, and must not lower the risk
 
 
 @SCOPE.statement(
@@ -544,8 +542,8 @@ def _(run: MonitorsRun) -> ClaimJudgement:
         closed_form = sweep.expected_flip
         flags += [sweep.turns, low <= closed_form <= high]
         sentences.append(
-            f"With {100 * sweep.far:g} % far runways {PAIR[1]} overtakes {PAIR[0]} under OMS at a "
-            f"share of {_share(sweep.measured_flip)} harmless shifts (closed form "
+            f"With {level_text(sweep.far)} far runways {PAIR[1]} overtakes {PAIR[0]} under OMS at "
+            f"a share of {_share(sweep.measured_flip)} harmless shifts (closed form "
             f"{_share(closed_form)}; from {low:.2f} to {high:.2f} the interval of the difference "
             "contains 0)."
         )

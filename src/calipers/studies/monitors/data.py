@@ -47,6 +47,39 @@ SEES_SHIFT, SEES_FAILURE = (
 )  # standard deviations between the means of the two groups that a monitor sees
 MONITORS = ("shift-detector", "failure-predictor", "random")
 
+CLASSES = ("polyp", "flat-lesion", "instrument", "ulcer")
+FLAT = CLASSES.index("flat-lesion")
+
+SIDE = 128
+# objects lie in the cells of a grid of 3 x 3, one in each at most, so none touches another
+CELLS = 3
+COLOURS = np.array([[0.80, 0.35, 0.35], [0.78, 0.48, 0.42], [0.75, 0.78, 0.80], [0.85, 0.75, 0.45]])
+STRANGE = np.array([0.20, 0.06, 0.06])
+JITTER = 0.05
+
+SIZE = (160, 120)  # width, height
+BAND = 16  # rows at the bottom that no runway reaches: what lies there is no runway
+GROUND_SPOTS = 6  # places in the band for things that are mistaken for one
+SPOT = (14.0, 10.0)
+SKY = {"sky": np.array([0.95, 0.62, 0.35])}  # an evening
+USUAL_SKY = np.array([0.55, 0.72, 0.92])
+GROUND = {"sky": np.array([0.50, 0.38, 0.22])}
+USUAL_GROUND = np.array([0.28, 0.42, 0.22])
+ASPHALT, PAINT = np.array([0.42, 0.42, 0.44]), np.array([0.92, 0.92, 0.90])
+
+CLASS = "runway"
+
+FAR_SHARE, FAR = 0.3, 4500.0  # metres: from here on a runway is hard to see
+NEAREST, FARTHEST = 1000.0, 8000.0
+WIDTH, LENGTH, FOCAL, GLIDE = (
+    60.0,
+    3000.0,
+    900.0,
+    np.tan(np.radians(3.0)),
+)  # metres, metres, pixels, slope
+HORIZON = 30.0
+AIRPORTS = ("LFAA", "LFBB", "EDCC", "EDDD", "KEEE")
+
 
 @dataclass(frozen=True, slots=True)
 class Shift:
@@ -200,8 +233,6 @@ def eight_bits(picture: F64) -> U8:
     return np.asarray(np.round(255.0 * np.clip(picture, 0.0, 1.0)), np.uint8)
 
 
-CLASSES = ("polyp", "flat-lesion", "instrument", "ulcer")
-FLAT = CLASSES.index("flat-lesion")
 ENDOSCOPY_SHIFTS = (
     Shift("none", 0.50, ood=False, fails=(0.04, 0.50)),
     Shift("tint", 0.22, ood=True, fails=(0.04, 0.50)),  # harmless: another lamp
@@ -211,12 +242,6 @@ ENDOSCOPY_SHIFTS = (
         "new-class", 0.10, ood=True, fails=(0.04, 0.50), extra=1.0
     ),  # diverticula, which are called ulcers
 )
-SIDE = 128
-# objects lie in the cells of a grid of 3 x 3, one in each at most, so none touches another
-CELLS = 3
-COLOURS = np.array([[0.80, 0.35, 0.35], [0.78, 0.48, 0.42], [0.75, 0.78, 0.80], [0.85, 0.75, 0.45]])
-STRANGE = np.array([0.20, 0.06, 0.06])
-JITTER = 0.05
 
 
 def endoscopy_cohort(n: int = 600, seed: int = 0, *, frames: int = 5) -> ShiftedCohort:
@@ -360,17 +385,6 @@ def _picture(record: dict[str, Any], strange: F64 | None, random: Generator) -> 
     return eight_bits(shifted(picture, record["shift"], random))
 
 
-SIZE = (160, 120)  # width, height
-BAND = 16  # rows at the bottom that no runway reaches: what lies there is no runway
-GROUND_SPOTS = 6  # places in the band for things that are mistaken for one
-SPOT = (14.0, 10.0)
-SKY = {"sky": np.array([0.95, 0.62, 0.35])}  # an evening
-USUAL_SKY = np.array([0.55, 0.72, 0.92])
-GROUND = {"sky": np.array([0.50, 0.38, 0.22])}
-USUAL_GROUND = np.array([0.28, 0.42, 0.22])
-ASPHALT, PAINT = np.array([0.42, 0.42, 0.44]), np.array([0.92, 0.92, 0.90])
-
-
 def spot_box(spot: int) -> F64:
     """Return the (4,) box of a spot in the band at the bottom."""
     x = 4.0 + spot * (SIZE[0] - 8.0) / GROUND_SPOTS
@@ -431,7 +445,6 @@ def _inside(corners: F64, x: F64, y: F64) -> Flags:
     return np.asarray((turns >= 0).all(axis=0) | (turns <= 0).all(axis=0))
 
 
-CLASS = "runway"
 RUNWAY_SHIFTS = (
     Shift("none", 0.50, ood=False, fails=(0.03, 0.40)),
     Shift("sky", 0.20, ood=True, fails=(0.03, 0.40)),  # harmless: another colour of sky and ground
@@ -442,16 +455,6 @@ RUNWAY_SHIFTS = (
     Shift("blur", 0.07, ood=True, fails=(0.30, 0.80)),
     Shift("night", 0.07, ood=True, fails=(0.55, 0.90)),
 )
-FAR_SHARE, FAR = 0.3, 4500.0  # metres: from here on a runway is hard to see
-NEAREST, FARTHEST = 1000.0, 8000.0
-WIDTH, LENGTH, FOCAL, GLIDE = (
-    60.0,
-    3000.0,
-    900.0,
-    np.tan(np.radians(3.0)),
-)  # metres, metres, pixels, slope
-HORIZON = 30.0
-AIRPORTS = ("LFAA", "LFBB", "EDCC", "EDDD", "KEEE")
 
 
 def runway_cohort(

@@ -56,6 +56,27 @@ MOST_PREDICTIONS = 8  # on an image with one runway
 MEANS = ("declared", "present", "micro")
 BOX = (10.0, 10.0, 50.0, 40.0)
 
+TAU = 0.5
+IDEAL = {OMS: "ideal-OMS", OOD: "ideal-OOD"}  # they know the labels: not part of any ranking
+USUAL = "none"
+RAISED_CUT = 0.6  # of the same detector as another model
+
+FOREGROUND = 0.5
+SIDE = 100.0
+CLOSE = (0.0, 0.45)  # how far the second reference lies from the first, in sides
+ONE_FOR_BOTH = 0.4  # share of images on which the detector sees a pair as one
+
+HARMLESS, HARMFUL = ("sky",), ("fog", "blur", "night")
+WEAK = 0.6  # standard deviations by which the weak failure predictor sees a failure: AUROC 0.664
+PAIR = ("shift-detector", "weak-failure-predictor")
+FAR_SHARES, QUICK_FAR_SHARES = (0.0, 0.3, 0.6), (0.0, 0.3)
+GRID = tuple(k / 10 for k in range(11))
+POOL, QUICK_POOL = 2000, 300  # images of each kind: usual, harmless shift, harmful shift
+REPLICATES = 500
+BESIDE = 0.005  # a step of a curve over tau is as wide as this
+
+EXACT = 1e-12
+
 
 @dataclass(frozen=True, slots=True)
 class ClassCounts:
@@ -154,12 +175,6 @@ def _score_if_confused(n_classes: int, mean: str) -> float:
     hits, n_predictions, n_references = np.zeros((3, 1, n_classes))
     n_references[0, 0] = n_predictions[0, 1] = 1.0
     return float(mean_f1(hits, n_predictions, n_references, mean)[0])
-
-
-TAU = 0.5
-IDEAL = {OMS: "ideal-OMS", OOD: "ideal-OOD"}  # they know the labels: not part of any ranking
-USUAL = "none"
-RAISED_CUT = 0.6  # of the same detector as another model
 
 
 @dataclass(frozen=True)
@@ -388,12 +403,6 @@ def split_images(
     return fit, ~fit & (chance[1] < 0.25)
 
 
-FOREGROUND = 0.5
-SIDE = 100.0
-CLOSE = (0.0, 0.45)  # how far the second reference lies from the first, in sides
-ONE_FOR_BOTH = 0.4  # share of images on which the detector sees a pair as one
-
-
 @dataclass(frozen=True)
 class Crowds:
     """Counts by the literal rule and by one-to-one matching."""
@@ -465,16 +474,6 @@ def _pair(random: np.random.Generator) -> tuple[F64, F64]:
     if random.random() < ONE_FOR_BOTH:
         predictions = references.mean(axis=0, keepdims=True)
     return references, predictions + random.normal(0.0, 3.0, predictions.shape)
-
-
-HARMLESS, HARMFUL = ("sky",), ("fog", "blur", "night")
-WEAK = 0.6  # standard deviations by which the weak failure predictor sees a failure: AUROC 0.664
-PAIR = ("shift-detector", "weak-failure-predictor")
-FAR_SHARES, QUICK_FAR_SHARES = (0.0, 0.3, 0.6), (0.0, 0.3)
-GRID = tuple(k / 10 for k in range(11))
-POOL, QUICK_POOL = 2000, 300  # images of each kind: usual, harmless shift, harmful shift
-REPLICATES = 500
-BESIDE = 0.005  # a step of a curve over tau is as wide as this
 
 
 @dataclass(frozen=True)
@@ -692,9 +691,6 @@ def _tau_curves(trial: Trial, classes: str, scope: Scope, replicates: int) -> Ta
         ends[:, m, k] = np.nanquantile(replicate_values[m, k], (0.025, 0.975))
     curves = (value[:, back], ends[0][:, back], ends[1][:, back])
     return TauCurves(trial.name, classes, taus, scope.prevalence(taus), trial.contenders, *curves)
-
-
-EXACT = 1e-12
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 from calipers.arrays import F64
 from calipers.monitors.labels import OMS, OOD
 from calipers.show.figures import Axis, Bars, Curves, Dots, HeatMap, Line, Scatter
+from calipers.show.words import level_text
 from calipers.studies.framework import StudyFigure
 from calipers.studies.monitors.experiments import (
     IDEAL,
@@ -37,6 +38,8 @@ CELLS = (
 )
 MOST_CURVES = 4
 POINTS = 60  # of a drawn curve
+
+TAU_AXIS = Axis("tau", 0.0, 1.0)
 
 
 def figures(run: MonitorsRun) -> list[StudyFigure]:
@@ -244,9 +247,6 @@ def _risk(trial: Trial) -> Curves:
     )
 
 
-TAU_AXIS = Axis("tau", 0.0, 1.0)
-
-
 def sweep_figures(run: MonitorsRun) -> list[StudyFigure]:
     """Return the figures over tau, and over the share of harmless shifts if there are any."""
     figures = [tau_figure(run)]
@@ -322,7 +322,7 @@ def _share(sweep: ShareSweep, paradigm: str) -> Curves:
     for k, theory in enumerate(sweep.theory[paradigm]):
         lines.append(Line(f"closed form, {k + 1}", sweep.shares, theory, slot=GREY))
     labels = "unsafe images (OMS)" if paradigm == "oms" else "OOD images"
-    title = f"{100 * sweep.far:g} % far runways: {labels}"
+    title = f"{level_text(sweep.far)} far runways: {labels}"
     x = Axis("share of harmless shifts", 0.0, 1.0)
     lowest = float(np.floor(10 * min(line.y.min() for line in lines)) / 10)
     return Curves(title, x, Axis(f"AUROC for {labels}", min(lowest, 0.4), 1.0), tuple(lines))

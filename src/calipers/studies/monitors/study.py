@@ -47,6 +47,64 @@ MOST_PICTURES = 3000  # beyond that, pictures are not read
 YES, NO = ("1", "true", "yes", "ood"), ("0", "false", "no", "id")
 COLUMN = "ood"
 
+IMAGES, QUICK_IMAGES = 1000, 240  # of every made cohort
+BOOTSTRAP, QUICK_BOOTSTRAP = 2000, 400
+CROWDED = 1000
+MAKERS: Mapping[str, Callable[[int, int], ShiftedCohort]] = {
+    "runways": runway_cohort,
+    "endoscopy": endoscopy_cohort,
+}
+STEPS = 5
+TITLE = "Runtime monitors of detectors: does finding foreign images find failures?"
+CITATION = "OOD and OMS evaluation paradigms for object detection. Technical note, February 2025."
+REFERENCES = (
+    "Guérin J, Delmas K, Ferreira RS, Guiochet J. Out-of-distribution detection is not all you "
+    "need. AAAI 2023.",
+    "Ducoffe M, et al. LARD - Landing Approach Runway Detection - dataset for vision based "
+    "landing. 2023.",
+    "Bolya D, Foley S, Hays J, Hoffman J. TIDE: a general toolbox for identifying object "
+    "detection errors. ECCV 2020.",
+    "Geifman Y, Uziel G, El-Yaniv R. Bias-reduced uncertainty estimation for deep neural "
+    "classifiers. ICLR 2019.",
+)
+# In the order of the paper; what follows from it for the use of monitors at the end.
+CLAIMS = Claims[MonitorsRun](
+    [
+        *claims.PARADIGMS.entries,
+        *claims.OPENING.entries,
+        *claims.SCOPE.entries,
+        *claims.SCORE.entries,
+        *claims.USE.entries,
+    ]
+)
+
+METHODS = (
+    "Score of an image. Predictions and references of a class are matched one-to-one, the largest "
+    "overlap first, at an IoU of 0.5. F1 of a class is 2 TP / (Nd + Nx), and 1 if the class is "
+    "neither present nor predicted. The score s is the mean over the classes that are present or "
+    "predicted; where stated, over all declared classes. An image is unsafe, that is out of the "
+    f"model's scope, if s < tau. Unless stated otherwise tau = {TAU:g}; it is also swept.",
+    "Simulated data. Usual images are in distribution. Some shifts are harmless (another sky, "
+    "another lamp), some harm the detector (fog, blur, night), some add a strange object that it "
+    "takes for one of its classes (a taxiway, a new class). Far runways and flat lesions are in "
+    "distribution and hard. shift-detector lies 3 standard deviations higher on OOD images, "
+    "failure-predictor 2 where the detector fails, and random is uninformative. A detector that "
+    "fails finds nothing, or something with a low score, which favours monitors that use scores. "
+    "The other monitors are the baselines of Calipers: they see the predictions, or simple "
+    "features of the pictures, and are fitted on usual images that are used for nothing else.",
+    "Given data. 3 of 10 images that are not OOD are for fitting baselines, a quarter of the "
+    "others for choosing thresholds, and the rest for testing; units are never divided. The unit "
+    "is the patient if known, the airport if there are 10 or more, else the image.",
+    "Statistics. AUROC counts ties half; FPR95 is the smallest attainable; risk and coverage "
+    "treat equal alarms as one step. Intervals resample the units, with the same weights for all "
+    "monitors and both kinds of labels. Thresholds reject at most 5 % of the safe tuning images. "
+    "Results on simulated data show that something can happen, not how often it does.",
+    "The rules for verdicts were not registered beforehand. After a first run two were changed: "
+    "whether images out of distribution are worse is judged by the interval of the difference, "
+    "not by overlapping intervals; and where the order of two monitors turns is judged by "
+    "intervals, not by a fixed distance from the closed form, with more images than before.",
+)
+
 
 @dataclass(frozen=True)
 class TrialSet:
@@ -185,38 +243,6 @@ def _warnings(ood: Flags | None, pictures: Path | None) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-IMAGES, QUICK_IMAGES = 1000, 240  # of every made cohort
-BOOTSTRAP, QUICK_BOOTSTRAP = 2000, 400
-CROWDED = 1000
-MAKERS: Mapping[str, Callable[[int, int], ShiftedCohort]] = {
-    "runways": runway_cohort,
-    "endoscopy": endoscopy_cohort,
-}
-STEPS = 5
-TITLE = "Runtime monitors of detectors: does finding foreign images find failures?"
-CITATION = "OOD and OMS evaluation paradigms for object detection. Technical note, February 2025."
-REFERENCES = (
-    "Guérin J, Delmas K, Ferreira RS, Guiochet J. Out-of-distribution detection is not all you "
-    "need. AAAI 2023.",
-    "Ducoffe M, et al. LARD - Landing Approach Runway Detection - dataset for vision based "
-    "landing. 2023.",
-    "Bolya D, Foley S, Hays J, Hoffman J. TIDE: a general toolbox for identifying object "
-    "detection errors. ECCV 2020.",
-    "Geifman Y, Uziel G, El-Yaniv R. Bias-reduced uncertainty estimation for deep neural "
-    "classifiers. ICLR 2019.",
-)
-# In the order of the paper; what follows from it for the use of monitors at the end.
-CLAIMS = Claims[MonitorsRun](
-    [
-        *claims.PARADIGMS.entries,
-        *claims.OPENING.entries,
-        *claims.SCOPE.entries,
-        *claims.SCORE.entries,
-        *claims.USE.entries,
-    ]
-)
-
-
 def run(options: StudyOptions, progress: Progress) -> StudyResult:
     """Run all experiments and judge all claims."""
     if options.data is None and (options.predictions or options.ood):
@@ -293,32 +319,6 @@ def _settings(run: MonitorsRun, replicates: int) -> Mapping[str, Any]:
     }
 
 
-METHODS = (
-    "Score of an image. Predictions and references of a class are matched one-to-one, the largest "
-    "overlap first, at an IoU of 0.5. F1 of a class is 2 TP / (Nd + Nx), and 1 if the class is "
-    "neither present nor predicted. The score s is the mean over the classes that are present or "
-    "predicted; where stated, over all declared classes. An image is unsafe, that is out of the "
-    f"model's scope, if s < tau. Unless stated otherwise tau = {TAU:g}; it is also swept.",
-    "Simulated data. Usual images are in distribution. Some shifts are harmless (another sky, "
-    "another lamp), some harm the detector (fog, blur, night), some add a strange object that it "
-    "takes for one of its classes (a taxiway, a new class). Far runways and flat lesions are in "
-    "distribution and hard. shift-detector lies 3 standard deviations higher on OOD images, "
-    "failure-predictor 2 where the detector fails, and random is uninformative. A detector that "
-    "fails finds nothing, or something with a low score, which favours monitors that use scores. "
-    "The other monitors are the baselines of Calipers: they see the predictions, or simple "
-    "features of the pictures, and are fitted on usual images that are used for nothing else.",
-    "Given data. 3 of 10 images that are not OOD are for fitting baselines, a quarter of the "
-    "others for choosing thresholds, and the rest for testing; units are never divided. The unit "
-    "is the patient if known, the airport if there are 10 or more, else the image.",
-    "Statistics. AUROC counts ties half; FPR95 is the smallest attainable; risk and coverage "
-    "treat equal alarms as one step. Intervals resample the units, with the same weights for all "
-    "monitors and both kinds of labels. Thresholds reject at most 5 % of the safe tuning images. "
-    "Results on simulated data show that something can happen, not how often it does.",
-    "The rules for verdicts were not registered beforehand. After a first run two were changed: "
-    "whether images out of distribution are worse is judged by the interval of the difference, "
-    "not by overlapping intervals; and where the order of two monitors turns is judged by "
-    "intervals, not by a fixed distance from the closed form, with more images than before.",
-)
 STUDY = Study(
     name="monitors",
     title=TITLE,

@@ -38,6 +38,15 @@ INVARIANT = 0.02  # a score whose range is below this counts as invariant
 EXACT = 1e-9  # differences below this are rounding errors
 TURN = 0.01  # a rise of the mean over runs below this counts as noise
 
+SMALL = 0.1  # an increase below this counts as small
+SIGNIFICANT = 2.0  # standard errors; about 95 % confidence
+TINY = 1e-6  # replaces a first value of 0 in a division
+
+PARTS = RODEO[1:]
+FROM_PRINT = (
+    "Judged by the numbers printed in the paper; this run does not include its trained model."
+)
+
 
 @dataclass(frozen=True)
 class RodeoRun:
@@ -144,9 +153,6 @@ def values_text(names: Sequence[str], values: Sequence[float]) -> str:
 
 
 MAIN, RANDOM, APPENDIX = Claims[RodeoRun](), Claims[RodeoRun](), Claims[RodeoRun]()
-SMALL = 0.1  # an increase below this counts as small
-SIGNIFICANT = 2.0  # standard errors; about 95 % confidence
-TINY = 1e-6  # replaces a first value of 0 in a division
 
 
 @MAIN.statement(
@@ -527,10 +533,6 @@ def _(run: RodeoRun) -> ClaimJudgement:
 
 
 TABLE, DESIGN = Claims[RodeoRun](), Claims[RodeoRun]()
-PARTS = RODEO[1:]
-FROM_PRINT = (
-    "Judged by the numbers printed in the paper; this run does not include its trained model."
-)
 
 
 @TABLE.statement(

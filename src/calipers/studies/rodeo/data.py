@@ -39,6 +39,30 @@ SPLIT, SIMULATION = 0x73706C, 0x6D6164
 SEVERAL = (0.894, 0.094, 0.012)  # shares of images with 1, 2, 3 classes
 REPEATED = 0.175  # probability that an image belongs to the same patient as the one before
 
+Corners = tuple[float, float, float, float]  # x0, y0, x1, y1
+
+REFERENCE = (600.0, 500.0, 800.0, 760.0)
+METRICS = ("accuracy@0.5", "AP@0.5", *RODEO)
+
+THRESHOLDS = np.linspace(0.1, 0.7, 7)
+TENTHS = tuple(k / 10 for k in range(1, 10))
+SMALL, USUAL = 0.1, 0.25  # sides of references, in fractions of the image
+
+# Per class: RoDeO/cls, RoDeO/loc, RoDeO/shape, RoDeO, accuracy@0.3, mAP, in percent (Meissen et
+# al., table 1).
+PRINTED = {
+    "Atelectasis": (21.6, 17.3, 6.9, 28.4, 37.1, 2.0),
+    "Cardiomegaly": (55.7, 70.4, 45.8, 55.6, 86.2, 31.7),
+    "Effusion": (21.9, 15.5, 9.2, 13.7, 33.4, 5.1),
+    "Infiltration": (11.0, 15.9, 8.1, 10.8, 31.6, 3.0),
+    "Mass": (10.6, 11.4, 4.3, 7.2, 59.4, 1.6),
+    "Nodule": (16.9, 3.0, 0.8, 1.9, 55.7, 0.0),
+    "Pneumonia": (9.2, 38.3, 19.2, 16.0, 71.6, 2.1),
+    "Pneumothorax": (26.6, 14.3, 12.5, 16.0, 65.8, 1.0),
+    "Total": (19.8, 19.9, 10.9, 15.6, 55.1, 5.8),
+}
+ROUNDING = 0.05  # percent: half of the last printed digit
+
 
 @dataclass(frozen=True, slots=True)
 class BoxStatistics:
@@ -203,12 +227,8 @@ def _box(finding: BoxStatistics, random: Generator) -> F64:
     return np.concatenate([centre - sides / 2.0, centre + sides / 2.0]) * SIDE
 
 
-Corners = tuple[float, float, float, float]  # x0, y0, x1, y1
-
 CLASSES = tuple(finding.name for finding in FINDINGS)
 RIGHT, WRONG = CLASSES.index("Effusion"), CLASSES.index("Infiltration")
-REFERENCE = (600.0, 500.0, 800.0, 760.0)
-METRICS = ("accuracy@0.5", "AP@0.5", *RODEO)
 # name -> (predicted box, index of its class)
 PAIRS = {
     "Right box, wrong class": (REFERENCE, WRONG),
@@ -273,11 +293,6 @@ def _panel(name: str, example: Example) -> Overlay:
         BoxMark("false alarm", example.box, f"prediction: {example.label}"),
     )
     return Overlay(name, (SIDE, SIDE), marks, note=note)
-
-
-THRESHOLDS = np.linspace(0.1, 0.7, 7)
-TENTHS = tuple(k / 10 for k in range(1, 10))
-SMALL, USUAL = 0.1, 0.25  # sides of references, in fractions of the image
 
 
 def iou_at(dx: F64, dy: F64) -> F64:
@@ -397,22 +412,6 @@ def _similarity_lines(
         Line(f"centred IoU{suffix}", x, centred, slot=first_slot),
         Line(f"Hausdorff{suffix}", x, hausdorff, slot=first_slot + 1),
     ]
-
-
-# Per class: RoDeO/cls, RoDeO/loc, RoDeO/shape, RoDeO, accuracy@0.3, mAP, in percent (Meissen et
-# al., table 1).
-PRINTED = {
-    "Atelectasis": (21.6, 17.3, 6.9, 28.4, 37.1, 2.0),
-    "Cardiomegaly": (55.7, 70.4, 45.8, 55.6, 86.2, 31.7),
-    "Effusion": (21.9, 15.5, 9.2, 13.7, 33.4, 5.1),
-    "Infiltration": (11.0, 15.9, 8.1, 10.8, 31.6, 3.0),
-    "Mass": (10.6, 11.4, 4.3, 7.2, 59.4, 1.6),
-    "Nodule": (16.9, 3.0, 0.8, 1.9, 55.7, 0.0),
-    "Pneumonia": (9.2, 38.3, 19.2, 16.0, 71.6, 2.1),
-    "Pneumothorax": (26.6, 14.3, 12.5, 16.0, 65.8, 1.0),
-    "Total": (19.8, 19.9, 10.9, 15.6, 55.1, 5.8),
-}
-ROUNDING = 0.05  # percent: half of the last printed digit
 
 
 def harmonic(*parts: float) -> float:

@@ -28,6 +28,17 @@ MEAN_AP = "mAP@0.1:0.7"
 FALSE_ALARMS = "FP/image@0.5"
 NOISE = "position-noise(sigma=0.5)"
 
+HEAD = """schema = "calipers.protocol/1"
+name = "rodeo-study"
+source = "Meissen et al., MIDL 2023, with the metrics that it compares"
+[matching]
+criterion = "box-iou"
+assignment = "by-score"
+thresholds = { from = 0.1, to = 0.7, step = 0.1 }
+max_dets = inf
+ties = "block"
+"""
+
 
 def steps(last: float, step: float, first: float = 0.0) -> Grid:
     """Return first, first + step, ..., last."""
@@ -123,18 +134,6 @@ def protocol() -> Protocol:
         f'[[metric]]\nname = "{name}"\nkind = "{kind}"\n{more}' for name, kind, more in metrics
     )
     return Protocol.from_toml(HEAD + blocks)
-
-
-HEAD = """schema = "calipers.protocol/1"
-name = "rodeo-study"
-source = "Meissen et al., MIDL 2023, with the metrics that it compares"
-[matching]
-criterion = "box-iou"
-assignment = "by-score"
-thresholds = { from = 0.1, to = 0.7, step = 0.1 }
-max_dets = inf
-ties = "block"
-"""
 
 
 def run_all(

@@ -54,6 +54,28 @@ CLAIMS = Claims[RodeoRun](
     ]
 )
 
+METHODS = (
+    "Oracle models know the references and corrupt them by a known amount (appendix A of the "
+    "paper); all their boxes have score 1. Every point is the mean of several runs with different "
+    "random numbers. The same numbers are used at every strength of a corruption, so that curves "
+    "are smooth. A position bias is multiplied by the size of the box: the division that the "
+    "paper prints contradicts its own figure.",
+    "Average precision: 101 recalls, mean over classes, assignment in order of scores. Equal "
+    "scores are one operating point, as appendix E of the paper defines; AP in order breaks ties "
+    "by input order instead, as pycocotools does, and is reported where it matters. Accuracy: "
+    "true positives, false alarms and misses; the true negatives of a class are the images that "
+    "neither have nor predict it; mean over classes; assignment by overlap. RoDeO: the weight of "
+    "the class in the pairing is the MCC of class presence over the data set, as in the code of "
+    "its authors; no epsilon.",
+    "The rules for verdicts are the same for every data set: a score is invariant if its range is "
+    f"below {INVARIANT:g}; it declines if it ends lower by more than that and the mean over runs "
+    f"never rises by more than {TURN:g} from one grid point to the next; a claim about several "
+    "metrics or thresholds holds in part if it holds for some of them. Claims that the "
+    "definitions decide are checked exactly. The rules were not registered beforehand: they were "
+    "written, and some were made stricter, with the results on ChestX-ray8 in view. Where a "
+    "verdict depends on such a rule, rely on the numbers next to it.",
+)
+
 
 def run(options: StudyOptions, progress: Progress) -> StudyResult:
     """Run all experiments and judge all claims."""
@@ -113,27 +135,6 @@ def _settings(run: RodeoRun, runs: int, data: StudyData) -> Mapping[str, Any]:
     }
 
 
-METHODS = (
-    "Oracle models know the references and corrupt them by a known amount (appendix A of the "
-    "paper); all their boxes have score 1. Every point is the mean of several runs with different "
-    "random numbers. The same numbers are used at every strength of a corruption, so that curves "
-    "are smooth. A position bias is multiplied by the size of the box: the division that the "
-    "paper prints contradicts its own figure.",
-    "Average precision: 101 recalls, mean over classes, assignment in order of scores. Equal "
-    "scores are one operating point, as appendix E of the paper defines; AP in order breaks ties "
-    "by input order instead, as pycocotools does, and is reported where it matters. Accuracy: "
-    "true positives, false alarms and misses; the true negatives of a class are the images that "
-    "neither have nor predict it; mean over classes; assignment by overlap. RoDeO: the weight of "
-    "the class in the pairing is the MCC of class presence over the data set, as in the code of "
-    "its authors; no epsilon.",
-    "The rules for verdicts are the same for every data set: a score is invariant if its range is "
-    f"below {INVARIANT:g}; it declines if it ends lower by more than that and the mean over runs "
-    f"never rises by more than {TURN:g} from one grid point to the next; a claim about several "
-    "metrics or thresholds holds in part if it holds for some of them. Claims that the "
-    "definitions decide are checked exactly. The rules were not registered beforehand: they were "
-    "written, and some were made stricter, with the results on ChestX-ray8 in view. Where a "
-    "verdict depends on such a rule, rely on the numbers next to it.",
-)
 STUDY = Study(
     name="rodeo",
     title=TITLE,

@@ -52,6 +52,10 @@ NONE = 0.3  # a correlation up to here counts as none
 INVARIANT = 0.05  # a range up to here counts as invariant
 SIMILAR = 0.05  # scores of two operators within this are similar
 
+CLAIMS = Claims[StabilityRun]()
+STEP = 1e-4  # of the numerical derivative
+LARGE = 10_000  # instances
+
 
 def _missing(run: StabilityRun, *operators: str) -> ClaimJudgement | None:
     """Return that a claim is not tested if operators are missing in all data sets, else None."""
@@ -386,11 +390,6 @@ def _(run: StabilityRun) -> ClaimJudgement:
         f"{evidence} In {run.cells_text} it is lower on {bags} of {total} bags.",
         note,
     )
-
-
-CLAIMS = Claims[StabilityRun]()
-STEP = 1e-4  # of the numerical derivative
-LARGE = 10_000  # instances
 
 
 @CLAIMS.statement(

@@ -40,6 +40,45 @@ LAYOUT = (
     "labels.csv or masks"
 )
 
+NAN = math.nan
+XRAY, MURA, PASCAL = "X-Ray", "MURA", "Pascal VOC"
+NOR, MEAN, LSE_SMALL, LSE_ONE, MAX = OPERATORS = ("NOR", "Mean", "LSE, r=0.1", "LSE, r=1", "Max")
+DATA_SETS = (XRAY, MURA, PASCAL)
+# Tables II and III: (n00, n01, n10, n11), AJ and APJ as printed.
+BINARY = {
+    "IIa": ((40, 10, 10, 40), 0.6, 0.43),
+    "IIb": ((0, 30, 30, 40), -0.43, -0.18),
+    "IIIa": ((20, 20, 20, 40), 0.17, 0.09),
+    "IIIb": ((20, 35, 5, 40), 0.24, 0.14),
+}
+# The row totals of the first classifier (calls 0, calls 1), as printed beside the same tables.
+ROW_TOTALS = {"IIa": (50, 50), "IIb": (30, 70), "IIIa": (40, 60), "IIIb": (55, 55)}
+# Table IX: what the green and the black dotted line of figure 9 end with.
+LAST_STEPS = {"green": (0, 50, 50, 100), "black dotted": (50, 0, 100, 50)}
+
+# Table V: class -> AUC, DICE, accuracy with standard deviations over five folds (its own models,
+# not the references).
+TABLE_V = {
+    XRAY: ((0.90, 0.02), (0.72, 0.07), (0.97, 0.05)),
+    MURA: ((0.84, 0.01), (NAN, NAN), (NAN, NAN)),
+    PASCAL: ((0.99, 0.01), (0.40, 0.03), (0.82, 0.03)),
+}
+
+# Bags that the text describes: APJ, Spearman, and DICE where it says so.
+DESCRIBED_BAGS = {
+    "figure 5b (X-Ray)": (0.34, 0.32, 0.70),
+    "figure 5c (X-Ray)": (0.17, 0.12, NAN),
+    "figure 5d (MURA)": (0.69, 0.73, NAN),
+    "figure 5g (Pascal VOC)": (0.46, 0.74, NAN),
+}
+INTERCHANGEABLE = {("APJ", "AJ"): 0.98, ("Kendall-b", "Spearman"): 0.99}  # section IV-F
+SIDE, MODELS, FOLDS = 16, 5, 5
+MODEL_NAMES = [f"run-{k + 1}" for k in range(MODELS)]
+SPLIT = 1  # the fold whose test bags the repeated trainings see: fold 2
+SHARPNESS = 4.0
+SCATTER = 0.3  # share of the lesion that a model misses
+MIXED = 0.8  # share of the variance of bag scores that trainings have in common
+
 
 @dataclass(frozen=True)
 class NetworkMaps:
@@ -127,24 +166,6 @@ def _entry(path: Path) -> dict[str, Any]:
     return {"file": str(path), "bytes": size, "sha256": hashlib.sha256(hashes.encode()).hexdigest()}
 
 
-NAN = math.nan
-XRAY, MURA, PASCAL = "X-Ray", "MURA", "Pascal VOC"
-NOR, MEAN, LSE_SMALL, LSE_ONE, MAX = OPERATORS = ("NOR", "Mean", "LSE, r=0.1", "LSE, r=1", "Max")
-DATA_SETS = (XRAY, MURA, PASCAL)
-
-# Tables II and III: (n00, n01, n10, n11), AJ and APJ as printed.
-BINARY = {
-    "IIa": ((40, 10, 10, 40), 0.6, 0.43),
-    "IIb": ((0, 30, 30, 40), -0.43, -0.18),
-    "IIIa": ((20, 20, 20, 40), 0.17, 0.09),
-    "IIIb": ((20, 35, 5, 40), 0.24, 0.14),
-}
-# The row totals of the first classifier (calls 0, calls 1), as printed beside the same tables.
-ROW_TOTALS = {"IIa": (50, 50), "IIb": (30, 70), "IIIa": (40, 60), "IIIb": (55, 55)}
-# Table IX: what the green and the black dotted line of figure 9 end with.
-LAST_STEPS = {"green": (0, 50, 50, 100), "black dotted": (50, 0, 100, 50)}
-
-
 @dataclass(frozen=True, slots=True)
 class PrintedRow:
     """A row of table VII: means, standard deviations where printed, columns of one split."""
@@ -187,34 +208,11 @@ TABLE_VII = {
     (PASCAL, LSE_ONE): _row(0.36, 0.29, 0.85, 0.09, 0.99, 0.00, 0.26, 0.03, 0.98, 0.25),
     (PASCAL, MAX): _row(0.52, 0.29, 0.64, 0.11, 0.99, 0.00, 0.57, 0.02, 1.00, 0.57),
 }
-# Table V: class -> AUC, DICE, accuracy with standard deviations over five folds (its own models,
-# not the references).
-TABLE_V = {
-    XRAY: ((0.90, 0.02), (0.72, 0.07), (0.97, 0.05)),
-    MURA: ((0.84, 0.01), (NAN, NAN), (NAN, NAN)),
-    PASCAL: ((0.99, 0.01), (0.40, 0.03), (0.82, 0.03)),
-}
 # Table VI: APJ, Spearman, DICE on annotated bags, and how many bags there were (section V-C).
 TABLE_VI = {
     XRAY: Summary(((0.53, 0.16), (0.48, 0.17), (0.75, 0.06)), 29),
     PASCAL: Summary(((0.63, 0.14), (0.87, 0.07), (0.38, 0.21)), 41),
 }
-# Bags that the text describes: APJ, Spearman, and DICE where it says so.
-DESCRIBED_BAGS = {
-    "figure 5b (X-Ray)": (0.34, 0.32, 0.70),
-    "figure 5c (X-Ray)": (0.17, 0.12, NAN),
-    "figure 5d (MURA)": (0.69, 0.73, NAN),
-    "figure 5g (Pascal VOC)": (0.46, 0.74, NAN),
-}
-INTERCHANGEABLE = {("APJ", "AJ"): 0.98, ("Kendall-b", "Spearman"): 0.99}  # section IV-F
-
-
-SIDE, MODELS, FOLDS = 16, 5, 5
-MODEL_NAMES = [f"run-{k + 1}" for k in range(MODELS)]
-SPLIT = 1  # the fold whose test bags the repeated trainings see: fold 2
-SHARPNESS = 4.0
-SCATTER = 0.3  # share of the lesion that a model misses
-MIXED = 0.8  # share of the variance of bag scores that trainings have in common
 
 
 @dataclass(frozen=True, slots=True)

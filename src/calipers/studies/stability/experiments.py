@@ -58,6 +58,16 @@ LINES: Mapping[str, tuple[int, int, int, int]] = {
     "red dotted": (-1, 0, 1, 0),
 }
 
+SIDE = 16
+CUT = 0.5  # cells below this show nothing
+SLIGHT = 0.2  # of the range is noise that every model has of its own
+
+Key = tuple[str, str]  # data set, operator
+BAGS, QUICK_BAGS = 80, 30  # positive bags of a family; as many negative ones
+REPLICATES, QUICK_REPLICATES = 1000, 200
+HARDNESS = (0.1, 1.0, 10.0, 100.0)  # r of LSE
+IDENTICAL, SCATTERED = "identical", "scattered"
+
 
 def tables_of(n: int) -> F64:
     """Return (T, 4): every (n00, n01, n10, n11) with the sum n."""
@@ -164,11 +174,6 @@ def last_step(line: str) -> tuple[int, int, int, int]:
     return n00, n01, n10, n11
 
 
-SIDE = 16
-CUT = 0.5  # cells below this show nothing
-SLIGHT = 0.2  # of the range is noise that every model has of its own
-
-
 @dataclass(frozen=True)
 class Ties:
     """One pair of maps under every variant of rank correlation, without and with ties."""
@@ -263,14 +268,6 @@ def soft_maximum(r: float, seed: int, n: int = 400) -> SoftMaximum:
     # The same pooling functions as in the stability analysis.
     highest, mean, _, _ = pool_maps(maps)
     return SoftMaximum(r, float(np.abs(soft - mean).max()), float(np.abs(soft - highest).mean()))
-
-
-Key = tuple[str, str]  # data set, operator
-
-BAGS, QUICK_BAGS = 80, 30  # positive bags of a family; as many negative ones
-REPLICATES, QUICK_REPLICATES = 1000, 200
-HARDNESS = (0.1, 1.0, 10.0, 100.0)  # r of LSE
-IDENTICAL, SCATTERED = "identical", "scattered"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,20 @@ from calipers.studies.stability.experiments import (
 )
 from calipers.synthetic.bags import FAMILIES
 
+# Slots of the theme with the colours and strokes of figure 9: solid blue, solid green, dotted
+# black, dotted red.
+SLOTS = {"blue": 0, "green": 37, "black dotted": 27, "red dotted": 8}
+MEANING = {
+    "blue": "blue: n11 up, n10 down",
+    "green": "green: n11 up, n00 down",
+    "black dotted": "black: n10 up, n01 down",
+    "red dotted": "red: n10 up, n00 down",
+}
+COMPARED = ("PJ", "HAPJ", "APJ", "AJ", "TAR", "Pearson", "Spearman", "Kendall-b", "Kendall-a")
+STABILITIES = ("APJ", "Spearman")
+# Short names of MOVES, in the same order.
+SHORT = ("both, added", "neither, added", "one to both", "neither to both", "one to neither")
+
 
 def figure_5(run: StabilityRun) -> StudyFigure:
     """Return the most stable and a median bag of the first operator of every data set."""
@@ -83,21 +97,6 @@ def _dice(cell: StabilityResult, name: str) -> str:
     mean, sd = cell.localized.per_bag("DICE")
     at = cell.localized.ids.index(name)
     return f", DICE {mean[at]:.2f} ± {sd[at]:.2f}"
-
-
-# Slots of the theme with the colours and strokes of figure 9: solid blue, solid green, dotted
-# black, dotted red.
-SLOTS = {"blue": 0, "green": 37, "black dotted": 27, "red dotted": 8}
-MEANING = {
-    "blue": "blue: n11 up, n10 down",
-    "green": "green: n11 up, n00 down",
-    "black dotted": "black: n10 up, n01 down",
-    "red dotted": "red: n10 up, n00 down",
-}
-COMPARED = ("PJ", "HAPJ", "APJ", "AJ", "TAR", "Pearson", "Spearman", "Kendall-b", "Kendall-a")
-STABILITIES = ("APJ", "Spearman")
-# Short names of MOVES, in the same order.
-SHORT = ("both, added", "neither, added", "one to both", "neither to both", "one to neither")
 
 
 def study_figures(run: StabilityRun) -> tuple[StudyFigure, ...]:
