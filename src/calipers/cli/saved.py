@@ -75,6 +75,7 @@ def report(folder: str, **options: Any) -> None:
         stored.require_equal()
     notes = list(stored.notes)
     narrator.warn(notes)
+    # What the page had before, it has again, unless more is asked for.
     sections = {
         name: options[name] or getattr(stored, name) for name in ("multiverse", "stability")
     }
@@ -104,6 +105,7 @@ def _check_target(folder: str, target: Path, options: dict[str, Any]) -> None:
     if not Path(folder).is_dir():
         hint = "give the folder that calipers evaluate -o wrote"
         raise InputError("the folder of an evaluation", rule="not-a-folder", file=folder, hint=hint)
+    # The folder itself is the input: nothing in it may be replaced but its page.
     other_files = [str(Path(folder) / name) for name in FILES if name != PAGE]
     check_file(
         options["output"] if options["output"] == "" else str(target),

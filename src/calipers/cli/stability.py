@@ -23,6 +23,11 @@ from calipers.data.bags import Bags
 from calipers.errors import InputError, UsageError
 from calipers.show.terminal import Narrator, print_lines, print_tables
 
+UNIT = click.FloatRange(0, 1)
+RULES = click.Choice(["any-overlap", "centre", "rounded", "coverage"])
+UNDEFINED = click.Choice(["skip", "agree", "one"])
+INPUTS = ("labels", "groups", "scores", "references", "images")  # options that name an input
+
 if TYPE_CHECKING:
     from calipers.stability.result import StabilityResult
 
@@ -99,6 +104,7 @@ def map_bags(models: Sequence[tuple[str, str]], options: dict[str, Any]) -> Bags
     from calipers.stability.grid import instance_labels
     from calipers.stability.read import read_bags
 
+    # An easy mistake: files of predictions without --references would be read as maps.
     boxed = next((path for _, path in models if holds_predictions(path)), None)
     if boxed is not None:
         hint = "give --references REFS, which define the images and what is to be found"
@@ -125,6 +131,7 @@ def rule_of(options: dict[str, Any]) -> dict[str, Any]:
     """Return rule and coverage of the options, as keywords."""
     if options["coverage"] is not None and options["rule"] not in (None, "coverage"):
         raise UsageError(f"--coverage goes with --rule coverage, not with --rule {options['rule']}")
+    # A share alone names its rule.
     if options["coverage"] is not None:
         return {"rule": "coverage", "coverage": options["coverage"]}
     return {"rule": options["rule"] or "any-overlap"}
@@ -140,6 +147,7 @@ def read_cohort(models: Sequence[tuple[str, str]], options: dict[str, Any]) -> A
     if options["rule"] not in (None, "any-overlap", "centre") or options["coverage"] is not None:
         raise UsageError("predictions are put on a grid by --rule any-overlap or centre")
     maps = next((path for _, path in models if not holds_predictions(path)), None)
+    # A file that does not exist is told by the reader, in better words.
     if maps is not None and Path(maps).exists():
         hint = "maps need no references: give --labels instead"
         raise InputError(
@@ -173,12 +181,6 @@ def grid_of(text: str | None) -> tuple[int, ...] | None:
         return tuple(int(part) for part in text.replace("x", ",").split(","))
     except ValueError:
         raise UsageError(f"--grid takes rows,columns such as 32,32, not {text!r}") from None
-
-
-UNIT = click.FloatRange(0, 1)
-RULES = click.Choice(["any-overlap", "centre", "rounded", "coverage"])
-UNDEFINED = click.Choice(["skip", "agree", "one"])
-INPUTS = ("labels", "groups", "scores", "references", "images")  # options that name an input
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -7,7 +7,7 @@
 - Every metric is a function of its evidence and of one weight per image: weights 1 give the point
   estimate, random weights of the units its interval, weights 0 and 1 a group of images
   (`estimated_rows`, `grouped`).
-- Warnings tell a reader what limits the numbers (`findings.warnings_of`).
+- Warnings tell a reader what limits the numbers (`warnings.warnings_of`).
 
 One number in one call, without a protocol: `rodeo` and `average_precision`.
 """

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from calipers.results.comparison import GroupSummary
 
 COCO_SIZES = {"small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, EVERY_SIZE)}
-MOST_GROUPS = 500
+MOST_GROUPS = 500  # more are a mistake: a column of ids, or a number without bins
 UNKNOWN = "unknown"  # the group of images without a number
 SIZE_NAMES = {2: ("small", "large"), 3: ("small", "medium", "large")}
 
@@ -62,7 +62,7 @@ class Grouping:
 
     @classmethod
     def parse(cls, text: str, names: Collection[str], holders: str = "images") -> Grouping:
-        """Return the grouping that is written as ``centre,age=40:60,class``; ``known`` are the
+        """Return the grouping that is written as ``centre,age=40:60,class``; ``names`` are the
         columns that exist.
         """
         columns, cuts, per_class = [], {}, False
@@ -128,6 +128,7 @@ def _rows(evaluation: Evaluation, grouping: Grouping, progress: Progress | None)
                 per_class=grouping.per_class,
                 progress=progress,
             )
+    # Stable: the groups of a model and metric stay in their order.
     return tuple(sorted(rows, key=lambda row: (models[row.model], place[row.metric])))
 
 
@@ -201,6 +202,7 @@ def _values(
         values = [(str(value), column == value) for value in np.unique(column[~missing]).tolist()]
     else:
         numbers = _column_numbers(column, name)
+        # side="right": a value on a cut belongs to the bin that begins there.
         missing, place = np.isnan(numbers), np.searchsorted(cuts, numbers, side="right")
         names = [_range_name(low, high) for low, high in pairwise((-math.inf, *cuts, math.inf))]
         values = [(bin_name, (place == k) & ~missing) for k, bin_name in enumerate(names)]
@@ -225,6 +227,7 @@ def _column_numbers(column: NDArray[Any], name: str) -> NDArray[np.float64]:
 def _sizes(protocol: Protocol, cuts: tuple[float, ...] | None) -> dict[str, tuple[float, float]]:
     """Return the ranges of areas: those that are cut out, else the protocol's, else COCO's."""
     if cuts is None:
+        # The range of all sizes is no group.
         own = {name: size for name, size in protocol.sizes.items() if not _is_every_size(size)}
         return own or COCO_SIZES
     ranges = list(pairwise((0.0, *cuts, math.inf)))
@@ -236,6 +239,7 @@ def _narrowed(protocol: Protocol, name: str, size: tuple[float, float]) -> Proto
     """Return the protocol in which all metrics that look at every size look at one range only."""
     plans = []
     for plan in protocol.metrics:
+        # Such a metric has a matching of its own, which knows no ranges of sizes.
         if registry.own_matching(plan.kind):
             continue
         if "size" not in plan.options or _is_every_size(protocol.sizes[plan.options["size"]]):

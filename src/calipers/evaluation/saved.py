@@ -246,6 +246,7 @@ def versions(run: Mapping[str, Any]) -> tuple[str, str]:
     from calipers import __version__
 
     stored = run.get("environment")
+    # A record from elsewhere may have anything there, or nothing.
     then = {**stored} if isinstance(stored, dict) else {}
     then["calipers"] = run.get("calipers")
     now = {**environment(), "calipers": __version__}

@@ -3,8 +3,8 @@
 
 A cohort, a protocol, evidence and rows come in, sentences go out: records that were set aside,
 classes without references, cut predictions, tied scores, missing intervals, and what the marks
-behind intervals mean. `evaluate` calls `warnings_of`, `interval_warnings`, `unit_warnings` and
-`group_warnings`; `Evaluation.warnings`, the terminal and pages show the result.
+behind intervals mean. `Evaluation.warnings` joins `warnings_of`, `interval_warnings`,
+`unit_warnings` and `group_warnings`; the terminal and pages show them.
 
 `map_warnings` adds those about maps: samples without a value, values that were counted in bins,
 constant and faint maps. The page also calls `bounds_of`, for the bounds of what was counted in

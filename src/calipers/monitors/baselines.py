@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far rows of features are from those of the fit images.
+"""Baseline monitors that need only the predictions or the pictures, to compare others with.
 
-Simple features of pictures: brightness, contrast, sharpness, histogram, colour.
+In comes a cohort; out goes one number per image, high for an alarm (`baseline`). Users call it as
+`calipers.baseline`, and the ``monitor`` command by name (`BASELINES`):
 
-Alarms from the scores and the number of predictions.
+- alarms from the scores and the number of predictions: `max_score`, `mean_score`, `score_entropy`,
+  `count`;
+- how usual the predicted boxes are, their size, shape and place under a normal distribution:
+  `box_likelihood`;
+- how far simple features of the picture (brightness, contrast, sharpness, histogram, colour) are
+  from those of the fit images: `mahalanobis` and `nearest`, on `picture_features`.
 
-How usual the predicted boxes are: their size, shape and place under a normal distribution.
-
-Baseline monitors that need only the predictions or the pictures, to compare others with.
-
-In comes a cohort; out goes one number per image, high for an alarm. Called by
-`calipers.baseline` and the ``monitor`` command.
+The covariance of features is shrunk after Ledoit and Wolf (2004); see `Normal`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,353 @@ FINEST = 1e-3
 LEAST_SHRINKAGE = 1e-3  # keeps the covariance of features that depend on each other invertible
 AT_ONCE = 1 << 22  # distances that are held together
 
+Picture = Array | str | PathLike[str]
+# Of the grey values; the outer ones spare the extremes, which are noise.
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+BINS = 64
+FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP")
+# pixels; larger pictures are reduced, which costs less and makes sharpness comparable
+LARGEST_SIDE = 512
+LEAST_ENERGY = 1e-8  # of gradients: the log of a picture of one value is finite
+NAMES = (
+    "mean",
+    "sd",
+    *(f"q{100 * share:.0f}" for share in QUANTILES),
+    "log-gradient",
+    "log-laplacian",
+    "entropy",
+    "red",
+    "blue",
+)
+
+Empty = Literal["alarm", "calm"]
+
+Source = Literal["references", "predictions"]
+Over = Literal["worst", "mean"]
+
+Fit = Cohort | NDArray[Any] | Literal["all"] | None
+BASELINES: Mapping[str, str] = {
+    "max-score": "1 - the highest score of the predictions",
+    "mean-score": "1 - the mean score of the predictions",
+    "count": "the number of predictions; with fit images, how far it is from their median",
+    "score-entropy": "the mean binary entropy of the scores, in bits",
+    "box-likelihood": "how unusual size, shape and place of the predicted boxes are, compared with "
+    "those of the fit images",
+    "image-mahalanobis": "the Mahalanobis distance of simple features of the picture from those of "
+    "the fit images",
+    "image-knn": "the distance of simple features of the picture to the k-th nearest fit image",
+}
+# `count` may be fitted, but need not.
+NEEDS_FIT = frozenset({"box-likelihood", "image-mahalanobis", "image-knn"})
+NEEDS_PICTURES = frozenset({"image-mahalanobis", "image-knn"})
+
+
+def baseline(
+    name: str,
+    cohort: Cohort,
+    model: str | None = None,
+    images: Pictures | None = None,
+    fit: Fit = None,
+    *,
+    fit_pictures: Pictures | None = None,
+    score_cut: float | None = None,
+    empty: Empty = "alarm",
+    source: Source = "references",
+    over: Over = "worst",
+    neighbours: int = 5,
+) -> F64:
+    """Return one alarm per image of a cohort; higher = alarm.
+
+    Parameters
+    ----------
+    name
+        A key of `BASELINES`.
+    model
+        The model whose predictions are used; may be left out if there is one model, or if the
+        baseline uses pictures only.
+    images
+        The pictures: a folder, id -> array or file, one array or file per image, or `Features`.
+    fit
+        Images on which ``box-likelihood`` and the ``image-`` baselines are fitted: flags or indices
+        into the cohort, or another cohort. ``"all"`` fits on the images that are judged; report it
+        if you do so. The alarms of fit images are returned too, but they are optimistic: leave
+        these images out when you judge the monitor.
+    fit_pictures
+        The pictures of a fit cohort, as ``images``.
+    score_cut
+        Predictions with a lower score are left out; None uses all.
+    empty
+        The alarm of an image without predictions, in the baselines that use predictions except
+        ``count``: the highest alarm or the lowest (``"calm"``).
+    source
+        ``box-likelihood``: whether it is fitted on the references or on the predictions of the fit
+        images.
+    over
+        ``box-likelihood``: the ``"worst"`` box counts, or their ``"mean"``.
+    neighbours
+        ``image-knn``: which neighbour.
+
+    Examples
+    --------
+    >>> import calipers as cal
+    >>> from calipers.monitors.baselines import baseline
+    >>> cohort = cal.demo_cohort()
+    >>> alarm = baseline("max-score", cohort, "mislabels")
+    >>> alarm.shape, bool((alarm >= 0).all() and (alarm <= 1).all())
+    ((120,), True)
+    """
+    one_of("baseline", name, BASELINES)
+    if not isinstance(cohort, Cohort):
+        raise UsageError(
+            f"a baseline takes a cohort, not {type(cohort).__name__}: make one with calipers.read"
+        )
+    one_of("empty", empty, ("alarm", "calm"))
+    one_of("source", source, ("references", "predictions"))
+    one_of("over", over, ("worst", "mean"))
+    score_cut = None if score_cut is None else real("score_cut", score_cut)
+    fit_images = _fit_images(name, cohort, fit)
+    if name in NEEDS_PICTURES:
+        assert fit_images is not None
+        return _of_pictures(name, (cohort, images), (fit_images, fit_pictures), neighbours)
+    predictions = _cut(cohort, model, score_cut)
+    if name == "count":
+        if fit_images is None:
+            return count(predictions, None)
+        counts = np.diff(_cut(fit_images.cohort, model, score_cut).offsets)
+        return count(predictions, counts[fit_images.rows])
+    if name == "box-likelihood":
+        assert fit_images is not None
+        objects: Objects = fit_images.cohort.references
+        if source == "predictions":
+            objects = _cut(fit_images.cohort, model, score_cut)
+        examples = (objects.take(fit_images.rows), fit_images.cohort.images.size[fit_images.rows])
+        return box_likelihood((predictions, cohort.images.size), examples, over=over, empty=empty)
+    by_score = {"max-score": max_score, "mean-score": mean_score, "score-entropy": score_entropy}
+    return by_score[name](predictions, empty)
+
+
+@dataclass(frozen=True)
+class FitImages:
+    """The images that a baseline is fitted on."""
+
+    cohort: Cohort
+    rows: I64  # images of `cohort`
+    same_cohort: bool  # whether these are images of the cohort that is judged
+
+
+def _cut(cohort: Cohort, model: str | None, score_cut: float | None) -> Predictions:
+    """Return the predictions of a model, from a score on if one is given."""
+    if model is None:
+        if len(cohort.models) != 1:
+            raise UsageError(
+                f"name the model: the cohort has {len(cohort.models)} ({', '.join(cohort.models)})"
+            )
+        model = next(iter(cohort.models))
+    predictions = cohort.predictions(model)
+    return predictions if score_cut is None else predictions.keep(predictions.score >= score_cut)
+
+
+def _fit_images(name: str, cohort: Cohort, fit: Fit) -> FitImages | None:
+    if fit is None:
+        if name in NEEDS_FIT:
+            raise UsageError(
+                f"{name} must be fitted on images: pass fit=flags, indices or a cohort; "
+                "fit='all' fits it on the images that it judges"
+            )
+        return None
+    if isinstance(fit, Cohort):
+        return FitImages(fit, np.arange(fit.n_images), same_cohort=False)
+    if isinstance(fit, str):
+        one_of("fit", fit, ("all",))
+        return FitImages(cohort, np.arange(cohort.n_images), same_cohort=True)
+    rows = _rows(array_of(fit, "fit"), cohort.n_images)
+    if not len(rows):
+        raise UsageError("no image to fit the baseline on: fit selects none")
+    return FitImages(cohort, rows, same_cohort=True)
+
+
+def _rows(fit: NDArray[Any], n: int) -> I64:
+    """Return the images behind flags or indices, each once."""
+    if fit.dtype == np.bool_ and fit.shape == (n,):
+        return np.flatnonzero(fit)
+    if fit.ndim == 1 and fit.dtype.kind in "iu" and ((fit >= 0) & (fit < n)).all():
+        return np.unique(fit).astype(np.int64)
+    if not fit.size:
+        return np.zeros(0, np.int64)
+    raise UsageError(
+        f"fit is one flag per image ({n}), or indices from 0 to {n - 1}; "
+        f"got {fit.dtype} {fit.shape}"
+    )
+
+
+def _of_pictures(
+    name: str,
+    judged: tuple[Cohort, Pictures | None],
+    fit_images: tuple[FitImages, Pictures | None],
+    neighbours: int,
+) -> F64:
+    cohort, images = judged
+    if images is None:
+        raise UsageError(f"{name} needs the pictures: pass images=folder, arrays or features")
+    features = picture_features(cohort, images)
+    fit, pictures = fit_images
+    if fit.same_cohort:
+        examples: Features = features.take(fit.rows)
+    elif pictures is None:
+        raise UsageError(
+            f"{name} is fitted on another cohort: pass its pictures, "
+            "fit_pictures=folder, arrays or features"
+        )
+    else:
+        examples = picture_features(fit.cohort, pictures)
+    if examples.names != features.names:
+        raise UsageError(
+            f"the fit images have other features: {examples.names} and {features.names}"
+        )
+    if len(examples.values) < 2:
+        raise UsageError(f"{name} is fitted on at least 2 images, got {len(examples.values)}")
+    if name == "image-mahalanobis":
+        return mahalanobis(features.values, examples.values)
+    whole("neighbours", neighbours, 1, 2**31)
+    fit_row = np.full(cohort.n_images, -1, np.int64)  # an image is not its own neighbour
+    if fit.same_cohort:
+        fit_row[fit.rows] = np.arange(len(fit.rows))
+    return nearest(features.values, examples.values, neighbours, fit_row)
+
+
+def max_score(predictions: Predictions, empty: Empty) -> F64:
+    """Return 1 - the highest score of every image.
+
+    Notes
+    -----
+    An image without predictions gets 1, as if its highest score were 0, or 0 if it is ``calm``.
+    Where scores leave [0, 1] it gets 1 more than the highest, or 1 less than the lowest alarm of
+    the others.
+    """
+    # Scores may be negative if they are raw, so the maximum starts below all of them.
+    highest = np.full(predictions.n_images, -np.inf)
+    np.maximum.at(highest, predictions.image, predictions.score)
+    return fill_empty(1.0 - highest, predictions, empty, unit=_is_unit(predictions))
+
+
+def mean_score(predictions: Predictions, empty: Empty) -> F64:
+    """Return 1 - the mean score of every image; images without predictions as in `max_score`."""
+    return fill_empty(
+        1.0 - _means(predictions, predictions.score), predictions, empty, unit=_is_unit(predictions)
+    )
+
+
+def score_entropy(predictions: Predictions, empty: Empty) -> F64:
+    """Return the mean over the predictions of ``-s log2 s - (1 - s) log2 (1 - s)``, in bits; 0 log2
+    0 is 0.
+
+    Notes
+    -----
+    An image without predictions gets 1, nothing is known of it, or 0 if it is ``calm``.
+    """
+    if not _is_unit(predictions):
+        raise UsageError("score-entropy needs scores between 0 and 1: these are raw scores")
+    score = predictions.score
+    with np.errstate(divide="ignore", invalid="ignore"):
+        yes = np.where(score > 0.0, -score * np.log2(score), 0.0)
+        rest = 1.0 - score
+        no = np.where(rest > 0.0, -rest * np.log2(rest), 0.0)
+    return fill_empty(_means(predictions, yes + no), predictions, empty, unit=True)
+
+
+def count(predictions: Predictions, fit_counts: I64 | None) -> F64:
+    """Return the number of predictions, or its distance from the median of ``fit_counts``."""
+    numbers = np.diff(predictions.offsets).astype(np.float64)
+    return numbers if fit_counts is None else np.abs(numbers - np.median(fit_counts))
+
+
+def fill_empty(alarm: F64, predictions: Predictions, empty: Empty, *, unit: bool) -> F64:
+    """Return alarms in which images without predictions have the highest or the lowest one.
+
+    Notes
+    -----
+    With ``unit`` these are 1 and 0. Else they are 1 more than the highest and 1 less than the
+    lowest alarm of the other images, and 0 if there are none.
+    """
+    if empty not in ("alarm", "calm"):
+        raise UsageError(f"no empty {empty!r}; {did_you_mean(empty, ('alarm', 'calm'))}")
+    # without predictions there is no maximum or mean: the alarm is replaced
+    vacant = np.diff(predictions.offsets) == 0
+    if unit:
+        value = 1.0 if empty == "alarm" else 0.0
+    elif vacant.all():
+        value = 0.0
+    else:
+        value = float(
+            alarm[~vacant].max() + 1.0 if empty == "alarm" else alarm[~vacant].min() - 1.0
+        )
+    return np.where(vacant, value, alarm)
+
+
+def _means(predictions: Predictions, values: F64) -> F64:
+    total = np.bincount(predictions.image, values, predictions.n_images)
+    return np.asarray(total / np.maximum(np.diff(predictions.offsets), 1))
+
+
+def _is_unit(predictions: Predictions) -> bool:
+    return bool(((predictions.score >= 0.0) & (predictions.score <= 1.0)).all())
+
+
+def box_likelihood(
+    judged: tuple[Predictions, F64],
+    examples: tuple[Objects, F64],
+    *,
+    over: Over = "worst",
+    empty: Empty = "alarm",
+) -> F64:
+    """Return how unlikely the predicted boxes of every image are.
+
+    Parameters
+    ----------
+    judged
+        Predictions, and the (n_images, 2|3) sizes of their images.
+    examples
+        Objects of the fit images, and the sizes of these images.
+
+    Notes
+    -----
+    A box is described by the log of its size (the d-th root of its area or volume), the logs of its
+    aspects (width / height, in 3D also width / depth) and its centre; in fractions of the image if
+    the sizes of all images are known, else in pixels. A normal distribution with a shrunken
+    covariance (`Normal`) is fitted to the example boxes of all classes. The alarm of an image is
+    minus the log density of its most unlikely box (``worst``) or the mean of that over its boxes.
+    An image without predictions gets 1 more than the highest alarm of the others, or 1 less than
+    the lowest (`fill_empty`).
+    """
+    if over not in ("worst", "mean"):
+        raise UsageError(f"no over {over!r}; {did_you_mean(over, ('worst', 'mean'))}")
+    predictions, sizes = judged
+    objects, fit_sizes = examples
+    if len(objects) < 2:
+        raise UsageError(
+            f"box-likelihood is fitted on at least 2 boxes, the fit images have {len(objects)}"
+        )
+    have_sizes = bool(np.isfinite(sizes).all() and np.isfinite(fit_sizes).all())
+    normal = Normal.fitted(box_features(objects, fit_sizes if have_sizes else None))
+    surprise = -normal.log_density(box_features(predictions, sizes if have_sizes else None))
+    owner, n = predictions.image, predictions.n_images
+    if over == "worst":
+        alarm = np.full(n, -np.inf)
+        np.maximum.at(alarm, owner, surprise)
+    else:
+        alarm = np.bincount(owner, surprise, n) / np.maximum(np.diff(predictions.offsets), 1)
+    return fill_empty(alarm, predictions, empty, unit=False)
+
+
+def box_features(objects: Objects, sizes: F64 | None) -> F64:
+    """Return the (n, 2 d) features of boxes: log size, d - 1 log aspects, centre."""
+    low, high = np.split(objects.boxes, 2, axis=1)
+    scale = np.ones_like(low) if sizes is None else sizes[objects.image]
+    # Logs make size and shape additive, and closer to normal than lengths are.
+    sides = np.log((high - low) / scale)
+    centre = (low + high) / 2.0 / scale
+    return np.hstack([sides.mean(axis=1, keepdims=True), sides[:, :1] - sides[:, 1:], centre])
+
 
 @dataclass(frozen=True)
 class Normal:
@@ -62,6 +410,7 @@ class Normal:
         covariance = scaled.T @ scaled / len(rows)
         level = float(np.trace(covariance)) / len(covariance)
         weight = shrinkage_of(scaled)
+        # Constant features have no variance: the identity keeps the matrix invertible.
         target = np.eye(len(covariance)) * (level if level > 0.0 else 1.0)
         return cls(mean, scale, np.linalg.cholesky((1.0 - weight) * covariance + weight * target))
 
@@ -133,31 +482,13 @@ def nearest(rows: F64, fit: F64, neighbours: int, fit_row: I64) -> F64:
         part = slice(start, start + step)
         table = np.asarray(cdist(rows[part], fit))
         mine = np.flatnonzero(fit_row[part] >= 0)
+        # A fit image would else be its own nearest neighbour, at distance 0.
         table[mine, fit_row[part][mine]] = np.inf
         others = len(fit) - (fit_row[part] >= 0)
         kth = np.minimum(neighbours, others) - 1
+        # Only the k-th is needed: a partition is cheaper than a sort.
         distances[part] = np.partition(table, np.unique(kth), axis=1)[np.arange(len(table)), kth]
     return distances
-
-
-Picture = Array | str | PathLike[str]
-
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-BINS = 64
-FORMATS = ("PNG", "JPEG", "BMP", "TIFF", "WEBP")
-# pixels; larger pictures are reduced, which costs less and makes sharpness comparable
-LARGEST_SIDE = 512
-LEAST_ENERGY = 1e-8  # of gradients: the log of a picture of one value is finite
-NAMES = (
-    "mean",
-    "sd",
-    *(f"q{100 * share:.0f}" for share in QUANTILES),
-    "log-gradient",
-    "log-laplacian",
-    "entropy",
-    "red",
-    "blue",
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,6 +584,7 @@ def _scaled(array: Array, axes: int) -> F64:
     unit = float(np.iinfo(array.dtype).max) if array.dtype.kind in "iu" else 1.0
     step = -(-max(array.shape[:axes]) // LARGEST_SIDE)
     if step > 1:
+        # Whole numbers are added up exactly, so that the means do not depend on the order.
         exact = np.int64 if array.dtype.kind in "biu" else np.float64
         for axis in range(axes):
             across = min(step, array.shape[axis])
@@ -374,332 +706,3 @@ def _unique(files: Mapping[str, str], key: Any) -> dict[str, str]:
         short = key(name)
         table[short] = path if times[short] == 1 else ""
     return table
-
-
-Empty = Literal["alarm", "calm"]
-
-
-def max_score(predictions: Predictions, empty: Empty) -> F64:
-    """Return 1 - the highest score of every image.
-
-    Notes
-    -----
-    An image without predictions gets 1, as if its highest score were 0, or 0 if it is ``calm``.
-    Where scores leave [0, 1] it gets 1 more than the highest, or 1 less than the lowest alarm of
-    the others.
-    """
-    highest = np.full(predictions.n_images, -np.inf)
-    np.maximum.at(highest, predictions.image, predictions.score)
-    return fill_empty(1.0 - highest, predictions, empty, unit=_is_unit(predictions))
-
-
-def mean_score(predictions: Predictions, empty: Empty) -> F64:
-    """Return 1 - the mean score of every image; images without predictions as in `max_score`."""
-    return fill_empty(
-        1.0 - _means(predictions, predictions.score), predictions, empty, unit=_is_unit(predictions)
-    )
-
-
-def score_entropy(predictions: Predictions, empty: Empty) -> F64:
-    """Return the mean over the predictions of ``-s log2 s - (1 - s) log2 (1 - s)``, in bits; 0 log2
-    0 is 0.
-
-    Notes
-    -----
-    An image without predictions gets 1, nothing is known of it, or 0 if it is ``calm``.
-    """
-    if not _is_unit(predictions):
-        raise UsageError("score-entropy needs scores between 0 and 1: these are raw scores")
-    score = predictions.score
-    with np.errstate(divide="ignore", invalid="ignore"):
-        yes = np.where(score > 0.0, -score * np.log2(score), 0.0)
-        rest = 1.0 - score
-        no = np.where(rest > 0.0, -rest * np.log2(rest), 0.0)
-    return fill_empty(_means(predictions, yes + no), predictions, empty, unit=True)
-
-
-def count(predictions: Predictions, fit_counts: I64 | None) -> F64:
-    """Return the number of predictions, or its distance from the median of ``fit_counts``."""
-    numbers = np.diff(predictions.offsets).astype(np.float64)
-    return numbers if fit_counts is None else np.abs(numbers - np.median(fit_counts))
-
-
-def fill_empty(alarm: F64, predictions: Predictions, empty: Empty, *, unit: bool) -> F64:
-    """Return alarms in which images without predictions have the highest or the lowest one.
-
-    Notes
-    -----
-    With ``unit`` these are 1 and 0. Else they are 1 more than the highest and 1 less than the
-    lowest alarm of the other images, and 0 if there are none.
-    """
-    if empty not in ("alarm", "calm"):
-        raise UsageError(f"no empty {empty!r}; {did_you_mean(empty, ('alarm', 'calm'))}")
-    # without predictions there is no maximum or mean: the alarm is replaced
-    vacant = np.diff(predictions.offsets) == 0
-    if unit:
-        value = 1.0 if empty == "alarm" else 0.0
-    elif vacant.all():
-        value = 0.0
-    else:
-        value = float(
-            alarm[~vacant].max() + 1.0 if empty == "alarm" else alarm[~vacant].min() - 1.0
-        )
-    return np.where(vacant, value, alarm)
-
-
-def _means(predictions: Predictions, values: F64) -> F64:
-    total = np.bincount(predictions.image, values, predictions.n_images)
-    return np.asarray(total / np.maximum(np.diff(predictions.offsets), 1))
-
-
-def _is_unit(predictions: Predictions) -> bool:
-    return bool(((predictions.score >= 0.0) & (predictions.score <= 1.0)).all())
-
-
-Source = Literal["references", "predictions"]
-Over = Literal["worst", "mean"]
-
-
-def box_likelihood(
-    judged: tuple[Predictions, F64],
-    examples: tuple[Objects, F64],
-    *,
-    over: Over = "worst",
-    empty: Empty = "alarm",
-) -> F64:
-    """Return how unlikely the predicted boxes of every image are.
-
-    Parameters
-    ----------
-    judged
-        Predictions, and the (n_images, 2|3) sizes of their images.
-    examples
-        Objects of the fit images, and the sizes of these images.
-
-    Notes
-    -----
-    A box is described by the log of its size (the d-th root of its area or volume), the logs of its
-    aspects (width / height, in 3D also width / depth) and its centre; in fractions of the image if
-    the sizes of all images are known, else in pixels. A normal distribution with a shrunken
-    covariance (`Normal`) is fitted to the example boxes of all classes. The alarm of an image is
-    minus the log density of its most unlikely box (``worst``) or the mean of that over its boxes.
-    An image without predictions gets 1 more than the highest alarm of the others, or 1 less than
-    the lowest (`fill_empty`).
-    """
-    if over not in ("worst", "mean"):
-        raise UsageError(f"no over {over!r}; {did_you_mean(over, ('worst', 'mean'))}")
-    predictions, sizes = judged
-    objects, fit_sizes = examples
-    if len(objects) < 2:
-        raise UsageError(
-            f"box-likelihood is fitted on at least 2 boxes, the fit images have {len(objects)}"
-        )
-    have_sizes = bool(np.isfinite(sizes).all() and np.isfinite(fit_sizes).all())
-    normal = Normal.fitted(box_features(objects, fit_sizes if have_sizes else None))
-    surprise = -normal.log_density(box_features(predictions, sizes if have_sizes else None))
-    owner, n = predictions.image, predictions.n_images
-    if over == "worst":
-        alarm = np.full(n, -np.inf)
-        np.maximum.at(alarm, owner, surprise)
-    else:
-        alarm = np.bincount(owner, surprise, n) / np.maximum(np.diff(predictions.offsets), 1)
-    return fill_empty(alarm, predictions, empty, unit=False)
-
-
-def box_features(objects: Objects, sizes: F64 | None) -> F64:
-    """Return the (n, 2 d) features of boxes: log size, d - 1 log aspects, centre."""
-    low, high = np.split(objects.boxes, 2, axis=1)
-    scale = np.ones_like(low) if sizes is None else sizes[objects.image]
-    sides = np.log((high - low) / scale)
-    centre = (low + high) / 2.0 / scale
-    return np.hstack([sides.mean(axis=1, keepdims=True), sides[:, :1] - sides[:, 1:], centre])
-
-
-Fit = Cohort | NDArray[Any] | Literal["all"] | None
-
-BASELINES: Mapping[str, str] = {
-    "max-score": "1 - the highest score of the predictions",
-    "mean-score": "1 - the mean score of the predictions",
-    "count": "the number of predictions; with fit images, how far it is from their median",
-    "score-entropy": "the mean binary entropy of the scores, in bits",
-    "box-likelihood": "how unusual size, shape and place of the predicted boxes are, compared with "
-    "those of the fit images",
-    "image-mahalanobis": "the Mahalanobis distance of simple features of the picture from those of "
-    "the fit images",
-    "image-knn": "the distance of simple features of the picture to the k-th nearest fit image",
-}
-NEEDS_FIT = frozenset({"box-likelihood", "image-mahalanobis", "image-knn"})
-NEEDS_PICTURES = frozenset({"image-mahalanobis", "image-knn"})
-
-
-@dataclass(frozen=True)
-class FitImages:
-    """The images that a baseline is fitted on."""
-
-    cohort: Cohort
-    rows: I64  # images of `cohort`
-    same_cohort: bool  # whether these are images of the cohort that is judged
-
-
-def baseline(
-    name: str,
-    cohort: Cohort,
-    model: str | None = None,
-    images: Pictures | None = None,
-    fit: Fit = None,
-    *,
-    fit_pictures: Pictures | None = None,
-    score_cut: float | None = None,
-    empty: Empty = "alarm",
-    source: Source = "references",
-    over: Over = "worst",
-    neighbours: int = 5,
-) -> F64:
-    """Return one alarm per image of a cohort; higher = alarm.
-
-    Parameters
-    ----------
-    name
-        A key of `BASELINES`.
-    model
-        The model whose predictions are used; may be left out if there is one model, or if the
-        baseline uses pictures only.
-    images
-        The pictures: a folder, id -> array or file, one array or file per image, or `Features`.
-    fit
-        Images on which ``box-likelihood`` and the ``image-`` baselines are fitted: flags or indices
-        into the cohort, or another cohort. ``"all"`` fits on the images that are judged; report it
-        if you do so. The alarms of fit images are returned too, but they are optimistic: leave
-        these images out when you judge the monitor.
-    fit_pictures
-        The pictures of a fit cohort, as ``images``.
-    score_cut
-        Predictions with a lower score are left out; None uses all.
-    empty
-        The alarm of an image without predictions, in the baselines that use predictions except
-        ``count``: the highest alarm or the lowest (``"calm"``).
-    source
-        ``box-likelihood``: whether it is fitted on the references or on the predictions of the fit
-        images.
-    over
-        ``box-likelihood``: the ``"worst"`` box counts, or their ``"mean"``.
-    neighbours
-        ``image-knn``: which neighbour.
-
-    Examples
-    --------
-    >>> import calipers as cal
-    >>> from calipers.monitors.baselines import baseline
-    >>> cohort = cal.demo_cohort()
-    >>> alarm = baseline("max-score", cohort, "mislabels")
-    >>> alarm.shape, bool((alarm >= 0).all() and (alarm <= 1).all())
-    ((120,), True)
-    """
-    one_of("baseline", name, BASELINES)
-    if not isinstance(cohort, Cohort):
-        raise UsageError(
-            f"a baseline takes a cohort, not {type(cohort).__name__}: make one with calipers.read"
-        )
-    one_of("empty", empty, ("alarm", "calm"))
-    one_of("source", source, ("references", "predictions"))
-    one_of("over", over, ("worst", "mean"))
-    score_cut = None if score_cut is None else real("score_cut", score_cut)
-    fit_images = _fit_images(name, cohort, fit)
-    if name in NEEDS_PICTURES:
-        assert fit_images is not None
-        return _of_pictures(name, (cohort, images), (fit_images, fit_pictures), neighbours)
-    predictions = _cut(cohort, model, score_cut)
-    if name == "count":
-        if fit_images is None:
-            return count(predictions, None)
-        counts = np.diff(_cut(fit_images.cohort, model, score_cut).offsets)
-        return count(predictions, counts[fit_images.rows])
-    if name == "box-likelihood":
-        assert fit_images is not None
-        objects: Objects = fit_images.cohort.references
-        if source == "predictions":
-            objects = _cut(fit_images.cohort, model, score_cut)
-        examples = (objects.take(fit_images.rows), fit_images.cohort.images.size[fit_images.rows])
-        return box_likelihood((predictions, cohort.images.size), examples, over=over, empty=empty)
-    by_score = {"max-score": max_score, "mean-score": mean_score, "score-entropy": score_entropy}
-    return by_score[name](predictions, empty)
-
-
-def _cut(cohort: Cohort, model: str | None, score_cut: float | None) -> Predictions:
-    """Return the predictions of a model, from a score on if one is given."""
-    if model is None:
-        if len(cohort.models) != 1:
-            raise UsageError(
-                f"name the model: the cohort has {len(cohort.models)} ({', '.join(cohort.models)})"
-            )
-        model = next(iter(cohort.models))
-    predictions = cohort.predictions(model)
-    return predictions if score_cut is None else predictions.keep(predictions.score >= score_cut)
-
-
-def _fit_images(name: str, cohort: Cohort, fit: Fit) -> FitImages | None:
-    if fit is None:
-        if name in NEEDS_FIT:
-            raise UsageError(
-                f"{name} must be fitted on images: pass fit=flags, indices or a cohort; "
-                "fit='all' fits it on the images that it judges"
-            )
-        return None
-    if isinstance(fit, Cohort):
-        return FitImages(fit, np.arange(fit.n_images), same_cohort=False)
-    if isinstance(fit, str):
-        one_of("fit", fit, ("all",))
-        return FitImages(cohort, np.arange(cohort.n_images), same_cohort=True)
-    rows = _rows(array_of(fit, "fit"), cohort.n_images)
-    if not len(rows):
-        raise UsageError("no image to fit the baseline on: fit selects none")
-    return FitImages(cohort, rows, same_cohort=True)
-
-
-def _rows(fit: NDArray[Any], n: int) -> I64:
-    """Return the images behind flags or indices, each once."""
-    if fit.dtype == np.bool_ and fit.shape == (n,):
-        return np.flatnonzero(fit)
-    if fit.ndim == 1 and fit.dtype.kind in "iu" and ((fit >= 0) & (fit < n)).all():
-        return np.unique(fit).astype(np.int64)
-    if not fit.size:
-        return np.zeros(0, np.int64)
-    raise UsageError(
-        f"fit is one flag per image ({n}), or indices from 0 to {n - 1}; "
-        f"got {fit.dtype} {fit.shape}"
-    )
-
-
-def _of_pictures(
-    name: str,
-    judged: tuple[Cohort, Pictures | None],
-    fit_images: tuple[FitImages, Pictures | None],
-    neighbours: int,
-) -> F64:
-    cohort, images = judged
-    if images is None:
-        raise UsageError(f"{name} needs the pictures: pass images=folder, arrays or features")
-    features = picture_features(cohort, images)
-    fit, pictures = fit_images
-    if fit.same_cohort:
-        examples: Features = features.take(fit.rows)
-    elif pictures is None:
-        raise UsageError(
-            f"{name} is fitted on another cohort: pass its pictures, "
-            "fit_pictures=folder, arrays or features"
-        )
-    else:
-        examples = picture_features(fit.cohort, pictures)
-    if examples.names != features.names:
-        raise UsageError(
-            f"the fit images have other features: {examples.names} and {features.names}"
-        )
-    if len(examples.values) < 2:
-        raise UsageError(f"{name} is fitted on at least 2 images, got {len(examples.values)}")
-    if name == "image-mahalanobis":
-        return mahalanobis(features.values, examples.values)
-    whole("neighbours", neighbours, 1, 2**31)
-    fit_row = np.full(cohort.n_images, -1, np.int64)  # an image is not its own neighbour
-    if fit.same_cohort:
-        fit_row[fit.rows] = np.arange(len(fit.rows))
-    return nearest(features.values, examples.values, neighbours, fit_row)

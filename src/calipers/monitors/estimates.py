@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From monitors and labels to rows of estimates, all under the same bootstrap weights.
+"""From monitors and labels to rows of estimates and differences, under the same bootstrap weights.
 
-A *family* is a metric with its evidence; `evaluate_monitor` collects families and estimates them.
+A *family* is a metric with its evidence (`Family`). `evaluate_monitor` collects families:
+`free_families` without a threshold, `swept_families` over tau, `decided_families` at thresholds
+with their `Stakes`, `prevalence_family`, `label_family` and `alarm_family` of labels; `rows_of`
+estimates them.
 
-Paired differences: two monitors on the same images, or one monitor under both paradigms.
-
-Both sides of a pair are resampled with the same bootstrap weights. Called by
-`MonitorEvaluation.compare` and `paradigm_gaps`.
-
-How far OOD labels and OMS labels disagree, and which images monitors reject in each case.
-
-In come labels and rejected images; out goes a `Disagreement` of a `MonitorEvaluation`.
+`differences` are paired: two monitors on the same images, or one monitor under both paradigms, both
+sides resampled with the same weights (`draw_replicates`); `MonitorEvaluation.compare` and
+`paradigm_gaps` call it. `Disagreement` says how far OOD labels and OMS labels disagree, and which
+images monitors reject in each case.
 """
 
 from __future__ import annotations
@@ -60,6 +59,32 @@ Group = Mapping[str, str]
 
 # quantities that are also stated as 1 minus them
 FLIPPED = {"TNR95": "FPR95", "specificity": "FPR", "coverage": "rejected"}
+
+NAN = float("nan")
+DEFAULT_REPLICATES = 2000  # for the test, if the evaluation has no intervals
+# The direction decides ranks and the verdict on a difference.
+LOWER_IS_BETTER = (
+    "FPR95",
+    "FPR",
+    "AURC",
+    "E-AURC",
+    "AUGRC",
+    "AURC/graded",
+    "E-AURC/graded",
+    "RH",
+    "AC",
+    "rejected",
+)
+
+SHARES = {
+    "OOD-safe": "share of the images out of distribution that are safe",
+    "ID-unsafe": "share of the images in distribution that are unsafe",
+    "unsafe-ID": "share of the unsafe images that are in distribution",
+    "safe-OOD": "share of the safe images that are out of distribution",
+    "labels-agree": "share of all images that are both unsafe and out of distribution, or neither",
+}
+YES_NO = ("no", "yes")
+BOTH = {"paradigm": "both"}  # the group of shares that look at both kinds of labels
 
 
 @dataclass(frozen=True)
@@ -132,6 +157,7 @@ class Family:
     def find(self, name: str, group: Group) -> tuple[int, bool] | None:
         """Return which column holds a quantity, and whether as 1 minus it."""
         for k, (column, of) in enumerate(self.columns):
+            # A quantity may be stored as its complement: FPR95 is 1 - TNR95.
             if of == group and name in (column, FLIPPED.get(column)):
                 return k, name != column
         return None
@@ -149,12 +175,15 @@ def free_families(
     n = len(headlines)
     best = None if loss is None else Board(loss)
     for name, alarm in zip(monitors.names, monitors.alarm):
+        # Shared by all families of a monitor: the images are sorted once.
         board = Board(alarm)
         if headlines:
             evidence = LabelledAlarms(board, np.stack([one.positive for one in headlines]))
             for metric in (AlarmRanking(RANKINGS, n), Risk(RISKS, n), ExcessRisk(EXCESS, n)):
                 families.append(_family(name, metric, evidence, headlines))
         if best is not None:
+            # The order by the loss itself is the best one there is; its AURC is what E-AURC
+            # subtracts.
             graded = GradedAlarms(board, (best.alarm > 0)[None], best)
             for risk in (GradedRisk(("AURC/graded",), 1), GradedExcess(("E-AURC/graded",), 1)):
                 columns = ((risk.names[0], {"paradigm": OMS}),)
@@ -243,149 +272,6 @@ def complement(e: Estimate) -> Estimate:
     )
 
 
-def _family(
-    name: str, metric: OfLabellings, evidence: LabelledAlarms, labels: Sequence[Labelling]
-) -> Family:
-    columns = tuple((column, one.group) for one in labels for column in metric.names)
-    return Family(name, metric, evidence, columns)
-
-
-NAN = float("nan")
-DEFAULT_REPLICATES = 2000  # for the test, if the evaluation has no intervals
-LOWER_IS_BETTER = (
-    "FPR95",
-    "FPR",
-    "AURC",
-    "E-AURC",
-    "AUGRC",
-    "AURC/graded",
-    "E-AURC/graded",
-    "RH",
-    "AC",
-    "rejected",
-)
-
-
-@dataclass(frozen=True)
-class MonitorReplicates:
-    """A quantity of one monitor: its value, its replicates, and the numbers of images behind it."""
-
-    label: str
-    value: float
-    replicates: F64  # (B,)
-    counts: tuple[int, int, int]
-    bounds: tuple[float, float]
-    id: str
-    reason: str
-
-
-def draw_replicates(
-    quantities: Sequence[tuple[str, Family, int, bool]], units: Units, certainty: Certainty
-) -> list[MonitorReplicates]:
-    """Return quantities under the same weights, for (label, family, column, flipped)."""
-    families = [family.narrowed(column) for _, family, column, _ in quantities]
-    if units.number >= FEWEST_UNITS:
-        how = replace(certainty, replicates=certainty.replicates or DEFAULT_REPLICATES)
-        tables = replicates([family.case for family in families], units, how)
-    else:
-        tables = [np.full((1, 1, 1), np.nan)] * len(families)
-    ones = np.ones((1, len(units.code)), np.int64)
-    results = []
-    for (label, _, _, flip), family, table in zip(quantities, families, tables):
-        metric, evidence = family.case
-        value = float(metric.value(evidence, ones)[0, 0, 0])
-        counts = metric.counts(evidence, ones[0])[0, 0].tolist()
-        reason = ""
-        if math.isnan(value):
-            reason = metric.reasons(evidence).get((0, 0), "no_objects")
-        sample = table[:, 0, 0]
-        if flip:
-            value, sample = 1.0 - value, 1.0 - sample
-        results.append(
-            MonitorReplicates(
-                label=label,
-                value=value,
-                replicates=sample,
-                counts=(counts[0], counts[1], counts[2]),
-                bounds=metric.facts.bounds,
-                id=metric.facts.id,
-                reason=reason,
-            )
-        )
-    return results
-
-
-def differences(
-    pairs: Sequence[tuple[MonitorReplicates, MonitorReplicates]],
-    metric: str,
-    units: Units,
-    level: float,
-    correction: str = "holm",
-) -> list[Difference]:
-    """Return the differences of pairs, tested by the bootstrap and corrected as one family."""
-    if not pairs:
-        return []
-    d = np.array([a.value - b.value for a, b in pairs])
-    replicates_of_d = np.stack([a.replicates - b.replicates for a, b in pairs], axis=1)
-    tests = judge(d, replicates_of_d, None, units, level)
-    p_adjusted, family = adjusted(tests.p, correction)
-    higher = metric not in LOWER_IS_BETTER
-    rows = []
-    for k, (a, b) in enumerate(pairs):
-        p = float(p_adjusted[k])
-        verdict = "no_difference_shown"
-        if math.isnan(p):
-            verdict = "undefined"
-        elif p < 1.0 - level:
-            verdict = "a_better" if bool(d[k] > 0) == higher else "b_better"
-        row = Difference(
-            metric=metric,
-            metric_id=a.id,
-            label=None,
-            model_a=a.label,
-            model_b=b.label,
-            value_a=a.value,
-            value_b=b.value,
-            estimate=_estimate(float(d[k]), tests.intervals[k], (a, b), units, level),
-            p=float(tests.p[k]),
-            p_adjusted=p,
-            p_share=float(tests.p_share[k]),
-            test="bootstrap",
-            correction=correction,
-            family=family,
-            verdict=verdict,
-            margin=None,
-            margin_verdict=None,
-            trades_undefined=0,
-            sentence="",
-        )
-        rows.append(replace(row, sentence=describe(row, Manner.of(a.bounds, higher))))
-    return rows
-
-
-def _estimate(
-    d: float,
-    interval: Interval,
-    pair: tuple[MonitorReplicates, MonitorReplicates],
-    units: Units,
-    level: float,
-) -> Estimate:
-    a, b = pair
-    reason = (a.reason or b.reason) if math.isnan(d) else None
-    return interval.around(d, level, (units.name, units.number), a.counts, reason)
-
-
-SHARES = {
-    "OOD-safe": "share of the images out of distribution that are safe",
-    "ID-unsafe": "share of the images in distribution that are unsafe",
-    "unsafe-ID": "share of the unsafe images that are in distribution",
-    "safe-OOD": "share of the safe images that are out of distribution",
-    "labels-agree": "share of all images that are both unsafe and out of distribution, or neither",
-}
-YES_NO = ("no", "yes")
-BOTH = {"paradigm": "both"}  # the group of shares that look at both kinds of labels
-
-
 @dataclass(frozen=True)
 class Disagreement:
     """The tables of counts, and the shares with their intervals."""
@@ -449,6 +335,7 @@ def alarm_family(monitor: str, ood: Flags, unsafe: Flags, rejected: Flags) -> Fa
 
 def table(*flags: Flags) -> I64:
     """Return the counts of all combinations of flags, one axis each: no, yes."""
+    # The flags as digits of a binary number: one count gives all combinations.
     code = np.zeros(len(flags[0]), np.int64)
     for column in flags:
         code = 2 * code + column
@@ -468,3 +355,121 @@ def _cells(monitor: str | None, counts: I64) -> Iterator[dict[str, Any]]:
             "images": n,
             "share": n / total if total else None,
         }
+
+
+def _family(
+    name: str, metric: OfLabellings, evidence: LabelledAlarms, labels: Sequence[Labelling]
+) -> Family:
+    columns = tuple((column, one.group) for one in labels for column in metric.names)
+    return Family(name, metric, evidence, columns)
+
+
+@dataclass(frozen=True)
+class MonitorReplicates:
+    """A quantity of one monitor: its value, its replicates, and the numbers of images behind it."""
+
+    label: str
+    value: float
+    replicates: F64  # (B,)
+    counts: tuple[int, int, int]
+    bounds: tuple[float, float]
+    id: str
+    reason: str
+
+
+def draw_replicates(
+    quantities: Sequence[tuple[str, Family, int, bool]], units: Units, certainty: Certainty
+) -> list[MonitorReplicates]:
+    """Return quantities under the same weights, for (label, family, column, flipped)."""
+    families = [family.narrowed(column) for _, family, column, _ in quantities]
+    # Below this there is no interval, so nothing is drawn and the test is undefined.
+    if units.number >= FEWEST_UNITS:
+        how = replace(certainty, replicates=certainty.replicates or DEFAULT_REPLICATES)
+        tables = replicates([family.case for family in families], units, how)
+    else:
+        tables = [np.full((1, 1, 1), np.nan)] * len(families)
+    ones = np.ones((1, len(units.code)), np.int64)
+    results = []
+    for (label, _, _, flip), family, table in zip(quantities, families, tables):
+        metric, evidence = family.case
+        value = float(metric.value(evidence, ones)[0, 0, 0])
+        counts = metric.counts(evidence, ones[0])[0, 0].tolist()
+        reason = ""
+        if math.isnan(value):
+            reason = metric.reasons(evidence).get((0, 0), "no_objects")
+        sample = table[:, 0, 0]
+        if flip:
+            value, sample = 1.0 - value, 1.0 - sample
+        results.append(
+            MonitorReplicates(
+                label=label,
+                value=value,
+                replicates=sample,
+                counts=(counts[0], counts[1], counts[2]),
+                bounds=metric.facts.bounds,
+                id=metric.facts.id,
+                reason=reason,
+            )
+        )
+    return results
+
+
+def differences(
+    pairs: Sequence[tuple[MonitorReplicates, MonitorReplicates]],
+    metric: str,
+    units: Units,
+    level: float,
+    correction: str = "holm",
+) -> list[Difference]:
+    """Return the differences of pairs, tested by the bootstrap and corrected as one family."""
+    if not pairs:
+        return []
+    d = np.array([a.value - b.value for a, b in pairs])
+    # Differences per replicate, not of intervals: what both sides share cancels.
+    replicates_of_d = np.stack([a.replicates - b.replicates for a, b in pairs], axis=1)
+    tests = judge(d, replicates_of_d, None, units, level)
+    p_adjusted, family = adjusted(tests.p, correction)
+    higher = metric not in LOWER_IS_BETTER
+    rows = []
+    for k, (a, b) in enumerate(pairs):
+        p = float(p_adjusted[k])
+        verdict = "no_difference_shown"
+        if math.isnan(p):
+            verdict = "undefined"
+        elif p < 1.0 - level:
+            verdict = "a_better" if bool(d[k] > 0) == higher else "b_better"
+        row = Difference(
+            metric=metric,
+            metric_id=a.id,
+            label=None,
+            model_a=a.label,
+            model_b=b.label,
+            value_a=a.value,
+            value_b=b.value,
+            estimate=_estimate(float(d[k]), tests.intervals[k], (a, b), units, level),
+            p=float(tests.p[k]),
+            p_adjusted=p,
+            p_share=float(tests.p_share[k]),
+            test="bootstrap",
+            correction=correction,
+            family=family,
+            verdict=verdict,
+            margin=None,
+            margin_verdict=None,
+            trades_undefined=0,
+            sentence="",
+        )
+        rows.append(replace(row, sentence=describe(row, Manner.of(a.bounds, higher))))
+    return rows
+
+
+def _estimate(
+    d: float,
+    interval: Interval,
+    pair: tuple[MonitorReplicates, MonitorReplicates],
+    units: Units,
+    level: float,
+) -> Estimate:
+    a, b = pair
+    reason = (a.reason or b.reason) if math.isnan(d) else None
+    return interval.around(d, level, (units.name, units.number), a.counts, reason)

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluate monitors against the scope of the model (OMS) and against the distribution (OOD):
-`evaluate_monitor`. In come alarm scores and a scope; out goes a `MonitorEvaluation`.
+"""Evaluate monitors against the scope of the model (OMS) and against the distribution (OOD).
+
+`evaluate_monitor` takes alarm scores and a scope, and returns a `MonitorEvaluation`; users and
+``calipers monitor`` call it. Inputs are checked and brought into the order of the scope
+(`calipers.monitors.labels`), thresholds are chosen on tuning images, and the quantities of
+`calipers.monitors.metrics` are estimated on the images that are stated.
 """
 
 from __future__ import annotations
@@ -111,10 +115,10 @@ def evaluate_monitor(
 
     Notes
     -----
-    Quantities are defined in `calipers.monitors.metrics` and `calipers.monitors.metrics`. Ties
-    of scores are one operating point; only thresholds between different scores count. Without an
-    unsafe image, or without a safe one, all are undefined. In rows ``n_references`` is the number
-    of images on which an alarm is wanted, ``n_predictions`` the number of images rejected.
+    Quantities are defined in `calipers.monitors.metrics`. Ties of scores are one operating point;
+    only thresholds between different scores count. Without an unsafe image, or without a safe one,
+    all are undefined. In rows ``n_references`` is the number of images on which an alarm is wanted,
+    ``n_predictions`` the number of images rejected.
 
     Examples
     --------
@@ -131,6 +135,7 @@ def evaluate_monitor(
     check_seed(seed)
     if flag("ci", ci):
         check_replicates(replicates)
+    # The scope gives the order of images; everything else is brought into it.
     inputs = _inputs(alarm_scores, scope, ood, tuning, images)
     monitors = monitors_of(alarm_scores, inputs.scope.images, inputs.order, higher_is_alarm)
     stakes = _stakes(inputs, hazard, reward, severity, fallback_hazard, fallback_reward)
@@ -146,6 +151,8 @@ def evaluate_monitor(
     certainty = Certainty(
         level=float(level), replicates=int(replicates) if ci else 0, seed=int(seed)
     )
+    # Tuning images of the caller leave here: nothing is stated of them. Random halves stay, because
+    # quantities without a threshold need no tuning.
     work = _MonitorWork(inputs.scope, monitors, tuple(labels), units, stakes).take(split)
     return work.evaluation(split, dict(zip(monitors.names, thresholds)), certainty)
 
@@ -189,6 +196,7 @@ class _MonitorWork:
         """Return the result."""
         judged = split.judged if split.random else np.ones(len(self.scope), np.bool_)
         some = self.units.take(np.flatnonzero(judged))
+        # With s of 0 and 1 the graded loss is the label, and its risks are stated already.
         loss = None if self.scope.binary else 1.0 - self.scope.score
         free = free_families(self.monitors, self.labels, loss)
         decided = self._decided(judged, list(thresholds.values()))
@@ -235,6 +243,7 @@ class _MonitorWork:
         rows = rows_of(
             [label_family(self.scope.model, ood.positive, oms.positive)], self.units, certainty
         )
+        # The labels are compared on all images, the alarms only on those judged at the threshold.
         kinds = ood.positive[judged], oms.positive[judged]
         families, counts = [], {}
         for name, alarm in zip(self.monitors.names, self.monitors.alarm):

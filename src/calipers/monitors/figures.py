@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of one monitor: what it does with images of every kind, and its alarm scores.
-
-The ranking of monitors: which lead, and which is first under which labels and at which tau.
-
-Figures of monitors: how well they rank images, what risk remains, and how both depend on tau.
+"""Figures of monitors: how they rank images, what risk remains, what they reject, who leads.
 
 A monitor gives every image an alarm score. OMS labels say on which images the model fails (its
-score is below tau), OOD labels which images are out of distribution.
+score is below tau), OOD labels which images are out of distribution. A `MonitorEvaluation` comes
+in, a `Figure` goes out; `MonitorEvaluation.figure` and the page call them by name (`FIGURES`).
+
+Of all monitors: `auroc`, `risk`, `roc`, `sweep` and `prevalence` over tau, `ranking`. Of one
+monitor: `outcomes`, what it does with images of every kind, and `scores`. `leading` says which
+monitors a figure has room for.
 """
 
 from __future__ import annotations
@@ -47,255 +48,13 @@ IMAGES = {
 }
 KINDS = {OMS: ("safe", "unsafe"), OOD: ("not OOD", "OOD")}  # short words, for the bars
 FATES = ("accepted, rightly", "rejected, rightly", "accepted by mistake", "rejected by mistake")
+# Colours of the four fates, in their order.
 SLOTS = (2, 0, 1, 5)
-
-
-def outcomes(result: MonitorEvaluation, monitor: str) -> Bars:
-    """Return how many images of every kind the monitor accepts and rejects.
-
-    There is a bar for every combination of OOD and unsafe. Unsafe images need an alarm; without OMS
-    labels, images out of distribution do.
-    """
-    labels: dict[str, Flags] = {}
-    for paradigm in (OOD, OMS):
-        labelling = headline(result.basis.labels, paradigm)
-        if labelling is not None:
-            labels[labelling.paradigm] = labelling.positive
-    rejected = rejected_by(result, monitor)
-    if rejected is None or not labels:
-        return Bars(
-            f"{short_name(monitor)} has no threshold: nothing is accepted or rejected",
-            Axis("images", names=("none",)),
-            Axis("number of images", 0.0, 1.0),
-            FATES,
-            np.zeros((4, 1)),
-            stacked=True,
-            slots=SLOTS,
-        )
-    judged = result.basis.judged
-    needs_alarm = labels[OMS] if OMS in labels else labels[OOD]
-    fates = [
-        ~rejected & ~needs_alarm,
-        rejected & needs_alarm,
-        ~rejected & needs_alarm,
-        rejected & ~needs_alarm,
-    ]
-    kinds = list(product((False, True), repeat=len(labels)))
-    heights = np.zeros((len(fates), len(kinds)))
-    names = []
-    for k, kind in enumerate(kinds):
-        here = judged
-        for flags, side in zip(labels.values(), kind):
-            here = here & (flags == side)
-        heights[:, k] = [(here & fate).sum() for fate in fates]
-        words = ", ".join(KINDS[paradigm][side] for paradigm, side in zip(labels, kind))
-        names.append(f"{words} ({int(heights[:, k].sum())})")
-    label = "kind of image (OOD: out of distribution)" if OOD in labels else "kind of image"
-    ood = labels.get(OOD) if OMS in labels else None
-    threshold = threshold_text(result.thresholds[monitor], others_of(result))
-    return Bars(
-        _outcomes_title(result, monitor, needs_alarm & judged, rejected, ood),
-        Axis(label, names=tuple(names)),
-        Axis("number of images", 0.0),
-        FATES,
-        heights,
-        stacked=True,
-        slots=SLOTS,
-        note=f"{int(judged.sum())} images judged; {threshold}.",
-    )
-
-
-def _outcomes_title(
-    result: MonitorEvaluation, monitor: str, needs_alarm: Flags, rejected: Flags, ood: Flags | None
-) -> str:
-    n, passed = int(needs_alarm.sum()), needs_alarm & ~rejected
-    words = "unsafe images" if OMS in result.paradigms else "images out of distribution"
-    text = f"{short_name(monitor)} lets {int(passed.sum())} of {n} {words} through"
-    if ood is None or not passed.any():
-        return text
-    return f"{text}, {int((passed & ~ood).sum())} of them in distribution"
-
-
-def scores(result: MonitorEvaluation, monitor: str) -> Histogram:
-    """Return the alarm scores of safe and unsafe images, on the monitor's own scale, with its
-    threshold.
-    """
-    k = result.monitors.index(monitor)
-    basis = result.basis.monitors
-    # Alarms are stored so that high means alarm; some monitors count the other way.
-    values, direction = basis.alarm[k], "high"
-    if not basis.higher_is_alarm[k]:
-        values, direction = -values, "low"
-    labels = headline(result.basis.labels, OMS) or headline(result.basis.labels, OOD)
-    if labels is None:
-        series, kinds = ["all images"], [np.ones(len(values), np.bool_)]
-        title = f"Alarm scores of {short_name(monitor)}; without a tau no image is safe or unsafe"
-    else:
-        series, kinds = list(IMAGES[labels.paradigm]), [~labels.positive, labels.positive]
-        title = _scores_title(result, monitor, labels.paradigm)
-    edges = _edges(values)
-    counts = np.array([_shares(values[kind], edges) for kind in kinds])
-    numbers = ", ".join(f"{int(kind.sum())} {name}" for name, kind in zip(series, kinds))
-    note, line_at = f"{numbers}.", math.nan
-    threshold = result.thresholds[monitor]
-    if threshold is not None and threshold.exists and not math.isnan(threshold.own_value):
-        note += f" The line: {threshold_text(threshold, others_of(result))}."
-        if edges[0] <= threshold.own_value <= edges[-1]:
-            line_at = threshold.own_value
-    return Histogram(
-        title,
-        Axis(f"alarm score of {short_name(monitor)} ({direction} = alarm)"),
-        Axis("share of the images of a kind"),
-        edges,
-        tuple(series),
-        counts,
-        cut=line_at,
-        slots=(2, 1)[: len(series)],
-        note=note,
-    )
-
-
-def others_of(result: MonitorEvaluation) -> str:
-    """Return the name of the images that need no alarm; thresholds are set by them."""
-    return IMAGES[OMS if OMS in result.paradigms else OOD][0]
-
-
-def _scores_title(result: MonitorEvaluation, monitor: str, paradigm: str) -> str:
-    area = result.get("AUROC", monitor, paradigm).value
-    if math.isnan(area):
-        return f"Alarm scores of {short_name(monitor)}; the images are all of one kind"
-    images = IMAGES[paradigm][1]
-    return f"{short_name(monitor)}: {images} have the higher alarm in {percent_text(area)} of pairs"
-
-
-def _edges(values: F64) -> F64:
-    low, high = float(values.min()), float(values.max())
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, BINS + 1)
-
-
-def _shares(values: F64, edges: F64) -> F64:
-    counts = np.histogram(values, edges)[0]
-    return np.asarray(counts / max(len(values), 1), np.float64)
-
-
-def rejected_by(result: MonitorEvaluation, monitor: str) -> Flags | None:
-    """Return (n,) which images a monitor rejects; None if it has no threshold."""
-    threshold = result.thresholds[monitor]
-    if threshold is None or not threshold.exists:
-        return None
-    return threshold.rejected(result.basis.monitors.alarm[result.monitors.index(monitor)])
-
 
 MOST_LINES = 5  # monitors in one figure of curves
 MOST_TAUS = 8  # columns of the ranking
 
-
-def leading(result: MonitorEvaluation, most: int = MOST_LINES) -> tuple[str, ...]:
-    """Return the best monitors by AUROC, the best first.
-
-    It is AUROC under OMS labels, or its mean over tau if no tau was given. Without OMS labels it is
-    AUROC under OOD labels: finding failures is what a monitor is for, so OMS labels come first.
-    """
-    if OMS in result.paradigms or not result.taus:
-        paradigm = result.paradigms[0]
-        value = {name: result.get("AUROC", name, paradigm).value for name in result.monitors}
-    else:
-        table = np.nan_to_num(result.sweep("AUROC").value, nan=0.0)
-        value = {name: float(row.mean()) for name, row in zip(result.monitors, table)}
-    for name in result.monitors:
-        if math.isnan(value[name]):
-            value[name] = -math.inf
-    order = sorted(result.monitors, key=lambda name: -value[name])
-    return tuple(order[:most])
-
-
-def ranking(result: MonitorEvaluation, metric: str = "AUROC") -> HeatMap:
-    """Return rank and value of every monitor under both kinds of labels and at some taus."""
-    orders = result.ranking(metric).orders
-    heads = [one for one in orders if one.tau is None]
-    orders_at_taus = [one for one in orders if one.tau is not None and one.defined]
-    columns = heads + [
-        orders_at_taus[k] for k in spaced_indices(len(orders_at_taus), MOST_TAUS).tolist()
-    ]
-    names = leading(result, len(result.monitors))
-    values = np.empty((len(names), len(columns)))
-    words = []
-    for r, name in enumerate(names):
-        values[r] = [one.values[name] for one in columns]
-        words.append(tuple(_place(one, name) for one in columns))
-    label = metric
-    if metric in LOWER_IS_BETTER:  # dark cells are good ones
-        values, label = 1.0 - values, f"1 - {metric}"
-    note = f"Each cell: rank, and {metric}. Headlines first, then tau. {_kendall(result, metric)}"
-    return HeatMap(
-        _ranking_title(result, metric),
-        Axis("labels", names=tuple(_column(result, one) for one in columns)),
-        Axis("monitor", names=names),
-        values,
-        label,
-        low=0.0,
-        high=1.0,
-        words=tuple(words),
-        note=note.strip(),
-    )
-
-
-def _place(order: Any, name: str) -> str:
-    value = order.values[name]
-    if math.isnan(value):
-        return "–"
-    rank = order.ranks.get(name)
-    return f"{value:.2f}" if rank is None else f"{rank}. ({value:.2f})"
-
-
-def _column(result: MonitorEvaluation, order: Any) -> str:
-    if order.tau is not None:
-        return f"tau {order.tau:.3g}"
-    if order.paradigm == OOD:
-        return "OOD"
-    return "OMS" if result.tau is None or result.scope.binary else f"OMS at {result.tau:g}"
-
-
-def _ranking_title(result: MonitorEvaluation, metric: str) -> str:
-    table = result.ranking(metric)
-    oms, ood = table.order(OMS), table.order(OOD)
-    if oms is not None and ood is not None and oms.winners and ood.winners:
-        first = join_names(set(oms.winners))
-        if set(oms.winners) == set(ood.winners):
-            return f"OMS and OOD labels agree on the best monitor: {first}"
-        other = join_names(set(ood.winners))
-        return f"OOD labels favour {other}, but {first} finds the failures best"
-    if table.swept:
-        wins = table.wins
-        best = max(wins, key=lambda name: wins[name])
-        return f"{short_name(best)} is first at {wins[best]} of {len(table.swept)} values of tau"
-    one = oms or ood
-    if one is None or not one.winners:
-        return "No order can be stated"
-    return f"{join_names(set(one.winners))} is first"
-
-
-def _kendall(result: MonitorEvaluation, metric: str) -> str:
-    value = result.ranking(metric).agreement
-    if math.isnan(value):
-        return ""
-    return f"Kendall's tau between the OMS and the OOD order: {value:.2f}."
-
-
-def join_names(names: set[str]) -> str:
-    """Return the names of monitors that share a place."""
-    return " and ".join(short_name(name) for name in sorted(names))
-
-
-def spaced_indices(n: int, most: int) -> I64:
-    """Return at most so many of n indices, the first and the last among them."""
-    if n <= most:
-        return np.arange(n)
-    return np.unique(np.linspace(0, n - 1, most).round().astype(np.int64))
-
-
+# A curve of thousands of points looks the same and weighs much more.
 MOST_POINTS = 200  # of a curve
 GREY, PALE = 6, 5  # slots of lines that are no monitor
 LABELS = {OMS: "OMS", OOD: "OOD"}
@@ -501,6 +260,256 @@ def _changes(result: MonitorEvaluation) -> str:
     if np.array_equal(np.array(result.taus), np.unique(result.scope.score)[1:]):
         return f"{text}; between two of them the labels are those of the upper one."
     return f"{text}."
+
+
+def ranking(result: MonitorEvaluation, metric: str = "AUROC") -> HeatMap:
+    """Return rank and value of every monitor under both kinds of labels and at some taus."""
+    orders = result.ranking(metric).orders
+    heads = [one for one in orders if one.tau is None]
+    orders_at_taus = [one for one in orders if one.tau is not None and one.defined]
+    columns = heads + [
+        orders_at_taus[k] for k in spaced_indices(len(orders_at_taus), MOST_TAUS).tolist()
+    ]
+    # The best monitor on top, whatever the order in which they were given.
+    names = leading(result, len(result.monitors))
+    values = np.empty((len(names), len(columns)))
+    words = []
+    for r, name in enumerate(names):
+        values[r] = [one.values[name] for one in columns]
+        words.append(tuple(_place(one, name) for one in columns))
+    label = metric
+    if metric in LOWER_IS_BETTER:  # dark cells are good ones
+        values, label = 1.0 - values, f"1 - {metric}"
+    note = f"Each cell: rank, and {metric}. Headlines first, then tau. {_kendall(result, metric)}"
+    return HeatMap(
+        _ranking_title(result, metric),
+        Axis("labels", names=tuple(_column(result, one) for one in columns)),
+        Axis("monitor", names=names),
+        values,
+        label,
+        low=0.0,
+        high=1.0,
+        words=tuple(words),
+        note=note.strip(),
+    )
+
+
+def _place(order: Any, name: str) -> str:
+    value = order.values[name]
+    if math.isnan(value):
+        return "–"
+    rank = order.ranks.get(name)
+    return f"{value:.2f}" if rank is None else f"{rank}. ({value:.2f})"
+
+
+def _column(result: MonitorEvaluation, order: Any) -> str:
+    if order.tau is not None:
+        return f"tau {order.tau:.3g}"
+    if order.paradigm == OOD:
+        return "OOD"
+    return "OMS" if result.tau is None or result.scope.binary else f"OMS at {result.tau:g}"
+
+
+def _ranking_title(result: MonitorEvaluation, metric: str) -> str:
+    table = result.ranking(metric)
+    oms, ood = table.order(OMS), table.order(OOD)
+    if oms is not None and ood is not None and oms.winners and ood.winners:
+        first = join_names(set(oms.winners))
+        if set(oms.winners) == set(ood.winners):
+            return f"OMS and OOD labels agree on the best monitor: {first}"
+        other = join_names(set(ood.winners))
+        return f"OOD labels favour {other}, but {first} finds the failures best"
+    if table.swept:
+        wins = table.wins
+        best = max(wins, key=lambda name: wins[name])
+        return f"{short_name(best)} is first at {wins[best]} of {len(table.swept)} values of tau"
+    one = oms or ood
+    if one is None or not one.winners:
+        return "No order can be stated"
+    return f"{join_names(set(one.winners))} is first"
+
+
+def _kendall(result: MonitorEvaluation, metric: str) -> str:
+    value = result.ranking(metric).agreement
+    if math.isnan(value):
+        return ""
+    return f"Kendall's tau between the OMS and the OOD order: {value:.2f}."
+
+
+def leading(result: MonitorEvaluation, most: int = MOST_LINES) -> tuple[str, ...]:
+    """Return the best monitors by AUROC, the best first.
+
+    It is AUROC under OMS labels, or its mean over tau if no tau was given. Without OMS labels it is
+    AUROC under OOD labels: finding failures is what a monitor is for, so OMS labels come first.
+    """
+    if OMS in result.paradigms or not result.taus:
+        paradigm = result.paradigms[0]
+        value = {name: result.get("AUROC", name, paradigm).value for name in result.monitors}
+    else:
+        # An undefined value counts as the worst, so that a monitor does not lead by having fewer
+        # values.
+        table = np.nan_to_num(result.sweep("AUROC").value, nan=0.0)
+        value = {name: float(row.mean()) for name, row in zip(result.monitors, table)}
+    for name in result.monitors:
+        if math.isnan(value[name]):
+            value[name] = -math.inf
+    order = sorted(result.monitors, key=lambda name: -value[name])
+    return tuple(order[:most])
+
+
+def outcomes(result: MonitorEvaluation, monitor: str) -> Bars:
+    """Return how many images of every kind the monitor accepts and rejects.
+
+    There is a bar for every combination of OOD and unsafe. Unsafe images need an alarm; without OMS
+    labels, images out of distribution do.
+    """
+    labels: dict[str, Flags] = {}
+    for paradigm in (OOD, OMS):
+        labelling = headline(result.basis.labels, paradigm)
+        if labelling is not None:
+            labels[labelling.paradigm] = labelling.positive
+    rejected = rejected_by(result, monitor)
+    if rejected is None or not labels:
+        return Bars(
+            f"{short_name(monitor)} has no threshold: nothing is accepted or rejected",
+            Axis("images", names=("none",)),
+            Axis("number of images", 0.0, 1.0),
+            FATES,
+            np.zeros((4, 1)),
+            stacked=True,
+            slots=SLOTS,
+        )
+    judged = result.basis.judged
+    needs_alarm = labels[OMS] if OMS in labels else labels[OOD]
+    fates = [
+        ~rejected & ~needs_alarm,
+        rejected & needs_alarm,
+        ~rejected & needs_alarm,
+        rejected & ~needs_alarm,
+    ]
+    # Every combination of labels, also those without images: an empty bar is an answer.
+    kinds = list(product((False, True), repeat=len(labels)))
+    heights = np.zeros((len(fates), len(kinds)))
+    names = []
+    for k, kind in enumerate(kinds):
+        here = judged
+        for flags, side in zip(labels.values(), kind):
+            here = here & (flags == side)
+        heights[:, k] = [(here & fate).sum() for fate in fates]
+        words = ", ".join(KINDS[paradigm][side] for paradigm, side in zip(labels, kind))
+        names.append(f"{words} ({int(heights[:, k].sum())})")
+    label = "kind of image (OOD: out of distribution)" if OOD in labels else "kind of image"
+    ood = labels.get(OOD) if OMS in labels else None
+    threshold = threshold_text(result.thresholds[monitor], others_of(result))
+    return Bars(
+        _outcomes_title(result, monitor, needs_alarm & judged, rejected, ood),
+        Axis(label, names=tuple(names)),
+        Axis("number of images", 0.0),
+        FATES,
+        heights,
+        stacked=True,
+        slots=SLOTS,
+        note=f"{int(judged.sum())} images judged; {threshold}.",
+    )
+
+
+def _outcomes_title(
+    result: MonitorEvaluation, monitor: str, needs_alarm: Flags, rejected: Flags, ood: Flags | None
+) -> str:
+    n, passed = int(needs_alarm.sum()), needs_alarm & ~rejected
+    words = "unsafe images" if OMS in result.paradigms else "images out of distribution"
+    text = f"{short_name(monitor)} lets {int(passed.sum())} of {n} {words} through"
+    if ood is None or not passed.any():
+        return text
+    return f"{text}, {int((passed & ~ood).sum())} of them in distribution"
+
+
+def scores(result: MonitorEvaluation, monitor: str) -> Histogram:
+    """Return the alarm scores of safe and unsafe images, on the monitor's own scale, with its
+    threshold.
+    """
+    k = result.monitors.index(monitor)
+    basis = result.basis.monitors
+    # Alarms are stored so that high means alarm; some monitors count the other way.
+    values, direction = basis.alarm[k], "high"
+    if not basis.higher_is_alarm[k]:
+        values, direction = -values, "low"
+    labels = headline(result.basis.labels, OMS) or headline(result.basis.labels, OOD)
+    if labels is None:
+        series, kinds = ["all images"], [np.ones(len(values), np.bool_)]
+        title = f"Alarm scores of {short_name(monitor)}; without a tau no image is safe or unsafe"
+    else:
+        series, kinds = list(IMAGES[labels.paradigm]), [~labels.positive, labels.positive]
+        title = _scores_title(result, monitor, labels.paradigm)
+    edges = _edges(values)
+    # Shares of each kind, because unsafe images are usually few and their bars would vanish.
+    counts = np.array([_shares(values[kind], edges) for kind in kinds])
+    numbers = ", ".join(f"{int(kind.sum())} {name}" for name, kind in zip(series, kinds))
+    note, line_at = f"{numbers}.", math.nan
+    threshold = result.thresholds[monitor]
+    if threshold is not None and threshold.exists and not math.isnan(threshold.own_value):
+        note += f" The line: {threshold_text(threshold, others_of(result))}."
+        # A threshold beyond all scores rejects all or none; a line outside of the axes would
+        # mislead.
+        if edges[0] <= threshold.own_value <= edges[-1]:
+            line_at = threshold.own_value
+    return Histogram(
+        title,
+        Axis(f"alarm score of {short_name(monitor)} ({direction} = alarm)"),
+        Axis("share of the images of a kind"),
+        edges,
+        tuple(series),
+        counts,
+        cut=line_at,
+        slots=(2, 1)[: len(series)],
+        note=note,
+    )
+
+
+def others_of(result: MonitorEvaluation) -> str:
+    """Return the name of the images that need no alarm; thresholds are set by them."""
+    return IMAGES[OMS if OMS in result.paradigms else OOD][0]
+
+
+def _scores_title(result: MonitorEvaluation, monitor: str, paradigm: str) -> str:
+    area = result.get("AUROC", monitor, paradigm).value
+    if math.isnan(area):
+        return f"Alarm scores of {short_name(monitor)}; the images are all of one kind"
+    images = IMAGES[paradigm][1]
+    return f"{short_name(monitor)}: {images} have the higher alarm in {percent_text(area)} of pairs"
+
+
+def _edges(values: F64) -> F64:
+    low, high = float(values.min()), float(values.max())
+    # A constant score still needs bins to stand in.
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, BINS + 1)
+
+
+def _shares(values: F64, edges: F64) -> F64:
+    counts = np.histogram(values, edges)[0]
+    return np.asarray(counts / max(len(values), 1), np.float64)
+
+
+def rejected_by(result: MonitorEvaluation, monitor: str) -> Flags | None:
+    """Return (n,) which images a monitor rejects; None if it has no threshold."""
+    threshold = result.thresholds[monitor]
+    if threshold is None or not threshold.exists:
+        return None
+    return threshold.rejected(result.basis.monitors.alarm[result.monitors.index(monitor)])
+
+
+def join_names(names: set[str]) -> str:
+    """Return the names of monitors that share a place."""
+    return " and ".join(short_name(name) for name in sorted(names))
+
+
+def spaced_indices(n: int, most: int) -> I64:
+    """Return at most so many of n indices, the first and the last among them."""
+    if n <= most:
+        return np.arange(n)
+    return np.unique(np.linspace(0, n - 1, most).round().astype(np.int64))
 
 
 def band(result: MonitorEvaluation) -> str:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labels of the images on which an alarm is wanted (positive): those out of the model's scope at a
-tau (OMS), or those out of distribution (OOD).
+"""Labels, alarm scores and thresholds: everything that an evaluation of monitors is computed from.
 
-*Headlines* are the labels whose results are stated: OMS at the single tau of the caller, and OOD.
-The other labels belong to the sweep over tau.
+`evaluate_monitor` calls all of it. `labellings_of` gives the labels of the images on which an alarm
+is wanted (positive): those out of the model's scope at a tau (OMS), or those out of distribution
+(OOD). *Headlines* are the labels whose results are stated: OMS at the single tau of the caller, and
+OOD. The other labels belong to the sweep over tau.
 
-Check the alarm scores and flags of the caller, and bring them into the order of the scope's
-images. In come arrays, mappings or a table of alarms; out go `Monitors` and arrays per image.
+`monitors_of`, `flags_of` and `numbers_of` check the arrays, mappings or tables of the caller, and
+bring them into the order of the scope's images (`order_of`).
 
-Thresholds of monitors: a number of the user, or a rule on tuning images that are not judged.
-
-An image is rejected if its alarm score is at least the threshold. The rules:
+`thresholds_of` gives the threshold of every monitor: a number of the user, or a rule on tuning
+images that are not judged (`split_of`). An image is rejected if its alarm score is at least the
+threshold. The rules:
 
 ``q95-safe``
     rejects what lies above the 95th percentile of the images on which no alarm is wanted: the
@@ -42,6 +43,15 @@ from calipers.statistics.weights import Units
 
 OMS, OOD = "oms", "ood"
 PARADIGMS = (OMS, OOD)
+
+LARGEST = 1e100  # of a hazard or reward: sums and products of them stay finite
+ONLY = "monitor"  # the name of a monitor that came without one
+
+RULES = ("q95-safe", "best-f1", "youden")
+# The share of images without a wanted alarm that q95-safe accepts.
+ACCEPTED = 0.95
+HALVES = 2**63  # the replicate whose random numbers split the units; no bootstrap comes that far
+Rule = float | str | None
 
 
 @dataclass(frozen=True)
@@ -108,10 +118,6 @@ def _taus(scope: Scope, tau: float | Sequence[float] | None) -> tuple[float | No
     if len(taus) > 1:
         return None, sorted(set(taus))
     return taus[0], [] if scope.binary else scope.taus().tolist()
-
-
-LARGEST = 1e100  # of a hazard or reward: sums and products of them stay finite
-ONLY = "monitor"  # the name of a monitor that came without one
 
 
 @runtime_checkable
@@ -181,6 +187,7 @@ def monitors_of(
     scores, switches = [], []
     for name, column in columns.items():
         values, switch = _checked(name, column, images, order)
+        # Turned once, so that high means alarm everywhere below; messages turn it back.
         scores.append(values if directions[name] else -values)
         switches.append(switch)
     higher = tuple(directions[name] for name in columns)
@@ -206,6 +213,7 @@ def order_of(alarm_images: Sequence[str] | None, images: Sequence[str]) -> I64 |
             hint="every image of the scope needs an alarm score",
         )
     scope = set(images)
+    # An alarm of an image that is not evaluated is a sign of two different data sets.
     strangers = [name for name in names if name not in scope]
     if strangers:
         raise InputError(
@@ -308,13 +316,6 @@ def _checked(
             hint=hint,
         )
     return values, bool(np.isin(values, (0.0, 1.0)).all())
-
-
-RULES = ("q95-safe", "best-f1", "youden")
-ACCEPTED = 0.95
-HALVES = 2**63  # the replicate whose random numbers split the units; no bootstrap comes that far
-
-Rule = float | str | None
 
 
 @dataclass(frozen=True)
@@ -429,7 +430,9 @@ def choose_threshold(rule: str, alarm: F64, positive: Flags) -> float:
     if rule == "best-f1":
         quality = 2.0 * tp / (tp + fp + points.positives)
     else:
+        # Sensitivity + specificity, less 1, which changes no order.
         quality = tp / points.positives - fp / points.others
+    # Cuts fall in score and argmax takes the first: the highest of equal thresholds.
     return float(Cuts.of(alarm).threshold[int(np.argmax(quality))])
 
 
@@ -439,6 +442,7 @@ def above_safe(alarm: F64) -> float:
         return math.nan
     # 1e-9: 0.95 n must not round up to one image more
     n_accepted = max(math.ceil(ACCEPTED * len(alarm) - 1e-9), 1)
+    # Rejected is at least the threshold, so the score itself must lie below it.
     return float(np.nextafter(np.sort(alarm)[n_accepted - 1], np.inf))
 
 

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metrics of a monitor without a threshold, under weights of the images.
+"""Metrics of a monitor, under weights of the images: without a threshold, at one, and shares.
 
 A *labelling* marks the positive images, on which an alarm is wanted: those out of scope at some tau
-(OMS), or those out of distribution (OOD). One metric serves many labellings of the same images, so
-that a sweep over tau sorts once.
+(OMS), or those out of distribution (OOD). `calipers.monitors.estimates` joins metrics with evidence
+and estimates them; weights come in, values per replicate go out. One metric serves many labellings
+of the same images, so that a sweep over tau sorts once.
+
+Without a threshold (`AlarmRanking`, `Risk`, `ExcessRisk`, `GradedRisk`, `GradedExcess`):
 
 ``AUROC``
     share of pairs of a positive and another image that the alarm score puts in the right order,
@@ -20,13 +23,9 @@ that a sweep over tau sorts once.
     mean risk over all coverages, its excess over the best possible order, mean generalised risk;
     the loss is 1 on a positive image. ``AURC/graded`` and ``E-AURC/graded``: the loss is 1 - s.
 
-All are undefined where the images are all of one kind.
-
-Metrics of a monitor at a threshold: an image is rejected if its alarm score is at least the
-threshold.
-
-An image is *positive* if an alarm is wanted on it. With TP positive images rejected, FN positive
-images accepted, FP others rejected, TN others accepted, of N images:
+At a threshold (`AtThreshold`, `Signed`, `Hazards`) an image is rejected if its alarm score is at
+least the threshold. With TP positive images rejected, FN positive images accepted, FP others
+rejected, TN others accepted, of N images:
 
 ``sensitivity`` TP/(TP+FN), ``specificity`` TN/(TN+FP), ``FPR`` 1 - specificity, ``precision``
 TP/(TP+FP) (undefined if nothing is rejected), ``F1`` 2TP/(2TP+FP+FN), ``g-mean`` root of
@@ -40,11 +39,8 @@ if nothing or everything is rejected), ``Youden`` sensitivity + specificity - 1.
     on others and the fall-back has neither: SG = TP/N, RH = FN/N, AC = FP/N. Always SG + RH =
     mean h.
 
-All but coverage are undefined where the images are all of one kind.
-
-The share of images with a property among the images with another one, as a metric.
-
-`disagreement` and `estimating` use it for prevalences and for tables of labels.
+All but coverage are undefined where the images are all of one kind. `Share` is the share of images
+with a property among the images with another one, for prevalences and for tables of labels.
 """
 
 from __future__ import annotations
@@ -71,10 +67,18 @@ AT_CUTS: Mapping[str, Callable[[Operating], F64]] = {
     "TNR95": lambda points: points.tnr_at_tpr(TPR),
     "best-F1": Operating.best_f1,
 }
+# All from one order of the images, so they are computed together.
 RANKINGS = ("AUROC", *AT_CUTS)
 SWEPT = ("AUPR", "TNR95")  # beside AUROC, without intervals
 RISKS = ("AURC", "AUGRC")
 EXCESS = ("E-AURC",)
+
+SHARES = ("sensitivity", "specificity", "precision", "F1", "g-mean", "coverage")
+SIGNED = ("MCC", "Youden")
+HAZARDS = ("SG", "RH", "AC")
+COLUMNS = ("rejected", "positive", "hazard", "reward", "hazard_left", "reward_left")
+# Bounds of shares, of mean losses, and of differences of losses that the caller gave.
+PLAIN, LOSSES, ANYTHING = (0.0, 1.0), (0.0, np.inf), (-np.inf, np.inf)
 
 
 @dataclass(frozen=True)
@@ -163,6 +167,7 @@ class OfLabellings:
         """Return (R, 1, L x names)."""
         standing = evidence.board.standing(weights)
         p = standing.positives(evidence.positive)
+        # Per replicate: a bootstrap sample may lack one kind even if the images do not.
         mixed = (p > 0) & (p < standing.total)
         values = self.each(evidence, standing)
         columns = [np.where(mixed, values[name], np.nan) for name in self.names]
@@ -190,6 +195,7 @@ class OfLabellings:
         """Return (1, L x names, 3): units of the rarer kind, units tried, units in error."""
         parts = []
         for positive in evidence.positive:
+            # An interval rests on the rarer kind, however many images there are of the other.
             rarer = min(n_marked(positive, unit, n_units), n_marked(~positive, unit, n_units))
             for name in self.names:
                 parts.append((rarer, *self.errors(name, evidence, positive, unit, n_units)))
@@ -217,6 +223,7 @@ class AlarmRanking(OfLabellings):
             return values
         tables: list[list[F64]] = [[] for _ in others]
         cuts = evidence.board.cuts
+        # The weight of the images rejected at each cut, positive and other ones together.
         everyone = standing.total - standing.below
         for positive in evidence.positive:
             tp = np.cumsum(standing.weight * positive[cuts.order, None], axis=0)[cuts.last]
@@ -241,6 +248,7 @@ class AlarmRanking(OfLabellings):
             threshold = np.sort(score[positive])[::-1][needed:][:1]
             wrong = ~positive & (score >= threshold[0]) if len(threshold) else ~positive
             return n_marked(~positive, unit, n_units), n_marked(wrong, unit, n_units)
+        # A level pair counts half in AUROC, so both of its images are in error.
         highest = score[~positive].max(initial=-np.inf)
         lowest = score[positive].min(initial=np.inf)
         wrong = np.where(positive, score <= highest, score >= lowest)
@@ -331,13 +339,6 @@ def n_marked(marked: Flags, unit: I64, n_units: int) -> int:
     return int((np.bincount(unit[marked], minlength=n_units) > 0).sum())
 
 
-SHARES = ("sensitivity", "specificity", "precision", "F1", "g-mean", "coverage")
-SIGNED = ("MCC", "Youden")
-HAZARDS = ("SG", "RH", "AC")
-COLUMNS = ("rejected", "positive", "hazard", "reward", "hazard_left", "reward_left")
-PLAIN, LOSSES, ANYTHING = (0.0, 1.0), (0.0, np.inf), (-np.inf, np.inf)
-
-
 @dataclass(frozen=True)
 class Decisions:
     """The evidence at a threshold: which images are rejected, which should be, and the costs."""
@@ -402,6 +403,7 @@ class AtThreshold:
         """Return name -> (R,)."""
         tp, fp, fn, tn = (weights @ evidence.cells).T
         sensitivity, specificity = ratio(tp, tp + fn, tp + fn > 0), ratio(tn, tn + fp, tn + fp > 0)
+        # Per replicate, because weights of a bootstrap need not add up to the number of images.
         n = tp + fp + fn + tn
         return {
             "sensitivity": sensitivity,
@@ -492,6 +494,7 @@ class Hazards(AtThreshold):
         """Return name -> (R,)."""
         n = weights.sum(axis=1)
         residual = weights @ evidence.hazard_left
+        # As a difference, so that SG + RH is the mean hazard.
         gain = weights @ evidence.hazard - residual
         cost = weights @ (evidence.reward - evidence.reward_left)
         totals = zip(HAZARDS, (gain, residual, cost))
@@ -545,6 +548,7 @@ class Share:
     def value(self, evidence: Marks, weights: NDArray[Any]) -> F64:
         """Return (R, 1, K)."""
         w = weights.astype(np.float64)
+        # Sums of whole weights are exact in floats, so that shares do not depend on the order.
         part = product(evidence.part.astype(np.float64), w.T).T
         whole = product(evidence.whole.astype(np.float64), w.T).T
         return ratio(part, whole, whole > 0)[:, None]

@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images on which monitors err most: unsafe ones that are accepted, safe ones that are rejected.
+"""The page and the folder of an evaluation of monitors: words, figures, tables and pictures.
 
-They are shown as pictures if the cohort is at hand, and as tables otherwise.
+A `MonitorEvaluation` comes in. `write_monitors` writes the whole folder for ``calipers monitor
+-o``, `write_monitors_page` the page alone; `of_monitors` is what a notebook shows. The page of an
+evaluation shows some of these parts in its section on monitors.
 
-How monitors were evaluated: a paragraph that is ready for a paper, with its sources.
-
-Display names of monitors: short enough for a page, and never two that look the same.
-
-`bearable_monitors` takes an evaluation of monitors and returns it with such names; no number
-changes.
-
-The page and the folder of an evaluation of monitors: words, figures, tables and pictures.
-
-A `MonitorEvaluation` comes in; `write_monitors` writes the whole folder for `calipers monitor -o`.
-The page of an evaluation shows some of these parts in its section on monitors.
-
-Monitors in a notebook.
+The parts, in the order of the page: the answer (`verdict`), numbers, figures, labels, tau, the
+images on which monitors err most (`images_part`: unsafe ones that are accepted, safe ones that are
+rejected; pictures if the cohort is at hand, tables otherwise), and the methods as a paragraph that
+is ready for a paper, with its sources. `monitors_with_display_names` gives names that are short
+enough for a page and never look the same; no number changes.
 """
 
 from __future__ import annotations
@@ -93,6 +87,283 @@ MOST_IMAGES = 8  # rows of a table, for one monitor
 MOST_PICTURES = 4
 MATCHING = "oms"
 
+SOURCES = (
+    "Guérin J, et al. Out-of-distribution detection is not all you need. AAAI 2023.",
+    "Guérin J, et al. Unifying evaluation of machine learning safety monitors. ISSRE 2022.",
+    "Geifman Y, et al. Bias-reduced uncertainty estimation for deep neural classifiers. ICLR 2019.",
+    "Traub J, et al. Overcoming common flaws in the evaluation of selective classification "
+    "systems. NeurIPS 2024.",
+)
+# How the mean over classes is taken, in the words of the methods.
+CLASSES = {
+    "declared": "all declared classes; a class with neither references nor predictions counts 1",
+    "present": "the classes that are on the image, as references or as predictions",
+    "micro": "all classes together, whose counts are added up",
+}
+
+PAGE = "monitor.html"
+# Only files of these names are replaced or removed; whatever else is in the folder stays.
+OURS = re.compile(
+    rf"{re.escape(PAGE)}|{re.escape(DOCUMENT)}|{re.escape(ROWS)}|{re.escape(IMAGES)}"
+    rf"|monitor-({'|'.join(OF_ALL)})\.svg|monitor-({'|'.join(OF_ONE)})-\d+\.svg"
+)
+SVG_WIDTH = 560
+MOST_FIGURE_MONITORS = 4  # with figures of their own
+TITLES = ("Can I trust this monitor?", "Can I trust these monitors?")
+
+
+def write_monitors(
+    result: MonitorEvaluation,
+    folder: Path,
+    *,
+    force: bool = False,
+    command: Sequence[str] = (),
+    cohort: Cohort | None = None,
+    images: str | Path | None = None,
+) -> Path:
+    """Write page, document, rows, images and figures, all of them or none; return the page.
+
+    These are ``monitor.html``, ``monitor.json``, ``monitor.csv`` (rows), ``images.csv`` (one row
+    per image) and the figures. Files of an earlier evaluation of monitors in the folder are
+    replaced or removed; other files stay.
+
+    Parameters
+    ----------
+    folder
+        New or empty.
+    force
+        Allow a folder that holds something.
+    command
+        The command line of the evaluation, shown on the page.
+    cohort
+        The images with references and predictions: the page then shows those on which monitors
+        err.
+    images
+        A folder with their pictures; without it the marks stand on empty frames.
+    """
+    check_folder(folder, force=force)
+    # Files of an earlier run may have names that this one does not write, such as figures of a
+    # fourth monitor.
+    old = files_of(folder, OURS)
+    display = monitors_with_display_names(result)
+    with staged_folder(folder, owned=old) as stage:
+        for name, figure in named_figures(display):
+            picture = svg(figure, width=SVG_WIDTH, name=name, standalone=True)
+            write_atomically(stage / f"monitor-{name}.svg", picture + "\n")
+        for name, content in table_files(result).items():
+            write_atomically(stage / name, content)
+        write_monitors_page(result, stage / PAGE, command=command, cohort=cohort, images=images)
+        record = result.as_dict() | made_by(command)
+        write_atomically(stage / DOCUMENT, json.dumps(record, allow_nan=False) + "\n")
+    return folder / PAGE
+
+
+def write_monitors_page(
+    result: MonitorEvaluation,
+    path: Path,
+    *,
+    command: Sequence[str] = (),
+    cohort: Cohort | None = None,
+    images: str | Path | None = None,
+) -> Path:
+    """Write the page alone, whole or not at all; options as in `write_monitors`."""
+    display = monitors_with_display_names(result)
+    pictures = None if images is None else Path(images)
+    write_atomically(path, monitors_page(display, command, cohort, pictures, result.scope))
+    return path
+
+
+def named_figures(result: MonitorEvaluation) -> list[tuple[str, Figure]]:
+    """Return all figures with the names of their files; those of single monitors are numbered, best
+    first.
+    """
+    figures = [(name, result.figure(name)) for name in available(result)]
+    names = leading(result, MOST_FIGURE_MONITORS)
+    for kind in OF_ONE:
+        for k, name in enumerate(names, 1):
+            figures.append((f"{kind}-{k}", result.figure(kind, name)))
+    return figures
+
+
+def monitors_page(
+    result: MonitorEvaluation,
+    command: Sequence[str] = (),
+    cohort: Cohort | None = None,
+    images: Path | None = None,
+    original: Scope | None = None,
+) -> str:
+    """Return the page as HTML; every text is escaped.
+
+    Parameters
+    ----------
+    result
+        With names that can be shown.
+    original
+        The scope with the names of the cohort, by which images are found.
+    """
+    title = TITLES[len(result.monitors) > 1]
+    labels_title = "Which monitor is best under which labels?"
+    if result.disagreement is not None:
+        labels_title = "Do OOD labels stand for failures?"
+    rows = table_block(rows_table(result), MOST_ROWS, all_in=ROWS)
+    numbers = numbers_part(result) + details("All quantities", rows)
+    parts = [
+        ("numbers", "Numbers", numbers),
+        ("figures", "How well do they order images?", order_part(result)),
+        ("outcomes", "What happens at the threshold?", outcomes_part(result)),
+        ("labels", labels_title, labels_part(result)),
+        ("tau", "Does the result depend on tau?", tau_part(result)),
+        ("images", "Images", _images(result, original, cohort, images)),
+        ("methods", "Methods", methods_part(result)),
+        ("reproduce", "Reproduce", reproduce_block(command)),
+    ]
+    return answer_page(title, summary_line(result), _answer(result), parts)
+
+
+def of_monitors(result: MonitorEvaluation) -> str:
+    """Return the sentences on monitors, and their AUROC under OMS and OOD labels side by side."""
+    if not result.paradigms:
+        return framed(items(result.sentences()))
+    heads = [f"AUROC, {paradigm.upper()} labels" for paradigm in result.paradigms]
+    rows: list[TableRow] = []
+    for name in result.monitors:
+        areas = [result.get("AUROC", name, paradigm) for paradigm in result.paradigms]
+        rows.append((name, *areas))
+    table = Table(("monitor", *heads), tuple(rows), title=count_text("image", result.n_images))
+    return framed(items(result.sentences()) + (table_block(table) if rows else ""))
+
+
+def summary_line(result: MonitorEvaluation) -> str:
+    """Return monitors, images and labels in one line."""
+    facts = [count_text("monitor", len(result.monitors)), count_text("image", result.n_images)]
+    if OMS in result.paradigms:
+        unsafe = result.get("prevalence")
+        at = "" if result.scope.binary else f" (s below tau = {result.tau:g})"
+        facts.append(f"{unsafe.n_references} of them unsafe{at}")
+    only = " No OOD labels were given: only model-scope (OMS) labels are shown."
+    if OOD in result.paradigms:
+        n = result.get("AUROC", result.monitors[0], OOD).n_references
+        facts.append(f"{n} out of distribution")
+        only = ""
+    return f"{', '.join(facts)}; the model is {result.scope.model}.{only}"
+
+
+def verdict(result: MonitorEvaluation) -> tuple[str, list[str]]:
+    """Return the most important sentence on the best monitor at its threshold, and the other
+    sentences.
+    """
+    best = leading(result, 1)[0]
+    sentences = list(of_monitor(result, best))
+    area = result.get("AUROC", best) if OMS in result.paradigms else None
+    chance = area is not None and not math.isnan(area.low) and area.low <= 0.5
+    # The second sentence is about the threshold: it answers the question, unless the monitor is no
+    # better than chance.
+    k = 1 if len(sentences) > 1 and result.tau is not None and not chance else 0
+    first = sentences[k] if sentences else "Nothing can be said."
+    if chance:
+        first = f"No. {first}"
+    return first, [*sentences[:k], *sentences[k + 1 :], *of_labels(result)]
+
+
+def _answer(result: MonitorEvaluation) -> str:
+    first, rest = verdict(result)
+    figures = "".join(_figure_blocks(result, beside_answer(result)))
+    cautions = f"<h3>Cautions</h3>{items(result.warnings)}" if result.warnings else ""
+    others = ""
+    for name in leading(result, len(result.monitors))[1:]:
+        others += details(f"Results of {name}", items(list(of_monitor(result, name))))
+    words = f"<div>{further(rest)}{others}{cautions}</div>"
+    return answer_section(first, f'<div class="pair">{words}<div>{figures}</div></div>')
+
+
+def _figure_blocks(result: MonitorEvaluation, names: Sequence[str]) -> list[str]:
+    return [figure_block(result.figure(name), f"fig-monitor-{name}") for name in names]
+
+
+def beside_answer(result: MonitorEvaluation) -> list[str]:
+    """Return the figures beside the answer."""
+    swept = [] if OMS in result.paradigms else _has(result, "sweep", "prevalence")
+    return swept or _has(result, "auroc", "risk")
+
+
+def numbers_part(result: MonitorEvaluation) -> str:
+    """Return the quantities of the leading monitors, and the differences between all pairs."""
+    if not result.paradigms:
+        return ""
+    names = leading(result, MOST_TABLE_MONITORS)
+    notes = []
+    if len(names) < len(result.monitors):
+        notes.append(
+            f"The {len(names)} best of {len(result.monitors)} monitors; {DOCUMENT} has all."
+        )
+    for name in names:
+        notes.append(f"{name}: {threshold_text(result.thresholds[name], others_of(result))}.")
+    quantities = quantities_table(result, names).with_notes(*notes)
+    meanings = items([f"{name}: {words}." for name, words in QUANTITIES.items()])
+    return "\n".join(
+        [
+            table_block(quantities, len(quantities.rows)),
+            details("What the quantities are", meanings),
+            table_block(pairs_table(result), all_in=DOCUMENT),
+        ]
+    )
+
+
+def order_part(result: MonitorEvaluation) -> str:
+    """Return the ROC curves of both paradigms, and what does not stand beside the answer."""
+    return in_pairs(_figure_blocks(result, _not_in_answer(result, "roc", "risk", "auroc")))
+
+
+def _not_in_answer(result: MonitorEvaluation, *starts: str) -> list[str]:
+    answer = beside_answer(result)
+    return [name for name in _has(result, *starts) if name not in answer]
+
+
+def outcomes_part(result: MonitorEvaluation) -> str:
+    """Return for every leading monitor what it accepts and rejects, and where its scores lie."""
+    note = ""
+    if len(result.monitors) > MOST_FIGURE_MONITORS:
+        note = f"Figures of the {MOST_FIGURE_MONITORS} best of {len(result.monitors)} monitors."
+    rows = [paragraph(note, "note")]
+    for k, name in enumerate(leading(result, MOST_FIGURE_MONITORS)):
+        blocks = []
+        if result.paradigms and result.thresholds[name] is not None:
+            outcomes = result.figure("outcomes", name)
+            blocks.append(figure_block(outcomes, f"fig-monitor-outcomes-{k}"))
+        blocks.append(figure_block(result.figure("scores", name), f"fig-monitor-scores-{k}"))
+        rows.append(in_pairs(blocks))
+    return "\n".join([*rows, table_block(rejected_table(result), all_in=DOCUMENT)])
+
+
+def labels_part(result: MonitorEvaluation) -> str:
+    """Return how far OOD labels stand for failures, and which monitor is best under which
+    labels.
+    """
+    blocks = _figure_blocks(result, _has(result, "ranking"))
+    if result.disagreement is not None:
+        both = table_block(labels_table(result)) + table_block(shares_table(result))
+        blocks.insert(0, f"<div>{both}</div>")
+    order = table_block(order_table(result), all_in=DOCUMENT)
+    return in_pairs(blocks) + (details("Best monitor at every tau", order) if order else "")
+
+
+def tau_part(result: MonitorEvaluation) -> str:
+    """Return AUROC and the share of unsafe images against tau, unless they stand beside the
+    answer.
+    """
+    return in_pairs(_figure_blocks(result, _not_in_answer(result, "sweep", "prevalence")))
+
+
+def _has(result: MonitorEvaluation, *starts: str) -> list[str]:
+    return [name for name in available(result) if name.startswith(starts)]
+
+
+def _images(
+    result: MonitorEvaluation, scope: Scope | None, cohort: Cohort | None, folder: Path | None
+) -> str:
+
+    return images_part(result, scope, cohort, folder) or nothing_wrong(result)
+
 
 @dataclass(frozen=True)
 class ImageGroup:
@@ -108,6 +379,7 @@ def embarrassing(result: MonitorEvaluation) -> list[ImageGroup]:
     """Return the images on which the leading monitors err at their thresholds; nothing without
     labels or thresholds.
     """
+    # Failures come before foreign images: they are what a monitor is for.
     labels = headline(result.basis.labels, OMS) or headline(result.basis.labels, OOD)
     groups: list[ImageGroup] = []
     if labels is None:
@@ -119,6 +391,8 @@ def embarrassing(result: MonitorEvaluation) -> list[ImageGroup]:
         if rejected is None:
             continue
         alarm = result.basis.monitors.alarm[result.monitors.index(name)]
+        # The worst errors are the ones at the far end of the scale: unsafe images with the lowest
+        # alarms, safe ones with the highest.
         for kind, word, wrong, order, fate, first in (
             (labels.positive, wanted_word, ~rejected, alarm, "accepted", "lowest"),
             (~labels.positive, other_word, rejected, -alarm, "rejected", "highest"),
@@ -191,6 +465,7 @@ def _album(
     scope: Scope, groups: Sequence[ImageGroup], cohort: Cohort, folder: Path | None
 ) -> Album:
     """Return the pictures with the marks of the monitored model, matched as in its scope."""
+    # Images are found by their names in the cohort, which the display names may have shortened.
     place = {image: k for k, image in enumerate(cohort.images.ids)}
     settings = scope.settings
     base = Protocol.load(MATCHING)
@@ -224,20 +499,6 @@ def nothing_wrong(result: MonitorEvaluation) -> str:
             "Without tau or OOD labels, no image can be called wrongly accepted or rejected."
         )
     return paragraph("No monitor has a threshold, or none makes an error at its threshold.")
-
-
-SOURCES = (
-    "Guérin J, et al. Out-of-distribution detection is not all you need. AAAI 2023.",
-    "Guérin J, et al. Unifying evaluation of machine learning safety monitors. ISSRE 2022.",
-    "Geifman Y, et al. Bias-reduced uncertainty estimation for deep neural classifiers. ICLR 2019.",
-    "Traub J, et al. Overcoming common flaws in the evaluation of selective classification "
-    "systems. NeurIPS 2024.",
-)
-CLASSES = {
-    "declared": "all declared classes; a class with neither references nor predictions counts 1",
-    "present": "the classes that are on the image, as references or as predictions",
-    "micro": "all classes together, whose counts are added up",
-}
 
 
 def methods_part(result: MonitorEvaluation) -> str:
@@ -396,264 +657,3 @@ def _row(row: Row, name: Callable[[str], str]) -> Row:
     return replace(
         row, model=name(row.model), estimate=replace(row.estimate, unit=name(row.estimate.unit))
     )
-
-
-PAGE = "monitor.html"
-OURS = re.compile(
-    rf"{re.escape(PAGE)}|{re.escape(DOCUMENT)}|{re.escape(ROWS)}|{re.escape(IMAGES)}"
-    rf"|monitor-({'|'.join(OF_ALL)})\.svg|monitor-({'|'.join(OF_ONE)})-\d+\.svg"
-)
-SVG_WIDTH = 560
-MOST_FIGURE_MONITORS = 4  # with figures of their own
-TITLES = ("Can I trust this monitor?", "Can I trust these monitors?")
-
-
-def write_monitors(
-    result: MonitorEvaluation,
-    folder: Path,
-    *,
-    force: bool = False,
-    command: Sequence[str] = (),
-    cohort: Cohort | None = None,
-    images: str | Path | None = None,
-) -> Path:
-    """Write page, document, rows, images and figures, all of them or none; return the page.
-
-    These are ``monitor.html``, ``monitor.json``, ``monitor.csv`` (rows), ``images.csv`` (one row
-    per image) and the figures. Files of an earlier evaluation of monitors in the folder are
-    replaced or removed; other files stay.
-
-    Parameters
-    ----------
-    folder
-        New or empty.
-    force
-        Allow a folder that holds something.
-    command
-        The command line of the evaluation, shown on the page.
-    cohort
-        The images with references and predictions: the page then shows those on which monitors
-        err.
-    images
-        A folder with their pictures; without it the marks stand on empty frames.
-    """
-    check_folder(folder, force=force)
-    old = files_of(folder, OURS)
-    display = monitors_with_display_names(result)
-    with staged_folder(folder, owned=old) as stage:
-        for name, figure in named_figures(display):
-            picture = svg(figure, width=SVG_WIDTH, name=name, standalone=True)
-            write_atomically(stage / f"monitor-{name}.svg", picture + "\n")
-        for name, content in table_files(result).items():
-            write_atomically(stage / name, content)
-        write_monitors_page(result, stage / PAGE, command=command, cohort=cohort, images=images)
-        record = result.as_dict() | made_by(command)
-        write_atomically(stage / DOCUMENT, json.dumps(record, allow_nan=False) + "\n")
-    return folder / PAGE
-
-
-def write_monitors_page(
-    result: MonitorEvaluation,
-    path: Path,
-    *,
-    command: Sequence[str] = (),
-    cohort: Cohort | None = None,
-    images: str | Path | None = None,
-) -> Path:
-    """Write the page alone, whole or not at all; options as in `write_monitors`."""
-    display = monitors_with_display_names(result)
-    pictures = None if images is None else Path(images)
-    write_atomically(path, monitors_page(display, command, cohort, pictures, result.scope))
-    return path
-
-
-def named_figures(result: MonitorEvaluation) -> list[tuple[str, Figure]]:
-    """Return all figures with the names of their files; those of single monitors are numbered, best
-    first.
-    """
-    figures = [(name, result.figure(name)) for name in available(result)]
-    names = leading(result, MOST_FIGURE_MONITORS)
-    for kind in OF_ONE:
-        for k, name in enumerate(names, 1):
-            figures.append((f"{kind}-{k}", result.figure(kind, name)))
-    return figures
-
-
-def monitors_page(
-    result: MonitorEvaluation,
-    command: Sequence[str] = (),
-    cohort: Cohort | None = None,
-    images: Path | None = None,
-    original: Scope | None = None,
-) -> str:
-    """Return the page as HTML; every text is escaped.
-
-    Parameters
-    ----------
-    result
-        With names that can be shown.
-    original
-        The scope with the names of the cohort, by which images are found.
-    """
-    title = TITLES[len(result.monitors) > 1]
-    labels_title = "Which monitor is best under which labels?"
-    if result.disagreement is not None:
-        labels_title = "Do OOD labels stand for failures?"
-    rows = table_block(rows_table(result), MOST_ROWS, all_in=ROWS)
-    numbers = numbers_part(result) + details("All quantities", rows)
-    parts = [
-        ("numbers", "Numbers", numbers),
-        ("figures", "How well do they order images?", order_part(result)),
-        ("outcomes", "What happens at the threshold?", outcomes_part(result)),
-        ("labels", labels_title, labels_part(result)),
-        ("tau", "Does the result depend on tau?", tau_part(result)),
-        ("images", "Images", _images(result, original, cohort, images)),
-        ("methods", "Methods", methods_part(result)),
-        ("reproduce", "Reproduce", reproduce_block(command)),
-    ]
-    return answer_page(title, summary_line(result), _answer(result), parts)
-
-
-def numbers_part(result: MonitorEvaluation) -> str:
-    """Return the quantities of the leading monitors, and the differences between all pairs."""
-    if not result.paradigms:
-        return ""
-    names = leading(result, MOST_TABLE_MONITORS)
-    notes = []
-    if len(names) < len(result.monitors):
-        notes.append(
-            f"The {len(names)} best of {len(result.monitors)} monitors; {DOCUMENT} has all."
-        )
-    for name in names:
-        notes.append(f"{name}: {threshold_text(result.thresholds[name], others_of(result))}.")
-    quantities = quantities_table(result, names).with_notes(*notes)
-    meanings = items([f"{name}: {words}." for name, words in QUANTITIES.items()])
-    return "\n".join(
-        [
-            table_block(quantities, len(quantities.rows)),
-            details("What the quantities are", meanings),
-            table_block(pairs_table(result), all_in=DOCUMENT),
-        ]
-    )
-
-
-def summary_line(result: MonitorEvaluation) -> str:
-    """Return monitors, images and labels in one line."""
-    facts = [count_text("monitor", len(result.monitors)), count_text("image", result.n_images)]
-    if OMS in result.paradigms:
-        unsafe = result.get("prevalence")
-        at = "" if result.scope.binary else f" (s below tau = {result.tau:g})"
-        facts.append(f"{unsafe.n_references} of them unsafe{at}")
-    only = " No OOD labels were given: only model-scope (OMS) labels are shown."
-    if OOD in result.paradigms:
-        n = result.get("AUROC", result.monitors[0], OOD).n_references
-        facts.append(f"{n} out of distribution")
-        only = ""
-    return f"{', '.join(facts)}; the model is {result.scope.model}.{only}"
-
-
-def verdict(result: MonitorEvaluation) -> tuple[str, list[str]]:
-    """Return the most important sentence on the best monitor at its threshold, and the other
-    sentences.
-    """
-    best = leading(result, 1)[0]
-    sentences = list(of_monitor(result, best))
-    area = result.get("AUROC", best) if OMS in result.paradigms else None
-    chance = area is not None and not math.isnan(area.low) and area.low <= 0.5
-    # The second sentence is about the threshold: it answers the question, unless the monitor is no
-    # better than chance.
-    k = 1 if len(sentences) > 1 and result.tau is not None and not chance else 0
-    first = sentences[k] if sentences else "Nothing can be said."
-    if chance:
-        first = f"No. {first}"
-    return first, [*sentences[:k], *sentences[k + 1 :], *of_labels(result)]
-
-
-def _answer(result: MonitorEvaluation) -> str:
-    first, rest = verdict(result)
-    figures = "".join(_figure_blocks(result, beside_answer(result)))
-    cautions = f"<h3>Cautions</h3>{items(result.warnings)}" if result.warnings else ""
-    others = ""
-    for name in leading(result, len(result.monitors))[1:]:
-        others += details(f"Results of {name}", items(list(of_monitor(result, name))))
-    words = f"<div>{further(rest)}{others}{cautions}</div>"
-    return answer_section(first, f'<div class="pair">{words}<div>{figures}</div></div>')
-
-
-def _figure_blocks(result: MonitorEvaluation, names: Sequence[str]) -> list[str]:
-    return [figure_block(result.figure(name), f"fig-monitor-{name}") for name in names]
-
-
-def beside_answer(result: MonitorEvaluation) -> list[str]:
-    """Return the figures beside the answer."""
-    swept = [] if OMS in result.paradigms else _has(result, "sweep", "prevalence")
-    return swept or _has(result, "auroc", "risk")
-
-
-def order_part(result: MonitorEvaluation) -> str:
-    """Return the ROC curves of both paradigms, and what does not stand beside the answer."""
-    return in_pairs(_figure_blocks(result, _not_in_answer(result, "roc", "risk", "auroc")))
-
-
-def _not_in_answer(result: MonitorEvaluation, *starts: str) -> list[str]:
-    answer = beside_answer(result)
-    return [name for name in _has(result, *starts) if name not in answer]
-
-
-def labels_part(result: MonitorEvaluation) -> str:
-    """Return how far OOD labels stand for failures, and which monitor is best under which
-    labels.
-    """
-    blocks = _figure_blocks(result, _has(result, "ranking"))
-    if result.disagreement is not None:
-        both = table_block(labels_table(result)) + table_block(shares_table(result))
-        blocks.insert(0, f"<div>{both}</div>")
-    order = table_block(order_table(result), all_in=DOCUMENT)
-    return in_pairs(blocks) + (details("Best monitor at every tau", order) if order else "")
-
-
-def tau_part(result: MonitorEvaluation) -> str:
-    """Return AUROC and the share of unsafe images against tau, unless they stand beside the
-    answer.
-    """
-    return in_pairs(_figure_blocks(result, _not_in_answer(result, "sweep", "prevalence")))
-
-
-def outcomes_part(result: MonitorEvaluation) -> str:
-    """Return for every leading monitor what it accepts and rejects, and where its scores lie."""
-    note = ""
-    if len(result.monitors) > MOST_FIGURE_MONITORS:
-        note = f"Figures of the {MOST_FIGURE_MONITORS} best of {len(result.monitors)} monitors."
-    rows = [paragraph(note, "note")]
-    for k, name in enumerate(leading(result, MOST_FIGURE_MONITORS)):
-        blocks = []
-        if result.paradigms and result.thresholds[name] is not None:
-            outcomes = result.figure("outcomes", name)
-            blocks.append(figure_block(outcomes, f"fig-monitor-outcomes-{k}"))
-        blocks.append(figure_block(result.figure("scores", name), f"fig-monitor-scores-{k}"))
-        rows.append(in_pairs(blocks))
-    return "\n".join([*rows, table_block(rejected_table(result), all_in=DOCUMENT)])
-
-
-def _has(result: MonitorEvaluation, *starts: str) -> list[str]:
-    return [name for name in available(result) if name.startswith(starts)]
-
-
-def _images(
-    result: MonitorEvaluation, scope: Scope | None, cohort: Cohort | None, folder: Path | None
-) -> str:
-
-    return images_part(result, scope, cohort, folder) or nothing_wrong(result)
-
-
-def of_monitors(result: MonitorEvaluation) -> str:
-    """Return the sentences on monitors, and their AUROC under OMS and OOD labels side by side."""
-    if not result.paradigms:
-        return framed(items(result.sentences()))
-    heads = [f"AUROC, {paradigm.upper()} labels" for paradigm in result.paradigms]
-    rows: list[TableRow] = []
-    for name in result.monitors:
-        areas = [result.get("AUROC", name, paradigm) for paradigm in result.paradigms]
-        rows.append((name, *areas))
-    table = Table(("monitor", *heads), tuple(rows), title=count_text("image", result.n_images))
-    return framed(items(result.sentences()) + (table_block(table) if rows else ""))

@@ -63,6 +63,160 @@ DESCRIBING = frozenset[str]().union(
     *(column.aliases for column in OBJECTS.values() if column.name != "score")
 )
 
+# Names among which a similar one is looked for.
+MANY_NAMES = 1000
+
+ALL = "all"
+MOST_NAMED = 12
+
+
+def read_monitor_inputs(
+    scope: Scope, cohort: Cohort | None, options: Mapping[str, Any], labels: str | None = None
+) -> MonitorInputs:
+    """Return the alarms and labels of all images of the scope.
+
+    Parameters
+    ----------
+    labels
+        The table of labels of a classifier, whose columns may be alarms too.
+    """
+    collection = AlarmCollection(scope, cohort, options)
+    baselines = [entry for entry in options["alarm"] if entry in BASELINES]
+    for entry in options["alarm"]:
+        if entry in baselines:
+            continue
+        if labels is not None and _is_column(scope, entry):
+            values = np.asarray(numbers_by(scope.groups, entry, "--alarm", scope.images))
+            collection.add(entry, values, labels)
+        else:
+            _check_file(entry, scope if labels is not None else None)
+            collection.add_file(entry)
+    # Groups of the scope come last and so win: they belong to the references.
+    columns = {**collection.labels, **collection.columns, **scope.groups}
+    fit = None
+    if options["fit"] not in (None, ALL):
+        fit = flags_by(columns, options["fit"], "--fit", scope.images)
+    # Baselines come after the files, because a column of a file may say what they are fitted on.
+    for name in baselines:
+        collection.add(name, _baseline(name, collection, fit), "--alarm")
+    if baselines and options["fit"] == ALL:
+        collection.notes.append(
+            "baselines are fitted on the images that they judge (--fit all), which flatters them"
+        )
+    _check_monitors(collection)
+    return _without_fit(_labelled(collection, columns), fit)
+
+
+@dataclass(frozen=True)
+class MonitorInputs:
+    """What is evaluated: the scope, the alarms in its order, and the labels of its images."""
+
+    scope: Scope
+    alarms: Mapping[str, F64]
+    ood: Flags | None
+    tuning: Flags | None
+    severity: F64 | None
+    notes: tuple[str, ...] = ()
+
+
+def read_alarms(
+    path: str | PathLike[str],
+    images: Sequence[str] | Images,
+    *,
+    monitors: Sequence[str] | None = None,
+    image: str | None = None,
+    ood: str | None = None,
+    tuning: str | None = None,
+) -> Alarms:
+    """Read a table with a row per image: CSV, TSV or parquet.
+
+    Parameters
+    ----------
+    images
+        Ids of the images that are evaluated, or the images of a cohort; these may also be named by
+        their ``file_name``.
+    monitors
+        The columns that are monitors. None: every column of numbers, or of true and false, that
+        has no other meaning.
+    image, ood, tuning
+        The columns of the image, of what is out of distribution, and of the images on which
+        thresholds are chosen. None: found by their names. Instead of ``tuning`` a column ``split``
+        may say ``tuning``, ``tune``, ``calibration``, ``val`` or ``validation``.
+
+    Raises
+    ------
+    InputError
+        Images without a row (how many, and the first), rows of unknown images, two rows of one
+        image, empty cells, NaN or infinity, text among the numbers, no monitor at all.
+
+    Notes
+    -----
+    Every row must belong to an image and every image must have a row: nothing is left out. A column
+    in which more than half of the cells are numbers is a column of numbers, and text in it is an
+    error; other columns are groups. A column ``split`` is a group too. A monitor with the same
+    value on all images is allowed, and noted.
+    """
+    table = open_table(as_path("path", path))
+    columns = find_alarm_columns(table, monitors=monitors, image=image, ood=ood, tuning=tuning)
+    ids, rows = _rows(table, columns, images)
+    values, problems = _values(table, columns.monitors)
+    is_ood = _flags(table, "ood", columns.ood, problems)
+    is_tuning = _flags(table, "tuning", columns.tuning, problems)
+    table.refuse(problems)
+    if is_tuning is None:
+        is_tuning = _split_flags(table, columns)
+    values = values[:, rows]
+    notes = (*table.notes, *columns.notes, *_constant(columns.monitors, values))
+    return Alarms(
+        names=columns.monitors,
+        values=values,
+        ood=_take(is_ood, rows),
+        tuning=_take(is_tuning, rows),
+        groups={name: _group(table, name, rows) for name in columns.groups},
+        images=ids,
+        notes=notes,
+        intake=table.intake("alarms", notes),
+    )
+
+
+@dataclass(frozen=True)
+class Alarms:
+    """The alarms of M monitors on n images, in the order of the images that were asked for."""
+
+    names: tuple[str, ...]
+    values: F64  # (M, n), finite; the direction is the user's to say
+    ood: Flags | None  # (n,) out of distribution; None = not stated
+    tuning: Flags | None  # (n,) thresholds are chosen on these; None = not stated
+    groups: Mapping[str, Column]
+    images: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    intake: FileIntake | None = field(default=None, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def scope_of_labels(path: str, options: Mapping[str, Any]) -> Scope:
+    """Return the scope of a classifier from a table of images with two columns of labels."""
+    table = open_table(path)
+    truth_name, predicted_name = options["truth"], options["predicted"]
+    existing_column(table, "--truth", truth_name)
+    existing_column(table, "--predicted", predicted_name)
+    image = IMAGES["image"].require(table)
+    for column in (truth_name, predicted_name):
+        gaps = np.flatnonzero(empty(table.columns[column]))
+        if len(gaps):
+            raise table.error(int(gaps[0]), column, "missing-label", "a label for every image", "")
+    truth, predicted = _labels(texts(table, truth_name)), _labels(texts(table, predicted_name))
+    if truth.dtype.kind != predicted.dtype.kind:
+        # Numbers against words: both are compared as they are written.
+        truth = np.array(texts(table, truth_name), str)
+        predicted = np.array(texts(table, predicted_name), str)
+    groups = {name: np.array(texts(table, name), object) for name in table.names if name != image}
+    return Scope.from_labels(
+        predicted, truth, texts(table, image), model=Path(path).stem, groups=groups
+    )
+
 
 @dataclass(frozen=True)
 class AlarmColumns:
@@ -102,6 +256,7 @@ def find_alarm_columns(
     if monitors is not None:
         names = _named_monitors(table, monitors, labels)
     else:
+        # Without a choice every column of numbers is a monitor, except those that describe images.
         names = _numeric_columns(table, {*labels, split_column})
     if not names:
         raise InputError(
@@ -179,86 +334,6 @@ def _notes(
     if others:
         note += f"; the other images are {others}"
     yield note
-
-
-MANY_NAMES = 1000
-
-
-@dataclass(frozen=True)
-class Alarms:
-    """The alarms of M monitors on n images, in the order of the images that were asked for."""
-
-    names: tuple[str, ...]
-    values: F64  # (M, n), finite; the direction is the user's to say
-    ood: Flags | None  # (n,) out of distribution; None = not stated
-    tuning: Flags | None  # (n,) thresholds are chosen on these; None = not stated
-    groups: Mapping[str, Column]
-    images: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-    intake: FileIntake | None = field(default=None, compare=False)
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-
-def read_alarms(
-    path: str | PathLike[str],
-    images: Sequence[str] | Images,
-    *,
-    monitors: Sequence[str] | None = None,
-    image: str | None = None,
-    ood: str | None = None,
-    tuning: str | None = None,
-) -> Alarms:
-    """Read a table with a row per image: CSV, TSV or parquet.
-
-    Parameters
-    ----------
-    images
-        Ids of the images that are evaluated, or the images of a cohort; these may also be named by
-        their ``file_name``.
-    monitors
-        The columns that are monitors. None: every column of numbers, or of true and false, that
-        has no other meaning.
-    image, ood, tuning
-        The columns of the image, of what is out of distribution, and of the images on which
-        thresholds are chosen. None: found by their names. Instead of ``tuning`` a column ``split``
-        may say ``tuning``, ``tune``, ``calibration``, ``val`` or ``validation``.
-
-    Raises
-    ------
-    InputError
-        Images without a row (how many, and the first), rows of unknown images, two rows of one
-        image, empty cells, NaN or infinity, text among the numbers, no monitor at all.
-
-    Notes
-    -----
-    Every row must belong to an image and every image must have a row: nothing is left out. A column
-    in which more than half of the cells are numbers is a column of numbers, and text in it is an
-    error; other columns are groups. A column ``split`` is a group too. A monitor with the same
-    value on all images is allowed, and noted.
-    """
-    table = open_table(as_path("path", path))
-    columns = find_alarm_columns(table, monitors=monitors, image=image, ood=ood, tuning=tuning)
-    ids, rows = _rows(table, columns, images)
-    values, problems = _values(table, columns.monitors)
-    is_ood = _flags(table, "ood", columns.ood, problems)
-    is_tuning = _flags(table, "tuning", columns.tuning, problems)
-    table.refuse(problems)
-    if is_tuning is None:
-        is_tuning = _split_flags(table, columns)
-    values = values[:, rows]
-    notes = (*table.notes, *columns.notes, *_constant(columns.monitors, values))
-    return Alarms(
-        names=columns.monitors,
-        values=values,
-        ood=_take(is_ood, rows),
-        tuning=_take(is_tuning, rows),
-        groups={name: _group(table, name, rows) for name in columns.groups},
-        images=ids,
-        notes=notes,
-        intake=table.intake("alarms", notes),
-    )
 
 
 def _take(flags: Flags | None, rows: I64) -> Flags | None:
@@ -360,10 +435,6 @@ def _constant(names: Sequence[str], values: F64) -> Iterator[str]:
             yield f"monitor {name!r} has the value {column[0]:g} on all {len(column)} images"
 
 
-ALL = "all"
-MOST_NAMED = 12
-
-
 @dataclass(frozen=True)
 class Choice:
     """A column, and its values that mean yes; without values the column itself says yes and no."""
@@ -448,18 +519,6 @@ def _suggestion(value: str, there: Sequence[str]) -> str:
     return did_you_mean(value, there[:MOST_NAMED])
 
 
-@dataclass(frozen=True)
-class MonitorInputs:
-    """What is evaluated: the scope, the alarms in its order, and the labels of its images."""
-
-    scope: Scope
-    alarms: Mapping[str, F64]
-    ood: Flags | None
-    tuning: Flags | None
-    severity: F64 | None
-    notes: tuple[str, ...] = ()
-
-
 @dataclass
 class AlarmCollection:
     """The alarms and columns that were read so far."""
@@ -487,6 +546,8 @@ class AlarmCollection:
     def add_file(self, path: str) -> None:
         """Read a file of alarms; columns that an option names are no monitors."""
         alarms = read_alarms(path, self._images())
+        # A column of numbers that an option names (severity, a label) would else be taken for a
+        # monitor.
         reserved_columns = set(reserved(self.options))
         monitors = set(self.options["monitor"])
         self.offered += [name for name in alarms.names if name not in reserved_columns]
@@ -533,42 +594,6 @@ def reserved(options: Mapping[str, Any]) -> set[str]:
         if options[name]:
             columns.add(options[name])
     return columns
-
-
-def read_monitor_inputs(
-    scope: Scope, cohort: Cohort | None, options: Mapping[str, Any], labels: str | None = None
-) -> MonitorInputs:
-    """Return the alarms and labels of all images of the scope.
-
-    Parameters
-    ----------
-    labels
-        The table of labels of a classifier, whose columns may be alarms too.
-    """
-    collection = AlarmCollection(scope, cohort, options)
-    baselines = [entry for entry in options["alarm"] if entry in BASELINES]
-    for entry in options["alarm"]:
-        if entry in baselines:
-            continue
-        if labels is not None and _is_column(scope, entry):
-            values = np.asarray(numbers_by(scope.groups, entry, "--alarm", scope.images))
-            collection.add(entry, values, labels)
-        else:
-            _check_file(entry, scope if labels is not None else None)
-            collection.add_file(entry)
-    columns = {**collection.labels, **collection.columns, **scope.groups}
-    fit = None
-    if options["fit"] not in (None, ALL):
-        fit = flags_by(columns, options["fit"], "--fit", scope.images)
-    # Baselines come after the files, because a column of a file may say what they are fitted on.
-    for name in baselines:
-        collection.add(name, _baseline(name, collection, fit), "--alarm")
-    if baselines and options["fit"] == ALL:
-        collection.notes.append(
-            "baselines are fitted on the images that they judge (--fit all), which flatters them"
-        )
-    _check_monitors(collection)
-    return _without_fit(_labelled(collection, columns), fit)
 
 
 def _labelled(collection: AlarmCollection, columns: Mapping[str, NDArray[Any]]) -> MonitorInputs:
@@ -665,28 +690,6 @@ def _check_monitors(collection: AlarmCollection) -> None:
             raise UsageError(
                 f"--lower-is-alarm: no monitor {name!r}; {did_you_mean(name, collection.alarms)}"
             )
-
-
-def scope_of_labels(path: str, options: Mapping[str, Any]) -> Scope:
-    """Return the scope of a classifier from a table of images with two columns of labels."""
-    table = open_table(path)
-    truth_name, predicted_name = options["truth"], options["predicted"]
-    existing_column(table, "--truth", truth_name)
-    existing_column(table, "--predicted", predicted_name)
-    image = IMAGES["image"].require(table)
-    for column in (truth_name, predicted_name):
-        gaps = np.flatnonzero(empty(table.columns[column]))
-        if len(gaps):
-            raise table.error(int(gaps[0]), column, "missing-label", "a label for every image", "")
-    truth, predicted = _labels(texts(table, truth_name)), _labels(texts(table, predicted_name))
-    if truth.dtype.kind != predicted.dtype.kind:
-        # Numbers against words: both are compared as they are written.
-        truth = np.array(texts(table, truth_name), str)
-        predicted = np.array(texts(table, predicted_name), str)
-    groups = {name: np.array(texts(table, name), object) for name in table.names if name != image}
-    return Scope.from_labels(
-        predicted, truth, texts(table, image), model=Path(path).stem, groups=groups
-    )
 
 
 def _labels(cells: Sequence[str]) -> NDArray[Any]:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`MonitorEvaluation`, the result of `evaluate_monitor`: estimates of monitors under model-scope
-(OMS) and distribution (OOD) labels, and methods for comparisons, rankings, sweeps and curves.
+"""`MonitorEvaluation`, the result of `evaluate_monitor`, and the curves and rankings it gives.
 
-`MonitorCurves` has the curves of a monitor as points, one per attainable cut: ROC, precision and
-recall, risk against coverage. `MonitorRanking` has the order of monitors under OMS labels, under
-OOD labels and under every tau, and says whether these orders agree.
+It holds estimates of monitors under model-scope (OMS) and distribution (OOD) labels, and computes
+comparisons, rankings, sweeps and curves from its `Basis` when they are asked for. `MonitorCurves`
+has the curves of a monitor as points, one per attainable cut: ROC, precision and recall, risk
+against coverage. `MonitorRanking` has the order of monitors under OMS labels, under OOD labels and
+under every tau, and says whether these orders agree. Tables, figures, words and the page read them.
 """
 
 from __future__ import annotations
@@ -46,218 +47,7 @@ from calipers.statistics.estimates import Certainty
 from calipers.statistics.ranks import kendall_tau_b
 from calipers.statistics.weights import Units
 
-
-@dataclass(frozen=True)
-class MonitorCurves:
-    """The curves of one monitor under one labelling; empty arrays where the images are all of one
-    kind.
-    """
-
-    monitor: str
-    paradigm: str
-    threshold: F64  # (g,) falling, on the scale on which high means alarm
-    tpr: F64  # (g + 1,) from 0, nothing rejected, to 1
-    fpr: F64
-    precision: F64  # (g,)
-    coverage: F64  # (g,) share of images accepted, rising to 1
-    risk: F64  # (g,) share of them on which an alarm is wanted
-    best_risk: F64  # at the same coverages, if all other images were accepted first
-    prevalence: float  # the risk at full coverage, which a random order has at every coverage
-
-
-def curves_of(monitor: str, paradigm: str, alarm: F64, positive: Flags) -> MonitorCurves:
-    """Return the curves of one monitor."""
-    share = float(positive.mean()) if len(positive) else float("nan")
-    if not positive.any() or positive.all():
-        threshold, tpr, fpr, precision, coverage, risk, best = (np.zeros(0) for _ in range(7))
-        return MonitorCurves(
-            monitor, paradigm, threshold, tpr, fpr, precision, coverage, risk, best, share
-        )
-    ones = np.ones((1, len(alarm)), np.int64)
-    points = operating(alarm, positive, ones)
-    tp, fp = points.tp[:, 0], points.fp[:, 0]
-    others = int((~positive).sum())
-    # Accepting images up to a score rejects all above it, as the threshold before does.
-    tp_before = np.concatenate([[0], tp[:-1]])[::-1]
-    fp_before = np.concatenate([[0], fp[:-1]])[::-1]
-    n_missed = len(alarm) - others - tp_before
-    number = n_missed + others - fp_before
-    return MonitorCurves(
-        monitor=monitor,
-        paradigm=paradigm,
-        threshold=Cuts.of(alarm).threshold,
-        tpr=np.concatenate([[0.0], tp / points.positives]),
-        fpr=np.concatenate([[0.0], fp / points.others]),
-        precision=tp / (tp + fp),
-        coverage=number / len(alarm),
-        risk=n_missed / number,
-        best_risk=np.maximum(number - others, 0) / number,
-        prevalence=share,
-    )
-
-
-@dataclass(frozen=True)
-class TauSweep:
-    """A quantity of all monitors as a function of tau, with the share of unsafe images."""
-
-    metric: str
-    tau: F64  # (T,)
-    prevalence: F64  # (T,)
-    monitors: tuple[str, ...]
-    value: F64  # (M, T)
-    low: F64
-    high: F64
-
-
-@dataclass(frozen=True)
-class Order:
-    """How monitors are ranked under one labelling."""
-
-    paradigm: str
-    tau: float | None  # None: the headline
-    values: Mapping[str, float]
-    higher_is_better: bool
-    # share of bootstrap replicates in which a monitor is best; empty without replicates
-    wins: Mapping[str, float]
-
-    @property
-    def defined(self) -> bool:
-        """Whether all monitors have a value."""
-        return not any(np.isnan(value) for value in self.values.values())
-
-    @property
-    def ranks(self) -> dict[str, int]:
-        """Monitor -> rank, 1 is best; equal values share the better one. Empty if a monitor has no
-        value.
-        """
-        if not self.defined:
-            return {}
-        ranks = {}
-        for name, value in self.values.items():
-            n_better = sum(self._better(other, value) for other in self.values.values())
-            ranks[name] = 1 + n_better
-        return ranks
-
-    @property
-    def winners(self) -> tuple[str, ...]:
-        """The best monitor, or all that share the first place."""
-        return tuple(name for name, rank in self.ranks.items() if rank == 1)
-
-    def _better(self, one: float, other: float) -> bool:
-        return one > other if self.higher_is_better else one < other
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the order for JSON."""
-        return {
-            "paradigm": self.paradigm,
-            "tau": self.tau,
-            "values": {name: number(value) for name, value in self.values.items()},
-            "ranks": self.ranks,
-            "winners": list(self.winners),
-            "wins": dict(self.wins),
-        }
-
-
-@dataclass(frozen=True)
-class MonitorRanking:
-    """The orders of monitors by one quantity."""
-
-    metric: str
-    orders: tuple[Order, ...]
-
-    def order(self, paradigm: str, tau: float | None = None) -> Order | None:
-        """Return the order under one labelling, if there is one."""
-        return next(
-            (one for one in self.orders if (one.paradigm, one.tau) == (paradigm, tau)), None
-        )
-
-    @property
-    def swept(self) -> tuple[Order, ...]:
-        """The orders of the sweep over tau in which all monitors have a value."""
-        return tuple(one for one in self.orders if one.tau is not None and one.defined)
-
-    def kendall(self, one: Order | None, other: Order | None) -> float:
-        """Return Kendall's tau-b between two orders; NaN if one is missing, or all monitors are
-        level in one.
-        """
-        if one is None or other is None or not (one.defined and other.defined):
-            return float("nan")
-        first = np.array([one.values[name] for name in one.values])
-        second = np.array([other.values[name] for name in one.values])
-        sign = 1.0 if one.higher_is_better == other.higher_is_better else -1.0
-        return float(kendall_tau_b(sign * first, second[None])[0])
-
-    @property
-    def agreement(self) -> float:
-        """Kendall's tau-b between the order under OMS labels and that under OOD labels."""
-        return self.kendall(self.order(OMS), self.order(OOD))
-
-    @property
-    def wins(self) -> dict[str, int]:
-        """Monitor -> at how many values of tau it is best, alone or with others."""
-        names = self.orders[0].values if self.orders else ()
-        counts = dict.fromkeys(names, 0)
-        for order in self.swept:
-            for name in order.winners:
-                counts[name] += 1
-        return counts
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the ranking for JSON."""
-        return {
-            "metric": self.metric,
-            "kendall_oms_ood": number(self.agreement),
-            "wins_over_tau": self.wins,
-            "n_tau": len(self.swept),
-            "orders": [one.as_dict() for one in self.orders],
-        }
-
-
-def best_shares(names: Sequence[str], replicates: F64, higher_is_better: bool) -> dict[str, float]:
-    """Return the share of replicates (B, M) in which every monitor is best; ties are shared
-    equally, undefined replicates left out.
-    """
-    rows = replicates[~np.isnan(replicates).any(axis=1)]
-    if not len(rows):
-        return {}
-    values = rows if higher_is_better else -rows
-    best = values == values.max(axis=1, keepdims=True)
-    shares = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
-    return dict(zip(names, shares.tolist()))
-
-
 Group = Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Basis:
-    """The evidence behind the rows: the images that are stated, those judged at a threshold, and
-    the settings of the bootstrap.
-    """
-
-    monitors: Monitors  # on the images that are stated
-    labels: tuple[Labelling, ...]
-    units: Units
-    judged: Flags  # (n,) of these images, those judged at a threshold
-    certainty: Certainty
-    free: tuple[Family, ...]
-    decided: tuple[Family, ...]
-
-    def find(
-        self, metric: str, monitor: str, group: Group
-    ) -> tuple[Family, int, bool, Units] | None:
-        """Return the family and column of a quantity, whether it is 1 minus that column, and its
-        units.
-        """
-        for family in (*self.free, *self.decided):
-            place = family.find(metric, group) if family.model == monitor else None
-            if place is None:
-                continue
-            units = self.units
-            if any(family is one for one in self.decided):
-                units = self.units.take(np.flatnonzero(self.judged))
-            return family, *place, units
-        return None
 
 
 @dataclass(frozen=True)
@@ -390,6 +180,7 @@ class MonitorEvaluation(Document):
             values = {
                 name: self.get(metric, name, one.paradigm, tau).value for name in self.monitors
             }
+            # Shares of wins need replicates, which are drawn for the headlines only.
             wins = {} if one.swept else self._wins(metric, one.group)
             orders.append(Order(one.paradigm, tau, values, higher, wins))
         if not orders:
@@ -453,6 +244,7 @@ class MonitorEvaluation(Document):
         cache = self._cache.setdefault(key, {})
         missing = []
         for name in dict.fromkeys(monitors):
+            # All places are looked up before any is drawn, so that a wrong name costs no bootstrap.
             place = self.basis.find(metric, name, group)
             if place is None:
                 raise UsageError(self._absent(metric, group, name))
@@ -496,6 +288,39 @@ class MonitorEvaluation(Document):
         return f"{whose} has no row for {group['paradigm']}: no such labels, or no threshold"
 
 
+@dataclass(frozen=True)
+class Basis:
+    """The evidence behind the rows: the images that are stated, those judged at a threshold, and
+    the settings of the bootstrap.
+    """
+
+    monitors: Monitors  # on the images that are stated
+    labels: tuple[Labelling, ...]
+    units: Units
+    judged: Flags  # (n,) of these images, those judged at a threshold
+    certainty: Certainty
+    free: tuple[Family, ...]
+    decided: tuple[Family, ...]
+
+    def find(
+        self, metric: str, monitor: str, group: Group
+    ) -> tuple[Family, int, bool, Units] | None:
+        """Return the family and column of a quantity, whether it is 1 minus that column, and its
+        units.
+        """
+        for family in (*self.free, *self.decided):
+            place = family.find(metric, group) if family.model == monitor else None
+            if place is None:
+                continue
+            units = self.units
+            # Quantities at a threshold belong to the images that were judged, not to those it was
+            # chosen on.
+            if any(family is one for one in self.decided):
+                units = self.units.take(np.flatnonzero(self.judged))
+            return family, *place, units
+        return None
+
+
 def headline(labels: Sequence[Labelling], paradigm: str) -> Labelling | None:
     """Return the headline of a paradigm, if there is one."""
     return next((one for one in labels if one.paradigm == paradigm and not one.swept), None)
@@ -514,3 +339,186 @@ def _group(paradigm: str, tau: float | None = None) -> dict[str, str]:
     if tau is None:
         return {"paradigm": paradigm}
     return {"paradigm": paradigm, "tau": tau_text(finite("tau", tau))}
+
+
+@dataclass(frozen=True)
+class MonitorCurves:
+    """The curves of one monitor under one labelling; empty arrays where the images are all of one
+    kind.
+    """
+
+    monitor: str
+    paradigm: str
+    threshold: F64  # (g,) falling, on the scale on which high means alarm
+    tpr: F64  # (g + 1,) from 0, nothing rejected, to 1
+    fpr: F64
+    precision: F64  # (g,)
+    coverage: F64  # (g,) share of images accepted, rising to 1
+    risk: F64  # (g,) share of them on which an alarm is wanted
+    best_risk: F64  # at the same coverages, if all other images were accepted first
+    prevalence: float  # the risk at full coverage, which a random order has at every coverage
+
+
+def curves_of(monitor: str, paradigm: str, alarm: F64, positive: Flags) -> MonitorCurves:
+    """Return the curves of one monitor."""
+    share = float(positive.mean()) if len(positive) else float("nan")
+    if not positive.any() or positive.all():
+        threshold, tpr, fpr, precision, coverage, risk, best = (np.zeros(0) for _ in range(7))
+        return MonitorCurves(
+            monitor, paradigm, threshold, tpr, fpr, precision, coverage, risk, best, share
+        )
+    # Curves are drawn for the images as they are, each with weight one.
+    ones = np.ones((1, len(alarm)), np.int64)
+    points = operating(alarm, positive, ones)
+    tp, fp = points.tp[:, 0], points.fp[:, 0]
+    others = int((~positive).sum())
+    # Accepting images up to a score rejects all above it, as the threshold before does.
+    tp_before = np.concatenate([[0], tp[:-1]])[::-1]
+    fp_before = np.concatenate([[0], fp[:-1]])[::-1]
+    n_missed = len(alarm) - others - tp_before
+    number = n_missed + others - fp_before
+    return MonitorCurves(
+        monitor=monitor,
+        paradigm=paradigm,
+        threshold=Cuts.of(alarm).threshold,
+        tpr=np.concatenate([[0.0], tp / points.positives]),
+        fpr=np.concatenate([[0.0], fp / points.others]),
+        precision=tp / (tp + fp),
+        coverage=number / len(alarm),
+        risk=n_missed / number,
+        best_risk=np.maximum(number - others, 0) / number,
+        prevalence=share,
+    )
+
+
+@dataclass(frozen=True)
+class TauSweep:
+    """A quantity of all monitors as a function of tau, with the share of unsafe images."""
+
+    metric: str
+    tau: F64  # (T,)
+    prevalence: F64  # (T,)
+    monitors: tuple[str, ...]
+    value: F64  # (M, T)
+    low: F64
+    high: F64
+
+
+@dataclass(frozen=True)
+class Order:
+    """How monitors are ranked under one labelling."""
+
+    paradigm: str
+    tau: float | None  # None: the headline
+    values: Mapping[str, float]
+    higher_is_better: bool
+    # share of bootstrap replicates in which a monitor is best; empty without replicates
+    wins: Mapping[str, float]
+
+    @property
+    def defined(self) -> bool:
+        """Whether all monitors have a value."""
+        return not any(np.isnan(value) for value in self.values.values())
+
+    @property
+    def ranks(self) -> dict[str, int]:
+        """Monitor -> rank, 1 is best; equal values share the better one. Empty if a monitor has no
+        value.
+        """
+        if not self.defined:
+            return {}
+        ranks = {}
+        for name, value in self.values.items():
+            n_better = sum(self._better(other, value) for other in self.values.values())
+            ranks[name] = 1 + n_better
+        return ranks
+
+    @property
+    def winners(self) -> tuple[str, ...]:
+        """The best monitor, or all that share the first place."""
+        return tuple(name for name, rank in self.ranks.items() if rank == 1)
+
+    def _better(self, one: float, other: float) -> bool:
+        return one > other if self.higher_is_better else one < other
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the order for JSON."""
+        return {
+            "paradigm": self.paradigm,
+            "tau": self.tau,
+            "values": {name: number(value) for name, value in self.values.items()},
+            "ranks": self.ranks,
+            "winners": list(self.winners),
+            "wins": dict(self.wins),
+        }
+
+
+@dataclass(frozen=True)
+class MonitorRanking:
+    """The orders of monitors by one quantity."""
+
+    metric: str
+    orders: tuple[Order, ...]
+
+    def order(self, paradigm: str, tau: float | None = None) -> Order | None:
+        """Return the order under one labelling, if there is one."""
+        return next(
+            (one for one in self.orders if (one.paradigm, one.tau) == (paradigm, tau)), None
+        )
+
+    @property
+    def swept(self) -> tuple[Order, ...]:
+        """The orders of the sweep over tau in which all monitors have a value."""
+        return tuple(one for one in self.orders if one.tau is not None and one.defined)
+
+    def kendall(self, one: Order | None, other: Order | None) -> float:
+        """Return Kendall's tau-b between two orders; NaN if one is missing, or all monitors are
+        level in one.
+        """
+        if one is None or other is None or not (one.defined and other.defined):
+            return float("nan")
+        first = np.array([one.values[name] for name in one.values])
+        second = np.array([other.values[name] for name in one.values])
+        # Two orders of quantities that run against each other are compared by quality, not by
+        # value.
+        sign = 1.0 if one.higher_is_better == other.higher_is_better else -1.0
+        return float(kendall_tau_b(sign * first, second[None])[0])
+
+    @property
+    def agreement(self) -> float:
+        """Kendall's tau-b between the order under OMS labels and that under OOD labels."""
+        return self.kendall(self.order(OMS), self.order(OOD))
+
+    @property
+    def wins(self) -> dict[str, int]:
+        """Monitor -> at how many values of tau it is best, alone or with others."""
+        names = self.orders[0].values if self.orders else ()
+        counts = dict.fromkeys(names, 0)
+        for order in self.swept:
+            for name in order.winners:
+                counts[name] += 1
+        return counts
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the ranking for JSON."""
+        return {
+            "metric": self.metric,
+            "kendall_oms_ood": number(self.agreement),
+            "wins_over_tau": self.wins,
+            "n_tau": len(self.swept),
+            "orders": [one.as_dict() for one in self.orders],
+        }
+
+
+def best_shares(names: Sequence[str], replicates: F64, higher_is_better: bool) -> dict[str, float]:
+    """Return the share of replicates (B, M) in which every monitor is best; ties are shared
+    equally, undefined replicates left out.
+    """
+    rows = replicates[~np.isnan(replicates).any(axis=1)]
+    if not len(rows):
+        return {}
+    values = rows if higher_is_better else -rows
+    # A replicate in which two monitors are level counts half for each.
+    best = values == values.max(axis=1, keepdims=True)
+    shares = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
+    return dict(zip(names, shares.tolist()))

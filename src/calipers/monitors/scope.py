@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that users give.
+"""The scope of a model: how good its output is on every single image, and so which are unsafe.
 
-`Scope`: the score of every image, from which the labels safe and unsafe are derived.
-
-Made by `scope_scores`, from labels or from values; `evaluate_monitor` takes it.
-
-The scope of a model: how good its output is on every single image, and so which images are
-unsafe. In comes a cohort; `scope_scores` returns a `Scope`.
+`scope_scores` takes a cohort and returns a `Scope`; `Scope.from_labels` and `Scope.from_values`
+make one of labels or of given scores. `evaluate_monitor` takes it and derives the labels safe and
+unsafe.
 
 The score s of an image is by default the mean over classes of ``F1 = 2 TP / (Nd + Nx)``, with Nd
 predictions, Nx references and TP hits of the class on the image; 1 where a class has neither. An
@@ -54,23 +51,12 @@ from calipers.results.files import write_atomically
 from calipers.statistics.comparison import alone
 from calipers.statistics.weights import Units
 
-
-def array_of(values: Any, name: str) -> NDArray[Any]:
-    """Return values as an array; raise for masked entries, whose numbers mean nothing."""
-    if np.ma.is_masked(values):
-        raise InputError(
-            "a value for every image", rule="type", field=name, value="an array with masked entries"
-        )
-    try:
-        return np.asarray(values)
-    except ValueError:
-        raise InputError(
-            "one value per image", rule="type", field=name, value="rows of different lengths"
-        ) from None
-
-
 FEW = 10  # unsafe or safe images: whatever is said of them is rough
 MOST_TAUS = 50
+
+CLASSES = ("declared", "present", "micro")
+# Scores that need no protocol.
+BUILT_IN = ("mF1", "rodeo")
 
 
 @dataclass(frozen=True)
@@ -195,6 +181,7 @@ class Scope(Document):
         scores = np.sort(self.score)
         values = np.ravel(array_of(taus, "taus")).tolist()
         numbers = np.array([finite("tau", tau) for tau in values])
+        # Strictly below, as in s < tau: an image with s = tau is safe.
         below = np.searchsorted(scores, numbers, side="left").reshape(np.shape(taus))
         return np.asarray(below / max(len(scores), 1))
 
@@ -205,6 +192,7 @@ class Scope(Document):
         At each of them images are safe and unsafe, and between two of them nothing changes. If
         there are more than ``most``, those are taken that spread evenly over the images.
         """
+        # At the lowest score no image is unsafe, so that tau labels nothing.
         values = np.unique(self.score)[1:]
         if len(values) <= most:
             return values
@@ -216,6 +204,7 @@ class Scope(Document):
         """Return warnings about the labels at this tau."""
         n, n_unsafe = len(self), int(self.unsafe(tau).sum())
         notes = []
+        # The score of an image whose only object is missed: all classes but one count 1.
         trap = 1.0 - 1.0 / max(self.n_classes, 1)
         if self.settings.get("classes") == "declared" and self.n_classes > 1 and tau <= trap:
             notes.append(
@@ -303,32 +292,6 @@ class Scope(Document):
         else:
             raise UsageError(f"a table is written as .csv, .tsv or .parquet, not as {path.name!r}")
         return path
-
-
-def _numbers(score: ArrayLike) -> F64:
-    array = array_of(score, "score")
-    if array.ndim != 1 or array.dtype.kind not in "biuf":
-        value = f"{array.dtype} of shape {array.shape}"
-        raise InputError("one number per image", rule="type", field="score", value=value)
-    if not len(array):
-        raise InputError("at least one image", rule="no-images")
-    return array.astype(np.float64)
-
-
-def _parquet(columns: Mapping[str, list[Any]]) -> bytes:
-    import io
-
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    file = io.BytesIO()
-    arrays = {name: arrow_column(column) for name, column in columns.items()}
-    pq.write_table(pa.table(arrays), file)
-    return file.getvalue()
-
-
-CLASSES = ("declared", "present", "micro")
-BUILT_IN = ("mF1", "rodeo")
 
 
 def scope_scores(
@@ -429,6 +392,7 @@ def mean_f1(hits: F64, predictions: F64, references: F64, classes: str) -> F64:
         hits = hits.sum(axis=1, keepdims=True)
         predictions = predictions.sum(axis=1, keepdims=True)
         references = references.sum(axis=1, keepdims=True)
+    # With neither references nor predictions a class is right about everything: F1 = 1.
     total = predictions + references
     f1 = np.divide(2.0 * hits, total, out=np.ones(total.shape), where=total > 0)
     if classes != "present":
@@ -446,6 +410,7 @@ def _f1(cohort: Cohort, model: str, view: View, classes: str) -> F64:
     fate, valid = matches.prediction_fate[0], matches.reference_fate[0] != IGNORED
 
     def table(image: I64, label: NDArray[np.int32]) -> F64:
+        # One number for image and class, so that a single pass counts all pairs.
         cells = np.bincount(
             image * matches.n_classes + label, minlength=matches.n_images * matches.n_classes
         )
@@ -462,6 +427,8 @@ def _per_image(cohort: Cohort, model: str, metric: Metric[Any], score_cut: float
     """Return (n,): a metric on every image by itself; 1 where there is nothing on either side."""
     evidence = collect(cohort, {"": (model, metric.recipe)})[""]
     if isinstance(metric, Rodeo):
+        # RoDeO weighs classes over the whole data set, so it has a way of its own to judge one
+        # image.
         values = next(iter(metric.per_image(evidence).values()))  # type: ignore[arg-type]
     else:
         values = alone(metric, evidence, Units.of("image", None, cohort.n_images))[:, 0, 0]
@@ -504,3 +471,39 @@ def _view(iou: float, criterion: str, assignment: str, score_cut: float) -> View
     registry.check("criterion", criterion)
     registry.check("assignment", assignment)
     return View(criterion, assignment, float(iou), max_dets=NO_LIMIT, score_cut=float(score_cut))
+
+
+def _numbers(score: ArrayLike) -> F64:
+    array = array_of(score, "score")
+    if array.ndim != 1 or array.dtype.kind not in "biuf":
+        value = f"{array.dtype} of shape {array.shape}"
+        raise InputError("one number per image", rule="type", field="score", value=value)
+    if not len(array):
+        raise InputError("at least one image", rule="no-images")
+    return array.astype(np.float64)
+
+
+def array_of(values: Any, name: str) -> NDArray[Any]:
+    """Return values as an array; raise for masked entries, whose numbers mean nothing."""
+    if np.ma.is_masked(values):
+        raise InputError(
+            "a value for every image", rule="type", field=name, value="an array with masked entries"
+        )
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InputError(
+            "one value per image", rule="type", field=name, value="rows of different lengths"
+        ) from None
+
+
+def _parquet(columns: Mapping[str, list[Any]]) -> bytes:
+    import io
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = io.BytesIO()
+    arrays = {name: arrow_column(column) for name, column in columns.items()}
+    pq.write_table(pa.table(arrays), file)
+    return file.getvalue()

@@ -20,6 +20,7 @@ from calipers.results.estimate import Estimate
 from calipers.show.table import Cell, Table, TableRow, same_kind
 from calipers.show.words import level_text, number_text
 
+# The rows of the table for readers; rows_table has every quantity.
 QUANTITIES = {  # of the headline table, in its order -> what they are
     "AUROC": "share of pairs of images in which the one with the wanted alarm has the higher score",
     "AUPR": "average precision of the wanted alarms; by chance it is their share",
@@ -42,6 +43,7 @@ MOST_TAUS = 10  # in a terminal
 
 def tables(result: MonitorEvaluation) -> list[Table]:
     """Return all tables that the labels and thresholds of the result allow."""
+    # From the answer to the details; tables without rows are left out below.
     candidates = [
         quantities_table(result),
         pairs_table(result),
@@ -75,6 +77,7 @@ def quantities_table(result: MonitorEvaluation, monitors: Sequence[str] | None =
         for metric in QUANTITIES:
             estimates = [_estimate(result, metric, name, one) for one in result.paradigms]
             defined = [estimate for estimate in estimates if estimate is not None]
+            # A quantity at a threshold has no row if there is no threshold.
             if not defined:
                 continue
             n_wanted = [None if one is None else one.n_references for one in estimates]
@@ -129,6 +132,7 @@ def sweep_table(result: MonitorEvaluation, most: int | None = None) -> Table:
     if n < 2:
         return Table(("tau", "unsafe"), ())
     n_rows = n if most is None else min(n, most)
+    # The first and the last tau are always shown.
     places = np.unique(np.linspace(0, n - 1, n_rows).round().astype(np.int64)).tolist()
     taus = [result.taus[k] for k in places]
     rows: list[TableRow] = []
@@ -226,6 +230,7 @@ def order_table(result: MonitorEvaluation) -> Table:
     if len(result.monitors) > 1:
         for one in result.ranking("AUROC").orders:
             labels = one.paradigm.upper() if one.tau is None else f"OMS, tau = {one.tau:.4g}"
+            # Empty if a monitor has no value: then there is no order to state.
             names = sorted(one.ranks, key=one.ranks.__getitem__)
             places = [
                 f"{one.ranks[name]}. {name} ({number_text(one.values[name])})" for name in names

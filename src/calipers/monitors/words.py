@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warnings about an evaluation of monitors: labels, thresholds, scores, intervals.
+"""An evaluation of monitors in words, and its files: warnings, sentences, JSON, rows, images.
 
-In comes a `MonitorEvaluation`; `MonitorEvaluation.warnings` calls `remarks`.
-
-An evaluation of monitors in sentences, each with its n and its interval.
-
-In comes a `MonitorEvaluation`; its `sentences` and the report call this.
-
-The files of an evaluation of monitors: the JSON document, the rows, and one row per image.
-
-Called by `MonitorEvaluation.as_dict` and by the report, which writes the files.
+A `MonitorEvaluation` comes in. `MonitorEvaluation.warnings` calls `remarks`, on labels, thresholds,
+scores and intervals; `MonitorEvaluation.sentences` and the page call `sentences`, each with its n
+and its interval. `document_content` is the JSON document behind `MonitorEvaluation.as_dict`, and
+`table_files` gives the rows and one row per image, which the page writes beside itself.
 """
 
 from __future__ import annotations
@@ -31,9 +26,14 @@ from calipers.show.words import interval_of, percent_number, percent_text, plura
 if TYPE_CHECKING:
     from calipers.monitors.result import MonitorEvaluation
 
+# Above this share few thresholds are attainable, and the curves have corners.
 HEAVY = 0.5  # share of images that share their score with another one
 FEWEST_VALUES = 5
 BACKWARDS = 0.3  # AUROC below which the direction is questioned where there is no interval
+
+DOCUMENT, ROWS, IMAGES = "monitor.json", "monitor.csv", "images.csv"
+# One quantity of order, one at a fixed sensitivity, one of risk: more rankings would say the same.
+RANKED = ("AUROC", "FPR95", "AURC")
 
 
 def remarks(result: MonitorEvaluation) -> list[str]:
@@ -44,6 +44,109 @@ def remarks(result: MonitorEvaluation) -> list[str]:
         *_on_scores(result),
         *_on_intervals(result),
     ]
+
+
+def sentences(result: MonitorEvaluation) -> list[str]:
+    """Return the sentences about every monitor, then about the labels, then about the ranking."""
+    texts = []
+    for name in result.monitors:
+        texts += list(of_monitor(result, name))
+    return [*texts, *of_labels(result)]
+
+
+def of_labels(result: MonitorEvaluation) -> list[str]:
+    """Return how far the labels agree, and which monitor is best under which labels."""
+    return [*_of_labels(result), *_of_order(result)]
+
+
+def of_monitor(result: MonitorEvaluation, name: str) -> Iterator[str]:
+    """Yield how well a monitor orders images, what it does at its threshold, and how it looks under
+    OOD labels.
+    """
+    if result.tau is None:
+        yield from _swept(result, name)
+        if OOD in result.paradigms:
+            yield _order(
+                result.get("AUROC", name, OOD), name, "out of distribution", "in distribution"
+            )
+        return
+    area = result.get("AUROC", name)
+    if math.isnan(area.value):
+        yield f"{name}: results are undefined, {_reason(area)} among {area.n_images} images."
+        return
+    yield _order(area, name, "unsafe", "safe")
+    threshold = result.thresholds[name]
+    if threshold is not None:
+        yield from _at_threshold(result, name, threshold_text(threshold))
+    if OOD in result.paradigms:
+        yield _proxy(result, name)
+
+
+def document_content(result: MonitorEvaluation) -> dict[str, Any]:
+    """Return the keys of the JSON contract ``calipers.monitor/1``."""
+    taus = np.array(result.taus)
+    comparisons, rankings = [], []
+    if len(result.monitors) > 1:
+        for paradigm in result.paradigms:
+            comparisons += [row.as_dict() for row in result.compare_all("AUROC", paradigm)]
+        for metric in RANKED:
+            if _has_ranking(result, metric):
+                rankings.append(result.ranking(metric).as_dict())
+    return {
+        "settings": dict(result.settings),
+        "monitors": list(result.monitors),
+        "model": result.scope.model,
+        "n_images": result.n_images,
+        "n_judged": int(result.basis.judged.sum()),
+        "n_tuning": int(result.split.tuning.sum()),
+        "tau": result.tau,
+        "taus": list(result.taus),
+        "prevalence": result.scope.prevalence(taus).tolist(),
+        "thresholds": {name: threshold_dict(result.thresholds[name]) for name in result.monitors},
+        "rows": [row.as_dict() for row in result.rows],
+        "tables": result.counts,
+        "comparisons": comparisons,
+        "rankings": rankings,
+        "sentences": result.sentences(),
+        "warnings": list(result.warnings),
+    }
+
+
+def image_columns(result: MonitorEvaluation) -> dict[str, list[Any]]:
+    """Return one row per image: its score, its labels, and every monitor's alarm and decision."""
+    columns: dict[str, list[Any]] = {
+        name: column.tolist() for name, column in result.scope.as_table().items()
+    }
+    for paradigm, name in ((OMS, "unsafe"), (OOD, "ood")):
+        labels = headline(result.basis.labels, paradigm)
+        if labels is not None:
+            columns[name] = labels.positive.tolist()
+    # Images that thresholds were chosen on are in the table too, but their decisions do not count.
+    columns["judged"] = result.basis.judged.tolist()
+    monitors = result.basis.monitors
+    for name, alarm, higher in zip(monitors.names, monitors.alarm, monitors.higher_is_alarm):
+        # On the monitor's own scale, as the user gave it.
+        columns[f"alarm {name}"] = (alarm if higher else -alarm).tolist()
+        threshold = result.thresholds[name]
+        if threshold is not None and threshold.exists:
+            columns[f"rejected {name}"] = threshold.rejected(alarm).tolist()
+    return columns
+
+
+def table_files(result: MonitorEvaluation) -> dict[str, bytes]:
+    """Return the contents of the tables by the names of their files: the rows, and one row per
+    image.
+    """
+    rows = [row.as_dict() for row in result.rows]
+    for row in rows:
+        row["group"] = "; ".join(f"{name}={value}" for name, value in (row["group"] or {}).items())
+    columns = {}
+    for name in rows[0]:
+        columns[name] = [row[name] for row in rows]
+    return {
+        ROWS: delimited(columns).encode("utf-8", "replace"),
+        IMAGES: delimited(image_columns(result)).encode("utf-8", "replace"),
+    }
 
 
 def _on_labels(result: MonitorEvaluation) -> Iterator[str]:
@@ -132,6 +235,8 @@ def _on_scores(result: MonitorEvaluation) -> Iterator[str]:
 def _on_direction(result: MonitorEvaluation, name: str, higher: bool) -> Iterator[str]:
     for paradigm in result.paradigms:
         area = result.get("AUROC", name, paradigm)
+        # With an interval the whole of it must lie below chance; without one only a clear case
+        # counts.
         clearly = area.value < BACKWARDS if math.isnan(area.high) else area.high < 0.5
         if clearly:
             labels = "unsafe" if paradigm == OMS else "OOD"
@@ -158,42 +263,6 @@ def _on_intervals(result: MonitorEvaluation) -> Iterator[str]:
         )
 
 
-def sentences(result: MonitorEvaluation) -> list[str]:
-    """Return the sentences about every monitor, then about the labels, then about the ranking."""
-    texts = []
-    for name in result.monitors:
-        texts += list(of_monitor(result, name))
-    return [*texts, *of_labels(result)]
-
-
-def of_labels(result: MonitorEvaluation) -> list[str]:
-    """Return how far the labels agree, and which monitor is best under which labels."""
-    return [*_of_labels(result), *_of_order(result)]
-
-
-def of_monitor(result: MonitorEvaluation, name: str) -> Iterator[str]:
-    """Yield how well a monitor orders images, what it does at its threshold, and how it looks under
-    OOD labels.
-    """
-    if result.tau is None:
-        yield from _swept(result, name)
-        if OOD in result.paradigms:
-            yield _order(
-                result.get("AUROC", name, OOD), name, "out of distribution", "in distribution"
-            )
-        return
-    area = result.get("AUROC", name)
-    if math.isnan(area.value):
-        yield f"{name}: results are undefined, {_reason(area)} among {area.n_images} images."
-        return
-    yield _order(area, name, "unsafe", "safe")
-    threshold = result.thresholds[name]
-    if threshold is not None:
-        yield from _at_threshold(result, name, threshold_text(threshold))
-    if OOD in result.paradigms:
-        yield _proxy(result, name)
-
-
 def _order(area: Estimate, name: str, kind: str, other: str) -> str:
     if math.isnan(area.value):
         return f"{name}: the order of images {kind} and {other} is undefined, {_reason(area)}."
@@ -213,6 +282,7 @@ def _order(area: Estimate, name: str, kind: str, other: str) -> str:
 
 
 def _at_threshold(result: MonitorEvaluation, name: str, threshold: str) -> Iterator[str]:
+    # What passes is stated, not what is caught: that is the risk that remains.
     hit, false = result.get("sensitivity", name), result.get("FPR", name)
     if math.isnan(hit.value):
         yield f"At its threshold, results of {name} are undefined: {_reason(hit)}."
@@ -284,6 +354,7 @@ def _of_labels(result: MonitorEvaluation) -> Iterator[str]:
     )
     if math.isnan(ood_safe.high) or math.isnan(id_unsafe.high):
         verdict = "without intervals, it is not known how well OOD labels predict failures"
+    # The failure rate on OOD images is 1 - OOD-safe; the bounds of the two shares are compared.
     elif 1.0 - ood_safe.high > id_unsafe.high:
         verdict = "OOD labels predict failures in part"
     elif 1.0 - ood_safe.low < id_unsafe.low:
@@ -313,6 +384,7 @@ def _of_order(result: MonitorEvaluation) -> Iterator[str]:
         if not math.isnan(ranking.agreement):
             text += f" (Kendall's tau of the orders {ranking.agreement:.2f})"
         text += "."
+        # Only a single winner can stay first.
         share = oms.wins.get(oms.winners[0], math.nan)
         if len(oms.winners) == 1 and not math.isnan(share):
             text += f" {first} stays first in {percent_text(share)} of bootstrap replicates."
@@ -346,75 +418,6 @@ def _reason(e: Estimate) -> str:
         "no_predictions": "nothing is rejected",
     }
     return words.get(str(e.reason), reason_text(e.reason))
-
-
-DOCUMENT, ROWS, IMAGES = "monitor.json", "monitor.csv", "images.csv"
-RANKED = ("AUROC", "FPR95", "AURC")
-
-
-def document_content(result: MonitorEvaluation) -> dict[str, Any]:
-    """Return the keys of the JSON contract ``calipers.monitor/1``."""
-    taus = np.array(result.taus)
-    comparisons, rankings = [], []
-    if len(result.monitors) > 1:
-        for paradigm in result.paradigms:
-            comparisons += [row.as_dict() for row in result.compare_all("AUROC", paradigm)]
-        for metric in RANKED:
-            if _has_ranking(result, metric):
-                rankings.append(result.ranking(metric).as_dict())
-    return {
-        "settings": dict(result.settings),
-        "monitors": list(result.monitors),
-        "model": result.scope.model,
-        "n_images": result.n_images,
-        "n_judged": int(result.basis.judged.sum()),
-        "n_tuning": int(result.split.tuning.sum()),
-        "tau": result.tau,
-        "taus": list(result.taus),
-        "prevalence": result.scope.prevalence(taus).tolist(),
-        "thresholds": {name: threshold_dict(result.thresholds[name]) for name in result.monitors},
-        "rows": [row.as_dict() for row in result.rows],
-        "tables": result.counts,
-        "comparisons": comparisons,
-        "rankings": rankings,
-        "sentences": result.sentences(),
-        "warnings": list(result.warnings),
-    }
-
-
-def image_columns(result: MonitorEvaluation) -> dict[str, list[Any]]:
-    """Return one row per image: its score, its labels, and every monitor's alarm and decision."""
-    columns: dict[str, list[Any]] = {
-        name: column.tolist() for name, column in result.scope.as_table().items()
-    }
-    for paradigm, name in ((OMS, "unsafe"), (OOD, "ood")):
-        labels = headline(result.basis.labels, paradigm)
-        if labels is not None:
-            columns[name] = labels.positive.tolist()
-    columns["judged"] = result.basis.judged.tolist()
-    monitors = result.basis.monitors
-    for name, alarm, higher in zip(monitors.names, monitors.alarm, monitors.higher_is_alarm):
-        columns[f"alarm {name}"] = (alarm if higher else -alarm).tolist()
-        threshold = result.thresholds[name]
-        if threshold is not None and threshold.exists:
-            columns[f"rejected {name}"] = threshold.rejected(alarm).tolist()
-    return columns
-
-
-def table_files(result: MonitorEvaluation) -> dict[str, bytes]:
-    """Return the contents of the tables by the names of their files: the rows, and one row per
-    image.
-    """
-    rows = [row.as_dict() for row in result.rows]
-    for row in rows:
-        row["group"] = "; ".join(f"{name}={value}" for name, value in (row["group"] or {}).items())
-    columns = {}
-    for name in rows[0]:
-        columns[name] = [row[name] for row in rows]
-    return {
-        ROWS: delimited(columns).encode("utf-8", "replace"),
-        IMAGES: delimited(image_columns(result)).encode("utf-8", "replace"),
-    }
 
 
 def _has_ranking(result: MonitorEvaluation, metric: str) -> bool:

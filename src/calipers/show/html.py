@@ -116,6 +116,7 @@ def table_block(
     """
     if not table.rows and not table.summary:
         return ""
+    # Thousands of static rows would make the page slow; the file that has them is named.
     table = table.first(most, all_in=all_in)
     kinds = table.column_kinds()
     is_sheet = any(kind in SHEET_KINDS for kind in kinds)
@@ -131,6 +132,7 @@ def table_block(
                 line += _grid_cell(cell, kind)
         lines.append(f"<tr{mark}>{line}</tr>")
     heads = "".join(_head_cell(*column, is_sheet=is_sheet) for column in zip(table.columns, kinds))
+    # The script names the CSV file of a table after its id.
     name = f' id="{table.name}"' if table.name else ""
     caption = f"<strong>{text(title)}</strong>" if is_sheet and title else text(title)
     body = "\n".join(lines)
@@ -234,6 +236,7 @@ def document(
     """
     style = "".join(map(_asset, ("page.css", *styles))) + stylesheet()
     script = _asset("page.js")
+    # Hashes instead of 'unsafe-inline': a script that got in by a name would not run.
     policy = (
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"

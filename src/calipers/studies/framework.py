@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The data structures of a study: the published experiment and the result of running it.
-
-A `Study` lists the statements of its paper. Running it with `StudyOptions` gives a `StudyResult`:
-figures, tables and one `Claim` per statement, judged by the numbers of the run. If a statement does
-not hold, the claim says so; the experiment is not adapted to make it hold.
-
-Studies: published experiments, run from end to end, with a verdict on every claim of the paper.
+"""Studies: published experiments, run from end to end, with a verdict on every claim of the paper.
 
 `run_study` is what the command ``calipers study`` and Python users call. A name and options come
-in, a `StudyResult` goes out; `calipers.studies.page.write_study` writes it into a folder.
+in, a `StudyResult` goes out: figures, tables and one `Claim` per statement, judged by the numbers
+of the run. If a statement does not hold, the claim says so; the experiment is not adapted to make
+it hold. `calipers.studies.page.write_study` writes the result into a folder.
 
-Claims of a paper: each statement stands next to the function that judges it.
-
-A claims module of a study creates a `Claims` and decorates one function per statement with
-`Claims.statement`. The function receives the numbers of a run and returns a `ClaimJudgement`; the
-study calls `Claims.judge_all` to get all verdicts.
+A `Study` is the paper, its statements, and the function that runs it. A claims module of a study
+creates a `Claims` and decorates one function per statement with `Claims.statement`, so that each
+statement stands next to its judge. The function receives the numbers of a run and returns a
+`ClaimJudgement`; the study calls `Claims.judge_all` to get all verdicts.
 """
 
 from __future__ import annotations
@@ -56,6 +51,65 @@ STUDIES: Mapping[str, tuple[str, str]] = {
 }
 
 Run = TypeVar("Run")  # the class with the numbers of a run; each study has its own
+
+
+def run_study(
+    name: str,
+    *,
+    data: str | Path | None = None,
+    predictions: Mapping[str, str] | None = None,
+    ranking: str | Path | None = None,
+    ood: str | None = None,
+    runs: int | None = None,
+    seed: int = 0,
+    quick: bool = False,
+    progress: Progress = lambda what, step, total: None,
+) -> StudyResult:
+    """Run a published experiment and judge the claims of its paper.
+
+    Parameters
+    ----------
+    name
+        One of `STUDIES`.
+    data
+        File or folder with data for the study; Calipers simulates data if this is left out.
+    predictions
+        Prediction files by model name, for the table of your own models.
+    ranking
+        File with a ranking of the algorithms by people: columns ``algorithm`` and ``rank``.
+    ood
+        Which images of ``data`` are out of distribution: a column of flags, or
+        ``column=value,value``.
+    runs
+        Number of runs, each with its own random numbers; that of the paper if left out.
+    seed
+        Seed of all random numbers. The same seed gives bit-identical results.
+    quick
+        Use coarse grids and little data. For trying the study out, not for citing.
+    progress
+        Called with (description of the step, steps finished, steps in total).
+    """
+    study = load_study(name)
+    options = StudyOptions(
+        data=data,
+        predictions=predictions or {},
+        ranking=ranking,
+        ood=ood,
+        runs=runs,
+        seed=seed,
+        quick=quick,
+    )
+    # Before the run, which may take minutes: an option that does nothing must not pass unnoticed.
+    study.check(options)
+    return study.run(options, progress)
+
+
+def load_study(name: str) -> Study:
+    """Return a study by its name."""
+    if name not in STUDIES:
+        raise UsageError(f"no study {name!r}; {did_you_mean(name, STUDIES)}")
+    study: Study = linked(STUDIES[name][0])
+    return study
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +194,7 @@ class StudyFigure:
     def table(self) -> Table:
         """Return the numbers of all panels in one table; panels without a column leave it empty."""
         tables = [(name, panel.title, panel.table()) for name, panel in self.parts()]
+        # In the order of first appearance: panels of one figure share most of their columns.
         columns = tuple(dict.fromkeys(column for _, _, table in tables for column in table.columns))
         rows: list[tuple[Cell, ...]] = []
         for name, title, table in tables:
@@ -204,6 +259,7 @@ class StudyResult(Document):
 
     def counts(self) -> dict[str, int]:
         """Return the number of claims by verdict, with 0 for verdicts that no claim has."""
+        # All verdicts, so that a reader sees a zero and need not wonder about a missing one.
         counts = dict.fromkeys(VERDICTS, 0)
         for claim in self.claims:
             counts[claim.verdict] += 1
@@ -213,6 +269,7 @@ class StudyResult(Document):
         """Return the counts as a sentence: 12 of 15 claims held, 2 held in part, 1 did not hold."""
         counts = self.counts()
         n_untested = counts[VERDICTS[3]]
+        # Statements that could not be tested are no evidence either way: they are not in the total.
         parts = [f"{counts['held']} of {len(self.claims) - n_untested} claims held"]
         for verdict in VERDICTS[1:3]:
             if counts[verdict]:
@@ -313,64 +370,6 @@ class Study:
                 "runs must be at least 2, so that a standard deviation exists, not "
                 f"{options.runs!r}"
             )
-
-
-def load_study(name: str) -> Study:
-    """Return a study by its name."""
-    if name not in STUDIES:
-        raise UsageError(f"no study {name!r}; {did_you_mean(name, STUDIES)}")
-    study: Study = linked(STUDIES[name][0])
-    return study
-
-
-def run_study(
-    name: str,
-    *,
-    data: str | Path | None = None,
-    predictions: Mapping[str, str] | None = None,
-    ranking: str | Path | None = None,
-    ood: str | None = None,
-    runs: int | None = None,
-    seed: int = 0,
-    quick: bool = False,
-    progress: Progress = lambda what, step, total: None,
-) -> StudyResult:
-    """Run a published experiment and judge the claims of its paper.
-
-    Parameters
-    ----------
-    name
-        One of `STUDIES`.
-    data
-        File or folder with data for the study; Calipers simulates data if this is left out.
-    predictions
-        Prediction files by model name, for the table of your own models.
-    ranking
-        File with a ranking of the algorithms by people: columns ``algorithm`` and ``rank``.
-    ood
-        Which images of ``data`` are out of distribution: a column of flags, or
-        ``column=value,value``.
-    runs
-        Number of runs, each with its own random numbers; that of the paper if left out.
-    seed
-        Seed of all random numbers. The same seed gives bit-identical results.
-    quick
-        Use coarse grids and little data. For trying the study out, not for citing.
-    progress
-        Called with (description of the step, steps finished, steps in total).
-    """
-    study = load_study(name)
-    options = StudyOptions(
-        data=data,
-        predictions=predictions or {},
-        ranking=ranking,
-        ood=ood,
-        runs=runs,
-        seed=seed,
-        quick=quick,
-    )
-    study.check(options)
-    return study.run(options, progress)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,10 +37,60 @@ QUICK = (
 )
 
 PAGE, DOCUMENT, CLAIMS = "study.html", "study.json", "claims.csv"
+# Only files of these names are replaced or removed; whatever else is in the folder stays.
 OURS = re.compile(r"(study\.(html|json)|claims\.csv|(figure|table)-[a-z0-9-]+\.(svg|pdf|csv))")
 SVG_WIDTH = 560
 PDF_WIDTH = 85.0  # mm: a column of most journals
 Step = Callable[[str], None]
+
+
+def write_study(
+    result: StudyResult,
+    folder: Path,
+    *,
+    force: bool = False,
+    command: Sequence[str] = (),
+    step: Step = lambda name: None,
+) -> Path:
+    """Write a study into a new or empty folder and return its page.
+
+    Parameters
+    ----------
+    force
+        Allow a folder that is not empty. Files of an earlier study are replaced or removed, other
+        files stay.
+    command
+        The command line, shown on the page and stored in the document.
+    step
+        Called with the name of the file being written, and with "" at the end.
+
+    Notes
+    -----
+    PDF needs matplotlib (extra ``mpl``); without it, and for quick runs, figures are SVG only.
+    """
+    inputs = tuple(str(entry["file"]) for entry in result.inputs)
+    check_folder(folder, force=force, inputs=inputs)
+    earlier_files: list[str] = []
+    if folder.is_dir():
+        names = [file.name for file in folder.iterdir()]
+        earlier_files = list(filter(OURS.fullmatch, names))
+    with staged_folder(folder, owned=earlier_files) as stage:
+        _write_figures(result, stage, step)
+        for table in result.appendix:
+            write_atomically(stage / f"{table.name}.csv", table.to_csv())
+        write_atomically(stage / CLAIMS, claims_table(result).to_csv())
+        step("page")
+        write_study_page(result, stage / PAGE, command=command)
+        names = sorted([DOCUMENT, *(file.name for file in stage.iterdir())])
+        write_atomically(stage / DOCUMENT, _document(result, command, names))
+    step("")
+    return folder / PAGE
+
+
+def write_study_page(result: StudyResult, path: Path, *, command: Sequence[str] = ()) -> Path:
+    """Write the page alone, whole or not at all."""
+    write_atomically(path, study_page(result, command))
+    return path
 
 
 def study_page(result: StudyResult, command: Sequence[str] = ()) -> str:
@@ -177,55 +227,6 @@ def _reproduce(result: StudyResult, command: Sequence[str]) -> str:
         table = Table(columns, tuple(rows), title="Input files", name="table-inputs")
         parts.append(table_block(table))
     return "\n".join(parts)
-
-
-def write_study(
-    result: StudyResult,
-    folder: Path,
-    *,
-    force: bool = False,
-    command: Sequence[str] = (),
-    step: Step = lambda name: None,
-) -> Path:
-    """Write a study into a new or empty folder and return its page.
-
-    Parameters
-    ----------
-    force
-        Allow a folder that is not empty. Files of an earlier study are replaced or removed, other
-        files stay.
-    command
-        The command line, shown on the page and stored in the document.
-    step
-        Called with the name of the file being written, and with "" at the end.
-
-    Notes
-    -----
-    PDF needs matplotlib (extra ``mpl``); without it, and for quick runs, figures are SVG only.
-    """
-    inputs = tuple(str(entry["file"]) for entry in result.inputs)
-    check_folder(folder, force=force, inputs=inputs)
-    earlier_files: list[str] = []
-    if folder.is_dir():
-        names = [file.name for file in folder.iterdir()]
-        earlier_files = list(filter(OURS.fullmatch, names))
-    with staged_folder(folder, owned=earlier_files) as stage:
-        _write_figures(result, stage, step)
-        for table in result.appendix:
-            write_atomically(stage / f"{table.name}.csv", table.to_csv())
-        write_atomically(stage / CLAIMS, claims_table(result).to_csv())
-        step("page")
-        write_study_page(result, stage / PAGE, command=command)
-        names = sorted([DOCUMENT, *(file.name for file in stage.iterdir())])
-        write_atomically(stage / DOCUMENT, _document(result, command, names))
-    step("")
-    return folder / PAGE
-
-
-def write_study_page(result: StudyResult, path: Path, *, command: Sequence[str] = ()) -> Path:
-    """Write the page alone, whole or not at all."""
-    write_atomically(path, study_page(result, command))
-    return path
 
 
 def panels(result: StudyResult) -> dict[str, Callable[[StudyResult], Figure]]:

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small convolutional autoencoder of slices (extra ``train``: PyTorch).
-
-Patches of volumes as rows of numbers: appearance in a few principal components, and position.
-
-Algorithms that learn from normal volumes and give the voxels of other volumes an anomaly score.
+"""Algorithms that learn from normal volumes and give the voxels of other volumes an anomaly score.
 
 Each one is small and well known, and they fail in different ways, which is what the metrics are
 compared on. Raw scores are 0 or more, on any scale; `calibrate` maps them to [0, 1].
-`calipers.studies.anomaly.experiments` trains and runs them.
+`calipers.studies.anomaly.experiments` trains and runs `ALGORITHMS`.
+
+Some work on patches of volumes as rows of numbers, appearance in a few principal components and
+position (`Patches`); one is a small convolutional autoencoder of slices (extra ``train``: PyTorch).
 """
 
 from __future__ import annotations

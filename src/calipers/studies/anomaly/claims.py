@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims of the paper about its benchmark, and of its discussion.
+"""Claims of the study of anomaly maps: metrics, controlled experiments (a) to (e), benchmark.
 
-Claims of the paper about its metrics and about the controlled experiments (a) to (e).
+Each function judges one statement by an `AnomalyRun`; `study.run` judges them in the order in which
+they stand here, which is that of the paper: its metrics and controlled experiments first, then its
+benchmark and its discussion.
 """
 
 from __future__ import annotations

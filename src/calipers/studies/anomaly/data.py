@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volumes of the benchmark: chests that differ slightly, half of them with spheres.
+"""The data of the study of anomaly maps: chests with spheres, and discs for controlled experiments.
 
-Positions of discs and spheres, and the samples made of them: references and model maps.
-
-All centres are centres of voxels, so that discs of one radius have the same number of voxels and
-closed forms are exact.
+`test_volumes` gives the volumes of the benchmark: chests that differ slightly, half of them with
+spheres. `place_discs` and `sample` give the samples of the controlled experiments: references and
+model maps of discs and spheres. All centres are centres of voxels, so that discs of one radius have
+the same number of voxels and closed forms are exact. `calipers.studies.anomaly.experiments` calls
+both.
 """
 
 from __future__ import annotations

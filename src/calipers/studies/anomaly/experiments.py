@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics that the study compares, by family, and their values on samples.
+"""The experiments of the study of anomaly maps, and the numbers that a run gives.
 
-What metrics are, in closed form, on maps of 0 and 1 with objects of equal size: experiments (c),
-(d) and (e).
+Options come in by `study.run`, an `AnomalyRun` goes out, to claims, figures and tables. The parts:
 
-The controlled experiments (a) to (e): one error at a time on discs and spheres, all metrics.
+The metrics that the study compares, by family, and their values on samples (`metric_values`); what
+they are in closed form on maps of 0 and 1 with n objects of equal size per sample, for experiments
+(c), (d) and (e) (`closed_form`).
+
+The controlled experiments (`run_controlled`): one error at a time on discs and spheres.
 
 (a) Six objects, two of them large. More and more of the small ones are found, and the large ones
     lose exactly as many of their outermost voxels: the number of positive voxels stays the same.
@@ -14,19 +17,10 @@ The controlled experiments (a) to (e): one error at a time on discs and spheres,
 (e) Of four equal objects one is missed, nothing is found falsely, and samples without an object are
     added.
 
-`calipers.studies.anomaly.experiments` has the closed forms for maps of 0 and 1 with n objects per
-sample.
-
-The benchmark: algorithms run on volumes with inserted spheres, evaluated by all metrics.
-
-Every test set is evaluated in three views: as volumes, as all their slices, and as only those
-slices that contain a part of a sphere, which are the ones that the raters of the paper saw.
-
-A ranking of algorithms by people, read from a file, and the agreement of orders.
-
-The numbers of a run, and how far each metric moves in the direction one would want.
-
-`study.run` creates the `AnomalyRun`; claims, figures and tables read it.
+The benchmark (`run_benchmark`): algorithms run on volumes with inserted spheres. Every test set is
+evaluated in three views: as volumes, as all their slices, and as only those slices that contain a
+part of a sphere, which are the ones that the raters of the paper saw. A ranking of algorithms by
+people can be read from a file (`read_ranking`) and compared with the order of each metric.
 """
 
 from __future__ import annotations

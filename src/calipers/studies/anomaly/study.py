@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the study: controlled experiments, benchmark, figures, tables and claims."""
+"""The study of anomaly maps: runs controlled experiments, benchmark, figures, tables and claims.
+
+`STUDY` is what `calipers.studies.framework` loads; `run` takes `StudyOptions` and returns a
+`StudyResult`. The numbers of a run are an `AnomalyRun` of `experiments`.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +47,6 @@ REFERENCES = (
     "anomaly detection and localization. ICPR workshops 2021.",
     "Roth K, et al. Towards total recall in industrial anomaly detection. CVPR 2022.",
 )
-# In the order of the paper.
 CONTROLLED = 0.4  # approximate share of the running time that the controlled experiments take
 STEPS = 1000
 

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the study: metric by algorithm, agreement of orders, and closed forms."""
+"""Tables of the study of anomaly maps: metric by algorithm, agreement of orders, and closed forms.
+
+An `AnomalyRun` comes in, tables go out, to `study.run`.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims that are judged trial by trial, and the verdict over all trials.
+"""Claims of the study of monitors: definitions, paradigms, choices and use.
 
-Claims that the definitions decide: the score of an image, and the matching behind it.
-
-Claims about the two paradigms: whether labels, ideal monitors and rankings agree.
-
-Claims about choices and use: tau, the share of harmless shifts, and alarms at a threshold.
+Claims that the definitions decide are about the score of an image and the matching behind it.
+Claims about the two paradigms ask whether labels, ideal monitors and rankings agree; claims about
+choices and use are about tau, the share of harmless shifts, and alarms at a threshold. Many are
+judged trial by trial (`in_each_trial`), with one verdict over all trials.
+`calipers.studies.monitors.study` joins them in the order of the paper.
 """
 
 from __future__ import annotations

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shifts of made-up images, a simulated detector that some of them harm, and monitors that see one
-or the other.
+"""The data of the study of monitors: made-up images under shifts, a detector, and three monitors.
+
+`endoscopy_cohort` and `runway_cohort` return a `ShiftedCohort`, to `experiments`: endoscopy frames
+of several classes, of which flat lesions are hard, and landing approaches with one runway per
+image, of which far ones are hard. Pictures are drawn when they are asked for. `write_runways`
+writes a cohort as the files that a user would have.
 
 The point of these cohorts is that two questions have different, known answers: is an image out of
 distribution (OOD), and does the detector fail on it (it is out of the model's scope, OMS)? Three
@@ -11,12 +15,6 @@ plain facts make the difference:
 - harmful shifts (``fog``, ``blur``, ``night``) are OOD, and the detector often fails;
 - hard images (far runways, flat lesions) are in distribution, and the detector often fails all the
   same.
-
-Synthetic endoscopy frames of several classes: flat lesions are hard, some shifts harmful.
-
-Small pictures of runways: sky, ground, a runway with its centre line, spots on the ground.
-
-Synthetic landing approaches: one runway per image, far ones are hard, some shifts harmful.
 """
 
 from __future__ import annotations
@@ -53,8 +51,10 @@ FLAT = CLASSES.index("flat-lesion")
 SIDE = 128
 # objects lie in the cells of a grid of 3 x 3, one in each at most, so none touches another
 CELLS = 3
+# Of the classes, in their order.
 COLOURS = np.array([[0.80, 0.35, 0.35], [0.78, 0.48, 0.42], [0.75, 0.78, 0.80], [0.85, 0.75, 0.45]])
 STRANGE = np.array([0.20, 0.06, 0.06])
+# Shares of a side by which the detector misplaces and missizes a box: the IoU stays above 0.8.
 JITTER = 0.05
 
 SIZE = (160, 120)  # width, height
@@ -198,6 +198,7 @@ def dealt_splits(ood: Flags, random: Generator) -> Column:
     """Return the split of every image: some usual images for fitting; of the others a quarter for
     tuning.
     """
+    # Both draws for all images, so that one split does not shift the random numbers of the other.
     chance = random.random((2, len(ood)))
     fit = ~ood & (chance[0] < FIT_SHARE)
     return np.where(fit, "fit", np.where(chance[1] < TUNING_SHARE, "tuning", "test"))
@@ -285,6 +286,8 @@ def endoscopy_cohort(n: int = 600, seed: int = 0, *, frames: int = 5) -> Shifted
     kinds = dealt(ENDOSCOPY_SHIFTS, n, stream(seed, "endoscopy shifts"))
     records, predictions, strange = [], [], []
     for k, shift in enumerate(kinds):
+        # A stream of its own for every frame: its picture does not depend on how many frames there
+        # are.
         random = stream(seed, "endoscopy", str(k))
         cells = random.permutation(CELLS * CELLS)
         hard = bool(random.random() < 0.25)
@@ -318,6 +321,7 @@ def _endoscopy_record(k: int, cells: I64, hard: bool, random: Generator) -> dict
     others = [c for c in range(len(CLASSES)) if c != FLAT]
     labels = random.choice(others, int(random.integers(1, 4)))
     if hard:
+        # One flat lesion makes a frame hard, whatever else is on it.
         labels[0] = FLAT
     boxes = np.array([_box(cell, random) for cell in cells[: len(labels)].tolist()])
     return {
@@ -373,6 +377,7 @@ def _picture(record: dict[str, Any], strange: F64 | None, random: Generator) -> 
     """Return a (128, 128, 3) picture: ellipses in the colours of their classes on red ground, lit
     in the middle.
     """
+    # Centres of pixels.
     y, x = np.mgrid[:SIDE, :SIDE] + 0.5
     away = np.hypot(x - SIDE / 2.0, y - SIDE / 2.0) / SIDE
     picture = np.array([0.70, 0.33, 0.28]) * (1.15 - 0.7 * away)[..., None]
@@ -405,6 +410,7 @@ def draw_runway(corners: F64, shift: str, random: Generator) -> U8:
     """
     width, height = SIZE
     y, x = np.mgrid[:height, :width] + 0.5
+    # The far end of the runway lies just below the horizon.
     horizon = float(corners[:, 1].min()) - 4.0
     depth = np.clip((y - horizon) / height, 0.0, 1.0)[..., None]
     sky = (

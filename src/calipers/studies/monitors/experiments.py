@@ -1,21 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The definitions of the paper on counts and on constructed images.
+"""The experiments of the study of monitors, and the numbers that a run gives (`MonitorsRun`).
 
-They show where the printed formulas have no value, and what the mean over classes hides.
+`study.run` calls them; claims, figures and tables read the run. The parts:
 
-One detector on one set of images, with monitors that are evaluated under both paradigms.
-
-The matching rule of the paper taken literally, on images with references close to each other.
-
-Literally, a prediction is matched with a reference if their IoU is at least 0.5 and no other
-prediction of the class has a larger IoU with that reference. Nothing prevents a prediction from
-being the best for two references.
-
-The order of monitors as the share of harmless shifts grows, and as tau grows.
-
-Closed forms are given next to the values that the simulation measures.
-
-The numbers of a run, which claims, figures and tables read.
+- `definitions`: the definitions of the paper on counts and on constructed images. They show where
+  the printed formulas have no value, and what the mean over classes hides.
+- `Trial`: one detector on one set of images, with monitors that are evaluated under both paradigms.
+- `crowds`: the matching rule of the paper taken literally, on images with references close to each
+  other. Literally, a prediction is matched with a reference if their IoU is at least 0.5 and no
+  other prediction of the class has a larger IoU with that reference. Nothing prevents a prediction
+  from being the best for two references.
+- `share_sweeps` and `tau_curves`: the order of monitors as the share of harmless shifts grows, and
+  as tau grows. Closed forms are given next to the values that the simulation measures.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of trials: unsafe images, AUROC under both paradigms, risk and coverage, rejections.
+"""Figures of the study of monitors: trials under both paradigms, and sweeps.
 
-Figures of sweeps: AUROC and prevalence over tau, and over the share of harmless shifts.
+A `MonitorsRun` comes in, `StudyFigure` go out, to `study.run`. `figures` shows trials: unsafe
+images, AUROC under both paradigms, risk and coverage, rejections. `sweep_figures` shows AUROC and
+prevalence over tau, and over the share of harmless shifts.
 """
 
 from __future__ import annotations
@@ -51,6 +53,14 @@ def figures(run: MonitorsRun) -> list[StudyFigure]:
     if run.mixed_trials:
         result.append(risk_figure(run))
     return result
+
+
+def sweep_figures(run: MonitorsRun) -> list[StudyFigure]:
+    """Return the figures over tau, and over the share of harmless shifts if there are any."""
+    figures = [tau_figure(run)]
+    if run.shares:
+        figures.append(share_figure(run))
+    return figures
 
 
 def classes_figure(run: MonitorsRun) -> StudyFigure:
@@ -245,14 +255,6 @@ def _risk(trial: Trial) -> Curves:
     return Curves(
         trial.title, Axis("share of images accepted", 0.0, 1.0), Axis("risk", 0.0), tuple(lines)
     )
-
-
-def sweep_figures(run: MonitorsRun) -> list[StudyFigure]:
-    """Return the figures over tau, and over the share of harmless shifts if there are any."""
-    figures = [tau_figure(run)]
-    if run.shares:
-        figures.append(share_figure(run))
-    return figures
 
 
 def tau_figure(run: MonitorsRun) -> StudyFigure:

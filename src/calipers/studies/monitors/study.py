@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials on the user's data: references (LARD's list or any other), predictions, and OOD labels.
+"""The study of monitors: runs definitions, trials, sweeps, figures, tables and claims.
 
-Runs the study: definitions, trials, sweeps, figures, tables and claims.
+`STUDY` is what `calipers.studies.framework` loads; `run` takes `StudyOptions` and returns a
+`StudyResult`. Trials are simulated, or made on the user's data (`read_trials`): references (LARD's
+list or any other), predictions, and OOD labels.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ from calipers.synthetic.demo import stream
 FEWEST = 40  # images
 FEWEST_AIRPORTS = 10  # from here on airports are resampled, not images
 MOST_PICTURES = 3000  # beyond that, pictures are not read
+# Words of users for both kinds of images, beside those of every table.
 YES, NO = ("1", "true", "yes", "ood"), ("0", "false", "no", "id")
 COLUMN = "ood"
 
@@ -106,6 +109,82 @@ METHODS = (
 )
 
 
+def run(options: StudyOptions, progress: Progress) -> StudyResult:
+    """Run all experiments and judge all claims."""
+    if options.data is None and (options.predictions or options.ood):
+        raise UsageError("--predictions and --ood belong to a data set: give it with --data")
+    replicates = QUICK_BOOTSTRAP if options.quick else BOOTSTRAP
+    trial_set = _trials(options, replicates, progress)
+    progress("tau", 3, STEPS)
+    taus = []
+    for trial in trial_set.trials:
+        taus += tau_curves(trial, min(replicates, REPLICATES))
+    progress("harmless shifts", 4, STEPS)
+    # The user's data have the shifts they have.
+    shares = share_sweeps(options.seed, quick=options.quick) if options.data is None else ()
+    numbers = MonitorsRun(
+        definitions(), crowds(CROWDED, options.seed), trial_set.trials, tuple(taus), shares
+    )
+    result = StudyResult(
+        study=STUDY.name,
+        title=TITLE,
+        citation=CITATION,
+        source=trial_set.source,
+        seed=options.seed,
+        quick=options.quick,
+        settings=_settings(numbers, replicates),
+        claims=CLAIMS.judge_all(numbers),
+        figures=(*figures(numbers), *sweep_figures(numbers)),
+        appendix=tuple(tables(numbers)),
+        methods=METHODS,
+        references=REFERENCES,
+        warnings=trial_set.warnings,
+        inputs=trial_set.inputs,
+    )
+    progress("claims", 5, STEPS)
+    return result
+
+
+def _trials(options: StudyOptions, replicates: int, progress: Progress) -> TrialSet:
+    """Return the trials of the user's data, or of simulated runways and endoscopy frames."""
+    if options.data is not None:
+        progress("data", 1, STEPS)
+        return read_trials(options, replicates)
+    n = QUICK_IMAGES if options.quick else IMAGES
+    trials = []
+    for k, (name, maker) in enumerate(MAKERS.items(), start=1):
+        progress(name, k, STEPS)
+        trials.append(simulate_trial(name, maker(n, options.seed), replicates, options.seed))
+    source = (
+        f"Simulated by Calipers: {n} landing approaches with one runway each, and {n} endoscopy "
+        "frames with one to three objects of four classes, with a simulated detector whose "
+        "failures are planted."
+    )
+    return TrialSet(tuple(trials), source, (), ())
+
+
+def _settings(run: MonitorsRun, replicates: int) -> Mapping[str, Any]:
+    per_trial: dict[str, Any] = {}
+    for trial in run.trials:
+        n_ood = None if trial.ood is None else int(trial.ood.sum())
+        counts = [trial.evaluation.n_images, int(trial.unsafe.sum()), n_ood]
+        per_trial[f"{trial.name}: images for testing, unsafe, OOD"] = counts
+    return {
+        "tau": TAU,
+        "IoU of a hit": 0.5,
+        "replicates": replicates,
+        "replicates of the sweeps": REPLICATES,
+        **per_trial,
+        **{f"{trial.name}: monitors": list(trial.evaluation.monitors) for trial in run.trials},
+        "counts tried up to": MOST,
+        "numbers of classes": list(NUMBERS_OF_CLASSES),
+        "images with close references": run.crowds.images,
+        "score cut of the other model": RAISED_CUT,
+        "winner differs: share of replicates": claims.SURE,
+        "good on ID images: unsafe below": claims.GOOD,
+    }
+
+
 @dataclass(frozen=True)
 class TrialSet:
     """The trials of all models, and the source of their data."""
@@ -128,6 +207,7 @@ def read_trials(options: StudyOptions, replicates: int) -> TrialSet:
         )
     ood = ood_labels(cohort, options.ood)
     cluster = unit_of(cohort)
+    # Whole units: two images of an airport or patient are too alike to be in two splits.
     fit, tuning = split_images(cohort, ood, cluster, stream(options.seed, "monitors splits"))
     # Few units can leave a split empty.
     if not fit.any() or not tuning.any() or (fit | tuning).all():
@@ -241,82 +321,6 @@ def _warnings(ood: Flags | None, pictures: Path | None) -> tuple[str, ...]:
             "them are left out"
         )
     return tuple(warnings)
-
-
-def run(options: StudyOptions, progress: Progress) -> StudyResult:
-    """Run all experiments and judge all claims."""
-    if options.data is None and (options.predictions or options.ood):
-        raise UsageError("--predictions and --ood belong to a data set: give it with --data")
-    replicates = QUICK_BOOTSTRAP if options.quick else BOOTSTRAP
-    trial_set = _trials(options, replicates, progress)
-    progress("tau", 3, STEPS)
-    taus = []
-    for trial in trial_set.trials:
-        taus += tau_curves(trial, min(replicates, REPLICATES))
-    progress("harmless shifts", 4, STEPS)
-    # The user's data have the shifts they have.
-    shares = share_sweeps(options.seed, quick=options.quick) if options.data is None else ()
-    numbers = MonitorsRun(
-        definitions(), crowds(CROWDED, options.seed), trial_set.trials, tuple(taus), shares
-    )
-    result = StudyResult(
-        study=STUDY.name,
-        title=TITLE,
-        citation=CITATION,
-        source=trial_set.source,
-        seed=options.seed,
-        quick=options.quick,
-        settings=_settings(numbers, replicates),
-        claims=CLAIMS.judge_all(numbers),
-        figures=(*figures(numbers), *sweep_figures(numbers)),
-        appendix=tuple(tables(numbers)),
-        methods=METHODS,
-        references=REFERENCES,
-        warnings=trial_set.warnings,
-        inputs=trial_set.inputs,
-    )
-    progress("claims", 5, STEPS)
-    return result
-
-
-def _trials(options: StudyOptions, replicates: int, progress: Progress) -> TrialSet:
-    """Return the trials of the user's data, or of simulated runways and endoscopy frames."""
-    if options.data is not None:
-        progress("data", 1, STEPS)
-        return read_trials(options, replicates)
-    n = QUICK_IMAGES if options.quick else IMAGES
-    trials = []
-    for k, (name, maker) in enumerate(MAKERS.items(), start=1):
-        progress(name, k, STEPS)
-        trials.append(simulate_trial(name, maker(n, options.seed), replicates, options.seed))
-    source = (
-        f"Simulated by Calipers: {n} landing approaches with one runway each, and {n} endoscopy "
-        "frames with one to three objects of four classes, with a simulated detector whose "
-        "failures are planted."
-    )
-    return TrialSet(tuple(trials), source, (), ())
-
-
-def _settings(run: MonitorsRun, replicates: int) -> Mapping[str, Any]:
-    per_trial: dict[str, Any] = {}
-    for trial in run.trials:
-        n_ood = None if trial.ood is None else int(trial.ood.sum())
-        counts = [trial.evaluation.n_images, int(trial.unsafe.sum()), n_ood]
-        per_trial[f"{trial.name}: images for testing, unsafe, OOD"] = counts
-    return {
-        "tau": TAU,
-        "IoU of a hit": 0.5,
-        "replicates": replicates,
-        "replicates of the sweeps": REPLICATES,
-        **per_trial,
-        **{f"{trial.name}: monitors": list(trial.evaluation.monitors) for trial in run.trials},
-        "counts tried up to": MOST,
-        "numbers of classes": list(NUMBERS_OF_CLASSES),
-        "images with close references": run.crowds.images,
-        "score cut of the other model": RAISED_CUT,
-        "winner differs: share of replicates": claims.SURE,
-        "good on ID images: unsafe below": claims.GOOD,
-    }
 
 
 STUDY = Study(

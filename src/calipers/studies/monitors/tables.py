@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the study: ill-defined scores, classes, monitors under both paradigms, and tau."""
+"""Tables of the study of monitors: ill-defined scores, classes, monitors under both paradigms, tau.
+
+A `MonitorsRun` or one of its trials comes in, tables go out, to `study.run`.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from calipers.show.table import Cell, Table
 from calipers.studies.monitors.experiments import MEANS, NUMBERS_OF_CLASSES, MonitorsRun, Trial
 
 SHOWN_COUNTS = 2  # predictions and references of the table
+# Quantities without a threshold and at one, each under both kinds of labels.
 FREE = ("AUROC", "AUPR", "FPR95", "AURC", "E-AURC")
 DECIDED = ("SG", "RH", "AC", "coverage", "sensitivity", "FPR", "MCC")
 

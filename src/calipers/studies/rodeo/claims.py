@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers of a run, and the rules that turn curves into verdicts.
+"""Claims of the study of RoDeO about errors other than place, and what all claims share.
 
-`study.run` creates a `RodeoRun`; the claims modules read it with the functions of this module.
-
-Claims about missing boxes, extra boxes and wrong classes: figures 4, 5, 7, 10 and 11.
-
-`calipers.studies.rodeo.study` joins them with the other claims, in the order of the paper.
-
-Claims about the design of RoDeO, and those that the printed table 1 decides: appendix C and
-section 5.1.
+`study.run` creates a `RodeoRun`, the numbers of a run; the functions after it are the rules that
+turn curves into verdicts, for this file and for `claims_place`. Then come the claims about missing
+boxes, extra boxes and wrong classes (figures 4, 5, 7, 10 and 11), those about the design of RoDeO,
+and those that the printed table 1 decides (appendix C and section 5.1).
+`calipers.studies.rodeo.study` joins them with the others, in the order of the paper.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about the position and the shape of boxes: figures 1, 2, 3, 8 and 9."""
+"""Claims of the study of RoDeO about the position and the shape of boxes: figures 1, 2, 3, 8 and 9.
+
+Each function judges one statement by a `RodeoRun`; `calipers.studies.rodeo.study` joins the claims
+with those of `claims`, in the order of the paper.
+"""
 
 from __future__ import annotations
 

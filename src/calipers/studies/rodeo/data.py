@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cohort of the study: boxes from the list of ChestX-ray8, or simulated boxes like them.
+"""The data of the study of RoDeO: boxes of ChestX-ray8 or simulated ones, examples, table 1.
 
-Options come in; `study_data` returns the test half of the images, which the oracles corrupt.
-
-Figure 1: four pairs of boxes made by hand, with the value of every metric.
-
-Figures 2 and 6: similarities of two boxes, computed exactly and without data.
-
-Table 1 as printed in the paper, and a check of its totals.
+Options come in; `study_data` returns the test half of the images, which the oracles corrupt: boxes
+from the list of ChestX-ray8, or simulated boxes like them. What needs no cohort is here too: the
+four pairs of boxes of figure 1, made by hand, with the value of every metric (`examples`,
+`figure_1`); similarities of two boxes, computed exactly (`figure_2`, `figure_6`); and table 1 as
+printed in the paper, with a check of its totals.
 """
 
 from __future__ import annotations

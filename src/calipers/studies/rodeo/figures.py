@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures 3 to 5 and 7 to 11, and the side figure: metrics over the strength of corruptions."""
+"""Figures 3 to 5 and 7 to 11 of the study of RoDeO, and the side figure: metrics over corruptions.
+
+A `RodeoRun` comes in, `StudyFigure` go out, to `study.run`. Two corruptions give maps, one gives
+curves; a band is one standard deviation over the runs.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +33,45 @@ AXES = {
 }
 GROUPS = (("Accuracy", ACCURACIES), ("Average precision", PRECISIONS), ("RoDeO", RODEO))
 NOISE_WORDS = "All boxes also have position noise of 0.5 sides."
+
+
+def sweep_figures(run: RodeoRun) -> dict[str, StudyFigure]:
+    """Return the figures that show sweeps, by name."""
+    figures = (*_two_corruptions(run), *_one_corruption(run), side_figure(run))
+    return {figure.name: figure for figure in figures}
+
+
+def side_figure(run: RodeoRun) -> StudyFigure:
+    """Return RoDeO with other summaries and RoDeO/loc with other scales."""
+    position = run.sweeps["figure-8"]
+    names = [metric.partition("/")[2] for metric in SUMMARIES]
+    across = lines_of(position, SUMMARIES, names)
+    confusion = lines_of(run.sweeps["figure-11"], SUMMARIES, names)
+    scaled = lines_of(
+        position, list(SCALES.values()), [f"0.5 at distance {scale:g}" for scale in SCALES]
+    )
+    total = Axis("RoDeO", 0.0, 1.0)
+    panels = (
+        Curves("Summaries under position noise", Axis(AXES["position-noise.sigma"]), total, across),
+        Curves(
+            "Summaries under class confusion", Axis(AXES["class-confusion.p"]), total, confusion
+        ),
+        Curves(
+            "Scales of RoDeO/loc",
+            Axis(AXES["position-noise.sigma"]),
+            Axis("RoDeO/loc", 0.0, 1.0),
+            scaled,
+        ),
+    )
+    last = run.curve("figure-11", SUMMARIES[1])[1][-1]
+    title = f"With the arithmetic mean, a model with random classes would still score {last:.2f}"
+    caption = (
+        "This figure is not in the paper, which mentions the arithmetic mean and the minimum as "
+        "alternatives to the harmonic mean and fixes the distance at which RoDeO/loc is one half. "
+        "Under position noise the expected RoDeO/loc is 1 / (1 + 2 ln 2 σ² / scale²). "
+        f"{_runs_text(position)}"
+    )
+    return StudyFigure("figure-side", title, caption, panels)
 
 
 def maps(run: RodeoRun, name: str, title: str, caption: str) -> StudyFigure:
@@ -82,12 +125,6 @@ def _runs_text(sweep: Sweep) -> str:
         f"{statistic} of {sweep.runs} runs on {sweep.n_images} images with "
         f"{sweep.n_references} boxes."
     )
-
-
-def sweep_figures(run: RodeoRun) -> dict[str, StudyFigure]:
-    """Return the figures that show sweeps, by name."""
-    figures = (*_two_corruptions(run), *_one_corruption(run), side_figure(run))
-    return {figure.name: figure for figure in figures}
 
 
 def _two_corruptions(run: RodeoRun) -> Iterator[StudyFigure]:
@@ -168,36 +205,3 @@ def _one_corruption(run: RodeoRun) -> Iterator[StudyFigure]:
         "Every declared class is selected with this probability, and the selected ones of an "
         f"image are permuted. {NOISE_WORDS}",
     )
-
-
-def side_figure(run: RodeoRun) -> StudyFigure:
-    """Return RoDeO with other summaries and RoDeO/loc with other scales."""
-    position = run.sweeps["figure-8"]
-    names = [metric.partition("/")[2] for metric in SUMMARIES]
-    across = lines_of(position, SUMMARIES, names)
-    confusion = lines_of(run.sweeps["figure-11"], SUMMARIES, names)
-    scaled = lines_of(
-        position, list(SCALES.values()), [f"0.5 at distance {scale:g}" for scale in SCALES]
-    )
-    total = Axis("RoDeO", 0.0, 1.0)
-    panels = (
-        Curves("Summaries under position noise", Axis(AXES["position-noise.sigma"]), total, across),
-        Curves(
-            "Summaries under class confusion", Axis(AXES["class-confusion.p"]), total, confusion
-        ),
-        Curves(
-            "Scales of RoDeO/loc",
-            Axis(AXES["position-noise.sigma"]),
-            Axis("RoDeO/loc", 0.0, 1.0),
-            scaled,
-        ),
-    )
-    last = run.curve("figure-11", SUMMARIES[1])[1][-1]
-    title = f"With the arithmetic mean, a model with random classes would still score {last:.2f}"
-    caption = (
-        "This figure is not in the paper, which mentions the arithmetic mean and the minimum as "
-        "alternatives to the harmonic mean and fixes the distance at which RoDeO/loc is one half. "
-        "Under position noise the expected RoDeO/loc is 1 / (1 + 2 ln 2 σ² / scale²). "
-        f"{_runs_text(position)}"
-    )
-    return StudyFigure("figure-side", title, caption, panels)

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the study: data, sweeps, figures, tables and claims."""
+"""The study of RoDeO: runs data, sweeps, figures, tables and claims in this order.
+
+`STUDY` is what `calipers.studies.framework` loads; `run` takes `StudyOptions` and returns a
+`StudyResult`. Data come from `data`, sweeps from `experiments`, claims from `claims` and
+`claims_place`. The paper is Meissen et al., MIDL 2023.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +33,7 @@ from calipers.studies.rodeo.experiments import EXPERIMENTS, protocol, run_all
 from calipers.studies.rodeo.figures import sweep_figures
 from calipers.studies.rodeo.tables import model_table, printed_table, theory_table
 
+# Runs of every oracle with random numbers of their own; five as in the paper.
 RUNS, QUICK_RUNS = 5, 2
 TITLE = "What metrics see: accuracy, average precision and RoDeO under errors made on purpose"
 CITATION = (

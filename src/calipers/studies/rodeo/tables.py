@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the study: closed forms and measurements, table 1 as printed, and table 1 of models."""
+"""Tables of the study of RoDeO: closed forms and measurements, table 1 as printed, and of models.
+
+A `RodeoRun` or a cohort comes in, tables go out, to `study.run`. The laws under which RoDeO falls
+with each corruption stand first; `theory_table` puts the measured values beside them.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about the scores themselves, decided by counting all tables and by simulated maps.
+"""Claims of the study of stability about the scores themselves: sections II and III of the paper.
 
-These are the claims of sections II and III of the paper.
+They are decided by counting all tables and by simulated maps. Each function judges one statement by
+a `StabilityRun`; `study` joins the claims with those of `claims_maps` and `claims_networks`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 
 They are judged on simulated families, or on maps of networks if the user passes a folder. A family
 that was designed to show something is no evidence for it: such a claim is not tested without maps.
+Each function judges one statement by a `StabilityRun`; `study` joins them in the order of the
+paper.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims about trained networks, data sets and pooling operators.
+"""Claims of the study of stability about trained networks, data sets and operators; appendices.
 
 They are judged by the numbers that the paper prints, or by maps of networks that the user passes;
-never by simulated families, which were designed to resemble the printed numbers.
-
-Claims of the appendices: derivatives, large bags, and the lines of figure 9.
+never by simulated families, which were designed to resemble the printed numbers. The claims of the
+appendices are about derivatives, large bags, and the lines of figure 9. Each function judges one
+statement by a `StabilityRun`; `study` joins them in the order of the paper.
 """
 
 from __future__ import annotations

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads maps of networks from a folder DATA SET / OPERATOR / MODEL, with labels beside them.
+"""The data of the study of stability: maps of networks, printed numbers, simulated families.
 
-The numbers that the paper prints: facts to compare with, and to judge its sentences by.
+Maps are read from a folder DATA SET / OPERATOR / MODEL, with labels beside them. The numbers that
+the paper prints are facts to compare with, and to judge its sentences by.
 
-Simulated families of models: how repeated trainings may agree and err, for each data set.
-
-The logit of an instance is sharpness (size - distance / radius), cut off at the bottom, plus
-texture; a sigmoid turns it into a probability. The marked place has an error that all models share
-and one of their own. The recipes were chosen so that the tables resemble the printed ones: they
-show what scores make of such maps, not how networks behave.
+Simulated families of models say how repeated trainings may agree and err, for each data set. The
+logit of an instance is sharpness (size - distance / radius), cut off at the bottom, plus texture; a
+sigmoid turns it into a probability. The marked place has an error that all models share and one of
+their own. The recipes were chosen so that the tables resemble the printed ones: they show what
+scores make of such maps, not how networks behave. `calipers.studies.stability.experiments` uses
+both.
 """
 
 from __future__ import annotations

@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All values that scores of two binary maps can take, by counting.
+"""The experiments of the study of stability, and the numbers that a run gives.
 
-Every 2x2 table (n00, n01, n10, n11) of up to N instances is built, where n10 counts the instances
-that only the first model calls positive. The module also has the moves of one instance between
-cells, and the lines of figure 9 (appendix C).
+`run_all` counts tables, analyses simulated families and, if a folder is passed, maps of networks;
+claims, figures and tables read the `StabilityRun`.
 
-Rank correlations of maps that are zero almost everywhere.
-
-The choice of the variant (tau-a or tau-b, with or without midranks) then matters more than the
-model does.
-
-The numbers of a run; claims, figures and tables read them.
-
-`run_all` counts tables, analyses simulated families and, if a folder is passed, maps of networks.
+Counting gives all values that scores of two binary maps can take: every 2x2 table (n00, n01, n10,
+n11) of up to N instances is built, where n10 counts the instances that only the first model calls
+positive. The moves of one instance between cells, and the lines of figure 9 (appendix C), are here
+too. So are rank correlations of maps that are zero almost everywhere, where the choice of the
+variant (tau-a or tau-b, with or without midranks) matters more than the model does.
 """
 
 from __future__ import annotations

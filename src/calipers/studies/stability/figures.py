@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figure 5: single bags, how many models call each instance, and how often each number comes.
+"""Figures of the study of stability: those of the paper, reproduced, and additional ones.
 
-Figures of the paper, reproduced, and additional ones.
+A `StabilityRun` comes in, `StudyFigure` go out, to `study.run`. Figure 5 shows single bags: how
+many models call each instance, and how often each number comes.
 """
 
 from __future__ import annotations
@@ -39,6 +40,21 @@ COMPARED = ("PJ", "HAPJ", "APJ", "AJ", "TAR", "Pearson", "Spearman", "Kendall-b"
 STABILITIES = ("APJ", "Spearman")
 # Short names of MOVES, in the same order.
 SHORT = ("both, added", "neither, added", "one to both", "neither to both", "one to neither")
+
+
+def study_figures(run: StabilityRun) -> tuple[StudyFigure, ...]:
+    """Return all figures, in the order of the paper."""
+    return (
+        _limits(run),
+        _ties(run),
+        _scores(run),
+        _thresholds(run),
+        figure_5(run),
+        *_against_dice(run),
+        _families(run),
+        _against_auc(run),
+        _figure_9(),
+    )
 
 
 def figure_5(run: StabilityRun) -> StudyFigure:
@@ -97,21 +113,6 @@ def _dice(cell: StabilityResult, name: str) -> str:
     mean, sd = cell.localized.per_bag("DICE")
     at = cell.localized.ids.index(name)
     return f", DICE {mean[at]:.2f} ± {sd[at]:.2f}"
-
-
-def study_figures(run: StabilityRun) -> tuple[StudyFigure, ...]:
-    """Return all figures, in the order of the paper."""
-    return (
-        _limits(run),
-        _ties(run),
-        _scores(run),
-        _thresholds(run),
-        figure_5(run),
-        *_against_dice(run),
-        _families(run),
-        _against_auc(run),
-        _figure_9(),
-    )
 
 
 def _limits(run: StabilityRun) -> StudyFigure:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the study: counted scores, simulated families or given maps, figures, tables and claims."""
+"""The study of stability: runs counted scores, families or given maps, figures, tables and claims.
+
+`STUDY` is what `calipers.studies.framework` loads; `run` takes `StudyOptions` and returns a
+`StudyResult`. The numbers of a run are a `StabilityRun` of `experiments`.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the paper, reproduced, with the printed numbers next to ours."""
+"""Tables of the study of stability: those of the paper, with the printed numbers beside ours.
+
+A `StabilityRun` comes in, tables go out in the order of the paper, to `study.run`. Some need no
+run: the binary examples and the last steps are computed from the printed counts.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +44,7 @@ SIMULATED = (
 )
 GIVEN = "Our values are computed from the given maps. Printed: Romanova et al."
 MEASURES = ("AUC", "DICE", "accuracy")  # of table V
+# As the paper states them; _limits puts the counted ones beside.
 LIMITS = {
     "PJ": "-",
     "PO": "[0, 1]",
@@ -150,6 +155,7 @@ def _binary() -> Table:
     for name, (counts, aj, apj) in BINARY.items():
         ours = agreement_scores(*counts)
         n00, n01, n10, n11 = counts
+        # Printed and computed totals side by side, so that a misprint shows.
         totals = " / ".join(map(str, ROW_TOTALS[name])), f"{n00 + n01} / {n10 + n11}"
         scores = (aj, ours["AJ"], apj, ours["APJ"], ours["positive_share"], ours["TAR"])
         more = tuple(ours[score] for score in ("PAR", "NAR", "PABAK", "AC1"))
