@@ -43,7 +43,7 @@ class _Surface(ModuleType):
     """The package as a module on which importing a submodule never hides a function of the same
     name.
 
-    `calipers.evaluate` is the function, whoever imported the module ``calipers.evaluate`` and when.
+    `calipers.stability` is the function, whoever imported the package of that name and when.
     """
 
     def __setattr__(self, name: str, value: object) -> None:

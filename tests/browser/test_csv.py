@@ -42,7 +42,7 @@ def test_value_and_interval_are_three_columns_of_numbers(opened, reports, tmp_pa
     table = table_in(opened(reports["sparse"]), "#classes table.sheet")
     head, *rows = csv_of(table, tmp_path)
     models = [f"{model}{end}" for model in evaluation.models for end in ("", " low", " high")]
-    assert head == ["class", *models, "n"]
+    assert head == ["class", *models, "references"]
     for name, row in zip(evaluation.cohort.classes, rows, strict=True):
         assert row[0] == name
         for k, model in enumerate(evaluation.models):
@@ -81,7 +81,7 @@ def test_summaries_of_groups_are_numbers_too(opened, reports, tmp_path):
 def test_a_negative_number_is_a_number(opened, reports, tmp_path):
     page = opened(reports["demo"])
     differences = csv_of(page.locator("#table-differences"), tmp_path)
-    low = differences[0].index("low")
+    low = differences[0].index("a − b low")
     assert any(float(row[low]) < 0 for row in differences[1:])
     head, *rows = csv_of(table_in(page, "#methods table"), tmp_path)
     for name in ("value", "bias", "left out"):

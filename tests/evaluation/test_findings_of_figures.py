@@ -118,9 +118,9 @@ def test_a_hit_is_told_as_its_criterion_decides():
 def test_only_all_is_all_and_only_none_is_none():
     assert [percent_text(share) for share in (0.0, 0.0004, 0.5, 0.9996, 1.0)] == [
         "0 %",
-        "less than 0.1 %",
+        "under 0.1 %",
         "50 %",
-        "more than 99.9 %",
+        "over 99.9 %",
         "100 %",
     ]
 

@@ -21,12 +21,9 @@ bound. The last two are flagged.
 from __future__ import annotations
 
 import math
-import sys
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
@@ -562,30 +559,6 @@ def _t(freedom: NDArray[np.int64], level: float) -> F64:
     return np.asarray(special().stdtrit(freedom.astype(np.float64), (1 + level) / 2))
 
 
-SPECIAL, COMPILED = "scipy.special", "scipy.special._ufuncs"
-
-
 def special() -> ModuleType:
-    """Return a module with the functions of ``scipy.special``, such as ``stdtrit``.
-
-    The package takes a tenth of a second to import; the compiled module inside it, which has the
-    functions, is there at once. It is the package if that is loaded already.
-    """
-    for loaded in (SPECIAL, COMPILED):
-        if loaded in sys.modules:
-            return import_module(loaded)
-    if threading.active_count() > 1:  # another thread might see the stand-in
-        return import_module(SPECIAL)
-    import scipy
-
-    # While the stand-in is there, the compiled module is found without running the package.
-    stand_in = ModuleType(SPECIAL)
-    stand_in.__path__ = [str(Path(scipy.__file__).parent / "special")]
-    sys.modules[SPECIAL] = stand_in
-    try:
-        return import_module(COMPILED)
-    except ImportError:  # a SciPy that keeps them elsewhere
-        pass
-    finally:
-        del sys.modules[SPECIAL]
-    return import_module(SPECIAL)
+    """Return ``scipy.special``, imported late: it takes a tenth of a second."""
+    return import_module("scipy.special")

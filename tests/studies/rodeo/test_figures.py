@@ -8,7 +8,7 @@ import json
 
 import numpy as np
 import pytest
-from calipers.studies.rodeo.appendix import model_table
+from calipers.studies.rodeo.tables import model_table
 
 import calipers as cal
 from calipers.show.svg.draw import svg
