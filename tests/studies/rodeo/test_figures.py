@@ -8,7 +8,6 @@ import json
 
 import numpy as np
 import pytest
-from calipers.studies.rodeo.tables import model_table
 
 import calipers as cal
 from calipers.show.svg.draw import svg
@@ -27,6 +26,7 @@ from calipers.studies.rodeo.data import (
     simulate_cohort,
 )
 from calipers.studies.rodeo.experiments import EXPERIMENTS, run_all, steps
+from calipers.studies.rodeo.tables import model_table
 
 
 def test_all_eleven_figures_and_the_side_figure_are_there(rodeo) -> None:
