@@ -262,7 +262,7 @@ def test_sentences_begin_with_what_a_reader_wants_to_know() -> None:
     assert said[0].endswith("on average over 20 images.")
     assert said[1].startswith("Of what at least one of them marks, all five mark")
     assert any(
-        "speaks for other images like these 20, with these five models" in text for text in said
+        "generalises to other images like these 20, with these five models" in text for text in said
     )
     assert any("for other trainings it is" in text for text in said)
     assert any(text.startswith("Look first at the images") for text in said)

@@ -179,7 +179,7 @@ def agreement(
     thresholds
         Numbers for all criteria, or ``{"criterion": numbers}``.
     cluster
-        What the result speaks for: ``patient`` (default if known), ``image``, ``item``, any column.
+        Unit of resampling: ``patient`` (default if known), ``image``, ``item``, any column.
     useful
         The ratings that count as useful; not needed for useful / not useful, yes / no, 1 / 0.
     categories

@@ -590,7 +590,7 @@ def _generalisation(result: StabilityResult, apj: Estimate) -> str:
     if apj.low != apj.low:
         return trainings[0].upper() + trainings[1:]
     scope = result.plan.units.generalises_to()
-    return f"The interval speaks for {scope}, with these {_models(result)}; {trainings}"
+    return f"The interval generalises to {scope}, with these {_models(result)}; {trainings}"
 
 
 def _other_trainings(jackknife: LeaveOneOut) -> str:
