@@ -24,7 +24,7 @@ demo: $(VENV)/.stamp-runtime ## evaluate the demo cohort and write a report to c
 	@$(BIN)/calipers demo -o calipers-demo --force $(ARGS)
 
 test: $(VENV)/.stamp-test ## run the tests, in two processes
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
 
 test-page: $(VENV)/.stamp-test ## run the tests of the report in a browser; without one they fail
 	@CALIPERS_BROWSER=required $(BIN)/python -m pytest tests/browser $(ARGS)

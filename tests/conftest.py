@@ -14,7 +14,10 @@ from calipers.kernels import route
 settings.register_profile("calipers", deadline=None)  # machines are noisy: times are for benchmarks
 settings.load_profile("calipers")
 
-BROWSER = "tests/browser/"
+BROWSER, DOCS = "tests/browser/", "tests/test_docs.py"
+# What takes longest starts first, so that both processes finish together (`make test` keeps this
+# order with --no-loadscope-reorder).
+LONG = (BROWSER, DOCS, "tests/parity/", "tests/studies/", "tests/properties/")
 
 
 @pytest.fixture(params=["numpy", "native"])
@@ -28,8 +31,9 @@ def kernel_route(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give whole files to the processes, those with most tests first, so that what a file prepares
-    for its tests is prepared once; and all tests in a browser to one process, with one browser.
+    """Give whole files to the processes, so that what a file prepares for its tests is prepared
+    once; all tests in a browser to one process, with one browser; pages of the documentation one by
+    one, because each takes long and prepares nothing for the others.
 
     Marks of groups do not do it: they are without effect under pytest 9.2 with xdist 3.8.
     """
@@ -37,9 +41,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class WholeFiles(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return BROWSER if nodeid.startswith(BROWSER) else nodeid.split("::", 1)[0]
+            if nodeid.startswith(BROWSER):
+                return BROWSER
+            return nodeid if nodeid.startswith(DOCS) else nodeid.split("::", 1)[0]
 
     return WholeFiles(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the long tests first; the others stay in their order."""
+
+    def place(item: pytest.Item) -> int:
+        for k, start in enumerate(LONG):
+            if item.nodeid.startswith(start):
+                return k
+        return len(LONG)
+
+    items.sort(key=place)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
