@@ -13,7 +13,7 @@ from itertools import chain
 
 from calipers.regression.design import INTERCEPT
 from calipers.regression.logistic import LocalizationModels, LogisticModel
-from calipers.regression.mixed import MixedModel
+from calipers.regression.mixed import MixedModel, ModelTest
 from calipers.regression.model import RESIDUAL, Coefficient, Component
 from calipers.show.table import Amount, Cell, Table, TableRow, same_kind
 from calipers.show.words import level_text, p_text, plural, reason_text
@@ -75,11 +75,15 @@ def whole_terms(fit: MixedModel | LogisticModel) -> tuple[str, ...]:
     for test in fit.term_tests if isinstance(fit, MixedModel) else ():
         # A term of one coefficient has its p in the table.
         if test.df > 1:
-            sentences.append(
-                f"{test.what} as a whole: {p_text(test.p)} (likelihood ratio "
-                f"{test.statistic:.1f}, {test.df} degrees of freedom)."
-            )
+            sentences.append(f"{test.what} as a whole: {p_text(test.p)} ({_statistic_text(test)}).")
     return tuple(sentences)
+
+
+def _statistic_text(test: ModelTest) -> str:
+    if test.df_error is None:
+        return f"likelihood ratio {test.statistic:.1f}, {test.df} degrees of freedom"
+    freedom = f"{test.df} and {test.df_error:g} degrees of freedom"
+    return f"F = {test.statistic:.1f} with {freedom}"
 
 
 def effect_name(one: Coefficient) -> str:
@@ -109,12 +113,17 @@ def components_table(fit: MixedModel) -> Table:
     rows: list[TableRow] = []
     for one in fit.components:
         p = p_values.get(one.name, NAN)
-        rows.append((_component_name(one.name), _spread(one), one.share, one.n_groups, p))
+        likeness: Cell = None
+        if one.icc is not None:
+            likeness = Amount(one.icc, low=one.icc_low, high=one.icc_high)
+        cells = (_component_name(one.name), _spread(one), one.share, likeness, one.n_groups, p)
+        rows.append(cells)
     return Table(
-        ("differences between", "SD", "share of variance", "number", "p"),
+        ("differences between", "SD", "share of variance", "ICC", "number", "p"),
         tuple(rows),
+        notes=("ICC: correlation of two rows that share such a group.",),
         name="table-components",
-        kinds=("name", "value", "share", "count", "p"),
+        kinds=("name", "value", "share", "value", "count", "p"),
     )
 
 
