@@ -140,6 +140,13 @@ OF_FIT = "Images to fit baselines on, which are then left out; all: fit on the e
 )
 @click.option("--no-ci", is_flag=True, help="Compute no intervals.")
 @click.option(
+    "--halves",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=50,
+    help="Random halves that thresholds are chosen on, without --tuning (50).",
+)
+@click.option(
     "--seed",
     metavar="N",
     type=click.IntRange(min=0),
@@ -217,6 +224,7 @@ def _options(options: dict[str, Any]) -> dict[str, Any]:
         "replicates": options["replicates"] or 2000,
         "seed": options["seed"],
         "ci": not options["no_ci"],
+        "halves": options["halves"],
     }
 
 

@@ -225,6 +225,10 @@ MARKS = {
 NO_INTERVAL = {  # reason -> beside the value, and as a clause
     "one_unit": ("one {unit} only", "there is only one {unit}"),
     "too_few_units": ("too few {units}", "fewer than 5 {units} stand behind them"),
+    "too_few_positives": (
+        "too few wanted images",
+        "an alarm is wanted on fewer than 100 images, and the threshold rests on the last few",
+    ),
     "too_many_undefined": ("often undefined", "more than 5 % of the replicates have no value"),
     "constant_input": (
         "all replicates agree",
