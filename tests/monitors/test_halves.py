@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import calipers as cal
 from calipers.monitors.labels import random_half
 from calipers.monitors.page import monitors_page
+from calipers.monitors.scope import Scope
 from calipers.monitors.tables import halves_table, tables
 from calipers.statistics.weights import Units
 
@@ -153,3 +155,15 @@ def test_fpr95_has_no_interval_below_a_hundred_wanted_images(n: int, has: bool) 
     assert (not math.isnan(d.p)) == has
     assert d.estimate.reason == (None if has else "too_few_positives")
     assert any("FPR95 has no interval below 100" in one for one in found.warnings) != has
+
+
+def test_centres_in_which_a_monitor_differs_are_told() -> None:
+    random = np.random.default_rng(7)
+    centre, fails = np.arange(400) % 8, random.random(400) < 0.4
+    alarm = (2.0 * (centre % 2) - 0.5) * fails + random.standard_normal(400)
+    groups = {"centre": centre.astype(str), "patient": np.arange(400).astype(str)}
+    scope = replace(Scope.from_values(~fails), groups=groups)
+    found = cal.evaluate_monitor(alarm, scope, threshold=None, replicates=200)
+    assert any(one.startswith("patients were resampled, and centres") for one in found.warnings)
+    calm = cal.evaluate_monitor(random.standard_normal(400), scope, threshold=None, replicates=200)
+    assert not any("were resampled, and centres" in one for one in calm.warnings)

@@ -30,6 +30,7 @@ from calipers.show.words import (
     plural,
     reason_text,
 )
+from calipers.statistics.clusters import group_columns, note_on_groups, spread_of
 
 if TYPE_CHECKING:
     from calipers.monitors.result import MonitorEvaluation
@@ -55,6 +56,7 @@ def remarks(result: MonitorEvaluation) -> list[str]:
         *_on_thresholds(result),
         *_on_scores(result),
         *_on_intervals(result),
+        *_on_groups(result),
     ]
 
 
@@ -295,6 +297,23 @@ def _on_intervals(result: MonitorEvaluation) -> Iterator[str]:
             "where fewer than 5 units are in error, or all of them, the interval is the exact "
             "Clopper-Pearson interval of the share of units without error (clopper-pearson-units)"
         )
+
+
+def _on_groups(result: MonitorEvaluation) -> Iterator[str]:
+    """Warn if AUROC varies more over centres than over the units that were drawn."""
+    groups, units = result.scope.groups, result.basis.units
+    spreads = []
+    for column in group_columns(groups, units):
+        for name in result.monitors:
+            for paradigm in result.paradigms[:1]:
+                place = result.basis.find("AUROC", name, {"paradigm": paradigm})
+                assert place is not None
+                case = place[0].narrowed(place[1]).case
+                estimate = result.get("AUROC", name, paradigm)
+                spreads.append(spread_of(case, 0, estimate, column, groups[column]))
+    note = note_on_groups(spreads, units)
+    if note is not None:
+        yield note[0].lower() + note[1:].removesuffix(".")
 
 
 def _order(result: MonitorEvaluation, name: str, paradigm: str) -> str:
