@@ -109,7 +109,7 @@ class Evaluation(Document):
         )
 
     def _cluster_warnings(self) -> tuple[str, ...]:
-        """Return a warning if the first headline metric varies over centres, which were not drawn."""
+        """Return a warning if the first headline metric varies over centres that were not drawn."""
         name = self.headline[0]
         for metric in self.protocol.compile():
             if self.ci and name in metric.facts.names:

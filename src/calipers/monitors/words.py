@@ -391,8 +391,8 @@ def _over_halves(result: MonitorEvaluation, name: str) -> Iterator[str]:
     rejects = f"{percent_number(false.low)} to {percent_number(false.high)}"
     yield (
         f"Of 100 unsafe images {name} lets {percent_number(1.0 - hit.mean)} through on average "
-        f"over {hit.n_halves} random halves that choose its threshold ({misses} in nine of ten halves), "
-        f"and it rejects {percent_number(false.mean)} of 100 safe ones ({rejects})."
+        f"over {hit.n_halves} random halves that choose its threshold ({misses} in nine of ten "
+        f"halves), and it rejects {percent_number(false.mean)} of 100 safe ones ({rejects})."
     )
 
 

@@ -20,6 +20,7 @@ from calipers.show.words import level_text, p_text, plural, reason_text
 
 LARGEST_LOGARITHM = 700.0  # larger ones overflow
 NAN = math.nan
+OF_ICC = "SD: standard deviation. ICC: correlation of two rows that share such a group."
 
 
 def tables(fit: MixedModel | LogisticModel) -> list[Table]:
@@ -113,15 +114,12 @@ def components_table(fit: MixedModel) -> Table:
     rows: list[TableRow] = []
     for one in fit.components:
         p = p_values.get(one.name, NAN)
-        likeness: Cell = None
-        if one.icc is not None:
-            likeness = Amount(one.icc, low=one.icc_low, high=one.icc_high)
-        cells = (_component_name(one.name), _spread(one), one.share, likeness, one.n_groups, p)
-        rows.append(cells)
+        name, share = _component_name(one.name), one.share
+        rows.append((name, _spread(one), share, _likeness(one), one.n_groups, p))
     return Table(
         ("differences between", "SD", "share of variance", "ICC", "number", "p"),
         tuple(rows),
-        notes=("ICC: correlation of two rows that share such a group.",),
+        notes=(OF_ICC,),
         name="table-components",
         kinds=("name", "value", "share", "value", "count", "p"),
     )
@@ -133,6 +131,11 @@ def _component_name(name: str) -> str:
 
 def _spread(one: Component) -> Amount:
     return Amount(one.sd, low=one.low, high=one.high)
+
+
+def _likeness(one: Component) -> Cell:
+    """Return the intraclass correlation; nothing for the residual, which nobody shares."""
+    return None if one.icc is None else Amount(one.icc, low=one.icc_low, high=one.icc_high)
 
 
 def checks_table(fit: MixedModel) -> Table:
@@ -189,11 +192,16 @@ def _components_of_two(models: LocalizationModels) -> Table:
     rows: list[TableRow] = []
     # The residual stands last, whatever groups the two fits have.
     for name in sorted(names, key=lambda name: name == RESIDUAL):
-        cells = [_spread(one[name]) if name in one else None for one in components]
+        cells: list[Cell] = []
+        for one in components:
+            component = one.get(name)
+            cells.append(None if component is None else _spread(component))
+            cells.append(None if component is None else _likeness(component))
         rows.append((_component_name(name), *cells))
     return Table(
-        ("differences between (SD)", "IoU, 0 if missed", "IoU of hits"),
+        ("differences between", "IoU, 0 if missed: SD", "ICC", "IoU of hits: SD", "ICC of hits"),
         tuple(rows),
+        notes=(OF_ICC,),
         name="table-components",
-        kinds=("name", "value", "value"),
+        kinds=("name", *same_kind("value", 4)),
     )

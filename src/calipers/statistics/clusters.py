@@ -88,7 +88,7 @@ def spread_of(
 
 
 def note_on_groups(spreads: Sequence[GroupSpread | None], units: Units) -> str | None:
-    """Return the note on the group that explains most; None if none is shown to explain anything."""
+    """Return the note on the group that explains most; None if none is shown to explain any."""
     tested = [one for one in spreads if one is not None]
     if not tested:
         return None
@@ -102,6 +102,6 @@ def note_on_groups(spreads: Sequence[GroupSpread | None], units: Units) -> str |
         advice = f"{first.n_groups} {groups} are too few to speak about others"
     return (
         f"{drawn.capitalize()} were resampled, and {groups} differ: over {first.n_groups} {groups} "
-        f"the standard error is {first.ratio:.1f} times that over {drawn}. Intervals apply to other "
-        f"{drawn} of these {groups}; {advice}."
+        f"the standard error is {first.ratio:.1f} times that over {drawn}. Intervals apply to "
+        f"other {drawn} of these {groups}; {advice}."
     )
