@@ -535,9 +535,9 @@ class Sandwich(NamedTuple):
         size and a column that differs in few of them all lower it.
         """
         lengths = np.einsum("gij,i->gj", self.directions, self.root @ contrast)
-        decided = lengths[self.leverage > 1.0 - ALONE]
+        sole = lengths[self.leverage > 1.0 - ALONE]
         total = float(((self.root @ contrast) ** 2).sum())
-        if (decided**2).max(initial=0.0) > ALONE * total:
+        if (sole**2).max(initial=0.0) > ALONE * total:
             return float("nan")
         weight = _against_leverage(self.leverage, self.power)
         own = ((weight**2 * self.leverage) * lengths**2).sum(axis=1)

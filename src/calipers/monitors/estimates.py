@@ -472,8 +472,11 @@ def chance_tests(samples: Sequence[MonitorReplicates], units: Units) -> list[Cha
     members, defined = np.flatnonzero(~np.isnan(alone)), ~np.isnan(rows).any(axis=1)
     family = len(members)
     if family:
-        shared = rows[defined][:, members]
-        largest = max_t(d[members], shared, units.number, units.freedom)
+        rows = rows[defined][:, members]
+        n_images, n_wanted, _ = samples[0].counts
+        # An AUROC rests on the rarer kind of images, however many there are of the other.
+        n_rarer = max(min(units.number, n_wanted, n_images - n_wanted), 2)
+        largest = max_t(d[members], rows, n_rarer, n_rarer - 1)
         p_adjusted[members] = np.maximum(largest, alone[members])
     tests = []
     for one, p, adjusted_p in zip(samples, alone.tolist(), p_adjusted.tolist()):
@@ -487,16 +490,16 @@ def max_t(d: F64, replicates_of_d: F64, n_units: int, freedom: int) -> F64:
     """
     p = np.ones(len(d))
     spread = replicates_of_d.std(axis=0, ddof=1)
-    tested = np.flatnonzero(spread > 0.0)
-    if not len(tested):
+    columns = np.flatnonzero(spread > 0.0)
+    if not len(columns):
         return p
-    rows = replicates_of_d[:, tested]
-    largest = np.abs((rows - rows.mean(axis=0)) / spread[tested]).max(axis=1)
-    steps = np.abs(d[tested]) / (spread[tested] * math.sqrt(n_units / freedom))
+    rows = replicates_of_d[:, columns]
+    largest = np.abs((rows - rows.mean(axis=0)) / spread[columns]).max(axis=1)
+    steps = np.abs(d[columns]) / (spread[columns] * math.sqrt(n_units / freedom))
     # One chi-square for all tests makes the joint normal distribution a joint t.
     with np.errstate(divide="ignore"):
         below = special().chdtr(float(freedom), freedom * (largest[:, None] / steps) ** 2)
-    p[tested] = below.mean(axis=0)
+    p[columns] = below.mean(axis=0)
     return p
 
 

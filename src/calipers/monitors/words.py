@@ -489,14 +489,14 @@ def _of_order(result: MonitorEvaluation) -> Iterator[str]:
 
 def _lead(result: MonitorEvaluation, first: str) -> str:
     """Return whether the monitor with the highest AUROC is shown to be better than all others."""
-    unshown = []
+    rivals = []
     # All pairs are one family, because which monitor leads was seen in the same data.
     for d in result.compare_all("AUROC", OMS):
         if first in (d.model_a, d.model_b) and not d.p_adjusted < 1.0 - d.estimate.level:
-            unshown.append(d.model_b if d.model_a == first else d.model_a)
-    if not unshown:
+            rivals.append(d.model_b if d.model_a == first else d.model_a)
+    if not rivals:
         return f" Under OMS labels {first} is better than every other monitor (all pairs tested)."
-    return f" Under OMS labels {first} is not shown to be better than {join(unshown)}."
+    return f" Under OMS labels {first} is not shown to be better than {join(rivals)}."
 
 
 def _percent(e: Estimate) -> str:

@@ -89,19 +89,19 @@ def spread_of(
 
 def note_on_groups(spreads: Sequence[GroupSpread | None], units: Units) -> str | None:
     """Return the note on the group that explains most; None if none is shown to explain any."""
-    tested = [one for one in spreads if one is not None]
-    if not tested:
+    candidates = [one for one in spreads if one is not None]
+    if not candidates:
         return None
-    first = min(tested, key=lambda one: one.p)
+    first = min(candidates, key=lambda one: one.p)
     # The smallest of several p values is judged as one of several.
-    if first.p * len(tested) >= FALSE_NOTES or first.ratio <= 1.0:
+    if first.p * len(candidates) >= FALSE_NOTES or first.ratio <= 1.0:
         return None
-    groups, drawn = plural(first.column), plural(units.name)
+    groups, unit_names = plural(first.column), plural(units.name)
     advice = f"--cluster {first.column},{units.name} speaks about other {groups}"
     if first.n_groups < FEWEST_UNITS:
         advice = f"{first.n_groups} {groups} are too few to speak about others"
     return (
-        f"{drawn.capitalize()} were resampled, and {groups} differ: over {first.n_groups} {groups} "
-        f"the standard error is {first.ratio:.1f} times that over {drawn}. Intervals apply to "
-        f"other {drawn} of these {groups}; {advice}."
+        f"{unit_names.capitalize()} were resampled, and {groups} differ: over {first.n_groups} {groups} "
+        f"the standard error is {first.ratio:.1f} times that over {unit_names}. Intervals apply to "
+        f"other {unit_names} of these {groups}; {advice}."
     )
