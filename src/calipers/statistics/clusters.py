@@ -100,8 +100,9 @@ def note_on_groups(spreads: Sequence[GroupSpread | None], units: Units) -> str |
     advice = f"--cluster {first.column},{units.name} speaks about other {groups}"
     if first.n_groups < FEWEST_UNITS:
         advice = f"{first.n_groups} {groups} are too few to speak about others"
+    subject = unit_names[:1].upper() + unit_names[1:]
     return (
-        f"{unit_names.capitalize()} were resampled, and {groups} differ: over {first.n_groups} {groups} "
+        f"{subject} were resampled, and {groups} differ: over {first.n_groups} {groups} "
         f"the standard error is {first.ratio:.1f} times that over {unit_names}. Intervals apply to "
         f"other {unit_names} of these {groups}; {advice}."
     )
