@@ -149,6 +149,33 @@ def values_text(names: Sequence[str], values: Sequence[float]) -> str:
     return ", ".join(f"{name} = {value_text(value)}" for name, value in zip(names, values))
 
 
+def all_decline(run: RodeoRun, figure: str) -> ClaimJudgement:
+    """Judge whether accuracy, AP and RoDeO end lower than they start and never turn upwards."""
+    names = (*ACCURACIES, *PRECISIONS, "RoDeO")
+    first, last, flags = [], [], []
+    for name in names:
+        values = run.curve(figure, name)[1]
+        first.append(float(values[0]))
+        last.append(float(values[-1]))
+        flags.append(bool(values[-1] < values[0] and np.diff(values).max() < TURN))
+    return ClaimJudgement(
+        joint_verdict(flags),
+        f"From {values_text(names, first)} to {values_text(names, last)}, without a rise.",
+    )
+
+
+def both_invariant(
+    run: RodeoRun, figure: str, names: tuple[str, str], *, where: str = "", note: str = ""
+) -> ClaimJudgement:
+    """Judge whether two sub-scores stay the same over the whole grid of a figure."""
+    first, second = (spread(run.grid(figure, name)) for name in names)
+    return ClaimJudgement(
+        joint_verdict([first < INVARIANT, second < INVARIANT]),
+        f"{where}{names[0]} moves by {value_text(first)}, {names[1]} by {value_text(second)}.",
+        note,
+    )
+
+
 MAIN, RANDOM, APPENDIX = Claims[RodeoRun](), Claims[RodeoRun](), Claims[RodeoRun]()
 
 
@@ -429,14 +456,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "appendix D, figure 10",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    names = (*ACCURACIES, *PRECISIONS, "RoDeO")
-    curves = [run.curve("figure-10", name)[1] for name in names]
-    down = [bool(values[-1] < values[0] and np.diff(values).max() < TURN) for values in curves]
-    return ClaimJudgement(
-        joint_verdict(down),
-        f"From {values_text(names, [v[0] for v in curves])} to "
-        f"{values_text(names, [v[-1] for v in curves])}, without a rise.",
-    )
+    return all_decline(run, "figure-10")
 
 
 @APPENDIX.statement(
@@ -489,14 +509,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "appendix D, figure 11",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    names = (*ACCURACIES, *PRECISIONS, "RoDeO")
-    curves = [run.curve("figure-11", name)[1] for name in names]
-    down = [bool(values[-1] < values[0] and np.diff(values).max() < TURN) for values in curves]
-    return ClaimJudgement(
-        joint_verdict(down),
-        f"From {values_text(names, [v[0] for v in curves])} to "
-        f"{values_text(names, [v[-1] for v in curves])}, without a rise.",
-    )
+    return all_decline(run, "figure-11")
 
 
 @APPENDIX.statement(
@@ -521,12 +534,8 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "appendix D, figure 11",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    ranges = [spread(run.grid("figure-11", name)) for name in ("RoDeO/loc", "RoDeO/shape")]
-    return ClaimJudgement(
-        joint_verdict([value < INVARIANT for value in ranges]),
-        f"RoDeO/loc moves by {value_text(ranges[0])}, RoDeO/shape by {value_text(ranges[1])}.",
-        "Nearly: in images with several boxes, the class influences which boxes are paired.",
-    )
+    note = "Nearly: in images with several boxes, the class influences which boxes are paired."
+    return both_invariant(run, "figure-11", ("RoDeO/loc", "RoDeO/shape"), note=note)
 
 
 TABLE, DESIGN = Claims[RodeoRun](), Claims[RodeoRun]()

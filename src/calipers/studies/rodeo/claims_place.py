@@ -13,6 +13,7 @@ from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.rodeo.claims import (
     INVARIANT,
     RodeoRun,
+    both_invariant,
     falls,
     half_lost,
     spread,
@@ -247,11 +248,8 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "appendix D, figure 8",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    ranges = [spread(run.grid("figure-8", name)) for name in ("RoDeO/shape", "RoDeO/cls")]
-    return ClaimJudgement(
-        joint_verdict([value < INVARIANT for value in ranges]),
-        f"Over the whole grid RoDeO/shape moves by {value_text(ranges[0])}, RoDeO/cls by "
-        f"{value_text(ranges[1])}.",
+    return both_invariant(
+        run, "figure-8", ("RoDeO/shape", "RoDeO/cls"), where="Over the whole grid "
     )
 
 
@@ -310,9 +308,4 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "appendix D, figure 9",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    ranges = [spread(run.grid("figure-9", name)) for name in ("RoDeO/loc", "RoDeO/cls")]
-    return ClaimJudgement(
-        joint_verdict([value < INVARIANT for value in ranges]),
-        f"Over the whole grid RoDeO/loc moves by {value_text(ranges[0])}, RoDeO/cls by "
-        f"{value_text(ranges[1])}.",
-    )
+    return both_invariant(run, "figure-9", ("RoDeO/loc", "RoDeO/cls"), where="Over the whole grid ")
