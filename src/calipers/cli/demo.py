@@ -48,27 +48,27 @@ if TYPE_CHECKING:
     from calipers.studies.framework import StudyResult
 
 STORY = """
-Three models, three characters:
-  mislabels     finds nearly everything, and often calls it by the wrong name
+Three models that fail in different ways:
+  mislabels     finds nearly everything, but often with the wrong class
   overpredicts  ranks well, but buries the reader in duplicates and false alarms
-  misses-small  is excellent on what is large, and blind to small nodules
-Average precision and RoDeO rank them differently: AP forgives what comes late in the ranking,
-RoDeO counts every box; AP gives nothing for a right place with a wrong name, RoDeO shows it in its
-parts (loc, shape, cls).
+  misses-small  is excellent on large findings, but misses small nodules
+Average precision and RoDeO rank them differently: AP forgives false alarms with low scores, RoDeO
+counts every box; AP gives no credit for the right place with the wrong class, RoDeO shows it in its
+sub-scores (loc, shape, cls).
 """
 
 MAP_STORY = """
-Two models, two characters:
-  sharp    draws lesions with the right extent, and does not see small ones
-  diffuse  sees everything, blurred, and something where nothing is
-Which one is better depends on the question: voxels (AP, Dice), objects (F1, sensitivity), or every
-lesion as one whose extent matters (soft instance IoU).
+Two models that fail in different ways:
+  sharp    outlines lesions correctly, but misses small ones
+  diffuse  finds everything, but blurred, and with false alarms
+Which one is better depends on what you measure: voxels (AP, Dice), objects (F1, sensitivity), or
+the extent of every single lesion (soft instance IoU).
 """
 
 STABILITY_STORY = """
 Five trainings of one model, on images of which half have a lesion. They mark the same places, and
-they separate images with and without a lesion; but the place is not that of the lesion. Stable is
-not right, and the AUC does not show it.
+they separate images with a lesion from images without; but the places they mark are not the
+lesions. Stable does not mean correct, and the AUC does not show it.
 """
 
 
