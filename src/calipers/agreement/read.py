@@ -226,7 +226,7 @@ def _criteria(
     for name in choices.distances:
         if name not in names:
             suggestion = did_you_mean(name, names or table.names)
-            raise UsageError(f"the distance {name!r} is no criterion; {suggestion}")
+            raise UsageError(f"the distance {name!r} is not a criterion; {suggestion}")
     distances = {name for name in names if DISTANCE.search(plain_name(name))}
     return tuple(names), frozenset(distances.union(choices.distances))
 

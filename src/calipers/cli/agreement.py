@@ -54,7 +54,7 @@ SCALES = click.Choice(["nominal", "ordinal", "interval"])
 @click.option(
     "--useful",
     metavar="VALUE,...",
-    help="Ratings that count as useful, if the words do not tell.",
+    help="Ratings that count as useful, if their names do not show it.",
 )
 @click.option(
     "--categories",

@@ -44,7 +44,7 @@ MOST_SENTENCES = 12  # a screen of them; --json has all
 @click.argument("predictions", metavar="PREDS PREDS...", nargs=-1, required=True)
 @output_file_option("Also write the JSON document to a new file.")
 @preset_option("Preset as for evaluate. Default: coco.")
-@protocol_option("A protocol in TOML, instead of a preset.")
+@protocol_option()
 @click.option(
     "--metrics",
     metavar="A,B,...",

@@ -302,7 +302,9 @@ def _document(
         counts[verdict.replace(" ", "_")] = requirement_verdicts.count(verdict)
     warnings = []
     if not stored.vouched:
-        warnings.append("there is no run.json beside the evaluation that vouches for its numbers")
+        warnings.append(
+            "there is no run.json beside the evaluation: its numbers cannot be verified"
+        )
     levels = [row["level"] for row in stored.rows if isinstance(row.get("level"), float)]
     weakest = min(levels, default=USUAL_LEVEL)
     if weakest < USUAL_LEVEL:

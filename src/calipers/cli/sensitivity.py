@@ -326,7 +326,7 @@ def _check_sweep_folder(output: str, force: bool, inputs: tuple[str, ...]) -> No
     """Refuse a bad output folder before any work is done; a saved evaluation is never touched."""
     folder = check_output(output, force, inputs)
     if (folder / "evaluation.json").exists():
-        hint = "it holds an evaluation: choose another folder"
+        hint = "it contains an evaluation: choose another folder"
         raise InputError("a folder for a sweep", rule="output-exists", file=output, hint=hint)
 
 

@@ -143,7 +143,7 @@ def map_bags(models: Sequence[tuple[str, str]], options: dict[str, Any]) -> Bags
 def rule_of(options: dict[str, Any]) -> dict[str, Any]:
     """Return rule and coverage of the options, as keywords."""
     if options["coverage"] is not None and options["rule"] not in (None, "coverage"):
-        raise UsageError(f"--coverage goes with --rule coverage, not with --rule {options['rule']}")
+        raise UsageError(f"--coverage is for --rule coverage, not for --rule {options['rule']}")
     # A share alone names its rule.
     if options["coverage"] is not None:
         return {"rule": "coverage", "coverage": options["coverage"]}
@@ -294,7 +294,7 @@ def stability(models: tuple[str, ...], **options: Any) -> None:
     else:
         if options["grid"] is not None:
             raise UsageError(
-                "--grid is for predictions with --references; maps have a grid of their own"
+                "--grid is for predictions with --references; maps have their own grid"
             )
         bags = map_bags(named_paths, options)
     narrator.say(f"{len(bags)} images, {len(bags.models)} models: {', '.join(bags.models)}")

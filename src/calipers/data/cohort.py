@@ -287,7 +287,7 @@ class FileIntake:
         # A bug of a reader, never a fault of the input: no record may be lost without a word.
         if self.read != self.used + sum(self.quarantined.values()):
             raise AssertionError(
-                f"{self.file}: {self.read} records read, {self.used} used: the account is off"
+                f"{self.file}: {self.read} records read, {self.used} used: the counts do not add up"
             )
 
     def as_dict(self) -> dict[str, Any]:

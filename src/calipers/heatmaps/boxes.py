@@ -603,7 +603,7 @@ def instances_from_map(
             f"no connectivity {connectivity!r}; {did_you_mean(connectivity, CONNECTIVITIES)}"
         )
     if not math.isfinite(threshold):
-        raise UsageError(f"{threshold!r} is no threshold: it must be finite")
+        raise UsageError(f"a threshold must be finite, got {threshold!r}")
     scores = as_map(values, "<arrays>").astype(np.float64)
     if scores.ndim not in (2, 3):
         hint = "one map at a time, without an axis for classes"

@@ -431,9 +431,9 @@ class ErrorTypes:
         swap=False,
         word="error types (TIDE)",
         meaning=(
-            "Error types of TIDE: dAP is the average precision gained if one kind of mistake were "
-            "fixed, errors is their number: wrong class (cls), place roughly right (loc), both, "
-            "second prediction on one reference (dup), prediction on nothing (bkg), reference that "
+            "Error types of TIDE: dAP is the average precision gained if one type of error were "
+            "fixed, errors is their number: wrong class (cls), inexact place (loc), both, "
+            "duplicate (dup), prediction on background (bkg), reference that "
             "no prediction comes near (miss), all false alarms (fp), all references that were not "
             "found (fn), false alarms on images without references (empty). Gains do not add up."
         ),

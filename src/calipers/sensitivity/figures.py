@@ -442,7 +442,7 @@ def _note(sweep: Sweep, *, band: bool = True) -> str:
     """Return what bands are, and how many images and references there are."""
     sentences = []
     if band and sweep.band != "none":
-        sentences.append(f"{sweep.band[0].upper()}{sweep.band[1:]}, each point by itself.")
+        sentences.append(f"{sweep.band[0].upper()}{sweep.band[1:]}, pointwise.")
     if not band and sweep.of_oracle and sweep.runs > 1:
         sentences.append(f"Mean of {sweep.runs} runs.")
     counts = f"{sweep.n_images} images, {sweep.n_references} references"
@@ -530,7 +530,7 @@ def choices(result: Multiverse) -> Forest:
     shares = result.explained
     winner = short_name(result.winner)
     top = [name for name, share in shares.items() if share >= MATTERS][:2]
-    title = "No choice moves the order by itself"
+    title = "No single choice changes the ranking"
     if top:
         most = " and ".join(f"{choice_name(name)} ({percent_text(shares[name])})" for name in top)
         title = f"The rank of {winner} depends most on {most}"

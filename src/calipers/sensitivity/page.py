@@ -55,7 +55,7 @@ METHOD = (
 REPLICATES = (
     "Confidence intervals come from {replicates} bootstrap replicates, resampled by {unit} "
     "(n = {n_units}): all configurations of a replicate use the same weights, and the shares are "
-    "computed anew in each replicate (seed {seed})."
+    "computed again in each replicate (seed {seed})."
 )
 
 

@@ -224,11 +224,11 @@ MARKS = {
 }
 NO_INTERVAL = {  # reason -> beside the value, and as a clause
     "one_unit": ("one {unit} only", "there is only one {unit}"),
-    "too_few_units": ("too few {units}", "fewer than 5 {units} stand behind them"),
+    "too_few_units": ("too few {units}", "they are based on fewer than 5 {units}"),
     "too_many_undefined": ("often undefined", "more than 5 % of the replicates have no value"),
     "constant_input": (
         "all replicates agree",
-        "the replicates do not vary in the way that this kind of interval needs",
+        "all bootstrap samples agree, or vary too little for this kind of interval",
     ),
 }
 

@@ -195,7 +195,7 @@ def scores(
     how = {"spearman": "Rank correlations", "pearson": "Correlations"}[method]
     note = (
         f"{how} over {n} images with both scores. APJ = AJ / (2 − AJ) for every pair, "
-        "so a correlation near 1 between the two is no finding."
+        "so a correlation near 1 between the two is not a finding."
     )
     x, y = Axis("score", names=score_names), Axis("with", names=score_names)
     return HeatMap(title, x, y, values, "correlation", -1.0, 1.0, note=note)

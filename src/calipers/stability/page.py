@@ -365,7 +365,8 @@ def trust(result: StabilityResult, what: str = "map") -> str:
     if _wrong(right):
         return (
             f"Do not trust these {what}s: the {models} {word} mark the same places, but these are "
-            f"mostly not where the reference is (mean DICE {right:.2f}). Stable is not right."
+            f"mostly not where the reference is (mean DICE {right:.2f}). "
+            "Stable does not mean correct."
         )
     start = (
         f"Trust a single {what} in part: these {models} share a core of places and differ around "

@@ -185,7 +185,7 @@ def _patterns(pattern: Patterns, sources: Mapping[str, PathName]) -> dict[str, s
     for model in pattern:
         if model not in sources:
             raise UsageError(
-                f"there is a pattern for {model!r}, which is no model; "
+                f"there is a pattern for {model!r}, which is not a model; "
                 f"{did_you_mean(model, sources)}"
             )
     return {model: pattern.get(model) for model in sources}
