@@ -15,9 +15,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calipers.arrays import F64, I8, I32, I64
+from calipers.arrays import F64, I8, I32, I64, joined, joined_columns
 from calipers.kernels import assignment, curves, ragged
 from calipers.kernels.assignment import FateTable
 
@@ -294,10 +293,6 @@ class Matches(ObjectsByImage):
         first = parts[0]
         n_references = ragged.from_counts(np.array([len(part.reference_label) for part in parts]))
         n_predictions = ragged.from_counts(np.array([len(part.score) for part in parts]))
-
-        def column(name: str, axis: int = 0) -> NDArray[np.generic]:
-            return np.concatenate([getattr(part, name) for part in parts], axis=axis)
-
         # Rows of a part are counted on from the rows of the parts before it.
         partner, reference, prediction = [], [], []
         for part, references_before, predictions_before in zip(parts, n_references, n_predictions):
@@ -315,9 +310,10 @@ class Matches(ObjectsByImage):
             n_classes=first.n_classes,
             reference_offsets=ragged.concat_offsets([part.reference_offsets for part in parts]),
             prediction_offsets=ragged.concat_offsets([part.prediction_offsets for part in parts]),
-            **{name: column(name) for name in names},  # type: ignore[arg-type]
-            reference_fate=column("reference_fate", 1),  # type: ignore[arg-type]
-            prediction_fate=column("prediction_fate", 1),  # type: ignore[arg-type]
+            **joined_columns(parts, names),
+            # Fates are (views, objects): objects are the second axis.
+            reference_fate=joined(parts, "reference_fate", axis=1),
+            prediction_fate=joined(parts, "prediction_fate", axis=1),
             partner=np.concatenate(partner).astype(np.int32),
             pairs=pairs,
         )

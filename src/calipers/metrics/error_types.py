@@ -57,7 +57,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calipers import registry
-from calipers.arrays import F64, I8, I32, I64, Flags
+from calipers.arrays import F64, I8, I32, I64, Flags, joined_columns
 from calipers.data.cohort import Cohort
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels import assignment, curves, error_types, ragged
@@ -163,13 +163,11 @@ class Mistakes(ObjectsByImage):
         """Return the evidence of all images of several parts."""
         first = ragged.from_counts(np.array([len(part.reference_label) for part in parts]))
         names = ("reference_label", "reference_kind", *PREDICTION_COLUMNS)
-        columns: dict[str, Any] = {}
-        for name in names:
-            columns[name] = np.concatenate([getattr(part, name) for part in parts])
-        partner = [
-            np.where(part.partner < 0, -1, part.partner + start)
-            for part, start in zip(parts, first)
-        ]
+        columns = joined_columns(parts, names)
+        # A partner is a row of the references, which are counted on from the parts before.
+        partner = []
+        for part, start in zip(parts, first):
+            partner.append(np.where(part.partner < 0, -1, part.partner + start))
         columns["partner"] = np.concatenate(partner).astype(np.int32)
         for name in ("reference_offsets", "prediction_offsets"):
             columns[name] = ragged.concat_offsets([getattr(part, name) for part in parts])

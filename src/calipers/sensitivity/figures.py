@@ -198,20 +198,23 @@ def _turns(
 
 def sensitivity(axis: SweepAxis, metrics: Sequence[str], values: F64) -> str:
     """Return which metrics a choice moves, and which it does not; values are (metrics, points)."""
-    defined = [k for k in range(len(metrics)) if np.isfinite(values[k]).any()]
-    if not defined:
+    # metric -> how far its values lie apart; a metric without a value has no entry
+    moves: dict[int, float] = {}
+    for k in range(len(metrics)):
+        if np.isfinite(values[k]).any():
+            moves[k] = float(np.nanmax(values[k]) - np.nanmin(values[k]))
+    if not moves:
         return NOTHING
     if len(metrics) == 1:
         return _course_title(axis, metrics[0], values[0])
-    moves = {k: float(np.nanmax(values[k]) - np.nanmin(values[k])) for k in defined}
-    most = max(moves, key=lambda k: moves[k])
+    most = max(moves, key=moves.__getitem__)
     if moves[most] < STILL:
         return f"{choice_subject(axis)} hardly moves any metric: by {moves[most]:.2f} at most"
     text = (
         f"{choice_subject(axis)} moves {metrics[most]} most, "
         f"which {_change_text(axis, values[most])}"
     )
-    still = [metrics[k] for k in defined if moves[k] < STILL]
+    still = [metrics[k] for k, move in moves.items() if move < STILL]
     if not still:
         return text
     verb = "moves" if len(still) == 1 else "move"
