@@ -88,9 +88,13 @@ class PairTable:
         missing = np.flatnonzero(np.isnan(column).any(axis=1))
         if len(missing):
             name = self.cohort.images.ids[missing[0]]
-            raise UsageError(
-                f"this criterion needs the {what} of every image; image {name!r} has none"
-            )
+            message = f"this criterion needs the {what} of every image; image {name!r} has none"
+            if what == "spacing":
+                message += (
+                    ": its file states none, or the axes of its grid are not at right angles (a "
+                    "tilted gantry, a sheared affine), and needs resampling first"
+                )
+            raise UsageError(message)
         image = self.cohort.references.image[self.reference]
         return np.ascontiguousarray(column[image].T)
 
