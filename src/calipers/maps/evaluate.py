@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64
+from calipers.arrays import F64, host_array
 from calipers.data.cohort import Cohort, FileIntake, Intake
 from calipers.data.maps import Histograms, Sample
 from calipers.errors import InputError, UsageError, did_you_mean
@@ -34,7 +34,7 @@ from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.groups import Grouping
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
-from calipers.io.volumes.values import NORMALISATIONS, as_labels, as_map
+from calipers.io.volumes.values import as_labels, as_map, check_normalisation, normalisations
 from calipers.maps.examine import (
     ExactScores,
     Examined,
@@ -60,7 +60,7 @@ def evaluate_maps(
     protocol: str | Path | Protocol = "anomaly",
     *,
     labels: str | Sequence[int] = "binary",
-    normalise: str = "none",
+    normalise: str | Mapping[str, str] = "none",
     label: str = "lesion",
     seed: int | None = None,
     ci: bool = True,
@@ -86,7 +86,8 @@ def evaluate_maps(
         the values that count, such as ``(1, 3)``.
     normalise
         How maps come to scores in [0, 1]: ``none`` (others are an error), ``minmax``, ``sigmoid``,
-        ``clip``, ``uint8``, ``uint16`` or ``rank``.
+        ``clip``, ``uint8``, ``uint16`` or ``rank``. A mapping such as ``{"echo": "uint8"}`` names
+        the models that need one.
     label
         What the objects are called.
     seed, ci, by, jobs
@@ -271,7 +272,7 @@ class GivenSamples:
 
     entries: Iterable[Any]
     labels: str | Sequence[int]  # meaning of the label values, or the values that count
-    normalise: str
+    normalise: str | Mapping[str, str]  # for all models, or by model
     selects: Callable[[Mapping[str, Any]], bool] = _everything
     left_out: list[int] = field(
         default_factory=list
@@ -352,7 +353,7 @@ class GivenSamples:
             return sample
         sample, where = _sample(entry, k)
         labels = as_labels(sample.labels, self.labels, file=f"{where} labels")
-        maps = {}
+        normalise_of, maps = normalisations(self.normalise, sample.maps), {}
         for model, scores in sample.maps.items():
             if scores.shape != labels.shape:
                 raise InputError(
@@ -362,7 +363,7 @@ class GivenSamples:
                     value=scores.shape,
                     hint="nothing is resized or transposed; arrays are [z, ]y, x",
                 )
-            maps[model] = as_map(scores, self.normalise, file=f"{where} map of {model}")
+            maps[model] = as_map(scores, normalise_of[model], file=f"{where} map of {model}")
         return replace(sample, labels=labels, maps=maps)
 
     def intake(self, number: int, notes: Mapping[str, tuple[str, ...]]) -> Intake:
@@ -380,7 +381,7 @@ class GivenSamples:
 
 
 def given_samples(
-    samples: Iterable[Any], *, labels: str | Sequence[int], normalise: str
+    samples: Iterable[Any], *, labels: str | Sequence[int], normalise: str | Mapping[str, str]
 ) -> GivenSamples:
     """Check the choices and wrap what was given; no sample is looked at yet."""
     valid = labels in MEANINGS if isinstance(labels, str) else _whole_numbers(labels)
@@ -388,10 +389,7 @@ def given_samples(
         raise UsageError(
             f"labels is one of {', '.join(MEANINGS)}, or the values that count; not {labels!r}"
         )
-    if normalise not in NORMALISATIONS:
-        raise UsageError(
-            f"no normalisation {normalise!r}; {did_you_mean(normalise, NORMALISATIONS)}"
-        )
+    check_normalisation(normalise)
     if isinstance(samples, Mapping | np.ndarray | str) or not isinstance(samples, Iterable):
         raise UsageError(
             f"samples is a list of (map, labels) pairs or mappings, not {type(samples).__name__}"
@@ -472,7 +470,7 @@ def _spacing(spacing: Any, dimensions: int, where: str) -> tuple[float, ...] | N
 
 def _array(values: Any, where: str) -> NDArray[Any]:
     try:
-        array = np.asarray(values)
+        array = host_array(values)
     except ValueError:  # rows of different lengths
         raise InputError(
             "an array with 2 or 3 axes", rule="type", location=where, value=type(values).__name__

@@ -124,7 +124,11 @@ def matches_at(
     """
     matches = evaluation.matches(model) if matches is None else matches
     view = matches.views[0]
-    if view.assignment in assignment.CHOOSING_IN_TURN or cut <= view.score_cut or not (matches.score < cut).any():
+    if (
+        view.assignment in assignment.CHOOSING_IN_TURN
+        or cut <= view.score_cut
+        or not (matches.score < cut).any()
+    ):
         return matches
     # With the cut in the view, the assignment never sees the predictions below it.
     recipe = MatchRecipe((replace(view, score_cut=cut),))
