@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import calipers as cal
-from calipers.errors import InputError, UsageError
 from calipers.data.maps import Sample
+from calipers.errors import InputError, UsageError
 from map_cases import random_samples, values_of, with_maps
 
 LABELS = np.array([[0, 1, 1], [0, 0, 0]])

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from calipers.arrays import F64, host_array
 from calipers.data.cohort import Cohort, FileIntake, Intake
 from calipers.data.maps import Histograms, Sample
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import InputError, UsageError
 from calipers.evaluation.collect import Progress
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.groups import Grouping
