@@ -86,9 +86,7 @@ def test_distances_are_those_of_points_where_there_are_some() -> None:
     assert similarity("centre-distance-relative", pairs) == pytest.approx(-np.hypot(3 / 4, 4 / 3))
 
 
-def test_without_points_an_object_is_at_its_centroid_or_without_a_mask_at_the_centre_of_its_box() -> (
-    None
-):
+def test_without_points_masks_are_at_their_centroids_and_boxes_at_their_centres() -> None:
     pairs = pair_of(SHOE, [5.0, 4.5])
     bare = replace(pairs.predictions, points=None)
     other = PairTable(pairs.cohort, bare, pairs.reference, pairs.prediction)

@@ -1,5 +1,5 @@
-"""The preset ``luna16`` against the evaluation that the challenge describes, on scans full of excluded
-findings and duplicates.
+"""The preset ``luna16`` against the evaluation that the challenge describes, on scans full of
+excluded findings and duplicates.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
     area under the ROC curve of the images. The score of an image is the highest score of its
     counted predictions and of forgiven duplicates; it is positive if it has a counted reference;
     equal scores are one point. An image without predictions lies below all scores (``silent =
-    "lowest"``), or has the score 0 (``"zero"``), where scores are probabilities. Undefined without a positive or without a negative
-    image. Per class: references and predictions of the class.
+    "lowest"``), or has the score 0 (``"zero"``), where scores are probabilities. Undefined without
+    a positive or without a negative image. Per class: references and predictions of the class.
 ``picai-score``
     the mean of the average precision of the objects (``interpolation``, default tie-aware) and of
     the area above, by which the PI-CAI challenge ranks. Undefined where one of them is.
