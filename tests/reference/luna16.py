@@ -1,8 +1,8 @@
 """The evaluation of the LUNA16 challenge as its description tells it, scan by scan.
 
 A candidate that lies inside the radius of a nodule finds it; of several candidates in one nodule
-the highest score stands for it. A candidate inside an excluded finding, or a further one in a nodule,
-is no false positive; every other candidate is one.
+the highest score stands for it. A candidate inside an excluded finding, or a further one in a
+nodule, is no false positive; every other candidate is one.
 """
 
 from __future__ import annotations
