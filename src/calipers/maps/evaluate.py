@@ -168,7 +168,8 @@ def _examined_cohort(
     """Examine all samples one after the other, and return the cohort of what was measured."""
     examined_samples: list[Examined] = []
     maps: dict[str, ModelEvidence] = {}
-    exact = ExactScores(needed=any(measure.pooled for measure in plan.measures))
+    needs_scores = [measure.pooled or measure.ranked_in_batches for measure in plan.measures]
+    exact = ExactScores(needed=any(needs_scores))
     check, number = _Alike(), source.number
 
     # Scores are handed over only as long as all of them fit into memory.
@@ -186,7 +187,8 @@ def _examined_cohort(
         if progress is not None and number:
             progress(n_done, number)
     _check_number(examined_samples, source, plan.settings)
-    values = {model: exact.values(model, plan.measures) for model in maps}
+    batch = plan.settings.batch
+    values = {model: exact.values(model, plan.measures, batch) for model in maps}
     notes = {model: _notes(model, gathered, plan) for model, gathered in maps.items()}
     return cohort_of(
         examined_samples,
@@ -194,7 +196,7 @@ def _examined_cohort(
         values,
         plan.measures,
         label=plan.label,
-        batch=plan.settings.batch,
+        batch=batch,
         intake=source.intake(len(examined_samples), notes),
     )
 

@@ -209,6 +209,11 @@ class Measure:
         return self.level == "dataset" and self.threshold is None
 
     @property
+    def ranked_in_batches(self) -> bool:
+        """Whether it is made of the scores of all voxels of a batch together."""
+        return self.level == "batch" and self.threshold is None
+
+    @property
     def definition(self) -> str:
         """The part of its identifier that tells it from its relatives: ``sample``,
         ``dataset.best``, ``jaccard``.
