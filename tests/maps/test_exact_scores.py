@@ -25,7 +25,7 @@ def test_aupro_leaves_the_other_measures_as_they_are() -> None:
 
 
 def test_batches_are_ranked_by_their_scores_not_by_bins() -> None:
-    """Scores that all fall into one bin of a histogram: only the scores themselves can rank them."""
+    """All scores fall into one bin of a histogram: only the scores themselves can rank them."""
     draw = np.random.default_rng(7)
     samples = []
     for _ in range(5):
