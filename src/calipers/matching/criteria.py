@@ -184,10 +184,10 @@ def _complete_iou(pairs: PairTable) -> F64:
 
 
 def iop(pairs: PairTable) -> F64:
-    """Return the share of the predicted box that the reference covers."""
-    return (
-        boxes.intersection(pairs.reference_boxes, pairs.prediction_boxes) / pairs.prediction_extent
-    )
+    """Return the share of the predicted box that the reference covers; 0 of a box without area."""
+    common = boxes.intersection(pairs.reference_boxes, pairs.prediction_boxes)
+    extent = pairs.prediction_extent
+    return np.divide(common, extent, out=np.zeros_like(common), where=extent > 0)
 
 
 def _ior(pairs: PairTable) -> F64:
