@@ -182,11 +182,11 @@ def _clipped(
     if role == "predictions":
         return clipped
     extent = to_corners(clipped.boxes, "xyxy", images.size[clipped.image])[1]
-    gone = np.flatnonzero(without_area(clipped.boxes, extent))
-    if not len(gone):
+    lost_rows = np.flatnonzero(without_area(clipped.boxes, extent))
+    if not len(lost_rows):
         return clipped
     expected, hint = "a reference of which a part lies inside its image", "remove the record"
-    finding = Finding("outside", "bbox", expected, gone, delivery.boxes[gone], hint)
+    finding = Finding("outside", "bbox", expected, lost_rows, delivery.boxes[lost_rows], hint)
     return account.settle(part, clipped, [finding])
 
 

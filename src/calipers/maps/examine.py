@@ -596,10 +596,12 @@ def _map_evidence(
     for measure in measures:
         if measure.level == "batch":
             parts = sums.get(measure.key)
-            known = None
+            batch_values = None
             if exact is not None and measure.ranked_in_batches:
-                known = [of_batch[measure.key] for of_batch in exact.batches]
-            sums[measure.key] = _by_batch(histograms, references, measure, batch, parts, known)
+                batch_values = [of_batch[measure.key] for of_batch in exact.batches]
+            sums[measure.key] = _by_batch(
+                histograms, references, measure, batch, parts, batch_values
+            )
     return Maps(
         sums,
         references,
@@ -615,14 +617,14 @@ def _by_batch(
     measure: Measure,
     batch: int,
     parts: F64 | None,
-    known: Sequence[float] | None,
+    batch_values: Sequence[float] | None,
 ) -> F64:
     """Return (n, 2): batches of samples in the order of the input, each with the value of its
     voxels together.
 
     Every sample carries an equal share of its batch, so that the sum over samples counts a batch
     once. ``parts`` are the numerators and denominators of the samples, where the threshold is a
-    given number; ``known`` are the values of the batches, where all scores were kept. A batch
+    given number; ``batch_values`` are the values of the batches, where all scores were kept. A batch
     without a positive voxel has no value.
     """
     table = np.zeros((len(references), 2))
@@ -630,8 +632,8 @@ def _by_batch(
         members = np.arange(start, min(start + batch, len(references)))
         if not references[members].any():
             continue
-        if known is not None:
-            value = known[number]
+        if batch_values is not None:
+            value = batch_values[number]
         elif parts is None:
             one = np.ones((1, len(members)), np.int64)
             voxels = Tables(histograms.take(members)).pooled(one, references[members])
