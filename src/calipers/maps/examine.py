@@ -624,8 +624,8 @@ def _by_batch(
 
     Every sample carries an equal share of its batch, so that the sum over samples counts a batch
     once. ``parts`` are the numerators and denominators of the samples, where the threshold is a
-    given number; ``batch_values`` are the values of the batches, where all scores were kept. A batch
-    without a positive voxel has no value.
+    given number; ``batch_values`` are the values of the batches, where all scores were kept. A
+    batch without a positive voxel has no value.
     """
     table = np.zeros((len(references), 2))
     for number, start in enumerate(range(0, len(references), batch)):
