@@ -126,43 +126,62 @@ struct Points {
     const int32_t* every(int64_t point) const { return noted + (mark[point] - first_mark) * LANES; }
 };
 
-// Sum over the levels of the envelope, from the last point on, in one walk: a level ends where a higher one begins, and
-// counts as many recalls as lie between the two. Everything is computed and then chosen from: without branches the lanes
-// can go together.
-CALIPERS_WIDE
-void level_sums(Points p, Recalls recalls, const double* __restrict per_hit, double* __restrict total) {
-    double best[LANES] = {0}, sum[LANES] = {0}, top[LANES] = {0}, reached[LANES];
-    for (int64_t point = p.n - 1; point >= 0; --point) {
-        const int32_t *hits = p.hits + point * LANES, *every = p.every(point);
-        recalls.reached(hits, per_hit, reached);
+// Sums over the levels of the envelope, from the last point on. Everything is computed and then chosen from: without
+// branches the lanes can go together.
+class Levels {
+public:
+    // A point with its hits, and how much more it reaches than the point before it.
+    void add(const int32_t* __restrict hits, const int32_t* __restrict every, const double* __restrict reached,
+             const double* __restrict before) {
         for (int l = 0; l < LANES; ++l) {
-            const double value = precision(hits[l], every[l]), level = best[l];
-            const double product = level * (top[l] - reached[l]);
-            sum[l] += value > level ? product : 0.0;
-            top[l] = value > level ? reached[l] : top[l];
-            best[l] = value > level ? value : level;
+            const double value = precision(hits[l], every[l]), gained = reached[l] - before[l];
+            const double level = best_[l], so_far = count_[l], product = level * so_far;
+            sum_[l] += value > level ? product : 0.0;
+            count_[l] = (value > level ? 0.0 : so_far) + gained;
+            best_[l] = value > level ? value : level;
         }
         CALIPERS_ROW_DONE;
     }
-    for (int l = 0; l < LANES; ++l) total[l] = sum[l] + best[l] * top[l];
+    void total(double* __restrict result) const {
+        for (int l = 0; l < LANES; ++l) result[l] = sum_[l] + best_[l] * count_[l];
+    }
+
+private:
+    double best_[LANES] = {0}, count_[LANES] = {0}, sum_[LANES] = {0};
+};
+
+// Walks from the last point to the first with what each of them and the one before it reach.
+template <class Reach, class Use>
+inline void backwards(const Points& p, Reach reach, Use use) {
+    double one[LANES], two[LANES], *here = one, *before = two;
+    if (p.n) reach(p.hits + (p.n - 1) * LANES, here);
+    for (int64_t point = p.n - 1; point >= 0; --point) {
+        const int32_t* hits = p.hits + point * LANES;
+        if (point)
+            reach(hits - LANES, before);
+        else
+            std::memset(before, 0, sizeof one);
+        use(hits, p.every(point), here, before);
+        std::swap(here, before);
+    }
 }
 
-// The same for the area, where every hit counts.
+// Every level counts as many recalls as it reaches.
+CALIPERS_WIDE
+void level_sums(Points p, Recalls recalls, const double* __restrict per_hit, double* __restrict total) {
+    Levels levels;
+    backwards(p, [&](const int32_t* hits, double* reached) { recalls.reached(hits, per_hit, reached); },
+              [&](auto... point) { levels.add(point...); });
+    levels.total(total);
+}
+
+// The area: every level counts as many hits as it has.
 CALIPERS_WIDE
 void area_sums(Points p, double* __restrict total) {
-    double best[LANES] = {0}, sum[LANES] = {0}, top[LANES] = {0};
-    for (int64_t point = p.n - 1; point >= 0; --point) {
-        const int32_t *hits = p.hits + point * LANES, *every = p.every(point);
-        for (int l = 0; l < LANES; ++l) {
-            const double value = precision(hits[l], every[l]), level = best[l];
-            const double reached = static_cast<double>(hits[l]), product = level * (top[l] - reached);
-            sum[l] += value > level ? product : 0.0;
-            top[l] = value > level ? reached : top[l];
-            best[l] = value > level ? value : level;
-        }
-        CALIPERS_ROW_DONE;
-    }
-    for (int l = 0; l < LANES; ++l) total[l] = sum[l] + best[l] * top[l];
+    Levels levels;
+    backwards(p, [](const int32_t* hits, double* reached) { std::copy(hits, hits + LANES, reached); },
+              [&](auto... point) { levels.add(point...); });
+    levels.total(total);
 }
 
 // Sum over all points, from the first on.
@@ -181,25 +200,18 @@ void step_sums(Points p, double* __restrict total) {
 // The envelope at every recall, (n_recalls, LANES); 0 at recalls that are never reached.
 CALIPERS_WIDE
 void envelope_at(Points p, Recalls recalls, const double* __restrict per_hit, double* __restrict result) {
-    double best[LANES] = {0}, reached[LANES], below[LANES];
+    double best[LANES] = {0};
     std::memset(result, 0, (recalls.most + 1) * LANES * sizeof(double));
-    if (p.n) recalls.reached(p.hits + (p.n - 1) * LANES, per_hit, reached);
-    for (int64_t point = p.n - 1; point >= 0; --point) {
-        const int32_t *hits = p.hits + point * LANES, *every = p.every(point);
+    const auto reach = [&](const int32_t* hits, double* reached) { recalls.reached(hits, per_hit, reached); };
+    backwards(p, reach, [&](const int32_t* hits, const int32_t* every, const double* reached, const double* before) {
         for (int l = 0; l < LANES; ++l) {
             const double value = precision(hits[l], every[l]);
             best[l] = value > best[l] ? value : best[l];
         }
-        // The recalls that the point before this one reaches are left to it.
-        if (point)
-            recalls.reached(hits - LANES, per_hit, below);
-        else
-            std::memset(below, 0, sizeof below);
         for (int l = 0; l < LANES; ++l)
-            for (int64_t k = static_cast<int64_t>(below[l]); k < static_cast<int64_t>(reached[l]); ++k)
+            for (int64_t k = static_cast<int64_t>(before[l]); k < static_cast<int64_t>(reached[l]); ++k)
                 result[k * LANES + l] = best[l];
-        std::memcpy(reached, below, sizeof reached);
-    }
+    });
 }
 
 CALIPERS_WIDE
