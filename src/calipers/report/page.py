@@ -119,7 +119,9 @@ def write_results(
     if pictures and not redact:
         # The volumes may be gone when the folder is opened, so their pictures are kept now.
         slices = slices_of(evaluation, None if images is None else Path(images))
-        evaluation = replace(evaluation, slices=slices)
+        # Only if there are any: a copy would have to compute again what this evaluation knows.
+        if slices is not evaluation.slices:
+            evaluation = replace(evaluation, slices=slices)
     page_options = {
         "images": images,
         "redact": redact,
