@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64, I8, I32, I64
 from calipers.kernels import ragged, route
-from calipers.kernels.assignment import HIT, IGNORED, FateTable
+from calipers.kernels.assignment import HIT, IGNORED, FateTable, all_ones
 
 EPS = np.spacing(1)  # pycocotools adds it to every denominator; kept, for equal bits
 # moves a quotient of whole numbers below 1e8 safely to the right side of a whole number
@@ -69,7 +69,7 @@ class CurveProblem(NamedTuple):
     @property
     def plain(self) -> bool:
         """Whether all images count once."""
-        return len(self.weights) == 1 and bool((self.weights == 1).all())
+        return all_ones(self.weights)
 
     def plan(self, *, enveloped: bool) -> ReplicatePlan:
         """Return what all replicates share."""
