@@ -221,11 +221,12 @@ class Matches(ObjectsByImage):
         Only the last block is kept, by identity: blocks are worked off one after the other, and
         never changed.
         """
-        if len(weights) == 1 and bool((weights == 1).all()):
-            return self._plain_totals
-        if self._last_totals.get("weights") is not weights:
-            self._last_totals.update(weights=weights, known={})
-        totals: dict[Any, I64] = self._last_totals["known"]
+        last = self._last_totals
+        if last.get("weights") is not weights:
+            # Dozens of calls bring the same weights, so they are looked at once.
+            is_plain = assignment.all_ones(weights)
+            last.update(weights=weights, known=self._plain_totals if is_plain else {})
+        totals: dict[Any, I64] = last["known"]
         return totals
 
     def curves(

@@ -130,6 +130,14 @@ def _answer(result: Multiverse) -> str:
     return answer_section(first, further(rest))
 
 
+def evaluation_section(result: Multiverse) -> str:
+    """Return the section on the multiverse in the page of an evaluation."""
+    base = configuration_text(result.each[result.base])
+    note = f"{METHOD} The base configuration is {base}, not the protocol of this page."
+    parts = [items(result.sentences()), figures(result), levels_block(result)]
+    return "\n".join([*parts, paragraph(note, "note")])
+
+
 def figures(result: Multiverse) -> str:
     """Return all figures, two in a row where there is room."""
     blocks = []

@@ -72,6 +72,10 @@ LEGEND = (
 )
 
 LONGEST = 2000  # characters of a sentence
+REPEATED = (
+    "This section is for models that were trained alike, with other seeds or on other folds: it "
+    "treats them as repeated trainings of one model and shows what another training would find too."
+)
 WHY = (
     "If models that were trained alike find different objects, they are unsure of them, whatever "
     "their scores say. A reference is disputed if some but not all models find it."
@@ -322,6 +326,16 @@ def _entry(result: StabilityResult, place: int, pictures: Pictures, name: str) -
         f'<div class="panels">{panels}</div>\n{paragraph(f"{cells.note} {bars.note}", "note")}\n'
         f"{details('Numbers of this figure', tables)}\n</figure>"
     )
+
+
+def evaluation_section(result: ObjectStability) -> str:
+    """Return the section on objects in the page of an evaluation."""
+    settings = result.settings
+    rule = (
+        "An object is found, and two predictions are the same, if their "
+        f"{settings['criterion']} is at least {settings['threshold']:g}."
+    )
+    return "\n".join([paragraph(REPEATED), objects_block(result), paragraph(rule, "note")])
 
 
 def objects_block(result: ObjectStability) -> str:
