@@ -225,7 +225,8 @@ def _nrrd_place(
     rows = [numbers(vector[1:-1], across, file, "space directions") for vector in vectors]
     steps = np.array(rows)
     if space not in SPACES:
-        return None, check_spacing(tuple(np.linalg.norm(steps, axis=1).tolist()), file)
+        check_spacing(tuple(np.linalg.norm(steps, axis=1).tolist()), file)
+        return None, spacing_of(np.transpose(steps), axes)
     origin = fields.get("spaceorigin", "(0,0,0)").strip()
     centre = numbers(origin.removeprefix("(").removesuffix(")"), 3, file, "space origin")
     # Directions and origin change sign together, along the axes that point the other way.
@@ -395,7 +396,7 @@ def volume_of(
         check_stored(block.start + block.skip + block.count, stored + block.start, str(block.path))
         if stored > block.skip + block.count:
             notes.append(
-                f"{stored - block.skip - block.count} bytes behind the voxels were not read"
+                f"{stored - block.skip - block.count} bytes after the voxels were not read"
             )
     else:
         check_packed(block.skip + block.count, stored, str(block.path), request.limits)
