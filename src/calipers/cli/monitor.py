@@ -123,29 +123,8 @@ OF_FIT = "Images to fit baselines on, which are then left out; all: fit on the e
     default=0.0,
     help="Hazard of a rejected image (0).",
 )
-<<<<<<< HEAD
-@click.option(
-    "--images", metavar="DIR", help="Folder of the pictures, for the page and for baselines."
-)
-@click.option(
-    "--cluster",
-    metavar="COLUMN",
-    help="Unit of resampling: image, patient (default if known), ...",
-)
-@click.option(
-    "--level",
-    metavar="P",
-    type=SHARE,
-    default=0.95,
-    help="Confidence level of the intervals (0.95).",
-)
-@click.option(
-    "--replicates",
-    metavar="N",
-    type=click.IntRange(min=100),
-    help="Number of bootstrap replicates (2000).",
-)
-@click.option("--no-ci", is_flag=True, help="Compute no intervals.")
+@images_option("Folder of the pictures, for the page and for baselines.")
+@resampling_options
 @click.option(
     "--halves",
     metavar="N",
@@ -153,29 +132,9 @@ OF_FIT = "Images to fit baselines on, which are then left out; all: fit on the e
     default=50,
     help="Random halves that thresholds are chosen on, without --tuning (50).",
 )
-@click.option(
-    "--seed",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Seed of the bootstrap and of random halves (0).",
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="DIR",
-    help="Folder for page, JSON, CSV and figures; must be new or empty.",
-)
-@click.option(
-    "--force", is_flag=True, help="Allow a DIR that is not empty; results in it are replaced."
-)
-=======
-@images_option("Folder of the pictures, for the page and for baselines.")
-@resampling_options
 @seed_option("Seed of the bootstrap and of random halves (0).")
 @output_folder_option()
 @force_option(REPLACE_RESULTS)
->>>>>>> main
 @reading_options
 @output_options
 def monitor(references: str, predictions: str | None, **options: Any) -> None:
@@ -231,18 +190,7 @@ def _options(options: dict[str, Any]) -> dict[str, Any]:
     if options["tau"] is not None and not math.isfinite(options["tau"]):
         raise UsageError(f"--tau is a finite number, not {options['tau']!r}")
     _thresholds(options, [])  # bad values are reported before anything is read
-<<<<<<< HEAD
-    return {
-        "cluster": cluster_of(options["cluster"] or "auto"),
-        "level": options["level"],
-        "replicates": options["replicates"] or 2000,
-        "seed": options["seed"],
-        "ci": not options["no_ci"],
-        "halves": options["halves"],
-    }
-=======
-    return statistics
->>>>>>> main
+    return statistics | {"halves": options["halves"]}
 
 
 def _check(references: str, predictions: str | None, options: dict[str, Any]) -> None:
