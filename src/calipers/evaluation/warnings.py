@@ -218,9 +218,16 @@ def _repeated(model: str, predictions: Predictions) -> Iterator[str]:
     """Yield how many predictions repeat another one exactly."""
     if not 1 < len(predictions) <= MOST_COMPARED:
         return
+    # Equal predictions have equal scores, which few have: only those are compared in full.
+    by_score = np.argsort(predictions.score)
+    is_tie = np.diff(predictions.score[by_score]) == 0
+    rows = by_score[np.append(is_tie, False) | np.append(False, is_tie)]
+    if not len(rows):
+        return
     columns = [predictions.image, predictions.label, predictions.score, *predictions.boxes.T]
     if predictions.masks is not None:  # different masks may have one box
         columns += [predictions.masks.voxels, *predictions.masks.centroids().T]
+    columns = [column[rows] for column in columns]
     # Equal predictions are neighbours after sorting, so neighbours are all that is compared.
     order = np.lexsort(columns)
     is_repeat = np.ones(len(order) - 1, np.bool_)

@@ -173,6 +173,30 @@ def write_monitors_page(
     return path
 
 
+def evaluation_section(result: MonitorEvaluation, *, images: bool) -> str:
+    """Return the section on monitors in the page of an evaluation; with ``images`` it names those
+    on which monitors err most.
+    """
+    first, further = verdict(result)
+    blocks = "".join(_figure_blocks(result, beside_answer(result)))
+    title = "The monitor" if len(result.monitors) == 1 else "The monitors"
+    parts = [
+        paragraph(summary_line(result), "note"),
+        f"<h3>{title}</h3>",
+        items([first, *further]),
+        f'<div class="pair">{blocks}</div>' if blocks else "",
+        order_part(result),
+        outcomes_part(result),
+        labels_part(result),
+        tau_part(result),
+        details("Numbers on monitors", numbers_part(result)),
+    ]
+    if images:
+        parts.append(details("Images on which monitors err most", images_part(result)))
+    parts += [items(result.warnings), methods_part(result)]
+    return "\n".join(part for part in parts if part)
+
+
 def named_figures(result: MonitorEvaluation) -> list[tuple[str, Figure]]:
     """Return all figures with the names of their files; those of single monitors are numbered, best
     first.
