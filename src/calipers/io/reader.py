@@ -28,7 +28,7 @@ from calipers.arrays import F64, Column
 from calipers.data.cohort import UNIT
 from calipers.data.objects import BOX_FORMATS
 from calipers.data.rules import Delivery, Finding, Role, Source
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import InputError, PluginError, UsageError, did_you_mean
 from calipers.io.source import InputFile
 
 Key = int | str  # an id as the file types it: 1 and "1" are different images
@@ -236,7 +236,7 @@ class Reader(ABC):
 
     def references(self, file: InputFile, options: Options) -> ReferenceFile:
         """Read images, classes and objects."""
-        raise NotImplementedError
+        raise self._lacks("references")
 
     def predictions(
         self, file: InputFile, index: ReferenceIndex, options: Options
@@ -245,7 +245,16 @@ class Reader(ABC):
 
         Without `several_models` this is one model, and the file is read only when its turn comes.
         """
-        raise NotImplementedError
+        raise self._lacks("predictions")
+
+    def _lacks(self, role: Role) -> PluginError:
+        """Return the error for a role that this reader declares and does not read."""
+        reader = type(self)
+        return PluginError(
+            f"the reader of the format {self.name!r} ({reader.__module__}:{reader.__qualname__}) "
+            f"declares the role {role!r} and has no method {role}()"
+            f"\n  hint: write the method, or leave {role!r} out of roles"
+        )
 
 
 def readers() -> Iterator[Reader]:
