@@ -44,7 +44,9 @@ class LinesReader(TableReader):
     def table(self, file):
         rows = [line.split() for line in bytes(file.data).decode().splitlines()[1:]]
         columns = {name: [row[k] for row in rows] for k, name in enumerate(NAMES[: len(rows[0])])}
-        return FileTable(file.file, self.name, columns, np.arange(2, len(rows) + 2), True, source=file)
+        return FileTable(
+            file.file, self.name, columns, np.arange(2, len(rows) + 2), True, source=file
+        )
 
 
 class GreedyReader(LinesReader):

@@ -319,7 +319,9 @@ def _categories(
     return cells, categories, f"ratings: {', '.join(categories)}, in no order"
 
 
-def _problem(table: FileTable, column: str, row: int, cell: str, categories: Sequence[str]) -> Problem:
+def _problem(
+    table: FileTable, column: str, row: int, cell: str, categories: Sequence[str]
+) -> Problem:
     if not cell:
         hint = "--lenient leaves such rows out and counts them"
         return table.problem(row, column, "rating-missing", "a rating", "", hint)

@@ -405,7 +405,9 @@ def _values(table: FileTable, names: Sequence[str]) -> tuple[F64, list[Problem]]
     return values, problems
 
 
-def _flags(table: FileTable, name: str, column: str | None, problems: list[Problem]) -> Flags | None:
+def _flags(
+    table: FileTable, name: str, column: str | None, problems: list[Problem]
+) -> Flags | None:
     """Return a column of 0 and 1; empty cells and all others become problems."""
     if column is None:
         return None

@@ -79,14 +79,14 @@ class ObjectColumns:
         self.n = 0
         self.n_scored = 0
 
-    def add(self, records: Sequence[CocoRecord], places: I64 | None = None) -> None:
-        """Add some records; ``places`` are their numbers in the file if some were left out."""
+    def add(self, records: Sequence[CocoRecord], places: I64) -> None:
+        """Add some records; ``places`` are their numbers in the file."""
         n = len(records)
         image = self._codes("image_id", [record.image_id for record in records])
         self._keep("image", image)
         self._keep("label", self._codes("category_id", [record.category_id for record in records]))
         self._add_boxes(records, image)
-        self._keep("place", np.arange(self.n, self.n + n) if places is None else places)
+        self._keep("place", places)
         if self.role == "predictions":
             self._keep("score", np.array([record.score for record in records], np.float64))
         else:
@@ -106,13 +106,13 @@ class ObjectColumns:
             keys.append("score")
         return sum(RECORD_KEYS[key] for key in keys)
 
-    def add_scanned(self, records: RecordColumns) -> None:
-        """Add plain records that are columns already."""
+    def add_scanned(self, records: RecordColumns, first: int) -> None:
+        """Add plain records that are columns already, from number ``first`` of the file on."""
         n = len(records.keys)
         self._keep("image", self._codes_of_numbers("image_id", records.image))
         self._keep("label", self._codes_of_numbers("category_id", records.category))
         self._keep("boxes", records.box)
-        self._keep("place", np.arange(self.n, self.n + n))
+        self._keep("place", np.arange(first, first + n))
         # A scanned record has no segmentation; the collector of masks must count it all the same.
         if self.masks is not None:
             self.masks.skip(n)

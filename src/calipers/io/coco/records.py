@@ -27,8 +27,9 @@ from calipers.data.cohort import UNIT
 from calipers.data.rules import Role
 from calipers.errors import InputError, raise_problems
 from calipers.io.coco import json
-from calipers.io.coco.json import Piece, Record, Unreadable, printable
+from calipers.io.coco.json import Piece, Unreadable
 from calipers.io.coco.masks import Polygons, RunLengths, segmentation_of
+from calipers.io.coco.walk import Record, printable
 from calipers.io.reader import GROUP_UNIT, ImageList, Key, Options, Problem, text_column
 
 # Beyond 2^53 other programs read ids as floats, and neighbours become equal.

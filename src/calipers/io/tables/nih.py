@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The format ``nih``: ``BBox_List_2017.csv``, the list of boxes of ChestX-ray8, as references.
 
-`calipers.io.read` calls `NihReader`; the file becomes a `FileTable` that is read as any other table of
-boxes. The data set is that of Wang et al. (2017), "ChestX-ray8". The list is read by position,
+`calipers.io.read` calls `NihReader`; the file becomes a `FileTable` that is read as any other table
+of boxes. The data set is that of Wang et al. (2017), "ChestX-ray8". The list is read by position,
 because its header breaks at its own commas: ``Bbox [x,y,w,h]`` are four cells.
 """
 

@@ -6,8 +6,8 @@ declares a class. Further columns of references describe the image if they are c
 image, else the object.
 
 A format whose files are such tables is a `TableReader` (delimited text, parquet, the NIH list): it
-opens a `FileTable`, and `references_from` and `predictions_from` make of it what `calipers.io.assemble`
-expects. `add_groups` gives images the columns of a table of groups: patient, centre, sizes,
+opens a `FileTable`, and `references_from` and `predictions_from` make of it what
+`calipers.io.assemble` expects. `add_groups` gives images the columns of a table of groups: patient, centre, sizes,
 spacings, any; `calipers.io.read` and `Pairing.with_groups` call it.
 """
 
@@ -173,7 +173,9 @@ def predictions_from(
     return parts
 
 
-def add_groups(images: ImageList, table: FileTable, options: Options) -> tuple[ImageList, FileIntake]:
+def add_groups(
+    images: ImageList, table: FileTable, options: Options
+) -> tuple[ImageList, FileIntake]:
     """Give images the columns of a table; sizes and spacings fill in what is unknown.
 
     Notes
@@ -386,7 +388,12 @@ def _image_columns(
 
 
 def _measures(
-    table: FileTable, layout: Layout, names: tuple[str, ...], image_rows: I64, image: I64, first: I64
+    table: FileTable,
+    layout: Layout,
+    names: tuple[str, ...],
+    image_rows: I64,
+    image: I64,
+    first: I64,
 ) -> F64:
     """Return sizes or spacings of images; they must be the same on every row of an image."""
     measures = np.full((len(first), len(names)), np.nan)

@@ -147,7 +147,9 @@ class FileTable:
         )
 
 
-def open_table(source: Path | str | InputFile, *, ragged: bool = False, hint: str = "") -> FileTable:
+def open_table(
+    source: Path | str | InputFile, *, ragged: bool = False, hint: str = ""
+) -> FileTable:
     """Open a table: delimited text (csv, tsv) or parquet.
 
     Parameters
