@@ -55,6 +55,7 @@ def read(
     score_scale: str = "unit",
     ids_as_strings: bool = False,
     masks: str = "auto",
+    coco_ignore: bool = True,
 ) -> Cohort:
     """Read references and the predictions of any number of models.
 
@@ -89,6 +90,9 @@ def read(
         of a file has one, else a note counts them. ``"required"``: an annotation without one is
         broken. ``"ignore"``: only boxes are read. A record without a box gets the box of its mask,
         unless masks are ignored.
+    coco_ignore
+        Whether ``"ignore": 1`` of a COCO annotation is obeyed, with a note. False: it is
+        overwritten by ``iscrowd``, as pycocotools does.
 
     Raises
     ------
@@ -107,6 +111,7 @@ def read(
         score_scale=score_scale,
         ids_as_strings=ids_as_strings,
         masks=masks,
+        coco_ignore=coco_ignore,
     )
     return read_all(references, predictions, groups, options).cohort
 

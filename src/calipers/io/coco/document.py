@@ -14,8 +14,9 @@ order of images decides the average precision, so parity needs the same order.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -24,7 +25,7 @@ import numpy as np
 from calipers.arrays import F64, I64
 from calipers.data.objects import row_product
 from calipers.data.rules import Delivery, Source
-from calipers.errors import InputError, raise_problems
+from calipers.errors import InputError, InputProblems, raise_problems
 from calipers.io.coco import json
 from calipers.io.coco.columns import ObjectColumns
 from calipers.io.coco.json import Unreadable
@@ -39,6 +40,7 @@ from calipers.io.coco.records import (
     check_listed_record,
     check_object,
     check_records,
+    image_keys,
     images_from,
 )
 from calipers.io.coco.walk import Outline, Record, Walker
@@ -93,22 +95,90 @@ def read_predictions(input_file: InputFile, index: ReferenceIndex, options: Opti
     span = outline.spans.get(prefix.removeprefix("/"))
     if span is None or not _is_list(input_file, span):
         raise no_predictions_error(input_file, list(outline.spans))
-    own, declared = None, None
+    as_text = options.ids_as_strings or index.class_keys is None
+    own = None
     if "categories" in outline.spans:
         require_list(input_file, outline, "categories")
         records = _listed(input_file, outline, "categories")
         own = categories_from(records, input_file.file, options)
-    columns = _prediction_columns(input_file, index, own, options)
+    images, notes = index.images, []
     if "images" in outline.spans:
         require_list(input_file, outline, "images")
-        declared = _listed(input_file, outline, "images")
-    notes = subset_notes(input_file, declared, columns, options)
+        declared = OwnImages.of(_listed(input_file, outline, "images"), input_file, as_text)
+        images, notes = declared.join(index)
+        notes += subset_notes(input_file, declared.keys, images, index, options)
+    columns = _prediction_columns(input_file, index, images, own, options)
     objects = ObjectList(input_file, span, prefix, columns, options)
     objects.read()
     # A file without any score is the wrong file, not a file of broken records.
     if objects.n and objects.n_unscored == objects.n:
         raise no_scores_error(input_file, outline)
     return objects.part(columns.delivery(), notes)
+
+
+@dataclass(frozen=True)
+class OwnImages:
+    """The images that a document of predictions lists itself."""
+
+    file: str
+    keys: list[Key]
+    names: list[str | None]  # of their files
+
+    @classmethod
+    def of(
+        cls, records: Sequence[dict[str, Any]], input_file: InputFile, as_text: bool
+    ) -> OwnImages:
+        """Return the images of these records, of which each has an id of its own."""
+        keys = image_keys(records, input_file.file, as_text)
+        names = []
+        for record in records:
+            name = record.get("file_name")
+            names.append(name if isinstance(name, str) else None)
+        return cls(input_file.file, keys, names)
+
+    def join(self, index: ReferenceIndex) -> tuple[Mapping[Key, int], list[str]]:
+        """Return the images of the references by the ids of the predictions, and notes.
+
+        Ids name images. Where an id is none of the references, but its file_name is, the name does.
+        """
+        self._require_same_names(index)
+        taken = {index.images[key] for key in self.keys if key in index.images}
+        counts = Counter(self.names)
+        by_name: dict[Key, int] = {}
+        for key, name in zip(self.keys, self.names):
+            k = index.file_names.get(name) if name and counts[name] == 1 else None
+            if key not in index.images and k is not None and k not in taken:
+                by_name[key] = k
+        if not by_name:
+            return index.images, []
+        note = (
+            f"{len(by_name)} images are joined by file_name: the references do not have their ids"
+        )
+        return {**index.images, **by_name}, [note]
+
+    def _require_same_names(self, index: ReferenceIndex) -> None:
+        """Raise if an id is one image here and another one in the references."""
+        errors = []
+        for k, (key, name) in enumerate(zip(self.keys, self.names)):
+            if name is None or key not in index.images:
+                continue
+            expected = index.file_name_of(index.images[key])
+            # Folders before the name say where a copy lies, not which image it is.
+            if expected is not None and _base_name(name) != _base_name(expected):
+                error = InputError(
+                    f"{expected!r}, the file_name that image {key!r} has in the references",
+                    rule="image-name",
+                    file=self.file,
+                    location=f"/images/{k}/file_name",
+                    value=name,
+                    hint="one id is two images: write both files from one list of images",
+                )
+                errors.append(error)
+        raise_problems(errors[: InputProblems.SHOWN], len(errors))
+
+
+def _base_name(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2]
 
 
 def require_list(input_file: InputFile, outline: Outline, name: str) -> None:
@@ -259,6 +329,7 @@ def _reference_columns(
         dimensions=dimensions,
         box_format=options.box_format or "xywh",
         masks=_mask_columns(input_file, images.size, dimensions, options),
+        obey_ignore=options.coco_ignore,
     )
 
 
@@ -283,9 +354,17 @@ def _mask_columns(
 
 
 def _prediction_columns(
-    input_file: InputFile, index: ReferenceIndex, own: Categories | None, options: Options
+    input_file: InputFile,
+    index: ReferenceIndex,
+    images: Mapping[Key, int],
+    own: Categories | None,
+    options: Options,
 ) -> ObjectColumns:
-    """Return the collector of predictions; ``own`` are the categories of their document, if any."""
+    """Return the collector of predictions.
+
+    ``images`` are those of the references by the ids of the predictions, ``own`` the categories of
+    their document, if any.
+    """
     classes: Mapping[Key, int] | None = index.class_keys
     as_text = options.ids_as_strings or index.class_keys is None
     names: dict[Key, str] = {}
@@ -305,7 +384,7 @@ def _prediction_columns(
         )
     return ObjectColumns(
         "predictions",
-        index.images,
+        images,
         classes,
         names=names,
         known_names=index.classes,
@@ -330,7 +409,7 @@ def _reference_file(
             hint="are references and predictions swapped?",
         )
     delivery = columns.delivery()
-    part = objects.part(delivery, images.notes)
+    part = objects.part(delivery, [*images.notes, *columns.ignore_notes()])
     part = replace(part, notes=[*part.notes, *area_notes(delivery)])
     if delivery.masks is not None and columns.masks is not None:
         # Masks tell the sizes that the images do not state.
@@ -422,24 +501,22 @@ def no_scores_error(input_file: InputFile, outline: Outline) -> InputError:
 
 def subset_notes(
     input_file: InputFile,
-    declared: list[dict[str, Any]] | None,
-    columns: ObjectColumns,
+    declared: Sequence[Key],
+    images: Mapping[Key, int],
+    index: ReferenceIndex,
     options: Options,
 ) -> list[str]:
     """Check that predictions that list their images list all of them.
 
     An image that the model never saw is not a miss, so strict reading refuses a shorter list.
     """
-    if declared is None:
-        return []
-    ids: list[Any] = [image.get("id") for image in declared]
-    listed_ids = set(map(str, ids)) if columns.as_text else set(ids)
+    listed = {images[key] for key in declared if key in images}
     # In the order of the references, so that the message names the first of them.
-    missing = [key for key in columns.index["image_id"] if key not in listed_ids]
+    missing = [key for key, k in index.images.items() if k not in listed]
     if not missing:
         return []
     message = (
-        f"the predictions list {len(listed_ids)} images, "
+        f"the predictions list {len(declared)} images, "
         f"{len(missing)} images of the references are not among them"
     )
     if options.lenient:

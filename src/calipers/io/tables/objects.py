@@ -7,8 +7,8 @@ image, else the object.
 
 A format whose files are such tables is a `TableReader` (delimited text, parquet, the NIH list): it
 opens a `FileTable`, and `references_from` and `predictions_from` make of it what
-`calipers.io.assemble` expects. `add_groups` gives images the columns of a table of groups: patient, centre, sizes,
-spacings, any; `calipers.io.read` and `Pairing.with_groups` call it.
+`calipers.io.assemble` expects. `add_groups` gives images the columns of a table of groups: patient,
+centre, sizes, spacings, any; `calipers.io.read` and `Pairing.with_groups` call it.
 """
 
 from __future__ import annotations
@@ -221,8 +221,9 @@ def _one_model(table: FileTable, index: ReferenceIndex, options: Options) -> Obj
     sound_rows = np.flatnonzero(rows.sound)
     # A column called file_name holds names of files, even where ids look like them.
     images = index.images
-    if index.file_names and columns["image"].lower() in ("file_name", "filename"):
-        images = index.file_names
+    has_names = "file_name" in index.image_list.groups
+    if has_names and columns["image"].lower() in ("file_name", "filename"):
+        images = index.by_file_name(rows.image, table.file, columns["image"])
     labels: dict[Key, int] = {name: k for k, name in enumerate(index.classes)}
     part = _part(table, rows, sound_rows, images, labels)
     facts = {}
