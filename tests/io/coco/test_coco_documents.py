@@ -91,7 +91,7 @@ def test_repeated_keys_of_images_are_refused(tmp_path, key, spelling):
 def test_one_id_with_two_file_names_is_an_error(tmp_path):
     document = changed(DOCUMENT, "images", 0, "file_name", to="other.png")
     for lenient in (False, True):
-        with pytest.raises(InputError, match="'b.png'") as refused:
+        with pytest.raises(InputError, match=r"'b\.png'") as refused:
             try_results(tmp_path, document, lenient=lenient)
         assert (refused.value.rule, refused.value.location) == ("image-name", "/images/0/file_name")
     in_a_folder = changed(DOCUMENT, "images", 0, "file_name", to="val\\b.png")

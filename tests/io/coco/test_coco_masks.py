@@ -314,8 +314,10 @@ def test_a_small_file_does_not_become_many_runs(tmp_path, monkeypatch):
     assert refused.value.rule == "too-large"
     monkeypatch.setattr(masks, "FREE_BYTES", 100)
     monkeypatch.setattr(masks, "MAX_RATIO", 0)
-    with pytest.raises(InputError, match="6 in this file"):
+    with pytest.raises(InputError, match="12 in the rest of this file"):
         try_references(tmp_path, MASKED)
+    with pytest.raises(InputError, match="6 in this file"):
+        try_references(tmp_path, LISTED)
     assert masks.MOST_PIXELS == 250_000_000
 
 
