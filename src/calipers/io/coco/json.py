@@ -234,7 +234,8 @@ def check_listed(piece: Piece, records: Sequence[dict[str, Any]]) -> None:
     n_keys = sum(map(len, records))
     if text.count(b"{") > len(records):
         n_keys = _count_keys(records)
-    if len(KEY_SIGN.findall(text)) != n_keys:
+    # A colon stands behind every key; those inside texts are told apart only if there are some.
+    if text.count(b":") != n_keys and len(KEY_SIGN.findall(text)) != n_keys:
         raise Unreadable
     _check_depth(text, len(records))
 

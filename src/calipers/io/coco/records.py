@@ -422,9 +422,12 @@ def categories_from(records: Sequence[dict[str, Any]], file: str, options: Optio
 
 def sorted_ids(keys: Sequence[Key]) -> list[int]:
     """Return the order of ids: numbers numerically, then texts."""
-    # The usual case, without a function call per key.
+    # The usual case, without a function call per key: whole numbers, most often ascending.
     if set(map(type, keys)) == {int}:
-        return sorted(range(len(keys)), key=keys.__getitem__)
+        numbers = np.array(keys, np.int64)
+        if (numbers[1:] > numbers[:-1]).all():
+            return list(range(len(keys)))
+        return np.argsort(numbers, kind="stable").tolist()
     return sorted(range(len(keys)), key=lambda k: (isinstance(keys[k], str), keys[k]))
 
 
@@ -459,8 +462,9 @@ def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: boo
 
 def _sound_numbers(ids: list[Any], n: int) -> bool:
     """Return whether n ids are different whole numbers in range: a fast check of the usual case."""
-    whole = len(ids) == n and set(map(type, ids)) == {int} and len(set(ids)) == n
-    return whole and max(ids) <= LARGEST_ID and min(ids) >= -LARGEST_ID
+    if len(ids) != n or set(map(type, ids)) != {int}:
+        return False
+    return max(ids) <= LARGEST_ID and min(ids) >= -LARGEST_ID and len(set(ids)) == n
 
 
 def _side(
