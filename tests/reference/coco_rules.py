@@ -70,9 +70,9 @@ def _is_id(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    if type(value) not in (int, float):
-        return False
-    return abs(value) < 1e300  # false for NaN
+    if type(value) is float:
+        return math.isfinite(value)
+    return type(value) is int and abs(value) <= 10**300
 
 
 def _listed(document: Any, name: str) -> list[Members] | None:

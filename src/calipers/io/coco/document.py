@@ -101,7 +101,8 @@ def read_predictions(input_file: InputFile, index: ReferenceIndex, options: Opti
         require_list(input_file, outline, "categories")
         records = _listed(input_file, outline, "categories")
         own = categories_from(records, input_file.file, options)
-    images, notes = index.images, []
+    images = index.images
+    notes: list[str] = []
     if "images" in outline.spans:
         require_list(input_file, outline, "images")
         declared = OwnImages.of(_listed(input_file, outline, "images"), input_file, as_text)

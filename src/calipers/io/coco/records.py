@@ -427,7 +427,7 @@ def sorted_ids(keys: Sequence[Key]) -> list[int]:
         numbers = np.array(keys, np.int64)
         if (numbers[1:] > numbers[:-1]).all():
             return list(range(len(keys)))
-        return np.argsort(numbers, kind="stable").tolist()
+        return [int(k) for k in np.argsort(numbers)]
     return sorted(range(len(keys)), key=lambda k: (isinstance(keys[k], str), keys[k]))
 
 
