@@ -46,6 +46,7 @@ ASSIGNMENTS: Mapping[str, str] = {
     "by-overlap": "calipers.kernels.assignment:by_overlap",
     "optimal": "calipers.kernels.assignment:optimal",
     "many-to-one": "calipers.kernels.assignment:many_to_one",
+    "many-to-one-counted-first": "calipers.kernels.assignment:many_to_one_counted_first",
     "per-reference-argmax": "calipers.kernels.assignment:per_reference_argmax",
 }
 

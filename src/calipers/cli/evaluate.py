@@ -208,7 +208,7 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
     from calipers.io.reader import Options
 
     # Whoever inspects wants to see all problems, not the first one.
-    reading = {**reading_arguments(options), "lenient": True}
+    reading = {**reading_arguments(options), "lenient": True, "inspecting": True}
     groups = reading.pop("groups")
     files = read_all(references, named_files(predictions), groups, Options.from_keywords(**reading))
     cohort = files.cohort

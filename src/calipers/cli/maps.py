@@ -46,9 +46,10 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
 @click.option("--mask-values", metavar="N,...", help="Label values that count, such as 1,3.")
 @click.option(
     "--normalise",
-    metavar="NAME",
-    default="none",
-    help="How scores are normalised: none (default), minmax, sigmoid, clip, uint8, uint16 or rank.",
+    metavar="[MODEL=]NAME",
+    multiple=True,
+    help="How scores are normalised: none (default), minmax, sigmoid, clip, uint8, uint16 or rank; "
+    "MODEL=NAME for one model, may be repeated.",
 )
 @click.option(
     "--threshold", metavar="SCORE", help="Threshold for objects: a score, fpr:0.05, or best-dice."
@@ -136,7 +137,7 @@ def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
         samples,
         protocol,
         labels=meaning_of_labels(options["labels"], options["mask_values"]),
-        normalise=options["normalise"],
+        normalise=chosen_normalisation(options["normalise"]),
         label=options["label"],
         seed=options["seed"],
         ci=not options["no_ci"],
@@ -172,6 +173,26 @@ def with_settings(protocol: Any, options: dict[str, Any]) -> Any:
     if not changes:
         return protocol
     return replace(protocol, maps=replace(protocol.maps or MapSettings(), **changes))
+
+
+def chosen_normalisation(texts: tuple[str, ...]) -> str | dict[str, str]:
+    """Return the normalisation of all models (``uint8``), or of those that are named
+    (``echo=uint8``).
+    """
+    if not texts:
+        return "none"
+    if len(texts) == 1 and "=" not in texts[0]:
+        return texts[0]
+    of_models = {}
+    for text in texts:
+        model, _, name = text.partition("=")
+        if not name:
+            raise UsageError(
+                f"--normalise {text} and a second --normalise contradict each other: "
+                "write MODEL=NAME for each model"
+            )
+        of_models[model] = name
+    return of_models
 
 
 def number_or_text(text: str) -> float | str:

@@ -21,7 +21,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 SCALES = click.Choice(["unit", "raw"])
 MASKS = click.Choice(["auto", "required", "ignore"])
 ON_OFF = click.Choice(["on", "off"])
+OUTSIDE = click.Choice(["keep", "clip", "refuse"])
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+SHARE_OR_BOUND = click.FloatRange(0, 1)
 JOBS = "Blocks of images, or samples, processed at a time; results do not depend on it."
 
 
@@ -73,6 +75,19 @@ def reading_options(function: F) -> F:
                 "--strict/--lenient",
                 default=True,
                 help="Stop at broken records, or set them aside and count them.",
+            ),
+            click.option(
+                "--allow-loss",
+                metavar="SHARE",
+                type=SHARE_OR_BOUND,
+                default=0.5,
+                help="Share of the records that --lenient may set aside (0.5).",
+            ),
+            click.option(
+                "--outside",
+                type=OUTSIDE,
+                default="keep",
+                help="Boxes that reach beyond their image: keep (default), clip or refuse.",
             ),
         )
     ):
@@ -213,6 +228,8 @@ def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "coco_ignore": options["coco_ignore"] == "on",
         # The command line says --strict or --lenient; Python has one word for it.
         "lenient": not options["strict"],
+        "allow_loss": options["allow_loss"],
+        "outside": options["outside"],
     }
 
 

@@ -92,7 +92,13 @@ class Source:
 
 
 def examine(
-    delivery: Delivery, sizes: F64, role: Role, *, score_scale: str = "unit", declared: bool = False
+    delivery: Delivery,
+    sizes: F64,
+    role: Role,
+    *,
+    score_scale: str = "unit",
+    declared: bool = False,
+    inside: bool = False,
 ) -> list[Finding]:
     """Return every broken rule of a delivery, most basic first.
 
@@ -102,6 +108,13 @@ def examine(
         (n_images, 2|3) image sizes in pixels, NaN where unknown.
     declared
         The user named the box format, so it is not doubted.
+    inside
+        Objects must lie inside their image.
+
+    Notes
+    -----
+    Predictions without area are allowed: they overlap nothing, and a false alarm must not vanish
+    because it is thin.
     """
     sound = row_all(np.isfinite(delivery.boxes))
     findings = [
@@ -118,11 +131,24 @@ def examine(
     with np.errstate(over="ignore", invalid="ignore"):
         corners, extent = to_corners(delivery.boxes, delivery.box_format, per_box)
     sized = sound & row_all(np.isfinite(corners))
-    findings += _sides(delivery, corners, extent, sized)
-    # Predictions may leave the image: that is a mistake of the model, not of the file.
-    if role == "references":
+    findings += _sides(delivery, corners, extent, sized, needs_area=role == "references")
+    if inside:
         findings += _outside(delivery, corners, per_box, sized)
     return findings
+
+
+def clip_to_images(delivery: Delivery, sizes: F64) -> tuple[Delivery, Flags]:
+    """Return the delivery with all boxes cut at the borders of their images, and which were cut.
+
+    An image of unknown size cuts nothing. A box that lies wholly outside is left without area.
+    """
+    per_box = sizes[delivery.image]
+    corners, _ = to_corners(delivery.boxes, delivery.box_format, per_box)
+    low, high = np.split(corners, 2, axis=1)
+    limit = np.where(np.isnan(per_box), np.inf, per_box)
+    least = np.where(np.isnan(per_box), -np.inf, 0.0)
+    clipped = np.concatenate([np.clip(low, least, limit), np.clip(high, least, limit)], axis=1)
+    return replace(delivery, boxes=clipped, box_format="xyxy"), row_any(clipped != corners)
 
 
 def settle(
@@ -372,22 +398,25 @@ def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[
         )
 
 
-def _sides(delivery: Delivery, corners: F64, extent: F64, sized: Flags) -> Iterator[Finding]:
+def _sides(
+    delivery: Delivery, corners: F64, extent: F64, sized: Flags, *, needs_area: bool
+) -> Iterator[Finding]:
     low, high = np.split(corners, 2, axis=1)
     negative = sized & row_any(high < low)
     hint = "check the box format (--box-format); the second corner must not lie before the first"
     yield from _finding(
         delivery, negative, "neg-size", "bbox", "sides that are not negative", hint=hint
     )
-    empty = sized & ~negative & (row_any(high <= low) | ~(extent > 0))
-    yield from _finding(
-        delivery,
-        empty,
-        "zero-area",
-        "bbox",
-        "a box with an area above zero",
-        hint="remove the record",
-    )
+    if needs_area:
+        empty = sized & ~negative & without_area(corners, extent)
+        yield from _finding(
+            delivery,
+            empty,
+            "zero-area",
+            "bbox",
+            "a reference with an area above zero",
+            hint="remove the record",
+        )
     largest = LARGEST[low.shape[1]]
     huge = sized & ~negative & row_any(np.abs(corners) > largest)
     yield from _finding(delivery, huge, "non-finite", "bbox", f"coordinates of at most {largest:g}")
@@ -395,10 +424,19 @@ def _sides(delivery: Delivery, corners: F64, extent: F64, sized: Flags) -> Itera
 
 def _outside(delivery: Delivery, corners: F64, per_box: F64, sized: Flags) -> Iterable[Finding]:
     bad = sized & outside_image(corners, per_box)
-    hint = "check width and height of the image and the box format"
-    return _finding(
-        delivery, bad, "outside", "bbox", "a reference inside its image (1 px tolerance)", hint=hint
+    hint = (
+        "check width and height of the image and the box format, or pass --outside keep or clip "
+        "(outside='keep')"
     )
+    return _finding(
+        delivery, bad, "outside", "bbox", "a box inside its image (1 px tolerance)", hint=hint
+    )
+
+
+def without_area(corners: F64, extent: F64) -> Flags:
+    """Return which boxes have no area."""
+    low, high = np.split(corners, 2, axis=1)
+    return np.asarray(row_any(high <= low) | ~(extent > 0))
 
 
 def outside_image(corners: F64, per_box: F64) -> Flags:

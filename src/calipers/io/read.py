@@ -56,6 +56,8 @@ def read(
     ids_as_strings: bool = False,
     masks: str = "auto",
     coco_ignore: bool = True,
+    outside: str = "keep",
+    allow_loss: float = 0.5,
 ) -> Cohort:
     """Read references and the predictions of any number of models.
 
@@ -93,6 +95,13 @@ def read(
     coco_ignore
         Whether ``"ignore": 1`` of a COCO annotation is obeyed, with a note. False: it is
         overwritten by ``iscrowd``, as pycocotools does.
+    outside
+        What becomes of boxes that reach more than a pixel beyond their image. ``"keep"``: they stay
+        as they are, and a note counts them. ``"clip"``: they are cut at the border, and counted.
+        ``"refuse"``: they are broken.
+    allow_loss
+        The share of the references, or of the records of one model, that lenient reading may set
+        aside. Beyond, or with nothing left, reading fails.
 
     Raises
     ------
@@ -112,6 +121,8 @@ def read(
         ids_as_strings=ids_as_strings,
         masks=masks,
         coco_ignore=coco_ignore,
+        outside=outside,
+        allow_loss=allow_loss,
     )
     return read_all(references, predictions, groups, options).cohort
 
@@ -141,7 +152,12 @@ def explain(
     all problems of a file are counted together; what makes a whole file unusable still raises.
     """
     return describe(
-        read_all(references, predictions, groups, Options.from_keywords(lenient=lenient, **options))
+        read_all(
+            references,
+            predictions,
+            groups,
+            Options.from_keywords(lenient=lenient, inspecting=True, **options),
+        )
     )
 
 

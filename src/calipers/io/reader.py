@@ -29,12 +29,13 @@ from calipers.arrays import F64, Column
 from calipers.data.cohort import UNIT
 from calipers.data.objects import BOX_FORMATS
 from calipers.data.rules import Delivery, Finding, Role, Source
-from calipers.errors import InputError, PluginError, UsageError, did_you_mean, flag
+from calipers.errors import InputError, PluginError, UsageError, did_you_mean, flag, real
 from calipers.io.source import InputFile
 
 Key = int | str  # an id as the file types it: 1 and "1" are different images
 
 MASK_CHOICES = ("auto", "required", "ignore")
+OUTSIDE_CHOICES = ("keep", "clip", "refuse")
 # Characters of a cell in an array of fixed width.
 LONGEST_TEXT = 4096
 GROUP_UNIT = f"group_{UNIT}"  # name for a group column that is called like the image itself
@@ -50,6 +51,8 @@ class ReadOptions(TypedDict, total=False):
     ids_as_strings: bool
     masks: str
     coco_ignore: bool
+    outside: str
+    allow_loss: float
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,10 @@ class Options:
     ids_as_strings: bool = False
     masks: str = "auto"
     coco_ignore: bool = True
+    outside: str = "keep"  # boxes that reach beyond their image
+    # Share of the references, or of the records of a model, that lenient reading may set aside.
+    allow_loss: float = 0.5
+    inspecting: bool = False  # nothing is evaluated: no loss is too large to be told
 
     def __post_init__(self) -> None:
         # Formats of other packages are looked up only if the name is none of ours.
@@ -75,6 +82,9 @@ class Options:
         _check_option("score_scale", self.score_scale, ("unit", "raw"))
         _check_option("masks", self.masks, MASK_CHOICES)
         flag("coco_ignore", self.coco_ignore)
+        _check_option("outside", self.outside, OUTSIDE_CHOICES)
+        if not 0.0 <= real("allow_loss", self.allow_loss) <= 1.0:
+            raise UsageError(f"allow_loss is a share from 0 to 1, got {self.allow_loss!r}")
 
     @classmethod
     def from_keywords(

@@ -74,7 +74,14 @@ _cache: list[ModuleType | None] = []  # what was built, if anything
 _whole: list[ModuleType | None] = []  # the same if it can be used
 
 # The compiled kernels know assignments and kinds of curves by these places.
-ASSIGNMENTS = ("by-score", "by-overlap", "many-to-one", "per-reference-argmax", "optimal")
+ASSIGNMENTS = (  # in the order of `Assignment` in native/fates.h
+    "by-score",
+    "by-overlap",
+    "many-to-one",
+    "many-to-one-counted-first",
+    "per-reference-argmax",
+    "optimal",
+)
 RECALLS, ENVELOPE, STEPS = range(3)
 LANES = 64  # see native/replicates.h
 MOST_WEIGHT = 255  # what a byte holds
@@ -229,7 +236,6 @@ def decide(
         _u8(rules.ignored),
         _u8(rules.outside),
         _u8(rules.crowd),
-        rules.forgiven,
         reference,
         prediction,
         partner,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, I8, I32, I64
+from calipers.arrays import F64, I8, I32, I64, Flags
 from calipers.kernels import assignment, curves, ragged
 from calipers.kernels.assignment import FateTable
 
@@ -106,6 +106,8 @@ class Matches(ObjectsByImage):
     partner: I32  # (n_predictions,) reference row or -1
     similarity: F64  # (n_predictions,) to the partner, NaN without one
     pairs: Pairs
+    # (n_views, n_predictions) duplicates that the protocol forgives, ignored in all counts
+    forgiven: Flags | None = None
 
     @cached_property
     def _reference_table(self) -> FateTable:
@@ -277,6 +279,7 @@ class Matches(ObjectsByImage):
             prediction_fate=self.prediction_fate[:, prediction_rows],
             partner=np.where(partner < 0, -1, moved).astype(np.int32),
             similarity=self.similarity[prediction_rows],
+            forgiven=None if self.forgiven is None else self.forgiven[:, prediction_rows],
             pairs=Pairs(
                 (self.pairs.reference[pair_rows] + reference_move[image_of_pair]).astype(np.int32),
                 (self.pairs.prediction[pair_rows] + prediction_move[image_of_pair]).astype(
@@ -320,4 +323,6 @@ class Matches(ObjectsByImage):
             prediction_fate=column("prediction_fate", 1),  # type: ignore[arg-type]
             partner=np.concatenate(partner).astype(np.int32),
             pairs=pairs,
+            # All parts are matched under the same views, so all or none forgive.
+            forgiven=None if first.forgiven is None else column("forgiven", 1),  # type: ignore[arg-type]
         )

@@ -39,8 +39,6 @@ from calipers.show.figures import BoxMark, Overlay, Ring
 PICTURE_SIDE = 512
 
 SAMPLE_STREAM = 0x70696373  # keeps the sample apart from the replicates that share its seed
-# Assignments in which predictions of lower score never change the fate of higher ones.
-CUT_BY_SCORE = ("by-score", "many-to-one")
 
 # The order of drawing: the last ones are on top.
 LAYERS = ("ignored", "reference", "missed", "hit", "duplicate", "false alarm")
@@ -126,7 +124,11 @@ def matches_at(
     """
     matches = evaluation.matches(model) if matches is None else matches
     view = matches.views[0]
-    if view.assignment in CUT_BY_SCORE or cut <= view.score_cut or not (matches.score < cut).any():
+    if (
+        view.assignment in assignment.CHOOSING_IN_TURN
+        or cut <= view.score_cut
+        or not (matches.score < cut).any()
+    ):
         return matches
     # With the cut in the view, the assignment never sees the predictions below it.
     recipe = MatchRecipe((replace(view, score_cut=cut),))

@@ -224,7 +224,8 @@ def _nrrd_place(
     rows = [numbers(vector[1:-1], across, file, "space directions") for vector in vectors]
     steps = np.array(rows)
     if space not in SPACES:
-        return None, check_spacing(tuple(np.linalg.norm(steps, axis=1).tolist()), file)
+        check_spacing(tuple(np.linalg.norm(steps, axis=1).tolist()), file)
+        return None, spacing_of(np.transpose(steps), axes)
     origin = fields.get("spaceorigin", "(0,0,0)").strip()
     centre = numbers(origin.removeprefix("(").removesuffix(")"), 3, file, "space origin")
     # Directions and origin change sign together, along the axes that point the other way.

@@ -231,7 +231,9 @@ def _voxels(header: Any, size: tuple[int, ...], packed: bool, file: str) -> _Vox
     return _Voxels(packed, int(offset), size, stored, slope, inter)
 
 
-def _place(header: Any, size: tuple[int, ...], file: str) -> tuple[F64 | None, tuple[float, ...]]:
+def _place(
+    header: Any, size: tuple[int, ...], file: str
+) -> tuple[F64 | None, tuple[float, ...] | None]:
     """Return the affine in mm if there is one, and the spacing in mm."""
     # The lower three bits are the unit of space, the next three that of time.
     unit = MILLIMETRES.get(int(header["xyzt_units"]) & 7)

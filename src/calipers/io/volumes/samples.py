@@ -27,7 +27,7 @@ from calipers.arrays import F64, Array
 from calipers.data.cohort import FileIntake, Intake
 from calipers.data.maps import Sample
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.io.volumes.values import Meaning, as_labels, as_map
+from calipers.io.volumes.values import Meaning, as_labels, as_map, normalisations
 from calipers.io.volumes.volume import TOLERANCE, Volume, axis_codes, corner_distance, shape_text
 
 Resize = Literal["nearest", "linear"]
@@ -51,7 +51,7 @@ class SampleFiles:
         self,
         *,
         label_values: Meaning = "binary",
-        normalise: str = "none",
+        normalise: str | Mapping[str, str] = "none",
         resize: str | None = None,
     ) -> Sample:
         """Return the sample with its voxels.
@@ -75,7 +75,9 @@ class SampleFiles:
         how = resize or self.resize
         check_resize(how)
         labels = as_labels(self.labels.read(), label_values, file=self.labels.file)
-        maps = {model: self._map(volume, normalise, how) for model, volume in self.maps.items()}
+        normalise_of, maps = normalisations(normalise, self.maps), {}
+        for model, volume in self.maps.items():
+            maps[model] = self._map(volume, normalise_of[model], how)
         image = None if self.image is None else self.image.read()
         return Sample(self.name, labels, maps, self._spacing(), self.groups, image)
 

@@ -56,14 +56,13 @@ PyObject* py_decide(PyObject*, PyObject* args) {
     Arguments arguments(args);
     FateProblem p;
     FateTables t;
-    int64_t assignment, forgiven, threads;
+    int64_t assignment, threads;
     if (!arguments.all(p.pair_reference, p.pair_prediction, p.pair_similarity, p.reference_offsets, p.prediction_offsets,
-                       p.rank, p.score, p.cell, p.absent, assignment, p.cutoffs, p.size, p.ignored, p.outside, p.crowd, forgiven,
+                       p.rank, p.score, p.cell, p.absent, assignment, p.cutoffs, p.size, p.ignored, p.outside, p.crowd,
                        t.reference, t.prediction, t.partner, t.similarity, t.kind, threads))
         return nullptr;
     require(fit(p, t) && assignment >= 0 && assignment <= static_cast<int64_t>(Assignment::optimal));
     p.assignment = static_cast<Assignment>(assignment);
-    p.forgiven = forgiven != 0;
     std::vector<std::vector<uint64_t>> kinds(1);
     unlocked([&] { kinds[0] = decide(p, t, static_cast<int>(threads)); });
     return joined<uint64_t>(kinds, [](const std::vector<uint64_t>& k) -> auto& { return k; });
