@@ -89,8 +89,8 @@ class ObjectColumns:
         """Add some records; ``places`` are their numbers in the file."""
         n = len(records)
         image = self._codes("image_id", [record.image_id for record in records])
-        self._keep("image", image)
-        self._keep("label", self._codes("category_id", [record.category_id for record in records]))
+        label = self._codes("category_id", [record.category_id for record in records])
+        self._keep_codes(image, label)
         self._add_boxes(records, image)
         self._keep("place", places)
         if self.role == "predictions":
@@ -115,8 +115,8 @@ class ObjectColumns:
     def add_scanned(self, records: RecordColumns, first: int) -> None:
         """Add plain records that are columns already, from number ``first`` of the file on."""
         n = len(records.keys)
-        self._keep("image", self._codes_of_numbers("image_id", records.image))
-        self._keep("label", self._codes_of_numbers("category_id", records.category))
+        image = self._codes_of_numbers("image_id", records.image)
+        self._keep_codes(image, self._codes_of_numbers("category_id", records.category))
         self._keep("boxes", records.box)
         self._keep("place", np.arange(first, first + n))
         # A scanned record has no segmentation; the collector of masks must count it all the same.
@@ -163,8 +163,8 @@ class ObjectColumns:
     def delivery(self) -> Delivery:
         """Return the columns."""
         empty: dict[str, Any] = {
-            "image": np.zeros(0, np.int64),
-            "label": np.zeros(0, np.int64),
+            "image": np.zeros(0, np.int32),
+            "label": np.zeros(0, np.int32),
             "boxes": np.zeros((0, 2 * self.dimensions)),
             "place": np.zeros(0, np.int64),
         }
@@ -255,6 +255,11 @@ class ObjectColumns:
         for rows, pixels in self.mask_areas:
             area[rows] = pixels
         return area
+
+    def _keep_codes(self, image: I64, label: I64) -> None:
+        """Keep images and classes in half the room: there are fewer than 2^31 of either."""
+        self._keep("image", image.astype(np.int32))
+        self._keep("label", label.astype(np.int32))
 
     def _keep(self, name: str, part: NDArray[Any]) -> None:
         stop = self.n + len(part)
