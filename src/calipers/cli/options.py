@@ -24,6 +24,7 @@ from calipers.registry import INTERVALS
 F = TypeVar("F", bound=Callable[..., Any])
 SCALES = click.Choice(["unit", "raw"])
 MASKS = click.Choice(["auto", "required", "ignore"])
+ON_OFF = click.Choice(["on", "off"])
 OUTSIDE = click.Choice(["keep", "clip", "refuse"])
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 SHARE_OR_BOUND = click.FloatRange(0, 1)
@@ -239,6 +240,12 @@ def reading_options(function: F) -> F:
             help="auto reads masks if all annotations have one.",
         ),
         click.option(
+            "--coco-ignore",
+            type=ON_OFF,
+            default="on",
+            help='off: "ignore" of COCO annotations is overwritten by iscrowd, as pycocotools does.',
+        ),
+        click.option(
             "--ids-as-strings", is_flag=True, help='Treat the image ids 1 and "1" as the same.'
         ),
         click.option(
@@ -347,6 +354,7 @@ def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "score_scale": options["score_scale"],
         "ids_as_strings": options["ids_as_strings"],
         "masks": options["masks"],
+        "coco_ignore": options["coco_ignore"] == "on",
         # The command line says --strict or --lenient; Python has one word for it.
         "lenient": not options["strict"],
         "allow_loss": options["allow_loss"],

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, I64, Column, Flags
+from calipers.arrays import F64, I32, I64, Array, Column, Flags
 from calipers.data.cohort import Quarantined
 from calipers.data.masks import Masks
 from calipers.data.objects import Predictions, References, row_all, row_any, to_corners
@@ -42,8 +42,8 @@ SUSPECT_SHARE = 0.2
 class Delivery:
     """The objects of one input: flat, in input order, not yet checked."""
 
-    image: I64  # (n,) index into the images of the cohort
-    label: I64  # (n,) index into its classes
+    image: I64 | I32  # (n,) index into the images of the cohort
+    label: I64 | I32  # (n,) index into its classes
     boxes: F64  # (n, 4|6) as delivered
     box_format: str
     place: I64  # (n,) record number in the input
@@ -223,15 +223,17 @@ def as_references(delivery: Delivery, sizes: F64) -> References:
     )
 
 
-def as_predictions(delivery: Delivery, sizes: F64) -> Predictions:
+def as_predictions(delivery: Delivery, sizes: F64, *, overwrite: bool = False) -> Predictions:
     """Build the predictions of ``len(sizes)`` images from a settled delivery.
 
-    Objects of an image keep the order of the input. Without scores all scores are 1.
+    Objects of an image keep the order of the input. Without scores all scores are 1. With
+    ``overwrite`` the columns of the delivery become those of the predictions where they can, so
+    that millions of objects are not in memory twice.
     """
-    order, shared = _in_image_order(delivery, sizes)
+    order, shared = _in_image_order(delivery, sizes, overwrite=overwrite)
     score = np.ones(len(delivery))
     if delivery.score is not None:
-        score = delivery.score[order]
+        score = _reordered(delivery.score, order, overwrite)
     return Predictions(
         **shared,
         area=_areas(delivery, order, shared),
@@ -249,26 +251,31 @@ def _areas(delivery: Delivery, order: I64, shared: Mapping[str, Any]) -> F64:
     return np.where(np.isnan(area), own, area)
 
 
-def _in_image_order(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:
+def _in_image_order(
+    delivery: Delivery, sizes: F64, *, overwrite: bool = False
+) -> tuple[I64, dict[str, Any]]:
     """Return the order of the objects by image, and the columns of all objects in that order."""
     if len(delivery) > MOST_OBJECTS:
         raise InputError(f"at most {MOST_OBJECTS} objects", rule="too-large", value=len(delivery))
     # Stable: objects of an image stay in input order, which decides between equal scores.
     order = np.argsort(delivery.image, kind="stable")
-    corners, extent = np.empty(delivery.boxes.shape), np.empty(len(order))
-    # There may be millions of boxes: a block at a time keeps the copies small.
-    for start in range(0, len(order), BLOCK):
-        block = slice(start, start + BLOCK)
-        rows = order[block]
-        corners[block], extent[block] = to_corners(
-            delivery.boxes[rows], delivery.box_format, sizes[delivery.image[rows]]
-        )
+    if overwrite and delivery.boxes.flags.writeable:
+        corners, extent = _corners_in_place(delivery, sizes, order)
+    else:
+        corners, extent = np.empty(delivery.boxes.shape), np.empty(len(order))
+        # There may be millions of boxes: a block at a time keeps the copies small.
+        for start in range(0, len(order), BLOCK):
+            block = slice(start, start + BLOCK)
+            rows = order[block]
+            corners[block], extent[block] = to_corners(
+                delivery.boxes[rows], delivery.box_format, sizes[delivery.image[rows]]
+            )
     shared: dict[str, Any] = {
         "offsets": ragged.from_owner(delivery.image, len(sizes)),
         "boxes": corners,
         "extent": extent,
         "label": delivery.label[order].astype(np.int32),
-        "place": delivery.place[order],
+        "place": _reordered(delivery.place, order, overwrite),
         "facts": {name: column[order] for name, column in delivery.facts.items()},
         "masks": None,
         "points": None,
@@ -278,6 +285,27 @@ def _in_image_order(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]
     if delivery.points is not None:
         shared["points"] = delivery.points[order]
     return order, shared
+
+
+def _corners_in_place(delivery: Delivery, sizes: F64, order: I64) -> tuple[F64, F64]:
+    """Turn the boxes of a delivery into corners in another order, with room for one coordinate."""
+    boxes, extent = delivery.boxes, np.empty(len(order))
+    for start in range(0, len(order), BLOCK):
+        block = slice(start, start + BLOCK)
+        boxes[block], extent[block] = to_corners(
+            boxes[block], delivery.box_format, sizes[delivery.image[block]]
+        )
+    for coordinate in boxes.T:
+        coordinate[:] = coordinate[order]
+    return boxes, extent[order]
+
+
+def _reordered(column: Array, order: I64, overwrite: bool) -> Array:
+    """Return a column in another order, in its own room if it may be overwritten."""
+    if not overwrite or not column.flags.writeable:
+        return column[order]
+    column[:] = column[order]
+    return column
 
 
 def _own_area(shared: Mapping[str, Any]) -> F64:

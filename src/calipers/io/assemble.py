@@ -101,9 +101,10 @@ def assemble(
             )
         )
         quarantine += account.quarantine
-        # The columns of one model are large: they go before those of the next one are read.
+        # The columns of one model are large: they go before those of the next one are read, and
+        # nobody else needs the boxes, so that these need no copy.
         del part
-        models[model] = as_predictions(delivery, sizes)
+        models[model] = as_predictions(delivery, sizes, overwrite=True)
         del delivery
     image_table = Images(images.ids, sizes, images.spacing, images.groups)
     cohort = Cohort(

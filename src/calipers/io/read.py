@@ -55,6 +55,7 @@ def read(
     score_scale: str = "unit",
     ids_as_strings: bool = False,
     masks: str = "auto",
+    coco_ignore: bool = True,
     outside: str = "keep",
     allow_loss: float = 0.5,
 ) -> Cohort:
@@ -91,6 +92,9 @@ def read(
         of a file has one, else a note counts them. ``"required"``: an annotation without one is
         broken. ``"ignore"``: only boxes are read. A record without a box gets the box of its mask,
         unless masks are ignored.
+    coco_ignore
+        Whether ``"ignore": 1`` of a COCO annotation is obeyed, with a note. False: it is
+        overwritten by ``iscrowd``, as pycocotools does.
     outside
         What becomes of boxes that reach more than a pixel beyond their image. ``"keep"``: they stay
         as they are, and a note counts them. ``"clip"``: they are cut at the border, and counted.
@@ -116,6 +120,7 @@ def read(
         score_scale=score_scale,
         ids_as_strings=ids_as_strings,
         masks=masks,
+        coco_ignore=coco_ignore,
         outside=outside,
         allow_loss=allow_loss,
     )

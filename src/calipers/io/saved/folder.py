@@ -23,7 +23,7 @@ from msgspec import Meta, Struct, field, structs
 from calipers.data.cohort import Cohort, FileIntake, Intake, Quarantined
 from calipers.data.maps import Maps
 from calipers.errors import InputError, did_you_mean
-from calipers.io.coco.json import MAX_DEPTH, depth
+from calipers.io.coco.walk import MAX_DEPTH, depth
 from calipers.io.saved.cohort import IMAGES, OBJECTS, CohortCounts, read_cohort
 from calipers.io.saved.maps import MAPS, SLICES, read_maps, read_slices
 from calipers.io.source import InputFile, open_source, require_file

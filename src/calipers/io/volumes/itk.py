@@ -118,14 +118,13 @@ class NrrdReader(VolumeReader):
 
 
 class MetaImageReader(VolumeReader):
-    """MetaImage with its voxels, or beside them."""
+    """MetaImage with its voxels, or beside them.
+
+    The extension tells the format: the header begins with any of its fields.
+    """
 
     name, title = "metaimage", "MetaImage"
     extensions = (".mha", ".mhd")
-
-    def recognises(self, name: str, head: bytes) -> bool:
-        """Recognise the extension: the header begins with any of its fields."""
-        return name.endswith(self.extensions)
 
     def open(self, request: Request) -> Volume:
         """Open the volume."""

@@ -55,14 +55,10 @@ MILLIMETRES = {0: 1.0, 1: 1000.0, 2: 1.0, 3: 0.001}
 
 
 class NiftiReader(VolumeReader):
-    """NIfTI of one piece, packed or not."""
+    """NIfTI of one piece, packed or not; packed files hide its mark, so the extension tells it."""
 
     name, title = "nifti", "NIfTI"
     extensions = (".nii.gz", ".nii")
-
-    def recognises(self, name: str, head: bytes) -> bool:
-        """Recognise the extension: the mark of the format may be packed."""
-        return name.endswith(self.extensions)
 
     def open(self, request: Request) -> Volume:
         """Open the volume."""

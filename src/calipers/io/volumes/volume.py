@@ -166,9 +166,12 @@ class VolumeReader(ABC):
     title: ClassVar[str]  # what messages call it
     extensions: ClassVar[tuple[str, ...]]  # in lower case, with the dot
 
-    @abstractmethod
     def recognises(self, name: str, head: bytes) -> bool:
-        """Return whether a file has this format, by its name in lower case and its first bytes."""
+        """Return whether a file has this format, by its name in lower case and its first bytes.
+
+        The extension decides, unless a format has a mark in its first bytes and looks for that.
+        """
+        return name.endswith(self.extensions)
 
     @abstractmethod
     def open(self, request: Request) -> Volume:
