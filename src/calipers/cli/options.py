@@ -243,7 +243,7 @@ def reading_options(function: F) -> F:
             "--coco-ignore",
             type=ON_OFF,
             default="on",
-            help='off: "ignore" of COCO annotations is overwritten by iscrowd, as pycocotools does.',
+            help='off: iscrowd overwrites "ignore" of COCO annotations, as in pycocotools.',
         ),
         click.option(
             "--ids-as-strings", is_flag=True, help='Treat the image ids 1 and "1" as the same.'
