@@ -304,14 +304,14 @@ def _part(
     for row in sorted(rows.problems):
         problems += rows.problems[row]
     findings = [
-        *_unknown(image, image_names, "image", "unknown-image", images),
-        *_unknown(label, label_names, "class", "unknown-category", labels),
+        *unknown_names(image, image_names, "image", "unknown-image", images),
+        *unknown_names(label, label_names, "class", "unknown-category", labels),
     ]
     n_dropped = len(table.problems) + len(rows.problems)
     return ObjectPart(delivery, source, findings, problems, list(table.notes), n_dropped)
 
 
-def _unknown(
+def unknown_names(
     code: I64, names: list[str], field: str, rule: str, index: Mapping[Key, int]
 ) -> list[Finding]:
     """Return the rows whose image or class is not among the references."""
