@@ -211,7 +211,8 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
 def convert(references: str, output: str, **options: Any) -> None:
     """Write the references REFS, or predictions on them, in another format.
 
-    OUTPUT is a file; with --to yolo or --to voc it is a new folder. Predictions also need the references, which define images and classes.
+    OUTPUT is a file; with --to yolo or --to voc it is a new folder. Predictions also need the
+    references, which define images and classes.
     """
     from calipers import __version__
     from calipers.io.annotations.export import FOLDER_FORMATS, lost_in_folder

@@ -117,9 +117,9 @@ class _Shapes:
                 continue
             group = shape.get("group_id")
             # Without a group every shape is an object of its own.
-            key = (shape["label"], k if group is None else str(group))
-            groups.setdefault(key, []).append(outline)
-            places.setdefault(key, place)
+            part_of: object = k if group is None else str(group)
+            groups.setdefault((shape["label"], part_of), []).append(outline)
+            places.setdefault((shape["label"], part_of), place)
         for key, outlines in groups.items():
             self.add(key[0], outlines, places[key])
 

@@ -184,15 +184,14 @@ class AnnotationList:
             lambda place: entries[place].place.text,
         )
         findings = self._unknown(delivery, labels, role)
-        notes = list(self.notes)
         if self.options.masks != "ignore":
             drawing = self._drawing(sizes)
             findings += drawing.findings()
-            notes += drawing.notes()
+            self.notes += drawing.notes()
             masks = drawing.masks() if drawing.present else None
             delivery = replace(delivery, masks=masks)
         return ObjectPart(
-            delivery, source, findings, self.problems, notes, len(self.refused_places)
+            delivery, source, findings, self.problems, self.notes, len(self.refused_places)
         )
 
     def _unknown(self, delivery: Delivery, labels: Mapping[Key, int], role: Role) -> list[Finding]:

@@ -76,11 +76,17 @@ class YoloReader(Reader):
         if not names:
             return None
         lengths = set()
+        n_lines = n_strange = 0
         for name in names[:LOOKED_AT]:
             for words in _lines(file.open(name)):
+                n_lines += 1
                 if len(words) < BOX_LENGTH or not all(map(_is_number, words)):
-                    return None
-                lengths.add(len(words) % 2)
+                    n_strange += 1
+                else:
+                    lengths.add(len(words) % 2)
+        # A broken line among others is told by its number, when the folder is read.
+        if 2 * n_strange > n_lines:
+            return None
         reason = "its text files hold lines of numbers, as YOLO labels do"
         if not lengths:
             # Only empty files so far: there must be something else of YOLO.

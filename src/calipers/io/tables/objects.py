@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from calipers.arrays import F64, I64, Column, Flags
+from calipers.arrays import F64, I32, I64, Column, Flags
 from calipers.data.cohort import UNIT, FileIntake
 from calipers.data.rules import Delivery, Finding, Source
 from calipers.errors import InputError, did_you_mean
@@ -312,7 +312,7 @@ def _part(
 
 
 def unknown_names(
-    code: I64, names: list[str], field: str, rule: str, index: Mapping[Key, int]
+    code: I64 | I32, names: list[str], field: str, rule: str, index: Mapping[Key, int]
 ) -> list[Finding]:
     """Return the rows whose image or class is not among the references."""
     bad = np.flatnonzero(code < 0)
