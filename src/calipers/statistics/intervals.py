@@ -417,7 +417,7 @@ def _trials(variance: F64, error: F64, most: F64, tried: F64, unknown: F64) -> F
     As far as the clustering of errors is ``unknown`` (1 to 0) every unit counts as one trial.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        worth = np.minimum(np.where(error > 0, variance / error**2, tried), most)
+        worth = np.where(error > ROUNDING, np.minimum(variance / error**2, most), tried)
         return np.asarray(1.0 / ((1 - unknown) / worth + unknown / tried))
 
 
