@@ -418,7 +418,9 @@ def _trials(variance: F64, error: F64, most: F64, tried: F64, unknown: F64) -> F
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         worth = np.where(error > ROUNDING, np.minimum(variance / error**2, most), tried)
-        return np.asarray(1.0 / ((1 - unknown) / worth + unknown / tried))
+        # On a bound the variance is 0 although replicates may vary: then all is unknown.
+        of_errors = np.where(unknown < 1, (1 - unknown) / worth, 0.0)
+        return np.asarray(1.0 / (of_errors + unknown / tried))
 
 
 def _unknown_clustering(sample: BootstrapSample, support: Sequence[Support]) -> F64:

@@ -2,7 +2,7 @@
 """Cells of the coverage table: what is counted per interval, when a cell is inside, and the table.
 
 An experiment makes a `Tally` per number, adds the interval of every simulated data set to it, and
-gets a `Cell`. `Effort` says how much is simulated.
+gets a `CoverageCell`. `Effort` says how much is simulated.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Effort:
 
 
 @dataclass(frozen=True)
-class Cell:
+class CoverageCell:
     """How the intervals of one number did in one design."""
 
     family: str
@@ -97,7 +97,7 @@ class Tally:
         if not math.isnan(value):
             self.values.append(value)
 
-    def cell(self, family: str, metric: str, design: str, units: Units) -> Cell:
+    def cell(self, family: str, metric: str, design: str, units: Units) -> CoverageCell:
         """Return what the intervals did."""
         value, low, high = np.array(self.bounds, np.float64).T
         stated = ~np.isnan(low)
@@ -110,7 +110,7 @@ class Tally:
             coverage = float(((low <= self.truth + eps) & (self.truth - eps <= high)).mean())
             without = float(((value < low - eps) | (value > high + eps)).mean())
             width = float((high - low).mean() / (top - bottom)) if top > bottom else math.inf
-        return Cell(
+        return CoverageCell(
             family=family,
             metric=metric,
             design=design,
@@ -125,7 +125,7 @@ class Tally:
         )
 
 
-def by_family(cells: Sequence[Cell]) -> dict[str, tuple[int, int, float, float]]:
+def by_family(cells: Sequence[CoverageCell]) -> dict[str, tuple[int, int, float, float]]:
     """Return per family: cells, cells inside the gate, lowest and highest coverage."""
     result = {}
     for family in dict.fromkeys(cell.family for cell in cells):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulated cohorts with a known truth: detectors, patients and centres of many kinds.
 
-A `Design` says what is simulated, `cohort_of` makes many data sets of it as one large cohort, and
-`calipers.validation.objects` cuts that into data sets again. Nothing here knows an interval.
+A `CohortDesign` says what is simulated, `cohort_of` makes many data sets of it as one large cohort,
+and `calipers.validation.objects` cuts that into data sets again. Nothing here knows an interval.
 
 Two generators, of different kinds, so that no rule is judged by the one it was chosen with:
 
@@ -36,7 +36,7 @@ MODELS = ("a", "b")
 
 
 @dataclass(frozen=True)
-class Design:
+class CohortDesign:
     """Data sets of one kind: how many units of what kind, and how good the detector is."""
 
     name: str
@@ -72,7 +72,7 @@ class Detections:
     score: F64
 
 
-def cohort_of(design: Design, number: int, seed: int) -> Cohort:
+def cohort_of(design: CohortDesign, number: int, seed: int) -> Cohort:
     """Return ``number`` data sets of a design, one after the other, with two models."""
     rng = np.random.Generator(np.random.Philox(key=[seed, design.units]))
     n_units = number * design.units
@@ -94,14 +94,14 @@ def cohort_of(design: Design, number: int, seed: int) -> Cohort:
     images = Images(tuple(map(str, range(n_images))), sizes, np.full((n_images, 2), np.nan), {})
     references = as_references(_delivery(image, label, slot, np.zeros(len(image))), sizes)
     predictions = {}
-    for name, found in models.items():
-        table = _delivery(found.image, found.label, found.slot, found.shift, found.score)
+    for name, model in models.items():
+        table = _delivery(model.image, model.label, model.slot, model.shift, model.score)
         predictions[name] = as_predictions(table, sizes)
     classes = tuple(f"class {c}" for c in range(len(design.prevalence)))
     return Cohort(images, classes, references, predictions, Intake(()))
 
 
-def _objects(design: Design, unit: I64, rng: np.random.Generator) -> tuple[I64, I64]:
+def _objects(design: CohortDesign, unit: I64, rng: np.random.Generator) -> tuple[I64, I64]:
     """Return image and class of every object."""
     prevalence = np.array(design.prevalence)
     if design.always:
@@ -117,28 +117,28 @@ def _objects(design: Design, unit: I64, rng: np.random.Generator) -> tuple[I64, 
     return np.repeat(image, times), np.repeat(label, times)
 
 
-def _ease(design: Design, unit: I64, rng: np.random.Generator) -> F64:
+def _ease(design: CohortDesign, unit: I64, rng: np.random.Generator) -> F64:
     """Return (n_images,) how easy every image is, with a standard deviation of 1."""
     shared = rng.standard_normal(int(unit[-1]) + 1)[unit]
     own = rng.standard_normal(len(unit))
-    return np.sqrt(design.likeness) * shared + np.sqrt(1 - design.likeness) * own
+    return np.asarray(np.sqrt(design.likeness) * shared + np.sqrt(1 - design.likeness) * own)
 
 
 def _hits(
-    design: Design, unit: I64, image: I64, ease: F64, rng: np.random.Generator, gain: float
+    design: CohortDesign, unit: I64, image: I64, ease: F64, rng: np.random.Generator, gain: float
 ) -> tuple[F64, F64]:
     """Return (n_objects,) the chance to be found, and the draw that decides it."""
-    found = design.sensitivity + gain * (1 - design.sensitivity)
+    sensitivity = design.sensitivity + gain * (1 - design.sensitivity)
     draw = rng.random(len(image))
     if design.generator == "latent":
         from scipy.special import ndtr, ndtri
 
         # So that the mean over images is the sensitivity.
-        return ndtr(np.sqrt(2.0) * ndtri(found) + ease[image]), draw
-    if design.likeness == 0 or found in (0.0, 1.0):
-        return np.full(len(image), found), draw
+        return ndtr(np.sqrt(2.0) * ndtri(sensitivity) + ease[image]), draw
+    if design.likeness == 0 or sensitivity in (0.0, 1.0):
+        return np.full(len(image), sensitivity), draw
     strength = 1.0 / design.likeness - 1.0
-    chance = rng.beta(found * strength, (1 - found) * strength, int(unit[-1]) + 1)
+    chance = rng.beta(sensitivity * strength, (1 - sensitivity) * strength, int(unit[-1]) + 1)
     return chance[unit[image]], draw
 
 
@@ -150,7 +150,7 @@ def _coupled(hits: list[tuple[F64, F64]]) -> list[Flags]:
 
 
 def _found(
-    design: Design,
+    design: CohortDesign,
     objects: tuple[I64, I64, I64],
     hit: I64,
     ease: F64,
@@ -173,7 +173,7 @@ def _found(
     )
 
 
-def _alarms(design: Design, unit: I64, ease: F64, rng: np.random.Generator) -> Detections:
+def _alarms(design: CohortDesign, unit: I64, ease: F64, rng: np.random.Generator) -> Detections:
     """Return predictions on nothing."""
     rate = np.full(len(unit), design.alarms)
     if design.generator == "latent":
@@ -189,7 +189,9 @@ def _alarms(design: Design, unit: I64, ease: F64, rng: np.random.Generator) -> D
     return Detections(image, label, slot, np.zeros(len(image)), score)
 
 
-def _scores(design: Design, n: int, ease: F64, rng: np.random.Generator, *, of_hits: bool) -> F64:
+def _scores(
+    design: CohortDesign, n: int, ease: F64, rng: np.random.Generator, *, of_hits: bool
+) -> F64:
     """Return scores; ties have the chance 0."""
     if design.generator == "latent":
         raised = design.separation + 0.5 * ease if of_hits else 0.0
@@ -208,7 +210,9 @@ def _places(image: I64, n_images: int) -> I64:
 
 
 def _joined(parts: list[Detections]) -> Detections:
-    columns = [np.concatenate([getattr(part, name) for part in parts]) for name in FIELDS]
+    columns = []
+    for name in FIELDS:
+        columns.append(np.concatenate([getattr(part, name) for part in parts]))
     return Detections(*columns)
 
 

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiments behind the coverage table: which designs, which numbers, in which order.
 
-`EXPERIMENTS` lists them; whoever states intervals of a new kind adds a line with a function from
-`Effort` to cells. `QUICK` is the part that runs with the ordinary tests. The designs and seeds here
-are not those by which rules were chosen (`calipers.validation.choices`).
+`EXPERIMENTS` lists them; a package that states intervals of a kind of its own names its experiments
+in `OTHERS`. The designs and seeds here are not those by which rules were chosen
+(`calipers.validation.choices`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
+from typing import Literal
 
-from calipers.validation.cells import Cell, Effort
-from calipers.validation.designs import Design
+from calipers.validation.cells import CoverageCell, Effort
+from calipers.validation.designs import CohortDesign
 from calipers.validation.maps import MapDesign, map_cells
 from calipers.validation.objects import Quantity, difference_cells, object_cells
 
-CellMaker = Callable[[Effort], Iterable[Cell]]
+CellMaker = Callable[[Effort], Iterable[CoverageCell]]
 
 
 def power_law(number: int, most: float, power: float) -> tuple[float, ...]:
@@ -49,62 +50,124 @@ CLASS_MEANS = (
     Quantity("mean over classes", "AP"),
     Quantity("RoDeO", "RoDeO"),
 )
-ERRORS = {"loose": 0.08, "mislabelled": 0.08, "doubled": 0.03}
-BOTH: tuple[float, ...] = (0.7, 0.4)
-LATENT = "latent"
+ERRORS = CohortDesign("", 0, 0, loose=0.08, mislabelled=0.08, doubled=0.03)
+BOTH = (0.7, 0.4)
+LATENT: Literal["latent"] = "latent"
+
+
+def _single(name: str, units: int, images: int, sensitivity: float = 0.8) -> CohortDesign:
+    return CohortDesign(name, units, images, always=True, sensitivity=sensitivity)
+
+
+def _both(name: str, units: int, images: int, sensitivity: float) -> CohortDesign:
+    return replace(
+        ERRORS, name=name, units=units, images=images, prevalence=BOTH, sensitivity=sensitivity
+    )
+
+
+def _many(name: str, units: int, images: int, classes: tuple[float, ...]) -> CohortDesign:
+    return CohortDesign(name, units, images, classes, sensitivity=0.75, alarms=0.5, separation=1.5)
+
 
 # One object in every image; sensitivities from middling to nearly perfect.
 SINGLE = (
-    Design("60 patients x 5, alike", 60, 5, always=True, likeness=0.5, alarms=0.6, loose=0.08),
-    Design("10 centres x 20", 10, 20, always=True, likeness=0.1, alarms=0.4, loose=0.05,
-           unit="centre"),
-    Design("25 patients x 4, good", 25, 4, always=True, sensitivity=0.92, alarms=0.2, loose=0.02),
-    Design("6 centres x 30", 6, 30, always=True, likeness=0.08, alarms=0.5, loose=0.05,
-           unit="centre"),
-    Design("100 patients x 1, sensitivity .96", 100, 1, always=True, sensitivity=0.96, likeness=0.0,
-           alarms=0.09),
-    Design("30 patients x 3, sensitivity .94", 30, 3, always=True, sensitivity=0.94, likeness=0.3,
-           alarms=0.12),
-    Design("50 images, sensitivity .98", 50, 1, always=True, sensitivity=0.98, likeness=0.0,
-           alarms=0.03, unit="image"),
-    Design("15 patients x 8, sensitivity .98", 15, 8, always=True, sensitivity=0.98, likeness=0.15,
-           alarms=0.09),
-    Design("45 patients x 3, latent", 45, 3, always=True, likeness=0.4, sensitivity=0.75,
-           alarms=0.5, loose=0.06, generator=LATENT),
-    Design("12 centres x 12, latent", 12, 12, always=True, likeness=0.15, sensitivity=0.88,
-           alarms=0.3, loose=0.04, generator=LATENT, unit="centre"),
-    Design("8 patients x 6, latent, good", 8, 6, always=True, likeness=0.3, sensitivity=0.9,
-           alarms=0.09, generator=LATENT),
-)  # fmt: skip
+    replace(_single("60 patients x 5, alike", 60, 5), likeness=0.5, alarms=0.6, loose=0.08),
+    replace(
+        _single("10 centres x 20", 10, 20), likeness=0.1, alarms=0.4, loose=0.05, unit="centre"
+    ),
+    replace(_single("25 patients x 4, good", 25, 4, 0.92), alarms=0.2, loose=0.02),
+    replace(_single("6 centres x 30", 6, 30), likeness=0.08, alarms=0.5, loose=0.05, unit="centre"),
+    replace(_single("100 patients x 1, sensitivity .96", 100, 1, 0.96), likeness=0.0, alarms=0.09),
+    replace(_single("30 patients x 3, sensitivity .94", 30, 3, 0.94), likeness=0.3, alarms=0.12),
+    replace(
+        _single("50 images, sensitivity .98", 50, 1, 0.98), likeness=0.0, alarms=0.03, unit="image"
+    ),
+    replace(_single("15 patients x 8, sensitivity .98", 15, 8, 0.98), likeness=0.15, alarms=0.09),
+    replace(
+        _single("45 patients x 3, latent", 45, 3, 0.75),
+        likeness=0.4,
+        alarms=0.5,
+        loose=0.06,
+        generator=LATENT,
+    ),
+    replace(
+        _single("12 centres x 12, latent", 12, 12, 0.88),
+        likeness=0.15,
+        alarms=0.3,
+        loose=0.04,
+        generator=LATENT,
+        unit="centre",
+    ),
+    replace(
+        _single("8 patients x 6, latent, good", 8, 6, 0.9),
+        likeness=0.3,
+        alarms=0.09,
+        generator=LATENT,
+    ),
+)
 TWO = (
-    Design("40 patients x 3, two classes", 40, 3, BOTH, sensitivity=0.8, alarms=0.4, **ERRORS),
-    Design("9 patients x 8, two classes", 9, 8, BOTH, sensitivity=0.85, alarms=0.3, **ERRORS),
-    Design("120 images, two classes, latent", 120, 1, BOTH, sensitivity=0.7, alarms=0.8,
-           generator=LATENT, likeness=0.0, unit="image", **ERRORS),
-    Design("20 patients x 4, few errors", 20, 4, BOTH, sensitivity=0.93, alarms=0.1, loose=0.03,
-           mislabelled=0.02, doubled=0.01),
-)  # fmt: skip
+    replace(_both("40 patients x 3, two classes", 40, 3, 0.8), alarms=0.4),
+    replace(_both("9 patients x 8, two classes", 9, 8, 0.85), alarms=0.3),
+    replace(
+        _both("120 images, two classes, latent", 120, 1, 0.7),
+        alarms=0.8,
+        generator=LATENT,
+        likeness=0.0,
+        unit="image",
+    ),
+    replace(
+        _both("20 patients x 4, few errors", 20, 4, 0.93),
+        alarms=0.1,
+        loose=0.03,
+        mislabelled=0.02,
+        doubled=0.01,
+    ),
+)
 MANY = (
-    Design("25 patients x 5, 6 classes", 25, 5, power_law(6, 0.5, 0.7), sensitivity=0.75,
-           alarms=0.5, separation=1.5),
-    Design("50 patients x 3, 10 classes, 3 rare", 50, 3, power_law(10, 0.5, 1.2), sensitivity=0.75,
-           alarms=0.6, separation=1.5),
-    Design("100 patients x 2, 12 classes, 4 rare", 100, 2, power_law(12, 0.4, 1.4),
-           sensitivity=0.8, alarms=0.5, separation=2.0, likeness=0.3),
-    Design("40 patients x 4, 8 classes, 2 rare, latent", 40, 4, power_law(8, 0.4, 1.3),
-           sensitivity=0.7, alarms=0.5, separation=1.2, generator=LATENT),
-    Design("200 images, 15 classes, 7 rare", 200, 1, power_law(15, 0.6, 1.6), sensitivity=0.7,
-           alarms=0.8, separation=1.5, likeness=0.05, unit="image"),
-    Design("10 centres x 15, 5 classes", 10, 15, power_law(5, 0.6, 0.8), sensitivity=0.8,
-           alarms=0.4, likeness=0.1, unit="centre"),
-)  # fmt: skip
+    _many("25 patients x 5, 6 classes", 25, 5, power_law(6, 0.5, 0.7)),
+    replace(
+        _many("50 patients x 3, 10 classes, 3 rare", 50, 3, power_law(10, 0.5, 1.2)), alarms=0.6
+    ),
+    replace(
+        _many("100 patients x 2, 12 classes, 4 rare", 100, 2, power_law(12, 0.4, 1.4)),
+        sensitivity=0.8,
+        separation=2.0,
+        likeness=0.3,
+    ),
+    replace(
+        _many("40 patients x 4, 8 classes, 2 rare, latent", 40, 4, power_law(8, 0.4, 1.3)),
+        sensitivity=0.7,
+        separation=1.2,
+        generator=LATENT,
+    ),
+    replace(
+        _many("200 images, 15 classes, 7 rare", 200, 1, power_law(15, 0.6, 1.6)),
+        sensitivity=0.7,
+        alarms=0.8,
+        likeness=0.05,
+        unit="image",
+    ),
+    replace(
+        _many("10 centres x 15, 5 classes", 10, 15, power_law(5, 0.6, 0.8)),
+        sensitivity=0.8,
+        alarms=0.4,
+        separation=2.0,
+        likeness=0.1,
+        unit="centre",
+    ),
+)
 PAIRS = (
-    Design("40 patients x 3, equal models", 40, 3, always=True, alarms=0.4, loose=0.05),
-    Design("10 centres x 12, one better", 10, 12, always=True, alarms=0.3, likeness=0.1, gain=0.4,
-           unit="centre"),
-    Design("80 images, both good", 80, 1, always=True, sensitivity=0.93, likeness=0.0, alarms=0.15,
-           gain=0.3, generator=LATENT, unit="image"),
-)  # fmt: skip
+    replace(_single("40 patients x 3, equal models", 40, 3), alarms=0.4, loose=0.05),
+    replace(_single("10 centres x 12, one better", 10, 12), likeness=0.1, gain=0.4, unit="centre"),
+    replace(
+        _single("80 images, both good", 80, 1, 0.93),
+        likeness=0.0,
+        alarms=0.15,
+        gain=0.3,
+        generator=LATENT,
+        unit="image",
+    ),
+)
 DIFFERENCES = ("AP@0.5", "sensitivity", "FROC", "PPV", "F1", "FP/image")
 MAPS = (
     MapDesign("40 patients x 3", 40, 3, 0.5, 1.5),
@@ -114,30 +177,32 @@ MAPS = (
 
 
 @dataclass(frozen=True)
-class Experiment:
+class CoverageExperiment:
     """One part of the table."""
 
     name: str
     cells: CellMaker
 
 
-def _all_of(designs: Iterable[Design], quantities: tuple[Quantity, ...]) -> Iterator[Experiment]:
+def _all_of(
+    designs: Iterable[CohortDesign], quantities: tuple[Quantity, ...]
+) -> Iterator[CoverageExperiment]:
     for design in designs:
-        yield Experiment(design.name, partial(object_cells, design, quantities))
+        yield CoverageExperiment(design.name, partial(object_cells, design, quantities))
 
 
-EXPERIMENTS: tuple[Experiment, ...] = (
+EXPERIMENTS: tuple[CoverageExperiment, ...] = (
     *_all_of(SINGLE, ONE_CLASS),
     *_all_of(TWO, TWO_CLASSES),
     *_all_of(MANY, CLASS_MEANS),
-    *(Experiment(d.name, partial(difference_cells, d, DIFFERENCES)) for d in PAIRS),
-    *(Experiment(d.name, partial(map_cells, d)) for d in MAPS),
+    *(CoverageExperiment(d.name, partial(difference_cells, d, DIFFERENCES)) for d in PAIRS),
+    *(CoverageExperiment(d.name, partial(map_cells, d)) for d in MAPS),
 )
-# Experiments of other packages, "module:object", an iterable of `Experiment` each.
+# Experiments of other packages, "module:object", an iterable of `CoverageExperiment` each.
 OTHERS: tuple[str, ...] = ()
 
 
-def experiments() -> Iterator[Experiment]:
+def experiments() -> Iterator[CoverageExperiment]:
     """Yield all experiments: those of this module, then those that other modules have."""
     yield from EXPERIMENTS
     for link in OTHERS:

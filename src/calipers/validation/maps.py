@@ -17,7 +17,7 @@ from calipers.data.maps import Histograms, Maps
 from calipers.evaluation.protocol import Protocol
 from calipers.statistics.estimates import Certainty, estimates
 from calipers.statistics.weights import Units
-from calipers.validation.cells import Cell, Effort, Tally
+from calipers.validation.cells import CoverageCell, Effort, Tally
 
 PROTOCOL = """
 schema = "calipers.protocol/1"
@@ -59,7 +59,7 @@ class MapDesign:
     unit: str = "patient"
 
 
-def map_cells(design: MapDesign, effort: Effort) -> list[Cell]:
+def map_cells(design: MapDesign, effort: Effort) -> list[CoverageCell]:
     """Return the cells of a design of maps."""
     metrics = Protocol.from_toml(PROTOCOL.replace("@0.5/sample", "")).compile()
     keys = [metric.measures[0].key for metric in metrics]  # type: ignore[attr-defined]
@@ -100,8 +100,8 @@ def _evidence(design: MapDesign, keys: Sequence[str], rng: np.random.Generator) 
     positives = _levels(design.contrast + 0.5 * ease, n_positive, rng)
     negatives = _levels(np.zeros(n), VOXELS - n_positive, rng)
     upper = slice(LEVELS // 2, None)
-    called, false = positives[:, upper].sum(axis=1), negatives[:, upper].sum(axis=1)
-    dice = 2 * called / (called + false + n_positive)
+    hits, alarms = positives[:, upper].sum(axis=1), negatives[:, upper].sum(axis=1)
+    dice = 2 * hits / (hits + alarms + n_positive)
     # Level k has a bin of its own; both ends of a bin are its score.
     bins = (np.arange(LEVELS) + 1) * (BINS // (LEVELS + 2))
     lowest, highest = np.full(BINS, np.inf), np.full(BINS, -np.inf)

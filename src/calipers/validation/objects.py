@@ -17,11 +17,11 @@ import numpy as np
 from calipers.arrays import F64
 from calipers.evaluation.protocol import Protocol
 from calipers.metrics.base import Metric
-from calipers.statistics.comparison import bootstrapped, judge
+from calipers.statistics.comparison import Evidences, bootstrapped, judge
 from calipers.statistics.estimates import Certainty, estimates
 from calipers.statistics.weights import Units
-from calipers.validation.cells import Cell, Effort, Tally
-from calipers.validation.designs import MODELS, Design, cohort_of
+from calipers.validation.cells import CoverageCell, Effort, Tally
+from calipers.validation.designs import MODELS, CohortDesign, cohort_of
 
 PROTOCOL = """
 schema = "calipers.protocol/1"
@@ -93,7 +93,7 @@ class Quantity:
 class Simulation:
     """Data sets of a design, as evidence of some metrics."""
 
-    def __init__(self, design: Design, names: Sequence[str], seed: int) -> None:
+    def __init__(self, design: CohortDesign, names: Sequence[str], seed: int) -> None:
         self.design, self.seed = design, seed
         protocol = Protocol.from_toml(PROTOCOL).only(list(dict.fromkeys(names)))
         self.metrics: list[Metric[Any]] = protocol.compile()
@@ -110,7 +110,10 @@ class Simulation:
             tables = [self.evidence(cohort, model) for model in models]
             for k in range(min(TOGETHER, number - first)):
                 rows = np.arange(k * n, (k + 1) * n)
-                yield [[table.take(rows) for table in of_model] for of_model in tables]
+                data_set = []
+                for of_model in tables:
+                    data_set.append([table.take(rows) for table in of_model])
+                yield data_set
 
     def evidence(self, cohort: Any, model: str) -> list[Any]:
         """Return the evidence of all metrics; those of one recipe share it."""
@@ -126,11 +129,11 @@ class Simulation:
         """Return the values of some quantities."""
         weights = np.ones((1, evidence[0].n_images), np.int64)
         tables = [m.value(e, weights)[0] for m, e in zip(self.metrics, evidence)]
-        found = []
+        values = []
         for quantity in quantities:
             m, k = self.place[quantity.metric]
-            found.append(tables[m][quantity.row, k])
-        return np.array(found, np.float64)
+            values.append(tables[m][quantity.row, k])
+        return np.array(values, np.float64)
 
     def truth(self, quantities: Sequence[Quantity], effort: Effort) -> F64:
         """Return (models, quantities): the values of one very large data set."""
@@ -139,8 +142,8 @@ class Simulation:
 
 
 def object_cells(
-    design: Design, quantities: Sequence[Quantity], effort: Effort, *, unit: str = ""
-) -> list[Cell]:
+    design: CohortDesign, quantities: Sequence[Quantity], effort: Effort, *, unit: str = ""
+) -> list[CoverageCell]:
     """Return the cells of a design: coverage and width of the intervals of some quantities.
 
     ``unit = "image"`` resamples images, which is wrong where images of a unit are alike.
@@ -170,7 +173,9 @@ def object_cells(
     return cells
 
 
-def difference_cells(design: Design, names: Sequence[str], effort: Effort) -> list[Cell]:
+def difference_cells(
+    design: CohortDesign, names: Sequence[str], effort: Effort
+) -> list[CoverageCell]:
     """Return the cells of the differences of two models on the same data sets."""
     quantities = [Quantity("differences", name) for name in names]
     simulation = Simulation(design, names, effort.seed)
@@ -205,7 +210,7 @@ def _replicates(
 ) -> F64:
     """Return (B, quantities): replicates of the differences."""
     effort, seed = draw
-    tables = []
+    tables: list[Evidences] = []
     for evidence in models:
         tables.append({m.recipe.key: e for m, e in zip(simulation.metrics, evidence)})
     values = bootstrapped(simulation.metrics, tables, units, effort.replicates, seed)
