@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types of arrays, declared once, and the way from what users hand over to an array.
+"""The types of arrays, declared once, how user input becomes an array, and how parts become one.
 
 Shapes and units are said where an array is used. `host_array` is called by everything that takes
-arrays from outside: `Cohort.from_arrays`, `evaluate_maps`, bags, alarms.
+arrays from outside: `Cohort.from_arrays`, `evaluate_maps`, bags, alarms. Evidence and tables of
+objects are collected in blocks of images; their ``concat`` puts the columns of the blocks one below
+the other with `joined`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,16 @@ U64 = NDArray[np.uint64]  # hashes, packed bits
 Flags = NDArray[np.bool_]
 Array = NDArray[Any]  # any number type; the function says which
 Column = NDArray[Any]  # one entry per row: text codes or numbers
+
+
+def joined(parts: Sequence[object], name: str, axis: int = 0) -> Any:
+    """Return the arrays ``name`` of all parts, one below the other."""
+    return np.concatenate([getattr(part, name) for part in parts], axis=axis)
+
+
+def joined_columns(parts: Sequence[object], names: Iterable[str]) -> dict[str, Any]:
+    """Return name -> the arrays of that name of all parts, as keywords of a constructor."""
+    return {name: joined(parts, name) for name in names}
 
 
 def host_array(value: Any, dtype: DTypeLike | None = None) -> Array:

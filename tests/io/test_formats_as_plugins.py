@@ -189,7 +189,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(install, files) -> None:
     [
         ("absent", "no_such_package:Reader", "ModuleNotFoundError"),
         ("missing", "calipers.io.reader:NoSuchReader", "AttributeError"),
-        ("object", "calipers.io.reader:readers", "no subclass of Reader"),
+        ("object", "calipers.io.reader:readers", "not a subclass of Reader"),
         ("renamed", "LinesReader", "its reader is called 'lines'"),
         ("failing", "FailingReader", "KeyError"),
         ("coco", "LinesReader", "the name of another one"),

@@ -226,7 +226,7 @@ def _criteria(
     for name in choices.distances:
         if name not in names:
             suggestion = did_you_mean(name, names or table.names)
-            raise UsageError(f"the distance {name!r} is no criterion; {suggestion}")
+            raise UsageError(f"the distance {name!r} is not a criterion; {suggestion}")
     distances = {name for name in names if DISTANCE.search(plain_name(name))}
     return tuple(names), frozenset(distances.union(choices.distances))
 
@@ -299,20 +299,20 @@ def _categories(
                 f"categories are two or more different names, got {', '.join(categories)!r}"
             )
         return cells, categories, f"ratings: {' < '.join(categories)}"
-    words = {}
+    words, meanings = {}, []
     for cell in distinct:
         if cell.lower() in USEFUL | NOT_USEFUL:
             words[cell] = TWO[cell.lower() in USEFUL]
-    all_numbers = all(PLAIN_NUMBER.match(cell) for cell in distinct)
+            if cell != words[cell]:
+                meanings.append(f"{cell} is {words[cell]}")
+    all_numbers = all(map(PLAIN_NUMBER.match, distinct))
     # Numbers among words: 0 and 1 are steps of a scale if other numbers occur.
     if choices.useful is None and words and (len(words) == len(distinct) or not all_numbers):
-        meanings = [f"{cell} is {word}" for cell, word in words.items() if cell != word]
         labels = [words.get(cell, cell) for cell in cells]
         return labels, TWO, f"ratings: {', '.join(meanings or TWO)}"
     if all_numbers:
-        steps = {cell: float(cell) for cell in distinct}  # 2 and 2.0 are one step
-        categories = tuple(f"{step:g}" for step in sorted(set(steps.values())))
-        names = {cell: f"{step:g}" for cell, step in steps.items()}
+        names = {cell: f"{float(cell):g}" for cell in distinct}  # 2 and 2.0 are one step
+        categories = tuple(sorted(set(names.values()), key=float))
         labels = [names.get(cell, "") for cell in cells]
         return labels, categories, f"ratings: {' < '.join(categories)}"
     categories = tuple(sorted(distinct))

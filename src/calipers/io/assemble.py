@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64
+from calipers.arrays import F64, joined
 from calipers.data.cohort import Cohort, FileIntake, Images, Intake, Quarantined
 from calipers.data.objects import Predictions, to_corners
 from calipers.data.rules import (
@@ -247,7 +247,7 @@ def _rule_rank(key: tuple[str, str, str]) -> int:
 
 
 def _merge_findings(parts: Sequence[Finding]) -> Finding:
-    rows = np.concatenate([part.rows for part in parts])
+    rows = joined(parts, "rows")
     values: list[object] = []
     for part in parts:
         values.extend(part.values)

@@ -165,8 +165,7 @@ def totals(
     left out.
     """
     native = route.native()
-    plain = len(weights) == 1 and bool((weights == 1).all())
-    if not plain:
+    if not all_ones(weights):
         cells = table.cells(label, rank, limit, image, n_classes, only_hits=only_hits)
         if native is not None and route.fit_lanes(weights, len(cells.cell)):
             return route.cell_totals(native, cells, weights)
@@ -178,6 +177,11 @@ def totals(
         rows = np.flatnonzero(rank < limit)
         fates, label = fates[:, rows], label[rows]
     return _plain_counts(fates, label, n_classes)[None]
+
+
+def all_ones(weights: NDArray[np.integer]) -> bool:
+    """Return whether weights (R, n_images) are one replicate in which every image counts once."""
+    return len(weights) == 1 and bool((weights == 1).all())
 
 
 class Candidates(NamedTuple):

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, I32, I64, Flags
+from calipers.arrays import F64, I32, I64, Flags, joined, joined_columns
 from calipers.data.cohort import Cohort, Images, Intake
 from calipers.data.maps import BINS, COUNTED, Histograms, Maps, Sample, measured
 from calipers.data.masks import Masks, no_masks
@@ -381,9 +381,7 @@ def _joint_histograms(parts: Sequence[SampleHistogram]) -> Histograms:
     for part in parts:  # a bin occurs once in a sample, so that no entry is overwritten
         lowest[part.bin] = np.minimum(lowest[part.bin], part.lowest)
         highest[part.bin] = np.maximum(highest[part.bin], part.highest)
-    columns: dict[str, Any] = {}
-    for name in ("bin", *COUNTED):
-        columns[name] = np.concatenate([getattr(part, name) for part in parts])
+    columns = joined_columns(parts, ("bin", *COUNTED))
     offsets = ragged.from_counts(np.array([len(part.bin) for part in parts], np.int64))
     return Histograms(offsets=offsets, lowest=lowest, highest=highest, **columns)
 
@@ -575,7 +573,7 @@ def _predictions(parts: Sequence[SampleObjects], d: int) -> Predictions:
     return Predictions(
         **columns,
         area=voxels.astype(np.float64),
-        score=np.concatenate([part.score for part in parts]),
+        score=joined(parts, "score"),
         scored=True,
         facts={"voxels": voxels},
     )

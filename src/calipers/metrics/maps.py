@@ -533,7 +533,7 @@ class VoxelDice(MapMetric):
         word="Dice of voxels",
         meaning=(
             "Twice the number of called reference voxels, over the number of called plus reference "
-            "voxels: at the threshold that is best on these very images, which is optimistic, or "
+            "voxels: at the threshold that is best on these same images, which is optimistic, or "
             "at a given one."
         ),
         page="explanation/maps.md",

@@ -386,15 +386,19 @@ def _worst_object(
     """Return the table and the row of the worst object of an image; None if it has none."""
     missed = objects.references_with("missed")
     if missed:
-        return references, max(missed, key=lambda row: (references.extent[row], -row))
+        # Rows ascend, and max takes the first of equal ones.
+        return references, max(missed, key=references.extent.__getitem__)
     alarms = objects.predictions_with("false alarm")
     if alarms:
         return predictions, alarms[0]
     # No error at all: the largest object, references before predictions of the same extent.
-    rows: list[tuple[References | Predictions, int]] = []
-    rows += [(references, row) for row in objects.references.tolist()]
-    rows += [(predictions, row) for row in objects.predictions.tolist()]
-    return max(rows, key=lambda entry: entry[0].extent[entry[1]], default=None)
+    largest, worst = -math.inf, None
+    tables = ((references, objects.references), (predictions, objects.predictions))
+    for table, rows in tables:
+        for row in rows.tolist():
+            if table.extent[row] > largest:
+                largest, worst = table.extent[row], (table, row)
+    return worst
 
 
 def frame_of(

@@ -409,7 +409,7 @@ def _npy_layout(path: Path) -> ArrayLayout:
         raise broken_file(
             file,
             f"{stored - layout.start - layout.count} bytes more",
-            "one array and nothing behind it",
+            "one array and nothing after it",
         )
     return layout
 

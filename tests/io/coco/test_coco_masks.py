@@ -16,6 +16,7 @@ from calipers.io.coco import masks, walk
 from calipers.io.read import explain, read
 from coco_cases import REFERENCES, RESULTS, changed, put, try_references, try_results
 from refusals import refused_or_set_aside
+from seeds import seeds
 
 SQUARE = [[10, 20, 14, 20, 14, 23, 10, 23]]  # 4 x 3 pixels
 HEIGHT = {12: (100, 200), 0: (100, 100), 3: (100, 100)}
@@ -425,7 +426,8 @@ def mutated(rng: random.Random, segmentation):
     return value
 
 
-@pytest.mark.parametrize("seed", range(10))
+# Half a second each: two hundred files are written and read.
+@pytest.mark.parametrize("seed", seeds(10, default=4))
 def test_mutated_segmentations_are_read_or_refused(tmp_path, seed):
     """A hundred each: success or InputError, and lenient reading accounts for every record."""
     from pycocotools import mask as peer

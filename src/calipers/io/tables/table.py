@@ -326,8 +326,16 @@ def delimited(columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> str
 
 def _column_cells(column: Sequence[Any], delimiter: str) -> list[str]:
     """Return the cells of a column; whole numbers need neither protection nor quotes."""
-    if set(map(type, column)) == {int}:
+    kinds = set(map(type, column))
+    if kinds == {int}:
         return list(map(str, column))
+    if kinds == {str}:
+        cells = [protect(text) for text in column]
+        # One look at the whole column: most columns need no quotes anywhere.
+        together = "".join(cells)
+        if _quoted(together, delimiter) == together:
+            return cells
+        return [_quoted(text, delimiter) for text in cells]
     return [_quoted(cell(value), delimiter) for value in column]
 
 

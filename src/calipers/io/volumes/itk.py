@@ -395,7 +395,7 @@ def volume_of(
         check_stored(block.start + block.skip + block.count, stored + block.start, str(block.path))
         if stored > block.skip + block.count:
             notes.append(
-                f"{stored - block.skip - block.count} bytes behind the voxels were not read"
+                f"{stored - block.skip - block.count} bytes after the voxels were not read"
             )
     else:
         check_packed(block.skip + block.count, stored, str(block.path), request.limits)

@@ -124,7 +124,7 @@ class _Voxels:
 
     @property
     def end(self) -> int:
-        """The place of the first byte behind the voxels."""
+        """The place of the first byte after the voxels."""
         return self.offset + math.prod(self.size) * self.stored.itemsize
 
 
@@ -153,7 +153,7 @@ def _checked_voxels(request: Request) -> tuple[Any, _Voxels, list[str]]:
     else:
         check_stored(needed, on_disk, file)
         if on_disk > needed:
-            notes.append(f"{on_disk - needed} bytes behind the voxels were not read")
+            notes.append(f"{on_disk - needed} bytes after the voxels were not read")
     return header, voxels, notes
 
 
@@ -194,7 +194,7 @@ def _size(header: Any, file: str, most: int) -> tuple[tuple[int, ...], list[str]
     if most == 4 and any(n != 1 for n in size[3:4]) and all(n == 1 for n in size[4:]):
         if len(size) == 4:
             return size, []
-        return size[:4], [f"axes of length one behind the fourth were dropped: {shape_text(size)}"]
+        return size[:4], [f"axes of length one after the fourth were dropped: {shape_text(size)}"]
     if any(n != 1 for n in size[3:]):
         hint = "one volume per file: split channels and time points"
         raise InputError(
@@ -202,7 +202,7 @@ def _size(header: Any, file: str, most: int) -> tuple[tuple[int, ...], list[str]
         )
     if len(size) <= 3:
         return size, []
-    return size[:3], [f"axes of length one behind the third were dropped: {shape_text(size)}"]
+    return size[:3], [f"axes of length one after the third were dropped: {shape_text(size)}"]
 
 
 def _voxels(header: Any, size: tuple[int, ...], packed: bool, file: str) -> _Voxels:

@@ -299,9 +299,9 @@ def _shape_hint(reference: tuple[int, ...], prediction: tuple[int, ...]) -> str:
         return "the axes look transposed: arrays are [z, y, x], with the x axis last"
     if len(prediction) == len(reference) + 1:
         if prediction[1:] == reference:
-            return f"{prediction[0]} channels first? Save the one that holds the scores"
+            return f"{prediction[0]} channels first? Save the one with the scores"
         if prediction[:-1] == reference:
-            return f"{prediction[-1]} channels last? Save the one that holds the scores"
+            return f"{prediction[-1]} channels last? Save the one with the scores"
     if len(prediction) != len(reference):
         return "one has two axes and the other has three"
     return "to resample maps to the shape of the labels, pass resize='nearest' or 'linear'"
