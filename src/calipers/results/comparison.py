@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from calipers.errors import UsageError, did_you_mean
@@ -52,6 +52,13 @@ class Difference:
     margin_verdict: str | None  # one of MARGIN_VERDICTS; None without a margin
     trades_undefined: int  # permutations without a value
     sentence: str
+
+    def estimate_for(self, model: str) -> Estimate:
+        """Return the difference as seen by one of its models: that model minus the other."""
+        e = self.estimate
+        if model == self.model_a:
+            return e
+        return replace(e, value=-e.value, low=-e.high, high=-e.low)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of the JSON contract: keys in a fixed order, NaN as None."""
