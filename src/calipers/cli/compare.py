@@ -40,7 +40,9 @@ MOST_SENTENCES = 12  # a screen of them; --json has all
     metavar="X|NAME=X,...",
     help="Largest difference that does not matter, such as 0.02.",
 )
-@click.option("--test", type=TESTS, help="Test. Default: bootstrap, which agrees with the interval.")
+@click.option(
+    "--test", type=TESTS, help="Test. Default: bootstrap, which agrees with the interval."
+)
 @click.option(
     "--correction",
     type=CORRECTIONS,

@@ -453,9 +453,7 @@ def _adjusted(
     return values.tolist(), int((~np.isnan(p)).sum())
 
 
-def _corrected(
-    row: Difference, p: float, correction: str, family: int, level: float
-) -> Difference:
+def _corrected(row: Difference, p: float, correction: str, family: int, level: float) -> Difference:
     """Return a row with its adjusted p value and the verdict that follows from it."""
     # Verdicts follow the adjusted p values: the raw ones overstate many comparisons.
     verdict = row.verdict if p < 1.0 - level else "no_difference_shown"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from calipers.errors import UsageError, did_you_mean
+from calipers.evaluation.compare import compare_together
 from calipers.evaluation.rename import redact_ids, with_display_names
 from calipers.evaluation.result import ONE_ALARM, Evaluation
 from calipers.monitors.page import monitors_with_display_names
@@ -24,7 +25,7 @@ from calipers.sensitivity.result import Multiverse
 from calipers.stability.objects import object_stability
 from calipers.stability.objects_result import ObjectStability
 
-# models of which all pairs are compared; of more, the leader is compared with the others
+# models of which all pairs are shown; of more, those of the leader are
 MOST_PAIRED = 4
 MOST_IMAGES = 6  # of each group, for a single model
 FEW_MODELS = 3
@@ -40,7 +41,7 @@ class Context:
     evaluation: Evaluation
     at_one: Evaluation | None  # sensitivity at one false alarm per image
     duel: Comparison | None  # its best model against the others
-    comparison: Comparison | None  # the headline metrics
+    comparison: Comparison | None  # the headline metrics; one family of tests with those of duel
     ranking: Ranking | None  # how stable the order of three or more models is
     album: Album | None
     command: tuple[str, ...]
@@ -81,10 +82,7 @@ def context_of(
     # renamed evaluation keeps its units.
     step("comparing models")
     at_one = evaluation.at_one_alarm
-    duel = None
-    if at_one is not None:
-        duel = _comparison_of(at_one, ONE_ALARM)
-    comparison = _comparison_of(evaluation, None)
+    comparison, duel = _comparisons_of(evaluation, at_one)
 
     step("pictures")
     image_album = None
@@ -206,19 +204,34 @@ def _album(evaluation: Evaluation, images: Path | None) -> Album:
     )
 
 
-def _comparison_of(evaluation: Evaluation, metric: str | None) -> Comparison | None:
-    """Compare all pairs of a few models, or the leader with the others; None if impossible."""
+def _comparisons_of(
+    evaluation: Evaluation, at_one: Evaluation | None
+) -> tuple[Comparison | None, Comparison | None]:
+    """Return the comparison of the headline metrics, and that at one false alarm per image.
+
+    All pairs of models in all these metrics are one family of tests. Of few models all pairs are
+    shown, of many those of the leader, and at one false alarm always those of the leader: it was
+    chosen on the data, so the tests of the other pairs stay in the family. None if impossible.
+    """
     if len(evaluation.models) < 2 or not evaluation.ci or not evaluation.protocol.replicates:
-        return None
-    first = None
-    if metric is not None or len(evaluation.models) > MOST_PAIRED:
-        first = evaluation.models_by_value[0]
-    metrics = evaluation.headline if metric is None else [metric]
+        return None, None
+    many = len(evaluation.models) > MOST_PAIRED
+    models = evaluation.models_by_value if many else evaluation.models
+    questions = [(evaluation, evaluation.headline, models)]
+    if at_one is not None:
+        questions.append((at_one, (ONE_ALARM,), at_one.models_by_value))
     try:
-        return evaluation.compare(first, metrics=metrics)
+        comparisons = compare_together(questions)
     except UsageError:
         # One unit only, or too few replicates: the page is written without a comparison.
-        return None
+        return None, None
+    comparison = comparisons[0]
+    if many:
+        comparison = comparison.of_model(models[0])
+    duel = None
+    if at_one is not None:
+        duel = comparisons[1].of_model(at_one.models_by_value[0])
+    return comparison, duel
 
 
 def _ranking_of(evaluation: Evaluation) -> Ranking | None:

@@ -64,7 +64,7 @@ from calipers.monitors.page import (
 )
 from calipers.report import methods, sections_images
 from calipers.report.context import Context
-from calipers.results.comparison import GroupedRows
+from calipers.results.comparison import Comparison, GroupedRows
 from calipers.results.estimate import Row
 from calipers.results.files import environment
 from calipers.sensitivity.page import METHOD, figures, levels_block
@@ -81,6 +81,7 @@ from calipers.show.html import (
 )
 from calipers.show.table import Cell, Table
 from calipers.show.words import count_text as counted
+from calipers.show.words import short_name
 from calipers.stability.page import objects_block
 
 MOST_SENTENCES = 8  # on differences; the table below them has all
@@ -142,8 +143,7 @@ def comparison_section(page: Context) -> str:
     parts = [
         paragraph(
             f"Paired differences on the same images, resampled by {comparison.unit} "
-            f"(n = {comparison.n_units}); p values corrected together "
-            f"({comparison.correction}, {counted('test', comparison.family)})."
+            f"(n = {comparison.n_units}); {_family_in_words(page, comparison)}"
         ),
         f'<div class="pair">{figures}</div>',
         items([row.sentence for row in comparison.rows[:MOST_SENTENCES]]),
@@ -151,6 +151,24 @@ def comparison_section(page: Context) -> str:
         table_block(differences_table(comparison)),
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _family_in_words(page: Context, comparison: Comparison) -> str:
+    """Return which tests were corrected together, and which of them are shown."""
+    n_tests = counted("test", comparison.family)
+    family = f"p values corrected together ({comparison.correction}, {n_tests})."
+    if page.duel is not None:
+        family = (
+            "p values corrected together with those at one false alarm per image "
+            f"({comparison.correction}, {n_tests})."
+        )
+    if len({row.model_a for row in comparison.rows}) > 1 or len(page.evaluation.models) == 2:
+        return family
+    leader, metric = comparison.rows[0].model_a, page.evaluation.headline[0]
+    return (
+        f"{family} {short_name(leader)}, first in {metric}, is shown against the others; as these "
+        "images chose it, the pairs of the others count as tests too."
+    )
 
 
 def curves_section(page: Context) -> str:

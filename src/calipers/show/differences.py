@@ -13,7 +13,11 @@ from calipers.results.comparison import Comparison, Difference, Ranking
 from calipers.show.table import Amount, Cell, Kind, Table, TableRow
 from calipers.show.words import count_text, level_text, reason_text
 
-CORRECTED = {"holm": "p (Holm)", "bh": "p (BH)", "none": "p"}
+NO_PROBABILITY = (
+    "Shares tell how much the order depends on who was drawn; they are no probabilities of being "
+    "better, which the tests of the comparison judge."
+)
+CORRECTED = {"max-t": "p (max-t)", "holm": "p (Holm)", "bh": "p (BH)", "none": "p"}
 
 
 def tables(comparison: Comparison) -> list[Table]:
@@ -87,7 +91,10 @@ def ranking_table(ranking: Ranking) -> Table:
     notes: tuple[str, ...] = ()
     if ranking.reason is None:
         n = ranking.replicates - ranking.undefined
-        notes = (f"Below a rank: the share of {count_text('replicate', n)} with that rank.",)
+        notes = (
+            f"Below a rank: the share of {count_text('replicate', n)} with that rank. "
+            f"{NO_PROBABILITY}",
+        )
     share_kinds: list[Kind] = ["share"] * len(ranks)
     level = level_text(ranking.level)
     return Table(

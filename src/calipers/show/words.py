@@ -204,9 +204,7 @@ def value_in_words(estimate: Estimate, faultless: str) -> str:
     return f"{two_decimals(estimate.value)} ({_certainty(estimate, span_text, faultless)})"
 
 
-def interval_in_words(
-    estimate: Estimate, span: Callable[[float, float], str] = span_text
-) -> str:
+def interval_in_words(estimate: Estimate, span: Callable[[float, float], str] = span_text) -> str:
     """Return ``95 % interval 0.80 to 0.88``, or ``no interval: too few units``.
 
     ``span`` writes both ends: `span_text`, `percent_span`, or points of a difference.
@@ -221,9 +219,7 @@ def interval_of(estimate: Estimate) -> str:
     return f"{level_text(estimate.level)} interval"
 
 
-def _certainty(
-    estimate: Estimate, span: Callable[[float, float], str], faultless: str
-) -> str:
+def _certainty(estimate: Estimate, span: Callable[[float, float], str], faultless: str) -> str:
     """Return the interval, the bound on units, or why there is neither."""
     if estimate.method == "clopper-pearson-units":
         # The bounds are shares of units, whatever the value is.
