@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calipers.arrays import F64
 from calipers.errors import UsageError

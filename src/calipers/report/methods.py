@@ -57,8 +57,8 @@ RELOADED = (
 )
 TESTS = {  # tests and corrections of tests
     "max-t": (
-        "Westfall PH, Young SS. Resampling-based multiple testing: examples and methods for p-value "
-        "adjustment. Wiley 1993."
+        "Westfall PH, Young SS. Resampling-based multiple testing: examples and methods for "
+        "p-value adjustment. Wiley 1993."
     ),
     "permutation": (
         "Phipson B, Smyth GK. Permutation p-values should never be zero. Stat Appl Genet Mol Biol "
