@@ -235,7 +235,7 @@ def main(show: Callable[[str], None] = print) -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data-sets", type=int, default=1000, help="of every design and cell")
-    parser.add_argument("--replicates", type=int, default=500)
+    parser.add_argument("--replicates", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=2026)
     options = parser.parse_args()
     chosen = (options.data_sets, options.replicates, options.seed)
