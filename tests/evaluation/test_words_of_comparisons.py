@@ -97,11 +97,15 @@ def test_of_many_models_the_leader_is_shown_and_all_pairs_are_counted():
     evaluation = many(6)
     page = context_of(evaluation, pictures=False)
     leader = evaluation.models_by_value[0]
-    assert {row.model_a for row in page.comparison.rows} == {leader}
-    assert len({row.model_b for row in page.comparison.rows}) == 5
     n_tests = 15 * (len(evaluation.headline) + 1)
     assert page.comparison.family == page.duel.family == n_tests - _untested(evaluation)
     section = comparison_section(page)
+    shown = page.comparison.of_model(leader)
+    assert len(shown.rows) == 5 * len(evaluation.headline)
+    assert {row.model_a for row in shown.rows} == {leader}
+    assert shown.rows[0].sentence in section
+    assert shown.rows[0].sentence != page.comparison.rows[-1].sentence
+    assert page.comparison.rows[-1].sentence not in section
     assert "is shown against the others" in section
     assert "together with those at one false alarm per image" in section
 

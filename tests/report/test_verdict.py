@@ -167,7 +167,7 @@ def test_of_many_models_a_lead_over_rivals_that_were_not_met_is_not_judged():
         cohort_of(dict(zip(names, (0.9, 0.5, 0.4, 0.3, 0.1)))), QUICK.only(["AP@0.5"])
     )
     context = context_of(ev, pictures=False)
-    assert {row.model_a for row in context.comparison.rows} == {"m0"}
+    assert len(context.comparison.rows) == 10
     met = replace(
         context.comparison, rows=tuple(r for r in context.comparison.rows if r.model_b != "m4")
     )

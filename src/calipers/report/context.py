@@ -209,14 +209,15 @@ def _comparisons_of(
 ) -> tuple[Comparison | None, Comparison | None]:
     """Return the comparison of the headline metrics, and that at one false alarm per image.
 
-    All pairs of models in all these metrics are one family of tests. Of few models all pairs are
-    shown, of many those of the leader, and at one false alarm always those of the leader: it was
-    chosen on the data, so the tests of the other pairs stay in the family. None if impossible.
+    All pairs of models in all these metrics are one family of tests. At one false alarm only the
+    pairs of the leader are kept; it was chosen on the data, so the tests of the other pairs stay in
+    the family. None if impossible.
     """
     if len(evaluation.models) < 2 or not evaluation.ci or not evaluation.protocol.replicates:
         return None, None
-    many = len(evaluation.models) > MOST_PAIRED
-    models = evaluation.models_by_value if many else evaluation.models
+    models = evaluation.models
+    if len(models) > MOST_PAIRED:
+        models = evaluation.models_by_value
     questions = [(evaluation, evaluation.headline, models)]
     if at_one is not None:
         questions.append((at_one, (ONE_ALARM,), at_one.models_by_value))
@@ -225,13 +226,10 @@ def _comparisons_of(
     except UsageError:
         # One unit only, or too few replicates: the page is written without a comparison.
         return None, None
-    comparison = comparisons[0]
-    if many:
-        comparison = comparison.of_model(models[0])
     duel = None
     if at_one is not None:
         duel = comparisons[1].of_model(at_one.models_by_value[0])
-    return comparison, duel
+    return comparisons[0], duel
 
 
 def _ranking_of(evaluation: Evaluation) -> Ranking | None:

@@ -63,7 +63,7 @@ from calipers.monitors.page import (
     verdict,
 )
 from calipers.report import methods, sections_images
-from calipers.report.context import Context
+from calipers.report.context import MOST_PAIRED, Context
 from calipers.results.comparison import Comparison, GroupedRows
 from calipers.results.estimate import Row
 from calipers.results.files import environment
@@ -129,7 +129,7 @@ MEANT = (
 
 def comparison_section(page: Context) -> str:
     """Return differences with intervals and tests, and the ranking; nothing for one model."""
-    comparison = page.comparison
+    comparison = _shown_comparison(page)
     # A comparison in which everything is undefined would be a figure without a mark.
     if comparison is None or all(math.isnan(row.estimate.value) for row in comparison.rows):
         return ""
@@ -153,6 +153,13 @@ def comparison_section(page: Context) -> str:
     return "\n".join(part for part in parts if part)
 
 
+def _shown_comparison(page: Context) -> Comparison | None:
+    """Return all pairs of few models; of many, those of the leader."""
+    if page.comparison is None or len(page.evaluation.models) <= MOST_PAIRED:
+        return page.comparison
+    return page.comparison.of_model(page.evaluation.models_by_value[0])
+
+
 def _family_in_words(page: Context, comparison: Comparison) -> str:
     """Return which tests were corrected together, and which of them are shown."""
     n_tests = counted("test", comparison.family)
@@ -162,7 +169,7 @@ def _family_in_words(page: Context, comparison: Comparison) -> str:
             "p values corrected together with those at one false alarm per image "
             f"({comparison.correction}, {n_tests})."
         )
-    if len({row.model_a for row in comparison.rows}) > 1 or len(page.evaluation.models) == 2:
+    if len(page.evaluation.models) <= MOST_PAIRED:
         return family
     leader, metric = comparison.rows[0].model_a, page.evaluation.headline[0]
     return (
