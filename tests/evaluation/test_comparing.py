@@ -413,9 +413,7 @@ def test_few_units_for_many_tests_are_told_however_many_replicates(test):
         f"7 images are too few for 4 tests: the smallest p value of a {test}, 0.016, is 0.062 "
         f"after Holm if it comes first. Test less."
     )
-    assert (
-        too_few(little(7), metrics=names[:3], replicates=100, **holm) == []
-    )  # 3 x 2 / 2^7 = .047
+    assert too_few(little(7), metrics=names[:3], replicates=100, **holm) == []  # 3 x 2 / 2^7 = .047
     assert too_few(little(8), metrics=names, replicates=100, **holm) == []
 
 
@@ -432,8 +430,8 @@ def test_ranking_of_a_data_set_metric(demo):
     assert found.replicates == 300
     assert found.winner_kept == found["overpredicts"].shares[0] == 1.0
     assert found.sentence().startswith(
-        "overpredicts is first in AP@0.5, and in 100 % of 300 bootstrap replicates, which is no "
-        "probability of being better."
+        "overpredicts is first in AP@0.5, and in 100 % of 300 bootstrap replicates (a share, not a "
+        "probability of being better)."
     )
     json.dumps(found.as_dict(), allow_nan=False)
     with pytest.raises(KeyError):

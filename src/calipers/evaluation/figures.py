@@ -36,6 +36,7 @@ from calipers.show.words import (
     level_text,
     percent_text,
     plural,
+    reason_text,
     short_name,
     two_decimals,
     why,
@@ -439,7 +440,7 @@ def blob(ranking: Ranking, models: Sequence[str] = ()) -> Blob:
     if models:
         slots = tuple(models.index(place.model) for place in places)
     return Blob(
-        ranking.sentence().rstrip("."),
+        _ranks_in_words(ranking),
         tuple(place.model for place in places),
         shares.reshape(len(places), -1),
         tuple(place.median for place in places),
@@ -450,6 +451,22 @@ def blob(ranking: Ranking, models: Sequence[str] = ()) -> Blob:
             "replicates are no probabilities of being better."
         ),
     )
+
+
+def _ranks_in_words(ranking: Ranking) -> str:
+    """Return which ranks the models had, for up to three models."""
+    where = ranking.metric if ranking.label is None else f"{ranking.metric} of {ranking.label}"
+    if ranking.reason is not None:
+        return f"Order by {where}; its stability is unknown ({reason_text(ranking.reason)})"
+    clauses = []
+    for place in ranking.places[:MOST_NAMED]:
+        ranks = f"{place.low:.0f}"
+        if place.high > place.low:
+            ranks += f" to {place.high:.0f}"
+        clauses.append(f"{short_name(place.model)} {ranks}")
+    more = f"; of {len(ranking.places)} models" if len(ranking.places) > MOST_NAMED else ""
+    level = level_text(ranking.level)
+    return f"Ranks by {where} in {level} of the replicates: {', '.join(clauses)}{more}"
 
 
 def _first_per_class(evaluation: Evaluation) -> str:

@@ -83,8 +83,8 @@ NOTHING_THERE = (
     "There is nothing to find: no image has a reference. Values only show how little is called."
 )
 ADDED = (
-    "The sensitivity at one false alarm per image is no metric of the protocol {protocol!r}: this "
-    "page adds it, as it means the same under every protocol."
+    "The sensitivity at one false alarm per image is no metric of the protocol {protocol!r}; this "
+    "page adds it, with the matching of the protocol."
 )
 NOTHING_JUDGED = "There is nothing to judge: no headline metric has a value."
 POINTS = Manner(points=True, higher_is_better=True)

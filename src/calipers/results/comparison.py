@@ -233,7 +233,7 @@ class Ranking(Document):
         replicates = self.replicates - self.undefined
         words = (
             f"{opening}, and in {100 * self.winner_kept:.0f} % of {replicates} bootstrap "
-            "replicates, which is no probability of being better."
+            "replicates (a share, not a probability of being better)."
         )
         if len(self.places) > 2 and self.tau.mean == self.tau.mean:
             words += f" Mean Kendall's tau with the orders of the replicates: {self.tau.mean:.2f}."

@@ -332,12 +332,13 @@ def max_t(
     Notes
     -----
     The adjusted p value of a test is the probability, if no test of the family has a difference,
-    that the largest t of all tests is as large as the observed one. The replicates, each less its
-    mean and divided by its SD, stand for the joint normal distribution of the tests; one chi-square
-    with ``freedom`` degrees, independent of them, makes it a joint t distribution as in Hothorn et
-    al. Its integral over the chi-square is exact, so that nothing is drawn here. Tests are rejected
-    from the largest t on, and those rejected leave the maximum (Westfall and Young). No adjusted p
-    value is below its own unadjusted one. Columns that are NaN are no members and stay NaN.
+    that the largest t of all tests is as large as the observed one. The ranks of the replicates
+    tell how the tests depend on each other: as normal scores they stand for the joint normal
+    distribution, which one chi-square with ``freedom`` degrees makes a joint t distribution, as in
+    Hothorn et al. Its integral over the chi-square is exact, so that nothing is drawn here. Each
+    test alone has the t of its own p value: a single test is not adjusted, and no test is adjusted
+    by more than Holm does. Tests are rejected from the largest t on, and those rejected leave the
+    maximum (Westfall and Young). Columns that are NaN are no members and stay NaN.
 
     References
     ----------
@@ -361,12 +362,15 @@ def step_down(
     result = np.full(len(p), np.nan)
     largest: F64 | None = None
     # From the smallest t on, so that the maximum over the tests that are left grows by one a time.
-    for k in order.tolist():
-        deviates = standardised(replicates_of(k))
+    for n_left, k in enumerate(order.tolist(), start=1):
+        scores = normal_scores(replicates_of(k))
         if not greater:
-            deviates = np.abs(deviates)
-        largest = deviates if largest is None else np.maximum(largest, deviates)
-        result[k] = max(float(p[k]), _exceeded(largest, float(sizes[k]), freedom))
+            scores = np.abs(scores)
+        largest = scores if largest is None else np.maximum(largest, scores)
+        n = len(largest)
+        # B replicates cannot show less than 1 / B; that of Bonferroni holds however rare it is.
+        shown = (1.0 + n * _exceeded(largest, float(sizes[k]), freedom)) / (1.0 + n)
+        result[k] = max(float(p[k]), min(n_left * float(p[k]), shown))
     # A test is rejected only if all with a larger t are.
     falling = order[::-1]
     result[falling] = np.maximum.accumulate(result[falling])
@@ -384,11 +388,11 @@ def simultaneous(
     df = n_units - 1 if freedom is None else freedom
     largest = np.zeros(len(replicates))
     for k in range(len(d)):
-        largest = np.maximum(largest, np.abs(standardised(replicates[:, k])))
-    # Never narrower than the interval of a single difference.
-    low = high = float(special().stdtrit(float(df), (1.0 + level) / 2.0))
-    while _exceeded(largest, high, df) > 1.0 - level:
-        high *= 2.0
+        largest = np.maximum(largest, np.abs(normal_scores(replicates[:, k])))
+    # Between the quantile of a single difference and that of Bonferroni.
+    tail = (1.0 - level) / 2.0
+    low = -float(special().stdtrit(float(df), tail))
+    high = -float(special().stdtrit(float(df), tail / max(1, len(d))))
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
         if _exceeded(largest, middle, df) > 1.0 - level:
@@ -399,17 +403,20 @@ def simultaneous(
     return d - reach, d + reach
 
 
-def standardised(replicates: F64) -> F64:
-    """Return replicates (B,) less their mean, in SDs; 0 where undefined, or if all agree."""
+def normal_scores(replicates: F64) -> F64:
+    """Return replicates (B,) as the normal deviates of their mid-ranks, with an SD of 1.
+
+    0 where undefined, or if all agree.
+    """
+    scores = np.zeros(len(replicates))
     defined = ~np.isnan(replicates)
-    n = int(defined.sum())
-    if n < 2:
-        return np.zeros(len(replicates))
-    centred = np.where(defined, replicates - replicates[defined].mean(), 0.0)
-    spread = math.sqrt(float((centred**2).sum()) / (n - 1))
-    # Rounding leaves a trace of a spread where there is none.
-    scale = float(np.abs(replicates[defined]).max())
-    return centred / spread if spread > EPS * max(scale, 1.0) else np.zeros(len(replicates))
+    values, at, numbers = np.unique(replicates[defined], return_inverse=True, return_counts=True)
+    if len(values) < 2:
+        return scores
+    ranks = np.cumsum(numbers) - numbers / 2.0
+    deviates = np.asarray(special().ndtri(ranks / numbers.sum()))[at]
+    scores[defined] = deviates / math.sqrt(float((deviates**2).mean()))
+    return scores
 
 
 def _exceeded(largest: F64, size: float, freedom: int) -> float:
