@@ -120,7 +120,7 @@ def test_simultaneous_intervals_hold_together():
         drawn = random.integers(0, 12, (300, 12))
         d, replicates = values.mean(axis=0), values[drawn].mean(axis=1)
         low, high = simultaneous(d, replicates, 12, 0.9)
-        together += bool(((low <= 0.0) & (0.0 <= high)).all())
+        together += bool(((low <= 0.0) & (high >= 0.0)).all())
         alone = bootstrap_p(d, replicates, 12)
         single += bool((alone >= 0.1).all())
     assert 0.86 <= together / n_sets <= 0.95

@@ -25,9 +25,10 @@ from calipers.evaluation.result import Evaluation, cohort_counts
 from calipers.metrics.base import Evidence, Metric
 from calipers.results.comparison import Comparison, Difference
 from calipers.results.estimate import Estimate
+from calipers.show.differences import Manner, describe
 from calipers.show.words import plural
 from calipers.statistics import comparison as paired
-from calipers.statistics.comparison import CORRECTIONS, Manner, adjusted, describe
+from calipers.statistics.comparison import CORRECTIONS, adjusted
 from calipers.statistics.intervals import FEW_UNITS, FEWEST_UNITS, Interval, check_replicates
 from calipers.statistics.weights import Units
 

@@ -50,7 +50,8 @@ from calipers.monitors.metrics import (
 )
 from calipers.results.comparison import Difference
 from calipers.results.estimate import Estimate, Row
-from calipers.statistics.comparison import Manner, adjusted, describe, judge
+from calipers.show.differences import Manner, describe
+from calipers.statistics.comparison import adjusted, judge
 from calipers.statistics.estimates import Case, Certainty, estimates, replicates
 from calipers.statistics.intervals import FEWEST_UNITS, Interval
 from calipers.statistics.weights import Units

@@ -23,6 +23,7 @@ from calipers.kernels import assignment
 from calipers.matching.matches import View
 from calipers.results.comparison import Comparison, Difference
 from calipers.results.estimate import Estimate
+from calipers.show.differences import Manner, p_in_words
 from calipers.show.words import (
     count_text,
     interval_in_words,
@@ -34,7 +35,6 @@ from calipers.show.words import (
     span_text,
 )
 from calipers.show.words import plural as named_plural
-from calipers.statistics.comparison import Manner, p_in_words
 
 OVER_BOTH = "the {area} it shares with {what} is {share} of the {area} both cover together"
 

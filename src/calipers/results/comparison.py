@@ -29,6 +29,13 @@ MARGIN_VERDICTS = (
 )
 
 
+def smallest_p(n_units: int) -> float:
+    """Return the smallest two-sided p value that K units can give: all of them favour the same
+    model.
+    """
+    return min(1.0, 2.0 ** (1 - n_units))
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One metric of two models on the same images; the estimate is that of a minus b."""

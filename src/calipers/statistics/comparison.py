@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two models on the same images: differences under shared weights, p values, adjustment, sentences.
+"""Two models on the same images: differences under shared weights, p values, adjustment.
 
 `calipers.evaluation` calls `bootstrapped` and `traded` for replicates, `judge` for intervals and p
-values, `adjusted` or `max_t` for many tests at once and `describe` for the sentences. With
+values, and `adjusted` or `max_t` for many tests at once; `show.differences` has the sentences. With
 ``theta`` a metric, A and B two models and ``d = theta_A - theta_B``:
 
 bootstrap (the default)
@@ -40,8 +40,6 @@ of the family: it stays NaN and the family shrinks, which the size that is retur
 listing a case twice. Differences of 0 are left out. Without equal differences and with at most 50
 of them the p value is exact; else it is that of the normal distribution, with the variance
 corrected for ties and without a continuity correction.
-
-*Sentences* on differences are written with care: no difference shown is not equality.
 """
 
 from __future__ import annotations
@@ -58,8 +56,7 @@ from numpy.typing import NDArray
 from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean
 from calipers.metrics.base import Evidence, Metric
-from calipers.results.comparison import Difference
-from calipers.show.words import count_text, interval_in_words, p_text, reason_text
+from calipers.results.comparison import smallest_p
 from calipers.statistics.intervals import (
     FEWEST_UNITS,
     MOST_UNDEFINED,
@@ -84,7 +81,6 @@ CORRECTIONS = (MAX_T, "holm", "bh", "none")
 
 MOST_EXACT = 50  # differences of a signed-rank test; beyond, the normal distribution is close
 
-CORRECTED = {MAX_T: "max-t", "holm": "Holm", "bh": "Benjamini-Hochberg"}
 HALVINGS = 60  # of the bracket of a critical value: more than the digits of a float
 
 
@@ -369,8 +365,8 @@ def step_down(
         largest = scores if largest is None else np.maximum(largest, scores)
         n = len(largest)
         # B replicates cannot show less than 1 / B; that of Bonferroni holds however rare it is.
-        shown = (1.0 + n * _exceeded(largest, float(sizes[k]), freedom)) / (1.0 + n)
-        result[k] = max(float(p[k]), min(n_left * float(p[k]), shown))
+        share = (1.0 + n * _exceeded(largest, float(sizes[k]), freedom)) / (1.0 + n)
+        result[k] = max(float(p[k]), min(n_left * float(p[k]), share))
     # A test is rejected only if all with a larger t are.
     falling = order[::-1]
     result[falling] = np.maximum.accumulate(result[falling])
@@ -443,13 +439,6 @@ def permutation_p(d: F64, trades: F64, *, exact: bool) -> F64:
     with np.errstate(invalid="ignore", divide="ignore"):
         p = reached / defined if exact else (1.0 + reached) / (1.0 + defined)
     return np.where(np.isnan(d) | (defined == 0), np.nan, p)
-
-
-def smallest_p(n_units: int) -> float:
-    """Return the smallest two-sided p value that K units can give: all of them favour the same
-    model.
-    """
-    return min(1.0, 2.0 ** (1 - n_units))
 
 
 def least_p(test: str, units: Units, replicates: int) -> float:
@@ -549,110 +538,3 @@ def _upper_tail(n: int) -> F64:
     for rank in range(1, n + 1):
         ways[rank:] = ways[rank:] + ways[:-rank]
     return np.asarray(np.cumsum(ways[::-1])[::-1] / 2.0**n)
-
-
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """How the numbers of a metric are written: in points or plain, and which way is better."""
-
-    points: bool  # as points of 100, for metrics that are shares
-    higher_is_better: bool
-
-    @classmethod
-    def of(cls, bounds: tuple[float, float], higher_is_better: bool) -> Manner:
-        """Return the manner of a metric with these bounds."""
-        return cls(math.isfinite(bounds[0]) and math.isfinite(bounds[1]), higher_is_better)
-
-    def amount(self, value: float) -> str:
-        """Return a difference as a number, without its unit; what rounds to zero has no sign."""
-        return f"{round(100 * value, 1) + 0.0:.1f}" if self.points else f"{value:.3g}"
-
-    def span(self, low: float, high: float) -> str:
-        """Return both ends of an interval, without their unit."""
-        return f"{self.amount(low)} to {self.amount(high)}"
-
-    def unit(self, value: float) -> str:
-        """Return ``points`` or nothing."""
-        if not self.points:
-            return ""
-        return " point" if self.amount(value).lstrip("-") == "1.0" else " points"
-
-
-def describe(d: Difference, manner: Manner) -> str:
-    """Return one or a few sentences on a difference between two models."""
-    where = d.metric if d.label is None else f"{d.metric} of {d.label}"
-    if not manner.higher_is_better:
-        where += " (lower is better)"
-    e = d.estimate
-    if math.isnan(e.value):
-        values = ((d.model_a, d.value_a), (d.model_b, d.value_b))
-        blank = " and ".join(model for model, value in values if math.isnan(value))
-        return (
-            f"{d.model_a} and {d.model_b} cannot be compared in {where}: "
-            f"undefined for {blank} ({reason_text(e.reason)})."
-        )
-    turned = d.verdict == "b_better"  # the better model comes first, and the numbers follow it
-    first, second = (d.model_b, d.model_a) if turned else (d.model_a, d.model_b)
-    one, other = (d.value_b, d.value_a) if turned else (d.value_a, d.value_b)
-    if d.verdict in ("a_better", "b_better"):
-        claim = f"{first} is better than {second} in {where}"
-    elif d.verdict == "no_difference_shown":
-        claim = f"No difference between {first} and {second} in {where} is shown"
-    else:
-        claim = f"{first} and {second} in {where}, without a test"
-    value = d.estimate_for(first).value
-    text = f"{claim}: {one:.3f} against {other:.3f}, a difference of "
-    text += f"{manner.amount(value)}{manner.unit(value)} ({_evidence(d, manner, first)})."
-    return " ".join([text, *_cautions(d), *_margin(d, manner)])
-
-
-def _evidence(d: Difference, manner: Manner, first: str) -> str:
-    """Return interval, p value and number of units of a difference, as seen by its first model."""
-    e = d.estimate_for(first)
-    units = count_text(e.unit, e.n_units)
-    parts = [interval_in_words(e, manner.span)]
-    if not math.isnan(d.p):
-        parts.append(p_in_words(d))
-    parts.append(units)
-    return "; ".join(parts)
-
-
-def p_in_words(d: Difference) -> str:
-    """Return the adjusted p value of a difference, and over how many tests it was adjusted."""
-    e = d.estimate
-    least = smallest_p(e.n_units)
-    text = p_text(d.p_adjusted, least=least, units=count_text(e.unit, e.n_units))
-    if d.correction in CORRECTED and d.family > 1:
-        text += f", {CORRECTED[d.correction]} over {d.family}"
-    return text
-
-
-def _cautions(d: Difference) -> list[str]:
-    """Return sentences on p values that cannot be small and on intervals of width 0."""
-    e, least = d.estimate, smallest_p(d.estimate.n_units)
-    cautions = []
-    if not math.isnan(d.p) and least >= 1.0 - e.level:
-        still = ", also where the interval leaves 0 out" if e.low > 0.0 or e.high < 0.0 else ""
-        units = count_text(e.unit, e.n_units)
-        cautions.append(f"With {units} no p value can be below {least:g}{still}.")
-    if "identical_units" in e.flags:
-        cautions.append("All replicates agree; an interval of width 0 is no certainty.")
-    return cautions
-
-
-def _margin(d: Difference, manner: Manner) -> list[str]:
-    if d.margin is None:
-        return []
-    within = f"{manner.amount(d.margin)}{manner.unit(d.margin)}"
-    if math.isnan(d.estimate.low):
-        return [f"Without an interval the margin of {within} cannot be judged."]
-    if d.margin_verdict == "equivalent":
-        return [f"Equivalent within {within}: the whole interval lies inside."]
-    if d.margin_verdict == "not_shown":
-        return [f"Neither equivalence nor non-inferiority within {within} is shown."]
-    one, other = (
-        (d.model_a, d.model_b) if str(d.margin_verdict).startswith("a_") else (d.model_b, d.model_a)
-    )
-    if str(d.margin_verdict).endswith("superior"):
-        return [f"{one} is superior to {other} by more than {within}."]
-    return [f"{one} is not inferior to {other} by {within} or more; equivalence is not shown."]
