@@ -19,8 +19,8 @@ permutation (on request)
     a trade exchanges the weights. ``p = (1 + number of |d| at least as large as the observed one) /
     (1 + replicates)``; with at most 16 units all 2^K trades are made, and p is their exact share.
     Few units in which the models differ give few different values of d, and p is then far above
-    what it could be: `benchmarks/comparison_errors.py` rejects a true null in .000 to .038 of the
-    cases for sensitivity, and misses differences that the t finds.
+    what it could be: in `benchmarks/comparison_errors.py` it rejects a true null in .000 to .019 of
+    the cases for sensitivity, and misses differences that the t finds.
 
 Trading under a ranking metric mixes the scores of two models in one list. Its null is then that the
 models are interchangeable, scores included, not that their metric is equal: such metrics have
