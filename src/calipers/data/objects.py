@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
-from calipers.arrays import F64, I32, I64, Column, Flags
+from calipers.arrays import F64, I32, I64, Column, Flags, joined_columns
 from calipers.data.masks import Masks, no_masks
 from calipers.kernels import ragged
 
@@ -96,9 +96,7 @@ class Objects:
 
         Facts that some of the tables lack are left out.
         """
-        columns: dict[str, Any] = {}
-        for name in parts[0]._columns():
-            columns[name] = np.concatenate([getattr(part, name) for part in parts])
+        columns = joined_columns(parts, parts[0]._columns())
         columns["masks"] = _concat_masks(parts)
         columns["points"] = _concat_points(parts)
         facts = {}

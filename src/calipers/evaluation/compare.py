@@ -23,7 +23,7 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation, cohort_counts
 from calipers.metrics.base import Evidence, Metric
-from calipers.results.comparison import Comparison, Difference
+from calipers.results.comparison import Comparison, Difference, smallest_p
 from calipers.results.estimate import Estimate
 from calipers.show.differences import Manner, describe
 from calipers.show.words import plural
@@ -479,7 +479,7 @@ def _warnings(c: Comparison, mixed: Sequence[str]) -> Iterator[str]:
 
     ``mixed`` metrics are permuted although they rank by score.
     """
-    name, least = plural(c.unit), paired.smallest_p(c.n_units)
+    name, least = plural(c.unit), smallest_p(c.n_units)
     if c.n_units < FEWEST_UNITS:
         yield f"{c.n_units} {name} are too few for intervals; no p value can be below {least:g}."
     elif c.n_units < FEW_UNITS:
@@ -506,7 +506,7 @@ def _hopeless(c: Comparison, units: Units) -> Iterator[str]:
     for test in paired.TESTS if c.correction == "holm" else ():
         least = paired.least_p(test, units, c.replicates)
         tested = any(row.test == test and not math.isnan(row.p) for row in c.rows)
-        by_units = least == paired.smallest_p(c.n_units)
+        by_units = least == smallest_p(c.n_units)
         if not tested or c.family * least < 1.0 - c.level or (by_units and c.family == 1):
             continue  # a single test of few units has its own sentence
         if by_units:

@@ -370,7 +370,7 @@ def step_down(
     # A test is rejected only if all with a larger t are.
     falling = order[::-1]
     result[falling] = np.maximum.accumulate(result[falling])
-    return np.minimum(result, 1.0)
+    return np.asarray(np.minimum(result, 1.0))
 
 
 def simultaneous(
