@@ -34,6 +34,7 @@ from calipers.data.rules import (
 )
 from calipers.errors import InputError, did_you_mean
 from calipers.kernels import ragged
+from calipers.kernels.runs import sound_runs
 
 SHOWN = 10  # distinct values in a message
 Record = Mapping[str, Any]
@@ -530,6 +531,15 @@ def _masks(value: Any, where: str, dimensions: int) -> Masks:
             location=f"{where}['masks'][{int(empty[0])}]",
             field="masks",
             hint="remove the object, or give it its pixels",
+        )
+    unsound = np.flatnonzero(~sound_runs(masks.offsets, masks.start, masks.length, masks.size))
+    if len(unsound):
+        raise InputError(
+            "runs that ascend, inside of their image and rows",
+            rule="mask-runs",
+            location=f"{where}['masks'][{int(unsound[0])}]",
+            field="masks",
+            hint="Masks.from_dense makes such runs from arrays",
         )
     return masks
 

@@ -529,7 +529,7 @@ def save(
     check_folder(folder, force=force, inputs=tuple(file.file for file in cohort.intake.files))
     document = evaluation.as_dict()
     matches = {model: evaluation.matches(model) for model in cohort.models}
-    with staged_folder(folder, owned=FILES) as stage:
+    with staged_folder(folder, owned=FILES, force=force) as stage:
         write_atomically(stage / EVALUATION, json.dumps(document, allow_nan=False, indent=1) + "\n")
         write_table(
             stage / OBJECTS, objects_table(cohort, matches), facts_of(cohort) | shapes_of(cohort)
