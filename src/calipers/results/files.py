@@ -32,6 +32,7 @@ from typing import Any
 
 from calipers.errors import InputError, UsageError
 
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit of the process
 LAST = "run.json"  # vouches for the files beside it
 STAGE = ".calipers-"  # begins the names of hidden folders of runs
 OLD = f"{STAGE}old-"  # of those that keep an earlier result while a new one takes its place
@@ -59,7 +60,7 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
     except OSError as error:
         raise InputError(
             f"a place where {len(data)} bytes can be written",
-            rule="disk-full" if error.errno == errno.ENOSPC else "not-writable",
+            rule=_rule_of(error),
             file=str(path),
             value=error.strerror,
             hint="choose another output folder or free some space; earlier results are untouched",
@@ -250,10 +251,14 @@ def _lock(folder: Path, *, wait: bool) -> int | None:
     return handle
 
 
+def _rule_of(error: OSError) -> str:
+    return "disk-full" if error.errno in NO_SPACE else "not-writable"
+
+
 def _not_writable(folder: Path, error: OSError) -> InputError:
     return InputError(
         "a folder that can be written",
-        rule="disk-full" if error.errno == errno.ENOSPC else "not-writable",
+        rule=_rule_of(error),
         file=str(folder),
         value=error.strerror,
     )
@@ -267,6 +272,31 @@ def output_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ()
     except OSError as error:
         raise _not_writable(folder, error) from None
     return folder
+
+
+@contextmanager
+def kept_on_success(path: Path | str, *, force: bool) -> Iterator[Path]:
+    """Give a folder for several steps that write by themselves; if one fails, all that is new in
+    it goes, and so do the folders that were made for it.
+    """
+    target = Path(path)
+    new_folders = [part for part in (target, *target.parents) if not part.exists()]
+    folder = output_folder(target, force=force)
+    earlier = set(os.listdir(folder))
+    try:
+        yield folder
+    except BaseException:
+        for entry in folder.iterdir():
+            if entry.name in earlier:
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+        for part in new_folders:
+            if not any(part.iterdir()):
+                part.rmdir()
+        raise
 
 
 def check_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ()) -> Path:
