@@ -125,7 +125,7 @@ def test_of_two_runs_into_one_new_folder_the_second_is_refused(tmp_path):
                 (early / "run.json").write_text("first")
 
     for _ in range(2):  # a folder that is not there yet, and an empty one
-        with pytest.raises(results_files.InputError, match="in the meantime.*output-exists"):
+        with pytest.raises(results_files.InputError, match=r"in the meantime.*output-exists"):
             second()
         assert [entry.name for entry in folder.iterdir()] == ["run.json"]
         assert (folder / "run.json").read_text() == "first"

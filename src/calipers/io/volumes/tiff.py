@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The directory of a TIFF file: how many pages it has, and whether each of them is whole.
 
-`tiff_pages` takes an open file and returns a `TiffPage` per page, to `calipers.io.volumes.pictures`,
-which leaves the pixels to Pillow. Pillow follows the chain of pages only as far as it can: a file
+`tiff_pages` takes an open file and returns a `TiffPage` per page, to the reader of pictures, which
+leaves the pixels to Pillow. Pillow follows the chain of pages only as far as it can: a file
 that was cut off would become a volume with fewer slices. Here every page must lie in the file with
 all of its pixels.
 
@@ -81,7 +81,7 @@ class _Directory:
 
     def read(self, place: int, number: int) -> tuple[TiffPage, int]:
         """Return the page at a place, and the place of the next one."""
-        wide = 8 if self.large else 4
+        wide, number_code = (8, "Q") if self.large else (4, "I")
         count = int(self._numbers(place, "u8" if self.large else "u2", 1)[0])
         if count > MOST_ENTRIES:
             raise broken_file(self.file, f"{count:,} of them", "at most 4,096 entries of a page")
@@ -90,16 +90,15 @@ class _Directory:
         raw = self._bytes(place, count * each + wide)
         entries: dict[int, tuple[int, int, bytes]] = {}
         for k in range(count):
-            tag, kind = struct.unpack_from(f"{self.order}HH", raw, k * each)
-            length = struct.unpack_from(f"{self.order}{'Q' if self.large else 'I'}", raw, k * each + 4)
-            entries[tag] = (kind, length[0], raw[k * each + 4 + wide : (k + 1) * each])
+            tag, kind, length = struct.unpack_from(f"{self.order}HH{number_code}", raw, k * each)
+            entries[tag] = (kind, length, raw[k * each + 4 + wide : (k + 1) * each])
         self._check_pixels(entries, number)
         values = []
         for tag in LIKE:
             numbers = self._entry(entries, tag)
             values.append(int(numbers[0]) if len(numbers) else ABSENT.get(tag, -1))
-        after = struct.unpack_from(f"{self.order}{'Q' if self.large else 'I'}", raw, count * each)
-        return TiffPage(*values), int(after[0])
+        (after,) = struct.unpack_from(f"{self.order}{number_code}", raw, count * each)
+        return TiffPage(*values), int(after)
 
     def _check_pixels(self, entries: dict[int, tuple[int, int, bytes]], number: int) -> None:
         for starts_tag, counts_tag in PIXELS:
