@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from calipers.arrays import F64, I64, Column
 from calipers.data.masks import check_array
 from calipers.data.objects import Objects, Predictions, References, image_indices
-from calipers.errors import InputError, UsageError, did_you_mean, shorten, word
+from calipers.errors import InputError, UsageError, did_you_mean, several, shown, word
 
 if TYPE_CHECKING:
     from calipers.data.maps import Maps
@@ -94,7 +94,7 @@ class Cohort:
 
     def group(self, name: str) -> Column:
         """Return an image-level column such as ``patient``."""
-        if name == UNIT:
+        if word("the group", name) == UNIT:
             return np.arange(self.n_images)
         if name not in self.images.groups:
             raise UsageError(
@@ -135,7 +135,7 @@ class Cohort:
         if not isinstance(predictions, Predictions):
             raise UsageError(
                 f"predictions are a table such as cohort.predictions(name) returns, "
-                f"not {shorten(predictions)}"
+                f"not {shown(predictions)}"
             )
         if predictions.n_images != self.n_images:
             raise UsageError(
@@ -145,8 +145,11 @@ class Cohort:
 
     def with_groups(self, groups: Mapping[str, Column]) -> Cohort:
         """Return the cohort with further image-level columns, one entry per image."""
+        if not isinstance(groups, Mapping):
+            raise UsageError(f"groups are columns by their names, not {shown(groups)}")
         for name, column in groups.items():
-            if name == UNIT:
+            several(f"group {name!r}", column)
+            if word("the group", name) == UNIT:
                 raise UsageError(f"no group may be called {UNIT!r}: that is the image itself")
             if len(column) != self.n_images:
                 raise UsageError(
@@ -162,8 +165,8 @@ class Cohort:
 
         Group columns and maps that some of the cohorts lack are left out.
         """
-        if not parts:
-            raise UsageError("at least one cohort is needed to join cohorts")
+        if not several("concat", parts) or not all(isinstance(part, cls) for part in parts):
+            raise UsageError(f"concat joins a list of one or more cohorts, not {shown(parts)}")
         first = parts[0]
         for part in parts[1:]:
             _check_same_kind(first, part)
@@ -232,7 +235,8 @@ class Cohort:
         """
         from calipers.data.from_arrays import cohort_from_arrays
 
-        return cohort_from_arrays(references, predictions, tuple(classes), box_format, score_scale)
+        names = tuple(several("classes", classes))
+        return cohort_from_arrays(references, predictions, names, box_format, score_scale)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from calipers import errors
 from calipers.data.cohort import Cohort, FileIntake
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.collect import Progress, collect
@@ -202,7 +203,7 @@ def open_folder(
 
     `open_evaluation` explains it.
     """
-    saved = read_folder(Path(folder))
+    saved = read_folder(Path(errors.path("folder", folder)))
     protocol = Protocol.from_dict(saved.document["protocol"], file=saved.file)
     statistics = structure(
         saved.document.get("statistics"),

@@ -30,6 +30,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from calipers import errors
 from calipers.errors import InputError, UsageError
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit of the process
@@ -310,9 +311,18 @@ def check_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ())
         Files and folders that are read. The folder of a file and a folder that is read itself, with
         all below it, never receive output.
     """
-    folder = Path(path)
+    folder = Path(errors.path("the output", path))
+    try:
+        target = folder.resolve()
+        folder.exists()
+    except (OSError, ValueError, RuntimeError) as error:
+        # A loop of links, a name that is too long, a working folder that is gone.
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            "the name of a folder", rule="not-writable", file=str(folder), value=reason
+        ) from None
     for name in inputs:
-        place, target = Path(name).resolve(), folder.resolve()
+        place = Path(name).resolve()
         among = (
             target == place.parent
             if place.is_file()
