@@ -309,3 +309,20 @@ def test_an_orientation_that_is_none_is_refused(tmp_path: Path) -> None:
         )
     )
     assert error.rule == "affine"
+
+
+@pytest.mark.parametrize("frames", ["20000000", "1e30", "65536", "1"])
+def test_segmentations_that_claim_other_frames_are_refused(tmp_path: Path, frames: str) -> None:
+    place = series(tmp_path / "ct", noise((5, 4, 6), np.int16))
+    path = segmentation(tmp_path / "seg.dcm", masks(), place)
+    data = pydicom.dcmread(path)
+    element = data["NumberOfFrames"]
+    # By hand: pydicom would refuse to write some of these.
+    whole, old = path.read_bytes(), str(element.value).encode()
+    old += b" " * (len(old) % 2)
+    tag = b"\x28\x00\x08\x00IS" + len(old).to_bytes(2, "little") + old
+    new = frames.encode() + b" " * (len(frames) % 2)
+    changed = b"\x28\x00\x08\x00IS" + len(new).to_bytes(2, "little") + new
+    assert whole.count(tag) == 1
+    path.write_bytes(whole.replace(tag, changed))
+    assert refused(path, role="labels").rule in ("too-large", "dicom-series", "volume-broken")

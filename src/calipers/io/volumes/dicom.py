@@ -124,9 +124,14 @@ def open_dicom(request: Request) -> Volume:
     """
     # Segmentations are images to pydicom, but only highdicom knows which frame is which segment.
     header, encoding = header_of(request)
-    if str(header.get("SOPClassUID")) in (SEGMENTATION, LABEL_MAP):
-        return open_segments(request)
+    # Before highdicom, which makes an entry for every frame that the header claims.
     frames = frames_of(header, request.file)
+    if str(header.get("SOPClassUID")) in (SEGMENTATION, LABEL_MAP):
+        places = len(header.get("PerFrameFunctionalGroupsSequence") or ())
+        if places != frames:
+            expected = f"a place of each of {frames} frames"
+            raise InputError(expected, rule="dicom-series", file=request.file, value=places)
+        return open_segments(request)
     plane = plane_of(header, request)
     shape = plane if frames == 1 else (frames, *plane)
     check_pixels(header, shape, encoding, request)
