@@ -226,9 +226,7 @@ def thresholds_of(value: float | Sequence[float] | Mapping[str, float]) -> tuple
 
 
 def _are_numbers(values: Any) -> bool:
-    if not isinstance(values, list | tuple):
-        return False
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+    return isinstance(values, list | tuple) and all(map(_is_number, values))
 
 
 def contradiction(name: str, kind: str, options: Mapping[str, Any]) -> str | None:
