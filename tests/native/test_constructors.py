@@ -1,119 +1,23 @@
-"""Damaged tables through the public names: refused with a typed error, never a crash.
+"""Tables that do not fit their cohort, through the public names: refused with a typed error.
 
-Every case takes a sound cohort, damages one column of one table by one of its constructors, and
-evaluates what comes out. `make sanitize` runs this file too, so that a read or write beyond a
-buffer is seen even where the process survives it.
+`make sanitize` runs this file too, so that a read or write beyond a buffer is seen even where the
+process survives it. Random damage is the business of the fuzz tests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-import calipers as cal
 from calipers.data.cohort import Cohort
 from calipers.data.masks import Masks
 from calipers.data.objects import Objects
 from calipers.errors import CalipersError
 from random_cohorts import random_cohort
-
-ROUNDS = 150
-PRESETS = ("coco", "rodeo", "luna16", "tide")
-
-
-def _other_numbers(rng: np.random.Generator, array: Any) -> Any:
-    """Return the column with one entry replaced by an extreme one."""
-    if not array.size or array.dtype.kind not in "iufb":
-        return array[:-1]
-    copy = array.copy()
-    extremes = [-1, 40, 2**31 - 1, -(2**31), 0]
-    if array.dtype.kind == "f":
-        extremes = [np.nan, np.inf, -np.inf, 1e308, -1e308]
-    copy.reshape(-1)[rng.integers(copy.size)] = np.array(
-        extremes[rng.integers(len(extremes))]
-    ).astype(copy.dtype)
-    return copy
-
-
-def _other_length(rng: np.random.Generator, array: Any) -> Any:
-    return array[:-1] if rng.random() < 0.5 else np.concatenate([array, array[-1:], array[-1:]])
-
-
-def _other_type(rng: np.random.Generator, array: Any) -> Any:
-    kinds: list[Any] = [np.int8, np.uint64, np.float32, np.bool_, object, "U8"]
-    with np.errstate(invalid="ignore"):
-        return array.astype(kinds[rng.integers(len(kinds))])
-
-
-def _other_shape(rng: np.random.Generator, array: Any) -> Any:
-    return array[:, None] if rng.random() < 0.5 else array.reshape(-1)[None]
-
-
-def _no_array(rng: np.random.Generator, array: Any) -> Any:
-    values: list[Any] = [None, array.tolist(), "text", 7, b"\0" * 16]
-    return values[rng.integers(len(values))]
-
-
-DAMAGES: tuple[Callable[[np.random.Generator, Any], Any], ...] = (
-    _other_numbers,
-    _other_numbers,
-    _other_length,
-    _other_type,
-    _other_shape,
-    _no_array,
-)
-
-
-def _damaged(rng: np.random.Generator, table: Any) -> Any:
-    """Return the table with one column damaged; an error of the constructor passes on."""
-    columns = []
-    for column in fields(table):
-        if isinstance(getattr(table, column.name), np.ndarray):
-            columns.append(column.name)
-    name = columns[rng.integers(len(columns))]
-    damage = DAMAGES[rng.integers(len(DAMAGES))]
-    return replace(table, **{name: damage(rng, getattr(table, name))})
-
-
-def _case(rng: np.random.Generator, cohort: Cohort) -> Cohort:
-    """Return a cohort that went through one of the public constructors with damaged tables."""
-    way = rng.integers(6)
-    if way == 0:
-        return cohort.with_predictions("other", _damaged(rng, cohort.predictions("model-1")))
-    if way == 1:
-        return replace(cohort, references=_damaged(rng, cohort.references))
-    if way == 2:
-        other = random_cohort(len(cohort.images), int(rng.integers(1, 60)), seed=int(way))
-        return cohort.with_predictions("other", other.predictions("model-1"))
-    if way == 3:
-        return cohort.take(_other_numbers(rng, np.arange(cohort.n_images)))
-    if way == 4:
-        table = cohort.predictions("model-1")
-        parts = [table, _damaged(rng, table)]
-        return replace(cohort, models={"model-1": type(table).concat(parts)})
-    return replace(cohort, images=_damaged(rng, cohort.images))
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_damaged_tables_are_refused_or_evaluated(preset: str) -> None:
-    cohort = random_cohort(12, 3, seed=1, crowd_share=0.1)
-    refused = evaluated = 0
-    for seed in range(ROUNDS):
-        rng = np.random.default_rng([seed, PRESETS.index(preset)])
-        try:
-            damaged = _case(rng, cohort)
-        except CalipersError:
-            refused += 1
-            continue
-        # What a constructor lets pass, an evaluation must be able to take.
-        cal.evaluate(damaged, preset, ci=False)
-        evaluated += 1
-    assert refused > ROUNDS // 2
-    assert evaluated > 0
 
 
 def test_predictions_for_other_classes_are_refused() -> None:

@@ -24,15 +24,42 @@ from calipers.errors import InputError
 from calipers.io.volumes.volume import broken_file
 
 MOST_PAGES = 65_536
+MOST_CHANNELS = 4_096
 MOST_ENTRIES = 4_096  # writers use a few dozen
 WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, FORMAT = 256, 257, 258, 259, 262, 277, 339
+FILL_ORDER, PLANES, PREDICTOR = 266, 284, 317
 # Where the pixels are and how many bytes they have, in strips or in tiles.
 PIXELS = ((273, 279), (324, 325))
-LIKE = (WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC, SAMPLES, FORMAT)
+LIKE = (
+    WIDTH,
+    HEIGHT,
+    BITS,
+    COMPRESSION,
+    PHOTOMETRIC,
+    SAMPLES,
+    FORMAT,
+    FILL_ORDER,
+    PLANES,
+    PREDICTOR,
+)
+# Decoders take other values for one of these, and give other pixels without a word.
+CHOICES = {FILL_ORDER: (1, 2), PLANES: (1, 2), PREDICTOR: (1, 2, 3)}
+TYPES = (*range(1, 14), 16, 17, 18)
+ROWS_PER_STRIP = 278
+ENTRIES = (*LIKE, ROWS_PER_STRIP, *PIXELS[0], *PIXELS[1])  # that hold whole numbers
+SINGLE = tuple(tag for tag in (*LIKE, ROWS_PER_STRIP) if tag not in (BITS, FORMAT))
 KINDS = {1: "u1", 3: "u2", 4: "u4", 16: "u8"}  # types of whole numbers
 WHITE_IS_ZERO = 0  # of the photometric interpretation
 # Values of entries that a file may leave out.
-ABSENT = {BITS: 1, COMPRESSION: 1, SAMPLES: 1, FORMAT: 1}
+ABSENT = {
+    BITS: 1,
+    COMPRESSION: 1,
+    SAMPLES: 1,
+    FORMAT: 1,
+    FILL_ORDER: 1,
+    PLANES: 1,
+    PREDICTOR: 1,
+}
 
 
 @dataclass(frozen=True)
@@ -46,6 +73,9 @@ class TiffPage:
     photometric: int
     samples: int
     format: int
+    fill_order: int
+    planes: int
+    predictor: int
 
 
 def tiff_pages(stream: BinaryIO, size: int, file: str) -> list[TiffPage]:
@@ -91,12 +121,23 @@ class _Directory:
         entries: dict[int, tuple[int, int, bytes]] = {}
         for k in range(count):
             tag, kind, length = struct.unpack_from(f"{self.order}HH{number_code}", raw, k * each)
+            # A decoder that cannot make sense of a page may give the pixels of the first one.
+            odd = tag in ENTRIES and kind not in KINDS
+            odd |= tag in SINGLE and length != 1
+            if odd or kind not in TYPES or not length:
+                raise broken_file(self.file, f"type {kind}, count {length}", f"an entry {tag}")
             entries[tag] = (kind, length, raw[k * each + 4 + wide : (k + 1) * each])
         self._check_pixels(entries, number)
         values = []
         for tag in LIKE:
             numbers = self._entry(entries, tag)
-            values.append(int(numbers[0]) if len(numbers) else ABSENT.get(tag, -1))
+            # One number, or one for every channel.
+            if len(set(numbers.tolist())) > 1 or len(numbers) > MOST_CHANNELS:
+                raise broken_file(self.file, f"{len(numbers)} numbers", f"one number for tag {tag}")
+            value = int(numbers[0]) if len(numbers) else ABSENT.get(tag, -1)
+            if value not in CHOICES.get(tag, (value,)):
+                raise broken_file(self.file, value, f"tag {tag} among {CHOICES[tag]}")
+            values.append(value)
         (after,) = struct.unpack_from(f"{self.order}{number_code}", raw, count * each)
         return TiffPage(*values), int(after)
 
