@@ -17,12 +17,13 @@ from random_cohorts import random_cohort
 
 pytestmark = pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")
 
-# Of these any length will do: the kinds of rows, the recalls, the draws.
+# Of these any length will do: the kinds of rows, the recalls, the random bits, the draws.
 ANY_LENGTH = {
     ("totals", 2),
     ("average_precision", 2),
     ("average_precision", 12),
     ("replicate_precision", 14),
+    ("random_words", 1),
     ("count_draws", 0),
     ("count_draws", 1),
 }
@@ -83,7 +84,9 @@ KERNELS = (
     "replicate_hits",
     "lane_tally",
     "replicate_precision",
+    "replicate_curve",
     "cell_totals",
+    "random_words",
     "count_draws",
     "transpose",
     "rodeo_paths",
@@ -125,6 +128,7 @@ def calls() -> dict[str, tuple[Any, ...]]:
         )
         half = matches.take(np.arange(15))
         half.totals(np.ones((1, 15), np.int64))  # type: ignore[attr-defined]
+        evaluation.figure("pr")
     return found
 
 

@@ -67,7 +67,7 @@ def test_strata_and_levels_are_told():
     cohort = cal.demo_cohort()
     rooms = [f"room {k % 8}" for k in range(cohort.n_images)]
     protocol = replace(QUICK, cluster=("room", "patient"))
-    assert "resampled by room (n = 8), and patients inside each" in words(
+    assert "resampled by room (n = 8), each with all its patients" in words(
         cohort.with_groups({"room": rooms}), protocol
     )
 

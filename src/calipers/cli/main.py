@@ -145,7 +145,7 @@ def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     help="Show the version.",
 )
 def cli() -> None:
-    """Does the model find the right thing in the right place, and how sure is that answer?"""
+    """Does the model find the right thing in the right place, and how certain is the answer?"""
 
 
 class Outlet(io.FileIO):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, I64, Column
+from calipers.arrays import F64, I64, Column, joined
 from calipers.data.masks import check_array
 from calipers.data.objects import Objects, Predictions, References, image_indices
 from calipers.errors import InputError, UsageError, did_you_mean, several, shown, word
@@ -326,7 +326,7 @@ class FileIntake:
         # A bug of a reader, never a fault of the input: no record may be lost without a word.
         if self.read != self.used + sum(self.quarantined.values()):
             raise AssertionError(
-                f"{self.file}: {self.read} records read, {self.used} used: the account is off"
+                f"{self.file}: {self.read} records read, {self.used} used: the counts do not add up"
             )
 
     def as_dict(self) -> dict[str, Any]:
@@ -411,7 +411,7 @@ def _concat_images(parts: Sequence[Images]) -> Images:
             groups[name] = np.concatenate([part.groups[name] for part in parts])
     return Images(
         ids=tuple(ids),
-        size=np.concatenate([part.size for part in parts]),
-        spacing=np.concatenate([part.spacing for part in parts]),
+        size=joined(parts, "size"),
+        spacing=joined(parts, "spacing"),
         groups=groups,
     )

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from calipers.arrays import F64, I64, Array, Flags
+from calipers.arrays import F64, I64, Array, Flags, joined
 from calipers.errors import InputError
 from calipers.kernels import ragged, runs, shapes
 
@@ -216,9 +216,9 @@ class Masks:
             return no_masks()
         return cls(
             ragged.concat_offsets([part.offsets for part in parts]),
-            np.concatenate([part.start for part in parts]),
-            np.concatenate([part.length for part in parts]),
-            np.concatenate([part.size for part in parts]),
+            joined(parts, "start"),
+            joined(parts, "length"),
+            joined(parts, "size"),
         )
 
     @classmethod

@@ -15,7 +15,7 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, I32, I64, Column, Flags
+from calipers.arrays import F64, I32, I64, Column, Flags, joined_columns
 from calipers.data.masks import Masks, check_array, check_offsets, no_masks
 from calipers.errors import InputError, UsageError
 from calipers.kernels import ragged
@@ -151,9 +151,7 @@ class Objects:
             raise UsageError("at least one table is needed to put tables one below the other")
         if len({part.dimensions for part in parts}) > 1:
             raise UsageError("2D and 3D objects cannot be in one table")
-        columns: dict[str, Any] = {}
-        for name in parts[0]._columns():
-            columns[name] = np.concatenate([getattr(part, name) for part in parts])
+        columns = joined_columns(parts, parts[0]._columns())
         columns["masks"] = _concat_masks(parts)
         columns["points"] = _concat_points(parts)
         facts = {}

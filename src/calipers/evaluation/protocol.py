@@ -29,6 +29,7 @@ from calipers.evaluation.schema import (
     thresholds_of,
     toml_document,
 )
+from calipers.kernels.assignment import CHOOSING_IN_TURN
 from calipers.kernels.resampling import check_seed
 from calipers.matching.matches import View
 from calipers.metrics.base import DERIVED_OPTION, MATCHING_OPTIONS, Facts, Metric, MetricPlan
@@ -395,7 +396,7 @@ def _resolve(protocol: Protocol, plan: MetricPlan) -> MetricPlan:
         return replace(plan, options={**defaults, **own})
     assignment = registry.check("assignment", own.get("assignment", view.assignment))
     max_dets = match_dets = _limit(own.get("max_dets", view.max_dets))
-    if assignment in ("by-score", "many-to-one"):
+    if assignment in CHOOSING_IN_TURN:
         # In descending score a later prediction never changes an earlier match: one matching
         # serves every limit.
         limits = [_limit(other.options.get("max_dets", 0)) for other in protocol.metrics]

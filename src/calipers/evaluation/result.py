@@ -25,6 +25,7 @@ from calipers.evaluation.collect import (
 )
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.warnings import (
+    cluster_warnings,
     group_warnings,
     interval_warnings,
     unit_warnings,
@@ -104,7 +105,17 @@ class Evaluation(Document):
             *interval_warnings(self.rows, ci=self.ci),
             *group_warnings(self.rows, self.metrics),
             *unit_warnings(self.units, ci=self.ci),
+            *self._cluster_warnings(),
         )
+
+    def _cluster_warnings(self) -> tuple[str, ...]:
+        """Return a warning if the first headline metric varies over centres that were not drawn."""
+        name = self.headline[0]
+        for metric in self.protocol.compile():
+            if self.ci and name in metric.facts.names:
+                parts = self.evidence, self.rows, self.units
+                return cluster_warnings(self.cohort, metric, name, *parts)
+        return ()
 
     @property
     def statistics(self) -> dict[str, Any]:

@@ -55,6 +55,9 @@ def read(
     score_scale: str = "unit",
     ids_as_strings: bool = False,
     masks: str = "auto",
+    coco_ignore: bool = True,
+    outside: str = "keep",
+    allow_loss: float = 0.5,
 ) -> Cohort:
     """Read references and the predictions of any number of models.
 
@@ -89,6 +92,16 @@ def read(
         of a file has one, else a note counts them. ``"required"``: an annotation without one is
         broken. ``"ignore"``: only boxes are read. A record without a box gets the box of its mask,
         unless masks are ignored.
+    coco_ignore
+        Whether ``"ignore": 1`` of a COCO annotation is obeyed, with a note. False: it is
+        overwritten by ``iscrowd``, as pycocotools does.
+    outside
+        What becomes of boxes that reach more than a pixel beyond their image. ``"keep"``: they stay
+        as they are, and a note counts them. ``"clip"``: they are cut at the border, and counted.
+        ``"refuse"``: they are broken.
+    allow_loss
+        The share of the references, or of the records of one model, that lenient reading may set
+        aside. Beyond, or with nothing left, reading fails.
 
     Raises
     ------
@@ -107,6 +120,9 @@ def read(
         score_scale=score_scale,
         ids_as_strings=ids_as_strings,
         masks=masks,
+        coco_ignore=coco_ignore,
+        outside=outside,
+        allow_loss=allow_loss,
     )
     return read_all(references, predictions, groups, options).cohort
 
@@ -136,7 +152,12 @@ def explain(
     all problems of a file are counted together; what makes a whole file unusable still raises.
     """
     return describe(
-        read_all(references, predictions, groups, Options.from_keywords(lenient=lenient, **options))
+        read_all(
+            references,
+            predictions,
+            groups,
+            Options.from_keywords(lenient=lenient, inspecting=True, **options),
+        )
     )
 
 

@@ -90,13 +90,19 @@ def complete_iou(a: F64, b: F64, extent_a: F64, extent_b: F64) -> F64:
     if len(a) != 4:
         return np.asarray(plain - distance)
     side_a, side_b = sides(a), sides(b)
-    aspect = (
-        4.0 / np.pi**2 * (np.arctan(side_a[0] / side_a[1]) - np.arctan(side_b[0] / side_b[1])) ** 2
-    )
+    aspect = 4.0 / np.pi**2 * (_angle(side_a) - _angle(side_b)) ** 2
     denominator = 1.0 - plain + aspect
     # Equal boxes have IoU 1 and aspect term 0: 0/0, and nothing to take off.
     weight = np.divide(aspect, denominator, out=np.zeros_like(aspect), where=denominator > 0)
     return np.asarray(plain - distance - weight * aspect)
+
+
+def _angle(side: F64) -> F64:
+    """Return (P,) the angle of the diagonal of boxes; of boxes that are a point, 0."""
+    # Predictions may be without area; the angle of a line is that of a box ever thinner.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = side[0] / side[1]
+    return np.arctan(np.where(np.isnan(ratio), 0.0, ratio))
 
 
 def distance(a: F64, b: F64, unit: F64 | float = 1.0) -> F64:

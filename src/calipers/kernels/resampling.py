@@ -64,7 +64,7 @@ def uniform_counts(seed: int, replicates: Sequence[int], n_units: int) -> Weight
         # Spare bits, because some draws are rejected: the bits do not divide evenly.
         spare = SPARE_WORDS + 4 * n_units**2 // 2**32
         words = (n_units + 1) // 2 + spare
-        raw = (_bits(seed, b).random_raw(words) for b in replicates)
+        raw = (route.random_words(native, _key(seed, b), words) for b in replicates)
         weights = route.uniform_counts(native, raw, len(replicates), n_units)
         if weights is not None:
             return weights
@@ -95,9 +95,13 @@ def image_weights(unit_counts: Weights, code: I64) -> Weights:
 
 
 def _bits(seed: int, replicate: int) -> np.random.Philox:
+    return np.random.Philox(key=_key(seed, replicate))
+
+
+def _key(seed: int, replicate: int) -> NDArray[np.uint64]:
     check_seed(seed)
     # As an array: a list of large numbers would become float.
-    return np.random.Philox(key=np.array([seed, replicate], np.uint64))
+    return np.array([seed, replicate], np.uint64)
 
 
 @dataclass(frozen=True)

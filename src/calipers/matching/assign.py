@@ -47,10 +47,10 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
         absent,
         _rules(criterion, references, predictions, views),
     )
-    table = outcome.prediction
-    # many-to-one forgives duplicates by itself
-    if first.duplicates == "forgiven" and first.assignment != "many-to-one":
-        table = FateTable(np.where(table.fates == DUPLICATE, np.int8(IGNORED), table.fates))
+    table, forgiven = outcome.prediction, None
+    if first.duplicates == "forgiven":
+        forgiven = table.fates == DUPLICATE
+        table = FateTable(np.where(forgiven, np.int8(IGNORED), table.fates))
     reference_label, prediction_label = references.label, predictions.label
     if not first.within_class:
         # A hit may have two classes: without classes all objects are of one.
@@ -70,6 +70,7 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
         partner=outcome.partner,
         similarity=outcome.similarity,
         pairs=Pairs(*candidates),
+        forgiven=forgiven,
     )
     matches.remember(table)
     return matches
@@ -118,7 +119,6 @@ def _rules(
         ignored=outside(references.area) | references.ignore,
         outside=outside(predictions.area),
         crowd=references.crowd,
-        forgiven=first.duplicates == "forgiven",
     )
 
 

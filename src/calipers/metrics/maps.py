@@ -28,7 +28,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calipers.arrays import F64, I64
+from calipers.arrays import F64, I64, host_array
 from calipers.data.cohort import Cohort
 from calipers.data.maps import Histograms, Maps
 from calipers.data.masks import Masks
@@ -208,6 +208,11 @@ class Measure:
     def pooled(self) -> bool:
         """Whether it is made of the scores of all voxels together, not of numbers per image."""
         return self.level == "dataset" and self.threshold is None
+
+    @property
+    def ranked_in_batches(self) -> bool:
+        """Whether it is made of the scores of all voxels of a batch together."""
+        return self.level == "batch" and self.threshold is None
 
     @property
     def definition(self) -> str:
@@ -539,7 +544,7 @@ class VoxelDice(MapMetric):
         word="Dice of voxels",
         meaning=(
             "Twice the number of called reference voxels, over the number of called plus reference "
-            "voxels: at the threshold that is best on these very images, which is optimistic, or "
+            "voxels: at the threshold that is best on these same images, which is optimistic, or "
             "at a given one."
         ),
         page="explanation/maps.md",
@@ -744,7 +749,7 @@ def _sums(
         raise UsageError(f"no soft IoU {variant!r}; {did_you_mean(variant, get_args(Variant))}")
     if not 0 <= alpha <= 1:
         raise UsageError(f"alpha lies in [0, 1], not {alpha!r}")
-    scores, numbers = np.asarray(prediction), np.asarray(labels)
+    scores, numbers = _as_array(prediction, "prediction"), _as_array(labels, "labels")
     if scores.ndim not in (2, 3):
         raise InputError(
             "a map with 2 or 3 axes", rule="map-shape", field="prediction", value=scores.shape
@@ -760,6 +765,13 @@ def _sums(
     masks = _objects(as_labels(numbers, "instances", file="labels"), instances)
     objects = runs.fill(masks.start, masks.length, masks.owner + 1, scores.shape)
     return voxel_ranking.sums(as_map(scores, file="prediction"), objects, len(masks))
+
+
+def _as_array(values: ArrayLike, name: str) -> NDArray[Any]:
+    try:
+        return host_array(values)
+    except ValueError as error:
+        raise InputError("an array", rule="type", field=name, value=str(error)) from None
 
 
 def _objects(labels: NDArray[Any], instances: bool | None) -> Masks:

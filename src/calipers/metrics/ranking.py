@@ -309,7 +309,7 @@ class PrecisionCurve(MatchMetric):
             [index], weights, output.max_dets, blocks=output.options["ties"] == "block"
         )
         positives = evidence.reference_totals(weights)[:, index, COUNTED]
-        precisions = curves.precisions(problem, curves.needed_hits(positives, self.recalls))
+        precisions = curves.precisions(problem, positives, self.recalls)
         return class_mean(np.where(positives[:, :, None] > 0, precisions, np.nan))[:, :1]
 
 

@@ -262,7 +262,7 @@ def _sampling_words(ev: Evaluation) -> str:
     if strata is not None:
         return f", drawn inside every {strata}"
     if not isinstance(cluster, str) and len(cluster) > 1:
-        return f", and {named_plural(cluster[1])} inside each"
+        return f", each with all its {named_plural(cluster[1])}"
     return ""
 
 

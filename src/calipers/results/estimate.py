@@ -22,6 +22,7 @@ REASONS = (
     "single_category",
     "single_class",
     "too_few_units",
+    "too_few_positives",
     "one_unit",
     "too_many_undefined",
     "constant_input",

@@ -37,6 +37,9 @@ NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a lim
 LAST = "run.json"  # vouches for the files beside it
 STAGE = ".calipers-"  # begins the names of hidden folders of runs
 OLD = f"{STAGE}old-"  # of those that keep an earlier result while a new one takes its place
+CANONICAL = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False
+)
 
 
 def write_atomically(path: Path | str, content: bytes | str) -> None:
@@ -362,14 +365,40 @@ def _exists(folder: Path, value: str | None = None) -> InputError:
 
 def canonical(document: Any) -> str:
     """Return JSON text that is the same for equal documents: sorted keys, no spaces, no NaN."""
-    return json.dumps(
-        document, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False
-    )
+    return CANONICAL.encode(document)
 
 
 def sha256_of(document: Any) -> str:
     """Return the hash of a document in canonical form."""
-    return hashlib.sha256(canonical(document).encode("utf-8")).hexdigest()
+    digest = hashlib.sha256()
+    for piece in _pieces(document):
+        digest.update(piece.encode("utf-8"))
+    return digest.hexdigest()
+
+
+def _pieces(document: Any) -> Iterator[str]:
+    """Give the canonical text of a document row by row: the text of all rows together can be
+    larger than the memory, because every row repeats the names that users gave.
+    """
+    if not isinstance(document, dict) or not isinstance(document.get("rows"), list):
+        yield canonical(document)
+        return
+    for k, name in enumerate(sorted(document)):
+        yield f"{',' if k else '{'}{canonical(name)}:"
+        if name == "rows":
+            yield from _entries(document[name])
+        else:
+            yield canonical(document[name])
+    yield "}"
+
+
+def _entries(rows: list[Any]) -> Iterator[str]:
+    yield "["
+    for k, row in enumerate(rows):
+        if k:
+            yield ","
+        yield canonical(row)
+    yield "]"
 
 
 def environment() -> dict[str, Any]:

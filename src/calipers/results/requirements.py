@@ -374,7 +374,7 @@ def _lacking(row: Mapping[str, Any], requirement: Requirement) -> list[str]:
             'metric (use statistic = "value")'
         ]
     if row["low"] == row["high"]:
-        return ["the interval has no width: all units agree, which is no certainty about others"]
+        return ["the interval has no width: all units agree, which says nothing about others"]
     level = row["level"]
     if requirement.level is not None and (
         level is None or not math.isclose(level, requirement.level, abs_tol=1e-9)

@@ -298,7 +298,8 @@ def _check_base(grid: Grid, base: Mapping[str, Any]) -> None:
     for name, value in base.items():
         if name not in grid:
             raise UsageError(
-                f"the base has {name!r}, which is no choice of the grid; {did_you_mean(name, grid)}"
+                f"the base has {name!r}, which is not a choice of the grid; "
+                f"{did_you_mean(name, grid)}"
             )
         if value not in grid[name]:
             values = ", ".join(map(str, grid[name]))

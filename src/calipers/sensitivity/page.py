@@ -55,7 +55,7 @@ METHOD = (
 REPLICATES = (
     "Confidence intervals come from {replicates} bootstrap replicates, resampled by {unit} "
     "(n = {n_units}): all configurations of a replicate use the same weights, and the shares are "
-    "computed anew in each replicate (seed {seed})."
+    "computed again in each replicate (seed {seed})."
 )
 
 
@@ -128,6 +128,14 @@ def _summary_line(result: Multiverse) -> str:
 def _answer(result: Multiverse) -> str:
     first, *rest = result.sentences()
     return answer_section(first, further(rest))
+
+
+def evaluation_section(result: Multiverse) -> str:
+    """Return the section on the multiverse in the page of an evaluation."""
+    base = configuration_text(result.each[result.base])
+    note = f"{METHOD} The base configuration is {base}, not the protocol of this page."
+    parts = [items(result.sentences()), figures(result), levels_block(result)]
+    return "\n".join([*parts, paragraph(note, "note")])
 
 
 def figures(result: Multiverse) -> str:

@@ -224,11 +224,15 @@ MARKS = {
 }
 NO_INTERVAL = {  # reason -> beside the value, and as a clause
     "one_unit": ("one {unit} only", "there is only one {unit}"),
-    "too_few_units": ("too few {units}", "fewer than 5 {units} stand behind them"),
+    "too_few_units": ("too few {units}", "they are based on fewer than 5 {units}"),
+    "too_few_positives": (
+        "too few wanted images",
+        "an alarm is wanted on fewer than 100 images, and the threshold rests on the last few",
+    ),
     "too_many_undefined": ("often undefined", "more than 5 % of the replicates have no value"),
     "constant_input": (
         "all replicates agree",
-        "the replicates do not vary in the way that this kind of interval needs",
+        "all bootstrap samples agree, or vary too little for this kind of interval",
     ),
 }
 
@@ -352,16 +356,20 @@ class Short:
     """The display name of every name; names that are short and look like no other stay."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        by_look: dict[str, list[str]] = {}
-        for name in dict.fromkeys(names):
-            by_look.setdefault(_look(name), []).append(name)
+        distinct = list(dict.fromkeys(names))
         changed: dict[str, str] = {}
+        self.changed: Mapping[str, str] = changed
+        # Ten thousand images have plain names as a rule: one look at all of them tells.
+        if _all_plain(distinct):
+            return
+        by_look: dict[str, list[str]] = {}
+        for name in distinct:
+            by_look.setdefault(_look(name), []).append(name)
         for look, group in by_look.items():
             for name in group:
                 new_name = _display_name(name, look, several=len(group) > 1)
                 if new_name != name:
                     changed[name] = new_name
-        self.changed: Mapping[str, str] = changed
 
     def name(self, name: str) -> str:
         """Return the display name."""
@@ -374,6 +382,16 @@ class Short:
     def value(self, column: str, value: Any) -> Any:
         """Return an entry of a column as it is displayed; numbers stay."""
         return self.name(value) if isinstance(value, str) else value
+
+
+def _all_plain(names: Sequence[str]) -> bool:
+    """Return whether all names are short, visible letters of ASCII without any space: each looks
+    like itself and like no other.
+    """
+    together = "".join(names)
+    if not together.isascii() or not together.isprintable() or " " in together:
+        return False
+    return "" not in names and max(map(len, names), default=0) <= LONGEST_DISPLAY
 
 
 def _look(name: str) -> str:

@@ -24,7 +24,7 @@ from msgspec import Meta, Struct, field, structs
 from calipers.data.cohort import Cohort, FileIntake, Intake, Quarantined
 from calipers.data.maps import Maps
 from calipers.errors import InputError, did_you_mean
-from calipers.io.coco.json import MAX_DEPTH, depth
+from calipers.io.coco.walk import MAX_DEPTH, depth
 from calipers.io.saved.cohort import IMAGES, OBJECTS, CohortCounts, read_cohort
 from calipers.io.saved.maps import MAPS, SLICES, read_maps, read_slices
 from calipers.io.source import InputFile, open_source, require_file
@@ -40,7 +40,9 @@ LONGEST_INT = 400
 
 Count = Annotated[int, Meta(ge=0)]
 
-AGAIN = "it was changed or cut off after the run: take the folder from a backup, or evaluate again"
+AGAIN = (
+    "it was changed or truncated after the run: take the folder from a backup, or evaluate again"
+)
 
 
 class StoredRow(Struct):
@@ -236,7 +238,7 @@ def _compare(record: Path, result_hash: str, file: Path) -> dict[str, Any]:
             rule="result-hash",
             file=str(file),
             value=result_hash[:12] + "...",
-            hint="one of the two files was changed or exchanged after the run: evaluate again",
+            hint="one of the two files was changed or replaced after the run: evaluate again",
         )
     return document
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The format ``csv``: text with commas, semicolons or tabs, and a header line. Cells stay text.
 
-An `InputFile` comes in, a `Table` goes out. `calipers.io.tables.table.open_table` and
+An `InputFile` comes in, a `FileTable` goes out. `calipers.io.tables.table.open_table` and
 `DelimitedReader` call `read_delimited`; other formats made of delimited text use `rows_of` and
 `fitting_rows`.
 
@@ -23,7 +23,7 @@ from calipers.io.reader import Problem, Sniffed
 from calipers.io.source import InputFile
 from calipers.io.tables.columns import BOX_NAMES, OBJECTS
 from calipers.io.tables.objects import TableReader
-from calipers.io.tables.table import Table, unprotect
+from calipers.io.tables.table import FileTable, unprotect
 
 DELIMITERS = (",", ";", "\t")
 LONGEST_LINE = 1 << 20  # bytes
@@ -53,12 +53,12 @@ class DelimitedReader(TableReader):
             return Sniffed(self.name, "references", reason)
         return Sniffed(self.name, "groups", "it is delimited text without boxes")
 
-    def table(self, file: InputFile) -> Table:
+    def table(self, file: InputFile) -> FileTable:
         """Read the text."""
         return read_delimited(file)
 
 
-def read_delimited(input_file: InputFile) -> Table:
+def read_delimited(input_file: InputFile) -> FileTable:
     """Read delimited text into a table; the delimiter is taken from the header line."""
     text = decode(input_file)
     delimiter = find_delimiter(text)
@@ -75,7 +75,7 @@ def read_delimited(input_file: InputFile) -> Table:
         notes += _unprotect(header, columns)
     if "" in names:
         notes.append("the first column has no name and was not read")
-    return Table(
+    return FileTable(
         input_file.file,
         "csv",
         columns,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The format ``parquet``: the tables of delimited text with typed columns.
 
-An `InputFile` comes in. `calipers.io.tables.table.open_table` and `ParquetReader` get a `Table`
+An `InputFile` comes in. `calipers.io.tables.table.open_table` and `ParquetReader` get a `FileTable`
 from `read_columnar`; `calipers.io.saved` gets an arrow table from `read_arrow`, with a check of its
 own for the schema.
 
@@ -22,7 +22,7 @@ from calipers.errors import InputError
 from calipers.io.reader import Sniffed
 from calipers.io.source import InputFile
 from calipers.io.tables.objects import TableReader
-from calipers.io.tables.table import MAGIC, Cells, Table
+from calipers.io.tables.table import MAGIC, Cells, FileTable
 
 MAX_ROWS = 50_000_000
 MAX_BYTES = 8 << 30  # uncompressed
@@ -43,12 +43,12 @@ class ParquetReader(TableReader):
             return None
         return Sniffed(self.name, "unknown", f"it begins with {MAGIC.decode()}")
 
-    def table(self, file: InputFile) -> Table:
+    def table(self, file: InputFile) -> FileTable:
         """Read the columns."""
         return read_columnar(file)
 
 
-def read_columnar(input_file: InputFile) -> Table:
+def read_columnar(input_file: InputFile) -> FileTable:
     """Read a parquet file into a table, after its declared sizes and column types were checked."""
     columns = {}
     with _arrow_errors(input_file.file):
@@ -57,7 +57,7 @@ def read_columnar(input_file: InputFile) -> Table:
             # pandas writes its row labels as a column of this name.
             if not name.startswith("__index"):
                 columns[name] = _cells(table.column(name))
-    return Table(
+    return FileTable(
         input_file.file,
         "parquet",
         columns,

@@ -310,7 +310,7 @@ def _dtype(image: Any, request: Request) -> np.dtype[Any]:
         rule="volume-channels",
         file=request.file,
         value=image.mode,
-        hint="save the channel that holds the values as a picture of its own, without alpha",
+        hint="save the channel with the values as a separate picture, without alpha",
     )
 
 

@@ -171,9 +171,18 @@ inline bool fit(const ReplicatePlan& p) {
            within(p.point_hits, p.hit_image.size + 1) && within(p.row_image, p.n_images) && within(p.hit_image, p.n_images);
 }
 
-inline bool fit(const PrecisionProblem& p, Span<double> result) {
-    return p.n_replicates >= 0 && p.n_replicates <= LANES && p.rounded_up.size <= 2 * 64 && result.size == p.positives.size &&
+inline bool fit(const PrecisionProblem& p) {
+    return p.n_replicates >= 0 && p.n_replicates <= LANES && p.rounded_up.size <= 2 * 64 &&
            p.positives.size == p.n_replicates * (p.plan.point_offsets.size - 1) && fit(p.plan);
+}
+
+inline bool fit(const PrecisionProblem& p, Span<double> result) {
+    return result.size == p.positives.size && fit(p);
+}
+
+inline bool fit_curve(const PrecisionProblem& p, Span<double> result) {
+    return p.rounded_up.size > 0 && p.enveloped && fit(p) &&
+           result.size == (p.plan.point_offsets.size - 1) * p.rounded_up.size * LANES;
 }
 
 inline bool fit(const TallyTable& p, int64_t n_pieces) {

@@ -57,14 +57,13 @@ PyObject* py_decide(PyObject*, PyObject* args) {
     Arguments arguments(args);
     FateProblem p;
     FateTables t;
-    int64_t assignment, forgiven, threads;
+    int64_t assignment, threads;
     if (!arguments.all(p.pair_reference, p.pair_prediction, p.pair_similarity, p.reference_offsets, p.prediction_offsets,
-                       p.rank, p.score, p.cell, p.absent, assignment, p.cutoffs, p.size, p.ignored, p.outside, p.crowd, forgiven,
+                       p.rank, p.score, p.cell, p.absent, assignment, p.cutoffs, p.size, p.ignored, p.outside, p.crowd,
                        t.reference, t.prediction, t.partner, t.similarity, t.kind, threads))
         return nullptr;
     require(fit(p, t) && assignment >= 0 && assignment <= static_cast<int64_t>(Assignment::optimal));
     p.assignment = static_cast<Assignment>(assignment);
-    p.forgiven = forgiven != 0;
     std::vector<std::vector<uint64_t>> kinds(1);
     unlocked([&] { kinds[0] = decide(p, t, static_cast<int>(threads)); });
     return joined<uint64_t>(kinds, [](const std::vector<uint64_t>& k) -> auto& { return k; });
@@ -143,16 +142,29 @@ bool take_plan(Arguments& arguments, ReplicatePlan& p) {
                          p.point_hits, p.point_mark, p.point_offsets, p.weights, p.n_classes, p.n_images);
 }
 
+bool take_precision(Arguments& arguments, PrecisionProblem& p) {
+    return take_plan(arguments, p.plan) && arguments.all(p.positives, p.rounded_up, p.n_replicates, p.enveloped);
+}
+
 PyObject* py_replicate_precision(PyObject*, PyObject* args) {
     Arguments arguments(args);
     PrecisionProblem p;
     Span<double> result;
     int64_t threads;
-    if (!take_plan(arguments, p.plan) ||
-        !arguments.all(p.positives, p.rounded_up, p.n_replicates, p.enveloped, result, threads))
-        return nullptr;
+    if (!take_precision(arguments, p) || !arguments.all(result, threads)) return nullptr;
     require(fit(p, result));
     unlocked([&] { replicate_precision(p, result, static_cast<int>(threads)); });
+    Py_RETURN_NONE;
+}
+
+PyObject* py_replicate_curve(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    PrecisionProblem p;
+    Span<double> result;
+    int64_t threads;
+    if (!take_precision(arguments, p) || !arguments.all(result, threads)) return nullptr;
+    require(fit_curve(p, result));
+    unlocked([&] { replicate_curve(p, result, static_cast<int>(threads)); });
     Py_RETURN_NONE;
 }
 
@@ -191,6 +203,16 @@ PyObject* py_cell_totals(PyObject*, PyObject* args) {
     if (!arguments.all(p.cell, p.image, p.label, p.flags, p.weights, p.n_flags, p.n_classes, result)) return nullptr;
     require(fit(p, result));
     unlocked([&] { cell_totals(p, result); });
+    Py_RETURN_NONE;
+}
+
+PyObject* py_random_words(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const uint64_t> key;
+    Span<uint64_t> words;
+    if (!arguments.all(key, words)) return nullptr;
+    require(key.size == 2);
+    random_words(key[0], key[1], words);
     Py_RETURN_NONE;
 }
 
@@ -368,9 +390,11 @@ PyMethodDef methods[] = {
     {"ranking", guarded<py_ranking>, METH_VARARGS, "Predictions in the order of a curve."},
     {"average_precision", guarded<py_average_precision>, METH_VARARGS, "Average precision of every view and class."},
     {"replicate_precision", guarded<py_replicate_precision>, METH_VARARGS, "Average precision of 64 replicates."},
+    {"replicate_curve", guarded<py_replicate_curve>, METH_VARARGS, "Interpolated precision of 64 replicates at recalls."},
     {"replicate_hits", guarded<py_replicate_hits>, METH_VARARGS, "Hits at a number of false alarms in 64 replicates."},
     {"lane_tally", guarded<py_lane_tally>, METH_VARARGS, "RoDeO's sums over pieces in 64 replicates."},
     {"cell_totals", guarded<py_cell_totals>, METH_VARARGS, "Weights of hits and of counted objects in 64 replicates."},
+    {"random_words", guarded<py_random_words>, METH_VARARGS, "Random bits of a key."},
     {"count_draws", guarded<py_count_draws>, METH_VARARGS, "How often each unit was drawn."},
     {"transpose", guarded<py_transpose>, METH_VARARGS, "Rows as columns."},
     {"rodeo_paths", guarded<py_rodeo_paths>, METH_VARARGS, "Everything that RoDeO needs of every image."},
