@@ -15,7 +15,7 @@ ONLY ?=
 # A changed dependency list or native kernel makes the next target install again; otherwise the stamps say "done".
 SOURCES := pyproject.toml $(wildcard setup.py src/calipers/kernels/native/*.cpp src/calipers/kernels/native/*.h)
 
-.PHONY: help demo test test-page test-slow check coverage bench sanitize docs clean
+.PHONY: help demo test test-page test-slow fuzz check coverage bench sanitize docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -23,14 +23,19 @@ help: ## list the targets
 demo: $(VENV)/.stamp-runtime ## evaluate the demo cohort and write a report to calipers-demo
 	@$(BIN)/calipers demo -o calipers-demo --force $(ARGS)
 
+# Compiled modules are kept even where the environment says otherwise: rewriting the asserts of all
+# tests takes both processes eight seconds.
 test: $(VENV)/.stamp-test ## run the tests, in two processes
-	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --no-loadscope-reorder $(ARGS)
 
 test-page: $(VENV)/.stamp-test ## run the tests of the report in a browser; without one they fail
 	@CALIPERS_BROWSER=required $(BIN)/python -m pytest tests/browser $(ARGS)
 
 test-slow: $(VENV)/.stamp-test ## run the long tests, which `make test` leaves out
 	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+fuzz: $(VENV)/.stamp-test ## attack readers and constructors with damaged inputs, without end (ARGS="csv toml")
+	@$(BIN)/python tests/fuzz/__main__.py $(ARGS)
 
 check: $(VENV)/.stamp-check ## run the linter, the format check and the type check
 	@$(BIN)/ruff check .

@@ -128,9 +128,9 @@ def _discs(table: Any, size: np.ndarray, cell: float) -> Any:
     for box, image in zip(table.boxes / cell, table.image):
         low, high = np.split(box, 2)
         frame, middle = size[image], (low + high) / 2
-        grid = np.indices(frame[::-1])[::-1].reshape(len(frame), -1) + 0.5
-        disc = ((grid - middle[:, None]) / ((high - low) / 2)[:, None]) ** 2
-        inside = disc.sum(axis=0).reshape(frame[::-1]) <= 1
+        axes = np.ogrid[tuple(slice(n) for n in frame[::-1])][::-1]
+        radius = (high - low) / 2
+        inside = sum(((axes[k] + 0.5 - middle[k]) / radius[k]) ** 2 for k in range(len(frame))) <= 1
         inside[tuple(np.clip(np.floor(middle), 0, frame - 1).astype(int)[::-1])] = True
         arrays.append(inside)
     masks = Masks.from_dense(arrays) if arrays else no_masks(table.dimensions)

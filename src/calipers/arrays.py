@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types of arrays, declared once. Shapes and units are said where an array is used."""
+"""The types of arrays, declared once, how user input becomes an array, and how parts become one.
+
+Shapes and units are said where an array is used. `host_array` is called by everything that takes
+arrays from outside: `Cohort.from_arrays`, `evaluate_maps`, bags, alarms. Evidence and tables of
+objects are collected in blocks of images; their ``concat`` puts the columns of the blocks one below
+the other with `joined`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 F64 = NDArray[np.float64]  # coordinates, scores, similarities, estimates
 F32 = NDArray[np.float32]  # maps as they are stored
@@ -18,3 +25,42 @@ U64 = NDArray[np.uint64]  # hashes, packed bits
 Flags = NDArray[np.bool_]
 Array = NDArray[Any]  # any number type; the function says which
 Column = NDArray[Any]  # one entry per row: text codes or numbers
+
+
+def joined(parts: Sequence[object], name: str, axis: int = 0) -> Any:
+    """Return the arrays ``name`` of all parts, one below the other."""
+    return np.concatenate([getattr(part, name) for part in parts], axis=axis)
+
+
+def joined_columns(parts: Sequence[object], names: Iterable[str]) -> dict[str, Any]:
+    """Return name -> the arrays of that name of all parts, as keywords of a constructor."""
+    return {name: joined(parts, name) for name in names}
+
+
+def host_array(value: Any, dtype: DTypeLike | None = None) -> Array:
+    """Return the array of whatever NumPy can read: lists, frames, tensors of any device.
+
+    Raises
+    ------
+    ValueError
+        If there is none; whatever the library of the value raises for that reason.
+    """
+    try:
+        return np.asarray(_on_host(value), dtype)
+    except Exception as error:  # libraries raise TypeError, RuntimeError, errors of their own
+        raise ValueError(f"{type(error).__name__}: {error}") from None
+
+
+def _on_host(value: Any) -> Any:
+    """Return a tensor without its gradient and in the memory of the CPU; anything else as it is.
+
+    NumPy can read neither tensors that require a gradient nor those of a GPU. Calipers does not
+    import their libraries, so tensors are known by their methods.
+    """
+    if isinstance(value, list | tuple) and value and callable(getattr(value[0], "detach", None)):
+        return [_on_host(entry) for entry in value]
+    for name in ("detach", "cpu"):
+        method = getattr(value, name, None)
+        if callable(method):
+            value = method()
+    return value

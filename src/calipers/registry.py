@@ -46,6 +46,7 @@ ASSIGNMENTS: Mapping[str, str] = {
     "by-overlap": "calipers.kernels.assignment:by_overlap",
     "optimal": "calipers.kernels.assignment:optimal",
     "many-to-one": "calipers.kernels.assignment:many_to_one",
+    "many-to-one-counted-first": "calipers.kernels.assignment:many_to_one_counted_first",
     "per-reference-argmax": "calipers.kernels.assignment:per_reference_argmax",
 }
 
@@ -172,7 +173,7 @@ def reader(kind: str, name: str, base: type) -> Any:
     behind = resolve(kind, name)
     with blaming(kind, name):
         if not isinstance(behind, type) or not issubclass(behind, base):
-            raise TypeError(f"{behind!r} is no subclass of {base.__name__}")
+            raise TypeError(f"{behind!r} is not a subclass of {base.__name__}")
         instance = behind()
         if getattr(instance, "name", None) != name:
             raise TypeError(f"its reader is called {getattr(instance, 'name', None)!r}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from browser.chromium import TO_INSTALL, arguments, find_chromium, is_required
-from browser.opening import PAPER, Opener
+from browser.opening import PAPER, Opener, Windows
 from browser.reports import Reports
 
 if TYPE_CHECKING:
@@ -33,39 +33,44 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
+@pytest.fixture(scope="session")
+def windows(browser: Browser) -> Windows:
+    return Windows(browser)
+
+
 @pytest.fixture
-def opened(browser: Browser, tmp_path) -> Iterator[Opener]:
+def opened(windows: Windows, tmp_path) -> Iterator[Opener]:
     """``opened(html_or_path, width=, height=, dark=, javascript=,
     print=)`` gives a page that must stay quiet.
     """
-    opener = Opener(browser, tmp_path)
+    opener = Opener(windows, tmp_path)
     yield opener
     problems = opener.close()
     assert not problems, "the page was not quiet:\n" + "\n".join(problems)
 
 
 @pytest.fixture(scope="module")
-def read(request: pytest.FixtureRequest, browser: Browser, reports: Reports) -> Iterator[Page]:
+def read(request: pytest.FixtureRequest, windows: Windows, reports: Reports) -> Iterator[Page]:
     """The page of a report, opened once for all tests of a module that only read it:
     `every_report(of="read")`.
     """
-    yield from _kept(browser, reports[request.param])
+    yield from _kept(windows, reports[request.param])
 
 
 @pytest.fixture(scope="module")
-def bare(request: pytest.FixtureRequest, browser: Browser, reports: Reports) -> Iterator[Page]:
+def bare(request: pytest.FixtureRequest, windows: Windows, reports: Reports) -> Iterator[Page]:
     """The same without JavaScript."""
-    yield from _kept(browser, reports[request.param], javascript=False)
+    yield from _kept(windows, reports[request.param], javascript=False)
 
 
 @pytest.fixture(scope="module")
-def printed(request: pytest.FixtureRequest, browser: Browser, reports: Reports) -> Iterator[Page]:
+def printed(request: pytest.FixtureRequest, windows: Windows, reports: Reports) -> Iterator[Page]:
     """The same on paper of A4, within its margins."""
-    yield from _kept(browser, reports[request.param], **PAPER, print=True)
+    yield from _kept(windows, reports[request.param], **PAPER, print=True)
 
 
-def _kept(browser: Browser, path: Path, **options: Any) -> Iterator[Page]:
-    opener = Opener(browser, path.parent)
+def _kept(windows: Windows, path: Path, **options: Any) -> Iterator[Page]:
+    opener = Opener(windows, path.parent)
     yield opener(path, **options)
     opener.close()
 

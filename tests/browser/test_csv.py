@@ -135,12 +135,12 @@ def test_lines_end_as_the_standard_says(opened, reports, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def taken(browser, reports, tmp_path_factory) -> dict[str, str]:
+def taken(windows, reports, tmp_path_factory) -> dict[str, str]:
     """The CSV of two tables of the hostile report, as text."""
     from browser.opening import Opener
 
     folder = tmp_path_factory.mktemp("taken")
-    opener = Opener(browser, folder)
+    opener = Opener(windows, folder)
     page = opener(reports["hostile"])
     found = {}
     for table in (all_numbers(page), page.locator("#table-classes")):

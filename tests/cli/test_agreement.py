@@ -343,7 +343,7 @@ def test_bad_tables(calipers, table, case):
         (["--thresholds", "boxiou=0.5"], "did you mean 'box-iou'"),
         (["--thresholds", "nan"], "finite"),
         (["--criteria", "box-iou,"], "--criteria takes names"),
-        (["--level", "95"], "between 0 and 1"),
+        (["--level", "95"], "not in the range 0<x<1"),
         (["--replicates", "5"], "--replicates"),
         (["--seed", "-1"], "--seed"),
         (["--scale", "ratio"], "--scale"),

@@ -133,7 +133,7 @@ def test_an_evaluation_that_nothing_vouches_for_is_judged_with_a_note(calipers, 
     said = calipers("check", bare, demands(MET))
     assert (said.code, said.err) == (
         0,
-        "note: there is no run.json beside the evaluation that vouches for its numbers\n",
+        "note: there is no run.json beside the evaluation: its numbers cannot be verified\n",
     )
     assert calipers("check", bare, demands(MET), "--quiet").err == ""
     assert (

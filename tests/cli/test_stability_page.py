@@ -92,7 +92,7 @@ def test_the_section_needs_a_page_and_two_models(calipers, data):
 def test_the_demo_writes_maps_and_page_and_says_what_is_wrong(calipers, tmp_path):
     said = calipers("demo", "--stability", "-o", tmp_path / "demo")
     assert said.code == 0
-    assert "Stable is not right" in " ".join(said.out.split())
+    assert "Stable does not mean correct" in " ".join(said.out.split())
     assert (tmp_path / "demo" / "data" / "run-5" / "B001.npz").exists()
     page = (tmp_path / "demo" / "results" / "stability.html").read_text()
     assert "Do not trust these maps" in page

@@ -171,7 +171,6 @@ BAD = [
     ([{**R, "ignore": [2]}], None, {}, "ignore-flag", "references[0]"),
     ([R, {**R, "crowd": [NAN]}], None, {}, "crowd-flag", "references[1]"),
     ([R, {**R, "area": [INF]}], None, {}, "area-range", "references[1]['area'][0]"),
-    ([{**R, "width": 3, "height": 99}], None, {}, "outside", "references[0]['boxes'][0]"),
     ([R], [{**P, "scores": [NAN]}], {}, "non-finite", "predictions['model'][0]['scores'][0]"),
     ([R], [{**P, "scores": [1.5]}], {}, "score-range", "predictions['model'][0]['scores'][0]"),
     ([R], [P], {"box_format": "xyxy-normalised"}, "size-unknown", "references[0]['boxes'][0]"),

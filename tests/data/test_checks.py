@@ -11,6 +11,7 @@ from calipers.data.rules import (
     Source,
     as_predictions,
     as_references,
+    clip_to_images,
     examine,
     outside_image,
     settle,
@@ -59,8 +60,6 @@ def test_good_boxes_break_no_rule() -> None:
         ([0, 0, np.inf, 1], "non-finite"),
         ([30, 10, 10, 30], "neg-size"),
         ([10, 10, 10, 30], "zero-area"),
-        ([10, 10, 210, 30], "outside"),
-        ([-5, 10, 20, 30], "outside"),
         ([0, 0, 1e200, 1e200], "non-finite"),
         ([1e155, 1e155, 1.1e155, 1.1e155], "non-finite"),
     ],
@@ -69,10 +68,34 @@ def test_one_rule_at_a_time(box: list[float], rule: str) -> None:
     assert rule in rules(deliver([GOOD, box, GOOD]))
 
 
-def test_a_pixel_outside_is_tolerated_and_predictions_may_leave_the_image() -> None:
-    assert rules(deliver([[-1, 0, 201, 101]])) == []
-    assert rules(deliver([[-50, 0, 300, 101]], score=[0.5]), "predictions") == []
-    assert rules(deliver([[-50, 0, 300, 101]], image=1)) == []  # the size of the image is not known
+@pytest.mark.parametrize("role", ["references", "predictions"])
+def test_boxes_may_leave_the_image_unless_they_must_lie_inside(role: str) -> None:
+    score = [0.5] if role == "predictions" else None
+    for box in ([10, 10, 210, 30], [-5, 10, 20, 30]):
+        assert rules(deliver([box], score=score), role) == []
+        assert rules(deliver([box], score=score), role, inside=True) == ["outside"]
+    # a pixel is tolerated, and so is anything in an image of unknown size
+    assert rules(deliver([[-1, 0, 201, 101]], score=score), role, inside=True) == []
+    assert rules(deliver([[-50, 0, 300, 101]], score=score, image=1), role, inside=True) == []
+
+
+def test_a_prediction_may_be_without_area_and_a_reference_may_not() -> None:
+    thin = [10, 10, 10, 30]
+    assert rules(deliver([thin], score=[0.5]), "predictions") == []
+    assert rules(deliver([thin])) == ["zero-area"]
+
+
+def test_clipping_cuts_at_the_borders_that_are_known() -> None:
+    boxes = [[-5, 10, 20, 30], [10, 10, 30, 30], [150, 90, 260, 130], [300, 300, 310, 310]]
+    clipped, cut = clip_to_images(deliver(boxes), SIZE)
+    assert clipped.boxes.tolist() == [
+        [0, 10, 20, 30],
+        [10, 10, 30, 30],
+        [150, 90, 200, 100],
+        [200, 100, 200, 100],
+    ]
+    assert cut.tolist() == [True, False, True, True]
+    assert not clip_to_images(deliver(boxes, image=1), SIZE)[1].any()
 
 
 def test_outside_image() -> None:
@@ -111,7 +134,7 @@ def test_corners_delivered_as_sides_are_suspect() -> None:
     assert finding.rule == "box-format-suspect"
     assert finding.whole_file
     assert "--box-format xyxy" in finding.hint
-    assert "outside" in rules(deliver(corners, "xywh"), declared=True)
+    assert rules(deliver(corners, "xywh"), declared=True, inside=True) == ["outside"]
     few = [[10.0, 10.0, 20.0, 20.0]] * 20 + corners
     assert "box-format-suspect" not in rules(deliver(few, "xywh"))
 

@@ -115,7 +115,7 @@ SENSITIVITY = cal.Protocol.load("overview").only(["sensitivity@0.5"])
 @pytest.mark.parametrize(
     ("predicted", "said"),
     [
-        ([1, 0], "fewer than 5 patients stand behind them"),
+        ([1, 0], "they are based on fewer than 5 patients"),
         ([1, 0] * 4, "fewer than 10 patients"),
         (
             [1] * 11 + [0],
@@ -163,7 +163,7 @@ def test_a_missing_interval_has_words() -> None:
     assert {without_interval(estimate) for estimate in estimates} == {"too few patients"}
     assert (
         speaks_for(few.statistics, estimates)
-        == "No intervals: fewer than 5 patients stand behind them."
+        == "No intervals: they are based on fewer than 5 patients."
     )
     nobody = cal.evaluate(patients(4, [1, 0, 1, 0]), SENSITIVITY, ci=False)
     assert speaks_for(nobody.statistics, [row.estimate for row in nobody.rows]) == ""

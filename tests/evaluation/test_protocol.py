@@ -468,3 +468,10 @@ def test_a_limit_may_be_written_as_a_float() -> None:
         repr([(plan.options["max_dets"], plan.options["match_dets"]) for plan in found.resolved()])
         == "[(3, 5)]"
     )
+
+
+def test_the_preset_of_polyps_has_the_criteria_of_the_papers_table_3() -> None:
+    names = {plan.name for plan in Protocol.load("polyp-clinical").metrics}
+    for criterion in ("box-iou:0.5", "point-in-box", "point-in-mask", "point-in-hull"):
+        for metric in ("sensitivity", "PPV", "F1", "F2", "AP"):
+            assert f"{metric}@{criterion}" in names

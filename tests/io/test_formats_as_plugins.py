@@ -22,7 +22,7 @@ from calipers import io, registry
 from calipers.errors import InputError, PluginError
 from calipers.io.reader import Reader, Sniffed, readers
 from calipers.io.tables.objects import TableReader
-from calipers.io.tables.table import Table
+from calipers.io.tables.table import FileTable
 from calipers.io.volumes.open import extensions, open_volume, stem_of, volume_readers
 from calipers.io.volumes.volume import Request, Volume, VolumeReader
 
@@ -44,7 +44,9 @@ class LinesReader(TableReader):
     def table(self, file):
         rows = [line.split() for line in bytes(file.data).decode().splitlines()[1:]]
         columns = {name: [row[k] for row in rows] for k, name in enumerate(NAMES[: len(rows[0])])}
-        return Table(file.file, self.name, columns, np.arange(2, len(rows) + 2), True, source=file)
+        return FileTable(
+            file.file, self.name, columns, np.arange(2, len(rows) + 2), True, source=file
+        )
 
 
 class GreedyReader(LinesReader):
@@ -69,6 +71,15 @@ class EmptyHandedReader(LinesReader):
 
     def references(self, file, options):
         return None
+
+
+class HalfReader(Reader):
+    """A format that declares both roles and reads neither."""
+
+    name = "half"
+
+    def sniff(self, file):
+        return Sniffed(self.name, "unknown", "#half") if file.head.startswith("#half") else None
 
 
 class ScansReader(VolumeReader):
@@ -178,7 +189,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(install, files) -> None:
     [
         ("absent", "no_such_package:Reader", "ModuleNotFoundError"),
         ("missing", "calipers.io.reader:NoSuchReader", "AttributeError"),
-        ("object", "calipers.io.reader:readers", "no subclass of Reader"),
+        ("object", "calipers.io.reader:readers", "not a subclass of Reader"),
         ("renamed", "LinesReader", "its reader is called 'lines'"),
         ("failing", "FailingReader", "KeyError"),
         ("coco", "LinesReader", "the name of another one"),
@@ -194,6 +205,23 @@ def test_a_plugin_that_returns_nothing_is_named(install, files) -> None:
     install("calipers.readers", empty_handed="EmptyHandedReader")
     with pytest.raises(PluginError, match=r"'empty-handed'.*no ReferenceFile"):
         cal.read(files("r.lines", REFERENCES))
+
+
+def test_a_plugin_without_the_method_of_a_role_is_named(install, files) -> None:
+    install("calipers.readers", half="HalfReader", lines="LinesReader")
+    half = files("r.half", "#half\n")
+    with pytest.raises(PluginError, match=r"'half'.*HalfReader.*no method references\(\)"):
+        cal.read(half)
+    with pytest.raises(PluginError, match=r"'half'.*HalfReader.*no method predictions\(\)"):
+        cal.read(files("r.lines", REFERENCES), half)
+
+
+def test_a_volume_reader_goes_by_the_extension_unless_it_looks_for_a_mark() -> None:
+    class Plain(ScansReader):
+        recognises = VolumeReader.recognises
+
+    assert Plain().recognises("one.scan.bin", b"")
+    assert not Plain().recognises("one.bin", b"SCAN")
 
 
 def test_named_formats_of_ours_ask_nobody(install, files) -> None:

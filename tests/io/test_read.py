@@ -166,7 +166,21 @@ def test_broken_tables_of_groups(files):
 
 def test_sizes_from_the_groups_take_part_in_the_checks(files):
     small = "image,width,height\n1,15,15\n2,50,60\n3,9,9\n"
-    assert rule_of(files.folder / "refs.json", groups=files("g.csv", small)) == "outside"
+    refs, groups = files.folder / "refs.json", files("g.csv", small)
+    assert rule_of(refs, groups=groups, outside="refuse") == "outside"
+    (note,) = read(refs, groups=groups).intake.notes
+    assert "reach outside their image" in note
+
+
+def test_boxes_outside_are_kept_clipped_or_refused(files):
+    small = files("g.csv", "image,width,height\n1,15,15\n2,50,60\n3,9,9\n")
+    refs = files.folder / "refs.json"
+    kept = read(refs, groups=small)
+    assert kept.references.boxes.tolist() == read(refs).references.boxes.tolist()
+    clipped = read(refs, groups=small, outside="clip")
+    assert (clipped.references.boxes[:, 2:] <= [[50, 60]]).all()
+    assert "clipped to their image" in " ".join(clipped.intake.notes)
+    assert rule_of(refs, outside="ignore") == "outside"
 
 
 def test_sniffing_gives_format_role_and_reason(files):

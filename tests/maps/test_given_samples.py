@@ -11,6 +11,7 @@ import pytest
 
 import calipers as cal
 from calipers.data.maps import Sample
+from calipers.errors import InputError, UsageError
 from map_cases import random_samples, values_of, with_maps
 
 LABELS = np.array([[0, 1, 1], [0, 0, 0]])
@@ -206,6 +207,23 @@ def test_values_of_labels_that_count(labels: Any, voxels: int) -> None:
     assert len(evaluation.cohort.references) == {3: 2, 1: 1, 2: 1, 0: 0}[voxels] + (
         labels == "instances"
     )
+
+
+def test_every_model_may_have_a_normalisation_of_its_own() -> None:
+    whole = np.rint(255 * SCORES).astype(np.uint8)
+    sample = {"labels": LABELS, "maps": {"echo": whole, "unit": whole / 255}}
+    result = cal.evaluate_maps([sample], normalise={"echo": "uint8"}, ci=False)
+    assert result["echo", "AP/dataset"].value == result["unit", "AP/dataset"].value
+    assert result["echo", "softIoU"].value == pytest.approx(result["unit", "softIoU"].value)
+    with pytest.raises(UsageError, match="no model 'ecko'; did you mean 'echo'"):
+        cal.evaluate_maps([sample], normalise={"ecko": "uint8"}, ci=False)
+
+
+def test_scores_that_are_in_0_to_1_already_are_never_divided() -> None:
+    whole = np.rint(255 * SCORES).astype(np.uint8)
+    sample = {"labels": LABELS, "maps": {"echo": whole, "unit": whole / 255}}
+    with pytest.raises(InputError, match="NAME=uint8"):
+        cal.evaluate_maps([sample], normalise="uint8", ci=False)
 
 
 def test_maps_may_be_normalised_on_purpose() -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calipers import registry
+import calipers as cal
+from calipers import Protocol, registry
 from calipers.data.cohort import Cohort
 from calipers.matching import assign
 from calipers.matching.criteria import PairTable
@@ -15,7 +16,7 @@ from calipers.matching.matches import View
 from cases import MODEL, cohort_of, masked
 from reference import masks as slow
 
-SHOE = np.array([[1, 0, 0, 1], [1, 0, 0, 1], [1, 1, 1, 1]], bool)
+SHOE = np.array([[1, 0, 0, 1], [1, 0, 0, 1], [1, 1, 1, 1]], bool)  # its centroid is (2, 1.75)
 
 
 def pair_of(reference: np.ndarray, point: list[float], **more) -> PairTable:
@@ -51,7 +52,7 @@ def similarity(name: str, pairs: PairTable) -> float:
 )
 def test_points_by_hand(point: list[float], inside: tuple[str, ...]) -> None:
     pairs = pair_of(SHOE, point)
-    expected = 1 / (1 + np.hypot(point[0] - 2, point[1] - 1.5))
+    expected = 1 / (1 + np.hypot(point[0] - 2, point[1] - 1.75))
     for shape in ("box", "mask", "hull"):
         found = similarity(f"point-in-{shape}", pairs)
         assert found == (pytest.approx(expected) if shape in inside else 0.0), shape
@@ -85,11 +86,38 @@ def test_distances_are_those_of_points_where_there_are_some() -> None:
     assert similarity("centre-distance-relative", pairs) == pytest.approx(-np.hypot(3 / 4, 4 / 3))
 
 
-def test_without_points_the_centre_of_the_box_speaks() -> None:
+def test_without_points_masks_are_at_their_centroids_and_boxes_at_their_centres() -> None:
     pairs = pair_of(SHOE, [5.0, 4.5])
     bare = replace(pairs.predictions, points=None)
     other = PairTable(pairs.cohort, bare, pairs.reference, pairs.prediction)
-    assert similarity("centre-distance", other) == pytest.approx(-np.hypot(1.5, 1.0))
+    assert similarity("centre-distance", other) == pytest.approx(-np.hypot(1.5, 1.25))
+
+
+def test_masks_have_the_same_places_as_arrays_and_as_maps() -> None:
+    mask, shifted = np.zeros((2, 20, 20), bool)
+    mask[2:5, 2:12], mask[5:9, 2:4] = True, True
+    shifted[3:9, 4:7] = True
+    cohort = Cohort.from_arrays(
+        [{"masks": mask[None], "labels": [0]}],
+        {MODEL: [{"masks": shifted[None], "labels": [0], "scores": [1.0]}]},
+        classes=("a",),
+    )
+    text = """
+        schema = "calipers.protocol/1"
+        name = "centres"
+        source = "made for this test"
+        [matching]
+        criterion = "centre-distance"
+        thresholds = 5.0
+        [[metric]]
+        name = "distance"
+        kind = "centre-distance"
+    """
+    protocol = Protocol.from_toml(text)
+    of_arrays = cal.evaluate(cohort, protocol, ci=False)["distance"].value
+    maps = Protocol.from_toml(text + "[maps]\n")
+    of_maps = cal.evaluate_maps([(shifted.astype(float), mask)], maps, ci=False)["distance"].value
+    assert of_arrays == of_maps > 0
 
 
 def test_of_several_references_that_hold_the_point_the_nearest_is_hit() -> None:

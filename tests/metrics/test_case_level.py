@@ -36,7 +36,7 @@ def twin(cohort: Cohort, strategy: str = "by-score", **options) -> list[float]:
         for image in range(cohort.n_images):
             of_image = [p for p in predictions if p.image == image and label in (None, p.label)]
             real = [r for r in references if r.image == image and label in (None, r.label)]
-            heard = [p.score for p in of_image if found.prediction[p.row] != "ignored"]
+            heard = [p.score for p in of_image if p.row in found.suspicious]
             there = any(found.reference[r.row] != "ignored" for r in real)
             scores[there].append(max(heard, default=-math.inf))
         rows.append(auroc(scores[True], scores[False]))

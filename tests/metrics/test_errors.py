@@ -189,7 +189,7 @@ def test_groups_and_intervals() -> None:
         ({"gain": "cls", "foreground": 1.5}, "foreground <= 1"),
         ({"gain": "cls", "criterion": "centre-distance"}, "an overlap from 0 to 1"),
         ({"gain": "cls", "criterion": "point-in-box"}, "an overlap from 0 to 1"),
-        ({"gain": "cls", "assignment": "optimal"}, "has a matching of its own"),
+        ({"gain": "cls", "assignment": "optimal"}, "has its own matching"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:

@@ -214,7 +214,13 @@ def test_curves_of_one_kind_of_images_are_empty() -> None:
 
 def test_the_words_answer_the_question(found: MonitorEvaluation) -> None:
     said = found.sentences()
-    lets = next(one for one in said if one.startswith("Of 100 unsafe images failures lets"))
+    mean = next(one for one in said if one.startswith("Of 100 unsafe images failures lets"))
+    over = found.over_halves("sensitivity", "failures")
+    assert f"lets {100 * (1 - over.mean):.0f} through on average over 50 random halves" in mean
+    span = f"{100 * (1 - over.high):.0f} to {100 * (1 - over.low):.0f} in nine of ten halves"
+    assert span in mean
+    first = "In the first half, of 100 unsafe images failures lets"
+    lets = next(one for one in said if one.startswith(first))
     missed = 100 * (1 - found.get("sensitivity", "failures").value)
     assert f"lets {missed:.0f} through (95 % interval" in lets
     assert f"{found.get('sensitivity', 'failures').n_references} unsafe images" in lets
@@ -229,6 +235,9 @@ def test_the_words_answer_the_question(found: MonitorEvaluation) -> None:
     assert any("Under OOD labels failures looks worse than under OMS labels" in one for one in said)
     assert any("OOD labels are not shown to predict" in one for one in said)
     assert any("choosing by OOD labels would choose another monitor" in one for one in said)
+    assert any(
+        "failures is better than every other monitor (all pairs tested)" in one for one in said
+    )
 
 
 def test_without_intervals_the_words_claim_nothing() -> None:

@@ -53,7 +53,7 @@ def test_the_leading_monitor_finds_failures_not_shifts(found: MonitorEvaluation)
 
 def test_both_kinds_of_labels_stand_side_by_side(found: MonitorEvaluation) -> None:
     figure = found.figure("auroc")
-    assert figure.title == "fails finds failures best, shift images out of distribution"
+    assert figure.title == "Highest AUROC: fails for failures, shift for images out of distribution"
     assert figure.series == ("OMS labels", "OOD labels")
     assert [row.n for row in figure.rows] == ["4 / 6", "4 / 6"]
     assert figure.rows[1].marks[0].value == 1.0
@@ -76,8 +76,8 @@ def test_risk_has_the_best_order_and_that_of_chance_beside_it(found: MonitorEval
 
 def test_roc_curves_are_those_of_their_labels(found: MonitorEvaluation) -> None:
     oms, ood = found.figure("roc-oms"), found.figure("roc-ood")
-    assert oms.title == "OMS: fails finds unsafe images best (AUROC 1.000)"
-    assert ood.title == "OOD: shift finds images out of distribution best (AUROC 1.000)"
+    assert oms.title == "OMS: highest AUROC for unsafe images, fails (1.000)"
+    assert ood.title == "OOD: highest AUROC for images out of distribution, shift (1.000)"
     assert oms.y.label == "share of 4 unsafe images rejected"
     assert ood.x.label == "share of 6 images in distribution rejected"
 
@@ -132,7 +132,7 @@ def test_the_ranking_says_who_wins_where(found: MonitorEvaluation) -> None:
     assert figure.x.names == ("OMS at 0.9", "OOD", "tau 0.5", "tau 1")
     assert figure.words[0][0] == "1. (1.00)"
     assert figure.words[0][1].startswith("2. (")
-    assert figure.title == "OOD labels favour shift, but fails finds the failures best"
+    assert figure.title == "OOD labels put shift first, OMS labels fails"
 
 
 @pytest.mark.parametrize("tau", [0.9, None, -1.0, 2.0])

@@ -100,7 +100,8 @@ def test_the_verdict_is_on_the_best_monitor_and_says_no_to_chance(made, found):
     first, further = verdict(found)
     assert first.startswith("Of 100 unsafe images failure-predictor lets ")
     assert any(
-        said.startswith("failure-predictor is best by AUROC under OMS labels") for said in further
+        said.startswith("failure-predictor has the highest AUROC under OMS labels")
+        for said in further
     )
     alone = cal.evaluate_monitor(
         {"random": made.alarms["random"]},

@@ -79,7 +79,6 @@ def rules(
         ignored=rng.random((3, n_ref)) < 0.3,
         outside=rng.random((3, n_pred)) < 0.3,
         crowd=rng.random(n_ref) < 0.2,
-        forgiven=bool(rng.integers(0, 2)),
     )
 
 

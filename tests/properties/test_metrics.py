@@ -12,10 +12,13 @@ from calipers.data.cohort import Cohort
 from calipers.data.objects import empty_predictions
 from calipers.results.estimate import REASONS
 from cases import KINDS, MODEL, cohort_of, evidence_of, references_as_predictions, values_of
+from kernel_routes import native_by_default
 from properties.suite import CASES, MAP_CASES, Case
 from random_cohorts import random_cohort
 
-pytestmark = pytest.mark.usefixtures("kernel_route")
+# `parity/test_routes.py` holds evidence and values of every case of the suite, on every kind of
+# cohort, to the same bits on both routes: what holds on one route then holds on the other.
+pytestmark = native_by_default
 
 every_metric = pytest.mark.parametrize("case", CASES, ids=str)
 SETS = ("plain", "crowds", "ignored", "one class", "many classes", "mostly empty", "volumes")

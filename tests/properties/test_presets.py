@@ -11,10 +11,14 @@ import calipers as cal
 from calipers.data.objects import empty_predictions
 from calipers.results.estimate import REASONS
 from cases import KINDS, MODEL, cohort_of, masked, references_as_predictions
+from kernel_routes import native_by_default
 from preset_lists import BOX_PRESETS, MASK_PRESETS
 from random_cohorts import random_cohort
 
-pytestmark = pytest.mark.usefixtures("kernel_route")
+# Whole evaluations are slow. That both routes give the same bits is held for every metric on every
+# kind of cohort by `parity/test_routes.py`, and for presets of boxes, intervals included,
+# by `statistics/test_estimates.py`; what holds on one route then holds on the other.
+pytestmark = native_by_default
 
 REPLICATES = 100  # rules that hold for any number of them
 

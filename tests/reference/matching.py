@@ -41,6 +41,7 @@ class Fates:
     reference: dict[int, str] = field(default_factory=dict)
     prediction: dict[int, str] = field(default_factory=dict)
     partner: dict[int, int] = field(default_factory=dict)
+    suspicious: set[int] = field(default_factory=set)  # counted, or a duplicate that is forgiven
 
 
 def fates(references: list[Thing], predictions: list[Thing], strategy: str, rule: Rule) -> Fates:
@@ -81,8 +82,8 @@ def _tell(
             found.partner[p.row] = r.row
         if r is not None and not rule.counted(r):
             fate = "ignored"
-        elif r is not None and r.row in hit and strategy == "many-to-one":
-            fate = "ignored" if rule.duplicates == "forgiven" else "duplicate"
+        elif r is not None and r.row in hit and strategy.startswith("many-to-one"):
+            fate = "forgiven" if rule.duplicates == "forgiven" else "duplicate"
         elif r is not None:
             fate = found.reference[r.row] = "hit"
             hit.add(r.row)
@@ -91,11 +92,13 @@ def _tell(
         else:
             near = any(rule.counted(other) and rule.fits(other, p) for other in refs)
             fate = (
-                ("ignored" if rule.duplicates == "forgiven" else "duplicate")
+                ("forgiven" if rule.duplicates == "forgiven" else "duplicate")
                 if near
                 else "false alarm"
             )
-        found.prediction[p.row] = fate
+        found.prediction[p.row] = "ignored" if fate == "forgiven" else fate
+        if fate != "ignored":
+            found.suspicious.add(p.row)
 
 
 def by_score(refs: list[Thing], preds: list[Thing], rule: Rule) -> list[tuple[Thing, Thing]]:
@@ -171,14 +174,31 @@ def per_reference_argmax(
 
 def many_to_one(refs: list[Thing], preds: list[Thing], rule: Rule) -> list[tuple[Thing, Thing]]:
     """Every prediction takes its most similar reference, whoever else has it; of equal ones the
-    later.
+    first.
     """
+    return [(r, p) for p in preds if (r := _nearest(refs, p, rule)) is not None]
+
+
+def many_to_one_counted_first(
+    refs: list[Thing], preds: list[Thing], rule: Rule
+) -> list[tuple[Thing, Thing]]:
+    """The same among the counted references; an ignored one is for those who are near none."""
+    counted = [r for r in refs if rule.counted(r)]
+    others = [r for r in refs if not rule.counted(r)]
     pairs = []
     for p in preds:
-        near = [r for r in refs if rule.fits(r, p)]
-        if near:
-            pairs.append((max(near, key=lambda r, p=p: (rule.similarity(r, p), r.row)), p))
+        nearest = _nearest(counted, p, rule) or _nearest(others, p, rule)
+        if nearest is not None:
+            pairs.append((nearest, p))
     return pairs
+
+
+def _nearest(refs: list[Thing], p: Thing, rule: Rule) -> Thing | None:
+    best = None
+    for r in refs:
+        if rule.fits(r, p) and (best is None or rule.similarity(r, p) > rule.similarity(best, p)):
+            best = r
+    return best
 
 
 def best_total(refs: list[Thing], preds: list[Thing], rule: Rule) -> tuple[int, float]:
@@ -199,4 +219,5 @@ STRATEGIES = {
     "by-overlap": by_overlap,
     "per-reference-argmax": per_reference_argmax,
     "many-to-one": many_to_one,
+    "many-to-one-counted-first": many_to_one_counted_first,
 }

@@ -20,18 +20,10 @@ def draws(seed: int, replicate: int, n: int) -> np.ndarray:
 
 
 def two_level(parent: Sequence[int], random: np.random.Generator) -> list[int]:
-    """Return how often each unit is drawn if parents are drawn first,
-    and then units inside each copy of a parent.
-    """
-    members: dict[int, list[int]] = {}
-    for unit, own in enumerate(parent):
-        members.setdefault(own, []).append(unit)
-    names, counts = list(members), [0] * len(parent)
-    for _ in names:
-        inside = members[names[random.integers(len(names))]]
-        for _ in inside:
-            counts[inside[random.integers(len(inside))]] += 1
-    return counts
+    """Return how often each unit is drawn if parents are drawn, each with all its units."""
+    names = sorted(set(parent))
+    drawn = [names[random.integers(len(names))] for _ in names]
+    return [drawn.count(own) for own in parent]
 
 
 def every_swap(n: int) -> set[tuple[int, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from scipy import stats
 
 import calipers as cal
+from calipers.kernels import mixed
 from calipers.regression.mixed import MixedModel
 
 GROUPS = ["centre", "patient", "image"]
@@ -80,10 +82,61 @@ def test_intervals_are_t_for_what_centres_share_and_normal_else(model: MixedMode
 def test_a_column_of_the_centre_gets_t_too() -> None:
     table = polyps().assign(field=lambda t: (t["centre"] < "C3").astype(float))
     found = cal.mixed_model(table, "iou ~ field + size", GROUPS, level=0.9)
-    assert (found["field"].method, found["field"].df) == ("wald-t", 5.0)
+    # Six centres less the two columns that are constant in them.
+    assert (found["field"].method, found["field"].df) == ("wald-t", 4.0)
     assert found["field"].high - found["field"].value == pytest.approx(
-        stats.t.ppf(0.95, 5) * found["field"].se
+        stats.t.ppf(0.95, 4) * found["field"].se
     )
+    # A single column: F is the square of its t, and the p values agree.
+    test = found.term_tests[0]
+    assert (test.what, test.method, test.df, test.df_error) == ("field", "wald-f", 1, 4.0)
+    assert test.p == pytest.approx(found["field"].p)
+    without = cal.mixed_model(table, "iou ~ size", GROUPS)
+    assert found.lr_test(without).p == pytest.approx(test.p)
+    assert found.term_tests[1].method == "chi-squared"
+
+
+def test_a_term_of_balanced_centres_has_the_p_of_the_analysis_of_variance() -> None:
+    """Exact: six centres of one size in three regions are six means in three groups."""
+    random = np.random.default_rng(8)
+    centre = np.repeat(np.arange(6), 30)
+    means = random.normal(size=6)
+    table = {
+        "y": means[centre] + 0.5 * random.normal(size=180),
+        "region": np.array(list("abcabc"))[centre],
+        "centre": centre,
+    }
+    test = cal.mixed_model(table, "y ~ region", ["centre"]).term_tests[0]
+    observed = np.bincount(centre, table["y"]) / 30
+    peer = stats.f_oneway(*(observed[k::3] for k in range(3)))
+    assert (test.df, test.df_error) == (2, 3.0)
+    assert test.statistic == pytest.approx(peer.statistic, rel=1e-4)
+    assert test.p == pytest.approx(peer.pvalue, rel=1e-4)
+
+
+def test_terms_of_few_centres_are_not_called_significant_too_often() -> None:
+    """The likelihood ratio rejected .17 of such data sets without an effect."""
+    random, n_rejected = np.random.default_rng(20_268), 0
+    for _ in range(150):
+        centre = np.repeat(np.arange(6), 10)
+        table = {
+            "y": 0.3 * random.normal(size=6)[centre] + 0.4 * random.normal(size=60),
+            "region": np.array(list("abcabc"))[centre],
+            "centre": centre,
+        }
+        n_rejected += cal.mixed_model(table, "y ~ region", ["centre"]).term_tests[0].p < 0.05
+    assert n_rejected / 150 < 0.09
+
+
+def test_as_many_centre_columns_as_centres_leave_no_interval() -> None:
+    random, centre = np.random.default_rng(9), np.repeat(np.arange(5), 8)
+    table = {"y": random.normal(size=40), "centre": centre}
+    for k in range(4):
+        table[f"x{k}"] = random.normal(size=5)[centre]
+    found = cal.mixed_model(table, "y ~ x0 + x1 + x2 + x3", ["centre"])
+    assert found["x0"].reason == "too_few_units"
+    assert np.isnan(found.term_tests[0].p)
+    json.dumps(found.as_dict(), allow_nan=False)
 
 
 def test_shares_and_correlations(model: MixedModel) -> None:
@@ -94,6 +147,47 @@ def test_shares_and_correlations(model: MixedModel) -> None:
     assert patient.icc == pytest.approx((centre.variance + patient.variance) / total)
     assert image.icc == pytest.approx(1 - residual.share)
     assert residual.icc is None
+    for one in (centre, patient, image):
+        assert one.icc_low <= one.icc <= one.icc_high < 1.0
+    assert np.isnan([residual.icc_low, residual.icc_high]).all()
+    assert residual.as_dict()["icc_low"] is None
+
+
+def test_intervals_of_correlations_are_where_the_likelihood_says() -> None:
+    """One level: the relative variance is ICC / (1 - ICC), whose deviance a grid can follow."""
+    random = np.random.default_rng(3)
+    centre = np.repeat(np.arange(8), 10)
+    y = 0.7 * random.normal(size=8)[centre] + random.normal(size=80)
+    tree = mixed.nest(np.ones((80, 1)), y, [centre])
+    best = mixed.fit(tree, reml=True)
+    rise = stats.chi2.isf(0.05, 1)
+    grid = np.linspace(0.0, 0.95, 2000)
+    deviances = []
+    for value in grid:
+        point = mixed.climb(tree, np.array([value / (1 - value)]))
+        deviances.append(mixed.deviance(tree, point, None, reml=True))
+    inside = grid[np.array(deviances) <= best.deviance + rise]
+    low, high = mixed.likeness_interval(tree, best, 0, rise, reml=True)
+    assert (low, high) == (pytest.approx(inside[0], abs=1e-3), pytest.approx(inside[-1], abs=1e-3))
+
+
+def test_the_deviance_at_a_held_correlation_is_the_smallest_there_is() -> None:
+    """Three levels: no point of a random search that has this correlation lies below."""
+    random = np.random.default_rng(4)
+    outer, middle, inner = np.arange(160) // 32, np.arange(160) // 8, np.arange(160) // 2
+    y = sum(random.normal(size=code.max() + 1)[code] for code in (outer, middle, inner))
+    y = y + random.normal(size=160)
+    tree = mixed.nest(np.ones((160, 1)), y, [inner, middle, outer])
+    best = mixed.fit(tree, reml=True)
+    for level in range(3):
+        for icc in (0.2, 0.6):
+            smallest = mixed.likeness_deviance(tree, best, level, icc, reml=True)
+            for _ in range(200):
+                relative = random.exponential(2.0, 3)
+                target = icc / (1 - icc) * (1 + relative[:level].sum())
+                relative[level:] *= target / relative[level:].sum()
+                point = mixed.climb(tree, relative)
+                assert mixed.deviance(tree, point, None, reml=True) >= smallest - 1e-6
 
 
 def test_the_order_of_rows_does_not_matter(model: MixedModel) -> None:

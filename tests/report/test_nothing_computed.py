@@ -11,18 +11,42 @@ import sys
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 import calipers as cal
 from calipers.evaluation.evaluate import evaluate
-from calipers.report.context import context_of
+from calipers.report.context import Context, context_of
 from calipers.report.page import page as page_of
+from calipers.synthetic.volumes import demo_samples
 
 SOURCE = Path(cal.__file__).parent
 PAGES = [*sorted((SOURCE / "report").glob("*.py")), *sorted(SOURCE.glob("*/page.py"))]
 FORBIDDEN = ("calipers.evaluation.evaluate", "calipers.evaluation.collect", "calipers.statistics")
 QUICK = replace(cal.Protocol.load("overview"), replicates=200)
+COMPUTING = (
+    "calipers.evaluation.collect",
+    "calipers.evaluation.compare",
+    "calipers.evaluation.rank",
+    "calipers.kernels",
+    "calipers.matching",
+    "calipers.metrics",
+    "calipers.sensitivity.multiverse",
+    "calipers.statistics",
+)
+# What a page may call there: names, words and settings, and the numbering of pairs of models.
+ASKED_FOR = {
+    "_built",
+    "as_dict",
+    "generalises_to",
+    "key",
+    "native",
+    "owners",
+    "pair_index",
+    "pooled",
+    "threshold",
+}
 HASHES = re.compile(r"\b(?:image|patient|centre|file)-[0-9a-f]{10}\b")
 
 
@@ -48,6 +72,49 @@ def test_a_page_from_a_stored_folder_does_not_evaluate_again(
         if name.startswith("calipers.") and getattr(module, "evaluate", None) is original:
             monkeypatch.setattr(module, "evaluate", refuse)
     assert stored.report(tmp_path / "page.html").is_file()
+
+
+def _calls(context: Context) -> set[str]:
+    """Return which functions that compute something are called while a page is written."""
+    calls = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        module, name = frame.f_globals.get("__name__", ""), frame.f_code.co_name
+        # Names in angle brackets are modules on import, and comprehensions inside of a function.
+        if event == "call" and module.startswith(COMPUTING) and not name.startswith("<"):
+            calls.add(f"{module}.{name}")
+
+    sys.setprofile(note)
+    try:
+        page_of(context)
+    finally:
+        sys.setprofile(None)
+    return {call for call in calls if call.rpartition(".")[2] not in ASKED_FOR}
+
+
+@pytest.mark.parametrize("preset", ["overview", "tide", "coco"])
+def test_writing_a_page_of_boxes_computes_nothing(preset: str) -> None:
+    protocol = replace(cal.Protocol.load(preset), replicates=200)
+    evaluation = cal.evaluate(cal.demo_cohort(), protocol, by=["centre"])
+    context = context_of(evaluation)
+    assert {"fig-froc", "fig-thresholds", "fig-differences"} <= set(context.figures)
+    assert _calls(context) == set()
+
+
+def test_writing_the_sections_on_request_computes_nothing() -> None:
+    evaluation = cal.evaluate(cal.demo_cohort(), QUICK)
+    context = context_of(evaluation, multiverse=True, stability=True)
+    # Classes are made when a module is imported, which may happen now.
+    page_of(context)
+    assert _calls(context) == set()
+
+
+def test_writing_a_page_of_maps_computes_nothing() -> None:
+    protocol = replace(cal.Protocol.load("anomaly"), replicates=200)
+    context = context_of(cal.evaluate_maps(list(demo_samples(8, size=32)), protocol))
+    assert {"fig-voxel-roc", "fig-levels"} <= set(context.figures)
+    assert context.objects is not None
+    assert _calls(context) == set()
 
 
 def _words(evaluation: cal.Evaluation, **choices: bool) -> list[str]:

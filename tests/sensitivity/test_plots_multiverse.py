@@ -73,7 +73,7 @@ def test_levels_name_the_choice_that_moves_most_and_leave_out_what_moves_nothing
 def test_if_nothing_moves_the_titles_say_so():
     found = multiverse_of([[2, 1]] * 4, EACH)
     assert found.figure("levels").title == "No single choice changes who wins"
-    assert found.figure("choices").title == "No choice moves the order by itself"
+    assert found.figure("choices").title == "No single choice changes the ranking"
 
 
 @pytest.mark.parametrize("name", FIGURES)

@@ -135,10 +135,7 @@ def test_axes_state_their_units() -> None:
 
 def test_the_note_says_what_bands_are_and_what_is_behind() -> None:
     note = made((NUMBERS,)).figure().note
-    assert (
-        note == "95 % interval over 9 patients, each point by itself. 10 images, 20 references; "
-        "protocol p."
-    )
+    assert note == "95 % interval over 9 patients, pointwise. 10 images, 20 references; protocol p."
     none = replace(made((NUMBERS,)), band="none").figure().note
     assert none == "10 images, 20 references; protocol p."
 

@@ -1,4 +1,4 @@
-"""Intervals of the shares: replicates are those of an evaluation, and shares are computed anew in
+"""Intervals of the shares: replicates are those of an evaluation, and shares are computed again in
 each.
 """
 

@@ -219,7 +219,7 @@ def test_progress_counts_the_runs(cohort: cal.Cohort) -> None:
         ({"criterion": [0.5]}, "AP@0.5", "are words, not 0.5"),
         ({"criterion": ["box-io"]}, "AP@0.5", "did you mean 'box-iou'"),
         ({"max_dets": [1.5]}, "AP@0.5", "whole number from 1"),
-        ({"threshold": [0.5]}, "RoDeO", "matching of its own"),
+        ({"threshold": [0.5]}, "RoDeO", "its own matching"),
         ({"interpolation": ["voc11"]}, "F1@0.5", "has no option 'interpolation'"),
         ({"position-noise.sgima": [1]}, "RoDeO", "did you mean 'sigma'"),
         ({"position-nose.sigma": [1]}, "RoDeO", "did you mean 'position-noise"),

@@ -24,8 +24,7 @@ QUICK_LOWEST, QUICK_WIDEST = 33 / 40, 2.5
 
 def designs() -> dict[str, CohortDesign]:
     return {
-        design.name: design
-        for design in (*experiments.SINGLE, *experiments.TWO, *experiments.MANY)
+        design.name: design for design in (*experiments.SINGLE, *experiments.TWO, *experiments.MANY)
     }
 
 

@@ -86,9 +86,26 @@ def test_in_two_levels_a_centre_comes_or_goes_with_all_its_patients() -> None:
     assert (units.name, units.number, units.n_drawn) == ("centre", 6, 30)
     found = all_of(w.bootstrap(units, 300, 1))
     assert (found[:, ::2] == found[:, 1::2]).all()
-    per_centre = found[:, ::2].reshape(300, 6, 5).sum(axis=2)
-    assert (per_centre % 5 == 0).all()  # whole copies of a centre, each with 5 draws
-    assert (per_centre.sum(axis=1) == 30).all()
+    per_patient = found[:, ::2].reshape(300, 6, 5)
+    # Whole copies of a centre: drawing its patients again would count their spread twice.
+    assert (per_patient == per_patient[:, :, :1]).all()
+    assert (per_patient[:, :, 0].sum(axis=1) == 6).all()
+    centres = all_of(w.bootstrap(Units.of("centre", centre, 60), 300, 1))
+    np.testing.assert_array_equal(found, centres)
+
+
+def test_two_levels_have_the_spread_of_a_mean_over_centres() -> None:
+    """With 6 centres and no difference between them, drawing patients again had 1.4 times it."""
+    random = np.random.default_rng(11)
+    centre, patient = np.repeat(np.arange(6), 20), np.arange(120)
+    units = units_of({"centre": centre, "patient": patient}, 120, ("centre", "patient"))
+    weights = all_of(w.bootstrap(units, 400, 3)).astype(float)
+    errors, means = [], []
+    for _ in range(300):
+        value = random.standard_normal(120)
+        errors.append((weights @ value / 120).var(ddof=1) * 6 / 5)
+        means.append(value.mean())
+    assert np.mean(errors) / np.var(means) == pytest.approx(1.0, abs=0.2)
 
 
 def test_two_level_moments_are_those_of_the_slow_twin() -> None:

@@ -385,7 +385,7 @@ def _criterion_remarks(table: Ratings, decisions: Sequence[Decision], how: Resam
 def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:
     """Return one sentence for every flag of the intervals."""
     sentences = {
-        "few_units": f"few units behind some values ({n_units} {plural(unit)} in all): "
+        "few_units": f"some values are based on few units ({n_units} {plural(unit)} in total): "
         "their intervals are rough",
         "near_perfect": "where fewer than 5 units show an error, the interval is the "
         "Clopper-Pearson bound on the share of error-free units (clopper-pearson-units, marked * "

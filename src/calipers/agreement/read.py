@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal
@@ -34,7 +35,7 @@ from calipers.io.tables.columns import (
 from calipers.io.tables.table import (
     PLAIN_NUMBER,
     YES_NO,
-    Table,
+    FileTable,
     codes,
     empty,
     numbers,
@@ -43,6 +44,7 @@ from calipers.io.tables.table import (
 )
 
 Scale = Literal["nominal", "ordinal", "interval"]
+LONGEST_STEP = 30  # digits before or behind the point
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal", "interval")
 
 COLUMNS = declare(
@@ -147,7 +149,7 @@ class RatingColumns:
     understood: tuple[str, ...]
 
 
-def find_rating_columns(table: Table, choices: RatingChoices) -> RatingColumns:
+def find_rating_columns(table: FileTable, choices: RatingChoices) -> RatingColumns:
     """Return the columns by meaning, and in words how they were interpreted."""
     names = {"rating": choices.rating, "rater": choices.rater, "item": choices.item}
     columns = find_columns(table, COLUMNS, names)
@@ -179,7 +181,7 @@ def plain_name(name: str) -> str:
 
 
 def _cluster(
-    table: Table, choice: str | None, by_meaning: Mapping[str, str]
+    table: FileTable, choice: str | None, by_meaning: Mapping[str, str]
 ) -> tuple[str, str | None]:
     """Return the unit in a word and its column: the patient, else the image, else the item.
 
@@ -204,7 +206,7 @@ def _cluster(
 
 
 def _criteria(
-    table: Table, choices: RatingChoices, other_columns: set[str | None]
+    table: FileTable, choices: RatingChoices, other_columns: set[str | None]
 ) -> tuple[tuple[str, ...], frozenset[str]]:
     """Return the columns that are criteria, and those of them that are distances."""
     names: list[str] = []
@@ -226,7 +228,7 @@ def _criteria(
     for name in choices.distances:
         if name not in names:
             suggestion = did_you_mean(name, names or table.names)
-            raise UsageError(f"the distance {name!r} is no criterion; {suggestion}")
+            raise UsageError(f"the distance {name!r} is not a criterion; {suggestion}")
     distances = {name for name in names if DISTANCE.search(plain_name(name))}
     return tuple(names), frozenset(distances.union(choices.distances))
 
@@ -258,7 +260,7 @@ class RatedColumn:
 
 
 def read_scale(
-    table: Table, column: str, choices: RatingChoices
+    table: FileTable, column: str, choices: RatingChoices
 ) -> tuple[RatedColumn, dict[int, Problem]]:
     """Return the ratings as categories, and the cells that are empty or none of them."""
     if choices.scale is not None and choices.scale not in SCALES:
@@ -299,27 +301,44 @@ def _categories(
                 f"categories are two or more different names, got {', '.join(categories)!r}"
             )
         return cells, categories, f"ratings: {' < '.join(categories)}"
-    words = {}
+    words, meanings = {}, []
     for cell in distinct:
         if cell.lower() in USEFUL | NOT_USEFUL:
             words[cell] = TWO[cell.lower() in USEFUL]
-    all_numbers = all(PLAIN_NUMBER.match(cell) for cell in distinct)
+            if cell != words[cell]:
+                meanings.append(f"{cell} is {words[cell]}")
+    all_numbers = all(map(PLAIN_NUMBER.match, distinct))
     # Numbers among words: 0 and 1 are steps of a scale if other numbers occur.
     if choices.useful is None and words and (len(words) == len(distinct) or not all_numbers):
-        meanings = [f"{cell} is {word}" for cell, word in words.items() if cell != word]
         labels = [words.get(cell, cell) for cell in cells]
         return labels, TWO, f"ratings: {', '.join(meanings or TWO)}"
     if all_numbers:
-        steps = {cell: float(cell) for cell in distinct}  # 2 and 2.0 are one step
-        categories = tuple(f"{step:g}" for step in sorted(set(steps.values())))
-        names = {cell: f"{step:g}" for cell, step in steps.items()}
+        # 2 and 2.0 are one step. Exact, because floats round: 2^53 and 2^53 + 1 are two.
+        steps = {cell: Decimal(cell.strip()) for cell in distinct}
+        name_of = {step: _step_name(step) for step in sorted(steps.values())}
+        categories = tuple(name_of.values())
+        names = {cell: name_of[step] for cell, step in steps.items()}
         labels = [names.get(cell, "") for cell in cells]
         return labels, categories, f"ratings: {' < '.join(categories)}"
     categories = tuple(sorted(distinct))
     return cells, categories, f"ratings: {', '.join(categories)}, in no order"
 
 
-def _problem(table: Table, column: str, row: int, cell: str, categories: Sequence[str]) -> Problem:
+def _step_name(step: Decimal) -> str:
+    """Return a number as people write it; different numbers have different names."""
+    short = f"{float(step):g}"
+    if Decimal(short) == step:
+        return short
+    # A number of thousands of digits is better kept as it was written.
+    if abs(step.adjusted()) > LONGEST_STEP:
+        return str(step)
+    text = f"{step:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _problem(
+    table: FileTable, column: str, row: int, cell: str, categories: Sequence[str]
+) -> Problem:
     if not cell:
         hint = "--lenient leaves such rows out and counts them"
         return table.problem(row, column, "rating-missing", "a rating", "", hint)
@@ -404,7 +423,7 @@ def read_ratings(
     return ratings
 
 
-def _table_of(source: Any) -> Table:
+def _table_of(source: Any) -> FileTable:
     if isinstance(source, str | PathLike):
         return open_table(fspath(source), ragged=True)
     if not isinstance(source, Mapping) and not hasattr(source, "columns"):
@@ -417,7 +436,7 @@ def _table_of(source: Any) -> Table:
         lengths = {name: len(column) for name, column in cells.items()}
         raise InputError("columns of one length", rule="length", value=lengths)
     n = len(next(iter(cells.values()), []))
-    return Table("<arrays>", "arrays", cells, np.arange(n), by_line=False)
+    return FileTable("<arrays>", "arrays", cells, np.arange(n), by_line=False)
 
 
 def _cells(name: str, column: Any) -> list[str] | NDArray[Any]:
@@ -440,7 +459,7 @@ def _cells(name: str, column: Any) -> list[str] | NDArray[Any]:
 
 
 def _criterion_columns(
-    table: Table, columns: RatingColumns
+    table: FileTable, columns: RatingColumns
 ) -> tuple[dict[str, NDArray[np.float64]], Problems]:
     """Return the criteria as numbers, and the rows in which one is missing or no number."""
     criteria: dict[str, NDArray[np.float64]] = {}
@@ -483,7 +502,7 @@ def _value_range(name: str, distance: bool) -> tuple[float, float, str]:
     return -np.inf, np.inf, "a number"
 
 
-def _rows_without_names(table: Table, columns: RatingColumns) -> Problems:
+def _rows_without_names(table: FileTable, columns: RatingColumns) -> Problems:
     """Return the rows without a rater, an item or a unit."""
     problems: Problems = {}
     for name in dict.fromkeys((columns.rater, columns.item, columns.cluster, columns.image)):
@@ -495,7 +514,7 @@ def _rows_without_names(table: Table, columns: RatingColumns) -> Problems:
     return problems
 
 
-def _sound_rows(table: Table, problems: Problems, lenient: bool) -> I64:
+def _sound_rows(table: FileTable, problems: Problems, lenient: bool) -> I64:
     """Return the rows without a problem; strict reading raises all problems instead."""
     if not lenient:
         all_problems = [*table.problems, *(problems[row] for row in sorted(problems))]
@@ -508,14 +527,14 @@ def _sound_rows(table: Table, problems: Problems, lenient: bool) -> I64:
     return sound_rows
 
 
-def _name_codes(table: Table, column: str | None) -> NameCodes | None:
+def _name_codes(table: FileTable, column: str | None) -> NameCodes | None:
     if column is None:
         return None
     numbered, names = codes([cell.strip() for cell in texts(table, column)])
     return NameCodes(numbered, tuple(names))
 
 
-def _item(table: Table, columns: RatingColumns) -> NameCodes:
+def _item(table: FileTable, columns: RatingColumns) -> NameCodes:
     """Return the items; without a column every row is one."""
     item_codes = _name_codes(table, columns.item)
     return item_codes or NameCodes(
@@ -524,7 +543,7 @@ def _item(table: Table, columns: RatingColumns) -> NameCodes:
 
 
 def _check_rows(
-    table: Table, columns: RatingColumns, item: NameCodes, rater: NameCodes | None
+    table: FileTable, columns: RatingColumns, item: NameCodes, rater: NameCodes | None
 ) -> None:
     """Refuse a second rating of one item by one rater, and an item in two units."""
     earlier_pairs: set[tuple[int, int]] = set()
@@ -543,14 +562,14 @@ def _check_rows(
 
 
 def _check_items(
-    table: Table, item: NameCodes, criteria: Mapping[str, NDArray[np.float64]]
+    table: FileTable, item: NameCodes, criteria: Mapping[str, NDArray[np.float64]]
 ) -> None:
     # Criteria belong to the prediction, not to its raters.
     for name, values in criteria.items():
         _one_per_item(table, name, item, values.tolist())
 
 
-def _one_per_item(table: Table, column: str, item: NameCodes, cells: Sequence[Any]) -> None:
+def _one_per_item(table: FileTable, column: str, item: NameCodes, cells: Sequence[Any]) -> None:
     first_values: dict[int, Any] = {}
     for row, (k, cell) in enumerate(zip(item.code.tolist(), cells)):
         if first_values.setdefault(k, cell) != cell:
@@ -560,7 +579,7 @@ def _one_per_item(table: Table, column: str, item: NameCodes, cells: Sequence[An
 
 
 def _assemble(
-    table: Table,
+    table: FileTable,
     columns: RatingColumns,
     reading: RatedColumn,
     criteria: Mapping[str, NDArray[np.float64]],

@@ -13,7 +13,15 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import output_options
+from calipers.cli.options import (
+    cluster_option,
+    force_option,
+    level_option,
+    output_file_option,
+    output_options,
+    replicates_option,
+    seed_option,
+)
 from calipers.errors import UsageError
 from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, print_lines, print_tables
@@ -21,7 +29,7 @@ from calipers.show.terminal import Narrator, print_lines, print_tables
 SCALES = click.Choice(["nominal", "ordinal", "interval"])
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("ratings", metavar="RATINGS")
 @click.option(
     "--rating",
@@ -46,7 +54,7 @@ SCALES = click.Choice(["nominal", "ordinal", "interval"])
 @click.option(
     "--useful",
     metavar="VALUE,...",
-    help="Ratings that count as useful, if the words do not tell.",
+    help="Ratings that count as useful, if their names do not show it.",
 )
 @click.option(
     "--categories",
@@ -62,40 +70,17 @@ SCALES = click.Choice(["nominal", "ordinal", "interval"])
     metavar="COLUMN",
     help="Column of the rated items. Default: item or prediction, else every row is an item.",
 )
-@click.option(
-    "--cluster",
-    metavar="COLUMN",
-    help="Unit of resampling: patient (default if known), image, item.",
-)
-@click.option(
-    "--level",
-    metavar="P",
-    type=float,
-    default=0.95,
-    help="Confidence level of the intervals (0.95).",
-)
-@click.option(
-    "--replicates",
-    metavar="N",
-    type=click.IntRange(min=100),
-    default=2000,
-    help="Number of bootstrap replicates (2000).",
-)
-@click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the bootstrap (0)."
-)
+@cluster_option("Unit of resampling: patient (default if known), image, item.")
+@level_option
+@replicates_option(default=2000)
+@seed_option()
 @click.option(
     "--strict/--lenient",
     default=True,
     help="Stop at rows without a rating, or set them aside and count them.",
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    help="Also write the result: .json, or .csv for the rows alone.",
-)
-@click.option("--force", is_flag=True, help="Replace FILE.")
+@output_file_option("Also write the result: .json, or .csv for the rows alone.")
+@force_option()
 @output_options
 def agreement(ratings: str, **options: Any) -> None:
     """Compare what localization criteria accept with what clinicians rate as useful.

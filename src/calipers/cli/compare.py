@@ -11,8 +11,23 @@ from typing import Any
 
 import click
 
-from calipers.cli.evaluate import chosen_protocol
-from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
+from calipers.cli.options import (
+    chosen_protocol,
+    cluster_option,
+    force_option,
+    jobs_option,
+    named_files,
+    output_file_option,
+    output_options,
+    preset_option,
+    protocol_level_option,
+    protocol_option,
+    protocol_seed_option,
+    reading_arguments,
+    reading_options,
+    replicates_option,
+    strata_option,
+)
 from calipers.errors import UsageError
 from calipers.results.comparison import Comparison
 from calipers.results.files import check_file
@@ -20,16 +35,16 @@ from calipers.show.terminal import Narrator, print_lines, print_tables
 
 TESTS = click.Choice(["bootstrap", "permutation"])
 DATA_SET = "data-set"  # the usual way to rank, by the metric on all images
-CORRECTIONS = click.Choice(["holm", "bh", "none"])
+CORRECTIONS = click.Choice(["max-t", "holm", "bh", "none"])
 MOST_SENTENCES = 12  # a screen of them; --json has all
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS PREDS...", nargs=-1, required=True)
-@click.option("-o", "--output", metavar="FILE", help="Also write the JSON document to a new file.")
-@click.option("--preset", metavar="NAME", help="Preset as for evaluate. Default: coco.")
-@click.option("--protocol", metavar="FILE", help="A protocol in TOML, instead of a preset.")
+@output_file_option("Also write the JSON document to a new file.")
+@preset_option("Preset as for evaluate. Default: coco.")
+@protocol_option()
 @click.option(
     "--metrics",
     metavar="A,B,...",
@@ -40,12 +55,13 @@ MOST_SENTENCES = 12  # a screen of them; --json has all
     metavar="X|NAME=X,...",
     help="Largest difference that does not matter, such as 0.02.",
 )
-@click.option("--test", type=TESTS, help="Test. Default: what suits each metric.")
+@click.option(
+    "--test", type=TESTS, help="Test. Default: bootstrap, which agrees with the interval."
+)
 @click.option(
     "--correction",
     type=CORRECTIONS,
-    default="holm",
-    help="Correction for multiple tests. Default: holm.",
+    help="Correction for multiple tests. Default: max-t; holm for permutations.",
 )
 @click.option(
     "--per-class",
@@ -66,39 +82,13 @@ MOST_SENTENCES = 12  # a screen of them; --json has all
 @click.option(
     "--missing", type=click.Choice(["worst"]), help="How the ranking treats an undefined value."
 )
-@click.option(
-    "--cluster",
-    metavar="COLUMN",
-    help="Unit of resampling: image, patient (default if known), any group; or centre,patient.",
-)
-@click.option(
-    "--strata",
-    metavar="COLUMN",
-    help="Resample within each group of this column.",
-)
-@click.option(
-    "--replicates",
-    metavar="N",
-    type=click.IntRange(min=100),
-    help="Number of bootstrap replicates and permutations (2000).",
-)
-@click.option(
-    "--level",
-    metavar="P",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Confidence level (0.95).",
-)
-@click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), help="Seed; replaces that of the protocol."
-)
-@click.option(
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=1,
-    help="Number of threads; results do not depend on it.",
-)
-@click.option("--force", is_flag=True, help="Replace FILE.")
+@cluster_option()
+@strata_option
+@replicates_option("Number of bootstrap replicates and permutations (2000).")
+@protocol_level_option
+@protocol_seed_option
+@jobs_option()
+@force_option()
 @reading_options
 @output_options
 def compare(references: str, predictions: tuple[str, ...], **options: Any) -> None:

@@ -22,7 +22,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
+from calipers.cli.options import (
+    force_option,
+    named_files,
+    output_file_option,
+    output_folder_option,
+    output_options,
+    preset_option,
+    reading_arguments,
+    reading_options,
+    seed_option,
+    writing_options,
+)
 from calipers.errors import UsageError
 from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, one_line
@@ -37,50 +48,34 @@ if TYPE_CHECKING:
     from calipers.studies.framework import StudyResult
 
 STORY = """
-Three models, three characters:
-  mislabels     finds nearly everything, and often calls it by the wrong name
+Three models that fail in different ways:
+  mislabels     finds nearly everything, but often with the wrong class
   overpredicts  ranks well, but buries the reader in duplicates and false alarms
-  misses-small  is excellent on what is large, and blind to small nodules
-Average precision and RoDeO rank them differently: AP forgives what comes late in the ranking,
-RoDeO counts every box; AP gives nothing for a right place with a wrong name, RoDeO shows it in its
-parts (loc, shape, cls).
+  misses-small  is excellent on large findings, but misses small nodules
+Average precision and RoDeO rank them differently: AP forgives false alarms with low scores, RoDeO
+counts every box; AP gives no credit for the right place with the wrong class, RoDeO shows it in its
+sub-scores (loc, shape, cls).
 """
 
 MAP_STORY = """
-Two models, two characters:
-  sharp    draws lesions with the right extent, and does not see small ones
-  diffuse  sees everything, blurred, and something where nothing is
-Which one is better depends on the question: voxels (AP, Dice), objects (F1, sensitivity), or every
-lesion as one whose extent matters (soft instance IoU).
+Two models that fail in different ways:
+  sharp    outlines lesions correctly, but misses small ones
+  diffuse  finds everything, but blurred, and with false alarms
+Which one is better depends on what you measure: voxels (AP, Dice), objects (F1, sensitivity), or
+the extent of every single lesion (soft instance IoU).
 """
 
 STABILITY_STORY = """
 Five trainings of one model, on images of which half have a lesion. They mark the same places, and
-they separate images with and without a lesion; but the place is not that of the lesion. Stable is
-not right, and the AUC does not show it.
+they separate images with a lesion from images without; but the places they mark are not the
+lesions. Stable does not mean correct, and the AUC does not show it.
 """
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "-o",
-    "--output",
-    metavar="DIR",
-    default="calipers-demo",
-    help="Folder for data, pictures and results.",
-)
-@click.option(
-    "--seed",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Seed of the data (0).",
-)
-@click.option(
-    "--preset",
-    metavar="NAME",
-    help="Protocol of the evaluation. Default: overview, or anomaly with --maps.",
-)
+@click.command()
+@output_folder_option("Folder for data, pictures and results.", default="calipers-demo")
+@seed_option("Seed of the data (0).")
+@preset_option("Protocol of the evaluation. Default: overview, or anomaly with --maps.")
 @click.option(
     "--maps",
     is_flag=True,
@@ -91,7 +86,7 @@ not right, and the AUC does not show it.
     is_flag=True,
     help="Use score maps of five repeated trainings: do they mark the same places?",
 )
-@click.option("--force", is_flag=True, help="Replace files in DIR.")
+@force_option("Replace files in DIR.")
 @output_options
 def demo(
     output: str, seed: int, preset: str | None, maps: bool, force: bool, **options: Any
@@ -102,25 +97,31 @@ def demo(
     formats.
     """
     from calipers.evaluation.protocol import Protocol
-    from calipers.results.files import output_folder
+    from calipers.results.files import kept_on_success
 
     as_json = options["as_json"]
     narrator, start = Narrator(quiet=options["quiet"] or as_json), datetime.now(UTC)
     if options["stability"]:
         if maps or preset:
             raise UsageError("--stability is another demo: leave out --maps and --preset")
-        _of_trainings(output_folder(output, force=force), seed, narrator, as_json=as_json)
+        with kept_on_success(output, force=force) as folder:
+            _of_trainings(folder, seed, narrator, as_json=as_json)
         return
     protocol = Protocol.load(preset or ("anomaly" if maps else "overview"))
-    folder = output_folder(output, force=force)
-    evaluation, pictures = (_of_maps if maps else _of_boxes)(folder, protocol, seed, narrator)
-    narrator.warn(evaluation.warnings)
-    command = click.get_current_context().obj or ()
-    results = folder / "results"
-    # The folder above it was checked with the user's --force, and all below that is ours.
-    evaluation.save(
-        results, force=True, command=command, started=start, images=pictures, step=narrator.doing
-    )
+    with kept_on_success(output, force=force) as folder:
+        evaluation, pictures = (_of_maps if maps else _of_boxes)(folder, protocol, seed, narrator)
+        narrator.warn(evaluation.warnings)
+        command = click.get_current_context().obj or ()
+        results = folder / "results"
+        # The folder above it was checked with the user's --force, and all below that is ours.
+        evaluation.save(
+            results,
+            force=True,
+            command=command,
+            started=start,
+            images=pictures,
+            step=narrator.doing,
+        )
     page = results / "report.html"
     if as_json:
         click.echo(json.dumps({**evaluation.as_dict(), "page": str(page)}))
@@ -232,33 +233,15 @@ def _read_back(files: dict[str, Any]) -> Any:
     return read(files["references"], files["predictions"], groups=files["groups"])
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("references", metavar="REFS")
 @click.option("--kind", "kinds", metavar="KIND", multiple=True, required=True, help=KINDS)
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    required=True,
-    help="File for the predictions: .json (COCO), .csv, .tsv or .parquet.",
+@output_file_option(
+    "File for the predictions: .json (COCO), .csv, .tsv or .parquet.", required=True
 )
-@click.option(
-    "--seed",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Seed of the random numbers (0).",
-)
+@seed_option("Seed of the random numbers (0).")
 @click.option("--of", metavar="PREDS", help="Corrupt these predictions instead of the references.")
-@click.option(
-    "--to", metavar="NAME", help="coco, csv, tsv or parquet. Default: by the suffix of FILE."
-)
-@click.option(
-    "--to-box-format",
-    metavar="NAME",
-    help="Box format of FILE. Default: xywh for COCO, xyxy for tables.",
-)
-@click.option("--force", is_flag=True, help="Replace FILE.")
+@writing_options("FILE")
 @reading_options
 @output_options
 def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any) -> None:
@@ -330,14 +313,9 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
     click.echo(output)
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("name", metavar="NAME", required=False)
-@click.option(
-    "-o",
-    "--output",
-    metavar="DIR",
-    help="Folder for page, figures and tables; must be new or empty.",
-)
+@output_folder_option("Folder for page, figures and tables; must be new or empty.")
 @click.option(
     "--data",
     metavar="FILE|DIR",
@@ -361,21 +339,11 @@ def corrupt(references: str, kinds: tuple[str, ...], output: str, **options: Any
     type=click.IntRange(min=2),
     help="Runs per point. Default: as in the paper.",
 )
-@click.option(
-    "--seed",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Seed of all random numbers (0).",
-)
+@seed_option("Seed of all random numbers (0).")
 @click.option(
     "--quick", is_flag=True, help="Coarse grids and little data: for a trial, not for citing."
 )
-@click.option(
-    "--force",
-    is_flag=True,
-    help="Allow a DIR that is not empty; an earlier study in it is replaced.",
-)
+@force_option("Allow a DIR that is not empty; an earlier study in it is replaced.")
 @output_options
 def study(name: str | None, **options: Any) -> None:
     """Reproduce a published experiment from end to end, and check every claim.

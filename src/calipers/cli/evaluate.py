@@ -8,7 +8,6 @@
   in words, then a line per row (`print_outcomes`).
 
 Options become the arguments of the functions that Python users call; nothing is computed here.
-Other verbs share `chosen_protocol`, `chosen_pictures`, `check_output` and `show`.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -28,7 +26,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from calipers.cli.options import (
-    cluster_of,
+    check_output,
+    chosen_protocol,
     evaluation_options,
     named_files,
     output_options,
@@ -36,6 +35,7 @@ from calipers.cli.options import (
     picture_options,
     reading_arguments,
     reading_options,
+    writing_options,
 )
 from calipers.errors import CalipersError, InputError, UsageError
 from calipers.results.files import check_file
@@ -52,11 +52,8 @@ if TYPE_CHECKING:
     from calipers.io.saved.folder import Stored
     from calipers.results.requirements import Outcome, Requirements
 
-# options that replace the statistics of the protocol
-STATISTICS = ("cluster", "strata", "level", "replicates", "interval")
 
-
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
 @evaluation_options(
@@ -136,22 +133,6 @@ def evaluate(references: str, predictions: tuple[str, ...], **options: Any) -> N
     show(evaluation, narrator, options)
 
 
-def chosen_protocol(options: dict[str, Any], default: str = "coco") -> Any:
-    """Return the protocol of the options; a preset and a file together are an error."""
-    from calipers.evaluation.protocol import Protocol
-
-    preset, file = options["preset"], options["protocol"]
-    if preset and file:
-        raise UsageError(
-            '--preset and --protocol exclude each other; a protocol can use extends = "..."'
-        )
-    protocol = Protocol.load(Path(file) if file else preset or default)
-    changes = {name: options[name] for name in STATISTICS if options.get(name) is not None}
-    if "cluster" in changes:
-        changes["cluster"] = cluster_of(changes["cluster"])
-    return replace(protocol, **changes) if changes else protocol
-
-
 def chosen_pictures(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of the page; without a folder there is no page."""
     if not options["output"]:
@@ -163,15 +144,6 @@ def chosen_pictures(options: dict[str, Any]) -> dict[str, Any]:
                 )
         return picture_arguments(options, None)
     return picture_arguments(options, Path(options["output"]))
-
-
-def check_output(folder: str, force: bool, inputs: tuple[str, ...]) -> None:
-    """Refuse a bad output folder before any work is done."""
-    if not folder:
-        raise UsageError("-o needs the name of a folder")
-    from calipers.results.files import check_folder
-
-    check_folder(folder, force=force, inputs=inputs)
 
 
 def show(evaluation: Any, narrator: Narrator, options: dict[str, Any]) -> None:
@@ -186,7 +158,7 @@ def show(evaluation: Any, narrator: Narrator, options: dict[str, Any]) -> None:
         narrator.say(f"page: {Path(options['output']) / 'report.html'}")
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="[PREDS...]", nargs=-1)
 @click.option(
@@ -208,7 +180,7 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
     from calipers.io.reader import Options
 
     # Whoever inspects wants to see all problems, not the first one.
-    reading = {**reading_arguments(options), "lenient": True}
+    reading = {**reading_arguments(options), "lenient": True, "inspecting": True}
     groups = reading.pop("groups")
     files = read_all(references, named_files(predictions), groups, Options.from_keywords(**reading))
     cohort = files.cohort
@@ -227,21 +199,13 @@ def inspect(references: str, predictions: tuple[str, ...], **options: Any) -> in
     return int(failures.get(options["fail_on"], False))
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("references", metavar="REFS")
 @click.argument("output", metavar="OUTPUT")
 @click.option(
     "--predictions", metavar="PREDS", help="Convert these predictions instead of the references."
 )
-@click.option(
-    "--to", metavar="NAME", help="coco, csv, tsv or parquet. Default: by the suffix of OUTPUT."
-)
-@click.option(
-    "--to-box-format",
-    metavar="NAME",
-    help="Box format of OUTPUT. Default: xywh for COCO, xyxy for tables.",
-)
-@click.option("--force", is_flag=True, help="Replace OUTPUT.")
+@writing_options("OUTPUT")
 @reading_options
 @output_options
 def convert(references: str, output: str, **options: Any) -> None:
@@ -276,7 +240,7 @@ def convert(references: str, output: str, **options: Any) -> None:
     click.echo(output)
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("evaluation", metavar="DIR")
 @click.argument("requirements", metavar="REQUIREMENTS")
 @click.option(
@@ -338,7 +302,9 @@ def _document(
         counts[verdict.replace(" ", "_")] = requirement_verdicts.count(verdict)
     warnings = []
     if not stored.vouched:
-        warnings.append("there is no run.json beside the evaluation that vouches for its numbers")
+        warnings.append(
+            "there is no run.json beside the evaluation: its numbers cannot be verified"
+        )
     levels = [row["level"] for row in stored.rows if isinstance(row.get("level"), float)]
     weakest = min(levels, default=USUAL_LEVEL)
     if weakest < USUAL_LEVEL:

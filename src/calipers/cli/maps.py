@@ -21,8 +21,20 @@ from typing import Any
 import click
 import numpy as np
 
-from calipers.cli.evaluate import check_output, chosen_protocol, show
-from calipers.cli.options import evaluation_options, named_files, output_options
+from calipers.cli.evaluate import show
+from calipers.cli.options import (
+    check_output,
+    chosen_protocol,
+    connectivity_option,
+    evaluation_options,
+    force_option,
+    groups_option,
+    images_option,
+    named_files,
+    output_file_option,
+    output_options,
+    page_options,
+)
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.heatmaps.files import size_of
 from calipers.io.volumes.open import stem_of
@@ -33,7 +45,7 @@ from calipers.show.terminal import Narrator
 SETTINGS = ("threshold", "connectivity", "least", "tuning")
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS...", nargs=-1, required=True)
 @evaluation_options("Preset: anomaly (default), mood, picai, or another name.")
@@ -46,9 +58,10 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
 @click.option("--mask-values", metavar="N,...", help="Label values that count, such as 1,3.")
 @click.option(
     "--normalise",
-    metavar="NAME",
-    default="none",
-    help="How scores are normalised: none (default), minmax, sigmoid, clip, uint8, uint16 or rank.",
+    metavar="[MODEL=]NAME",
+    multiple=True,
+    help="How scores are normalised: none (default), minmax, sigmoid, clip, uint8, uint16 or rank; "
+    "MODEL=NAME for one model, may be repeated.",
 )
 @click.option(
     "--threshold", metavar="SCORE", help="Threshold for objects: a score, fpr:0.05, or best-dice."
@@ -58,11 +71,7 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
     metavar="COLUMN=NAME",
     help="Samples on which the threshold is chosen; they are used for nothing else.",
 )
-@click.option(
-    "--connectivity",
-    type=click.Choice(["full", "edges", "faces"]),
-    help="Which neighbours belong to one object (full).",
-)
+@connectivity_option("object")
 @click.option(
     "--least",
     metavar="N",
@@ -91,16 +100,11 @@ SETTINGS = ("threshold", "connectivity", "least", "tuning")
     type=click.Choice(["nearest", "linear"]),
     help="Resample maps to the shape of the labels.",
 )
-@click.option(
-    "--groups", metavar="TABLE", help="Table with a row per sample: patient, centre, or any column."
+@groups_option("sample")
+@page_options(
+    "Folder of the images, for the pictures on the page.",
+    "Write the page with hashed ids and without pictures.",
 )
-@click.option(
-    "--images",
-    metavar="DIR",
-    help="Folder of the images, for the pictures on the page.",
-)
-@click.option("--no-images", is_flag=True, help="Write the page without pictures.")
-@click.option("--redact", is_flag=True, help="Write the page with hashed ids and without pictures.")
 @output_options
 def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
     """Evaluate score maps against label images or volumes.
@@ -136,7 +140,7 @@ def maps(references: str, predictions: tuple[str, ...], **options: Any) -> None:
         samples,
         protocol,
         labels=meaning_of_labels(options["labels"], options["mask_values"]),
-        normalise=options["normalise"],
+        normalise=chosen_normalisation(options["normalise"]),
         label=options["label"],
         seed=options["seed"],
         ci=not options["no_ci"],
@@ -172,6 +176,26 @@ def with_settings(protocol: Any, options: dict[str, Any]) -> Any:
     if not changes:
         return protocol
     return replace(protocol, maps=replace(protocol.maps or MapSettings(), **changes))
+
+
+def chosen_normalisation(texts: tuple[str, ...]) -> str | dict[str, str]:
+    """Return the normalisation of all models (``uint8``), or of those that are named
+    (``echo=uint8``).
+    """
+    if not texts:
+        return "none"
+    if len(texts) == 1 and "=" not in texts[0]:
+        return texts[0]
+    of_models = {}
+    for text in texts:
+        model, _, name = text.partition("=")
+        if not name:
+            raise UsageError(
+                f"--normalise {text} and a second --normalise contradict each other: "
+                "write MODEL=NAME for each model"
+            )
+        of_models[model] = name
+    return of_models
 
 
 def number_or_text(text: str) -> float | str:
@@ -213,15 +237,9 @@ def mask_values(text: str) -> tuple[int, ...]:
 FORMATS = ("coco", "csv", "tsv", "parquet")
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("maps", metavar="MAPS")
-@click.option(
-    "-o",
-    "--output",
-    metavar="FILE",
-    required=True,
-    help="File for the boxes: .json, .csv, .tsv or .parquet.",
-)
+@output_file_option("File for the boxes: .json, .csv, .tsv or .parquet.", required=True)
 @click.option(
     "--classes",
     metavar="A,B,...",
@@ -230,9 +248,7 @@ FORMATS = ("coco", "csv", "tsv", "parquet")
 @click.option(
     "--pattern", metavar="TEXT", help="Pattern of the file names, such as '{image}__{class}.png'."
 )
-@click.option(
-    "--images", metavar="DIR", help="Folder of the pictures; maps are resampled to their sizes."
-)
+@images_option("Folder of the pictures; maps are resampled to their sizes.")
 @click.option(
     "--sizes",
     metavar="FILE",
@@ -259,12 +275,7 @@ FORMATS = ("coco", "csv", "tsv", "parquet")
     default="image",
     help="What is scaled to 0..255: the maps of an image together, each map, or nothing.",
 )
-@click.option(
-    "--connectivity",
-    type=click.Choice(["full", "edges", "faces"]),
-    default="full",
-    help="Which neighbours belong to one component (full).",
-)
+@connectivity_option("component", default="full")
 @click.option(
     "--score",
     type=click.Choice(["mean", "max"]),
@@ -287,7 +298,7 @@ FORMATS = ("coco", "csv", "tsv", "parquet")
     metavar="NAME",
     help="coco, csv, tsv or parquet. Default: by the suffix of FILE.",
 )
-@click.option("--force", is_flag=True, help="Replace FILE.")
+@force_option()
 @output_options
 def boxes(maps: str, output: str, **options: Any) -> None:
     """Turn heat maps into boxes with scores, as predictions that `calipers evaluate` reads.

@@ -15,7 +15,18 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
+from calipers.cli.options import (
+    force_option,
+    level_option,
+    named_files,
+    output_file_option,
+    output_options,
+    preset_option,
+    protocol_option,
+    reading_arguments,
+    reading_options,
+    seed_option,
+)
 from calipers.errors import UsageError
 from calipers.regression.logistic import LocalizationModels, LogisticModel
 from calipers.regression.mixed import MixedModel
@@ -23,7 +34,7 @@ from calipers.results.files import check_file
 from calipers.show.terminal import Narrator, print_lines, print_tables
 
 SCHEMA = "calipers.mixed/1"
-NAMES, LEVEL = "NAME,NAME,...", click.FloatRange(0, 1, min_open=True, max_open=True)
+NAMES = "NAME,NAME,..."
 ONLY_WITH_PREDICTIONS = {
     "format_": "--format",
     "box_format": "--box-format",
@@ -36,7 +47,7 @@ ONLY_WITH_PREDICTIONS = {
 ONLY_WITH_TABLE = {"logistic": "--logistic", "crossed": "--crossed"}
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("source", metavar="TABLE|REFS")
 @click.argument("predictions", metavar="[PREDS...]", nargs=-1)
 @click.option(
@@ -83,13 +94,7 @@ ONLY_WITH_TABLE = {"logistic": "--logistic", "crossed": "--crossed"}
     default=5,
     help="Groupings with fewer groups become fixed effects (5).",
 )
-@click.option(
-    "--level",
-    metavar="P",
-    type=LEVEL,
-    default=0.95,
-    help="Confidence level of the intervals (0.95).",
-)
+@level_option
 @click.option(
     "--bootstrap",
     metavar="N",
@@ -97,25 +102,21 @@ ONLY_WITH_TABLE = {"logistic": "--logistic", "crossed": "--crossed"}
     default=0,
     help="Check the intervals with N bootstrap replicates.",
 )
-@click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the bootstrap (0)."
-)
+@seed_option()
 @click.option(
     "--size-cuts",
     metavar="A,B",
     help="REFS: largest areas of small and medium references (10000,40000).",
 )
-@click.option(
-    "--preset", metavar="NAME", help="REFS: preset for criterion and assignment. Default: coco."
-)
-@click.option("--protocol", metavar="FILE", help="REFS: the same from a protocol file (TOML).")
+@preset_option("REFS: preset for criterion and assignment. Default: coco.")
+@protocol_option("REFS: the same from a protocol file (TOML).")
 @click.option(
     "--diagnostics",
     is_flag=True,
     help="Add residuals, QQ points and the effect of every group to the JSON.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Also write the JSON to a new file.")
-@click.option("--force", is_flag=True, help="Replace FILE.")
+@output_file_option("Also write the JSON to a new file.")
+@force_option()
 @reading_options
 @output_options
 def mixed(source: str, predictions: tuple[str, ...], **options: Any) -> None:
@@ -175,7 +176,7 @@ def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any
         raise UsageError(
             "--logistic cannot be used with --crossed, --bootstrap, --diagnostics or --ml"
         )
-    table = open_table(source, hint="references in JSON need predictions beside them")
+    table = open_table(source, hint="references in JSON need a file of predictions too")
     settings: dict[str, Any] = {key: options[key] for key in ("level", "missing", "few_groups")}
     settings["levels"] = _levels(options["levels"])
     if options["logistic"]:

@@ -20,12 +20,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calipers.cli.options import (
-    SHARE,
-    cluster_of,
+    REPLACE_RESULTS,
+    check_output,
+    chosen_protocol,
+    force_option,
+    images_option,
     named_files,
+    output_folder_option,
     output_options,
+    preset_option,
+    protocol_option,
     reading_arguments,
     reading_options,
+    resampling_arguments,
+    resampling_options,
+    seed_option,
 )
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.monitors.result import MonitorEvaluation
@@ -39,7 +48,8 @@ if TYPE_CHECKING:
 
 CLASSES = click.Choice(["declared", "present", "micro"])
 FROM_ZERO = click.FloatRange(min=0)
-OF_BOXES = ("score", "classes", "iou", "criterion", "assignment", "score_cut", "preset", "protocol")
+SCOPE_OPTIONS = ("score", "classes", "iou", "criterion", "assignment", "score_cut")
+BOX_OPTIONS = (*SCOPE_OPTIONS, "preset", "protocol")
 OF_OOD = "Images out of distribution: COLUMN of 0 and 1, or COLUMN=VALUE,..., in alarms or groups."
 OF_ALARM = (
     "Table with a column per monitor, or a baseline: max-score, count, image-knn, ... Repeatable."
@@ -51,7 +61,7 @@ OF_THRESHOLD = (
 OF_FIT = "Images to fit baselines on, which are then left out; all: fit on the evaluated images."
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="[PREDS]", required=False)
 @click.option("--alarm", metavar="FILE|NAME", multiple=True, required=True, help=OF_ALARM)
@@ -84,12 +94,8 @@ OF_FIT = "Images to fit baselines on, which are then left out; all: fit on the e
     "--assignment", metavar="NAME", help="Assignment of predictions to references (by-overlap)."
 )
 @click.option("--score-cut", metavar="T", type=float, help="Ignore predictions with a lower score.")
-@click.option(
-    "--preset",
-    metavar="NAME",
-    help="Preset for matching, and for metrics of --score: oms, lard, ...",
-)
-@click.option("--protocol", metavar="FILE", help="Protocol file (TOML) instead of a preset.")
+@preset_option("Preset for matching, and for metrics of --score: oms, lard, ...")
+@protocol_option()
 @click.option(
     "--truth",
     metavar="COLUMN",
@@ -117,44 +123,18 @@ OF_FIT = "Images to fit baselines on, which are then left out; all: fit on the e
     default=0.0,
     help="Hazard of a rejected image (0).",
 )
+@images_option("Folder of the pictures, for the page and for baselines.")
+@resampling_options
 @click.option(
-    "--images", metavar="DIR", help="Folder of the pictures, for the page and for baselines."
-)
-@click.option(
-    "--cluster",
-    metavar="COLUMN",
-    help="Unit of resampling: image, patient (default if known), ...",
-)
-@click.option(
-    "--level",
-    metavar="P",
-    type=SHARE,
-    default=0.95,
-    help="Confidence level of the intervals (0.95).",
-)
-@click.option(
-    "--replicates",
+    "--halves",
     metavar="N",
-    type=click.IntRange(min=100),
-    help="Number of bootstrap replicates (2000).",
+    type=click.IntRange(min=1),
+    default=50,
+    help="Random halves that thresholds are chosen on, without --tuning (50).",
 )
-@click.option("--no-ci", is_flag=True, help="Compute no intervals.")
-@click.option(
-    "--seed",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Seed of the bootstrap and of random halves (0).",
-)
-@click.option(
-    "-o",
-    "--output",
-    metavar="DIR",
-    help="Folder for page, JSON, CSV and figures; must be new or empty.",
-)
-@click.option(
-    "--force", is_flag=True, help="Allow a DIR that is not empty; results in it are replaced."
-)
+@seed_option("Seed of the bootstrap and of random halves (0).")
+@output_folder_option()
+@force_option(REPLACE_RESULTS)
 @reading_options
 @output_options
 def monitor(references: str, predictions: str | None, **options: Any) -> None:
@@ -202,8 +182,7 @@ def _options(options: dict[str, Any]) -> dict[str, Any]:
     """Return the statistics as keywords of `evaluate_monitor`; raise for options that
     contradict.
     """
-    if options["no_ci"] and options["replicates"]:
-        raise UsageError("--replicates is for intervals, which --no-ci leaves out")
+    statistics = resampling_arguments(options)
     if options["tau_sweep"] and options["tau"] is not None:
         raise UsageError(
             "--tau and --tau-sweep exclude each other: --tau sweeps all other values as well"
@@ -211,13 +190,7 @@ def _options(options: dict[str, Any]) -> dict[str, Any]:
     if options["tau"] is not None and not math.isfinite(options["tau"]):
         raise UsageError(f"--tau is a finite number, not {options['tau']!r}")
     _thresholds(options, [])  # bad values are reported before anything is read
-    return {
-        "cluster": cluster_of(options["cluster"] or "auto"),
-        "level": options["level"],
-        "replicates": options["replicates"] or 2000,
-        "seed": options["seed"],
-        "ci": not options["no_ci"],
-    }
+    return statistics | {"halves": options["halves"]}
 
 
 def _check(references: str, predictions: str | None, options: dict[str, Any]) -> None:
@@ -233,7 +206,7 @@ def _check(references: str, predictions: str | None, options: dict[str, Any]) ->
         )
     # Options of boxes have no default here, so whatever is set was given by the user.
     if labels:
-        for name in OF_BOXES:
+        for name in BOX_OPTIONS:
             if options[name] is not None:
                 raise UsageError(
                     f"--{name.replace('_', '-')} is for boxes; labels are right or wrong"
@@ -246,8 +219,6 @@ def _check_folders(references: str, predictions: str | None, options: dict[str, 
         hint = "give the folder that contains the pictures"
         raise InputError("a folder", rule="not-a-folder", file=options["images"], hint=hint)
     if options["output"] is not None:
-        from calipers.cli.evaluate import check_output
-
         inputs = [references]
         if predictions:
             inputs += named_files([predictions]).values()
@@ -279,11 +250,9 @@ def _scope_arguments(options: dict[str, Any]) -> dict[str, Any]:
     """Return the keywords of the scope: the matching of the preset, if there is one, unless options
     replace it.
     """
-    from calipers.cli.evaluate import chosen_protocol
     from calipers.monitors.scope import BUILT_IN
 
-    names = ("score", "classes", "iou", "criterion", "assignment", "score_cut")
-    arguments = {name: options[name] for name in names if options[name] is not None}
+    arguments = {name: options[name] for name in SCOPE_OPTIONS if options[name] is not None}
     built_in = arguments.get("score", "mF1") in BUILT_IN
     if options["preset"] is None and options["protocol"] is None:
         if not built_in:
@@ -295,7 +264,7 @@ def _scope_arguments(options: dict[str, Any]) -> dict[str, Any]:
         return arguments
     protocol = chosen_protocol({"preset": options["preset"], "protocol": options["protocol"]})
     if not built_in:
-        for name in names[1:]:
+        for name in SCOPE_OPTIONS[1:]:
             if name in arguments:
                 raise UsageError(
                     f"--{name.replace('_', '-')} is fixed by the protocol of the metric "

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options that several verbs share, and the functions that parse their values.
 
-Each ``..._options`` decorates a command with a family of options: how files are read, which
-protocol is used, what is printed, which pictures a page has. The ``..._arguments`` turn the parsed
-options into the arguments of the Python functions, so that every verb understands them alike.
+An ``..._option`` declares one option: its name, type and usual help; a verb may pass the help that
+fits what it does. Each ``..._options`` decorates a command with a family of them: how files are
+read, how results are resampled, what is printed, which pictures a page has. The ``..._arguments``
+turn the parsed options into the arguments of the Python functions, so that every verb understands
+them alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,154 +24,302 @@ from calipers.registry import INTERVALS
 F = TypeVar("F", bound=Callable[..., Any])
 SCALES = click.Choice(["unit", "raw"])
 MASKS = click.Choice(["auto", "required", "ignore"])
+ON_OFF = click.Choice(["on", "off"])
+OUTSIDE = click.Choice(["keep", "clip", "refuse"])
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
-JOBS = "Blocks of images, or samples, processed at a time; results do not depend on it."
+SHARE_OR_BOUND = click.FloatRange(0, 1)
+BLOCKS = "Blocks of images, or samples, processed at a time; results do not depend on it."
+REPLACE_RESULTS = "Allow a DIR that is not empty; results in it are replaced."
+# options that replace the statistics of the protocol
+STATISTICS = ("cluster", "strata", "level", "replicates", "interval")
+REPLICATES = 2000  # of the bootstrap, if nobody says
+
+
+def added(options: Sequence[Callable[[F], F]], function: F) -> F:
+    """Add options to a command; --help lists them in the order given."""
+    # Decorators apply from the last to the first, as those written above a function do.
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def output_folder_option(
+    help: str = "Folder for page, JSON, CSV and figures; must be new or empty.",
+    default: str | None = None,
+) -> Callable[[F], F]:
+    """Declare -o for a folder of results."""
+    return click.option("-o", "--output", metavar="DIR", default=default, help=help)
+
+
+def output_file_option(help: str, *, required: bool = False) -> Callable[[F], F]:
+    """Declare -o for a single file."""
+    return click.option("-o", "--output", metavar="FILE", required=required, help=help)
+
+
+def force_option(help: str = "Replace FILE.") -> Callable[[F], F]:
+    """Declare --force, which allows to replace what ``help`` names."""
+    return click.option("--force", is_flag=True, help=help)
+
+
+def groups_option(row: str = "image") -> Callable[[F], F]:
+    """Declare --groups, a table with one row for each ``row``."""
+    text = f"Table with a row per {row}: patient, centre, or any column."
+    return click.option("--groups", metavar="TABLE", help=text)
+
+
+def preset_option(help: str) -> Callable[[F], F]:
+    """Declare --preset; ``help`` names the default, which differs between verbs."""
+    return click.option("--preset", metavar="NAME", help=help)
+
+
+def protocol_option(
+    help: str = "Protocol file (TOML) instead of a preset.",
+) -> Callable[[F], F]:
+    """Declare --protocol."""
+    return click.option("--protocol", metavar="FILE", help=help)
+
+
+def cluster_option(
+    help: str = "Unit of resampling: image, patient (default if known), any group; or "
+    "centre,patient.",
+) -> Callable[[F], F]:
+    """Declare --cluster."""
+    return click.option("--cluster", metavar="COLUMN", help=help)
+
+
+def strata_option(function: F) -> F:
+    """Declare --strata."""
+    text = "Resample within each group of this column."
+    return click.option("--strata", metavar="COLUMN", help=text)(function)
+
+
+def level_option(function: F) -> F:
+    """Declare --level with the usual level, for verbs without a protocol."""
+    text = "Confidence level of the intervals (0.95)."
+    return click.option("--level", metavar="P", type=SHARE, default=0.95, help=text)(function)
+
+
+def protocol_level_option(function: F) -> F:
+    """Declare --level without a default: what is not given comes from the protocol."""
+    text = "Confidence level (0.95)."
+    return click.option("--level", metavar="P", type=SHARE, help=text)(function)
+
+
+def replicates_option(
+    help: str = f"Number of bootstrap replicates ({REPLICATES}).",
+    *,
+    least: int = 100,
+    most: int | None = None,
+    default: int | None = None,
+) -> Callable[[F], F]:
+    """Declare --replicates; without a default a verb can tell whether it was given."""
+    numbers = click.IntRange(least, most)
+    return click.option("--replicates", metavar="N", type=numbers, default=default, help=help)
+
+
+def no_ci_option(help: str = "Compute no intervals.") -> Callable[[F], F]:
+    """Declare --no-ci."""
+    return click.option("--no-ci", is_flag=True, help=help)
+
+
+def seed_option(help: str = "Seed of the bootstrap (0).") -> Callable[[F], F]:
+    """Declare --seed; ``help`` says what is random."""
+    return click.option("--seed", metavar="N", type=click.IntRange(min=0), default=0, help=help)
+
+
+def protocol_seed_option(function: F) -> F:
+    """Declare --seed without a default: what is not given comes from the protocol."""
+    text = "Seed; replaces that of the protocol."
+    return click.option("--seed", metavar="N", type=click.IntRange(min=0), help=text)(function)
+
+
+def jobs_option(
+    help: str = "Number of threads; results do not depend on it.",
+) -> Callable[[F], F]:
+    """Declare --jobs."""
+    return click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help=help)
+
+
+def images_option(help: str) -> Callable[[F], F]:
+    """Declare --images; ``help`` says what the pictures are for."""
+    return click.option("--images", metavar="DIR", help=help)
+
+
+def page_options(images: str, redact: str) -> Callable[[F], F]:
+    """Add the options that say which pictures and names the page shows."""
+    options = (
+        images_option(images),
+        click.option("--no-images", is_flag=True, help="Write the page without pictures."),
+        click.option("--redact", is_flag=True, help=redact),
+    )
+    return partial(added, options)
+
+
+def connectivity_option(part: str, default: str | None = None) -> Callable[[F], F]:
+    """Declare --connectivity: which neighbours belong to one ``part``, such as an object."""
+    kinds = click.Choice(["full", "edges", "faces"])
+    text = f"Which neighbours belong to one {part} (full)."
+    return click.option("--connectivity", type=kinds, default=default, help=text)
+
+
+def writing_options(target: str) -> Callable[[F], F]:
+    """Add the options that say how objects are written to ``target``."""
+    options = (
+        click.option(
+            "--to",
+            metavar="NAME",
+            help=f"coco, csv, tsv or parquet. Default: by the suffix of {target}.",
+        ),
+        click.option(
+            "--to-box-format",
+            metavar="NAME",
+            help=f"Box format of {target}. Default: xywh for COCO, xyxy for tables.",
+        ),
+        force_option(f"Replace {target}."),
+    )
+    return partial(added, options)
+
+
+def resampling_options(function: F) -> F:
+    """Add unit, level and number of replicates of the intervals, for verbs without a protocol."""
+    options = (
+        cluster_option("Unit of resampling: image, patient (default if known), ..."),
+        level_option,
+        replicates_option(),
+        no_ci_option(),
+    )
+    return added(options, function)
+
+
+def resampling_arguments(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options of resampling as keywords of an analysis."""
+    return {
+        "cluster": cluster_of(options["cluster"] or "auto"),
+        "level": options["level"],
+        # Without intervals nothing is resampled, and the number is not used.
+        "replicates": chosen_replicates(options, REPLICATES) or REPLICATES,
+        "seed": options["seed"],
+        "ci": not options["no_ci"],
+    }
+
+
+def chosen_replicates(options: dict[str, Any], default: int) -> int:
+    """Return the number of replicates, 0 with --no-ci; both options together are an error."""
+    if options["no_ci"] and options["replicates"]:
+        raise UsageError("--replicates is for intervals, which --no-ci leaves out")
+    if options["no_ci"]:
+        return 0
+    return options["replicates"] or default
 
 
 def reading_options(function: F) -> F:
     """Add the options that say how files are read."""
     formats = "xyxy, xywh or cxcywh, each also with -normalised; or xyxy-inclusive. COCO is xywh."
     columns = "Names of columns in tables, such as image=ImageID,class=label."
-    for option in reversed(
-        (
-            click.option(
-                "--groups",
-                metavar="TABLE",
-                help="Table with a row per image: patient, centre, or any column.",
-            ),
-            click.option(
-                "--format",
-                "format_",
-                metavar="NAME",
-                help="coco, csv, lard, nih, parquet, or a format of another package. Default: "
-                "detected.",
-            ),
-            click.option("--box-format", metavar="NAME[,NAME]", help=formats),
-            click.option(
-                "--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns
-            ),
-            click.option(
-                "--score-scale",
-                type=SCALES,
-                default="unit",
-                help="unit: scores lie in [0, 1]; raw: any scores.",
-            ),
-            click.option(
-                "--masks",
-                type=MASKS,
-                default="auto",
-                help="auto reads masks if all annotations have one.",
-            ),
-            click.option(
-                "--ids-as-strings", is_flag=True, help='Treat the image ids 1 and "1" as the same.'
-            ),
-            click.option(
-                "--strict/--lenient",
-                default=True,
-                help="Stop at broken records, or set them aside and count them.",
-            ),
-        )
-    ):
-        function = option(function)
-    return function
+    options = (
+        groups_option(),
+        click.option(
+            "--format",
+            "format_",
+            metavar="NAME",
+            help="coco, csv, lard, nih, parquet, or a format of another package. Default: "
+            "detected.",
+        ),
+        click.option("--box-format", metavar="NAME[,NAME]", help=formats),
+        click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),
+        click.option(
+            "--score-scale",
+            type=SCALES,
+            default="unit",
+            help="unit: scores lie in [0, 1]; raw: any scores.",
+        ),
+        click.option(
+            "--masks",
+            type=MASKS,
+            default="auto",
+            help="auto reads masks if all annotations have one.",
+        ),
+        click.option(
+            "--coco-ignore",
+            type=ON_OFF,
+            default="on",
+            help='off: iscrowd overwrites "ignore" of COCO annotations, as in pycocotools.',
+        ),
+        click.option(
+            "--ids-as-strings", is_flag=True, help='Treat the image ids 1 and "1" as the same.'
+        ),
+        click.option(
+            "--strict/--lenient",
+            default=True,
+            help="Stop at broken records, or set them aside and count them.",
+        ),
+        click.option(
+            "--allow-loss",
+            metavar="SHARE",
+            type=SHARE_OR_BOUND,
+            default=0.5,
+            help="Share of the records that --lenient may set aside (0.5).",
+        ),
+        click.option(
+            "--outside",
+            type=OUTSIDE,
+            default="keep",
+            help="Boxes that reach beyond their image: keep (default), clip or refuse.",
+        ),
+    )
+    return added(options, function)
 
 
 def evaluation_options(presets: str) -> Callable[[F], F]:
     """Add the options of an evaluation: the plan, the statistics, the folder; ``presets`` names
     some of them.
     """
-    of_cluster = (
-        "Unit of resampling: image, patient (default if known), any group; or centre,patient."
-    )
     of_by = "Also report per group: centre; centre,size; age=40:60. Repeatable."
     options = (
-        click.option(
-            "-o",
-            "--output",
-            metavar="DIR",
-            help="Folder for JSON, tables and the page; must be new or empty.",
-        ),
-        click.option("--preset", metavar="NAME", help=presets),
-        click.option(
-            "--protocol", metavar="FILE", help="Protocol file (TOML) instead of a preset."
-        ),
-        click.option("--cluster", metavar="COLUMN", help=of_cluster),
-        click.option(
-            "--strata",
-            metavar="COLUMN",
-            help="Resample within each group of this column.",
-        ),
+        output_folder_option("Folder for JSON, tables and the page; must be new or empty."),
+        preset_option(presets),
+        protocol_option(),
+        cluster_option(),
+        strata_option,
         click.option("--by", metavar="COLUMNS", multiple=True, help=of_by),
-        click.option(
-            "--replicates",
-            metavar="N",
-            type=click.IntRange(min=1),
-            help="Number of bootstrap replicates (2000).",
-        ),
-        click.option("--level", metavar="P", type=SHARE, help="Confidence level (0.95)."),
+        replicates_option(least=1),
+        protocol_level_option,
         click.option(
             "--interval", type=click.Choice(INTERVALS), help="Kind of interval (bootse-t-logit)."
         ),
-        click.option(
-            "--seed",
-            metavar="N",
-            type=click.IntRange(min=0),
-            help="Seed; replaces that of the protocol.",
-        ),
-        click.option("--jobs", metavar="N", type=click.IntRange(min=1), default=1, help=JOBS),
+        protocol_seed_option,
+        jobs_option(BLOCKS),
         click.option(
             "--engine",
             type=click.Choice(["local"]),
             default="local",
             help="Where the work runs; only local.",
         ),
-        click.option("--no-ci", is_flag=True, help="Compute no intervals."),
-        click.option(
-            "--force",
-            is_flag=True,
-            help="Allow a DIR that is not empty; results in it are replaced.",
-        ),
+        no_ci_option(),
+        force_option(REPLACE_RESULTS),
     )
-
-    def added(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return added
+    return partial(added, options)
 
 
 def output_options(function: F) -> F:
     """Add --json and --quiet."""
-    for option in reversed(
-        (
-            click.option(
-                "--json", "as_json", is_flag=True, help="Print one JSON object, also for errors."
-            ),
-            click.option(
-                "-q", "--quiet", is_flag=True, help="Print no progress and no notes on stderr."
-            ),
-        )
-    ):
-        function = option(function)
-    return function
+    options = (
+        click.option(
+            "--json", "as_json", is_flag=True, help="Print one JSON object, also for errors."
+        ),
+        click.option(
+            "-q", "--quiet", is_flag=True, help="Print no progress and no notes on stderr."
+        ),
+    )
+    return added(options, function)
 
 
 def picture_options(function: F) -> F:
-    """Add the options that say which pictures and names the page shows."""
+    """Add the options of the page of an evaluation of boxes."""
     redact = (
         "Write the page with hashed ids and without pictures; other files in DIR keep all names."
     )
-    # Decorators apply from the last to the first, and --help shows them in the order of a file.
-    for option in reversed(
-        (
-            click.option("--images", metavar="DIR", help="Folder of the pictures for the page."),
-            click.option("--no-images", is_flag=True, help="Write the page without pictures."),
-            click.option("--redact", is_flag=True, help=redact),
-        )
-    ):
-        function = option(function)
-    return function
+    return page_options("Folder of the pictures for the page.", redact)(function)
 
 
 def picture_arguments(options: dict[str, Any], output: Path | None) -> dict[str, Any]:
@@ -202,9 +354,37 @@ def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "score_scale": options["score_scale"],
         "ids_as_strings": options["ids_as_strings"],
         "masks": options["masks"],
+        "coco_ignore": options["coco_ignore"] == "on",
         # The command line says --strict or --lenient; Python has one word for it.
         "lenient": not options["strict"],
+        "allow_loss": options["allow_loss"],
+        "outside": options["outside"],
     }
+
+
+def chosen_protocol(options: dict[str, Any], default: str = "coco") -> Any:
+    """Return the protocol of the options; a preset and a file together are an error."""
+    from calipers.evaluation.protocol import Protocol
+
+    preset, file = options["preset"], options["protocol"]
+    if preset and file:
+        raise UsageError(
+            '--preset and --protocol exclude each other; a protocol can use extends = "..."'
+        )
+    protocol = Protocol.load(Path(file) if file else preset or default)
+    changes = {name: options[name] for name in STATISTICS if options.get(name) is not None}
+    if "cluster" in changes:
+        changes["cluster"] = cluster_of(changes["cluster"])
+    return replace(protocol, **changes) if changes else protocol
+
+
+def check_output(folder: str, force: bool, inputs: tuple[str, ...]) -> Path:
+    """Refuse a bad output folder before any work is done; return the folder."""
+    if not folder:
+        raise UsageError("-o needs the name of a folder")
+    from calipers.results.files import check_folder
+
+    return check_folder(folder, force=force, inputs=inputs)
 
 
 def box_formats(text: str | None) -> str | tuple[str | None, str | None] | None:

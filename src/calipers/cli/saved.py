@@ -14,7 +14,14 @@ from typing import Any
 
 import click
 
-from calipers.cli.options import output_options, picture_arguments, picture_options
+from calipers.cli.options import (
+    force_option,
+    jobs_option,
+    output_file_option,
+    output_options,
+    picture_arguments,
+    picture_options,
+)
 from calipers.errors import InputError
 from calipers.show.terminal import Narrator, one_line
 
@@ -22,9 +29,9 @@ PICTURE = b"data:image/"  # how a page holds a picture
 SHOWN = 10
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("folder", metavar="DIR")
-@click.option("-o", "--output", metavar="FILE", help="File of the page. Default: DIR/report.html.")
+@output_file_option("File of the page. Default: DIR/report.html.")
 @picture_options
 @click.option(
     "--multiverse",
@@ -42,14 +49,8 @@ SHOWN = 10
     default="refuse",
     help="If a recomputed value differs from the stored one in any bit: stop, or warn and go on.",
 )
-@click.option(
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=1,
-    help="Number of threads; results do not depend on it.",
-)
-@click.option("--force", is_flag=True, help="Replace an existing page; nothing else is replaced.")
+@jobs_option()
+@force_option("Replace an existing page; nothing else is replaced.")
 @output_options
 def report(folder: str, **options: Any) -> None:
     """Write the page of a saved evaluation again.
@@ -114,15 +115,9 @@ def _check_target(folder: str, target: Path, options: dict[str, Any]) -> None:
     )
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("folder", metavar="DIR")
-@click.option(
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=1,
-    help="Number of threads; results do not depend on it.",
-)
+@jobs_option()
 @output_options
 def verify(folder: str, jobs: int, as_json: bool, quiet: bool) -> int:
     """Recompute a saved evaluation and compare every value.

@@ -16,10 +16,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.evaluate import chosen_protocol
-from calipers.cli.options import named_files, output_options, reading_arguments, reading_options
+from calipers.cli.options import (
+    check_output,
+    chosen_protocol,
+    chosen_replicates,
+    force_option,
+    jobs_option,
+    named_files,
+    no_ci_option,
+    output_folder_option,
+    output_options,
+    preset_option,
+    protocol_option,
+    reading_arguments,
+    reading_options,
+    replicates_option,
+    seed_option,
+)
 from calipers.errors import InputError, UsageError
-from calipers.results.files import check_folder
 from calipers.sensitivity.figures import sweep_figures
 from calipers.sensitivity.sweep import Sweep
 from calipers.show.terminal import Narrator, print_lines, print_tables
@@ -31,15 +45,10 @@ REPLICATES = 200
 NAMED = ("metric", "criterion")  # choices with an option of their own
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="PREDS PREDS...", nargs=-1, required=True)
-@click.option(
-    "-o",
-    "--output",
-    metavar="DIR",
-    help="Folder for page, JSON, CSV and figures; must be new or empty.",
-)
+@output_folder_option()
 @click.option(
     "--grid",
     metavar="FILE",
@@ -54,28 +63,11 @@ NAMED = ("metric", "criterion")  # choices with an option of their own
 @click.option(
     "--criterion", metavar="NAME", multiple=True, help="Use only this criterion. Repeatable."
 )
-@click.option(
-    "--replicates",
-    metavar="N",
-    type=click.IntRange(100, 10_000),
-    help=f"Number of bootstrap replicates ({REPLICATES}).",
-)
-@click.option("--no-ci", is_flag=True, help="Compute no intervals.")
-@click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the bootstrap (0)."
-)
-@click.option(
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=1,
-    help="Number of threads; results do not depend on it.",
-)
-@click.option(
-    "--force",
-    is_flag=True,
-    help="Allow a DIR that is not empty; a multiverse in it is replaced.",
-)
+@replicates_option(f"Number of bootstrap replicates ({REPLICATES}).", most=10_000)
+@no_ci_option()
+@seed_option()
+@jobs_option()
+@force_option("Allow a DIR that is not empty; a multiverse in it is replaced.")
 @reading_options
 @output_options
 def multiverse(references: str, predictions: tuple[str, ...], **options: Any) -> None:
@@ -97,10 +89,8 @@ def multiverse(references: str, predictions: tuple[str, ...], **options: Any) ->
         raise UsageError("a multiverse compares models: give the predictions of two or more models")
     grid, base = _grid(options)
     if options["output"] is not None:
-        from calipers.cli.evaluate import check_output as check_output_
-
         others = [options[key] for key in ("groups", "grid") if options[key]]
-        check_output_(options["output"], options["force"], (references, *files.values(), *others))
+        check_output(options["output"], options["force"], (references, *files.values(), *others))
     narrator = Narrator(quiet=options["quiet"] or options["as_json"])
     cohort = read(references, files, **reading_arguments(options))
     narrator.say(
@@ -110,7 +100,7 @@ def multiverse(references: str, predictions: tuple[str, ...], **options: Any) ->
         cohort,
         grid,
         base=base,
-        replicates=_replicates(options),
+        replicates=chosen_replicates(options, REPLICATES),
         seed=options["seed"],
         jobs=options["jobs"],
         progress=narrator.steps("matching", "resampling"),
@@ -134,12 +124,6 @@ def _grid(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     # What the user left out comes from the default grid, and the two may contradict.
     check_grid({**DEFAULT, **grid})
     return grid, base
-
-
-def _replicates(options: dict[str, Any]) -> int:
-    if options["no_ci"] and options["replicates"]:
-        raise UsageError("--replicates is for intervals, which --no-ci leaves out")
-    return 0 if options["no_ci"] else options["replicates"] or REPLICATES
 
 
 def _finish(result: Multiverse, narrator: Narrator, options: dict[str, Any]) -> None:
@@ -189,19 +173,14 @@ ALWAYS = "A corruption that is always applied, after the others."
 MOST = 10_000
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("references", metavar="REFS")
 @click.argument("predictions", metavar="[PREDS...]", nargs=-1)
 @click.option("--over", metavar="CHOICE=VALUES", multiple=True, required=True, help=OVER)
 @click.option("--metric", "metrics", metavar="NAME", multiple=True, help=METRIC)
-@click.option(
-    "-o",
-    "--output",
-    metavar="DIR",
-    help="Folder for sweep.json, sweep.csv and figures; must be new or empty.",
-)
-@click.option("--preset", metavar="NAME", help="Preset. Default: overview.")
-@click.option("--protocol", metavar="FILE", help="Protocol file (TOML) instead of a preset.")
+@output_folder_option("Folder for sweep.json, sweep.csv and figures; must be new or empty.")
+@preset_option("Preset. Default: overview.")
+@protocol_option()
 @click.option(
     "--runs",
     metavar="N",
@@ -210,17 +189,9 @@ MOST = 10_000
     help="Runs of an oracle at every point (5).",
 )
 @click.option("--with", "always", metavar="KIND", multiple=True, help=ALWAYS)
-@click.option(
-    "--seed",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Seed of oracles and intervals (0).",
-)
-@click.option("--no-ci", is_flag=True, help="Compute no intervals of models.")
-@click.option(
-    "--force", is_flag=True, help="Allow a DIR that is not empty; a sweep in it is replaced."
-)
+@seed_option("Seed of oracles and intervals (0).")
+@no_ci_option("Compute no intervals of models.")
+@force_option("Allow a DIR that is not empty; a sweep in it is replaced.")
 @reading_options
 @output_options
 def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None:
@@ -247,7 +218,9 @@ def sweep(references: str, predictions: tuple[str, ...], **options: Any) -> None
     metrics = chosen_metrics(protocol, options["metrics"], over)
     if options["output"] is not None:
         others = [options[key] for key in ("groups", "protocol") if options[key]]
-        check_output(options["output"], options["force"], (references, *files.values(), *others))
+        _check_sweep_folder(
+            options["output"], options["force"], (references, *files.values(), *others)
+        )
     oracle = any(is_corruption(name) for name in over)
     cohort = read(references, files, **reading_arguments(options))
     narrator.say(
@@ -349,13 +322,11 @@ def chosen_metrics(
     return metrics
 
 
-def check_output(output: str, force: bool, inputs: tuple[str, ...]) -> None:
+def _check_sweep_folder(output: str, force: bool, inputs: tuple[str, ...]) -> None:
     """Refuse a bad output folder before any work is done; a saved evaluation is never touched."""
-    if not output:
-        raise UsageError("-o needs the name of a folder")
-    folder = check_folder(output, force=force, inputs=inputs)
+    folder = check_output(output, force, inputs)
     if (folder / "evaluation.json").exists():
-        hint = "it holds an evaluation: choose another folder"
+        hint = "it contains an evaluation: choose another folder"
         raise InputError("a folder for a sweep", rule="output-exists", file=output, hint=hint)
 
 

@@ -18,7 +18,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calipers.cli.options import SHARE, cluster_of, output_options
+from calipers.cli.options import (
+    REPLACE_RESULTS,
+    SHARE,
+    check_output,
+    force_option,
+    groups_option,
+    images_option,
+    jobs_option,
+    output_folder_option,
+    output_options,
+    resampling_arguments,
+    resampling_options,
+    seed_option,
+)
 from calipers.data.bags import Bags
 from calipers.errors import InputError, UsageError
 from calipers.show.terminal import Narrator, print_lines, print_tables
@@ -130,7 +143,7 @@ def map_bags(models: Sequence[tuple[str, str]], options: dict[str, Any]) -> Bags
 def rule_of(options: dict[str, Any]) -> dict[str, Any]:
     """Return rule and coverage of the options, as keywords."""
     if options["coverage"] is not None and options["rule"] not in (None, "coverage"):
-        raise UsageError(f"--coverage goes with --rule coverage, not with --rule {options['rule']}")
+        raise UsageError(f"--coverage is for --rule coverage, not for --rule {options['rule']}")
     # A share alone names its rule.
     if options["coverage"] is not None:
         return {"rule": "coverage", "coverage": options["coverage"]}
@@ -183,31 +196,22 @@ def grid_of(text: str | None) -> tuple[int, ...] | None:
         raise UsageError(f"--grid takes rows,columns such as 32,32, not {text!r}") from None
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command()
 @click.argument("models", metavar="MODEL MODEL...", nargs=-1, required=True)
 @click.option(
     "--labels",
     metavar="FILE|DIR",
     help="Table of images with 0 or 1, groups and boxes; or a folder of masks.",
 )
-@click.option(
-    "--groups", metavar="TABLE", help="Table with a row per image: patient, centre, or any column."
-)
+@groups_option()
 @click.option("--scores", metavar="TABLE", help="Table of image scores, with a column per model.")
 @click.option(
     "--references",
     metavar="REFS",
     help="References, if each MODEL is a file of predicted boxes or masks.",
 )
-@click.option(
-    "-o",
-    "--output",
-    metavar="DIR",
-    help="Folder for page, JSON, CSV and figures; must be new or empty.",
-)
-@click.option(
-    "--images", metavar="DIR", help="Folder of the pictures, shown below the maps on the page."
-)
+@output_folder_option()
+@images_option("Folder of the pictures, shown below the maps on the page.")
 @click.option(
     "--threshold",
     metavar="T",
@@ -250,42 +254,13 @@ def grid_of(text: str | None) -> tuple[int, ...] | None:
     metavar="NAME",
     help="How scores are normalised: minmax, sigmoid, clip, uint8, uint16 or rank.",
 )
-@click.option(
-    "--cluster",
-    metavar="COLUMN",
-    default="auto",
-    help="Unit of resampling: image, patient (default if known), ...",
-)
-@click.option(
-    "--level",
-    metavar="P",
-    type=SHARE,
-    default=0.95,
-    help="Confidence level of the intervals (0.95).",
-)
-@click.option(
-    "--replicates",
-    metavar="N",
-    type=click.IntRange(min=100),
-    help="Number of bootstrap replicates (2000).",
-)
-@click.option("--no-ci", is_flag=True, help="Compute no intervals.")
+@resampling_options
 @click.option(
     "--no-kendall", is_flag=True, help="Leave out Kendall's tau, which is slow on large maps."
 )
-@click.option(
-    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the bootstrap (0)."
-)
-@click.option(
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=1,
-    help="Number of threads; results do not depend on it.",
-)
-@click.option(
-    "--force", is_flag=True, help="Allow a DIR that is not empty; results in it are replaced."
-)
+@seed_option()
+@jobs_option()
+@force_option(REPLACE_RESULTS)
 @output_options
 def stability(models: tuple[str, ...], **options: Any) -> None:
     """Measure how well repeated trainings of a model mark the same places.
@@ -306,8 +281,6 @@ def stability(models: tuple[str, ...], **options: Any) -> None:
     )
     analysis = _options(options)
     if options["output"] is not None:
-        from calipers.cli.evaluate import check_output
-
         inputs = [path for _, path in named_paths] + [
             options[name] for name in INPUTS if options[name]
         ]
@@ -321,7 +294,7 @@ def stability(models: tuple[str, ...], **options: Any) -> None:
     else:
         if options["grid"] is not None:
             raise UsageError(
-                "--grid is for predictions with --references; maps have a grid of their own"
+                "--grid is for predictions with --references; maps have their own grid"
             )
         bags = map_bags(named_paths, options)
     narrator.say(f"{len(bags)} images, {len(bags.models)} models: {', '.join(bags.models)}")
@@ -331,14 +304,12 @@ def stability(models: tuple[str, ...], **options: Any) -> None:
 
 def _options(options: dict[str, Any]) -> dict[str, Any]:
     """Return the keywords of the analysis."""
-    if options["no_ci"] and options["replicates"]:
-        raise UsageError("--replicates is for intervals, which --no-ci leaves out")
-    names = ("threshold", "undefined", "bags", "level", "seed", "jobs")
     return {
-        **{name: options[name] for name in names},
-        "cluster": cluster_of(options["cluster"]),
-        "replicates": options["replicates"] or 2000,
-        "ci": not options["no_ci"],
+        **resampling_arguments(options),
+        "threshold": options["threshold"],
+        "undefined": options["undefined"],
+        "bags": options["bags"],
+        "jobs": options["jobs"],
         "kendall": not options["no_kendall"],
     }
 
@@ -348,13 +319,7 @@ def _objects(cohort: Any, narrator: Narrator, options: dict[str, Any]) -> Any:
     from calipers.stability.objects import object_stability
 
     return object_stability(
-        cohort,
-        cluster=cluster_of(options["cluster"]),
-        level=options["level"],
-        seed=options["seed"],
-        replicates=options["replicates"] or 2000,
-        ci=not options["no_ci"],
-        progress=narrator.steps("objects"),
+        cohort, **resampling_arguments(options), progress=narrator.steps("objects")
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, Column, Flags
+from calipers.arrays import F64, Column, Flags, host_array
 from calipers.errors import InputError, UsageError, several, shown
 
 # Stability is agreement: there is none of one model.
@@ -484,7 +484,7 @@ def entries(values: Any, where: str) -> NDArray[Any]:
         hint = "fill them, or leave these images out"
         raise refuse("values for all entries", "type", where, "an array with masked entries", hint)
     try:
-        return np.asarray(values)
+        return host_array(values)
     except ValueError:
         raise refuse("an array", "shape-mismatch", where, "rows of different lengths") from None
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64
+from calipers.arrays import F64, host_array
 from calipers.data.cohort import UNIT, Cohort, FileIntake, Images, Intake
 from calipers.data.masks import Masks, no_masks
 from calipers.data.objects import BOX_FORMATS, Predictions
@@ -34,6 +34,7 @@ from calipers.data.rules import (
 )
 from calipers.errors import InputError, did_you_mean
 from calipers.kernels import ragged
+from calipers.kernels.runs import sound_runs
 
 SHOWN = 10  # distinct values in a message
 Record = Mapping[str, Any]
@@ -209,7 +210,7 @@ def _record_dimensions(record: Mapping[str, Any]) -> int | None:
         if from_masks is not None:
             return from_masks
     try:
-        boxes = np.asarray(record.get("boxes", ()))
+        boxes = host_array(record.get("boxes", ()))
     except ValueError:  # rows of different length: `_boxes` will say where
         return 2
     if boxes.ndim != 2 or not len(boxes):
@@ -244,8 +245,8 @@ def _lengths(value: Any, name: str, shape: tuple[int, ...], k: int) -> NDArray[n
     """Return lengths above zero, or NaN for unknown ones."""
     expected = f"{shape[0]} numbers above zero" if shape else "a number above zero"
     try:
-        lengths = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
+        lengths = host_array(value, np.float64)
+    except ValueError:
         lengths = np.zeros(())
     if (
         lengths.shape != shape
@@ -389,8 +390,8 @@ def _boxes(record: Mapping[str, Any], where: str, dimensions: int) -> NDArray[np
     if "boxes" not in record:
         raise InputError("the key 'boxes'", rule="missing-key", location=where, value=list(record))
     try:
-        boxes = np.asarray(record["boxes"], np.float64)
-    except (TypeError, ValueError):
+        boxes = host_array(record["boxes"], np.float64)
+    except ValueError:
         raise InputError(
             "numbers", rule="type", location=where, field="boxes", value=record["boxes"]
         ) from None
@@ -412,7 +413,10 @@ def _column(value: Any, name: str, n: int, where: str) -> NDArray[Any]:
         if n == 0:
             return np.zeros(0)
         raise InputError(f"the key {name!r}", rule="missing-key", location=where)
-    column = np.asarray(value)
+    try:
+        column = host_array(value)
+    except ValueError:
+        raise InputError("numbers", rule="type", location=where, field=name, value=value) from None
     # An empty list has the shape (0,) whatever it stands for.
     if column.shape != (n,) and not (column.size == 0 and n == 0):
         raise InputError(
@@ -422,7 +426,8 @@ def _column(value: Any, name: str, n: int, where: str) -> NDArray[Any]:
             field=name,
             value=column.shape,
         )
-    if n and not (np.issubdtype(column.dtype, np.number) or column.dtype == np.bool_):
+    # Complex numbers and spans of time are numbers to NumPy, but have no order or no unit here.
+    if n and column.dtype.kind not in "biuf":
         raise InputError("numbers", rule="type", location=where, field=name, value=value)
     if name in ("ignore", "crowd") and not np.isin(column, (0, 1)).all():
         raise InputError("0 or 1", rule=f"{name}-flag", location=where, field=name, value=value)
@@ -531,6 +536,15 @@ def _masks(value: Any, where: str, dimensions: int) -> Masks:
             field="masks",
             hint="remove the object, or give it its pixels",
         )
+    unsound = np.flatnonzero(~sound_runs(masks.offsets, masks.start, masks.length, masks.size))
+    if len(unsound):
+        raise InputError(
+            "runs that ascend, inside of their image and rows",
+            rule="mask-runs",
+            location=f"{where}['masks'][{int(unsound[0])}]",
+            field="masks",
+            hint="Masks.from_dense makes such runs from arrays",
+        )
     return masks
 
 
@@ -540,13 +554,13 @@ def _stack(value: Any, where: str, dimensions: int) -> NDArray[Any]:
     if dimensions == 3:
         expected = "masks of shape (n, depth, height, width)"
     try:
-        array = np.asarray(value)
+        array = host_array(value)
     except ValueError:
         message = f"{count(value)} arrays of different shapes"
         raise InputError(
             expected, rule="mask-shape", location=where, field="masks", value=message
         ) from None
-    if not (np.issubdtype(array.dtype, np.number) or array.dtype == np.bool_):
+    if array.dtype.kind not in "biuf":
         raise InputError(
             "arrays of 0 and 1", rule="type", location=where, field="masks", value=value
         )
@@ -582,8 +596,8 @@ def _check_values(array: NDArray[Any], where: str) -> None:
 def points_of(value: Any, n: int, where: str, dimensions: int) -> F64:
     """Return the (n, d) points of a record."""
     try:
-        points = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
+        points = host_array(value, np.float64)
+    except ValueError:
         raise InputError(
             "numbers", rule="type", location=where, field="points", value=value
         ) from None

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, I32, I64, Array
+from calipers.arrays import F64, I32, I64, Array, joined, joined_columns
 from calipers.data.masks import Masks
 from calipers.kernels import ragged, runs
 
@@ -116,8 +116,8 @@ class Maps:
             sums[key] = np.concatenate([part.sums[key] for part in parts])
         joint = cls(
             sums=sums,
-            references=np.concatenate([part.references for part in parts]),
-            predictions=np.concatenate([part.predictions for part in parts]),
+            references=joined(parts, "references"),
+            predictions=joined(parts, "predictions"),
             histograms=Histograms.concat([part.histograms for part in parts]),
         )
         if _are_neighbours(parts):
@@ -169,15 +169,12 @@ class Histograms:
         """Return the histograms of all images, as fine as the coarsest part."""
         shift = max(part.shift for part in parts)
         parts = [part.coarsened(shift) for part in parts]
-        columns: dict[str, Any] = {}
-        for name in ("bin", *COUNTED):
-            columns[name] = np.concatenate([getattr(part, name) for part in parts])
         return cls(
             offsets=ragged.concat_offsets([part.offsets for part in parts]),
             lowest=np.minimum.reduce([part.lowest for part in parts]),
             highest=np.maximum.reduce([part.highest for part in parts]),
             shift=shift,
-            **columns,
+            **joined_columns(parts, ("bin", *COUNTED)),
         )
 
     def coarsened(self, shift: int) -> Histograms:

@@ -17,10 +17,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, I64, Column, Flags
+from calipers.arrays import F64, I32, I64, Array, Column, Flags
 from calipers.data.cohort import Quarantined
 from calipers.data.masks import Masks
-from calipers.data.objects import Predictions, References, row_all, row_any, to_corners
+from calipers.data.objects import (
+    LARGEST,
+    Predictions,
+    References,
+    row_all,
+    row_any,
+    to_corners,
+)
 from calipers.errors import InputError, InputProblems, raise_problems
 from calipers.kernels import ragged
 
@@ -31,8 +38,6 @@ MOST_OBJECTS = (1 << 31) - 1  # the kernels store rows of pairs and partners in 
 Role = Literal["references", "predictions"]
 
 OUTSIDE_TOLERANCE = 1.0  # pixels; annotation tools round
-# Coordinates up to which the box around any two boxes has a finite area (volume).
-LARGEST = {2: 1e150, 3: 1e100}
 SIDES = " (two formats, such as xywh,xyxy, are for references and predictions)"
 # A few boxes beyond the image are sloppy; one in five is another format.
 SUSPECT_SHARE = 0.2
@@ -42,8 +47,8 @@ SUSPECT_SHARE = 0.2
 class Delivery:
     """The objects of one input: flat, in input order, not yet checked."""
 
-    image: I64  # (n,) index into the images of the cohort
-    label: I64  # (n,) index into its classes
+    image: I64 | I32  # (n,) index into the images of the cohort
+    label: I64 | I32  # (n,) index into its classes
     boxes: F64  # (n, 4|6) as delivered
     box_format: str
     place: I64  # (n,) record number in the input
@@ -92,7 +97,13 @@ class Source:
 
 
 def examine(
-    delivery: Delivery, sizes: F64, role: Role, *, score_scale: str = "unit", declared: bool = False
+    delivery: Delivery,
+    sizes: F64,
+    role: Role,
+    *,
+    score_scale: str = "unit",
+    declared: bool = False,
+    inside: bool = False,
 ) -> list[Finding]:
     """Return every broken rule of a delivery, most basic first.
 
@@ -102,6 +113,13 @@ def examine(
         (n_images, 2|3) image sizes in pixels, NaN where unknown.
     declared
         The user named the box format, so it is not doubted.
+    inside
+        Objects must lie inside their image.
+
+    Notes
+    -----
+    Predictions without area are allowed: they overlap nothing, and a false alarm must not vanish
+    because it is thin.
     """
     sound = row_all(np.isfinite(delivery.boxes))
     findings = [
@@ -118,11 +136,24 @@ def examine(
     with np.errstate(over="ignore", invalid="ignore"):
         corners, extent = to_corners(delivery.boxes, delivery.box_format, per_box)
     sized = sound & row_all(np.isfinite(corners))
-    findings += _sides(delivery, corners, extent, sized)
-    # Predictions may leave the image: that is a mistake of the model, not of the file.
-    if role == "references":
+    findings += _sides(delivery, corners, extent, sized, needs_area=role == "references")
+    if inside:
         findings += _outside(delivery, corners, per_box, sized)
     return findings
+
+
+def clip_to_images(delivery: Delivery, sizes: F64) -> tuple[Delivery, Flags]:
+    """Return the delivery with all boxes cut at the borders of their images, and which were cut.
+
+    An image of unknown size cuts nothing. A box that lies wholly outside is left without area.
+    """
+    per_box = sizes[delivery.image]
+    corners, _ = to_corners(delivery.boxes, delivery.box_format, per_box)
+    low, high = np.split(corners, 2, axis=1)
+    limit = np.where(np.isnan(per_box), np.inf, per_box)
+    least = np.where(np.isnan(per_box), -np.inf, 0.0)
+    clipped = np.concatenate([np.clip(low, least, limit), np.clip(high, least, limit)], axis=1)
+    return replace(delivery, boxes=clipped, box_format="xyxy"), row_any(clipped != corners)
 
 
 def settle(
@@ -197,15 +228,17 @@ def as_references(delivery: Delivery, sizes: F64) -> References:
     )
 
 
-def as_predictions(delivery: Delivery, sizes: F64) -> Predictions:
+def as_predictions(delivery: Delivery, sizes: F64, *, overwrite: bool = False) -> Predictions:
     """Build the predictions of ``len(sizes)`` images from a settled delivery.
 
-    Objects of an image keep the order of the input. Without scores all scores are 1.
+    Objects of an image keep the order of the input. Without scores all scores are 1. With
+    ``overwrite`` the columns of the delivery become those of the predictions where they can, so
+    that millions of objects are not in memory twice.
     """
-    order, shared = _in_image_order(delivery, sizes)
+    order, shared = _in_image_order(delivery, sizes, overwrite=overwrite)
     score = np.ones(len(delivery))
     if delivery.score is not None:
-        score = delivery.score[order]
+        score = _reordered(delivery.score, order, overwrite)
     return Predictions(
         **shared,
         area=_areas(delivery, order, shared),
@@ -223,26 +256,31 @@ def _areas(delivery: Delivery, order: I64, shared: Mapping[str, Any]) -> F64:
     return np.where(np.isnan(area), own, area)
 
 
-def _in_image_order(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]]:
+def _in_image_order(
+    delivery: Delivery, sizes: F64, *, overwrite: bool = False
+) -> tuple[I64, dict[str, Any]]:
     """Return the order of the objects by image, and the columns of all objects in that order."""
     if len(delivery) > MOST_OBJECTS:
         raise InputError(f"at most {MOST_OBJECTS} objects", rule="too-large", value=len(delivery))
     # Stable: objects of an image stay in input order, which decides between equal scores.
     order = np.argsort(delivery.image, kind="stable")
-    corners, extent = np.empty(delivery.boxes.shape), np.empty(len(order))
-    # There may be millions of boxes: a block at a time keeps the copies small.
-    for start in range(0, len(order), BLOCK):
-        block = slice(start, start + BLOCK)
-        rows = order[block]
-        corners[block], extent[block] = to_corners(
-            delivery.boxes[rows], delivery.box_format, sizes[delivery.image[rows]]
-        )
+    if overwrite and delivery.boxes.flags.writeable:
+        corners, extent = _corners_in_place(delivery, sizes, order)
+    else:
+        corners, extent = np.empty(delivery.boxes.shape), np.empty(len(order))
+        # There may be millions of boxes: a block at a time keeps the copies small.
+        for start in range(0, len(order), BLOCK):
+            block = slice(start, start + BLOCK)
+            rows = order[block]
+            corners[block], extent[block] = to_corners(
+                delivery.boxes[rows], delivery.box_format, sizes[delivery.image[rows]]
+            )
     shared: dict[str, Any] = {
         "offsets": ragged.from_owner(delivery.image, len(sizes)),
         "boxes": corners,
         "extent": extent,
-        "label": delivery.label[order].astype(np.int32),
-        "place": delivery.place[order],
+        "label": delivery.label[order].astype(np.int32, copy=False),
+        "place": _reordered(delivery.place, order, overwrite),
         "facts": {name: column[order] for name, column in delivery.facts.items()},
         "masks": None,
         "points": None,
@@ -252,6 +290,27 @@ def _in_image_order(delivery: Delivery, sizes: F64) -> tuple[I64, dict[str, Any]
     if delivery.points is not None:
         shared["points"] = delivery.points[order]
     return order, shared
+
+
+def _corners_in_place(delivery: Delivery, sizes: F64, order: I64) -> tuple[F64, F64]:
+    """Turn the boxes of a delivery into corners in another order, with room for one coordinate."""
+    boxes, extent = delivery.boxes, np.empty(len(order))
+    for start in range(0, len(order), BLOCK):
+        block = slice(start, start + BLOCK)
+        boxes[block], extent[block] = to_corners(
+            boxes[block], delivery.box_format, sizes[delivery.image[block]]
+        )
+    for coordinate in boxes.T:
+        coordinate[:] = coordinate[order]
+    return boxes, extent[order]
+
+
+def _reordered(column: Array, order: I64, overwrite: bool) -> Array:
+    """Return a column in another order, in its own room if it may be overwritten."""
+    if not overwrite or not column.flags.writeable:
+        return column[order]
+    column[:] = column[order]
+    return column
 
 
 def _own_area(shared: Mapping[str, Any]) -> F64:
@@ -372,22 +431,25 @@ def _format_suspect(delivery: Delivery, per_box: F64, sound: Flags) -> Iterator[
         )
 
 
-def _sides(delivery: Delivery, corners: F64, extent: F64, sized: Flags) -> Iterator[Finding]:
+def _sides(
+    delivery: Delivery, corners: F64, extent: F64, sized: Flags, *, needs_area: bool
+) -> Iterator[Finding]:
     low, high = np.split(corners, 2, axis=1)
     negative = sized & row_any(high < low)
     hint = "check the box format (--box-format); the second corner must not lie before the first"
     yield from _finding(
         delivery, negative, "neg-size", "bbox", "sides that are not negative", hint=hint
     )
-    empty = sized & ~negative & (row_any(high <= low) | ~(extent > 0))
-    yield from _finding(
-        delivery,
-        empty,
-        "zero-area",
-        "bbox",
-        "a box with an area above zero",
-        hint="remove the record",
-    )
+    if needs_area:
+        empty = sized & ~negative & without_area(corners, extent)
+        yield from _finding(
+            delivery,
+            empty,
+            "zero-area",
+            "bbox",
+            "a reference with an area above zero",
+            hint="remove the record",
+        )
     largest = LARGEST[low.shape[1]]
     huge = sized & ~negative & row_any(np.abs(corners) > largest)
     yield from _finding(delivery, huge, "non-finite", "bbox", f"coordinates of at most {largest:g}")
@@ -395,10 +457,19 @@ def _sides(delivery: Delivery, corners: F64, extent: F64, sized: Flags) -> Itera
 
 def _outside(delivery: Delivery, corners: F64, per_box: F64, sized: Flags) -> Iterable[Finding]:
     bad = sized & outside_image(corners, per_box)
-    hint = "check width and height of the image and the box format"
-    return _finding(
-        delivery, bad, "outside", "bbox", "a reference inside its image (1 px tolerance)", hint=hint
+    hint = (
+        "check width and height of the image and the box format, or pass --outside keep or clip "
+        "(outside='keep')"
     )
+    return _finding(
+        delivery, bad, "outside", "bbox", "a box inside its image (1 px tolerance)", hint=hint
+    )
+
+
+def without_area(corners: F64, extent: F64) -> Flags:
+    """Return which boxes have no area."""
+    low, high = np.split(corners, 2, axis=1)
+    return np.asarray(row_any(high <= low) | ~(extent > 0))
 
 
 def outside_image(corners: F64, per_box: F64) -> Flags:

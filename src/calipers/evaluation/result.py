@@ -25,6 +25,7 @@ from calipers.evaluation.collect import (
 )
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.warnings import (
+    cluster_warnings,
     group_warnings,
     interval_warnings,
     unit_warnings,
@@ -106,7 +107,17 @@ class Evaluation(Document):
             *interval_warnings(self.rows, ci=self.ci),
             *group_warnings(self.rows, self.metrics),
             *unit_warnings(self.units, ci=self.ci),
+            *self._cluster_warnings(),
         )
+
+    def _cluster_warnings(self) -> tuple[str, ...]:
+        """Return a warning if the first headline metric varies over centres that were not drawn."""
+        name = self.headline[0]
+        for metric in self.protocol.compile():
+            if self.ci and name in metric.facts.names:
+                parts = self.evidence, self.rows, self.units
+                return cluster_warnings(self.cohort, metric, name, *parts)
+        return ()
 
     @property
     def statistics(self) -> dict[str, Any]:
@@ -315,7 +326,7 @@ class Evaluation(Document):
         metrics: Sequence[str] | None = None,
         margin: float | Mapping[str, float] | None = None,
         test: str | None = None,
-        correction: str = "holm",
+        correction: str | None = None,
         replicates: int | None = None,
         per_class: bool = False,
         progress: Callable[[int, int], None] | None = None,
@@ -335,9 +346,11 @@ class Evaluation(Document):
             The largest difference that does not matter, in units of the metric: one number, or one
             per metric.
         test
-            ``"permutation"`` or ``"bootstrap"``; if left out, what suits each metric.
+            ``"bootstrap"`` (if left out), whose verdict agrees with the interval, or
+            ``"permutation"``.
         correction
-            ``"holm"``, ``"bh"`` or ``"none"``, over all tests of the comparison.
+            ``"max-t"``, ``"holm"``, ``"bh"`` or ``"none"``, over all tests of the comparison; if
+            left out, max-t for the bootstrap and Holm for the permutation.
         replicates
             Of bootstrap and permutation; those of the protocol if left out.
         per_class

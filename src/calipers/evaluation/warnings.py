@@ -4,7 +4,7 @@
 A cohort, a protocol, evidence and rows come in, sentences go out: records that were set aside,
 classes without references, cut predictions, tied scores, missing intervals, and what the marks
 behind intervals mean. `Evaluation.warnings` joins `warnings_of`, `interval_warnings`,
-`unit_warnings` and `group_warnings`; the terminal and pages show them.
+`unit_warnings`, `cluster_warnings` and `group_warnings`; the terminal and pages show them.
 
 `map_warnings` adds those about maps: samples without a value, values that were counted in bins,
 constant and faint maps. The page also calls `bounds_of`, for the bounds of what was counted in
@@ -37,6 +37,7 @@ from calipers.show.words import (
     plural,
     with_units,
 )
+from calipers.statistics.clusters import group_columns, note_on_groups, spread_of
 from calipers.statistics.weights import Units
 
 EXACT = 1e-6  # a bound of this width changes no digit that is shown
@@ -138,6 +139,28 @@ def unit_warnings(units: Units, *, ci: bool) -> tuple[str, ...]:
         f"{units.n_split} {plural(inner)} occur in more than one {outer}; they count as different "
         "ones in each, which is wrong if they are the same.",
     )
+
+
+def cluster_warnings(
+    cohort: Cohort,
+    metric: Metric[Any],
+    name: str,
+    evidence: Mapping[tuple[str, tuple[Any, ...]], Evidence],
+    rows: Sequence[Row],
+    units: Units,
+) -> tuple[str, ...]:
+    """Return a warning if a metric varies more over centres than over the units that were drawn."""
+    groups, spreads = cohort.images.groups, []
+    k = metric.facts.names.index(name)
+    for column in group_columns(groups, units):
+        for row in rows:
+            table = evidence.get((row.model, metric.recipe.key))
+            is_pooled = row.metric == name and row.label is None and row.group is None
+            if is_pooled and table is not None:
+                case = (metric, table)
+                spreads.append(spread_of(case, k, row.estimate, column, groups[column]))
+    note = note_on_groups(spreads, units)
+    return () if note is None else (note,)
 
 
 def group_warnings(rows: Sequence[Row], metrics: Sequence[str]) -> tuple[str, ...]:
@@ -247,9 +270,16 @@ def _repeated(model: str, predictions: Predictions) -> Iterator[str]:
     """Yield how many predictions repeat another one exactly."""
     if not 1 < len(predictions) <= MOST_COMPARED:
         return
+    # Equal predictions have equal scores, which few have: only those are compared in full.
+    by_score = np.argsort(predictions.score)
+    is_tie = np.diff(predictions.score[by_score]) == 0
+    rows = by_score[np.append(is_tie, False) | np.append(False, is_tie)]
+    if not len(rows):
+        return
     columns = [predictions.image, predictions.label, predictions.score, *predictions.boxes.T]
     if predictions.masks is not None:  # different masks may have one box
         columns += [predictions.masks.voxels, *predictions.masks.centroids().T]
+    columns = [column[rows] for column in columns]
     # Equal predictions are neighbours after sorting, so neighbours are all that is compared.
     order = np.lexsort(columns)
     is_repeat = np.ones(len(order) - 1, np.bool_)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, I64, Flags
+from calipers.arrays import F64, I64, Flags, joined
 from calipers.data.cohort import Cohort, Images, Intake
 from calipers.data.maps import Instances, instances_of
 from calipers.data.objects import Predictions
@@ -236,12 +236,12 @@ class _Collector:
         counts = [len(boxes) for boxes in self.boxes]
         delivery = Delivery(
             image=np.repeat(np.arange(n), counts),
-            label=np.concatenate([boxes.label for boxes in self.boxes]),
-            boxes=np.concatenate([boxes.boxes for boxes in self.boxes]),
+            label=joined(self.boxes, "label"),
+            boxes=joined(self.boxes, "boxes"),
             box_format="xyxy",
             place=np.arange(sum(counts)),
-            score=np.concatenate([boxes.score for boxes in self.boxes]),
-            facts={"threshold": np.concatenate([boxes.threshold for boxes in self.boxes])},
+            score=joined(self.boxes, "score"),
+            facts={"threshold": joined(self.boxes, "threshold")},
         )
         sizes = np.array(self.sizes, np.float64).reshape(n, dimensions)
         return HeatmapBoxes(
@@ -603,7 +603,7 @@ def instances_from_map(
             f"no connectivity {connectivity!r}; {did_you_mean(connectivity, CONNECTIVITIES)}"
         )
     if not math.isfinite(threshold):
-        raise UsageError(f"{threshold!r} is no threshold: it must be finite")
+        raise UsageError(f"a threshold must be finite, got {threshold!r}")
     scores = as_map(values, "<arrays>").astype(np.float64)
     if scores.ndim not in (2, 3):
         hint = "one map at a time, without an axis for classes"

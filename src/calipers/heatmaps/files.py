@@ -25,7 +25,7 @@ from calipers.heatmaps.settings import as_map
 from calipers.io.read import read, sniff_file
 from calipers.io.source import InputFile, open_source
 from calipers.io.tables.columns import OBJECTS, SIZES, declare, find_columns
-from calipers.io.tables.table import Table, open_table, strict_numbers, texts
+from calipers.io.tables.table import FileTable, open_table, strict_numbers, texts
 from calipers.io.volumes.open import open_volume, stem_of
 from calipers.io.volumes.pictures import PALETTE, picture_size
 from calipers.io.volumes.values import SUFFIXES
@@ -329,7 +329,7 @@ def _sizes_of_references(input_file: InputFile) -> ImageSizes:
     return ImageSizes(input_file.file, images.ids, file_names, images.size)
 
 
-def _sizes_of_table(table: Table) -> ImageSizes:
+def _sizes_of_table(table: FileTable) -> ImageSizes:
     columns = find_columns(table, SIZE_COLUMNS)
     sides = [columns[name] for name in SIZES if name in columns]
     has_image = [bool(name.strip()) for name in texts(table, columns["image"])]
@@ -347,7 +347,7 @@ def _sizes_of_table(table: Table) -> ImageSizes:
     return ImageSizes(table.file, ids, ids, size)
 
 
-def _lengths(table: Table, column: str) -> F64:
+def _lengths(table: FileTable, column: str) -> F64:
     values = strict_numbers(table, column)
     wrong = np.flatnonzero(~(np.isfinite(values) & (values >= 1) & (values == np.floor(values))))
     if len(wrong):

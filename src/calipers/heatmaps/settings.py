@@ -85,10 +85,12 @@ def _levels(thresholds: Any, *, on_scale: bool) -> tuple[float, ...]:
         raise UsageError(f"every threshold once, not {list(levels)}")
     for level in levels:
         if not math.isfinite(level):
-            raise UsageError(f"{level:g} is no threshold: it must be finite")
+            raise UsageError(f"a threshold must be finite, got {level:g}")
         if on_scale and not 0 <= level <= TOP:
             hint = "scale='none' (--scale none) compares maps unscaled"
-            raise UsageError(f"maps are scaled to 0..255, so {level:g} is no threshold; {hint}")
+            raise UsageError(
+                f"maps are scaled to 0..255, so a threshold of {level:g} is out of range; {hint}"
+            )
     return levels
 
 

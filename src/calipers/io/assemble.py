@@ -11,13 +11,13 @@ Predictions that are allowed but unusual get a note for the report (`prediction_
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64
+from calipers.arrays import F64, joined
 from calipers.data.cohort import Cohort, FileIntake, Images, Intake, Quarantined
 from calipers.data.objects import Predictions, to_corners
 from calipers.data.rules import (
@@ -27,9 +27,11 @@ from calipers.data.rules import (
     Role,
     as_predictions,
     as_references,
+    clip_to_images,
     examine,
     outside_image,
     settle,
+    without_area,
 )
 from calipers.errors import InputError, InputProblems, raise_problems
 from calipers.io.reader import ImageList, ObjectPart, Options, Problem, ReferenceFile
@@ -75,8 +77,12 @@ def assemble(
     input_file, file = references
     images, sizes = file.images, file.images.size
     delivery, account = apply_rules(file.part, images, "references", options)
-    files = [_intake(input_file, "references", file.format, file.part, account, len(delivery), [])]
-    formats = [delivery.box_format]
+    _check_loss(file.part, account, len(delivery), "references", options)
+    notes = [*account.notes, *_box_notes(delivery, sizes, "references")]
+    files = [
+        _intake(input_file, "references", file.format, file.part, account, len(delivery), notes)
+    ]
+    formats = [account.box_format]
     quarantine = account.quarantine
     table = as_references(_with_flags(delivery), sizes)
     if groups is not None:
@@ -86,17 +92,19 @@ def assemble(
     for input_file, model, kind, read_part in predictions:
         part = read_part()
         delivery, account = apply_rules(part, images, "predictions", options.of_predictions())
-        formats.append(delivery.box_format)
-        notes = prediction_notes(delivery, sizes)
+        _check_loss(part, account, len(delivery), f"predictions of {model}", options)
+        formats.append(account.box_format)
+        notes = [*account.notes, *prediction_notes(delivery, sizes)]
         files.append(
             _intake(
                 input_file, f"predictions of {model}", kind, part, account, len(delivery), notes
             )
         )
         quarantine += account.quarantine
-        # The columns of one model are large: they go before those of the next one are read.
+        # The columns of one model are large: they go before those of the next one are read, and
+        # nobody else needs the boxes, so that these need no copy.
         del part
-        models[model] = as_predictions(delivery, sizes)
+        models[model] = as_predictions(delivery, sizes, overwrite=True)
         del delivery
     image_table = Images(images.ids, sizes, images.spacing, images.groups)
     cohort = Cohort(
@@ -156,8 +164,53 @@ def apply_rules(
     account.problems(part.problems, part.n_dropped)
     delivery = account.settle(part, part.delivery, part.findings)
     delivery = account.settle(part, delivery, examine_blocks(delivery, images.size, role, options))
+    account.box_format = delivery.box_format
+    # Clipping repairs boxes that keep all other rules, so it comes after them.
+    if options.outside == "clip":
+        delivery = _clipped(part, delivery, images, role, account)
     account.close()
     return delivery, account
+
+
+def _clipped(
+    part: ObjectPart, delivery: Delivery, images: ImageList, role: Role, account: Account
+) -> Delivery:
+    """Cut boxes at the borders of their images; a reference of which nothing is left is broken."""
+    clipped, is_cut = clip_to_images(delivery, images.size)
+    n_cut, total = int(is_cut.sum()), len(delivery)
+    if n_cut:
+        account.notes.append(f"{n_cut} of {total} {role} were clipped to their image")
+    if role == "predictions":
+        return clipped
+    extent = to_corners(clipped.boxes, "xyxy", images.size[clipped.image])[1]
+    lost_rows = np.flatnonzero(without_area(clipped.boxes, extent))
+    if not len(lost_rows):
+        return clipped
+    expected, hint = "a reference of which a part lies inside its image", "remove the record"
+    finding = Finding("outside", "bbox", expected, lost_rows, delivery.boxes[lost_rows], hint)
+    return account.settle(part, clipped, [finding])
+
+
+def _check_loss(
+    part: ObjectPart, account: Account, n_used: int, role: str, options: Options
+) -> None:
+    """Raise if lenient reading set so much aside that the rest says little about the file."""
+    n_aside = part.n_records - n_used
+    if not n_aside or not options.lenient or options.inspecting:
+        return
+    if n_used and n_aside <= options.allow_loss * part.n_records:
+        return
+    rules = ", ".join(f"{rule} {n}" for rule, n in account.aside.most_common(3))
+    hint = "calipers inspect shows every broken record"
+    if n_used:
+        hint += "; --allow-loss SHARE (allow_loss=...) evaluates the rest all the same"
+    raise InputError(
+        f"at most {options.allow_loss:.0%} of the {role} set aside, and something left",
+        rule="mostly-broken",
+        file=part.source.file,
+        value=f"{n_aside} of {part.n_records} ({rules})",
+        hint=hint,
+    )
 
 
 def examine_blocks(delivery: Delivery, sizes: F64, role: Role, options: Options) -> list[Finding]:
@@ -166,10 +219,11 @@ def examine_blocks(delivery: Delivery, sizes: F64, role: Role, options: Options)
     Whether the box format is the declared one is judged on the whole, from every k-th object.
     """
     scale, declared = options.score_scale, options.box_format is not None
+    inside = options.outside == "refuse"
     n = len(delivery)
     # Blocks only cost time here; small files are examined at once.
     if n <= BLOCK:
-        return examine(delivery, sizes, role, score_scale=scale, declared=declared)
+        return examine(delivery, sizes, role, score_scale=scale, declared=declared, inside=inside)
     if not declared:
         sample = delivery.rows(np.arange(0, n, -(-n // BLOCK)))
         suspect = examine(sample, sizes, role, score_scale=scale)
@@ -179,7 +233,7 @@ def examine_blocks(delivery: Delivery, sizes: F64, role: Role, options: Options)
     findings: dict[tuple[str, str, str], list[Finding]] = {}
     for start in range(0, n, BLOCK):
         block = delivery.rows(np.arange(start, min(start + BLOCK, n)))
-        for finding in examine(block, sizes, role, score_scale=scale, declared=True):
+        for finding in examine(block, sizes, role, score_scale=scale, declared=True, inside=inside):
             # A rule that several blocks break is one finding, as if the file had been examined at
             # once.
             key = (finding.rule, finding.field, finding.expected)
@@ -193,7 +247,7 @@ def _rule_rank(key: tuple[str, str, str]) -> int:
 
 
 def _merge_findings(parts: Sequence[Finding]) -> Finding:
-    rows = np.concatenate([part.rows for part in parts])
+    rows = joined(parts, "rows")
     values: list[object] = []
     for part in parts:
         values.extend(part.values)
@@ -210,6 +264,8 @@ class Account:
     n_errors: int = 0
     aside: Counter[str] = field(default_factory=Counter)
     quarantine: list[Quarantined] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    box_format: str = ""  # in which the file was read
 
     def problems(self, problems: Sequence[Problem], n_records: int) -> None:
         """Enter records that never became rows; each counts under the first of its problems."""
@@ -266,8 +322,14 @@ def _record_of(location: str) -> str:
 
 
 def prediction_notes(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
-    """Return notes on ties, boxes outside their image, and images without predictions."""
-    return [*_ties(delivery), *_outside(delivery, sizes), *_silent_images(delivery, len(sizes))]
+    """Return notes on ties, boxes outside their image or without area, and images without
+    predictions.
+    """
+    return [
+        *_ties(delivery),
+        *_box_notes(delivery, sizes, "predictions"),
+        *_silent_images(delivery, len(sizes)),
+    ]
 
 
 def _ties(delivery: Delivery) -> list[str]:
@@ -293,18 +355,36 @@ def _count_tied(same: NDArray[np.bool_]) -> int:
     return int((np.concatenate([edge, same]) | np.concatenate([same, edge])).sum())
 
 
-def _outside(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
-    n = 0
-    # A block at a time, because corners and sizes would double the memory of a large file.
+def _box_notes(delivery: Delivery, sizes: NDArray[np.float64], role: Role) -> list[str]:
+    """Count the boxes that reach outside their image, and the predictions without area."""
+    n_outside = n_empty = 0
+    for corners, extent, per_box in _corners_in_blocks(delivery, sizes):
+        n_outside += int(outside_image(corners, per_box).sum())
+        if role == "predictions":
+            n_empty += int(without_area(corners, extent).sum())
+    total = len(delivery)
+    notes = []
+    if n_outside:
+        notes.append(
+            f"{n_outside} of {total} {role} reach outside their image; they are kept as they are"
+        )
+    if n_empty:
+        notes.append(
+            f"{n_empty} of {total} predictions have no area: they overlap nothing, and count"
+        )
+    return notes
+
+
+def _corners_in_blocks(
+    delivery: Delivery, sizes: NDArray[np.float64]
+) -> Iterator[tuple[F64, F64, F64]]:
+    """Yield corners, extents and image sizes of a block of boxes at a time: those of all would
+    double the memory of a large file.
+    """
     for start in range(0, len(delivery), BLOCK):
         block = slice(start, start + BLOCK)
         per_box = sizes[delivery.image[block]]
-        corners, _ = to_corners(delivery.boxes[block], delivery.box_format, per_box)
-        n += int(outside_image(corners, per_box).sum())
-    if not n:
-        return []
-    total = len(delivery)
-    return [f"{n} of {total} predictions reach outside their image; they are kept as they are"]
+        yield *to_corners(delivery.boxes[block], delivery.box_format, per_box), per_box
 
 
 def _silent_images(delivery: Delivery, n_images: int) -> list[str]:

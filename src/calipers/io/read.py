@@ -18,7 +18,7 @@ from typing import Unpack
 
 import numpy as np
 
-from calipers import registry
+from calipers import errors, registry
 from calipers.data.cohort import Cohort, FileIntake
 from calipers.errors import InputError, UsageError
 from calipers.io.assemble import Assembled, assemble, fit_dimensions
@@ -55,6 +55,9 @@ def read(
     score_scale: str = "unit",
     ids_as_strings: bool = False,
     masks: str = "auto",
+    coco_ignore: bool = True,
+    outside: str = "keep",
+    allow_loss: float = 0.5,
 ) -> Cohort:
     """Read references and the predictions of any number of models.
 
@@ -89,6 +92,16 @@ def read(
         of a file has one, else a note counts them. ``"required"``: an annotation without one is
         broken. ``"ignore"``: only boxes are read. A record without a box gets the box of its mask,
         unless masks are ignored.
+    coco_ignore
+        Whether ``"ignore": 1`` of a COCO annotation is obeyed, with a note. False: it is
+        overwritten by ``iscrowd``, as pycocotools does.
+    outside
+        What becomes of boxes that reach more than a pixel beyond their image. ``"keep"``: they stay
+        as they are, and a note counts them. ``"clip"``: they are cut at the border, and counted.
+        ``"refuse"``: they are broken.
+    allow_loss
+        The share of the references, or of the records of one model, that lenient reading may set
+        aside. Beyond, or with nothing left, reading fails.
 
     Raises
     ------
@@ -107,6 +120,9 @@ def read(
         score_scale=score_scale,
         ids_as_strings=ids_as_strings,
         masks=masks,
+        coco_ignore=coco_ignore,
+        outside=outside,
+        allow_loss=allow_loss,
     )
     return read_all(references, predictions, groups, options).cohort
 
@@ -136,7 +152,12 @@ def explain(
     all problems of a file are counted together; what makes a whole file unusable still raises.
     """
     return describe(
-        read_all(references, predictions, groups, Options.from_keywords(lenient=lenient, **options))
+        read_all(
+            references,
+            predictions,
+            groups,
+            Options.from_keywords(lenient=lenient, inspecting=True, **options),
+        )
     )
 
 
@@ -165,7 +186,7 @@ def read_all(
 ) -> Assembled:
     """Read everything; the result also says in which box format each file was read."""
     paths = named_paths(predictions)
-    input_file = open_source(fspath(references))
+    input_file = open_source(errors.path("references", references))
     file = _read_references(input_file, options)
     images = fit_dimensions(file.images, file.part.delivery.boxes.shape[1] // 2)
     intake = None
@@ -174,7 +195,7 @@ def read_all(
         from calipers.io.tables.objects import add_groups
         from calipers.io.tables.table import open_table
 
-        images, intake = add_groups(images, open_table(fspath(groups)), options)
+        images, intake = add_groups(images, open_table(errors.path("groups", groups)), options)
     # After the groups, so that a wrong table is named before a missing class.
     _require_classes(file, input_file)
     file = replace(file, images=images)
@@ -226,7 +247,7 @@ def _pending_models(
     A file of one model is read later, one at a time; a file that may hold several is read now,
     because it names them.
     """
-    file = open_source(fspath(path))
+    file = open_source(errors.path("predictions", path))
     name = options.format
     # The lists of data sets have no scores, so a named list format is that of the references.
     if name is not None and "predictions" not in reader_of(name).roles:

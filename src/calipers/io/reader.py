@@ -16,7 +16,8 @@ put into columns (`Problem`).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypedDict
@@ -28,12 +29,13 @@ from calipers.arrays import F64, Column
 from calipers.data.cohort import UNIT
 from calipers.data.objects import BOX_FORMATS
 from calipers.data.rules import Delivery, Finding, Role, Source
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import InputError, PluginError, UsageError, did_you_mean, flag, real
 from calipers.io.source import InputFile
 
 Key = int | str  # an id as the file types it: 1 and "1" are different images
 
 MASK_CHOICES = ("auto", "required", "ignore")
+OUTSIDE_CHOICES = ("keep", "clip", "refuse")
 # Characters of a cell in an array of fixed width.
 LONGEST_TEXT = 4096
 GROUP_UNIT = f"group_{UNIT}"  # name for a group column that is called like the image itself
@@ -48,6 +50,9 @@ class ReadOptions(TypedDict, total=False):
     score_scale: str
     ids_as_strings: bool
     masks: str
+    coco_ignore: bool
+    outside: str
+    allow_loss: float
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,11 @@ class Options:
     score_scale: str = "unit"
     ids_as_strings: bool = False
     masks: str = "auto"
+    coco_ignore: bool = True
+    outside: str = "keep"  # boxes that reach beyond their image
+    # Share of the references, or of the records of a model, that lenient reading may set aside.
+    allow_loss: float = 0.5
+    inspecting: bool = False  # nothing is evaluated: no loss is too large to be told
 
     def __post_init__(self) -> None:
         # Formats of other packages are looked up only if the name is none of ours.
@@ -71,6 +81,10 @@ class Options:
             _check_option("box_format", box_format, BOX_FORMATS)
         _check_option("score_scale", self.score_scale, ("unit", "raw"))
         _check_option("masks", self.masks, MASK_CHOICES)
+        flag("coco_ignore", self.coco_ignore)
+        _check_option("outside", self.outside, OUTSIDE_CHOICES)
+        if not 0.0 <= real("allow_loss", self.allow_loss) <= 1.0:
+            raise UsageError(f"allow_loss is a share from 0 to 1, got {self.allow_loss!r}")
 
     @classmethod
     def from_keywords(
@@ -148,7 +162,8 @@ class ObjectPart:
     """The objects of one role from one file.
 
     ``delivery`` may hold -1 as image or label where ``findings`` say why; ``problems`` are records
-    without a row in it. ``n_records`` counts both.
+    without a row in it. ``n_records`` counts both. The arrays are given away: boxes are
+    overwritten.
     """
 
     delivery: Delivery
@@ -201,11 +216,47 @@ class ReferenceIndex:
 
     @cached_property
     def file_names(self) -> Mapping[Key, int]:
-        """The images by the name of their file, if they have one."""
+        """The images by the name of their file, if they have one; names of several images are left
+        out, because they name none of them.
+        """
+        names = self._names
+        return {name: k for k, name in enumerate(names) if name not in self.shared_file_names}
+
+    @cached_property
+    def shared_file_names(self) -> frozenset[str]:
+        """The names of files that several images have."""
+        counts = Counter(self._names)
+        return frozenset(name for name, n in counts.items() if n > 1)
+
+    @cached_property
+    def _names(self) -> list[str]:
         names = self.image_list.groups.get("file_name")
-        if names is None:
-            return {}
-        return {str(name): k for k, name in enumerate(names.tolist())}
+        return [] if names is None else list(map(str, names.tolist()))
+
+    def file_name_of(self, image: int) -> str | None:
+        """Return the name of the file of an image."""
+        return self._names[image] if self._names else None
+
+    def by_file_name(self, names: Iterable[str], file: str, field: str) -> Mapping[Key, int]:
+        """Return the images by the name of their file, for predictions that use these names.
+
+        Raises
+        ------
+        InputError
+            Several images of the references have one of the names.
+        """
+        shared = next((name for name in names if name in self.shared_file_names), None)
+        if shared is not None:
+            raise InputError(
+                "names of files that belong to one image",
+                rule="dup-file-name",
+                file=file,
+                field=field,
+                value=shared,
+                hint="several images of the references have this file_name: "
+                "name the images of the predictions by their ids",
+            )
+        return self.file_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +287,7 @@ class Reader(ABC):
 
     def references(self, file: InputFile, options: Options) -> ReferenceFile:
         """Read images, classes and objects."""
-        raise NotImplementedError
+        raise self._lacks("references")
 
     def predictions(
         self, file: InputFile, index: ReferenceIndex, options: Options
@@ -245,7 +296,16 @@ class Reader(ABC):
 
         Without `several_models` this is one model, and the file is read only when its turn comes.
         """
-        raise NotImplementedError
+        raise self._lacks("predictions")
+
+    def _lacks(self, role: Role) -> PluginError:
+        """Return the error for a role that this reader declares and does not read."""
+        reader = type(self)
+        return PluginError(
+            f"the reader of the format {self.name!r} ({reader.__module__}:{reader.__qualname__}) "
+            f"declares the role {role!r} and has no method {role}()"
+            f"\n  hint: write the method, or leave {role!r} out of roles"
+        )
 
 
 def readers() -> Iterator[Reader]:

@@ -7,7 +7,7 @@ ignored. `calipers.matching` calls `ranks` and `decide`, metrics call `totals`.
 
 A view is a cut-off on the similarity and a set of ignored references. A cell is an image and class,
 or an image where classes do not matter. The assignments (`by_score`, `by_overlap`, `many_to_one`,
-`per_reference_argmax`, `optimal`) take flat arrays
+`many_to_one_counted_first`, `per_reference_argmax`, `optimal`) take flat arrays
 
 - ``reference``, ``prediction`` (P,): row numbers of both ends,
 - ``similarity`` (P,),
@@ -47,6 +47,11 @@ FULL_ROW = 255  # see native/kinds.h
 # As a key of `FateTable.cells`: all objects, whatever their rank.
 NO_LIMIT = -1
 
+# Assignments that give a reference to several predictions: the first is the hit.
+SEVERAL_TO_ONE = ("many-to-one", "many-to-one-counted-first")
+# Assignments in which predictions of lower score never change the fate of higher ones.
+CHOOSING_IN_TURN = ("by-score", *SEVERAL_TO_ONE)
+
 RIVALS = 8  # predictions per cell, on average, up to which they are compared in pairs
 
 
@@ -76,7 +81,6 @@ class Rules(NamedTuple):
     ignored: Flags  # (A, n_references) references that a size range does not count
     outside: Flags  # (A, n_predictions) predictions that it does not count when unmatched
     crowd: Flags  # (n_references,)
-    forgiven: bool  # many-to-one: further predictions on a reference are ignored, not duplicates
 
 
 class Fates(NamedTuple):
@@ -161,8 +165,7 @@ def totals(
     left out.
     """
     native = route.native()
-    plain = len(weights) == 1 and bool((weights == 1).all())
-    if not plain:
+    if not all_ones(weights):
         cells = table.cells(label, rank, limit, image, n_classes, only_hits=only_hits)
         if native is not None and route.fit_lanes(weights, len(cells.cell)):
             return route.cell_totals(native, cells, weights)
@@ -174,6 +177,11 @@ def totals(
         rows = np.flatnonzero(rank < limit)
         fates, label = fates[:, rows], label[rows]
     return _plain_counts(fates, label, n_classes)[None]
+
+
+def all_ones(weights: NDArray[np.integer]) -> bool:
+    """Return whether weights (R, n_images) are one replicate in which every image counts once."""
+    return len(weights) == 1 and bool((weights == 1).all())
 
 
 class Candidates(NamedTuple):
@@ -347,6 +355,8 @@ def _assign(c: Candidates, ignored: Flags, rules: Rules) -> I32:
         return by_overlap(*pairs, c.score, rules.cutoffs, ignored, rules.crowd)
     if rules.assignment == "many-to-one":
         return many_to_one(*pairs, len(c.who), rules.cutoffs)
+    if rules.assignment == "many-to-one-counted-first":
+        return many_to_one_counted_first(*pairs, len(c.who), rules.cutoffs, ignored)
     if rules.assignment == "per-reference-argmax":
         return per_reference_argmax(*pairs, c.score, rules.cutoffs, ignored)
     return optimal(*pairs, c.cell, rules.cutoffs, ignored, rules.crowd)
@@ -371,20 +381,22 @@ def _outcomes(c: Candidates, winner: I32, rules: Rules) -> I8:
     outcome = np.where(
         winner >= 0, of_winner, np.where(reachable, np.int8(MAYBE), np.int8(NOT_YET))
     )
-    if rules.assignment == "many-to-one":
-        _only_first_is_hit(c, winner, outcome, IGNORED if rules.forgiven else DUPLICATE)
+    if rules.assignment in SEVERAL_TO_ONE:
+        _only_first_is_hit(c, winner, outcome)
     return outcome
 
 
-def _only_first_is_hit(c: Candidates, winner: I32, outcome: I8, other: int) -> None:
-    """Of several hits of one reference only the first in the queue stays a hit."""
+def _only_first_is_hit(c: Candidates, winner: I32, outcome: I8) -> None:
+    """Of several hits of one reference only the first in the queue stays a hit; the others are
+    duplicates.
+    """
     for view in range(winner.shape[1]):
         hits = np.flatnonzero(outcome[:, view] == HIT)
         hits = hits[np.argsort(c.turn[hits], kind="stable")]
         _, first = np.unique(c.reference[winner[hits, view]], return_index=True)
         later = np.ones(len(hits), np.bool_)
         later[first] = False
-        outcome[hits[later], view] = other
+        outcome[hits[later], view] = DUPLICATE
 
 
 def _partners(c: Candidates, winner: I64, n: int) -> tuple[I32, F64]:
@@ -399,13 +411,37 @@ def many_to_one(
     reference: I64, prediction: I64, similarity: F64, n_predictions: int, cutoffs: F64
 ) -> I32:
     """Every prediction takes its best reference, free or not, counted or not; of equal ones the
-    later.
+    first, as the development kit of PASCAL VOC.
     """
     winner = np.full((n_predictions, len(cutoffs)), -1, np.int32)
-    order = np.lexsort((-reference, -similarity, prediction))
+    order = np.lexsort((reference, -similarity, prediction))
     best = order[_first_of(prediction[order])]
     fits = similarity[best, None] >= cutoffs
     winner[prediction[best]] = np.where(fits, best[:, None], -1)
+    return winner
+
+
+def many_to_one_counted_first(
+    reference: I64,
+    prediction: I64,
+    similarity: F64,
+    n_predictions: int,
+    cutoffs: F64,
+    ignored: Flags,
+) -> I32:
+    """Every prediction takes its best counted reference, free or not; who is near none of them
+    takes its best ignored one.
+
+    So evaluates LUNA16, where excluded findings lie inside most nodules: a candidate on a nodule
+    is a hit even if an excluded finding is nearer. ``ignored`` is (n_references, V).
+    """
+    winner = np.full((n_predictions, len(cutoffs)), -1, np.int32)
+    for view, cutoff in enumerate(cutoffs):
+        near = np.flatnonzero(similarity >= cutoff)
+        uncounted = ignored[reference[near], view]
+        order = near[np.lexsort((reference[near], -similarity[near], uncounted, prediction[near]))]
+        best = order[_first_of(prediction[order])]
+        winner[prediction[best], view] = best
     return winner
 
 

@@ -18,12 +18,15 @@ AAAI 2020.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F64, I32, I64, Flags
 from calipers.kernels import ragged, route
 
+PAIRS_AT_ONCE = 1 << 20
 DENSE_CELLS = 20_000_000  # above this many cells a search is cheaper than a table
 
 # What suppression decided about a box so far.
@@ -87,13 +90,19 @@ def complete_iou(a: F64, b: F64, extent_a: F64, extent_b: F64) -> F64:
     if len(a) != 4:
         return np.asarray(plain - distance)
     side_a, side_b = sides(a), sides(b)
-    aspect = (
-        4.0 / np.pi**2 * (np.arctan(side_a[0] / side_a[1]) - np.arctan(side_b[0] / side_b[1])) ** 2
-    )
+    aspect = 4.0 / np.pi**2 * (_angle(side_a) - _angle(side_b)) ** 2
     denominator = 1.0 - plain + aspect
     # Equal boxes have IoU 1 and aspect term 0: 0/0, and nothing to take off.
     weight = np.divide(aspect, denominator, out=np.zeros_like(aspect), where=denominator > 0)
     return np.asarray(plain - distance - weight * aspect)
+
+
+def _angle(side: F64) -> F64:
+    """Return (P,) the angle of the diagonal of boxes; of boxes that are a point, 0."""
+    # Predictions may be without area; the angle of a line is that of a box ever thinner.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = side[0] / side[1]
+    return np.arctan(np.where(np.isnan(ratio), 0.0, ratio))
 
 
 def distance(a: F64, b: F64, unit: F64 | float = 1.0) -> F64:
@@ -172,6 +181,25 @@ def all_pairs(
         reference_offsets, reference_label, prediction_offsets, prediction_label, n_classes
     )
     return order[ragged.spans(starts, counts)], np.repeat(np.arange(len(prediction_label)), counts)
+
+
+def pair_blocks(
+    reference_offsets: I64,
+    reference_label: I32,
+    prediction_offsets: I64,
+    prediction_label: I32,
+    n_classes: int,
+) -> Iterator[tuple[I64, I64]]:
+    """Yield `all_pairs` in blocks of about a million, at least one of them: an image of thousands
+    of objects has too many to look at together.
+    """
+    order, starts, counts = _partners(
+        reference_offsets, reference_label, prediction_offsets, prediction_label, n_classes
+    )
+    for first, last in ragged.batches(counts, PAIRS_AT_ONCE) or [(0, 0)]:
+        own = counts[first:last]
+        rows = order[ragged.spans(starts[first:last], own)]
+        yield rows, np.repeat(np.arange(first, last), own)
 
 
 def rivals(offsets: I64, label: I32, n_classes: int, most: int) -> tuple[I64, I64] | None:

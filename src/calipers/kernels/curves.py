@@ -3,7 +3,7 @@
 
 In comes a `CurveProblem`: fates of predictions (`kernels.assignment`), the order in which a curve
 walks through them (`ranking`), and weights (R, n_images). Out come average precision (R, V, K) from
-`average_precision`, interpolated precision at given numbers of hits (`precisions`) and the hits
+`average_precision`, interpolated precision at given recalls (`precisions`) and the hits
 within an allowed number of false alarms (`hits_at`), for R replicates, V views and K classes. The
 ranking metrics are the callers.
 
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64, I8, I32, I64
 from calipers.kernels import ragged, route
-from calipers.kernels.assignment import HIT, IGNORED, FateTable
+from calipers.kernels.assignment import HIT, IGNORED, FateTable, all_ones
 
 EPS = np.spacing(1)  # pycocotools adds it to every denominator; kept, for equal bits
 # moves a quotient of whole numbers below 1e8 safely to the right side of a whole number
@@ -69,7 +69,7 @@ class CurveProblem(NamedTuple):
     @property
     def plain(self) -> bool:
         """Whether all images count once."""
-        return len(self.weights) == 1 and bool((self.weights == 1).all())
+        return all_ones(self.weights)
 
     def plan(self, *, enveloped: bool) -> ReplicatePlan:
         """Return what all replicates share."""
@@ -171,18 +171,28 @@ def average_precision(
     return result
 
 
-def precisions(problem: CurveProblem, needed: I64) -> F64:
-    """Return (R, K, n): the interpolated precision of one view at each ``needed`` (R, K, n) number
-    of hits.
+def precisions(problem: CurveProblem, positives: I64, recalls: F64) -> F64:
+    """Return (R, K, n): the interpolated precision of one view at each of n recalls.
 
     Under weights only the ends of runs of hits are looked at: the envelope is the same, see
     `ReplicatePlan`.
+
+    Parameters
+    ----------
+    positives
+        (R, K) weight of the counted references; the precision of a class without any means nothing.
     """
     if problem.plain:
         fate = problem.table.fates[problem.views[0]][problem.ranked.order]
-        return precision_at(curve(fate, problem.ranked, None), needed)
-    plan = problem.plan(enveloped=True)
+        return precision_at(curve(fate, problem.ranked, None), needed_hits(positives, recalls))
+    plan, native = problem.plan(enveloped=True), route.native()
+    fits = native is not None and route.fit_lanes(problem.weights, len(plan.row_image))
+    if native is not None and fits and evenly_spaced(recalls):
+        rounded = rounded_up(recalls)
+        weights = problem.weights
+        return route.replicate_curve(native, plan, weights, positives[:, None], rounded)[:, 0]
     step = max(1, AT_ONCE // max(1, len(plan.row_image)))
+    needed = needed_hits(positives, recalls)
     result = np.empty(needed.shape)
     for first in range(0, len(needed), step):
         rows = slice(first, first + step)

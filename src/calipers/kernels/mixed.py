@@ -2,8 +2,8 @@
 """Linear mixed models with nested random intercepts, their profile likelihood, logistic regression.
 
 `calipers.regression` calls `nest` and `fit` for coefficients and variances, `intercepts` for the
-predicted group effects, `interval` for the standard deviations, and `fit_logistic` with `sandwich`
-for yes-or-no outcomes. All take plain arrays.
+predicted group effects, `interval` for the standard deviations, `likeness_interval` for intraclass
+correlations, and `fit_logistic` with `sandwich` for yes-or-no outcomes. All take plain arrays.
 
 *The model* is ``y = X b + u_1 + ... + u_L + e``: a row lies in an innermost group (an image), that
 in a larger one (a patient), and so on; ``u_l`` has variance ``sigma^2 g_l``, ``e`` has ``sigma^2``.
@@ -61,6 +61,7 @@ DOUBLINGS = 30  # of a bound, until the deviance is high enough
 LOGISTIC_STEPS = 60  # separated data creep by about one logit a step, until STEEPEST
 SETTLED = 1e-11  # relative change of the deviance
 STEEPEST = 30.0  # logits; beyond it a probability is 0 or 1 to all digits
+ALONE = 1e-8  # 1 - leverage of a cluster that alone determines a combination of coefficients
 
 
 class Nest(NamedTuple):
@@ -401,6 +402,80 @@ def profile_deviance(tree: Nest, best: Fit, which: int, variance: float, *, reml
     return minimise(value_and_slope, start, lower, upper, GAIN)[1]
 
 
+def likeness_interval(
+    tree: Nest, best: Fit, level: int, rise: float, *, reml: bool
+) -> tuple[float, float]:
+    """Return the bounds of the intraclass correlation of a level, counted innermost first: the
+    share of its variance and of those of all outer levels in the whole.
+    """
+    total = 1.0 + float(best.relative.sum())
+    icc = float(best.relative[level:].sum()) / total
+
+    def above(value: float) -> float:
+        increase = likeness_deviance(tree, best, level, value, reml=reml) - best.deviance
+        return float(np.sqrt(max(increase, 0.0)) - np.sqrt(rise))
+
+    gap = (1.0 - icc) / 2.0
+    for _ in range(DOUBLINGS):
+        if above(1.0 - gap) > 0.0:
+            break
+        gap /= 2.0
+    else:
+        return 0.0, 1.0
+    lowest = 0.0 if icc == 0.0 or above(0.0) <= 0.0 else crossing(above, 0.0, icc, TOLERANCE)
+    return lowest, crossing(above, icc, 1.0 - gap, TOLERANCE)
+
+
+def likeness_deviance(tree: Nest, best: Fit, level: int, icc: float, *, reml: bool) -> float:
+    """Return the smallest deviance if the intraclass correlation of a level has a given value."""
+    ratio, n_outer = icc / (1.0 - icc), tree.levels - level
+
+    def value_and_slope(at: F64) -> tuple[float, F64]:
+        """``at``: relative deviations of the inner levels, then how the outer levels share their
+        variance: which part of what is left each of them takes, and the outermost the rest.
+        """
+        inner, parts = at[:level], at[level:]
+        spread = ratio * (1.0 + float((inner**2).sum()))
+        fractions, slopes = _split(parts)
+        relative = np.concatenate([inner**2, spread * fractions])
+        point = climb(tree, relative)
+        if point is None:
+            return np.inf, np.zeros(len(at))
+        slope = gradient(tree, point, None, reml=reml)
+        # An inner variance moves the outer ones too: their ratio to it is held.
+        along = ratio * float(slope[level:] @ fractions)
+        steps = np.concatenate(
+            [2.0 * inner * (slope[:level] + along), spread * slopes @ slope[level:]]
+        )
+        return deviance(tree, point, None, reml=reml), steps
+
+    outer, left = best.relative[level:], float(best.relative[level:].sum())
+    start = list(np.maximum(np.sqrt(best.relative[:level]), NUDGE))
+    for variance in outer[:-1].tolist():
+        start.append(variance / left if left > 0.0 else 0.5)
+        left -= variance
+    if not start:
+        return value_and_slope(np.zeros(0))[0]
+    lower = np.zeros(len(start))
+    upper = np.append(np.full(level, LARGEST), np.ones(n_outer - 1))
+    return minimise(value_and_slope, np.array(start), lower, upper, GAIN)[1]
+
+
+def _split(parts: F64) -> tuple[F64, F64]:
+    """Return the (m,) shares of a whole of which each takes its part of what is left, the last one
+    all of it; and their (m - 1, m) derivatives by the parts.
+    """
+    takes = np.append(parts, 1.0)
+    left = np.append(1.0, np.cumprod(1.0 - parts))
+    slopes = np.zeros((len(parts), len(takes)))
+    for k in range(len(parts)):
+        slopes[k, k] = left[k]
+        # What the part k takes more, all that come after it lose in proportion.
+        rest = np.append(1.0, np.cumprod(1.0 - parts[k + 1 :]))
+        slopes[k, k + 1 :] = -left[k] * rest * takes[k + 1 :]
+    return takes * left, slopes
+
+
 class LogisticFit(NamedTuple):
     """The optimum."""
 
@@ -440,20 +515,86 @@ def fit_logistic(x: F64, y: F64) -> LogisticFit:
     )
 
 
-def sandwich(x: F64, residual: F64, bread: F64, code: I64) -> F64:
+class Sandwich(NamedTuple):
+    """The covariance of coefficients by cluster, and the parts that its degrees of freedom need."""
+
+    covariance: F64  # (p, p)
+    root: F64  # (p, p) the symmetric root L of the bread
+    leverage: F64  # (G, p) eigenvalues of L A L with the information A of a cluster, up to 1
+    directions: F64  # (G, p, p) their eigenvectors
+    power: float
+
+    def freedom(self, contrast: F64) -> float:
+        """Return the degrees of freedom of a combination of coefficients; NaN if a single cluster
+        decides a part of it, so that nothing shows how clusters differ there.
+
+        Notes
+        -----
+        Bell and McCaffrey (2002): those of the chi-squared distribution with the mean and variance
+        that the estimated variance has if rows are independent. Few clusters, clusters of unequal
+        size and a column that differs in few of them all lower it.
+        """
+        lengths = np.einsum("gij,i->gj", self.directions, self.root @ contrast)
+        sole = lengths[self.leverage > 1.0 - ALONE]
+        total = float(((self.root @ contrast) ** 2).sum())
+        if (sole**2).max(initial=0.0) > ALONE * total:
+            return float("nan")
+        weight = _against_leverage(self.leverage, self.power)
+        own = ((weight**2 * self.leverage) * lengths**2).sum(axis=1)
+        shared = np.einsum("gij,gj->gi", self.directions, weight * self.leverage * lengths)
+        overlap = (shared**2).sum(axis=1)
+        # Trace and squared norm of diag(own) - shared shared', which is (G, G) and never formed.
+        trace = float((own - overlap).sum())
+        square = float((own**2 - 2.0 * own * overlap).sum() + ((shared.T @ shared) ** 2).sum())
+        return trace**2 / square if trace > 0.0 < square else float("nan")
+
+
+def sandwich(
+    x: F64, residual: F64, weight: F64, bread: F64, code: I64, power: float = 0.5
+) -> Sandwich:
     """Return the covariance of the coefficients if only rows of different clusters are independent.
+
+    Parameters
+    ----------
+    weight
+        (n,) variances ``p (1 - p)`` of the rows.
+    power
+        How far residuals are enlarged for what their own cluster took of them: 0 not at all (Liang
+        and Zeger 1986), 1/2 so that the covariance is unbiased if rows are independent (CR2,
+        Kauermann and Carroll 2001), 1 as if each cluster had been left out (Mancl and DeRouen
+        2001).
 
     Notes
     -----
-    ``bread (sum_g s_g s_g') bread`` with the score ``s_g`` of cluster g, times ``G / (G - 1) * (n -
-    1) / (n - p)``, the usual correction for few clusters (Liang and Zeger 1986).
+    ``bread (sum_g s_g s_g') bread`` with ``s_g = (I - A_g B)^-power X_g' r_g``, A_g the information
+    of cluster g and B the bread. The residuals of a cluster with a large share of the information
+    are too small, because the fit went after them: with few clusters the plain form is too small
+    for columns that are constant within clusters.
     """
-    n, p = x.shape
-    scores = np.zeros((int(code.max()) + 1, p))
-    np.add.at(scores, code, x * residual[:, None])
-    groups = len(scores)
-    factor = groups / (groups - 1.0) * (n - 1.0) / (n - p)
-    return np.asarray(factor * bread @ (scores.T @ scores) @ bread)
+    order = np.argsort(code, kind="stable")
+    first = np.flatnonzero(np.diff(code[order], prepend=-1))
+    rows, weights = x[order], weight[order]
+    scores = np.add.reduceat(rows * residual[order][:, None], first)
+    information = np.empty((len(first), x.shape[1], x.shape[1]))
+    for k in range(x.shape[1]):
+        information[:, k] = np.add.reduceat(rows * (weights * rows[:, k])[:, None], first)
+    values, vectors = np.linalg.eigh(bread)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    leverage, directions = np.linalg.eigh(root @ information @ root)
+    leverage = np.clip(leverage, 0.0, 1.0)
+    # In terms of L s the enlargement is symmetric: (I - L A L)^-power.
+    along = np.einsum("gij,gi->gj", directions, scores @ root)
+    enlarged = np.einsum("gij,gj->gi", directions, _against_leverage(leverage, power) * along)
+    covariance = root @ (enlarged.T @ enlarged) @ root
+    return Sandwich(covariance, root, leverage, directions, power)
+
+
+def _against_leverage(leverage: F64, power: float) -> F64:
+    """Return ``(1 - leverage)^-power``; 0 where a cluster alone determines a direction, so that its
+    residual says nothing there.
+    """
+    rest = 1.0 - leverage
+    return np.where(rest > ALONE, np.maximum(rest, ALONE) ** -power, 0.0)
 
 
 def minimise(

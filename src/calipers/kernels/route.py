@@ -45,8 +45,10 @@ TWINS = (
     "kendall_pairs",
     "lane_tally",
     "overlapping",
+    "random_words",
     "ranking",
     "ranks",
+    "replicate_curve",
     "replicate_hits",
     "replicate_precision",
     "rodeo_paths",
@@ -74,7 +76,14 @@ _cache: list[ModuleType | None] = []  # what was built, if anything
 _whole: list[ModuleType | None] = []  # the same if it can be used
 
 # The compiled kernels know assignments and kinds of curves by these places.
-ASSIGNMENTS = ("by-score", "by-overlap", "many-to-one", "per-reference-argmax", "optimal")
+ASSIGNMENTS = (  # in the order of `Assignment` in native/fates.h
+    "by-score",
+    "by-overlap",
+    "many-to-one",
+    "many-to-one-counted-first",
+    "per-reference-argmax",
+    "optimal",
+)
 RECALLS, ENVELOPE, STEPS = range(3)
 LANES = 64  # see native/replicates.h
 MOST_WEIGHT = 255  # what a byte holds
@@ -183,7 +192,7 @@ def overlapping(
     """Twin of `boxes.overlapping`."""
     dimensions = reference[2].shape[1] // 2
     buffers = native.overlapping(
-        *_side(reference), *_side(prediction), _u8(crowd), n_classes > 0, dimensions, threads()
+        *_side(reference), *_side(prediction), _u8(crowd), n_classes, dimensions, threads()
     )
     return _from(buffers[0], np.int32), _from(buffers[1], np.int32), _from(buffers[2], np.float64)
 
@@ -191,7 +200,7 @@ def overlapping(
 def ranks(native: ModuleType, offsets: I64, label: I32, score: F64, n_classes: int) -> I32:
     """Twin of `assignment.ranks`."""
     rank = np.empty(len(score), np.int32)
-    native.ranks(_i64(offsets), _i32(label), _f64(score), n_classes > 0, rank, threads())
+    native.ranks(_i64(offsets), _i32(label), _f64(score), n_classes, rank, threads())
     return rank
 
 
@@ -229,7 +238,6 @@ def decide(
         _u8(rules.ignored),
         _u8(rules.outside),
         _u8(rules.crowd),
-        rules.forgiven,
         reference,
         prediction,
         partner,
@@ -334,18 +342,37 @@ def replicates(
     """Twin of `curves.replicate_precision`; ``recalls`` says of each recall whether it was
     rounded up.
     """
-    n_classes, enveloped = positives.shape[2], plan.enveloped
     parts = []
-    for rows, lanes in _lanes(weights):
-        by_cell = _i64(np.moveaxis(positives[rows], 0, 2))
+    for _, arguments, by_cell in _precision_blocks(plan, weights, positives, recalls):
         result = np.empty(by_cell.shape)
-        plan_here = (*plan.arrays, lanes, n_classes, weights.shape[1])
-        flags = np.zeros(0, np.uint8) if recalls is None else _u8(recalls)
-        native.replicate_precision(
-            *plan_here, by_cell, flags, by_cell.shape[2], enveloped, result, threads()
-        )
+        native.replicate_precision(*arguments, result, threads())
         parts.append(np.moveaxis(result, 2, 0))
     return np.concatenate(parts)
+
+
+def replicate_curve(
+    native: ModuleType, plan: Any, weights: NDArray[Any], positives: I64, recalls: Flags
+) -> F64:
+    """Twin of `curves.precisions`; ``recalls`` says of each recall whether it was rounded up."""
+    parts = []
+    for rows, arguments, by_cell in _precision_blocks(plan, weights, positives, recalls):
+        result = np.empty((*by_cell.shape[:2], len(recalls), LANES))
+        native.replicate_curve(*arguments, result, threads())
+        parts.append(np.moveaxis(result[..., : rows.stop - rows.start], 3, 0))
+    return np.concatenate(parts)
+
+
+def _precision_blocks(
+    plan: Any, weights: NDArray[Any], positives: I64, recalls: Flags | None
+) -> Iterator[tuple[slice, tuple[Any, ...], I64]]:
+    """Yield 64 replicates at a time: their rows, what both twins on precision take, and the
+    positives by cell.
+    """
+    flags = np.zeros(0, np.uint8) if recalls is None else _u8(recalls)
+    for rows, lanes in _lanes(weights):
+        by_cell = _i64(np.moveaxis(positives[rows], 0, 2))
+        shared = (*plan.arrays, lanes, positives.shape[2], weights.shape[1])
+        yield rows, (*shared, by_cell, flags, by_cell.shape[2], plan.enveloped), by_cell
 
 
 def replicate_hits(native: ModuleType, plan: Any, weights: NDArray[Any], allowed: F64) -> I64:
@@ -377,6 +404,13 @@ def cell_totals(native: ModuleType, cells: FateCells, weights: NDArray[Any]) -> 
         .reshape(cells.n_classes, n_flags // 2, 2, -1)
         .transpose(3, 1, 2, 0)
     )
+
+
+def random_words(native: ModuleType, key: NDArray[np.uint64], n: int) -> NDArray[np.uint64]:
+    """Twin of ``Philox(key=key).random_raw(n)`` of NumPy."""
+    words = np.empty(n, np.uint64)
+    native.random_words(key, words)
+    return words
 
 
 def uniform_counts(

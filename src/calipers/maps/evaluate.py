@@ -25,16 +25,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64
+from calipers.arrays import F64, host_array
 from calipers.data.cohort import Cohort, FileIntake, Intake
 from calipers.data.maps import Histograms, Sample
-from calipers.errors import InputError, UsageError, did_you_mean
+from calipers.errors import InputError, UsageError
 from calipers.evaluation.collect import Progress
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.groups import Grouping
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation
-from calipers.io.volumes.values import NORMALISATIONS, as_labels, as_map
+from calipers.io.volumes.values import as_labels, as_map, check_normalisation, normalisations
 from calipers.maps.examine import (
     ExactScores,
     Examined,
@@ -60,7 +60,7 @@ def evaluate_maps(
     protocol: str | Path | Protocol = "anomaly",
     *,
     labels: str | Sequence[int] = "binary",
-    normalise: str = "none",
+    normalise: str | Mapping[str, str] = "none",
     label: str = "lesion",
     seed: int | None = None,
     ci: bool = True,
@@ -86,7 +86,8 @@ def evaluate_maps(
         the values that count, such as ``(1, 3)``.
     normalise
         How maps come to scores in [0, 1]: ``none`` (others are an error), ``minmax``, ``sigmoid``,
-        ``clip``, ``uint8``, ``uint16`` or ``rank``.
+        ``clip``, ``uint8``, ``uint16`` or ``rank``. A mapping such as ``{"echo": "uint8"}`` names
+        the models that need one.
     label
         What the objects are called.
     seed, ci, by, jobs
@@ -167,7 +168,8 @@ def _examined_cohort(
     """Examine all samples one after the other, and return the cohort of what was measured."""
     examined_samples: list[Examined] = []
     maps: dict[str, ModelEvidence] = {}
-    exact = ExactScores(needed=any(measure.pooled for measure in plan.measures))
+    needs_scores = [measure.pooled or measure.ranked_in_batches for measure in plan.measures]
+    exact = ExactScores(needed=any(needs_scores))
     check, number = _Alike(), source.number
 
     # Scores are handed over only as long as all of them fit into memory.
@@ -185,7 +187,8 @@ def _examined_cohort(
         if progress is not None and number:
             progress(n_done, number)
     _check_number(examined_samples, source, plan.settings)
-    values = {model: exact.values(model, plan.measures) for model in maps}
+    batch = plan.settings.batch
+    values = {model: exact.values(model, plan.measures, batch) for model in maps}
     notes = {model: _notes(model, gathered, plan) for model, gathered in maps.items()}
     return cohort_of(
         examined_samples,
@@ -193,7 +196,7 @@ def _examined_cohort(
         values,
         plan.measures,
         label=plan.label,
-        batch=plan.settings.batch,
+        batch=batch,
         intake=source.intake(len(examined_samples), notes),
     )
 
@@ -271,7 +274,7 @@ class GivenSamples:
 
     entries: Iterable[Any]
     labels: str | Sequence[int]  # meaning of the label values, or the values that count
-    normalise: str
+    normalise: str | Mapping[str, str]  # for all models, or by model
     selects: Callable[[Mapping[str, Any]], bool] = _everything
     left_out: list[int] = field(
         default_factory=list
@@ -352,7 +355,7 @@ class GivenSamples:
             return sample
         sample, where = _sample(entry, k)
         labels = as_labels(sample.labels, self.labels, file=f"{where} labels")
-        maps = {}
+        normalise_of, maps = normalisations(self.normalise, sample.maps), {}
         for model, scores in sample.maps.items():
             if scores.shape != labels.shape:
                 raise InputError(
@@ -362,7 +365,7 @@ class GivenSamples:
                     value=scores.shape,
                     hint="nothing is resized or transposed; arrays are [z, ]y, x",
                 )
-            maps[model] = as_map(scores, self.normalise, file=f"{where} map of {model}")
+            maps[model] = as_map(scores, normalise_of[model], file=f"{where} map of {model}")
         return replace(sample, labels=labels, maps=maps)
 
     def intake(self, number: int, notes: Mapping[str, tuple[str, ...]]) -> Intake:
@@ -380,7 +383,7 @@ class GivenSamples:
 
 
 def given_samples(
-    samples: Iterable[Any], *, labels: str | Sequence[int], normalise: str
+    samples: Iterable[Any], *, labels: str | Sequence[int], normalise: str | Mapping[str, str]
 ) -> GivenSamples:
     """Check the choices and wrap what was given; no sample is looked at yet."""
     valid = labels in MEANINGS if isinstance(labels, str) else _whole_numbers(labels)
@@ -388,10 +391,7 @@ def given_samples(
         raise UsageError(
             f"labels is one of {', '.join(MEANINGS)}, or the values that count; not {labels!r}"
         )
-    if normalise not in NORMALISATIONS:
-        raise UsageError(
-            f"no normalisation {normalise!r}; {did_you_mean(normalise, NORMALISATIONS)}"
-        )
+    check_normalisation(normalise)
     if isinstance(samples, Mapping | np.ndarray | str) or not isinstance(samples, Iterable):
         raise UsageError(
             f"samples is a list of (map, labels) pairs or mappings, not {type(samples).__name__}"
@@ -472,7 +472,7 @@ def _spacing(spacing: Any, dimensions: int, where: str) -> tuple[float, ...] | N
 
 def _array(values: Any, where: str) -> NDArray[Any]:
     try:
-        array = np.asarray(values)
+        array = host_array(values)
     except ValueError:  # rows of different lengths
         raise InputError(
             "an array with 2 or 3 axes", rule="type", location=where, value=type(values).__name__

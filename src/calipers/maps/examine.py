@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, I32, I64, Flags
+from calipers.arrays import F64, I32, I64, Flags, joined, joined_columns
 from calipers.data.cohort import Cohort, Images, Intake
 from calipers.data.maps import BINS, COUNTED, Histograms, Maps, Sample, measured
 from calipers.data.masks import Masks, no_masks
@@ -381,9 +381,7 @@ def _joint_histograms(parts: Sequence[SampleHistogram]) -> Histograms:
     for part in parts:  # a bin occurs once in a sample, so that no entry is overwritten
         lowest[part.bin] = np.minimum(lowest[part.bin], part.lowest)
         highest[part.bin] = np.maximum(highest[part.bin], part.highest)
-    columns: dict[str, Any] = {}
-    for name in ("bin", *COUNTED):
-        columns[name] = np.concatenate([getattr(part, name) for part in parts])
+    columns = joined_columns(parts, ("bin", *COUNTED))
     offsets = ragged.from_counts(np.array([len(part.bin) for part in parts], np.int64))
     return Histograms(offsets=offsets, lowest=lowest, highest=highest, **columns)
 
@@ -410,26 +408,47 @@ class ExactScores:
             return
         self._parts.setdefault(model, []).append(scores)
 
-    def values(self, model: str, measures: Sequence[Measure]) -> Mapping[str, float] | None:
-        """Return the values of the measures on all voxels together, and free the scores."""
+    def values(self, model: str, measures: Sequence[Measure], batch: int) -> ExactValues | None:
+        """Return the values of the measures on all voxels of the data set and of every batch of
+        samples, and free the scores.
+        """
         parts = self._parts.pop(model, None)
         if not parts:
             return None
-        positives, negatives, region = _joint_scores(parts)
-        del parts
-        values = {}
-        for measure in measures:
-            if measure.pooled and measure.quantity == "AUPRO":
-                values[measure.key] = _exact_aupro(positives, negatives, region, measure.limit)
-        negatives.sort()  # only now: AUPRO puts them into an order of its own
-        positives.sort()
-        ends = (np.array([0, len(positives)]), np.array([0, len(negatives)]))
-        sides = voxel_ranking.Sides(positives, negatives, *ends)
-        ranking = voxel_ranking.ranking_figures(sides)
-        for measure in measures:
-            if measure.pooled and measure.key not in values:
-                values[measure.key] = float(figure_of(measure, sides, ranking)[0])
-        return values
+        in_batches = [measure for measure in measures if measure.ranked_in_batches]
+        of_batches = []
+        if in_batches:
+            for start in range(0, len(parts), batch):
+                of_batches.append(_exact_values(parts[start : start + batch], in_batches))
+        pooled = [measure for measure in measures if measure.pooled]
+        return ExactValues(_exact_values(parts, pooled) if pooled else {}, of_batches)
+
+
+class ExactValues(NamedTuple):
+    """Values that come from all scores, not from histograms; measure -> value."""
+
+    dataset: Mapping[str, float]
+    batches: Sequence[Mapping[str, float]]  # in the order of the samples
+
+
+def _exact_values(
+    parts: Sequence[tuple[Scores, Scores, I64]], measures: Sequence[Measure]
+) -> dict[str, float]:
+    """Return the values of the measures on the voxels of some samples together."""
+    positives, negatives, region = _joint_scores(parts)
+    values = {}
+    for measure in measures:
+        if measure.quantity == "AUPRO":
+            values[measure.key] = _exact_aupro(positives, negatives, region, measure.limit)
+    negatives.sort()  # only now: AUPRO puts them into an order of its own
+    positives.sort()
+    ends = (np.array([0, len(positives)]), np.array([0, len(negatives)]))
+    sides = voxel_ranking.Sides(positives, negatives, *ends)
+    ranking = voxel_ranking.ranking_figures(sides)
+    for measure in measures:
+        if measure.key not in values:
+            values[measure.key] = float(figure_of(measure, sides, ranking)[0])
+    return values
 
 
 def _joint_scores(parts: Sequence[tuple[Scores, Scores, I64]]) -> tuple[Scores, Scores, I64]:
@@ -471,7 +490,7 @@ class ModelEvidence:
 def cohort_of(
     samples: Sequence[Examined],
     gathered: Mapping[str, ModelEvidence],
-    exact: Mapping[str, Mapping[str, float] | None],
+    exact: Mapping[str, ExactValues | None],
     measures: Sequence[Measure],
     *,
     label: str,
@@ -554,7 +573,7 @@ def _predictions(parts: Sequence[SampleObjects], d: int) -> Predictions:
     return Predictions(
         **columns,
         area=voxels.astype(np.float64),
-        score=np.concatenate([part.score for part in parts]),
+        score=joined(parts, "score"),
         scored=True,
         facts={"voxels": voxels},
     )
@@ -563,7 +582,7 @@ def _predictions(parts: Sequence[SampleObjects], d: int) -> Predictions:
 def _map_evidence(
     gathered: ModelEvidence,
     offsets: NDArray[np.int64],
-    exact: Mapping[str, float] | None,
+    exact: ExactValues | None,
     measures: Sequence[Measure],
     batch: int,
 ) -> Maps:
@@ -575,13 +594,18 @@ def _map_evidence(
     for measure in measures:
         if measure.level == "batch":
             parts = sums.get(measure.key)
-            sums[measure.key] = _by_batch(histograms, references, measure, batch, parts)
+            batch_values = None
+            if exact is not None and measure.ranked_in_batches:
+                batch_values = [of_batch[measure.key] for of_batch in exact.batches]
+            sums[measure.key] = _by_batch(
+                histograms, references, measure, batch, parts, batch_values
+            )
     return Maps(
         sums,
         references,
         np.array([len(part) for part in gathered.objects], np.int64),
         histograms,
-        exact,
+        None if exact is None else exact.dataset,
     )
 
 
@@ -591,20 +615,24 @@ def _by_batch(
     measure: Measure,
     batch: int,
     parts: F64 | None,
+    batch_values: Sequence[float] | None,
 ) -> F64:
     """Return (n, 2): batches of samples in the order of the input, each with the value of its
     voxels together.
 
     Every sample carries an equal share of its batch, so that the sum over samples counts a batch
     once. ``parts`` are the numerators and denominators of the samples, where the threshold is a
-    given number. A batch without a positive voxel has no value.
+    given number; ``batch_values`` are the values of the batches, where all scores were kept. A
+    batch without a positive voxel has no value.
     """
     table = np.zeros((len(references), 2))
-    for start in range(0, len(references), batch):
+    for number, start in enumerate(range(0, len(references), batch)):
         members = np.arange(start, min(start + batch, len(references)))
         if not references[members].any():
             continue
-        if parts is None:
+        if batch_values is not None:
+            value = batch_values[number]
+        elif parts is None:
             one = np.ones((1, len(members)), np.int64)
             voxels = Tables(histograms.take(members)).pooled(one, references[members])
             value = float(value_of(voxels, measure)[0])

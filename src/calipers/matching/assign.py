@@ -47,10 +47,10 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
         absent,
         _rules(criterion, references, predictions, views),
     )
-    table = outcome.prediction
-    # many-to-one forgives duplicates by itself
-    if first.duplicates == "forgiven" and first.assignment != "many-to-one":
-        table = FateTable(np.where(table.fates == DUPLICATE, np.int8(IGNORED), table.fates))
+    table, forgiven = outcome.prediction, None
+    if first.duplicates == "forgiven":
+        forgiven = table.fates == DUPLICATE
+        table = FateTable(np.where(forgiven, np.int8(IGNORED), table.fates))
     reference_label, prediction_label = references.label, predictions.label
     if not first.within_class:
         # A hit may have two classes: without classes all objects are of one.
@@ -70,6 +70,7 @@ def match(cohort: Cohort, model: str, views: Sequence[View]) -> Matches:
         partner=outcome.partner,
         similarity=outcome.similarity,
         pairs=Pairs(*candidates),
+        forgiven=forgiven,
     )
     matches.remember(table)
     return matches
@@ -86,18 +87,19 @@ def candidate_pairs(
     references = cohort.references
     if criterion.fused is not None:
         return assignment.PairList(*criterion.fused(cohort, predictions, n_classes))
-    reference, prediction = boxes.all_pairs(
+    parts = []
+    for reference, prediction in boxes.pair_blocks(
         references.offsets, references.label, predictions.offsets, predictions.label, n_classes
-    )
-    table = PairTable(cohort, predictions, reference, prediction)
-    similarity = criterion.similarity(table)
-    if criterion.crowd is not None and references.crowd.any():
-        similarity = np.where(references.crowd[reference], criterion.crowd(table), similarity)
-    # Pairs that no threshold would admit are dropped before anything is sorted.
-    near = np.flatnonzero(similarity > criterion.none)
-    return assignment.PairList(
-        reference[near].astype(np.int32), prediction[near].astype(np.int32), similarity[near]
-    )
+    ):
+        table = PairTable(cohort, predictions, reference, prediction)
+        similarity = criterion.similarity(table)
+        if criterion.crowd is not None and references.crowd.any():
+            similarity = np.where(references.crowd[reference], criterion.crowd(table), similarity)
+        # Pairs that no threshold would admit are dropped before anything is sorted.
+        near = np.flatnonzero(similarity > criterion.none)
+        rows, columns = reference[near].astype(np.int32), prediction[near].astype(np.int32)
+        parts.append((rows, columns, similarity[near]))
+    return assignment.PairList(*(np.concatenate(columns) for columns in zip(*parts)))
 
 
 def _rules(
@@ -117,7 +119,6 @@ def _rules(
         ignored=outside(references.area) | references.ignore,
         outside=outside(predictions.area),
         crowd=references.crowd,
-        forgiven=first.duplicates == "forgiven",
     )
 
 

@@ -12,7 +12,8 @@ part with their boxes, whose area is exact: a box may end inside of a voxel. A c
 in COCO: the share of the prediction that it covers.
 
 *Points*: where a prediction says that something is, and what is there. The place of an object is
-its point where the table has points, else the centre of its box.
+its point where the table has points, else the centroid of its mask where it has masks, else the
+centre of its box: the same masks have the same places, whether they come as arrays or from maps.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from numpy.typing import NDArray
 from calipers.arrays import F64, I32, I64, Flags
 from calipers.data.cohort import Cohort
 from calipers.data.masks import Masks, no_masks
-from calipers.data.objects import Predictions, box_extent
+from calipers.data.objects import Objects, Predictions, box_extent
 from calipers.errors import UsageError
 from calipers.kernels import boxes, runs
 from calipers.kernels.boxes import gather, overlapping
@@ -57,27 +58,13 @@ class PairTable:
 
     @cached_property
     def reference_points(self) -> F64:
-        """(d, P) where the references are: their points if they have some, else the centres of
-        their boxes.
-        """
-        points = self.cohort.references.points
-        return (
-            boxes.centres(self.reference_boxes)
-            if points is None
-            else gather(points, self.reference)
-        )
+        """(d, P) where the references are; see `_places`."""
+        return _places(self.cohort.references, self.reference, self.reference_boxes)
 
     @cached_property
     def prediction_points(self) -> F64:
-        """(d, P) where the predictions are: their points if they have some, else the centres of
-        their boxes.
-        """
-        points = self.predictions.points
-        return (
-            boxes.centres(self.prediction_boxes)
-            if points is None
-            else gather(points, self.prediction)
-        )
+        """(d, P) where the predictions are; see `_places`."""
+        return _places(self.predictions, self.prediction, self.prediction_boxes)
 
     @cached_property
     def cache(self) -> dict[str, Any]:
@@ -101,11 +88,26 @@ class PairTable:
         missing = np.flatnonzero(np.isnan(column).any(axis=1))
         if len(missing):
             name = self.cohort.images.ids[missing[0]]
-            raise UsageError(
-                f"this criterion needs the {what} of every image; image {name!r} has none"
-            )
+            message = f"this criterion needs the {what} of every image; image {name!r} has none"
+            if what == "spacing":
+                message += (
+                    ": its file states none, or the axes of its grid are not at right angles (a "
+                    "tilted gantry, a sheared affine), and needs resampling first"
+                )
+            raise UsageError(message)
         image = self.cohort.references.image[self.reference]
         return np.ascontiguousarray(column[image].T)
+
+
+def _places(table: Objects, rows: I64, corners: F64) -> F64:
+    """Return the (d, P) places of some objects: their points if the table has points, else the
+    centroids of their masks if it has masks, else the centres of their boxes.
+    """
+    if table.points is not None:
+        return gather(table.points, rows)
+    if table.masks is not None:
+        return gather(table.masks.centroids(), rows)
+    return boxes.centres(corners)
 
 
 # Cohort, predictions, number of classes (0 = they do not matter) -> (reference, prediction,
@@ -182,10 +184,10 @@ def _complete_iou(pairs: PairTable) -> F64:
 
 
 def iop(pairs: PairTable) -> F64:
-    """Return the share of the predicted box that the reference covers."""
-    return (
-        boxes.intersection(pairs.reference_boxes, pairs.prediction_boxes) / pairs.prediction_extent
-    )
+    """Return the share of the predicted box that the reference covers; 0 of a box without area."""
+    common = boxes.intersection(pairs.reference_boxes, pairs.prediction_boxes)
+    extent = pairs.prediction_extent
+    return np.divide(common, extent, out=np.zeros_like(common), where=extent > 0)
 
 
 def _ior(pairs: PairTable) -> F64:

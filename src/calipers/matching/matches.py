@@ -15,9 +15,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from calipers.arrays import F64, I8, I32, I64
+from calipers.arrays import F64, I8, I32, I64, Flags, joined, joined_columns
 from calipers.kernels import assignment, curves, ragged
 from calipers.kernels.assignment import FateTable
 
@@ -106,6 +105,8 @@ class Matches(ObjectsByImage):
     partner: I32  # (n_predictions,) reference row or -1
     similarity: F64  # (n_predictions,) to the partner, NaN without one
     pairs: Pairs
+    # (n_views, n_predictions) duplicates that the protocol forgives, ignored in all counts
+    forgiven: Flags | None = None
 
     @cached_property
     def _reference_table(self) -> FateTable:
@@ -220,11 +221,12 @@ class Matches(ObjectsByImage):
         Only the last block is kept, by identity: blocks are worked off one after the other, and
         never changed.
         """
-        if len(weights) == 1 and bool((weights == 1).all()):
-            return self._plain_totals
-        if self._last_totals.get("weights") is not weights:
-            self._last_totals.update(weights=weights, known={})
-        totals: dict[Any, I64] = self._last_totals["known"]
+        last = self._last_totals
+        if last.get("weights") is not weights:
+            # Dozens of calls bring the same weights, so they are looked at once.
+            is_plain = assignment.all_ones(weights)
+            last.update(weights=weights, known=self._plain_totals if is_plain else {})
+        totals: dict[Any, I64] = last["known"]
         return totals
 
     def curves(
@@ -277,6 +279,7 @@ class Matches(ObjectsByImage):
             prediction_fate=self.prediction_fate[:, prediction_rows],
             partner=np.where(partner < 0, -1, moved).astype(np.int32),
             similarity=self.similarity[prediction_rows],
+            forgiven=None if self.forgiven is None else self.forgiven[:, prediction_rows],
             pairs=Pairs(
                 (self.pairs.reference[pair_rows] + reference_move[image_of_pair]).astype(np.int32),
                 (self.pairs.prediction[pair_rows] + prediction_move[image_of_pair]).astype(
@@ -294,10 +297,6 @@ class Matches(ObjectsByImage):
         first = parts[0]
         n_references = ragged.from_counts(np.array([len(part.reference_label) for part in parts]))
         n_predictions = ragged.from_counts(np.array([len(part.score) for part in parts]))
-
-        def column(name: str, axis: int = 0) -> NDArray[np.generic]:
-            return np.concatenate([getattr(part, name) for part in parts], axis=axis)
-
         # Rows of a part are counted on from the rows of the parts before it.
         partner, reference, prediction = [], [], []
         for part, references_before, predictions_before in zip(parts, n_references, n_predictions):
@@ -315,9 +314,12 @@ class Matches(ObjectsByImage):
             n_classes=first.n_classes,
             reference_offsets=ragged.concat_offsets([part.reference_offsets for part in parts]),
             prediction_offsets=ragged.concat_offsets([part.prediction_offsets for part in parts]),
-            **{name: column(name) for name in names},  # type: ignore[arg-type]
-            reference_fate=column("reference_fate", 1),  # type: ignore[arg-type]
-            prediction_fate=column("prediction_fate", 1),  # type: ignore[arg-type]
+            **joined_columns(parts, names),
+            # Fates are (views, objects): objects are the second axis.
+            reference_fate=joined(parts, "reference_fate", axis=1),
+            prediction_fate=joined(parts, "prediction_fate", axis=1),
             partner=np.concatenate(partner).astype(np.int32),
             pairs=pairs,
+            # All parts are matched under the same views, so all or none forgive.
+            forgiven=None if first.forgiven is None else joined(parts, "forgiven", axis=1),
         )

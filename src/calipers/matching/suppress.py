@@ -37,7 +37,9 @@ def suppressed(
     True
     """
     if not 0 <= threshold <= 1:
-        raise UsageError(f"a threshold of suppression lies in [0, 1], got {threshold!r}")
+        raise UsageError(
+            f"the threshold of non-maximum suppression lies in [0, 1], got {threshold!r}"
+        )
     side = (predictions.offsets, predictions.label, predictions.boxes, predictions.extent)
     one, other, iou = overlapping(side, side, np.zeros(len(predictions), np.bool_), n_classes)
     rank = boxes.rank_of(predictions.offsets, predictions.score)

@@ -519,7 +519,7 @@ def _check_one_threshold(output: Output) -> None:
     if len(output.views) != 1:
         raise UsageError(
             f"metric {output.name!r} ({len(output.views)} thresholds): pairs are matched at one "
-            "threshold; give the metric one of its own"
+            "threshold; give the metric its own threshold"
         )
 
 
@@ -572,7 +572,7 @@ def check_options(
         metric = f"metric {plan.name!r} ({plan.kind})"
         if name in MATCHING_OPTIONS:
             raise UsageError(
-                f"{metric} has a matching of its own: {name!r} does not apply, only "
+                f"{metric} has its own matching: {name!r} does not apply, only "
                 f"{', '.join(matching)}"
             )
         raise UsageError(f"{metric} has no option {name!r}; {did_you_mean(name, options)}")

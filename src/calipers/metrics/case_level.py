@@ -3,10 +3,10 @@
 
 ``case-auroc``
     area under the ROC curve of the images. The score of an image is the highest score of its
-    counted predictions; it is positive if it has a counted reference; equal scores are one point.
-    An image without predictions lies below all scores (``silent = "lowest"``), or has the score 0
-    (``"zero"``), where scores are probabilities. Undefined without a positive or without a negative
-    image. Per class: references and predictions of the class.
+    counted predictions and of forgiven duplicates; it is positive if it has a counted reference;
+    equal scores are one point. An image without predictions lies below all scores (``silent =
+    "lowest"``), or has the score 0 (``"zero"``), where scores are probabilities. Undefined without
+    a positive or without a negative image. Per class: references and predictions of the class.
 ``picai-score``
     the mean of the average precision of the objects (``interpolation``, default tie-aware) and of
     the area above, by which the PI-CAI challenge ranks. Undefined where one of them is.
@@ -157,13 +157,15 @@ def cases(evidence: Matches, view: int, max_dets: int) -> tuple[F64, Flags]:
     """Return (n_images, 1 + n_classes) scores and which images are positive: of any class, then of
     each.
 
-    The score of an image without predictions is -inf.
+    The score of an image without predictions is -inf. A forgiven duplicate is no mistake, but it
+    makes its image as suspicious as any other prediction does.
     """
     shape = evidence.n_images, 1 + evidence.n_classes
     score, positive = np.full(shape, -np.inf), np.zeros(shape, np.bool_)
-    predictions = np.flatnonzero(
-        (evidence.prediction_fate[view] != IGNORED) & (evidence.rank < max_dets)
-    )
+    suspicious = evidence.prediction_fate[view] != IGNORED
+    if evidence.forgiven is not None:
+        suspicious |= evidence.forgiven[view]
+    predictions = np.flatnonzero(suspicious & (evidence.rank < max_dets))
     references = np.flatnonzero(evidence.reference_fate[view] != IGNORED)
     columns = evidence.prediction_label[predictions] + 1
     for column in (np.zeros_like(columns), columns):

@@ -57,7 +57,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calipers import registry
-from calipers.arrays import F64, I8, I32, I64, Flags
+from calipers.arrays import F64, I8, I32, I64, Flags, joined_columns
 from calipers.data.cohort import Cohort
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels import assignment, curves, error_types, ragged
@@ -164,13 +164,11 @@ class Mistakes(ObjectsByImage):
         """Return the evidence of all images of several parts."""
         first = ragged.from_counts(np.array([len(part.reference_label) for part in parts]))
         names = ("reference_label", "reference_kind", *PREDICTION_COLUMNS)
-        columns: dict[str, Any] = {}
-        for name in names:
-            columns[name] = np.concatenate([getattr(part, name) for part in parts])
-        partner = [
-            np.where(part.partner < 0, -1, part.partner + start)
-            for part, start in zip(parts, first)
-        ]
+        columns = joined_columns(parts, names)
+        # A partner is a row of the references, which are counted on from the parts before.
+        partner = []
+        for part, start in zip(parts, first):
+            partner.append(np.where(part.partner < 0, -1, part.partner + start))
         columns["partner"] = np.concatenate(partner).astype(np.int32)
         for name in ("reference_offsets", "prediction_offsets"):
             columns[name] = ragged.concat_offsets([getattr(part, name) for part in parts])
@@ -434,9 +432,9 @@ class ErrorTypes:
         swap=False,
         word="error types (TIDE)",
         meaning=(
-            "Error types of TIDE: dAP is the average precision gained if one kind of mistake were "
-            "fixed, errors is their number: wrong class (cls), place roughly right (loc), both, "
-            "second prediction on one reference (dup), prediction on nothing (bkg), reference that "
+            "Error types of TIDE: dAP is the average precision gained if one type of error were "
+            "fixed, errors is their number: wrong class (cls), inexact place (loc), both, "
+            "duplicate (dup), prediction on background (bkg), reference that "
             "no prediction comes near (miss), all false alarms (fp), all references that were not "
             "found (fn), false alarms on images without references (empty). Gains do not add up."
         ),

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calipers.arrays import I64, Flags
-from calipers.errors import InputError, UsageError, flag
+from calipers.errors import InputError, UsageError, flag, whole
 from calipers.kernels.resampling import check_seed
 from calipers.monitors.estimates import (
     Disagreement,
@@ -31,6 +31,7 @@ from calipers.monitors.estimates import (
     swept_families,
     table,
 )
+from calipers.monitors.halves import DEFAULT_HALVES, HalvesInput, repeat_halves
 from calipers.monitors.labels import (
     OMS,
     OOD,
@@ -54,6 +55,8 @@ from calipers.statistics.estimates import Certainty
 from calipers.statistics.intervals import check_level, check_replicates
 from calipers.statistics.weights import Units, units_of
 
+MOST_HALVES = 10_000
+
 
 def evaluate_monitor(
     alarm_scores: ArrayLike | Mapping[str, ArrayLike] | AlarmTable,
@@ -75,6 +78,7 @@ def evaluate_monitor(
     replicates: int = 2000,
     seed: int = 0,
     ci: bool = True,
+    halves: int = DEFAULT_HALVES,
 ) -> MonitorEvaluation:
     """Evaluate monitors: how well they alarm where the model fails, and where images are foreign.
 
@@ -97,7 +101,7 @@ def evaluate_monitor(
     tuning
         Images that thresholds are chosen on; nothing else is stated of them. Without it thresholds
         are chosen on a random half of the units, and numbers at a threshold are those of the other
-        half.
+        half; see ``halves``.
     threshold
         A number (alarm from this score on), ``q95-safe``, ``best-f1``, ``youden``, None for no
         threshold; for all monitors, or by name. A monitor has one threshold, chosen by the OMS
@@ -112,6 +116,10 @@ def evaluate_monitor(
     cluster, level, replicates, seed, ci
         Settings of the intervals: the unit of resampling (patient if known, else image), and how;
         see `evaluate`.
+    halves
+        How many random halves thresholds are chosen on, if no tuning images are given. Mean and
+        spread over all of them are `MonitorEvaluation.halves`; rows and counts are those of the
+        first.
 
     Notes
     -----
@@ -133,6 +141,7 @@ def evaluate_monitor(
     """
     check_level(level)
     check_seed(seed)
+    whole("halves", halves, 1, MOST_HALVES)
     if flag("ci", ci):
         check_replicates(replicates)
     # The scope gives the order of images; everything else is brought into it.
@@ -154,7 +163,11 @@ def evaluate_monitor(
     # Tuning images of the caller leave here: nothing is stated of them. Random halves stay, because
     # quantities without a threshold need no tuning.
     work = _MonitorWork(inputs.scope, monitors, tuple(labels), units, stakes).take(split)
-    return work.evaluation(split, dict(zip(monitors.names, thresholds)), certainty)
+    result = work.evaluation(split, dict(zip(monitors.names, thresholds)), certainty)
+    if not split.random:
+        return result
+    random_halves = HalvesInput(monitors, labels, rules, positive, units, stakes)
+    return replace(result, halves=repeat_halves(random_halves, int(seed), int(halves)))
 
 
 @dataclass(frozen=True)

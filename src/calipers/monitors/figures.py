@@ -103,8 +103,8 @@ def _auroc_title(result: MonitorEvaluation) -> str:
     chance = max(result.get("AUROC", name, OOD).value for name in result.monitors) <= 0.5
     if len(result.monitors) > 1 and winners[OMS] != winners[OOD] and not chance:
         return (
-            f"{join_names(winners[OMS])} finds failures best, "
-            f"{join_names(winners[OOD])} images out of distribution"
+            f"Highest AUROC: {join_names(winners[OMS])} for failures, "
+            f"{join_names(winners[OOD])} for images out of distribution"
         )
     share = percent_text(result.get("AUROC", best, OOD).value)
     return f"{text}, and images out of distribution in {share}"
@@ -194,7 +194,8 @@ def _roc_title(areas: Mapping[str, Estimate], paradigm: str) -> str:
     if len(areas) == 1:
         return f"{label}: AUROC of {short_name(best)} is {area.value:.3f}"
     images = IMAGES[paradigm][1]
-    return f"{label}: {short_name(best)} finds {images} best (AUROC {area.value:.3f})"
+    # What is shown, not a claim: whether the lead is more than chance is tested in pairs.
+    return f"{label}: highest AUROC for {images}, {short_name(best)} ({area.value:.3f})"
 
 
 def sweep(result: MonitorEvaluation) -> Curves:
@@ -222,9 +223,7 @@ def _sweep_title(result: MonitorEvaluation, names: Sequence[str]) -> str:
         if ranking.swept:
             wins, n = ranking.wins, len(ranking.swept)
             best = max(wins, key=lambda name: wins[name])
-            return (
-                f"{short_name(best)} finds unsafe images best at {wins[best]} of {n} values of tau"
-            )
+            return f"{short_name(best)} has the highest AUROC at {wins[best]} of {n} values of tau"
     table = result.sweep("AUROC")
     values = table.value[table.monitors.index(names[0])]
     if np.isnan(values).all():
@@ -316,9 +315,9 @@ def _ranking_title(result: MonitorEvaluation, metric: str) -> str:
     if oms is not None and ood is not None and oms.winners and ood.winners:
         first = join_names(set(oms.winners))
         if set(oms.winners) == set(ood.winners):
-            return f"OMS and OOD labels agree on the best monitor: {first}"
+            return f"OMS and OOD labels put the same monitor first: {first}"
         other = join_names(set(ood.winners))
-        return f"OOD labels favour {other}, but {first} finds the failures best"
+        return f"OOD labels put {other} first, OMS labels {first}"
     if table.swept:
         wins = table.wins
         best = max(wins, key=lambda name: wins[name])

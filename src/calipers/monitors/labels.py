@@ -50,7 +50,7 @@ ONLY = "monitor"  # the name of a monitor that came without one
 RULES = ("q95-safe", "best-f1", "youden")
 # The share of images without a wanted alarm that q95-safe accepts.
 ACCEPTED = 0.95
-HALVES = 2**63  # the replicate whose random numbers split the units; no bootstrap comes that far
+HALVES = 2**63  # the replicates whose random numbers split the units; no bootstrap comes that far
 Rule = float | str | None
 
 
@@ -383,11 +383,16 @@ def split_of(
     )
     if not needs_tuning:
         return Split(np.zeros(n, np.bool_), np.ones(n, np.bool_), random=False)
+    return random_half(units, seed)
+
+
+def random_half(units: Units, seed: int, k: int = 0) -> Split:
+    """Return the k-th random split of the units of a seed into two halves."""
     # whole units, so that images of one patient never lie in both halves
-    whole = units.outer_code
-    order = generator(seed, HALVES).permutation(units.number)
-    first = np.zeros(units.number, np.bool_)
-    first[order[: units.number // 2]] = True
+    whole, n_outer = units.outer_code, int(units.outer_code.max(initial=-1)) + 1
+    order = generator(seed, HALVES + k).permutation(n_outer)
+    first = np.zeros(n_outer, np.bool_)
+    first[order[: n_outer // 2]] = True
     return Split(first[whole], ~first[whole], random=True)
 
 

@@ -43,6 +43,7 @@ from calipers.monitors.result import MonitorEvaluation, headline
 from calipers.monitors.scope import Scope
 from calipers.monitors.tables import (
     QUANTITIES,
+    halves_table,
     labels_table,
     order_table,
     pairs_table,
@@ -51,7 +52,15 @@ from calipers.monitors.tables import (
     rows_table,
     shares_table,
 )
-from calipers.monitors.words import DOCUMENT, IMAGES, ROWS, of_labels, of_monitor, table_files
+from calipers.monitors.words import (
+    DOCUMENT,
+    IMAGES,
+    ROWS,
+    beats_chance,
+    of_labels,
+    of_monitor,
+    table_files,
+)
 from calipers.pictures.album import Album, album_html, album_of
 from calipers.results.estimate import Row
 from calipers.results.files import check_folder, files_of, staged_folder, write_atomically
@@ -146,7 +155,7 @@ def write_monitors(
     # fourth monitor.
     old = files_of(folder, OURS)
     display = monitors_with_display_names(result)
-    with staged_folder(folder, owned=old) as stage:
+    with staged_folder(folder, owned=old, force=force) as stage:
         for name, figure in named_figures(display):
             picture = svg(figure, width=SVG_WIDTH, name=name, standalone=True)
             write_atomically(stage / f"monitor-{name}.svg", picture + "\n")
@@ -171,6 +180,30 @@ def write_monitors_page(
     pictures = None if images is None else Path(images)
     write_atomically(path, monitors_page(display, command, cohort, pictures, result.scope))
     return path
+
+
+def evaluation_section(result: MonitorEvaluation, *, images: bool) -> str:
+    """Return the section on monitors in the page of an evaluation; with ``images`` it names those
+    on which monitors err most.
+    """
+    first, further = verdict(result)
+    blocks = "".join(_figure_blocks(result, beside_answer(result)))
+    title = "The monitor" if len(result.monitors) == 1 else "The monitors"
+    parts = [
+        paragraph(summary_line(result), "note"),
+        f"<h3>{title}</h3>",
+        items([first, *further]),
+        f'<div class="pair">{blocks}</div>' if blocks else "",
+        order_part(result),
+        outcomes_part(result),
+        labels_part(result),
+        tau_part(result),
+        details("Numbers on monitors", numbers_part(result)),
+    ]
+    if images:
+        parts.append(details("Images on which monitors err most", images_part(result)))
+    parts += [items(result.warnings), methods_part(result)]
+    return "\n".join(part for part in parts if part)
 
 
 def named_figures(result: MonitorEvaluation) -> list[tuple[str, Figure]]:
@@ -255,7 +288,7 @@ def verdict(result: MonitorEvaluation) -> tuple[str, list[str]]:
     best = leading(result, 1)[0]
     sentences = list(of_monitor(result, best))
     area = result.get("AUROC", best) if OMS in result.paradigms else None
-    chance = area is not None and not math.isnan(area.low) and area.low <= 0.5
+    chance = area is not None and not math.isnan(area.low) and not beats_chance(result, best)
     # The second sentence is about the threshold: it answers the question, unless the monitor is no
     # better than chance.
     k = 1 if len(sentences) > 1 and result.tau is not None and not chance else 0
@@ -332,7 +365,9 @@ def outcomes_part(result: MonitorEvaluation) -> str:
             blocks.append(figure_block(outcomes, f"fig-monitor-outcomes-{k}"))
         blocks.append(figure_block(result.figure("scores", name), f"fig-monitor-scores-{k}"))
         rows.append(in_pairs(blocks))
-    return "\n".join([*rows, table_block(rejected_table(result), all_in=DOCUMENT)])
+    names = leading(result, MOST_TABLE_MONITORS)
+    halves = table_block(halves_table(result, names), all_in=DOCUMENT)
+    return "\n".join([halves, *rows, table_block(rejected_table(result), all_in=DOCUMENT)])
 
 
 def labels_part(result: MonitorEvaluation) -> str:
@@ -638,6 +673,7 @@ def monitors_with_display_names(result: MonitorEvaluation) -> MonitorEvaluation:
         thresholds={name(monitor): threshold for monitor, threshold in result.thresholds.items()},
         disagreement=disagreement,
         settings={**result.settings, "unit": name(unit)},
+        halves=tuple(replace(one, monitor=name(one.monitor)) for one in result.halves),
         basis=replace(
             basis,
             monitors=replace(basis.monitors, names=tuple(map(name, basis.monitors.names))),

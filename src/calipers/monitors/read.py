@@ -37,7 +37,7 @@ from calipers.io.tables.table import (
     PLAIN_NUMBER,
     WORD_NUMBER,
     YES_NO,
-    Table,
+    FileTable,
     empty,
     numbers,
     open_table,
@@ -234,7 +234,7 @@ class AlarmColumns:
 
 
 def find_alarm_columns(
-    table: Table,
+    table: FileTable,
     *,
     monitors: Sequence[str] | None,
     image: str | None,
@@ -283,7 +283,7 @@ def find_alarm_columns(
 
 
 def _named_monitors(
-    table: Table, monitors: Sequence[str], labels: set[str | None]
+    table: FileTable, monitors: Sequence[str], labels: set[str | None]
 ) -> tuple[str, ...]:
     names = [monitors] if isinstance(monitors, str) else several("monitors", monitors)
     for name in names:
@@ -294,7 +294,7 @@ def _named_monitors(
     return tuple(dict.fromkeys(names))
 
 
-def _numeric_columns(table: Table, labels: set[str | None]) -> tuple[str, ...]:
+def _numeric_columns(table: FileTable, labels: set[str | None]) -> tuple[str, ...]:
     names = []
     for name in table.names:
         is_free = name not in labels and name.lower() not in DESCRIBING
@@ -303,7 +303,7 @@ def _numeric_columns(table: Table, labels: set[str | None]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _number_share(table: Table, name: str) -> float:
+def _number_share(table: FileTable, name: str) -> float:
     """Return the share of numbers and flags among the non-empty cells; 0 if all are empty."""
     cells = table.columns[name]
     if not isinstance(cells, list):
@@ -320,7 +320,7 @@ def _is_number(cell: str) -> bool:
 
 
 def _notes(
-    table: Table, monitors: Sequence[str], split: str | None, tuning_words: frozenset[str]
+    table: FileTable, monitors: Sequence[str], split: str | None, tuning_words: frozenset[str]
 ) -> Iterator[str]:
     yield f"monitors: {', '.join(monitors)}"
     if split is None:
@@ -341,7 +341,7 @@ def _take(flags: Flags | None, rows: I64) -> Flags | None:
 
 
 def _rows(
-    table: Table, columns: AlarmColumns, images: Sequence[str] | Images
+    table: FileTable, columns: AlarmColumns, images: Sequence[str] | Images
 ) -> tuple[tuple[str, ...], I64]:
     """Return the ids of the images, and the row of each."""
     names: Column | None = None
@@ -389,7 +389,7 @@ def _rows(
     return ids, rows
 
 
-def _values(table: Table, names: Sequence[str]) -> tuple[F64, list[Problem]]:
+def _values(table: FileTable, names: Sequence[str]) -> tuple[F64, list[Problem]]:
     """Return the (M, rows) values, and every cell that is no finite number."""
     values = np.empty((len(names), len(table)))
     problems: list[Problem] = []
@@ -405,7 +405,9 @@ def _values(table: Table, names: Sequence[str]) -> tuple[F64, list[Problem]]:
     return values, problems
 
 
-def _flags(table: Table, name: str, column: str | None, problems: list[Problem]) -> Flags | None:
+def _flags(
+    table: FileTable, name: str, column: str | None, problems: list[Problem]
+) -> Flags | None:
     """Return a column of 0 and 1; empty cells and all others become problems."""
     if column is None:
         return None
@@ -414,7 +416,7 @@ def _flags(table: Table, name: str, column: str | None, problems: list[Problem])
     return np.asarray(values, np.bool_)
 
 
-def _split_flags(table: Table, columns: AlarmColumns) -> Flags | None:
+def _split_flags(table: FileTable, columns: AlarmColumns) -> Flags | None:
     """Return which rows a column `split` names for tuning."""
     if columns.split is None:
         return None
@@ -422,7 +424,7 @@ def _split_flags(table: Table, columns: AlarmColumns) -> Flags | None:
     return np.array([word in columns.tuning_words for word in words], np.bool_)
 
 
-def _group(table: Table, name: str, rows: I64) -> Column:
+def _group(table: FileTable, name: str, rows: I64) -> Column:
     cells = table.columns[name]
     if isinstance(cells, list):
         return text_column([cells[row] for row in rows.tolist()])

@@ -23,12 +23,15 @@ from calipers.errors import UsageError, did_you_mean, finite, one_of, word
 from calipers.kernels.roc import Cuts, operating
 from calipers.monitors.estimates import (
     LOWER_IS_BETTER,
+    ChanceTest,
     Disagreement,
     Family,
     MonitorReplicates,
+    chance_tests,
     differences,
     draw_replicates,
 )
+from calipers.monitors.halves import HalvesSummary
 from calipers.monitors.labels import (
     OMS,
     OOD,
@@ -79,6 +82,8 @@ class MonitorEvaluation(Document):
     disagreement: Disagreement | None  # with OMS and OOD labels
     settings: Mapping[str, Any]
     basis: Basis
+    # quantities at a threshold over random halves; empty unless a random half chose it
+    halves: tuple[HalvesSummary, ...] = ()
 
     @property
     def n_images(self) -> int:
@@ -135,6 +140,16 @@ class MonitorEvaluation(Document):
                 return row.estimate
         raise UsageError(self._absent(metric, group))
 
+    def over_halves(
+        self, metric: str, monitor: str | None = None, paradigm: str = OMS
+    ) -> HalvesSummary | None:
+        """Return a quantity at the threshold over random halves; None if no half was drawn."""
+        key = (self._name(monitor), one_of("paradigm", paradigm, PARADIGMS), metric)
+        for one in self.halves:
+            if (one.monitor, one.paradigm, one.metric) == key:
+                return one
+        return None
+
     def compare(
         self, a: str, b: str, metric: str = "AUROC", paradigm: str = OMS, tau: float | None = None
     ) -> Difference:
@@ -155,6 +170,18 @@ class MonitorEvaluation(Document):
         samples = self._replicates(metric, group)
         units = self._units(metric, self.monitors[0], group)
         return differences(list(combinations(samples, 2)), metric, units, self._level)
+
+    def chance_tests(self, paradigm: str = OMS) -> dict[str, ChanceTest]:
+        """Return monitor -> the test of its AUROC against 0.5, corrected for all monitors.
+
+        The best of ten useless monitors looks better than chance in a fifth of all data sets if
+        each is tested by itself.
+        """
+        if paradigm not in self._chance:
+            samples = self._replicates("AUROC", _group(paradigm))
+            tests = chance_tests(samples, self.basis.units)
+            self._chance[paradigm] = {one.monitor: one for one in tests}
+        return self._chance[paradigm]
 
     @cached_property
     def paradigm_gaps(self) -> dict[str, Difference]:
@@ -228,6 +255,10 @@ class MonitorEvaluation(Document):
 
     def _name(self, monitor: str | None) -> str:
         return self.monitors[self.basis.monitors.index(monitor)]
+
+    @cached_property
+    def _chance(self) -> dict[str, dict[str, ChanceTest]]:
+        return {}
 
     @cached_property
     def _cache(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, MonitorReplicates]]:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calipers import registry
-from calipers.arrays import F64, I64, Column, Flags
+from calipers.arrays import F64, I64, Column, Flags, host_array
 from calipers.data.cohort import Cohort
 from calipers.errors import (
     InputError,
@@ -490,7 +490,7 @@ def array_of(values: Any, name: str) -> NDArray[Any]:
             "a value for every image", rule="type", field=name, value="an array with masked entries"
         )
     try:
-        return np.asarray(values)
+        return host_array(values)
     except ValueError:
         raise InputError(
             "one value per image", rule="type", field=name, value="rows of different lengths"

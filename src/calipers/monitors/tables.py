@@ -32,6 +32,8 @@ QUANTITIES = {  # of the headline table, in its order -> what they are
     "RH": "residual hazard: hazard that it leaves; lower is better",
     "AC": "availability cost: good images that it rejects; lower is better",
 }
+# Of the table over random halves; the JSON has all quantities at a threshold.
+AT_THRESHOLD = ("sensitivity", "FPR", "precision", "MCC", "SG", "RH", "AC")
 MEANING = (
     "SG: safety gain, hazard that the monitor removes. RH: residual hazard, hazard that it leaves. "
     "AC: availability cost, good images that it rejects. AURC: mean risk over all coverages."
@@ -46,6 +48,7 @@ def tables(result: MonitorEvaluation) -> list[Table]:
     # From the answer to the details; tables without rows are left out below.
     candidates = [
         quantities_table(result),
+        halves_table(result),
         pairs_table(result),
         sweep_table(result),
         labels_table(result),
@@ -61,6 +64,7 @@ def tables_for_terminal(result: MonitorEvaluation) -> list[Table]:
     """Return the tables that a terminal has room for; the sweep at some values of tau only."""
     candidates = [
         quantities_table(result),
+        halves_table(result),
         sweep_table(result, MOST_TAUS),
         labels_table(result),
         rejected_table(result),
@@ -118,6 +122,36 @@ def _units(result: MonitorEvaluation) -> tuple[str, ...]:
         return ()
     level, unit = level_text(settings["level"]), settings["unit"]
     return (f"{level} confidence intervals, resampled by {unit} (n = {settings['n_units']}).",)
+
+
+def halves_table(result: MonitorEvaluation, monitors: Sequence[str] | None = None) -> Table:
+    """Return mean and spread over random halves of what is stated at a threshold; no rows if tuning
+    images were given.
+    """
+    rows: list[TableRow] = []
+    n_halves = 0
+    for name in result.monitors if monitors is None else monitors:
+        for metric in AT_THRESHOLD:
+            for paradigm in result.paradigms:
+                one = result.over_halves(metric, name, paradigm)
+                if one is None or not one.n_halves:
+                    continue
+                n_halves = max(n_halves, one.n_halves + one.n_undefined)
+                first = _estimate(result, metric, name, paradigm)
+                value = None if first is None else first.value
+                labels = paradigm.upper()
+                rows.append((name, metric, labels, one.mean, one.sd, one.low, one.high, value))
+    return Table(
+        ("monitor", "quantity", "labels", "mean", "SD", "5 %", "95 %", "first half"),
+        tuple(rows),
+        title=f"At thresholds that {n_halves} random halves choose",
+        notes=(
+            "Spread over random halves of these images; it is no confidence interval. Intervals "
+            "and counts elsewhere are those of the first half.",
+        ),
+        name="table-halves",
+        kinds=("name", "name", "name", *same_kind("value", 5)),
+    )
 
 
 def sweep_table(result: MonitorEvaluation, most: int | None = None) -> Table:

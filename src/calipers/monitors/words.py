@@ -16,20 +16,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calipers.io.tables.table import delimited
-from calipers.monitors.estimates import complement
+from calipers.monitors.estimates import FEWEST_WANTED, complement
 from calipers.monitors.labels import OMS, OOD, threshold_text
 from calipers.monitors.result import headline, threshold_dict
 from calipers.monitors.scope import FEW, MOST_TAUS
 from calipers.results.estimate import Estimate
-from calipers.show.words import interval_of, percent_number, percent_text, plural, reason_text
+from calipers.show.words import (
+    interval_of,
+    join,
+    p_text,
+    percent_number,
+    percent_text,
+    plural,
+    reason_text,
+)
+from calipers.statistics.clusters import group_columns, note_on_groups, spread_of
 
 if TYPE_CHECKING:
     from calipers.monitors.result import MonitorEvaluation
 
+MOST_SPREAD = 0.1  # of a sensitivity over random halves: more is worth a warning
 # Above this share few thresholds are attainable, and the curves have corners.
 HEAVY = 0.5  # share of images that share their score with another one
 FEWEST_VALUES = 5
 BACKWARDS = 0.3  # AUROC below which the direction is questioned where there is no interval
+
+# Images with a wanted alarm, and the others.
+KINDS = {OMS: ("unsafe", "safe"), OOD: ("out of distribution", "in distribution")}
 
 DOCUMENT, ROWS, IMAGES = "monitor.json", "monitor.csv", "images.csv"
 # One quantity of order, one at a fixed sensitivity, one of risk: more rankings would say the same.
@@ -43,6 +56,7 @@ def remarks(result: MonitorEvaluation) -> list[str]:
         *_on_thresholds(result),
         *_on_scores(result),
         *_on_intervals(result),
+        *_on_groups(result),
     ]
 
 
@@ -66,15 +80,13 @@ def of_monitor(result: MonitorEvaluation, name: str) -> Iterator[str]:
     if result.tau is None:
         yield from _swept(result, name)
         if OOD in result.paradigms:
-            yield _order(
-                result.get("AUROC", name, OOD), name, "out of distribution", "in distribution"
-            )
+            yield _order(result, name, OOD)
         return
     area = result.get("AUROC", name)
     if math.isnan(area.value):
         yield f"{name}: results are undefined, {_reason(area)} among {area.n_images} images."
         return
-    yield _order(area, name, "unsafe", "safe")
+    yield _order(result, name, OMS)
     threshold = result.thresholds[name]
     if threshold is not None:
         yield from _at_threshold(result, name, threshold_text(threshold))
@@ -85,7 +97,11 @@ def of_monitor(result: MonitorEvaluation, name: str) -> Iterator[str]:
 def document_content(result: MonitorEvaluation) -> dict[str, Any]:
     """Return the keys of the JSON contract ``calipers.monitor/1``."""
     taus = np.array(result.taus)
-    comparisons, rankings = [], []
+    comparisons, rankings, chance = [], [], []
+    if result.settings["replicates"]:
+        for paradigm in result.paradigms:
+            tests = result.chance_tests(paradigm).values()
+            chance += [test.as_dict(paradigm) for test in tests]
     if len(result.monitors) > 1:
         for paradigm in result.paradigms:
             comparisons += [row.as_dict() for row in result.compare_all("AUROC", paradigm)]
@@ -107,6 +123,8 @@ def document_content(result: MonitorEvaluation) -> dict[str, Any]:
         "tables": result.counts,
         "comparisons": comparisons,
         "rankings": rankings,
+        "chance": chance,
+        "halves": [one.as_dict() for one in result.halves],
         "sentences": result.sentences(),
         "warnings": list(result.warnings),
     }
@@ -198,6 +216,7 @@ def _on_thresholds(result: MonitorEvaluation) -> Iterator[str]:
             f"({result.n_images - judged} images, seed {result.settings['seed']}), and numbers at "
             f"a threshold are computed on the other half ({judged} images)"
         )
+        yield from _on_spread(result)
     alarm = result.basis.monitors.alarm[:, result.basis.judged]
     for name, scores in zip(result.monitors, alarm):
         threshold = result.thresholds[name]
@@ -210,6 +229,18 @@ def _on_thresholds(result: MonitorEvaluation) -> Iterator[str]:
         if n_rejected in (0, len(scores)):
             which = "none" if n_rejected == 0 else "all"
             yield f"{name}: its threshold rejects {which} of {len(scores)} images; MCC is undefined"
+
+
+def _on_spread(result: MonitorEvaluation) -> Iterator[str]:
+    """Warn of sensitivities that depend on which half chose the threshold."""
+    for name in result.monitors:
+        hit = result.over_halves("sensitivity", name, result.paradigms[0])
+        if hit is not None and hit.high - hit.low > MOST_SPREAD:
+            yield (
+                f"{name}: its sensitivity at the threshold depends on the half that chose it, "
+                f"{hit.low:.2f} to {hit.high:.2f} in nine of ten of {hit.n_halves} halves "
+                f"(mean {hit.mean:.2f}); tuning images of your own would settle it"
+            )
 
 
 def _on_scores(result: MonitorEvaluation) -> Iterator[str]:
@@ -254,6 +285,11 @@ def _on_intervals(result: MonitorEvaluation) -> Iterator[str]:
         yield "intervals were not requested"
     elif n < FEWEST_VALUES:
         yield f"{n} {plural(unit)} are too few for intervals"
+    if any(row.estimate.reason == "too_few_positives" for row in result.rows):
+        yield (
+            f"FPR95 has no interval below {FEWEST_WANTED} images on which an alarm is wanted: its "
+            "threshold rests on the few of them with the lowest scores, and the value is optimistic"
+        )
     if "few_units" in flags:
         yield f"few units behind some values ({n} {plural(unit)} in all): their intervals are rough"
     if flags & {"near_perfect", "all_wrong"}:
@@ -263,21 +299,60 @@ def _on_intervals(result: MonitorEvaluation) -> Iterator[str]:
         )
 
 
-def _order(area: Estimate, name: str, kind: str, other: str) -> str:
+def _on_groups(result: MonitorEvaluation) -> Iterator[str]:
+    """Warn if AUROC varies more over centres than over the units that were drawn."""
+    groups, units = result.scope.groups, result.basis.units
+    spreads = []
+    for column in group_columns(groups, units):
+        for name in result.monitors:
+            for paradigm in result.paradigms[:1]:
+                place = result.basis.find("AUROC", name, {"paradigm": paradigm})
+                assert place is not None
+                case = place[0].narrowed(place[1]).case
+                estimate = result.get("AUROC", name, paradigm)
+                spreads.append(spread_of(case, 0, estimate, column, groups[column]))
+    note = note_on_groups(spreads, units)
+    if note is not None:
+        yield note[0].lower() + note[1:].removesuffix(".")
+
+
+def _order(result: MonitorEvaluation, name: str, paradigm: str) -> str:
+    kind, other = KINDS[paradigm]
+    area = result.get("AUROC", name, paradigm)
     if math.isnan(area.value):
         return f"{name}: the order of images {kind} and {other} is undefined, {_reason(area)}."
-    if math.isnan(area.low):
-        verdict = "no interval shows how certain that is"
-    elif area.high < 0.5:
-        verdict = "it alarms on the wrong images"
-    elif area.low <= 0.5:
-        verdict = "it is not shown to be better than chance"
-    else:
-        verdict = "that is better than chance"
     n = area.n_references
     return (
         f"{name} gives an image that is {kind} a higher alarm than one that is {other} in "
-        f"{_percent(area)} of pairs ({n} {kind}, {area.n_images - n} {other}): {verdict}."
+        f"{_percent(area)} of pairs ({n} {kind}, {area.n_images - n} {other}): "
+        f"{_chance_words(result, name, paradigm)}."
+    )
+
+
+def beats_chance(result: MonitorEvaluation, name: str, paradigm: str = OMS) -> bool:
+    """Return whether a monitor is shown to be better than chance, also as one of several."""
+    area = result.get("AUROC", name, paradigm)
+    if math.isnan(area.low) or area.low <= 0.5:
+        return False
+    if len(result.monitors) == 1:
+        return True
+    return result.chance_tests(paradigm)[name].p_adjusted < 1.0 - area.level
+
+
+def _chance_words(result: MonitorEvaluation, name: str, paradigm: str) -> str:
+    area, n_monitors = result.get("AUROC", name, paradigm), len(result.monitors)
+    if math.isnan(area.low):
+        return "no interval shows how certain that is"
+    if area.high < 0.5:
+        return "it alarms on the wrong images"
+    if area.low <= 0.5:
+        return "it is not shown to be better than chance"
+    if beats_chance(result, name, paradigm):
+        return "that is better than chance"
+    p = result.chance_tests(paradigm)[name].p_adjusted
+    return (
+        f"alone that would be better than chance, as one of {n_monitors} monitors it is not shown "
+        f"({p_text(p)} for the largest of {n_monitors})"
     )
 
 
@@ -287,11 +362,14 @@ def _at_threshold(result: MonitorEvaluation, name: str, threshold: str) -> Itera
     if math.isnan(hit.value):
         yield f"At its threshold, results of {name} are undefined: {_reason(hit)}."
         return
+    yield from _over_halves(result, name)
     n = hit.n_references
     miss = complement(hit)
+    # Several halves were stated before: this is the one whose decisions are shown.
+    start = "In the first half, of" if result.halves else "Of"
     yield (
-        f"Of 100 unsafe images {name} lets {percent_number(miss.value)} through ({_span(miss)}; "
-        f"{n} unsafe images), and it rejects {_percent(false)} of the safe ones "
+        f"{start} 100 unsafe images {name} lets {percent_number(miss.value)} through "
+        f"({_span(miss)}; {n} unsafe images), and it rejects {_percent(false)} of the safe ones "
         f"({false.n_images - n} safe images; {threshold})."
     )
     residual, gain = result.get("RH", name), result.get("SG", name)
@@ -302,6 +380,20 @@ def _at_threshold(result: MonitorEvaluation, name: str, threshold: str) -> Itera
             f"{percent_number(residual.value)} are still unsafe and accepted ({_span(residual)}), "
             f"at the cost of rejecting safe images, {_percent(cost)} of all images."
         )
+
+
+def _over_halves(result: MonitorEvaluation, name: str) -> Iterator[str]:
+    """Yield what the threshold does on average over random halves, and how far that varies."""
+    hit, false = result.over_halves("sensitivity", name), result.over_halves("FPR", name)
+    if hit is None or false is None or math.isnan(hit.mean):
+        return
+    misses = f"{percent_number(1.0 - hit.high)} to {percent_number(1.0 - hit.low)}"
+    rejects = f"{percent_number(false.low)} to {percent_number(false.high)}"
+    yield (
+        f"Of 100 unsafe images {name} lets {percent_number(1.0 - hit.mean)} through on average "
+        f"over {hit.n_halves} random halves that choose its threshold ({misses} in nine of ten "
+        f"halves), and it rejects {percent_number(false.mean)} of 100 safe ones ({rejects})."
+    )
 
 
 def _proxy(result: MonitorEvaluation, name: str) -> str:
@@ -374,25 +466,37 @@ def _of_order(result: MonitorEvaluation) -> Iterator[str]:
     oms, ood = ranking.order(OMS), ranking.order(OOD)
     if oms is not None and ood is not None and oms.winners and ood.winners:
         first, second = " and ".join(oms.winners), " and ".join(ood.winners)
+        have = "has" if len(oms.winners) == 1 else "have"
         if set(oms.winners) == set(ood.winners):
-            text = f"{first} is best by AUROC under both kinds of labels"
+            text = f"{first} {have} the highest AUROC under both kinds of labels"
         else:
             text = (
-                f"{first} is best by AUROC under OMS labels, {second} under OOD labels: choosing "
-                "by OOD labels would choose another monitor"
+                f"{first} {have} the highest AUROC under OMS labels, {second} under OOD labels: "
+                "choosing by OOD labels would choose another monitor"
             )
         if not math.isnan(ranking.agreement):
             text += f" (Kendall's tau of the orders {ranking.agreement:.2f})"
         text += "."
         # Only a single winner can stay first.
-        share = oms.wins.get(oms.winners[0], math.nan)
-        if len(oms.winners) == 1 and not math.isnan(share):
-            text += f" {first} stays first in {percent_text(share)} of bootstrap replicates."
+        if len(oms.winners) == 1 and result.settings["replicates"]:
+            text += _lead(result, first)
         yield text
     if len(ranking.swept) > 1:
         wins = sorted(ranking.wins.items(), key=lambda pair: -pair[1])
         counts = ", ".join(f"{name} at {n}" for name, n in wins if n)
         yield f"Best by AUROC over {len(ranking.swept)} values of tau: {counts}."
+
+
+def _lead(result: MonitorEvaluation, first: str) -> str:
+    """Return whether the monitor with the highest AUROC is shown to be better than all others."""
+    rivals = []
+    # All pairs are one family, because which monitor leads was seen in the same data.
+    for d in result.compare_all("AUROC", OMS):
+        if first in (d.model_a, d.model_b) and not d.p_adjusted < 1.0 - d.estimate.level:
+            rivals.append(d.model_b if d.model_a == first else d.model_a)
+    if not rivals:
+        return f" Under OMS labels {first} is better than every other monitor (all pairs tested)."
+    return f" Under OMS labels {first} is not shown to be better than {join(rivals)}."
 
 
 def _percent(e: Estimate) -> str:

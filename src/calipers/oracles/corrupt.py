@@ -423,7 +423,7 @@ def several(
         return [check_corruption(kind, choices, kinds)]
     if choices:
         raise UsageError(
-            "with several corruptions, write the choices behind each kind, such as "
+            "with several corruptions, write the choices after each kind, such as "
             "position-noise(sigma=0.5)"
         )
     texts = [kind] if isinstance(kind, str) else list(kind)

@@ -39,8 +39,6 @@ from calipers.show.figures import BoxMark, Overlay, Ring
 PICTURE_SIDE = 512
 
 SAMPLE_STREAM = 0x70696373  # keeps the sample apart from the replicates that share its seed
-# Assignments in which predictions of lower score never change the fate of higher ones.
-CUT_BY_SCORE = ("by-score", "many-to-one")
 
 # The order of drawing: the last ones are on top.
 LAYERS = ("ignored", "reference", "missed", "hit", "duplicate", "false alarm")
@@ -126,7 +124,11 @@ def matches_at(
     """
     matches = evaluation.matches(model) if matches is None else matches
     view = matches.views[0]
-    if view.assignment in CUT_BY_SCORE or cut <= view.score_cut or not (matches.score < cut).any():
+    if (
+        view.assignment in assignment.CHOOSING_IN_TURN
+        or cut <= view.score_cut
+        or not (matches.score < cut).any()
+    ):
         return matches
     # With the cut in the view, the assignment never sees the predictions below it.
     recipe = MatchRecipe((replace(view, score_cut=cut),))
@@ -384,15 +386,19 @@ def _worst_object(
     """Return the table and the row of the worst object of an image; None if it has none."""
     missed = objects.references_with("missed")
     if missed:
-        return references, max(missed, key=lambda row: (references.extent[row], -row))
+        # Rows ascend, and max takes the first of equal ones.
+        return references, max(missed, key=references.extent.__getitem__)
     alarms = objects.predictions_with("false alarm")
     if alarms:
         return predictions, alarms[0]
     # No error at all: the largest object, references before predictions of the same extent.
-    rows: list[tuple[References | Predictions, int]] = []
-    rows += [(references, row) for row in objects.references.tolist()]
-    rows += [(predictions, row) for row in objects.predictions.tolist()]
-    return max(rows, key=lambda entry: entry[0].extent[entry[1]], default=None)
+    largest, worst = -math.inf, None
+    tables = ((references, objects.references), (predictions, objects.predictions))
+    for table, rows in tables:
+        for row in rows.tolist():
+            if table.extent[row] > largest:
+                largest, worst = table.extent[row], (table, row)
+    return worst
 
 
 def frame_of(

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64, Flags
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.io.tables.table import Cells, Table, empty, numbers, texts
+from calipers.io.tables.table import Cells, FileTable, empty, numbers, texts
 
 TOKEN = re.compile(
     r"\s*(?:`(?P<quoted>[^`]+)`|(?P<name>[^\W\d][\w.]*)|(?P<number>[01])(?!\w)|(?P<sign>[+\-:]))"
@@ -171,7 +171,7 @@ def _summands(
 class Frame:
     """A table, and the declared order of the values of its columns."""
 
-    table: Table
+    table: FileTable
     orders: Mapping[str, tuple[str, ...]] = field(
         default_factory=dict
     )  # columns that are categories, whatever they hold
@@ -195,13 +195,13 @@ class Frame:
         }
         if isinstance(source, Frame):
             frame = cls(source.table, {**source.orders, **orders_from_levels})
-        elif isinstance(source, Table):
+        elif isinstance(source, FileTable):
             frame = cls(source, orders_from_levels)
         else:
             columns, orders = _columns(source, [*required, *orders_from_levels])
             n = len(next(iter(columns.values()), ()))
             frame = cls(
-                Table(MEMORY, "memory", columns, np.arange(n), False),
+                FileTable(MEMORY, "memory", columns, np.arange(n), False),
                 {**orders, **orders_from_levels},
             )
         for name in (*required, *orders_from_levels):

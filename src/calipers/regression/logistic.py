@@ -171,9 +171,11 @@ def logistic_model(
     Notes
     -----
     Coefficients are those of rows taken as independent; the standard errors allow rows of one
-    cluster to depend on each other in any way (sandwich estimator), intervals use the t
-    distribution with K - 1 degrees of freedom for K clusters. A coefficient is undefined
-    (``single_category``) where all rows of a level have the same outcome.
+    cluster to depend on each other in any way. The sandwich estimator is corrected for few clusters
+    (CR2), and intervals use the t distribution with the degrees of freedom that the estimated
+    variance has for that coefficient (Bell and McCaffrey), which are few for what differs between
+    few clusters. A coefficient is undefined (``single_category``) where all rows of a level have
+    the same outcome.
     """
     data = prepare(
         frame,
@@ -194,21 +196,21 @@ def logistic_model(
         code, unit, n_units = np.arange(len(y)), "row", len(y)
     # That note is about least squares, which is not used here.
     notes = [note for note in data.notes if "least squares" not in note]
-    fit, covariance, undefined, fit_notes = _fit_logistic(data, code)
+    fit, spread, undefined, fit_notes = _fit_logistic(data, code)
     supports = []
-    for is_undefined in undefined.tolist():
+    for is_undefined, contrast in zip(undefined.tolist(), np.eye(len(undefined))):
         reason = "single_category" if is_undefined else _too_few(n_units)
-        supports.append(CoefficientSupport("sandwich-t", float(n_units - 1), unit, n_units, reason))
+        supports.append(_support(spread, contrast, (unit, n_units), reason))
     values = np.where(undefined, NAN, fit.beta)
     rows = coefficients(
-        data.design.effects, values, covariance, supports, level=level, n_rows=len(y)
+        data.design.effects, values, spread.covariance, supports, level=level, n_rows=len(y)
     )
     return LogisticModel(
         formula=str(data.formula),
         response=data.formula.response,
         level=level,
         coefficients=rows,
-        probabilities=_probabilities(data, fit, covariance, undefined, supports[0], level),
+        probabilities=_probabilities(data, fit, spread, (unit, n_units), level),
         unit=unit,
         n_units=n_units,
         n_rows=len(y),
@@ -222,7 +224,7 @@ def logistic_model(
 
 def _fit_logistic(
     data: RegressionData, code: NDArray[np.int64]
-) -> tuple[mixed.LogisticFit, F64, NDArray[np.bool_], list[str]]:
+) -> tuple[mixed.LogisticFit, mixed.Sandwich, NDArray[np.bool_], list[str]]:
     """Return the fit, its covariance by cluster, which coefficients are undefined, and notes."""
     y, x = data.y, data.design.matrix
     # The kernel would climb without end: no coefficient is finite.
@@ -231,11 +233,25 @@ def _fit_logistic(
             np.full(x.shape[1], NAN), np.full((x.shape[1],) * 2, NAN), y, 0.0, True
         )
         notes = [f"every {data.formula.response} is {y[0]:g}: there is nothing to explain"]
-        return fit, fit.bread, np.ones(x.shape[1], np.bool_), notes
+        nothing = np.zeros((0, x.shape[1], x.shape[1]))
+        spread = mixed.Sandwich(fit.bread, fit.bread, nothing[:, 0], nothing, 0.5)
+        return fit, spread, np.ones(x.shape[1], np.bool_), notes
     fit = mixed.fit_logistic(x, y)
     undefined = _is_unbounded(x, fit.bread)
-    covariance = mixed.sandwich(x, y - fit.probability, fit.bread, code)
-    return fit, covariance, undefined, _separation_notes(data, undefined)
+    weight = fit.probability * (1.0 - fit.probability)
+    spread = mixed.sandwich(x, y - fit.probability, weight, fit.bread, code)
+    return fit, spread, undefined, _separation_notes(data, undefined)
+
+
+def _support(
+    spread: mixed.Sandwich, contrast: F64, units: tuple[str, int], reason: str | None
+) -> CoefficientSupport:
+    """Return what the standard error of a combination of coefficients rests on."""
+    df = NAN if reason is not None else spread.freedom(contrast)
+    # A single cluster that decides alone leaves nothing to estimate a variance from.
+    if reason is None and math.isnan(df):
+        reason = "too_few_units"
+    return CoefficientSupport("sandwich-t", df, *units, reason)
 
 
 def _check_binary(data: RegressionData) -> None:
@@ -284,9 +300,8 @@ def _separation_notes(data: RegressionData, undefined: NDArray[np.bool_]) -> lis
 def _probabilities(
     data: RegressionData,
     fit: mixed.LogisticFit,
-    covariance: F64,
-    undefined: NDArray[np.bool_],
-    support: CoefficientSupport,
+    spread: mixed.Sandwich,
+    units: tuple[str, int],
     level: float,
 ) -> tuple[AdjustedProbability, ...]:
     """Return the adjusted probability of every level of every category of the formula."""
@@ -308,14 +323,17 @@ def _probabilities(
             x = hypothetical(data.frame, data.design, column, one)
             p = 1.0 / (1.0 + np.exp(-np.clip(x @ fit.beta, -mixed.STEEPEST, mixed.STEEPEST)))
             value, slope = float(p.mean()), (x * (p * (1.0 - p))[:, None]).mean(axis=0)
-            reason, low, high = support.reason, NAN, NAN
-            if reason is None and not 1e-6 < value < 1 - 1e-6:
-                reason = "single_category"
-            if reason is None:
-                low, high = _probability_interval(
-                    value, float(slope @ covariance @ slope), support, level
-                )
-            probabilities.append(AdjustedProbability(column, one, value, low, high, n, reason))
+            # At the ends of the scale the logit has no finite interval.
+            at_end = not 1e-6 < value < 1 - 1e-6
+            reason = _too_few(units[1]) or ("single_category" if at_end else None)
+            support = _support(spread, slope, units, reason)
+            low, high = NAN, NAN
+            if support.reason is None:
+                variance = float(slope @ spread.covariance @ slope)
+                low, high = _probability_interval(value, variance, support, level)
+            probabilities.append(
+                AdjustedProbability(column, one, value, low, high, n, support.reason)
+            )
     return tuple(probabilities)
 
 

@@ -9,8 +9,9 @@ than 1,400 independent facts. The model ``y = X b + u_centre + u_patient + u_ima
 centre, patient and image an intercept of its own, drawn from a normal distribution, and estimates
 the effects b together with the variances.
 
-- `LikelihoodRatio`: tests of terms (by ML) and of random intercepts (with the chi-bar-squared
-  mixture).
+- `ModelTest`: tests of terms and of random intercepts. Likelihood ratios, by ML for terms and with
+  the chi-bar-squared mixture for intercepts; a term that is constant within the outermost groups,
+  of which there are few, is tested by F with their degrees of freedom.
 - `BootstrapCheck`: two checks of the intervals. The parametric bootstrap draws data from the fit:
   it believes the model and shows what its asymptotics leave out. The cluster bootstrap draws the
   outermost groups again: it believes only that these are independent, and if its standard errors
@@ -37,13 +38,13 @@ from calipers.regression.design import INTERCEPT
 from calipers.regression.model import (
     RESIDUAL,
     Coefficient,
-    CoefficientSupport,
     Component,
     MixedProblem,
     RegressionData,
     coefficients,
     components,
     prepare,
+    supports_of,
 )
 from calipers.regression.words import sentences
 from calipers.results.document import Document
@@ -112,9 +113,9 @@ def mixed_model(
     Notes
     -----
     Intervals of coefficients are ``b -+ q se``. For columns that are constant within the outermost
-    groups (the intercept, everything that describes a centre) q is of the t distribution with K - 1
-    degrees of freedom for K groups, else of the normal distribution. Standard deviations have
-    profile-likelihood intervals.
+    groups (the intercept, everything that describes a centre) q is of the t distribution with K - c
+    degrees of freedom for K groups and c such columns, else of the normal distribution. Standard
+    deviations and intraclass correlations have profile-likelihood intervals.
 
     Removed, with an entry in `notes`: a group with one row each everywhere; a group with one
     subgroup each everywhere; fewer than ``few_groups`` groups, which become a fixed effect.
@@ -150,7 +151,7 @@ def mixed_model(
     # `prepare` has refused designs without full rank.
     if fit is None:
         raise AssertionError("the design has full rank, it was checked")
-    supports = _supports(problem)
+    supports = supports_of(problem)
     rows = coefficients(
         data.design.effects, fit.beta, fit.covariance, supports, level=level, n_rows=len(data.y)
     )
@@ -228,29 +229,6 @@ def _check_within(problem: MixedProblem, data: RegressionData) -> None:
         )
 
 
-def _supports(problem: MixedProblem) -> list[CoefficientSupport]:
-    """Return t with K - 1 degrees of freedom for columns that are constant within the outermost
-    groups, else z.
-    """
-    supports = []
-    # Of crossed groups the smallest number counts; of nested ones the outermost has the smallest.
-    candidates = problem.levels if problem.crossed else problem.levels[:1]
-    for column in problem.x.T:
-        around = [level for level in candidates if _is_constant_within(column, level.code)]
-        if around:
-            few = min(around, key=len)
-            supports.append(CoefficientSupport("wald-t", float(len(few) - 1), few.name, len(few)))
-        else:
-            supports.append(CoefficientSupport("wald-z", float("inf"), "row", len(column)))
-    return supports
-
-
-def _is_constant_within(column: F64, code: NDArray[np.int64]) -> bool:
-    first = np.zeros(int(code.max()) + 1)
-    first[code] = column
-    return bool((first[code] == column).all())
-
-
 def _notes(problem: MixedProblem, fit: Fit) -> list[str]:
     """Return notes on variances of zero, on convergence, and on a binary response."""
     notes = []
@@ -319,22 +297,23 @@ class MixedModel(Document):
         return components(self.problem, self.fit, level=self.level, reml=self.criterion == "REML")
 
     @cached_property
-    def term_tests(self) -> tuple[LikelihoodRatio, ...]:
-        """For every term of the formula, the likelihood-ratio test of the model without it; always
-        by ML.
+    def term_tests(self) -> tuple[ModelTest, ...]:
+        """For every term of the formula, the test of the model without it: likelihood ratio, always
+        by ML; F if the term is constant within the outermost groups.
         """
         return term_tests(self.problem)
 
     @cached_property
-    def component_tests(self) -> tuple[LikelihoodRatio, ...]:
+    def component_tests(self) -> tuple[ModelTest, ...]:
         """For every random intercept, the likelihood-ratio test of the model without it."""
         return component_tests(self.problem, reml=self.criterion == "REML")
 
-    def lr_test(self, other: MixedModel) -> LikelihoodRatio:
+    def lr_test(self, other: MixedModel) -> ModelTest:
         """Compare with a model on the same rows that has more terms, or one random intercept more.
 
         Terms are compared by ML, whatever the criterion of the two models: restricted likelihoods
-        of different designs are not comparable. For a random intercept the p is halved, because a
+        of different designs are not comparable. Terms that are constant within the outermost groups
+        are tested by F, as in `term_tests`. For a random intercept the p is halved, because a
         variance cannot be negative (the 50:50 mixture of chi-squared with 0 and 1 degrees of
         freedom).
         """
@@ -402,16 +381,17 @@ class MixedModel(Document):
 
 
 @dataclass(frozen=True, slots=True)
-class LikelihoodRatio:
-    """A likelihood-ratio test: how much worse the model is without a term or a group."""
+class ModelTest:
+    """A test of how much worse the model is without a term or a group."""
 
     what: str  # a term, or a group
     kind: str  # term | component
-    statistic: float  # difference of the deviances
+    statistic: float  # difference of the deviances; F
     df: int
     p: float
-    criterion: str  # of the two fits: ML | REML
-    method: str  # chi-squared | chi-bar-squared
+    criterion: str  # of the fits: ML | REML
+    method: str  # chi-squared | chi-bar-squared | wald-f
+    df_error: float | None = None  # of F
 
     def as_dict(self) -> dict[str, Any]:
         """Return the test for JSON."""
@@ -423,10 +403,11 @@ class LikelihoodRatio:
             "p": number(self.p),
             "criterion": self.criterion,
             "method": self.method,
+            "df_error": self.df_error,
         }
 
 
-def term_tests(problem: MixedProblem) -> tuple[LikelihoodRatio, ...]:
+def term_tests(problem: MixedProblem) -> tuple[ModelTest, ...]:
     """Test every term that no interaction contains, against the model without its columns."""
     effects = problem.design.effects
     columns: dict[str, set[str]] = {}
@@ -435,18 +416,16 @@ def term_tests(problem: MixedProblem) -> tuple[LikelihoodRatio, ...]:
     if INTERCEPT not in columns:
         return ()  # a term would take the mean with it: that is no question about the term
     terms = [term for term in columns if term != INTERCEPT]
-    # By ML: restricted likelihoods of different designs are not comparable.
-    full_deviance = _deviance(problem, reml=False)
     tests = []
     for term in terms:
         # A main effect inside an interaction cannot be taken out by itself.
         if not any(columns[term] < columns[other] for other in terms):
-            small = problem.without_term(term)
-            tests.append(_term_test(term, small, full_deviance, len(effects)))
+            places = [k for k, effect in enumerate(effects) if effect.term == term]
+            tests.append(_term_test(term, problem.without_term(term), problem, places))
     return tuple(tests)
 
 
-def component_tests(problem: MixedProblem, *, reml: bool) -> tuple[LikelihoodRatio, ...]:
+def component_tests(problem: MixedProblem, *, reml: bool) -> tuple[ModelTest, ...]:
     """Test every random intercept against the model without it."""
     full_deviance = _deviance(problem, reml=reml)
     tests = []
@@ -456,7 +435,7 @@ def component_tests(problem: MixedProblem, *, reml: bool) -> tuple[LikelihoodRat
     return tuple(tests)
 
 
-def compare(first: MixedProblem, second: MixedProblem, *, reml: bool) -> LikelihoodRatio:
+def compare(first: MixedProblem, second: MixedProblem, *, reml: bool) -> ModelTest:
     """Test two models on the same rows, one of which contains the other."""
     y, other = first.restored(first.y), second.restored(second.y)
     if len(y) != len(other) or not np.array_equal(y, other):
@@ -475,9 +454,10 @@ def compare(first: MixedProblem, second: MixedProblem, *, reml: bool) -> Likelih
     small_levels = {level.name for level in small.levels}
     large_levels = {level.name for level in large.levels}
     if small_levels == large_levels and not same_terms:
-        extra = [e.term for e in large.design.effects if e not in small.design.effects]
-        what = " + ".join(dict.fromkeys(extra))
-        return _term_test(what, small, _deviance(large, reml=False), large.x.shape[1])
+        effects = large.design.effects
+        places = [k for k, e in enumerate(effects) if e not in small.design.effects]
+        what = " + ".join(dict.fromkeys(effects[k].term for k in places))
+        return _term_test(what, small, large, places)
     difference = small_levels ^ large_levels
     is_nested = small_levels < large_levels or large_levels < small_levels
     if same_terms and len(difference) == 1 and is_nested:
@@ -488,17 +468,38 @@ def compare(first: MixedProblem, second: MixedProblem, *, reml: bool) -> Likelih
 
 
 def _term_test(
-    what: str, small: MixedProblem, full_deviance: float, columns: int
-) -> LikelihoodRatio:
+    what: str, small: MixedProblem, large: MixedProblem, places: Sequence[int]
+) -> ModelTest:
+    """Test the columns of the larger model at some places, which the smaller one does not have."""
     from scipy.special import chdtrc
 
-    gain, df = max(_deviance(small, reml=False) - full_deviance, 0.0), columns - small.x.shape[1]
-    return LikelihoodRatio(what, "term", gain, df, float(chdtrc(df, gain)), "ML", "chi-squared")
+    df = large.x.shape[1] - small.x.shape[1]
+    supports = supports_of(large)
+    constant = [supports[k] for k in places if supports[k].method == "wald-t"]
+    # With few outermost groups the chi-squared distribution of a likelihood ratio is too narrow.
+    # Columns that the two models write in other ways can only be compared by their likelihood.
+    if constant and len(places) == df:
+        return _f_test(what, large, places, min(one.df for one in constant))
+    # By ML: restricted likelihoods of different designs are not comparable.
+    gain = max(_deviance(small, reml=False) - _deviance(large, reml=False), 0.0)
+    return ModelTest(what, "term", gain, df, float(chdtrc(df, gain)), "ML", "chi-squared")
 
 
-def _level_test(
-    name: str, small: MixedProblem, full_deviance: float, reml: bool
-) -> LikelihoodRatio:
+def _f_test(what: str, problem: MixedProblem, places: Sequence[int], df_error: float) -> ModelTest:
+    """Return the Wald test that some coefficients are 0, by F; its covariance is that of REML."""
+    from scipy.special import fdtrc
+
+    fit, df = problem.solve(reml=True), len(places)
+    statistic = p = float("nan")
+    if fit is not None:
+        beta, covariance = fit.beta[places], fit.covariance[np.ix_(places, places)]
+        statistic = float(beta @ np.linalg.solve(covariance, beta)) / df
+        if df_error > 0:
+            p = float(fdtrc(df, df_error, statistic))
+    return ModelTest(what, "term", statistic, df, p, "REML", "wald-f", df_error)
+
+
+def _level_test(name: str, small: MixedProblem, full_deviance: float, reml: bool) -> ModelTest:
     """Half of the chi-squared tail: under the null the estimate is 0, and the gain nothing, half of
     the time.
     """
@@ -506,9 +507,7 @@ def _level_test(
 
     gain = max(_deviance(small, reml=reml) - full_deviance, 0.0)
     p = 1.0 if gain < NOTHING else 0.5 * float(chdtrc(1, gain))
-    return LikelihoodRatio(
-        name, "component", gain, 1, p, "REML" if reml else "ML", "chi-bar-squared"
-    )
+    return ModelTest(name, "component", gain, 1, p, "REML" if reml else "ML", "chi-bar-squared")
 
 
 def _deviance(problem: MixedProblem, *, reml: bool) -> float:

@@ -445,6 +445,8 @@ class Component:
     icc: float | None  # None for the residual
     n_groups: int  # rows for the residual
     reason: str | None = None
+    icc_low: float = NAN  # interval of the icc, of the same level and method
+    icc_high: float = NAN
 
     @property
     def variance(self) -> float:
@@ -463,6 +465,8 @@ class Component:
             "variance": number(self.variance),
             "share": number(self.share),
             "icc": self.icc,
+            "icc_low": number(self.icc_low),
+            "icc_high": number(self.icc_high),
             "n_groups": self.n_groups,
             "reason": self.reason,
         }
@@ -481,7 +485,7 @@ def components(
     # Rows of one inner group also share all groups around it, so nested shares add up.
     likeness = shares[:-1] if problem.crossed else np.cumsum(shares[:-1])
     icc = [*likeness.tolist(), None]
-    bounds = _profile_bounds(problem, fit, level, reml)
+    bounds, icc_bounds = _profile_bounds(problem, fit, level, reml)
     method, reason = ("none", "not_requested") if problem.crossed else ("profile", None)
     rows = []
     for k, (name, n) in enumerate(names):
@@ -496,23 +500,37 @@ def components(
             icc=icc[k],
             n_groups=n,
             reason=reason,
+            icc_low=icc_bounds[k][0],
+            icc_high=icc_bounds[k][1],
         )
         rows.append(component)
     return tuple(rows)
 
 
+Bounds = list[tuple[float, float]]
+
+
 def _profile_bounds(
     problem: MixedProblem, fit: Fit, level: float, reml: bool
-) -> list[tuple[float, float]]:
+) -> tuple[Bounds, Bounds]:
+    """Return the bounds of the standard deviations and of the intraclass correlations, outermost
+    first and the residual last.
+    """
     from scipy.special import chdtri
 
     n = len(problem.levels)
+    nothing = (NAN, NAN)
     if problem.crossed:
-        return [(NAN, NAN)] * (n + 1)
+        return [nothing] * (n + 1), [nothing] * (n + 1)
     tree, rise = problem.tree(), float(chdtri(1, 1 - level))
     inward = fit._replace(relative=fit.relative[::-1])
-    places = [*reversed(range(n)), n]  # the kernel counts from the innermost level
-    return [mixed.interval(tree, inward, place, rise, reml=reml) for place in places]
+    outwards = list(reversed(range(n)))  # the kernel counts from the innermost level
+    bounds, icc_bounds = [], []
+    for place in outwards:
+        bounds.append(mixed.interval(tree, inward, place, rise, reml=reml))
+        icc_bounds.append(mixed.likeness_interval(tree, inward, place, rise, reml=reml))
+    bounds.append(mixed.interval(tree, inward, n, rise, reml=reml))
+    return bounds, [*icc_bounds, nothing]
 
 
 @dataclass(frozen=True, slots=True)
@@ -571,6 +589,37 @@ class CoefficientSupport:
     unit: str
     n_units: int
     reason: str | None = None  # why there is no interval
+
+
+def supports_of(problem: MixedProblem) -> list[CoefficientSupport]:
+    """Return t for columns that are constant within the outermost groups, else z.
+
+    K groups give K independent facts about such columns; c columns take c of them, which is exact
+    where the groups are of one size.
+    """
+    supports = []
+    # Of crossed groups the smallest number counts; of nested ones the outermost has the smallest.
+    candidates = problem.levels if problem.crossed else problem.levels[:1]
+    n_constant = {}
+    for level in candidates:
+        constant = [_is_constant_within(column, level.code) for column in problem.x.T]
+        n_constant[level.name] = sum(constant)
+    for column in problem.x.T:
+        around = [level for level in candidates if _is_constant_within(column, level.code)]
+        if around:
+            few = min(around, key=len)
+            df = len(few) - n_constant[few.name]
+            reason = None if df > 0 else "too_few_units"
+            supports.append(CoefficientSupport("wald-t", float(df), few.name, len(few), reason))
+        else:
+            supports.append(CoefficientSupport("wald-z", float("inf"), "row", len(column)))
+    return supports
+
+
+def _is_constant_within(column: F64, code: I64) -> bool:
+    first = np.zeros(int(code.max()) + 1)
+    first[code] = column
+    return bool((first[code] == column).all())
 
 
 def quantile(level: float, df: float) -> float:

@@ -13,13 +13,14 @@ from itertools import chain
 
 from calipers.regression.design import INTERCEPT
 from calipers.regression.logistic import LocalizationModels, LogisticModel
-from calipers.regression.mixed import MixedModel
+from calipers.regression.mixed import MixedModel, ModelTest
 from calipers.regression.model import RESIDUAL, Coefficient, Component
 from calipers.show.table import Amount, Cell, Table, TableRow, same_kind
 from calipers.show.words import level_text, p_text, plural, reason_text
 
 LARGEST_LOGARITHM = 700.0  # larger ones overflow
 NAN = math.nan
+OF_ICC = "SD: standard deviation. ICC: correlation of two rows that share such a group."
 
 
 def tables(fit: MixedModel | LogisticModel) -> list[Table]:
@@ -73,13 +74,17 @@ def whole_terms(fit: MixedModel | LogisticModel) -> tuple[str, ...]:
     """Return for terms of several coefficients whether they matter as a whole."""
     sentences = []
     for test in fit.term_tests if isinstance(fit, MixedModel) else ():
-        # A term of one coefficient has its p in the table.
-        if test.df > 1:
-            sentences.append(
-                f"{test.what} as a whole: {p_text(test.p)} (likelihood ratio "
-                f"{test.statistic:.1f}, {test.df} degrees of freedom)."
-            )
+        # A term of one coefficient has its p in the table; too few groups give none.
+        if test.df > 1 and not math.isnan(test.p):
+            sentences.append(f"{test.what} as a whole: {p_text(test.p)} ({_statistic_text(test)}).")
     return tuple(sentences)
+
+
+def _statistic_text(test: ModelTest) -> str:
+    if test.df_error is None:
+        return f"likelihood ratio {test.statistic:.1f}, {test.df} degrees of freedom"
+    freedom = f"{test.df} and {test.df_error:g} degrees of freedom"
+    return f"F = {test.statistic:.1f} with {freedom}"
 
 
 def effect_name(one: Coefficient) -> str:
@@ -109,12 +114,14 @@ def components_table(fit: MixedModel) -> Table:
     rows: list[TableRow] = []
     for one in fit.components:
         p = p_values.get(one.name, NAN)
-        rows.append((_component_name(one.name), _spread(one), one.share, one.n_groups, p))
+        name, share = _component_name(one.name), one.share
+        rows.append((name, _spread(one), share, _likeness(one), one.n_groups, p))
     return Table(
-        ("differences between", "SD", "share of variance", "number", "p"),
+        ("differences between", "SD", "share of variance", "ICC", "number", "p"),
         tuple(rows),
+        notes=(OF_ICC,),
         name="table-components",
-        kinds=("name", "value", "share", "count", "p"),
+        kinds=("name", "value", "share", "value", "count", "p"),
     )
 
 
@@ -124,6 +131,11 @@ def _component_name(name: str) -> str:
 
 def _spread(one: Component) -> Amount:
     return Amount(one.sd, low=one.low, high=one.high)
+
+
+def _likeness(one: Component) -> Cell:
+    """Return the intraclass correlation; nothing for the residual, which nobody shares."""
+    return None if one.icc is None else Amount(one.icc, low=one.icc_low, high=one.icc_high)
 
 
 def checks_table(fit: MixedModel) -> Table:
@@ -180,11 +192,16 @@ def _components_of_two(models: LocalizationModels) -> Table:
     rows: list[TableRow] = []
     # The residual stands last, whatever groups the two fits have.
     for name in sorted(names, key=lambda name: name == RESIDUAL):
-        cells = [_spread(one[name]) if name in one else None for one in components]
+        cells: list[Cell] = []
+        for one in components:
+            component = one.get(name)
+            cells.append(None if component is None else _spread(component))
+            cells.append(None if component is None else _likeness(component))
         rows.append((_component_name(name), *cells))
     return Table(
-        ("differences between (SD)", "IoU, 0 if missed", "IoU of hits"),
+        ("differences between", "IoU, 0 if missed: SD", "ICC", "IoU of hits: SD", "ICC of hits"),
         tuple(rows),
+        notes=(OF_ICC,),
         name="table-components",
-        kinds=("name", "value", "value"),
+        kinds=("name", *same_kind("value", 4)),
     )

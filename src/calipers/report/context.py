@@ -1,31 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the sections of the page share, computed once: the evaluation, comparisons, and pictures.
+"""Everything that the page shows, computed once and before it: comparisons, figures, pictures.
 
 `context_of` takes an evaluation and returns a `Context`; `calipers.report.page` calls it, and every
-section of the page reads from it.
+section of the page reads from it. This is the only place of the page that asks for results: writing
+a page of a context evaluates, matches and resamples nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from calipers.errors import UsageError, did_you_mean
+from calipers.evaluation.compare import compare_together
 from calipers.evaluation.rename import redact_ids, with_display_names
 from calipers.evaluation.result import ONE_ALARM, Evaluation
-from calipers.monitors.page import monitors_with_display_names
-from calipers.monitors.result import MonitorEvaluation
 from calipers.pictures.album import Album, album
+from calipers.report.contents import MOST_MODELS, MOST_PAIRED, figures_of, worst_objects
 from calipers.results.comparison import Comparison, Ranking
 from calipers.results.files import Slices, sha256_of
-from calipers.sensitivity.multiverse import multiverse as multiverse_of
-from calipers.sensitivity.result import Multiverse
-from calipers.stability.objects import object_stability
-from calipers.stability.objects_result import ObjectStability
+from calipers.show.figures import Figure
+from calipers.show.html import figure_block
+from calipers.show.table import Table
 
-# models of which all pairs are compared; of more, the leader is compared with the others
-MOST_PAIRED = 4
+if TYPE_CHECKING:
+    from calipers.monitors.result import MonitorEvaluation
+    from calipers.sensitivity.result import Multiverse
+    from calipers.stability.objects_result import ObjectStability
+
 MOST_IMAGES = 6  # of each group, for a single model
 FEW_MODELS = 3
 REPLICATES = 200  # of the multiverse
@@ -40,16 +44,28 @@ class Context:
     evaluation: Evaluation
     at_one: Evaluation | None  # sensitivity at one false alarm per image
     duel: Comparison | None  # its best model against the others
-    comparison: Comparison | None  # the headline metrics
+    comparison: Comparison | None  # the headline metrics; one family of tests with those of duel
     ranking: Ranking | None  # how stable the order of three or more models is
     album: Album | None
     command: tuple[str, ...]
     protocol_hash: str
     result_hash: str  # as in run.json; "" if ids are replaced
     hidden: bool  # ids are replaced, pictures left out
+    warnings: tuple[str, ...]
+    figures: Mapping[str, Figure]  # by their ids in the page
+    objects: Table | None  # those that were localised worst
     multiverse: Multiverse | None = None  # only on request
     stability: ObjectStability | None = None  # only on request
     monitor: MonitorEvaluation | None = None  # only on request
+
+    def blocks(self, *beginnings: str) -> str:
+        """Return the figures whose ids begin so, as HTML; nothing where there is none."""
+        blocks = []
+        for beginning in beginnings:
+            for name, figure in self.figures.items():
+                if name.startswith(beginning):
+                    blocks.append(figure_block(figure, name))
+        return "".join(blocks)
 
 
 def context_of(
@@ -69,6 +85,8 @@ def context_of(
         raise UsageError("--redact leaves pictures out, so it cannot be used with --images")
     monitors = None
     if monitor is not None:
+        from calipers.monitors.page import monitors_with_display_names
+
         monitors = monitors_with_display_names(_of_these(monitor, evaluation))
     # The hashes are those of run.json, so they are taken before any name is shortened or masked.
     protocol_hash, result_hash = _hashes(evaluation, redact=redact)
@@ -81,10 +99,7 @@ def context_of(
     # renamed evaluation keeps its units.
     step("comparing models")
     at_one = evaluation.at_one_alarm
-    duel = None
-    if at_one is not None:
-        duel = _comparison_of(at_one, ONE_ALARM)
-    comparison = _comparison_of(evaluation, None)
+    comparison, duel = _comparisons_of(evaluation, at_one)
 
     step("pictures")
     image_album = None
@@ -96,6 +111,8 @@ def context_of(
 
     multiverse_result = None
     if multiverse:
+        from calipers.sensitivity.multiverse import multiverse as multiverse_of
+
         step("multiverse")
         replicates = REPLICATES if evaluation.ci else 0
         multiverse_result = multiverse_of(cohort, replicates=replicates)
@@ -104,6 +121,11 @@ def context_of(
         step("stability")
         objects = stability_of(replace(evaluation, cohort=cohort, bootstrap_units=None))
         objects = replace(objects, cohort=replace(objects.cohort, images=evaluation.cohort.images))
+
+    step("figures")
+    # The page shows who was matched with whom.
+    for model in evaluation.leading(MOST_MODELS):
+        evaluation.matches(model)
     return Context(
         evaluation,
         at_one,
@@ -116,6 +138,9 @@ def context_of(
         protocol_hash,
         result_hash,
         redact,
+        evaluation.warnings,
+        figures_of(evaluation, comparison, ranking),
+        worst_objects(evaluation),
         multiverse_result,
         objects,
         monitors,
@@ -135,6 +160,8 @@ def stability_of(evaluation: Evaluation) -> ObjectStability:
     """Return which objects the models find, with the matching and the statistics of the
     protocol.
     """
+    from calipers.stability.objects import object_stability
+
     protocol, view = evaluation.protocol, evaluation.protocol.matching
     return object_stability(
         evaluation.cohort,
@@ -206,19 +233,32 @@ def _album(evaluation: Evaluation, images: Path | None) -> Album:
     )
 
 
-def _comparison_of(evaluation: Evaluation, metric: str | None) -> Comparison | None:
-    """Compare all pairs of a few models, or the leader with the others; None if impossible."""
+def _comparisons_of(
+    evaluation: Evaluation, at_one: Evaluation | None
+) -> tuple[Comparison | None, Comparison | None]:
+    """Return the comparison of the headline metrics, and that at one false alarm per image.
+
+    All pairs of models in all these metrics are one family of tests. At one false alarm only the
+    pairs of the leader are kept; it was chosen on the data, so the tests of the other pairs stay in
+    the family. None if impossible.
+    """
     if len(evaluation.models) < 2 or not evaluation.ci or not evaluation.protocol.replicates:
-        return None
-    first = None
-    if metric is not None or len(evaluation.models) > MOST_PAIRED:
-        first = evaluation.models_by_value[0]
-    metrics = evaluation.headline if metric is None else [metric]
+        return None, None
+    models = evaluation.models
+    if len(models) > MOST_PAIRED:
+        models = evaluation.models_by_value
+    questions = [(evaluation, evaluation.headline, models)]
+    if at_one is not None:
+        questions.append((at_one, (ONE_ALARM,), at_one.models_by_value))
     try:
-        return evaluation.compare(first, metrics=metrics)
+        comparisons = compare_together(questions)
     except UsageError:
         # One unit only, or too few replicates: the page is written without a comparison.
-        return None
+        return None, None
+    duel = None
+    if at_one is not None:
+        duel = comparisons[1].of_model(at_one.models_by_value[0])
+    return comparisons[0], duel
 
 
 def _ranking_of(evaluation: Evaluation) -> Ranking | None:

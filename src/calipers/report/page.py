@@ -8,18 +8,17 @@ zooming. `Evaluation.report` calls `write_report`, `Evaluation.save` calls `writ
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from calipers.evaluation.figures import headline
 from calipers.evaluation.result import Evaluation, cohort_counts
 from calipers.evaluation.saved import save
 from calipers.evaluation.tables import metrics_table, models_table
-from calipers.monitors.result import MonitorEvaluation
 from calipers.report import sections
+from calipers.report.contents import MOST_SIDE_BY_SIDE
 from calipers.report.context import Context, Step, context_of, slices_of
 from calipers.report.sections import SECTIONS
 from calipers.report.verdict import verdict
@@ -28,7 +27,10 @@ from calipers.show import html
 from calipers.show.html import document, text
 from calipers.show.words import count_text, join, short_name
 
-MOST_NAMED = 4  # models in the title; more are counted, and get a row each
+if TYPE_CHECKING:
+    from calipers.monitors.result import MonitorEvaluation
+
+MOST_NAMED = 4  # models in the title; more are counted
 
 
 def write_report(
@@ -77,7 +79,7 @@ def write_report(
         monitor=monitor,
         step=step,
     )
-    step("figures and tables")
+    step("page")
     write_atomically(path, page(context))
     step("")
     return path
@@ -119,7 +121,9 @@ def write_results(
     if pictures and not redact:
         # The volumes may be gone when the folder is opened, so their pictures are kept now.
         slices = slices_of(evaluation, None if images is None else Path(images))
-        evaluation = replace(evaluation, slices=slices)
+        # Only if there are any: a copy would have to compute again what this evaluation knows.
+        if slices is not evaluation.slices:
+            evaluation = replace(evaluation, slices=slices)
     page_options = {
         "images": images,
         "redact": redact,
@@ -179,21 +183,18 @@ def _answer(context: Context) -> str:
         answer += f'<ul class="further">{further}</ul>'
     return (
         '<section id="content" aria-labelledby="content-title" tabindex="-1">'
-        f'<h2 id="content-title">The answer</h2>{answer}{_headline(ev)}</section>'
+        f'<h2 id="content-title">The answer</h2>{answer}{_headline(context)}</section>'
     )
 
 
-def _headline(evaluation: Evaluation) -> str:
+def _headline(context: Context) -> str:
     """Return the headline metrics: beside a figure for few models, a row per model for many."""
-    names = evaluation.headline
-    if len(evaluation.models) > MOST_NAMED:
-        return html.table_block(models_table(evaluation, names))
-    table = html.table_block(metrics_table(evaluation, names))
-    chart = headline(evaluation)
-    # An empty figure beside the table would look like a failure of the page.
-    if all(math.isnan(mark.value) for row in chart.rows for mark in row.marks):
-        return table
-    return f'<div class="pair"><div>{table}</div>{html.figure_block(chart, "fig-headline")}</div>'
+    evaluation = context.evaluation
+    if len(evaluation.models) > MOST_SIDE_BY_SIDE:
+        return html.table_block(models_table(evaluation, evaluation.headline))
+    table = html.table_block(metrics_table(evaluation, evaluation.headline))
+    figure = context.blocks("fig-headline")
+    return f'<div class="pair"><div>{table}</div>{figure}</div>' if figure else table
 
 
 def _models(models: Sequence[str]) -> str:

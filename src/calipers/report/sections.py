@@ -3,8 +3,8 @@
 
 Every section is a function that takes the `Context` of the page and returns HTML, or "" if it has
 nothing to show; `report.page` calls them and leaves out the empty ones. Nothing is computed here:
-values come from the evaluation, tables from `evaluation.tables` and figures from
-`Evaluation.figure`. The sections on pictures and maps are in `report.sections_images`, the methods
+values come from the evaluation, tables from `evaluation.tables`, and figures were made before
+(`report.contents`). The sections on pictures and maps are in `report.sections_images`, the methods
 in `report.methods`.
 
 ========================  =================================================================
@@ -42,50 +42,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.errors import UsageError
-from calipers.evaluation import figures as forests
-from calipers.evaluation.figures_errors import KIND, SHARES, WORDS
+from calipers.evaluation.figures_errors import KIND, WORDS
 from calipers.evaluation.result import Evaluation
 from calipers.evaluation.saved import mistakes_of
 from calipers.evaluation.tables import classes_table, groups_table, metrics_table
 from calipers.kernels.error_types import MISS
 from calipers.kernels.route import native
 from calipers.metrics.error_types import KINDS, ErrorTypes
-from calipers.monitors.page import (
-    beside_answer,
-    labels_part,
-    methods_part,
-    numbers_part,
-    order_part,
-    outcomes_part,
-    summary_line,
-    tau_part,
-    verdict,
-)
 from calipers.report import methods, sections_images
+from calipers.report.contents import (
+    MOST_LINES,
+    MOST_MODELS,
+    MOST_PAIRED,
+    has_objects,
+    metrics_by_class,
+    metrics_by_group,
+    pairs_shown,
+)
 from calipers.report.context import Context
-from calipers.results.comparison import GroupedRows
+from calipers.results.comparison import Comparison, GroupedRows
 from calipers.results.estimate import Row
 from calipers.results.files import environment
-from calipers.sensitivity.page import METHOD, figures, levels_block
-from calipers.sensitivity.result import configuration_text
 from calipers.show import html
 from calipers.show.differences import differences_table
-from calipers.show.html import (
-    details,
-    figure_block,
-    items,
-    paragraph,
-    table_block,
-    text,
-)
+from calipers.show.html import details, items, paragraph, table_block, text
 from calipers.show.table import Cell, Table
 from calipers.show.words import count_text as counted
-from calipers.stability.page import objects_block
+from calipers.show.words import short_name
 
 MOST_SENTENCES = 8  # on differences; the table below them has all
-MOST_ROWS = 18  # of the forest of differences, which stays legible on one screen
-MOST_LINES = 5  # curves that can still be told apart
 MOST_COLUMNS = 4  # models
 MOST_CLASSES = 150  # rows of the table of the data
 EXAMPLES = 3  # of each kind and model
@@ -101,9 +86,6 @@ COLUMNS = (
     "reference",
 )
 MOST_LINKS = 12  # from mistakes to pictures
-MOST_MODELS = 3  # with figures of their errors
-MOST_FIGURES = 4  # of classes, and of every grouping
-FEW_GROUPS = 12  # more than these get one figure only
 MOST_TABLED = 300  # cells of a static table of classes; the table of all numbers has the others
 MOST_NUMBER_ROWS = 12_000  # of the table of all numbers
 NUMBER_COLUMNS = (
@@ -120,30 +102,20 @@ NUMBER_COLUMNS = (
     "note",
 )
 LONGEST_NAME = 800  # several names of a group are joined
-MEANT = (
-    "This section is for models that were trained alike, with other seeds or on other folds: it "
-    "treats them as repeated trainings of one model and shows what another training would find too."
-)
 
 
 def comparison_section(page: Context) -> str:
     """Return differences with intervals and tests, and the ranking; nothing for one model."""
-    comparison = page.comparison
-    # A comparison in which everything is undefined would be a figure without a mark.
-    if comparison is None or all(math.isnan(row.estimate.value) for row in comparison.rows):
+    comparison = pairs_shown(page.evaluation, page.comparison)
+    figures = page.blocks("fig-differences", "fig-ranking")
+    if comparison is None or not figures:
         return ""
-    figures = figure_block(forests.differences(comparison, most=MOST_ROWS), "fig-differences")
-    if page.ranking is not None:
-        blob = forests.blob(page.ranking, page.evaluation.models)
-        if blob is not None:
-            figures += figure_block(blob, "fig-ranking")
     n_more = len(comparison.rows) - MOST_SENTENCES
     more = f"{counted('more difference', n_more)} in the table." if n_more > 0 else ""
     parts = [
         paragraph(
             f"Paired differences on the same images, resampled by {comparison.unit} "
-            f"(n = {comparison.n_units}); p values corrected together "
-            f"({comparison.correction}, {counted('test', comparison.family)})."
+            f"(n = {comparison.n_units}); {_family_in_words(page, comparison)}"
         ),
         f'<div class="pair">{figures}</div>',
         items([row.sentence for row in comparison.rows[:MOST_SENTENCES]]),
@@ -153,10 +125,28 @@ def comparison_section(page: Context) -> str:
     return "\n".join(part for part in parts if part)
 
 
+def _family_in_words(page: Context, comparison: Comparison) -> str:
+    """Return which tests were corrected together, and which of them are shown."""
+    n_tests = counted("test", comparison.family)
+    family = f"p values corrected together ({comparison.correction}, {n_tests})."
+    if page.duel is not None:
+        family = (
+            "p values corrected together with those at one false alarm per image "
+            f"({comparison.correction}, {n_tests})."
+        )
+    if len(page.evaluation.models) <= MOST_PAIRED:
+        return family
+    leader, metric = comparison.rows[0].model_a, page.evaluation.headline[0]
+    return (
+        f"{family} {short_name(leader)}, first in {metric}, is shown against the others; as these "
+        "images chose it, the pairs of the others count as tests too."
+    )
+
+
 def curves_section(page: Context) -> str:
     """Return the curves of the leading models; nothing without scores or references."""
-    ev = page.evaluation
-    if page.at_one is None or not len(ev.cohort.references):
+    ev, blocks = page.evaluation, page.blocks("fig-froc", "fig-pr")
+    if not blocks:
         return ""
     models = ev.leading(MOST_LINES)
     n_omitted = len(ev.models) - len(models)
@@ -165,18 +155,15 @@ def curves_section(page: Context) -> str:
         if n_omitted
         else ""
     )
-    blocks = [
-        figure_block(ev.figure(name, models=models), f"fig-{name}") for name in ("froc", "pr")
-    ]
-    return paragraph(note, "note") + f'<div class="pair">{"".join(blocks)}</div>'
+    return paragraph(note, "note") + f'<div class="pair">{blocks}</div>'
 
 
 def section(page: Context) -> str:
     """Return warnings, classes and the account of every input."""
     ev = page.evaluation
     cautions = ""
-    if ev.warnings:
-        warnings = html.items(ev.warnings)
+    if page.warnings:
+        warnings = html.items(page.warnings)
         cautions = f'<div class="care"><h3>Before you trust these numbers</h3>{warnings}</div>'
     caption = "References and predictions of every class"
     if len(ev.cohort.classes) > MOST_CLASSES:
@@ -241,17 +228,6 @@ def _files(page: Context) -> Table:
         tuple(rows),
         name="table-files",
     )
-
-
-def bars(ev: Evaluation, models: Sequence[str]) -> list[str]:
-    """Return the figures of costs and counts, as far as the protocol computes them."""
-    blocks = []
-    for name in ("error-gains", "error-counts"):
-        try:
-            blocks.append(figure_block(ev.figure(name, models=models), f"fig-{name}"))
-        except UsageError:  # only gains, or only counts
-            continue
-    return blocks
 
 
 def introduction(ev: Evaluation) -> str:
@@ -355,82 +331,54 @@ def errors_section(page: Context) -> str:
     last.
     """
     ev = page.evaluation
-    if not len(ev.cohort.references) and not any(map(len, ev.cohort.models.values())):
+    if not has_objects(ev):
         return ""
     models = ev.leading(MOST_MODELS)
-    blocks = [
-        *bars(ev, models),
-        figure_block(ev.figure("fates", models=models), "fig-fates"),
-    ]
-    # Distances have no common scale from 0 to 1, so they have no such figure.
-    if ev.protocol.matching.criterion in SHARES:
-        blocks.append(figure_block(ev.figure("overlaps", models=models), "fig-overlaps"))
-    for k, model in enumerate(models):
-        predictions = ev.cohort.models[model]
-        if predictions.scored and len(predictions):
-            blocks.append(figure_block(ev.figure("scores", model=model), f"fig-scores-{k}"))
+    blocks = page.blocks("fig-error-", "fig-fates", "fig-overlaps", "fig-scores-")
     n_omitted = len(ev.models) - len(models)
     note = f"The {len(models)} leading models of {len(ev.models)}." if n_omitted else ""
     return (
         introduction(ev)
         + paragraph(note, "note")
-        + f'<div class="pair">{"".join(blocks)}</div>'
+        + f'<div class="pair">{blocks}</div>'
         + examples(page, models)
     )
 
 
 def choices(page: Context) -> str:
     """Return the average precision against the threshold; nothing if it cannot vary."""
-    ev = page.evaluation
-    if (
-        page.at_one is None
-        or ev.protocol.matching.criterion not in SHARES
-        or not len(ev.cohort.references)
-    ):
+    ev, figure = page.evaluation, page.blocks("fig-thresholds")
+    if not figure:
         return ""
     words = (
         f"The protocol calls a place right at {ev.protocol.matching.criterion} "
         f"{ev.protocol.matching.threshold:g}. Nobody can prove that this threshold is the right "
         "one; the figure shows the result at other thresholds."
     )
-    thresholds = ev.figure("thresholds", models=ev.leading(5))
-    return paragraph(words) + figure_block(thresholds, "fig-thresholds")
+    return paragraph(words) + figure
 
 
 def parts(page: Context) -> str:
     """Return average precision beside the parts of RoDeO, which explain the score of a model."""
-    ev = page.evaluation
-    has_rodeo = any(plan.kind == "rodeo" for plan in ev.protocol.metrics)
-    if not has_rodeo or not len(ev.cohort.references):
+    figure = page.blocks("fig-rodeo")
+    if not figure:
         return ""
     words = (
         "Average precision measures how well predictions are ranked. RoDeO measures what is wrong "
         "with them: their place (loc), their shape, or their class (cls); missed and surplus boxes "
         "lower all three."
     )
-    rodeo = ev.figure("rodeo", models=ev.leading(MOST_LINES))
-    return paragraph(words) + figure_block(rodeo, "fig-rodeo")
+    return paragraph(words) + figure
 
 
 def classes(page: Context) -> str:
     """Return the headline metrics per class; nothing for a single class."""
-    ev = page.evaluation
-    if len(ev.cohort.classes) < 2:
-        return ""
-    names = []
-    for name in ev.headline:
-        if name in ev.metrics_per_class and _has_class_values(ev, name):
-            names.append(name)
-    few_rows = len(ev.models) <= MOST_FIGURES and len(ev.cohort.classes) <= 20
-    figure_metrics = _one_of_a_kind(ev, names)[: MOST_FIGURES if few_rows else 1]
-    blocks = ""
-    for k, name in enumerate(figure_metrics):
-        blocks += figure_block(ev.figure("classes", metric=name), f"fig-classes-{k}")
+    ev, blocks = page.evaluation, page.blocks("fig-classes-")
     if not blocks:
         return ""
     figures = f'<div class="pair">{blocks}</div>'
     if len(ev.cohort.classes) * len(ev.models) <= MOST_TABLED:
-        tables = "".join(table_block(classes_table(ev, name)) for name in figure_metrics)
+        tables = "".join(table_block(classes_table(ev, name)) for name in metrics_by_class(ev))
         return figures + details("As tables", f'<div class="pairs">{tables}</div>')
     return figures + paragraph(
         "The table of all numbers below has all classes, metrics and models.", "note"
@@ -440,25 +388,21 @@ def classes(page: Context) -> str:
 def groups(page: Context) -> str:
     """Return the headline metrics per group, grouping by grouping."""
     return "\n".join(
-        _grouping(page.evaluation, grouping, g)
-        for g, grouping in enumerate(page.evaluation.groupings)
+        _grouping(page, grouping, g) for g, grouping in enumerate(page.evaluation.groupings)
     )
 
 
-def _grouping(ev: Evaluation, grouping: GroupedRows, number: int) -> str:
+def _grouping(page: Context, grouping: GroupedRows, number: int) -> str:
     """Return figures and tables of one grouping; for many groups fewer of them, because the table
     of all numbers has the rest.
     """
+    ev = page.evaluation
     places = dict.fromkeys((row.metric, row.label) for row in grouping.rows)  # an ordered set
-    names = [name for name in ev.headline if (name, None) in places]
+    names = metrics_by_group(ev, grouping)
     if not names:
         return ""
     n_groups = len(grouping.table(names[0], None, ev.models))
-    n_figures = MOST_FIGURES if n_groups <= FEW_GROUPS else 1
-    blocks = ""
-    for k, name in enumerate(_one_of_a_kind(ev, names)[:n_figures]):
-        chart = ev.figure("groups", by=grouping.by, metric=name)
-        blocks += figure_block(chart, f"fig-groups-{number}-{k}")
+    blocks = page.blocks(f"fig-groups-{number}-")
     table_rows: list[tuple[str, str | None]] = [(name, None) for name in names]
     for metric, label in places:
         if label is not None and metric == names[0]:
@@ -481,23 +425,6 @@ def _grouping(ev: Evaluation, grouping: GroupedRows, number: int) -> str:
         paragraph(note, "note"),
     ]
     return "\n".join(parts)
-
-
-def _one_of_a_kind(evaluation: Evaluation, names: Sequence[str]) -> list[str]:
-    """Return the first metric of every kind: RoDeO without its parts."""
-    kinds = {plan.name: plan.kind for plan in evaluation.protocol.metrics}
-    first: dict[str, str] = {}
-    for name in names:
-        first.setdefault(kinds[name], name)
-    return list(first.values())
-
-
-def _has_class_values(evaluation: Evaluation, metric: str) -> bool:
-    """Return whether a metric has any value per class."""
-    return any(
-        row.metric == metric and row.label is not None and row.estimate.value == row.estimate.value
-        for row in evaluation.rows
-    )
 
 
 def reproduce_section(page: Context) -> str:
@@ -635,58 +562,33 @@ def monitor_section(page: Context) -> str:
     """Return the answer, the figures, the numbers and the methods; nothing if no monitor was
     evaluated.
     """
-    monitors = page.monitor
-    if monitors is None:
+    if page.monitor is None:
         return ""
-    first, further = verdict(monitors)
-    blocks = ""
-    for name in beside_answer(monitors):
-        blocks += figure_block(monitors.figure(name), f"fig-monitor-{name}")
-    title = "The monitor" if len(monitors.monitors) == 1 else "The monitors"
-    parts = [
-        paragraph(summary_line(monitors), "note"),
-        f"<h3>{title}</h3>",
-        items([first, *further]),
-        f'<div class="pair">{blocks}</div>' if blocks else "",
-        order_part(monitors),
-        outcomes_part(monitors),
-        labels_part(monitors),
-        tau_part(monitors),
-        details("Numbers on monitors", numbers_part(monitors)),
-    ]
-    # This part names images, and a redacted page names none.
-    if not page.hidden:
-        from calipers.monitors.page import images_part
+    # Few pages have this section, and its feature is large: it is imported when it is needed.
+    from calipers.monitors.page import evaluation_section
 
-        parts.append(details("Images on which monitors err most", images_part(monitors)))
-    parts += [items(monitors.warnings), methods_part(monitors)]
-    return "\n".join(part for part in parts if part)
+    # A part names images, and a redacted page names none.
+    return evaluation_section(page.monitor, images=not page.hidden)
 
 
 def multiverse_section(page: Context) -> str:
     """Return the sentences of the multiverse, its figures and its shares; nothing if it was not
     requested.
     """
-    result = page.multiverse
-    if result is None:
+    if page.multiverse is None:
         return ""
-    base = configuration_text(result.each[result.base])
-    note = f"{METHOD} The base configuration is {base}, not the protocol of this page."
-    parts = [items(result.sentences()), figures(result), levels_block(result)]
-    return "\n".join([*parts, paragraph(note, "note")])
+    from calipers.sensitivity.page import evaluation_section
+
+    return evaluation_section(page.multiverse)
 
 
 def stability_section(page: Context) -> str:
     """Return what all, some and none of the models find; nothing if it was not requested."""
-    result = page.stability
-    if result is None:
+    if page.stability is None:
         return ""
-    settings = result.settings
-    rule = (
-        "An object is found, and two predictions are the same, if their "
-        f"{settings['criterion']} is at least {settings['threshold']:g}."
-    )
-    return "\n".join([paragraph(MEANT), objects_block(result), paragraph(rule, "note")])
+    from calipers.stability.page import evaluation_section
+
+    return evaluation_section(page.stability)
 
 
 SECTIONS: tuple[tuple[str, str, Callable[[Context], str]], ...] = (

@@ -13,37 +13,19 @@ nothing to show:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from calipers import registry
-from calipers.arrays import F64
 from calipers.evaluation.figures import hit_rule
-from calipers.evaluation.figures_maps import (
-    LEVELS,
-    Softness,
-    level_rows,
-    measures,
-    sizes_of,
-    softness,
-)
+from calipers.evaluation.figures_maps import LEVELS, measures
 from calipers.evaluation.result import Evaluation
 from calipers.evaluation.warnings import bounds_of, number_of_slices
-from calipers.kernels import assignment
-from calipers.matching.matches import FATES
 from calipers.metrics.maps import MapSettings
 from calipers.pictures.album import _overlays, album_html
-from calipers.pictures.overlays import widest_slice
+from calipers.report.contents import MOST_LINES, MOST_MODELS, MOST_OBJECTS
 from calipers.report.context import Context
-from calipers.show.html import details, figure_block, items, paragraph, table_block
+from calipers.show.html import details, items, paragraph, table_block
 from calipers.show.table import Cell, Table
 from calipers.show.words import count_text, level_text
 
-MOST_LINES = 5
-MOST_MODELS = 3
-MOST_OBJECTS = 10  # of each model
 CONNECTED = {
     "full": "neighbours across faces, edges and corners",
     "edges": "neighbours across faces and edges",
@@ -78,15 +60,14 @@ def maps_section(page: Context) -> str:
     if not ev.cohort.maps:
         return ""
     models = ev.leading(MOST_LINES)
-    names = _figure_names(ev)
-    blocks = "".join(figure_block(ev.figure(name, models=models), f"fig-{name}") for name in names)
+    blocks = page.blocks("fig-voxel-", "fig-levels", "fig-soft-sizes")
     n_omitted = len(ev.models) - len(models)
     note = ""
     if n_omitted:
         note = f"The {len(models)} leading models; {n_omitted} more are in the tables."
     behind = table_block(_behind(ev))
     pair = f'<div class="pair">{blocks}</div>' if blocks else ""
-    levels = paragraph(WHY_LEVELS) if "levels" in names else ""
+    levels = paragraph(WHY_LEVELS) if "fig-levels" in page.figures else ""
     parts = [
         paragraph(note, "note"),
         pair,
@@ -98,18 +79,6 @@ def maps_section(page: Context) -> str:
     if bounds.rows:
         parts.append(table_block(bounds))
     return "\n".join(part for part in parts if part)
-
-
-def _figure_names(ev: Evaluation) -> list[str]:
-    names = []
-    if len(ev.cohort.references):
-        names += ["voxel-roc", "voxel-pr"]
-        if level_rows(ev):
-            names.append("levels")
-    soft = softness(ev)
-    if soft is not None and len(soft.size):
-        names.append("soft-sizes")
-    return names
 
 
 def _rules(ev: Evaluation) -> list[str]:
@@ -181,20 +150,10 @@ def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-@dataclass(frozen=True, slots=True)
-class _ReferenceOutcomes:
-    """What became of the references under one model."""
-
-    fate: NDArray[np.int8]
-    # largest similarity to any prediction; None if the criterion is a distance, or yes or no
-    best: F64 | None
-    soft: F64 | None  # soft IoU
-
-
 def section(page: Context) -> str:
     """Return the worst references of the leading models; nothing unless references have masks."""
     ev = page.evaluation
-    if ev.cohort.references.masks is None or not len(ev.cohort.references):
+    if page.objects is None:
         return ""
     models = ev.leading(MOST_MODELS)
     note = f" of the {len(models)} leading models" if len(models) < len(ev.models) else ""
@@ -205,83 +164,4 @@ def section(page: Context) -> str:
         "largest first, then those that are localised worst. The full list, with masks and false "
         "alarms, is in objects.parquet."
     )
-    soft, (size, unit) = softness(ev), sizes_of(ev.cohort)
-    rows: list[tuple[Cell, ...]] = []
-    for model in models:
-        rows += _rows(ev, model, soft, size)
-    table = Table(
-        _columns(ev, soft, unit),
-        tuple(rows),
-        title="References localised worst",
-        name="table-objects",
-    )
-    return paragraph(words) + table_block(table)
-
-
-def _columns(ev: Evaluation, soft: Softness | None, unit: str) -> tuple[str, ...]:
-    columns = ["model", "image"]
-    columns += ["slice z"] if ev.cohort.dimensions == 3 else ["centre x", "centre y"]
-    columns += ["fate", f"size ({unit})"]
-    if soft is not None:
-        columns.append(soft.metric)
-    if _graded(ev):
-        columns.append(f"best {ev.protocol.matching.criterion}")
-    return (*columns, "object")
-
-
-def _graded(ev: Evaluation) -> bool:
-    """Return whether the criterion is a similarity, of which the largest is the best."""
-    criterion = registry.resolve("criterion", ev.protocol.matching.criterion)
-    return not criterion.distance and not criterion.yes_no
-
-
-def _rows(ev: Evaluation, model: str, soft: Softness | None, size: F64) -> list[tuple[Cell, ...]]:
-    """Return the worst references of one model; the objects of an image are numbered from 1."""
-    references = ev.cohort.references
-    outcome = _reference_outcomes(ev, model, soft)
-    rows: list[tuple[Cell, ...]] = []
-    for k in _order(outcome, size)[:MOST_OBJECTS].tolist():
-        image = int(references.image[k])
-        row: list[Cell] = [model, ev.cohort.images.ids[image], *_place(ev, k)]
-        row += [FATES[int(outcome.fate[k])], float(size[k])]
-        if outcome.soft is not None:
-            row.append(float(outcome.soft[k]))
-        if outcome.best is not None:
-            row.append(float(outcome.best[k]))
-        # Objects are stored image by image; within its image the first one is number 1.
-        rows.append((*row, k - int(references.offsets[image]) + 1))
-    return rows
-
-
-def _reference_outcomes(ev: Evaluation, model: str, soft: Softness | None) -> _ReferenceOutcomes:
-    matches = ev.matches(model)
-    best = None
-    if _graded(ev):
-        best = np.zeros(len(ev.cohort.references))
-        # Pairs are all that overlap, not only the assigned ones: the best of a missed reference
-        # too.
-        np.maximum.at(best, matches.pairs.reference, matches.pairs.similarity)
-    soft_iou = None if soft is None else soft.of_model[model]
-    return _ReferenceOutcomes(matches.reference_fate[0], best, soft_iou)
-
-
-def _order(outcome: _ReferenceOutcomes, size: F64) -> NDArray[np.int64]:
-    """Return the counted references: missed ones by size, then the others by how badly they are
-    localised.
-    """
-    missed = outcome.fate == assignment.MISSED
-    good = outcome.soft if outcome.soft is not None else outcome.best
-    # One key for two orders: missed references largest first, the others worst first.
-    rank = np.where(missed, -size, np.zeros(len(size)) if good is None else good)
-    # lexsort sorts by its last key first.
-    order = np.lexsort((rank, ~missed))
-    return np.asarray(order[outcome.fate[order] != assignment.IGNORED])
-
-
-def _place(ev: Evaluation, k: int) -> tuple[Cell, ...]:
-    """Return where to look: the slice with most voxels, or the centre of a picture's object."""
-    masks = ev.cohort.references.masks
-    assert masks is not None
-    if ev.cohort.dimensions == 3:
-        return (widest_slice(masks, k),)
-    return tuple(round(float(v), 1) for v in masks[k : k + 1].centroids()[0])
+    return paragraph(words) + table_block(page.objects)

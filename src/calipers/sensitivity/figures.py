@@ -198,20 +198,23 @@ def _turns(
 
 def sensitivity(axis: SweepAxis, metrics: Sequence[str], values: F64) -> str:
     """Return which metrics a choice moves, and which it does not; values are (metrics, points)."""
-    defined = [k for k in range(len(metrics)) if np.isfinite(values[k]).any()]
-    if not defined:
+    # metric -> how far its values lie apart; a metric without a value has no entry
+    moves: dict[int, float] = {}
+    for k in range(len(metrics)):
+        if np.isfinite(values[k]).any():
+            moves[k] = float(np.nanmax(values[k]) - np.nanmin(values[k]))
+    if not moves:
         return NOTHING
     if len(metrics) == 1:
         return _course_title(axis, metrics[0], values[0])
-    moves = {k: float(np.nanmax(values[k]) - np.nanmin(values[k])) for k in defined}
-    most = max(moves, key=lambda k: moves[k])
+    most = max(moves, key=moves.__getitem__)
     if moves[most] < STILL:
         return f"{choice_subject(axis)} hardly moves any metric: by {moves[most]:.2f} at most"
     text = (
         f"{choice_subject(axis)} moves {metrics[most]} most, "
         f"which {_change_text(axis, values[most])}"
     )
-    still = [metrics[k] for k in defined if moves[k] < STILL]
+    still = [metrics[k] for k, move in moves.items() if move < STILL]
     if not still:
         return text
     verb = "moves" if len(still) == 1 else "move"
@@ -442,7 +445,7 @@ def _note(sweep: Sweep, *, band: bool = True) -> str:
     """Return what bands are, and how many images and references there are."""
     sentences = []
     if band and sweep.band != "none":
-        sentences.append(f"{sweep.band[0].upper()}{sweep.band[1:]}, each point by itself.")
+        sentences.append(f"{sweep.band[0].upper()}{sweep.band[1:]}, pointwise.")
     if not band and sweep.of_oracle and sweep.runs > 1:
         sentences.append(f"Mean of {sweep.runs} runs.")
     counts = f"{sweep.n_images} images, {sweep.n_references} references"
@@ -530,7 +533,7 @@ def choices(result: Multiverse) -> Forest:
     shares = result.explained
     winner = short_name(result.winner)
     top = [name for name, share in shares.items() if share >= MATTERS][:2]
-    title = "No choice moves the order by itself"
+    title = "No single choice changes the ranking"
     if top:
         most = " and ".join(f"{choice_name(name)} ({percent_text(shares[name])})" for name in top)
         title = f"The rank of {winner} depends most on {most}"

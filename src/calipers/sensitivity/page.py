@@ -55,7 +55,7 @@ METHOD = (
 REPLICATES = (
     "Confidence intervals come from {replicates} bootstrap replicates, resampled by {unit} "
     "(n = {n_units}): all configurations of a replicate use the same weights, and the shares are "
-    "computed anew in each replicate (seed {seed})."
+    "computed again in each replicate (seed {seed})."
 )
 
 
@@ -80,7 +80,7 @@ def write_multiverse(
     old = files_of(folder, OURS)
     display = _with_display_names(result)
     # All files or none: no reader sees half of a result.
-    with staged_folder(folder, owned=old) as stage:
+    with staged_folder(folder, owned=old, force=force) as stage:
         for name in FIGURES:
             picture = svg(display.figure(name), width=SVG_WIDTH, name=name, standalone=True)
             write_atomically(stage / f"multiverse-{name}.svg", picture + "\n")
@@ -130,6 +130,14 @@ def _answer(result: Multiverse) -> str:
     return answer_section(first, further(rest))
 
 
+def evaluation_section(result: Multiverse) -> str:
+    """Return the section on the multiverse in the page of an evaluation."""
+    base = configuration_text(result.each[result.base])
+    note = f"{METHOD} The base configuration is {base}, not the protocol of this page."
+    parts = [items(result.sentences()), figures(result), levels_block(result)]
+    return "\n".join([*parts, paragraph(note, "note")])
+
+
 def figures(result: Multiverse) -> str:
     """Return all figures, two in a row where there is room."""
     blocks = []
@@ -169,7 +177,7 @@ def write_sweep(
     """
     check_folder(folder, force=force)
     earlier = files_of(folder, SWEEP_FIGURE)
-    with staged_folder(folder, owned=("sweep.json", "sweep.csv", *earlier)) as stage:
+    with staged_folder(folder, owned=("sweep.json", "sweep.csv", *earlier), force=force) as stage:
         write_atomically(stage / "sweep.json", sweep.to_json() + "\n")
         write_atomically(stage / "sweep.csv", delimited(columns_of(sweep.rows())))
         for k, (name, figure) in enumerate(sweep_figures(sweep).items(), start=1):

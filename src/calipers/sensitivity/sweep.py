@@ -490,9 +490,7 @@ def apply_choices(
     """Return the protocol and the plan of a metric with these choices made."""
     for name, value in choices.items():
         if registry.own_matching(plan.kind) and name not in OWN:
-            raise UsageError(
-                f"{plan.name} has a matching of its own, on which {name!r} has no effect"
-            )
+            raise UsageError(f"{plan.name} has its own matching, on which {name!r} has no effect")
         protocol, plan = CHOICES[name][1](protocol, plan, value)
     criterion = registry.resolve(
         "criterion", plan.options.get("criterion", protocol.matching.criterion)
@@ -502,7 +500,7 @@ def apply_choices(
         threshold = float(choices["threshold"])
         if not 0 <= threshold <= 1:
             raise UsageError(
-                f"overlaps lie in [0, 1]: {choices['threshold']} is no threshold; "
+                f"overlaps lie in [0, 1]: {choices['threshold']} is out of range; "
                 "write 0.5 for 50 %"
             )
     return protocol, plan

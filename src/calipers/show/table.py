@@ -83,7 +83,7 @@ FORMS: Mapping[Kind, Callable[[float], str]] = {
 }
 WORDS = ("name", "text")
 NAN = math.nan
-BEST = "The best values are highlighted."
+BEST = "The best values are highlighted; that is no test."
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +184,13 @@ class Table:
         return tuple(self._kind_of(k) for k in range(len(self.columns)))
 
     def _kind_of(self, column: int) -> Kind:
-        cells = [row[column] for row in (*self.rows, *self.summary)]
-        if any(isinstance(cell, Estimate | Amount) for cell in cells):
+        types = {type(row[column]) for row in (*self.rows, *self.summary)}
+        # One estimate makes a column of values, one text a column of words, whatever else is there.
+        if any(issubclass(kind, Estimate | Amount) for kind in types):
             return "value"
-        if any(isinstance(cell, str) for cell in cells):
+        if any(issubclass(kind, str) for kind in types):
             return "text" if column else "name"
-        if any(isinstance(cell, float) for cell in cells):
+        if any(issubclass(kind, float) for kind in types):
             return "number"
         return "count"
 
@@ -379,20 +380,33 @@ LATEX_SIGNS = {
 
 
 def _markdown(table: Table) -> str:
+    lines = []
+    if table.title:
+        lines += [f"**{_markdown_text(table.title)}**", ""]
+    lines.append(_pipes(list(map(_markdown_text, table.columns))))
+    # Words are aligned to the left, numbers to the right.
     rules = [":--" if kind in WORDS else "--:" for kind in table.column_kinds()]
-    lines = [_pipes(list(map(_markdown_text, table.columns))), f"|{'|'.join(rules)}|"]
+    lines.append(f"|{'|'.join(rules)}|")
     for k, row in enumerate(table.texts()):
-        cells = [_markdown_text(str(cell)) for cell in row]
-        sign = "*" if k >= len(table.rows) else ""
         texts = []
-        for c, cell in enumerate(cells):
-            mark = "**" if (k, c) in table.best else sign
-            texts.append(f"{mark}{cell}{mark}" if cell else "")
+        for c, cell in enumerate(row):
+            text = _markdown_text(str(cell))
+            if (k, c) in table.best:
+                mark = "**"
+            elif k >= len(table.rows):  # rows of the summary stand in italics
+                mark = "*"
+            else:
+                mark = ""
+            # An empty cell stays empty: marks around nothing would be shown as asterisks.
+            texts.append(f"{mark}{text}{mark}" if text else "")
         lines.append(_pipes(texts))
-    head = [f"**{_markdown_text(table.title)}**", ""] if table.title else []
+    lines.append("")
+    notes = table.all_notes()
     # Two spaces at the end break the line.
-    notes = [f"{_markdown_text(note)}  " for note in table.all_notes()]
-    return "\n".join([*head, *lines, "", *notes]) + ("\n" if notes else "")
+    lines += [f"{_markdown_text(note)}  " for note in notes]
+    if notes:
+        lines.append("")
+    return "\n".join(lines)
 
 
 def _pipes(cells: Sequence[str]) -> str:

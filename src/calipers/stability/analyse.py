@@ -183,7 +183,7 @@ def check_progress(progress: Any) -> None:
     """Raise unless ``progress`` is None or a function."""
     if progress is not None and not callable(progress):
         raise UsageError(
-            f"progress must be a function of (steps done, steps in all), got {shown(progress)}"
+            f"progress must be a function of (steps done, steps in total), got {shown(progress)}"
         )
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from calipers.arrays import F64, I64, Flags
+from calipers.arrays import F64, I64, Flags, joined_columns
 from calipers.data.bags import Bag, Bags, check_bag
 from calipers.errors import UsageError, did_you_mean, one_of, whole
 from calipers.evaluation.collect import in_order
@@ -94,10 +94,7 @@ class BagPairs:
     @classmethod
     def concat(cls, parts: Sequence[BagPairs]) -> BagPairs:
         """Return the evidence of all bags of several parts with the same models and thresholds."""
-        per_bag: dict[str, Any] = {}
-        for name in PER_BAG:
-            per_bag[name] = np.concatenate([getattr(part, name) for part in parts])
-        return replace(parts[0], **per_bag)
+        return replace(parts[0], **joined_columns(parts, PER_BAG))
 
     def at(self, threshold: float) -> int:
         """Return the index of a threshold of the analysis."""

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from calipers.arrays import F64, I64, Flags
+from calipers.arrays import F64, I64, Flags, joined
 from calipers.data.bags import Bag
 from calipers.errors import UsageError, did_you_mean
 from calipers.evaluation.figures import ends_of_estimates
@@ -195,7 +195,7 @@ def scores(
     how = {"spearman": "Rank correlations", "pearson": "Correlations"}[method]
     note = (
         f"{how} over {n} images with both scores. APJ = AJ / (2 − AJ) for every pair, "
-        "so a correlation near 1 between the two is no finding."
+        "so a correlation near 1 between the two is not a finding."
     )
     x, y = Axis("score", names=score_names), Axis("with", names=score_names)
     return HeatMap(title, x, y, values, "correlation", -1.0, 1.0, note=note)
@@ -528,7 +528,7 @@ def table_figure(table: StabilityTable, measure: str = "AUC", score: str = "APJ"
     dots = tuple(
         _series_dots(name, points, slot) for slot, (name, points) in enumerate(series.items())
     )
-    x, y = np.concatenate([one.x for one in dots]), np.concatenate([one.y for one in dots])
+    x, y = joined(dots, "x"), joined(dots, "y")
     note = (
         "A point is an analysis. Bars are standard deviations (ddof 0), not intervals: "
         f"of {score} over images, of {WORDS[measure]} over models."

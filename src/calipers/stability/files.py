@@ -24,7 +24,7 @@ from calipers.arrays import Array
 from calipers.errors import InputError
 from calipers.io.source import open_regular, require_file
 from calipers.io.tables.columns import ColumnSpec
-from calipers.io.tables.table import Table
+from calipers.io.tables.table import FileTable
 from calipers.io.volumes.numpy import (
     FACTS,
     ArrayLayout,
@@ -409,7 +409,7 @@ def _npy_layout(path: Path) -> ArrayLayout:
         raise broken_file(
             file,
             f"{stored - layout.start - layout.count} bytes more",
-            "one array and nothing behind it",
+            "one array and nothing after it",
         )
     return layout
 
@@ -481,7 +481,7 @@ def _native_copy(view: Array) -> Array:
     return values if values.dtype.isnative else values.astype(values.dtype.newbyteorder("="))
 
 
-def rename_column(table: Table, old: str, new: str) -> Table:
+def rename_column(table: FileTable, old: str, new: str) -> FileTable:
     """Return a table in which one column has another name."""
     columns = {}
     for name, cells in table.columns.items():

@@ -29,7 +29,7 @@ from calipers.io.tables.columns import (
     declare,
     find_columns,
 )
-from calipers.io.tables.table import Table, open_table, strict_numbers, texts
+from calipers.io.tables.table import FileTable, open_table, strict_numbers, texts
 from calipers.io.volumes.pairing import list_samples
 from calipers.io.volumes.samples import check_pair
 from calipers.io.volumes.values import as_labels
@@ -194,7 +194,7 @@ def _same_bags(file: str, bags: Sequence[str], names: Sequence[str], what: str) 
         )
 
 
-def _rows_of_bags(table: Table, bags: Sequence[str]) -> list[list[int]]:
+def _rows_of_bags(table: FileTable, bags: Sequence[str]) -> list[list[int]]:
     """Return the rows of every bag."""
     column = BAG.require(table)
     names = [unicodedata.normalize("NFC", name.strip()) for name in texts(table, column)]
@@ -207,7 +207,7 @@ def _rows_of_bags(table: Table, bags: Sequence[str]) -> list[list[int]]:
 
 
 def _bag_flags(
-    table: Table, rows: list[list[int]], boxes: BagBoxes | None, bags: Sequence[str]
+    table: FileTable, rows: list[list[int]], boxes: BagBoxes | None, bags: Sequence[str]
 ) -> Flags:
     """Return the label of every bag: from the column of labels, else whether it has a box."""
     column = LABEL.find(table)
@@ -232,7 +232,7 @@ def _bag_flags(
 
 
 def _groups(
-    table: Table, rows: list[list[int]], boxes: BagBoxes | None
+    table: FileTable, rows: list[list[int]], boxes: BagBoxes | None
 ) -> tuple[dict[str, Column], list[str]]:
     """Return the columns with one value per bag, and notes on those with several."""
     special = {BAG.find(table), LABEL.find(table)}
@@ -262,7 +262,7 @@ def _groups(
     return groups, notes
 
 
-def read_boxes(table: Table, rows: list[list[int]], bags: Sequence[str]) -> BagBoxes | None:
+def read_boxes(table: FileTable, rows: list[list[int]], bags: Sequence[str]) -> BagBoxes | None:
     """Return the boxes of a table, with (0, 4) for bags without; None if it has no columns of
     boxes.
     """
@@ -292,7 +292,7 @@ def read_boxes(table: Table, rows: list[list[int]], bags: Sequence[str]) -> BagB
     return BagBoxes(boxes, bag_sizes, (*columns, *size_columns))
 
 
-def _box_columns(table: Table) -> tuple[str, tuple[str, ...]] | None:
+def _box_columns(table: FileTable) -> tuple[str, tuple[str, ...]] | None:
     for kind, names in BOX_LAYOUTS:
         columns = [BOXES[name].find(table) for name in names]
         if len(names) == CORNERS and all(columns):
@@ -301,7 +301,7 @@ def _box_columns(table: Table) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _check_box_row(
-    table: Table,
+    table: FileTable,
     row: int,
     columns: Sequence[str],
     cells: F64,
@@ -318,7 +318,7 @@ def _check_box_row(
 
 
 def _size(
-    table: Table, own: Sequence[int], sizes: F64, columns: Sequence[str]
+    table: FileTable, own: Sequence[int], sizes: F64, columns: Sequence[str]
 ) -> tuple[float, float] | None:
     """Return the size of a bag, which all its rows must agree on; None if no row has it."""
     first: tuple[float, float] | None = None

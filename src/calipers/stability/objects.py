@@ -205,7 +205,7 @@ def _above_cut(
 def _step_counter(progress: Progress | None, total: int) -> Callable[[], None]:
     if progress is not None and not callable(progress):
         raise UsageError(
-            f"progress must be a function of (steps done, steps in all), got {shown(progress)}"
+            f"progress must be a function of (steps done, steps in total), got {shown(progress)}"
         )
     number = count(1)
     return lambda: progress(next(number), total) if progress is not None else None

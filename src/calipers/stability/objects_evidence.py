@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers import registry
-from calipers.arrays import F64, I64, Flags
+from calipers.arrays import F64, I64, Flags, joined, joined_columns
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, References
 from calipers.errors import UsageError
@@ -57,10 +57,8 @@ class Rows:
     @classmethod
     def concat(cls, parts: Sequence[Self]) -> Self:
         """Return the tables of several sets of images, one below the other."""
-        columns = []
-        for name in cls._columns():
-            columns.append(np.concatenate([getattr(part, name) for part in parts]))
-        return cls(ragged.concat_offsets([part.offsets for part in parts]), *columns)
+        offsets = ragged.concat_offsets([part.offsets for part in parts])
+        return cls(offsets, **joined_columns(parts, cls._columns()))
 
     @classmethod
     def _columns(cls) -> list[str]:
@@ -163,8 +161,8 @@ class ObjectPairs:
             first.n_models,
             first.n_classes,
             **tables,
-            ignored=np.concatenate([part.ignored for part in parts]),
-            duplicates=np.concatenate([part.duplicates for part in parts]),
+            ignored=joined(parts, "ignored"),
+            duplicates=joined(parts, "duplicates"),
         )
 
     def couple_rows(self) -> tuple[I64, I64]:
@@ -245,7 +243,7 @@ class Pool:
         """
         tables = [cohort.models[name] for name in models]
         stack = Predictions.concat([replace(table, facts={}) for table in tables])
-        image = np.concatenate([table.image for table in tables])
+        image = joined(tables, "image")
         model = np.repeat(np.arange(len(tables)), [len(table) for table in tables])
         order = np.argsort(image, kind="stable")
         table = stack.rows(order, ragged.from_owner(image, cohort.n_images))

@@ -72,6 +72,10 @@ LEGEND = (
 )
 
 LONGEST = 2000  # characters of a sentence
+REPEATED = (
+    "This section is for models that were trained alike, with other seeds or on other folds: it "
+    "treats them as repeated trainings of one model and shows what another training would find too."
+)
 WHY = (
     "If models that were trained alike find different objects, they are unsure of them, whatever "
     "their scores say. A reference is disputed if some but not all models find it."
@@ -143,7 +147,7 @@ def write_stability(
     inputs = PageInputs(command, objects, Pictures.of(images, result.ids))
     display = with_display_names(result)
     # All files or none: no reader sees half of a result.
-    with staged_folder(folder, owned=old) as stage:
+    with staged_folder(folder, owned=old, force=force) as stage:
         for name in available(result):
             picture = svg(display.figure(name), width=SVG_WIDTH, name=name, standalone=True)
             write_atomically(stage / f"stability-{name}.svg", as_bytes(picture + "\n"))
@@ -324,6 +328,16 @@ def _entry(result: StabilityResult, place: int, pictures: Pictures, name: str) -
     )
 
 
+def evaluation_section(result: ObjectStability) -> str:
+    """Return the section on objects in the page of an evaluation."""
+    settings = result.settings
+    rule = (
+        "An object is found, and two predictions are the same, if their "
+        f"{settings['criterion']} is at least {settings['threshold']:g}."
+    )
+    return "\n".join([paragraph(REPEATED), objects_block(result), paragraph(rule, "note")])
+
+
 def objects_block(result: ObjectStability) -> str:
     """Return sentences, figures and the most disputed images."""
     sentences = [cut(sentence, LONGEST) for sentence in (*result.sentences(), *result.warnings)]
@@ -365,7 +379,8 @@ def trust(result: StabilityResult, what: str = "map") -> str:
     if _wrong(right):
         return (
             f"Do not trust these {what}s: the {models} {word} mark the same places, but these are "
-            f"mostly not where the reference is (mean DICE {right:.2f}). Stable is not right."
+            f"mostly not where the reference is (mean DICE {right:.2f}). "
+            "Stable does not mean correct."
         )
     start = (
         f"Trust a single {what} in part: these {models} share a core of places and differ around "

@@ -38,7 +38,7 @@ from calipers.io.reader import ImageList, Options
 from calipers.io.source import open_regular, require_file
 from calipers.io.tables.columns import ColumnSpec, declare, find_columns, missing_column
 from calipers.io.tables.objects import add_groups
-from calipers.io.tables.table import MAGIC, Table, codes, open_table, strict_numbers, texts
+from calipers.io.tables.table import MAGIC, FileTable, codes, open_table, strict_numbers, texts
 from calipers.io.volumes.open import stem_of
 from calipers.io.volumes.samples import check_pair
 from calipers.io.volumes.values import NORMALISATIONS, as_map
@@ -386,7 +386,7 @@ def open_long_table(path: Path, model: str, *, unit: bool = True) -> list[ModelM
 class _ScoreRows:
     """The rows in the order of model, bag and place; a map is a stretch of them."""
 
-    table: Table
+    table: FileTable
     order: I64  # (n,) row of the table
     starts: I64  # (m,) where every map begins
     stops: I64
@@ -404,7 +404,7 @@ def _model_title(prefix: str, names: Sequence[str], k: int) -> str:
     return f"{prefix}/{own}" if prefix else own
 
 
-def _names(table: Table, column: str) -> tuple[I64, list[str]]:
+def _names(table: FileTable, column: str) -> tuple[I64, list[str]]:
     """Return the (n,) code of the name in every row, and the names; an empty name is an error."""
     # Names are cleaned once each, not once per row; two spellings may become one name.
     raw, cells = codes(texts(table, column))
@@ -416,7 +416,7 @@ def _names(table: Table, column: str) -> tuple[I64, list[str]]:
     return name_code, names
 
 
-def _values(table: Table, name: str, unit: bool) -> F64:
+def _values(table: FileTable, name: str, unit: bool) -> F64:
     values = strict_numbers(table, name)
     for wrong, rule, expected in (
         (~np.isfinite(values), "non-finite", "a finite value for every instance"),
@@ -430,7 +430,7 @@ def _values(table: Table, name: str, unit: bool) -> F64:
     return values
 
 
-def _place_columns(table: Table, columns: Mapping[str, str]) -> tuple[str, ...]:
+def _place_columns(table: FileTable, columns: Mapping[str, str]) -> tuple[str, ...]:
     for axes in PLACES:
         if set(axes) <= set(columns):
             return tuple(columns[axis] for axis in axes)
@@ -442,7 +442,7 @@ def _place_columns(table: Table, columns: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _sorted_rows(
-    table: Table, columns: tuple[str, ...], model: I64, bag: I64, values: F64
+    table: FileTable, columns: tuple[str, ...], model: I64, bag: I64, values: F64
 ) -> _ScoreRows:
     """Return the rows by model, bag and place."""
     places = np.stack([_whole_numbers(table, name) for name in columns], axis=1)
@@ -458,7 +458,7 @@ def _sorted_rows(
     )
 
 
-def _whole_numbers(table: Table, name: str) -> I64:
+def _whole_numbers(table: FileTable, name: str) -> I64:
     values = strict_numbers(table, name)
     rows = np.flatnonzero(~((values >= 0) & (values < LARGEST) & (values == np.floor(values))))
     if len(rows):
@@ -713,7 +713,7 @@ def read_scores(path: PathName, bags: Sequence[str], models: Sequence[str]) -> F
     return scores
 
 
-def _rows(table: Table, bags: Sequence[str]) -> list[int]:
+def _rows(table: FileTable, bags: Sequence[str]) -> list[int]:
     """Return the row of every bag; rows of other bags are not an error, a bag without a row is."""
     column = BAG.require(table)
     row_of: dict[str, int] = {}

@@ -31,7 +31,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from calipers.arrays import F64, I64, Flags
+from calipers.arrays import F64, I64, Flags, joined
 from calipers.data.bags import Bags
 from calipers.errors import UsageError, did_you_mean
 from calipers.kernels.roc import CaseRanks
@@ -375,9 +375,9 @@ class BagValues:
     def concat(cls, parts: Sequence[BagValues]) -> BagValues:
         """Return the evidence of all bags of several parts."""
         return cls(
-            np.concatenate([part.values for part in parts]),
-            np.concatenate([part.references for part in parts]),
-            np.concatenate([part.predictions for part in parts]),
+            joined(parts, "values"),
+            joined(parts, "references"),
+            joined(parts, "predictions"),
         )
 
 
@@ -580,9 +580,7 @@ class CaseScores:
     @classmethod
     def concat(cls, parts: Sequence[CaseScores]) -> CaseScores:
         """Return the evidence of all bags of several parts."""
-        return cls(
-            np.concatenate([p.scores for p in parts]), np.concatenate([p.positive for p in parts])
-        )
+        return cls(joined(parts, "scores"), joined(parts, "positive"))
 
 
 class BagAuroc:

@@ -40,7 +40,12 @@ class Units:
 
     Without ``parent`` all units are drawn from one urn. With it every unit lies in a parent: a
     *stratum* that keeps its number of units in every replicate (the claim is about these strata),
-    or, if ``nested``, itself a unit that is drawn first (the claim generalises to other parents).
+    or, if ``nested``, itself the unit that is drawn (the claim generalises to other parents).
+
+    A nested parent comes with all its units, as often as it is drawn. Its own mean already varies
+    with the units that happen to lie in it: drawing these again would count their spread twice
+    (with 6 centres such intervals held the truth in .98 to 1.00 of the cases, at up to 1.9 times
+    the width they need).
     """
 
     name: str
@@ -146,7 +151,7 @@ def units_of(
         Columns of the images.
     cluster
         ``auto`` (patient if known, else image), ``image``, a column, or two of them such as
-        ``("centre", "patient")``: centres are drawn, then patients in each.
+        ``("centre", "patient")``: centres are drawn, each with all its patients.
     strata
         A column whose groups are fixed: units are drawn inside each of them.
     """
@@ -212,17 +217,21 @@ _draws: dict[tuple[int, range, int, bool], Weights] = {}
 
 def bootstrap(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
     """Yield blocks (at most 64, n_images) of bootstrap weights: how often each image was drawn."""
-    is_kept = units.n_drawn * replicates <= MOST_KEPT
+    # Of nested units the parents are drawn: see `Units`.
+    code, n_drawn = units.code, units.n_drawn
+    if units.nested:
+        code, n_drawn = units.outer_code, units.number
+    is_kept = n_drawn * replicates <= MOST_KEPT
     for first in range(0, replicates, BLOCK):
         block = range(first, min(first + BLOCK, replicates))
-        if units.parent is not None:
-            draws = (_draw_within(units, generator(seed, b)) for b in block)
-            counts = resampling.counts(draws, len(block), units.n_drawn)
+        if units.parent is not None and not units.nested:
+            draws = (_draw_in_strata(units, generator(seed, b)) for b in block)
+            counts = resampling.counts(draws, len(block), n_drawn)
         elif is_kept:
-            counts = _kept_counts(seed, block, units.n_drawn)
+            counts = _kept_counts(seed, block, n_drawn)
         else:
-            counts = resampling.uniform_counts(seed, block, units.n_drawn)
-        yield resampling.image_weights(counts, units.code)
+            counts = resampling.uniform_counts(seed, block, n_drawn)
+        yield resampling.image_weights(counts, code)
 
 
 def _kept_counts(seed: int, block: range, n_units: int) -> Weights:
@@ -274,16 +283,10 @@ def swaps(units: Units, replicates: int, seed: int) -> Iterator[Weights]:
         yield traded.astype(np.uint8)[:, unit]
 
 
-def _draw_within(units: Units, rng: np.random.Generator) -> I64:
-    """Return the units that one replicate draws from their strata, or from the parents that it
-    draws first.
-    """
+def _draw_in_strata(units: Units, rng: np.random.Generator) -> I64:
+    """Return the units that one replicate draws: from every stratum as many as it has."""
     assert units.parent is not None
-    # Units are sorted by parent, so each urn is a range of indices.
+    # Units are sorted by stratum, so each urn is a range of indices.
     sizes = np.bincount(units.parent)
     starts = ragged.from_counts(sizes)[:-1]
-    # Nested: as many parents as there are, drawn with replacement; strata are all there, once.
-    urns = rng.integers(0, len(sizes), len(sizes)) if units.nested else np.arange(len(sizes))
-    return np.repeat(starts[urns], sizes[urns]) + rng.integers(
-        0, np.repeat(sizes[urns], sizes[urns])
-    )
+    return np.repeat(starts, sizes) + rng.integers(0, np.repeat(sizes, sizes))

@@ -126,7 +126,6 @@ BROKEN_REFERENCES = [
     ),
     ("neg-size", "/annotations/1/bbox", changed(REFERENCES, *ANN, "bbox", to=[10, 20, -3, 4])),
     ("zero-area", "/annotations/1/bbox", changed(REFERENCES, *ANN, "bbox", to=[10, 20, 0, 4])),
-    ("outside", "/annotations/1/bbox", changed(REFERENCES, *ANN, "bbox", to=[60, 20, 42, 4])),
     ("crowd-flag", "/annotations/1/iscrowd", changed(REFERENCES, *ANN, "iscrowd", to=2)),
     ("crowd-flag", "/annotations/1/iscrowd", changed(REFERENCES, *ANN, "iscrowd", to="no")),
     ("ignore-flag", "/annotations/1/ignore", changed(REFERENCES, *ANN, "ignore", to=-1)),
@@ -218,7 +217,6 @@ BROKEN_RESULTS = [
     ("non-finite", "/1/score", changed(RESULTS, 1, "score", to=float("nan"))),
     ("type", "/1/score", changed(RESULTS, 1, "score", to="0.5")),
     ("box-shape", "/1/bbox", changed(RESULTS, 1, "bbox", to=[])),
-    ("zero-area", "/1/bbox", changed(RESULTS, 1, "bbox", to=[1, 1, 1, 0])),
     ("neg-size", "/1/bbox", changed(RESULTS, 1, "bbox", to=[1, 1, 1, -2])),
     ("type", "/1", changed(RESULTS, 1, to=None)),
 ]
@@ -242,8 +240,29 @@ def test_several_problems_are_listed_together(tmp_path):
         "type",
         "score-range",
     }
-    account = try_results(tmp_path, content, lenient=True).intake.files[1]
+    account = try_results(tmp_path, content, lenient=True, allow_loss=1).intake.files[1]
     assert account.quarantined == {"unknown-image": 1, "type": 1, "score-range": 1}
+
+
+def test_a_file_of_which_most_is_broken_is_refused_also_leniently(tmp_path):
+    content = RESULTS
+    for k in range(1, len(RESULTS)):
+        content = changed(content, k, "score", to=7)
+    with pytest.raises(InputError, match="mostly-broken") as refused:
+        try_results(tmp_path, content, lenient=True)
+    assert f"{len(RESULTS) - 1} of {len(RESULTS)} (score-range" in str(refused.value)
+    cohort = try_results(tmp_path, content, lenient=True, allow_loss=1)
+    assert sum(map(len, cohort.models.values())) == 1
+    nothing = changed(content, 0, "score", to=7)
+    with pytest.raises(InputError, match="mostly-broken"):
+        try_results(tmp_path, nothing, lenient=True, allow_loss=1)
+
+
+def test_a_prediction_without_area_counts_and_is_noted(tmp_path):
+    cohort = try_results(tmp_path, changed(RESULTS, 1, "bbox", to=[1, 1, 1, 0]))
+    assert sum(map(len, cohort.models.values())) == len(RESULTS)
+    assert "1 of" in (note := cohort.intake.files[1].notes[-1])
+    assert "have no area" in note
 
 
 def test_a_record_with_two_problems_is_set_aside_once(tmp_path):

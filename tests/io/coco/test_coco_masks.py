@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from calipers.errors import InputError
-from calipers.io.coco import json as jsonchunks
-from calipers.io.coco import masks
+from calipers.io.coco import masks, walk
 from calipers.io.read import explain, read
 from coco_cases import REFERENCES, RESULTS, changed, put, try_references, try_results
 from refusals import refused_or_set_aside
+from seeds import seeds
 
 SQUARE = [[10, 20, 14, 20, 14, 23, 10, 23]]  # 4 x 3 pixels
 HEIGHT = {12: (100, 200), 0: (100, 100), 3: (100, 100)}
@@ -315,8 +315,10 @@ def test_a_small_file_does_not_become_many_runs(tmp_path, monkeypatch):
     assert refused.value.rule == "too-large"
     monkeypatch.setattr(masks, "FREE_BYTES", 100)
     monkeypatch.setattr(masks, "MAX_RATIO", 0)
-    with pytest.raises(InputError, match="6 in this file"):
+    with pytest.raises(InputError, match="12 in the rest of this file"):
         try_references(tmp_path, MASKED)
+    with pytest.raises(InputError, match="6 in this file"):
+        try_references(tmp_path, LISTED)
     assert masks.MOST_PIXELS == 250_000_000
 
 
@@ -333,7 +335,7 @@ def test_pieces_change_nothing(tmp_path, monkeypatch):
         for image in [rng.choice([0, 3, 12])]
     ]
     whole = try_results(tmp_path, content).models["dets"]
-    monkeypatch.setattr(jsonchunks, "PIECE", 3000)
+    monkeypatch.setattr(walk, "PIECE", 3000)
     pieces = try_results(tmp_path, content).models["dets"]
     careful = try_results(tmp_path, [*content[:-1], {**content[-1], "bbox": []}]).models["dets"]
     for table in (pieces, careful):
@@ -343,7 +345,7 @@ def test_pieces_change_nothing(tmp_path, monkeypatch):
 
 
 def test_a_later_piece_may_be_the_first_with_masks(tmp_path, monkeypatch):
-    monkeypatch.setattr(jsonchunks, "PIECE", 200)
+    monkeypatch.setattr(walk, "PIECE", 200)
     content = [*RESULTS * 20, *with_masks(RESULTS, listed), *MASKED_RESULTS]
     content = [{**one, "score": k / 100} for k, one in enumerate(content)]
     table = try_results(tmp_path, content).models["dets"]
@@ -424,7 +426,8 @@ def mutated(rng: random.Random, segmentation):
     return value
 
 
-@pytest.mark.parametrize("seed", range(10))
+# Half a second each: two hundred files are written and read.
+@pytest.mark.parametrize("seed", seeds(10, default=4))
 def test_mutated_segmentations_are_read_or_refused(tmp_path, seed):
     """A hundred each: success or InputError, and lenient reading accounts for every record."""
     from pycocotools import mask as peer

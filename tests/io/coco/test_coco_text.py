@@ -11,6 +11,7 @@ import pytest
 
 from calipers.errors import InputError
 from calipers.io.coco import json as jsonchunks
+from calipers.io.coco import walk
 from calipers.io.coco.json import Unreadable
 from calipers.io.read import read
 from coco_cases import (
@@ -149,7 +150,7 @@ def test_nul_in_a_text(tmp_path):
 def test_pieces_give_the_same_as_one_bite(tmp_path, monkeypatch, more):
     content = many_results(400, **more)
     whole = try_results(tmp_path, content).models["dets"]
-    monkeypatch.setattr(jsonchunks, "PIECE", 500)
+    monkeypatch.setattr(walk, "PIECE", 500)
     pieces = try_results(tmp_path, content).models["dets"]
     for name in ("boxes", "score", "label", "place", "offsets"):
         assert np.array_equal(getattr(whole, name), getattr(pieces, name))
@@ -164,7 +165,8 @@ def test_the_careful_path_gives_the_same_columns(tmp_path, monkeypatch):
         raise Unreadable
 
     fast = try_results(tmp_path, RESULTS)
-    monkeypatch.setattr(jsonchunks, "outline", refuse)
+    monkeypatch.setattr(jsonchunks.RecordList, "scan", lambda *_: None)
+    monkeypatch.setattr(jsonchunks.RecordList, "decode", refuse)
     careful = try_results(tmp_path, RESULTS)
     assert fast.images.ids == careful.images.ids
     for one, other in (
@@ -238,7 +240,7 @@ def test_a_thousand_byte_flips_end_in_success_or_a_typed_error(tmp_path):
 
 @pytest.mark.parametrize("piece", [40, 130])
 def test_broken_bytes_between_pieces_end_in_success_or_a_typed_error(tmp_path, monkeypatch, piece):
-    monkeypatch.setattr(jsonchunks, "PIECE", piece)
+    monkeypatch.setattr(walk, "PIECE", piece)
     draw = random.Random(piece)
     refs = put(tmp_path, "refs.json", REFERENCES)
     refused = 0

@@ -159,7 +159,7 @@ def test_a_broken_corner_is_named(folder, cell, rule):
 
 def test_corners_outside_are_not_clipped(folder):
     outside = put(folder, LIST.replace(";30;60;80;60", ";30;60;140;60"))
-    refused_or_set_aside(partial(read, outside), 0, "outside", "2:9")
+    refused_or_set_aside(partial(read, outside, outside="refuse"), 0, "outside", "2:9")
     within = put(folder, LIST.replace(";30;60;80;60", ";30;60;120.9;60"))
     assert read(within).references.boxes[0, 2] == 120.9
 

@@ -7,9 +7,9 @@ import pytest
 
 from calipers.errors import InputError, UsageError
 from calipers.io.tables.columns import ColumnSpec, declare, find_columns
-from calipers.io.tables.table import Table
+from calipers.io.tables.table import FileTable
 
-TABLE = Table(
+TABLE = FileTable(
     "a.csv",
     "delimited",
     {name: ["1"] for name in ("Image", "image", "Value")},
@@ -59,7 +59,7 @@ def test_a_chosen_column_is_found_again_only_if_columns_are_shared() -> None:
     ],
 )
 def test_cells_are_read_by_the_kind_of_their_column(kind, cells, values, bad) -> None:
-    table = Table("a.csv", "csv", {"c": cells}, np.arange(3) + 2, by_line=True)
+    table = FileTable("a.csv", "csv", {"c": cells}, np.arange(3) + 2, by_line=True)
     column = ColumnSpec("c", ("c",), kind=kind, blank=False)
     read_values, problems = column.read(table, "c")
     np.testing.assert_array_equal(read_values, values)

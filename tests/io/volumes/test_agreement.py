@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import calipers as cal
 from calipers.errors import InputError, UsageError
 from calipers.io.volumes.open import open_volume
 from calipers.io.volumes.samples import check_pair, resize_map
@@ -179,3 +180,47 @@ def test_files_of_different_formats_agree(tmp_path: Path) -> None:
     write_volume(tmp_path / "a.nii.gz", array, affine=OBLIQUE)
     write_volume(tmp_path / "b.npz", array, affine=OBLIQUE)
     assert check_pair(open_volume(tmp_path / "a.nii.gz"), open_volume(tmp_path / "b.npz")) == ()
+
+
+def sheared(tmp_path: Path, tilt: float) -> Path:
+    """Return the folder of one NIfTI sample whose slices move by ``tilt`` mm in y from one to the
+    next.
+    """
+    affine = np.diag([1.0, 1.0, 2.0, 1.0])
+    affine[1, 2] = tilt
+    labels = np.zeros((6, 12, 12), np.uint8)
+    labels[1, 2:5, 2:5] = 1
+    scores = np.zeros(labels.shape, np.float32)
+    scores[4, 2:5, 2:5] = 1.0
+    for part, array in (("labels", labels), ("maps", scores)):
+        (tmp_path / part).mkdir()
+        write_volume(tmp_path / part / "case.nii.gz", array, affine=affine)
+    return tmp_path
+
+
+IN_MM = """
+schema = "calipers.protocol/1"
+name = "mm"
+source = "made for this test"
+[maps]
+[matching]
+criterion = "centre-distance-mm"
+thresholds = 20.0
+[[metric]]
+name = "sensitivity"
+kind = "sensitivity"
+"""
+
+
+def test_distances_in_mm_are_refused_on_a_sheared_grid(tmp_path: Path) -> None:
+    folder = sheared(tmp_path, tilt=0.5)
+    samples = cal.read_maps(folder / "labels", {"m": folder / "maps"})
+    with pytest.raises(UsageError, match="not at right angles"):
+        cal.evaluate_maps(samples, cal.Protocol.from_toml(IN_MM), ci=False)
+
+
+def test_a_straight_grid_has_distances_in_mm(tmp_path: Path) -> None:
+    folder = sheared(tmp_path, tilt=0.0)
+    samples = cal.read_maps(folder / "labels", {"m": folder / "maps"})
+    result = cal.evaluate_maps(samples, cal.Protocol.from_toml(IN_MM), ci=False)
+    assert result["sensitivity"].value == 1.0

@@ -172,7 +172,7 @@ def test_a_wrong_checksum_is_found(tmp_path: Path) -> None:
 def test_bytes_behind_the_voxels_are_noted(tmp_path: Path) -> None:
     path = written(tmp_path / "a.nii", labels())
     path.write_bytes(path.read_bytes() + b"more")
-    assert open_volume(path).notes == ("4 bytes behind the voxels were not read",)
+    assert open_volume(path).notes == ("4 bytes after the voxels were not read",)
 
 
 @pytest.mark.parametrize("offset", [0.0, -1.0, 100.5, 4e9, np.nan])

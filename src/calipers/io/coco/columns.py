@@ -22,6 +22,8 @@ from calipers.data.rules import Delivery, Finding, Role
 from calipers.errors import did_you_mean
 from calipers.io.coco.masks import MaskColumns
 from calipers.io.coco.records import (
+    FLAG_RULES,
+    FLAG_VALUES,
     CocoRecord,
     MaskedAnnotation,
     MaskedResult,
@@ -50,6 +52,8 @@ class ObjectColumns:
         Of the boxes, also of those that are made from masks.
     masks
         Collects the masks; None: only boxes are read.
+    obey_ignore
+        Whether ``"ignore": 1`` is obeyed, which pycocotools overwrites by ``iscrowd``.
     """
 
     def __init__(
@@ -64,8 +68,10 @@ class ObjectColumns:
         dimensions: int = 2,
         box_format: str = "xywh",
         masks: MaskColumns | None = None,
+        obey_ignore: bool = True,
     ) -> None:
         self.role, self.as_text, self.dimensions = role, as_text, dimensions
+        self.obey_ignore = obey_ignore
         self.box_format, self.masks = box_format, masks
         self.index = {"image_id": images, "category_id": classes}
         self.names, self.known_names = names or {}, known_names
@@ -79,14 +85,14 @@ class ObjectColumns:
         self.n = 0
         self.n_scored = 0
 
-    def add(self, records: Sequence[CocoRecord], places: I64 | None = None) -> None:
-        """Add some records; ``places`` are their numbers in the file if some were left out."""
+    def add(self, records: Sequence[CocoRecord], places: I64) -> None:
+        """Add some records; ``places`` are their numbers in the file."""
         n = len(records)
         image = self._codes("image_id", [record.image_id for record in records])
-        self._keep("image", image)
-        self._keep("label", self._codes("category_id", [record.category_id for record in records]))
+        label = self._codes("category_id", [record.category_id for record in records])
+        self._keep_codes(image, label)
         self._add_boxes(records, image)
-        self._keep("place", np.arange(self.n, self.n + n) if places is None else places)
+        self._keep("place", places)
         if self.role == "predictions":
             self._keep("score", np.array([record.score for record in records], np.float64))
         else:
@@ -106,13 +112,13 @@ class ObjectColumns:
             keys.append("score")
         return sum(RECORD_KEYS[key] for key in keys)
 
-    def add_scanned(self, records: RecordColumns) -> None:
-        """Add plain records that are columns already."""
+    def add_scanned(self, records: RecordColumns, first: int) -> None:
+        """Add plain records that are columns already, from number ``first`` of the file on."""
         n = len(records.keys)
-        self._keep("image", self._codes_of_numbers("image_id", records.image))
-        self._keep("label", self._codes_of_numbers("category_id", records.category))
+        image = self._codes_of_numbers("image_id", records.image)
+        self._keep_codes(image, self._codes_of_numbers("category_id", records.category))
         self._keep("boxes", records.box)
-        self._keep("place", np.arange(self.n, self.n + n))
+        self._keep("place", np.arange(first, first + n))
         # A scanned record has no segmentation; the collector of masks must count it all the same.
         if self.masks is not None:
             self.masks.skip(n)
@@ -157,8 +163,8 @@ class ObjectColumns:
     def delivery(self) -> Delivery:
         """Return the columns."""
         empty: dict[str, Any] = {
-            "image": np.zeros(0, np.int64),
-            "label": np.zeros(0, np.int64),
+            "image": np.zeros(0, np.int32),
+            "label": np.zeros(0, np.int32),
             "boxes": np.zeros((0, 2 * self.dimensions)),
             "place": np.zeros(0, np.int64),
         }
@@ -170,8 +176,24 @@ class ObjectColumns:
         columns = {**empty, **columns_so_far}
         if self.role == "predictions":
             columns["area"] = self._areas(columns["image"], columns["boxes"])
+        elif not self.obey_ignore and "ignore" in columns:
+            columns["ignore"] = np.zeros_like(columns["ignore"])
         masks = None if self.masks is None else self.masks.masks()
         return Delivery(box_format=self.box_format, masks=masks, **columns)
+
+    def ignore_notes(self) -> list[str]:
+        """Say what became of ``"ignore": 1``, where pycocotools would do something else."""
+        if "ignore" not in self.columns:
+            return []
+        ignore, crowd = self.columns["ignore"][: self.n], self.columns["crowd"][: self.n]
+        n = int(((ignore == 1) & (crowd == 0)).sum())
+        if not n:
+            return []
+        if self.obey_ignore:
+            said = "is obeyed; pycocotools overwrites it by iscrowd (--coco-ignore off does so too)"
+        else:
+            said = "is not obeyed, as in pycocotools"
+        return [f'"ignore": 1 of {n} annotations {said}']
 
     def findings(self) -> list[Finding]:
         """Return the broken rules of ids, flags and masks.
@@ -179,10 +201,10 @@ class ObjectColumns:
         Rows are those of the delivery before any record is set aside.
         """
         findings = [*self._strange_ids(), *self._repeated_ids()]
-        for name, rule in (("iscrowd", "crowd-flag"), ("ignore", "ignore-flag")):
+        for name, rule in FLAG_RULES.items():
             rows, flags = _columns_of(self.odd_flags[name])
             if len(rows):
-                findings.append(Finding(rule, name, "0 or 1", rows, flags))
+                findings.append(Finding(rule, name, FLAG_VALUES, rows, flags))
         if self.masks is not None:
             findings += self.masks.findings()
         return findings
@@ -234,6 +256,11 @@ class ObjectColumns:
             area[rows] = pixels
         return area
 
+    def _keep_codes(self, image: I64, label: I64) -> None:
+        """Keep images and classes in half the room: there are fewer than 2^31 of either."""
+        self._keep("image", image.astype(np.int32))
+        self._keep("label", label.astype(np.int32))
+
     def _keep(self, name: str, part: NDArray[Any]) -> None:
         stop = self.n + len(part)
         column = self.columns.get(name)
@@ -282,6 +309,11 @@ class ObjectColumns:
                 by_rule.setdefault(self._rule(field, key), []).append((row, key))
             for rule, group in by_rule.items():
                 rows, keys = _columns_of(group)
+                problem = id_problem(keys[0])
+                if problem:
+                    # No id at all: what it might belong to is no question.
+                    findings.append(Finding(rule, field, problem[1], rows, keys))
+                    continue
                 values = [self._name(key) for key in keys]
                 hint = self._hint(field, rule, values)
                 findings.append(Finding(rule, field, self._expected(field), rows, values, hint))
@@ -324,7 +356,7 @@ class ObjectColumns:
         return "known: " + ", ".join(list(map(str, self.index[field]))[:SHOWN_NAMES])
 
     def _repeated_ids(self) -> list[Finding]:
-        """Return the annotations whose id is taken, or out of range."""
+        """Return the annotations whose id is taken, or that have no id that can be used."""
         if _all_differ(self.ids):
             return []
         findings = []
@@ -332,22 +364,19 @@ class ObjectColumns:
         for part in self.ids:
             ids += part if isinstance(part, list) else part.tolist()
         earlier_ids: set[Key] = set()
-        repeated, beyond = [], []
+        broken: dict[tuple[str, str], list[int]] = {}
         for row, key in enumerate(ids):
             if key is None:
                 continue
-            if key in earlier_ids:
-                repeated.append(row)
+            problem = id_problem(key)
+            if problem is None and key in earlier_ids:
+                problem = "dup-annotation", "annotation ids that differ"
+            if problem:
+                broken.setdefault(problem, []).append(row)
             earlier_ids.add(key)
-            if isinstance(key, int) and id_problem(key):
-                beyond.append(row)
-        for rule, expected, rows in (
-            ("dup-annotation", "annotation ids that differ", repeated),
-            ("id-range", "an id of at most 2^53", beyond),
-        ):
-            if rows:
-                values = [ids[row] for row in rows]
-                findings.append(Finding(rule, "id", expected, np.array(rows), values))
+        for (rule, expected), rows in sorted(broken.items()):
+            values = [ids[row] for row in rows]
+            findings.append(Finding(rule, "id", expected, np.array(rows), values))
         return findings
 
 
@@ -384,9 +413,10 @@ def _number_lookup(index: Mapping[Key, int]) -> Callable[[I64], I64]:
     table[numbers - lowest] = codes
 
     def look_up(ids: I64) -> I64:
-        place = ids - lowest
-        # The last entry of the table is -1: all ids outside of it end there.
-        return table[np.where((place >= 0) & (place < span), place, span)]
+        # Without a sign, ids below the lowest are far above the highest. The last entry of the
+        # table is -1: all ids outside of it end there.
+        place = (ids - lowest).view(np.uint64)
+        return table[np.minimum(place, np.uint64(span)).view(np.int64)]
 
     return look_up
 

@@ -3,8 +3,8 @@
 
 References are a document with images, annotations and categories (`read_references`); predictions
 are a list of results, or a document whose annotations have scores (`read_predictions`).
-`calipers.io.coco.plugin` calls both. The fast path reads pieces into columns; what it cannot read
-goes to the careful path, where `Taker` collects sound records as rows and the others as problems.
+`calipers.io.coco.plugin` calls both. `ObjectList` reads annotations into columns, piece by piece; a
+piece that the fast roads cannot read is checked record by record, and only that piece.
 
 Images go in ascending order of their ids (numbers first, then texts) and classes in ascending order
 of their category ids, because pycocotools evaluates ``numpy.unique`` of both: with equal scores the
@@ -14,10 +14,9 @@ order of images decides the average precision, so parity needs the same order.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
-from itertools import repeat
-from operator import contains
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -25,11 +24,11 @@ import numpy as np
 
 from calipers.arrays import F64, I64
 from calipers.data.objects import row_product
-from calipers.data.rules import Delivery, Role, Source
-from calipers.errors import InputError, raise_problems
+from calipers.data.rules import Delivery, Source
+from calipers.errors import InputError, InputProblems, raise_problems
 from calipers.io.coco import json
 from calipers.io.coco.columns import ObjectColumns
-from calipers.io.coco.json import CarefulDocument, Record, Unreadable, read_carefully
+from calipers.io.coco.json import Unreadable
 from calipers.io.coco.masks import MaskColumns
 from calipers.io.coco.records import (
     Categories,
@@ -41,8 +40,10 @@ from calipers.io.coco.records import (
     check_listed_record,
     check_object,
     check_records,
+    image_keys,
     images_from,
 )
+from calipers.io.coco.walk import Outline, Record, Walker
 from calipers.io.reader import (
     ImageList,
     Key,
@@ -61,33 +62,27 @@ KEY = re.compile(rb'"(\w+)"\s*:', re.ASCII)
 SCORED = re.compile(rb'"score"\s*:')
 # Bytes in which the keys of the first records are looked for, for a message.
 HEAD = 2000
-LISTED_KEYS = ("id", "name", "width", "height", "file_name")  # of images and categories
+FIRST_BOX = re.compile(rb'"bbox"\s*:\s*\[([^\[\]{}]*)\]')
 MASK = b'"segmentation"'
 NO_MASK = re.compile(rb'"segmentation"\s*:\s*(?:\[\s*\]|null)')
-
-AT_ONCE = 1 << 14  # records that become columns together
 
 
 def read_references(input_file: InputFile, options: Options) -> ReferenceFile:
     """Read a COCO document with images, annotations and categories."""
-    try:
-        # Both paths raise the same errors: the careful one only starts over and reads more slowly.
-        outline = json.outline(input_file.data)
-    except Unreadable:
-        return _careful_references(input_file, options)
+    outline = json.outline(input_file)
     require_references(input_file, outline.is_list, list(outline.spans))
-    try:
-        images = images_from(
-            _decode_records(input_file, outline.spans["images"]), input_file.file, options
-        )
-        categories = categories_from(
-            _decode_records(input_file, outline.spans["categories"]), input_file.file, options
-        )
-        columns = _reference_columns(input_file, images, categories, options)
-        texts, notes = _read_fast(input_file, outline.spans["annotations"], columns)
-    except Unreadable:
-        return _careful_references(input_file, options)
-    return _reference_file(input_file, images, categories, columns, texts, notes)
+    for name in ("images", "annotations", "categories"):
+        require_list(input_file, outline, name)
+    images = images_from(_listed(input_file, outline, "images"), input_file.file, options)
+    categories = categories_from(
+        _listed(input_file, outline, "categories"), input_file.file, options
+    )
+    span = outline.spans["annotations"]
+    dimensions = _box_dimensions(input_file, span)
+    columns = _reference_columns(input_file, images, categories, options, dimensions)
+    objects = ObjectList(input_file, span, "/annotations", columns, options)
+    objects.read()
+    return _reference_file(input_file, images, categories, objects)
 
 
 def read_predictions(input_file: InputFile, index: ReferenceIndex, options: Options) -> ObjectPart:
@@ -95,147 +90,229 @@ def read_predictions(input_file: InputFile, index: ReferenceIndex, options: Opti
 
     A document has categories of its own, which are matched by name.
     """
-    try:
-        outline = json.outline(input_file.data)
-        prefix = "" if outline.is_list else "/annotations"
-        span = outline.spans.get(prefix.removeprefix("/"))
-        if span is None:
-            raise no_predictions_error(input_file, list(outline.spans))
-        own, declared = None, None
-        if "categories" in outline.spans:
-            records = _decode_records(input_file, outline.spans["categories"])
-            own = categories_from(records, input_file.file, options)
-        columns = _prediction_columns(input_file, index, own, options)
-        if "images" in outline.spans:
-            declared = _decode_records(input_file, outline.spans["images"])
-        subset = subset_notes(input_file, declared, columns, options)
-        texts, notes = _read_fast(input_file, span, columns)
-    except Unreadable:
-        return _careful_predictions(input_file, index, options)
-    delivery = columns.delivery()
-    source = Source(input_file.file, lambda place, field: f"{prefix}/{place}/{field}", texts)
-    return ObjectPart(delivery, source, columns.findings(), notes=[*subset, *notes])
-
-
-def _read_fast(
-    input_file: InputFile, span: tuple[int, int], columns: ObjectColumns
-) -> tuple[json.PieceTexts, list[str]]:
-    """Read a list piece by piece into columns; return the original texts, and notes on masks."""
-    decoder = PieceDecoder(columns.role, masks=columns.masks is not None)
-    listing = json.RecordList[CocoRecord](input_file.data, span)
-    spans: list[tuple[int, int, int]] = []
-    n_masks = 0
-    while not listing.is_over:
-        first = columns.n
-        # Records are scanned as long as there are no segmentations, which only msgspec reads.
-        scan = None
-        if columns.can_scan and not decoder.has_masks:
-            scan = listing.scan(columns.required_keys)
-        if scan is not None:
-            scanned, start, stop = scan
-            columns.expect(len(scanned.keys), stop - start, span[1] - span[0])
-            columns.add_scanned(scanned)
-        else:
-            piece, decoded = listing.decode(decoder)
-            start, stop = piece.start, piece.stop
-            records, plain = check_records(piece, decoded, decoder)
-            columns.expect(len(records), stop - start, span[1] - span[0])
-            columns.add(records)
-            if not plain and columns.masks is None:
-                n_masks += count_masks(piece.text)
-        # Texts are not kept: the few that are needed are cut out of the file again.
-        spans.append((first, start, stop))
-        input_file.forget(start, stop)
-    return json.PieceTexts(input_file.data, spans), _mask_notes(columns, n_masks)
-
-
-def _careful_references(input_file: InputFile, options: Options) -> ReferenceFile:
-    taker = Taker("references", 2, options)
-    document = read_carefully(input_file, taker)
-    require_references(input_file, document.is_list, document.keys)
-    for name in ("images", "annotations", "categories"):
-        if name in document.other:
-            raise InputError(
-                "a list",
-                rule="type",
-                file=input_file.file,
-                location=f"/{name}",
-                value=document.other[name],
-            )
-    images = images_from(_sound_values(document.images, input_file), input_file.file, options)
-    categories = categories_from(
-        _sound_values(document.categories, input_file), input_file.file, options
-    )
-    columns = _reference_columns(input_file, images, categories, options, taker.dimensions)
-    taker.give(columns)
-    notes = _mask_notes(columns, count_masks(document.text.encode("utf-8", "replace")))
-    return _reference_file(input_file, images, categories, columns, document.text_of, notes, taker)
-
-
-def _careful_predictions(
-    input_file: InputFile, index: ReferenceIndex, options: Options
-) -> ObjectPart:
-    taker = Taker("predictions", index.dimensions, options)
-    document = read_carefully(input_file, taker)
-    if not document.has_objects:
-        raise no_predictions_error(input_file, document.keys)
-    # A file without any score is the wrong file, not a file of broken records.
-    total = len(taker.rows) + taker.n_dropped
-    if total and taker.n_unscored == total:
-        raise no_scores_error(input_file, document)
-    # The categories of the document itself, by whose names its ids are understood.
+    outline = json.outline(input_file)
+    prefix = "" if outline.is_list else "/annotations"
+    span = outline.spans.get(prefix.removeprefix("/"))
+    if span is None or not _is_list(input_file, span):
+        raise no_predictions_error(input_file, list(outline.spans))
+    as_text = options.ids_as_strings or index.class_keys is None
     own = None
-    if document.categories is not None:
-        own = categories_from(
-            _sound_values(document.categories, input_file), input_file.file, options
+    if "categories" in outline.spans:
+        require_list(input_file, outline, "categories")
+        records = _listed(input_file, outline, "categories")
+        own = categories_from(records, input_file.file, options)
+    images = index.images
+    notes: list[str] = []
+    if "images" in outline.spans:
+        require_list(input_file, outline, "images")
+        declared = OwnImages.of(_listed(input_file, outline, "images"), input_file, as_text)
+        images, notes = declared.join(index)
+        notes += subset_notes(input_file, declared.keys, images, index, options)
+    columns = _prediction_columns(input_file, index, images, own, options)
+    objects = ObjectList(input_file, span, prefix, columns, options)
+    objects.read()
+    # A file without any score is the wrong file, not a file of broken records.
+    if objects.n and objects.n_unscored == objects.n:
+        raise no_scores_error(input_file, outline)
+    return objects.part(columns.delivery(), notes)
+
+
+@dataclass(frozen=True)
+class OwnImages:
+    """The images that a document of predictions lists itself."""
+
+    file: str
+    keys: list[Key]
+    names: list[str | None]  # of their files
+
+    @classmethod
+    def of(
+        cls, records: Sequence[dict[str, Any]], input_file: InputFile, as_text: bool
+    ) -> OwnImages:
+        """Return the images of these records, of which each has an id of its own."""
+        keys = image_keys(records, input_file.file, as_text)
+        names = []
+        for record in records:
+            name = record.get("file_name")
+            names.append(name if isinstance(name, str) else None)
+        return cls(input_file.file, keys, names)
+
+    def join(self, index: ReferenceIndex) -> tuple[Mapping[Key, int], list[str]]:
+        """Return the images of the references by the ids of the predictions, and notes.
+
+        Ids name images. Where an id is none of the references, but its file_name is, the name does.
+        """
+        self._require_same_names(index)
+        taken = {index.images[key] for key in self.keys if key in index.images}
+        counts = Counter(self.names)
+        by_name: dict[Key, int] = {}
+        for key, name in zip(self.keys, self.names):
+            k = index.file_names.get(name) if name and counts[name] == 1 else None
+            if key not in index.images and k is not None and k not in taken:
+                by_name[key] = k
+        if not by_name:
+            return index.images, []
+        note = (
+            f"{len(by_name)} images are joined by file_name: the references do not have their ids"
         )
-    columns = _prediction_columns(input_file, index, own, options)
-    taker.give(columns)
-    prefix = "" if document.is_list else "/annotations"
-    delivery = columns.delivery()
-    source = Source(
-        input_file.file, lambda place, field: f"{prefix}/{place}/{field}", document.text_of
-    )
-    declared = None if document.images is None else _sound_values(document.images, input_file)
-    notes = subset_notes(input_file, declared, columns, options)
-    notes += _mask_notes(columns, count_masks(document.text.encode("utf-8", "replace")))
-    return ObjectPart(delivery, source, columns.findings(), taker.problems, notes, taker.n_dropped)
+        return {**index.images, **by_name}, [note]
+
+    def _require_same_names(self, index: ReferenceIndex) -> None:
+        """Raise if an id is one image here and another one in the references."""
+        errors = []
+        for k, (key, name) in enumerate(zip(self.keys, self.names)):
+            if name is None or key not in index.images:
+                continue
+            expected = index.file_name_of(index.images[key])
+            # Folders before the name say where a copy lies, not which image it is.
+            if expected is not None and _base_name(name) != _base_name(expected):
+                error = InputError(
+                    f"{expected!r}, the file_name that image {key!r} has in the references",
+                    rule="image-name",
+                    file=self.file,
+                    location=f"/images/{k}/file_name",
+                    value=name,
+                    hint="one id is two images: write both files from one list of images",
+                )
+                errors.append(error)
+        raise_problems(errors[: InputProblems.SHOWN], len(errors))
 
 
-class Taker:
-    """Takes records one by one: sound ones as rows, the others as problems."""
+def _base_name(path: str) -> str:
+    return path.replace("\\", "/").rpartition("/")[2]
 
-    def __init__(self, role: Role, dimensions: int, options: Options) -> None:
-        self.role, self.dimensions, self.options = role, dimensions, options
-        # The first box of the references decides whether they are 2D or 3D.
-        self.settled = role == "predictions"
-        self.rows: list[MaskedAnnotation] = []
-        self.places: list[int] = []
+
+def require_list(input_file: InputFile, outline: Outline, name: str) -> None:
+    """Refuse a document that has something else than a list under a name."""
+    span = outline.spans[name]
+    if _is_list(input_file, span):
+        return
+    value, _, _ = Walker(input_file.file, input_file.data, span[0]).value()
+    raise InputError("a list", rule="type", file=input_file.file, location=f"/{name}", value=value)
+
+
+def _is_list(input_file: InputFile, span: tuple[int, int]) -> bool:
+    return input_file.data[span[0] : span[0] + 1] == b"["
+
+
+def _box_dimensions(input_file: InputFile, span: tuple[int, int]) -> int:
+    """Return 3 if the first box has six numbers, else 2: it decides for the whole file."""
+    match = FIRST_BOX.search(input_file.data, *span)
+    return 3 if match and match.group(1).count(b",") == 5 else 2
+
+
+class ObjectList:
+    """Reads a list of annotations or results into columns.
+
+    Pieces go the fastest road that can read them. Only the piece that none of the fast ones reads
+    is checked record by record: sound records become rows, the others problems.
+    """
+
+    def __init__(
+        self,
+        input_file: InputFile,
+        span: tuple[int, int],
+        pointer: str,
+        columns: ObjectColumns,
+        options: Options,
+    ) -> None:
+        self.input_file, self.pointer, self.columns = input_file, pointer, columns
+        self.masks = options.masks != "ignore" and columns.dimensions == 2
+        self.bytes = span[1] - span[0]
+        self.listing = json.RecordList[CocoRecord](input_file, span, pointer)
+        self.decoder = PieceDecoder(columns.role, masks=columns.masks is not None)
+        self.texts = json.RecordTexts(input_file.data)
         self.problems: list[Problem] = []
         self.n_dropped = 0
         self.n_unscored = 0
+        self.n_masks = 0
 
-    def __call__(self, record: Record, place: int) -> None:
-        """Take the record number ``place``."""
-        value = record.value
-        if not self.settled and isinstance(value, dict) and isinstance(value.get("bbox"), list):
-            self.settled, self.dimensions = True, 3 if len(value["bbox"]) == 6 else 2
-        masks = self.options.masks != "ignore" and self.dimensions == 2
-        problems = check_object(record, self.role, self.dimensions, masks=masks)
+    @property
+    def n(self) -> int:
+        """The number of records."""
+        return self.listing.n
+
+    def read(self) -> None:
+        """Read all records."""
+        while not self.listing.is_over:
+            start = self.listing.at
+            if not self._scan():
+                try:
+                    self._decode()
+                except Unreadable:
+                    self._read_carefully()
+            self.input_file.forget(start, self.listing.at)
+
+    def part(self, delivery: Delivery, notes: Sequence[str]) -> ObjectPart:
+        """Return what was read."""
+        source = Source(
+            self.input_file.file, lambda place, field: f"{self.pointer}/{place}/{field}", self.texts
+        )
+        masks = self.columns.masks
+        mask_words = mask_notes(self.n_masks) if masks is None else masks.notes()
+        return ObjectPart(
+            delivery,
+            source,
+            self.columns.findings(),
+            self.problems,
+            [*notes, *mask_words],
+            self.n_dropped,
+        )
+
+    def _scan(self) -> bool:
+        """Take plain records by compiled code; return whether there were any."""
+        # Segmentations are only read by msgspec: once there are some, nothing is scanned.
+        if not self.columns.can_scan or self.decoder.has_masks:
+            return False
+        first = self.listing.n
+        scan = self.listing.scan(self.columns.required_keys)
+        if scan is None:
+            return False
+        records, start, stop = scan
+        self.columns.expect(len(records.keys), stop - start, self.bytes)
+        self.columns.add_scanned(records, first)
+        self.texts.add(first, start, stop)
+        return True
+
+    def _decode(self) -> None:
+        """Take a piece by msgspec."""
+        first = self.listing.n
+        piece, decoded, following = self.listing.decode(self.decoder)
+        records, plain = check_records(piece, decoded, self.decoder)
+        self.columns.expect(len(records), piece.stop - piece.start, self.bytes)
+        self.columns.add(records, np.arange(first, first + len(records)))
+        if not plain and self.columns.masks is None:
+            self.n_masks += count_masks(piece.text)
+        self.listing.advance(len(records), following)
+        self.texts.add(first, piece.start, piece.stop)
+
+    def _read_carefully(self) -> None:
+        """Take a piece record by record."""
+        first, start = self.listing.n, self.listing.at
+        records = self.listing.read_carefully()
+        rows: list[CocoRecord] = []
+        places = []
+        for place, record in enumerate(records, first):
+            row = self._row(record)
+            if row is not None:
+                rows.append(row)
+                places.append(place)
+        self.columns.add(rows, np.array(places, np.int64))
+        if self.columns.masks is None:
+            self.n_masks += count_masks(self.input_file.data[start : self.listing.at])
+        self.texts.add(first, start, self.listing.at, records)
+
+    def _row(self, record: Record) -> MaskedAnnotation | None:
+        """Return a sound record as a row; None, and its problems are kept, if it is broken."""
+        role, dimensions = self.columns.role, self.columns.dimensions
+        problems = check_object(record, role, dimensions, masks=self.masks)
         self.n_unscored += any(problem.rule == "score-missing" for problem in problems)
         if problems:
             # Strict reading shows all problems; a record counts under its first one.
             self.problems += problems
             self.n_dropped += 1
-        else:
-            self.rows.append(as_annotation(value, self.role, masks=masks))
-            self.places.append(place)
-
-    def give(self, columns: ObjectColumns) -> None:
-        """Hand the rows over, some at a time."""
-        for first in range(0, len(self.rows), AT_ONCE):
-            part = slice(first, first + AT_ONCE)
-            columns.add(self.rows[part], np.array(self.places[part], np.int64))
+            return None
+        return as_annotation(record.value, role, masks=self.masks)
 
 
 def _reference_columns(
@@ -243,7 +320,7 @@ def _reference_columns(
     images: ImageList,
     categories: Categories,
     options: Options,
-    dimensions: int = 2,
+    dimensions: int,
 ) -> ObjectColumns:
     return ObjectColumns(
         "references",
@@ -253,6 +330,7 @@ def _reference_columns(
         dimensions=dimensions,
         box_format=options.box_format or "xywh",
         masks=_mask_columns(input_file, images.size, dimensions, options),
+        obey_ignore=options.coco_ignore,
     )
 
 
@@ -277,9 +355,17 @@ def _mask_columns(
 
 
 def _prediction_columns(
-    input_file: InputFile, index: ReferenceIndex, own: Categories | None, options: Options
+    input_file: InputFile,
+    index: ReferenceIndex,
+    images: Mapping[Key, int],
+    own: Categories | None,
+    options: Options,
 ) -> ObjectColumns:
-    """Return the collector of predictions; ``own`` are the categories of their document, if any."""
+    """Return the collector of predictions.
+
+    ``images`` are those of the references by the ids of the predictions, ``own`` the categories of
+    their document, if any.
+    """
     classes: Mapping[Key, int] | None = index.class_keys
     as_text = options.ids_as_strings or index.class_keys is None
     names: dict[Key, str] = {}
@@ -299,7 +385,7 @@ def _prediction_columns(
         )
     return ObjectColumns(
         "predictions",
-        index.images,
+        images,
         classes,
         names=names,
         known_names=index.classes,
@@ -311,14 +397,9 @@ def _prediction_columns(
 
 
 def _reference_file(
-    input_file: InputFile,
-    images: ImageList,
-    categories: Categories,
-    columns: ObjectColumns,
-    texts: Any,
-    notes: list[str],
-    taker: Taker | None = None,
+    input_file: InputFile, images: ImageList, categories: Categories, objects: ObjectList
 ) -> ReferenceFile:
+    columns = objects.columns
     if columns.n_scored:
         raise InputError(
             "references, which have no scores",
@@ -329,11 +410,8 @@ def _reference_file(
             hint="are references and predictions swapped?",
         )
     delivery = columns.delivery()
-    source = Source(input_file.file, lambda place, field: f"/annotations/{place}/{field}", texts)
-    notes = [*images.notes, *notes, *area_notes(delivery)]
-    part = ObjectPart(delivery, source, columns.findings(), notes=notes)
-    if taker:
-        part = replace(part, problems=taker.problems, n_dropped=taker.n_dropped)
+    part = objects.part(delivery, [*images.notes, *columns.ignore_notes()])
+    part = replace(part, notes=[*part.notes, *area_notes(delivery)])
     if delivery.masks is not None and columns.masks is not None:
         # Masks tell the sizes that the images do not state.
         sides = columns.masks.size
@@ -341,33 +419,27 @@ def _reference_file(
     return ReferenceFile(images, categories.classes, categories.index, part, "coco")
 
 
-def _decode_records(input_file: InputFile, span: tuple[int, int]) -> list[dict[str, Any]]:
-    """Decode a list of images or categories."""
-    decoder = msgspec.json.Decoder(list[dict[str, Any]])
-    all_records: list[dict[str, Any]] = []
-    listing = json.RecordList[dict[str, Any]](input_file.data, span)
-    while not listing.is_over:
-        piece, records = listing.decode(decoder)
-        counts = {}
-        for key in LISTED_KEYS:
-            n = sum(map(contains, records, repeat(key)))
-            if n:
-                counts[key] = n
-        json.check_piece(piece, len(records), counts, brackets=1)
-        all_records += records
-    return all_records
-
-
-def _sound_values(records: list[Record] | None, input_file: InputFile) -> list[dict[str, Any]]:
-    """Return the values of image or category records, or raise for those that are broken.
+def _listed(input_file: InputFile, outline: Outline, name: str) -> list[dict[str, Any]]:
+    """Return the records of a list of images or categories.
 
     A broken one is never set aside: that would change what is counted.
     """
+    decoder = msgspec.json.Decoder(list[dict[str, Any]])
+    listing = json.RecordList[dict[str, Any]](input_file, outline.spans[name], f"/{name}")
+    values: list[dict[str, Any]] = []
     errors = []
-    values = []
-    for record in records or []:
-        errors += [problem.as_error(input_file.file) for problem in check_listed_record(record)]
-        values.append(record.value)
+    while not listing.is_over:
+        try:
+            piece, records, following = listing.decode(decoder)
+            json.check_listed(piece, records)
+        except Unreadable:
+            for record in listing.read_carefully():
+                problems = check_listed_record(record)
+                errors += [problem.as_error(input_file.file) for problem in problems]
+                values.append(record.value)
+        else:
+            listing.advance(len(records), following)
+            values += records
     raise_problems(errors)
     return values
 
@@ -410,9 +482,9 @@ def no_predictions_error(input_file: InputFile, keys: list[str]) -> InputError:
     )
 
 
-def no_scores_error(input_file: InputFile, document: CarefulDocument) -> InputError:
+def no_scores_error(input_file: InputFile, outline: Outline) -> InputError:
     """Return the error for objects without any score."""
-    if document.is_list:
+    if outline.is_list:
         return InputError(
             "a score in every record",
             rule="score-missing",
@@ -423,31 +495,29 @@ def no_scores_error(input_file: InputFile, document: CarefulDocument) -> InputEr
         "annotations with scores",
         rule="wrong-role",
         file=input_file.file,
-        value=document.keys[:20],
+        value=list(outline.spans)[:20],
         hint="these look like references: are the two files swapped?",
     )
 
 
 def subset_notes(
     input_file: InputFile,
-    declared: list[dict[str, Any]] | None,
-    columns: ObjectColumns,
+    declared: Sequence[Key],
+    images: Mapping[Key, int],
+    index: ReferenceIndex,
     options: Options,
 ) -> list[str]:
     """Check that predictions that list their images list all of them.
 
     An image that the model never saw is not a miss, so strict reading refuses a shorter list.
     """
-    if declared is None:
-        return []
-    ids: list[Any] = [image.get("id") for image in declared]
-    listed_ids = set(map(str, ids)) if columns.as_text else set(ids)
+    listed = {images[key] for key in declared if key in images}
     # In the order of the references, so that the message names the first of them.
-    missing = [key for key in columns.index["image_id"] if key not in listed_ids]
+    missing = [key for key, k in index.images.items() if k not in listed]
     if not missing:
         return []
     message = (
-        f"the predictions list {len(listed_ids)} images, "
+        f"the predictions list {len(declared)} images, "
         f"{len(missing)} images of the references are not among them"
     )
     if options.lenient:
@@ -472,10 +542,6 @@ def count_masks(text: bytes) -> int:
 def mask_notes(n: int) -> list[str]:
     """Say that masks are not used."""
     return [f"masks present in {n} annotations, only boxes are used"] if n else []
-
-
-def _mask_notes(columns: ObjectColumns, left_out: int) -> list[str]:
-    return mask_notes(left_out) if columns.masks is None else columns.masks.notes()
 
 
 def area_notes(delivery: Delivery) -> list[str]:

@@ -55,12 +55,13 @@ SWAPPED = "size is [height, width]; these look like [width, height]"
 LARGEST_COORDINATE = 1e6
 # Limits on what one object may cost: a few bytes of polygon can cross millions of columns.
 MOST_CORNERS = 1_000_000  # of one object
-MOST_CROSSINGS = 1 << 24  # of one object: what drawing it costs
+MOST_CROSSINGS = 1 << 23  # of one object: two make a run
+CROSSINGS_AT_ONCE = 1 << 20  # drawing takes a hundred bytes for each
 FEWEST_NUMBERS = 6
 
 MOST_RUNS = 1 << 22  # of one mask
 MAX_BYTES = 8 << 30  # of all runs of a file
-FREE_BYTES = 1 << 28  # below this the size of the file does not matter
+FREE_BYTES = 1 << 25  # below this the size of the file does not matter
 MAX_RATIO = 200
 RUN_BYTES = 16
 NO_RUNS = (np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -185,6 +186,7 @@ class MaskColumns:
     n_crossed: int = 0
     n_unknown: int = 0
     n_runs: int = 0
+    n_crossings: int = 0
     parts: list[Masks] = field(default_factory=list)
     missing: list[I64] = field(default_factory=list)
     boxless: list[I64] = field(default_factory=list)
@@ -197,6 +199,11 @@ class MaskColumns:
     def has_masks(self) -> bool:
         """Whether the file has masks: all records so far have one, or masks are required."""
         return self.choice == "required" or (self.choice == "auto" and self.present == self.n)
+
+    @property
+    def most_runs(self) -> int:
+        """How many runs the masks of this file may have: a small file is no gigabyte of runs."""
+        return min(MAX_BYTES, max(FREE_BYTES, MAX_RATIO * self.file_bytes)) // RUN_BYTES
 
     def add(self, segmentations: Sequence[Segmentation], image: I64, boxless: Flags) -> Masks:
         """Take the segmentations of some records and return their masks; a fault gives no runs.
@@ -271,7 +278,9 @@ class MaskColumns:
     def _draw(self, segments: Segments, first: int) -> Masks:
         """Return the masks of a piece, one for every record in it."""
         faults = Faults()
-        drawing = columns_of(segments, self.size, faults)
+        crossings_left = 2 * self.most_runs - self.n_crossings
+        drawing = columns_of(segments, self.size, faults, crossings_left)
+        self.n_crossings += drawing.n_crossings
         self.n_crossed += drawing.n_crossed
         self.n_unknown += drawing.n_unknown
         # The number of runs along rows is known before they are made, and checked then.
@@ -289,7 +298,7 @@ class MaskColumns:
     def _check_runs(self, rows: I64, counts: I64, faults: Faults) -> None:
         """Refuse masks of too many runs before they take room, and those of none."""
         self.n_runs += int(counts.sum())
-        most = min(MAX_BYTES, max(FREE_BYTES, MAX_RATIO * self.file_bytes)) // RUN_BYTES
+        most = self.most_runs
         large = counts > (MOST_RUNS if self.n_runs <= most else 0)
         expected = f"masks of at most {MOST_RUNS} runs, and {most} in this file"
         faults.add("too-large", expected, rows[large], counts[large], whole_file=True)
@@ -307,8 +316,9 @@ class SegmentRuns(NamedTuple):
     rows: I64
     columns: Runs
     size: I64
-    n_crossed: int
-    n_unknown: int
+    n_crossed: int  # records whose polygons cross themselves
+    n_unknown: int  # records whose polygons may do so
+    n_crossings: int  # of outlines with columns
 
 
 @dataclass(frozen=True)
@@ -338,10 +348,13 @@ class Segments:
         return segments
 
 
-def columns_of(segments: Segments, image_sizes: F64, faults: Faults) -> SegmentRuns:
+def columns_of(
+    segments: Segments, image_sizes: F64, faults: Faults, most_crossings: int
+) -> SegmentRuns:
     """Return the runs of all sound segmentations; the others are entered as faults.
 
-    ``image_sizes`` is (n_images, 2); unknown sizes are filled in from run lengths.
+    ``image_sizes`` is (n_images, 2); unknown sizes are filled in from run lengths. Outlines that
+    cross columns more often than ``most_crossings`` times are refused before they are drawn.
     """
     for row, odd in segments.odd:
         faults.add(odd.rule, odd.expected, np.array([row]), [odd.value], odd.hint or IGNORE)
@@ -350,10 +363,8 @@ def columns_of(segments: Segments, image_sizes: F64, faults: Faults) -> SegmentR
     texts = [entry for entry in segments.text if entry[0] in sized]
     numbers = [entry for entry in segments.numbers if entry[0] in sized]
     parts = [from_text(texts, sized, faults), from_numbers(numbers, sized, faults)]
-    outlines, n_crossed, n_unknown = from_polygons(
-        segments.polygon, segments.image, image_sizes, faults
-    )
-    parts.append(outlines)
+    outlines = from_polygons(segments.polygon, segments.image, image_sizes, faults, most_crossings)
+    parts.append((outlines.rows, outlines.columns, outlines.size))
     rows = np.concatenate([part[0] for part in parts])
     # The three kinds were drawn apart: rows are brought back to the order of the file.
     order = np.argsort(rows)
@@ -363,7 +374,7 @@ def columns_of(segments: Segments, image_sizes: F64, faults: Faults) -> SegmentR
     runs, offsets = ragged.take_rows(offsets, order)
     size = np.concatenate([part[2] for part in parts])[order]
     columns = (offsets, start[runs], length[runs])
-    return SegmentRuns(rows[order], columns, size, n_crossed, n_unknown)
+    return outlines._replace(rows=rows[order], columns=columns, size=size)
 
 
 def sized_rows(
@@ -475,8 +486,12 @@ def _complete_runs(
 
 
 def from_polygons(
-    segmentations: Sequence[tuple[int, Polygons]], image: I64, image_sizes: F64, faults: Faults
-) -> tuple[Part, int, int]:
+    segmentations: Sequence[tuple[int, Polygons]],
+    image: I64,
+    image_sizes: F64,
+    faults: Faults,
+    most_crossings: int,
+) -> SegmentRuns:
     """Return the runs of sound polygons, and how many records cross themselves, or may do so."""
     rows = np.array([row for row, _ in segmentations], np.int64)
     shapes = [polygon for _, polygon in segmentations]
@@ -492,18 +507,40 @@ def from_polygons(
     shapes = [shapes[k] for k in np.flatnonzero(~bad).tolist()]
     rows, sides = rows[~bad], size[~bad].astype(np.int64)
     objects, rings, corners = _flat(shapes)
-    costly = polygons.crossing_counts(rings, corners, objects, sides) > MOST_CROSSINGS
-    expected = f"an outline that crosses at most {MOST_CROSSINGS} columns"
-    n_rings = [len(shapes[k]) for k in np.flatnonzero(costly)]
-    faults.add("too-large", expected, rows[costly], n_rings, whole_file=True)
+    counts = polygons.crossing_counts(rings, corners, objects, sides)
+    n_crossings = int(counts.sum())
+    costly = counts > (MOST_CROSSINGS if n_crossings <= most_crossings else 0)
+    expected = (
+        f"outlines that cross at most {MOST_CROSSINGS} columns, "
+        f"and {max(0, most_crossings)} in the rest of this file"
+    )
+    faults.add("too-large", expected, rows[costly], counts[costly], whole_file=True)
     # Too large for the whole file: nothing is drawn at all.
     if costly.any():
-        return (rows[:0], (np.zeros(1, np.int64), rows[:0], rows[:0]), sides[:0]), 0, 0
+        nothing = np.zeros(1, np.int64), rows[:0], rows[:0]
+        return SegmentRuns(rows[:0], nothing, sides[:0], 0, 0, n_crossings)
     owner = ragged.owners(objects)
     crossed, unknown = self_crossing(rings, corners)
-    columns = polygons.column_runs(rings, corners, objects, sides)
+    parts = []
+    # Some objects at a time: drawing takes many times the room of the runs.
+    for first, last in ragged.batches(counts, CROSSINGS_AT_ONCE):
+        of_rings = objects[first : last + 1]
+        of_corners = rings[of_rings[0] : of_rings[-1] + 1]
+        parts.append(
+            polygons.column_runs(
+                of_corners - of_corners[0],
+                corners[of_corners[0] : of_corners[-1]],
+                of_rings - of_rings[0],
+                sides[first:last],
+            )
+        )
+    columns = (
+        ragged.concat_offsets([offsets for offsets, _, _ in parts]),
+        np.concatenate([rows[:0], *(start for _, start, _ in parts)]),
+        np.concatenate([rows[:0], *(length for _, _, length in parts)]),
+    )
     n_crossed, n_unknown = len(np.unique(owner[crossed])), len(np.unique(owner[unknown]))
-    return (rows, columns, sides), n_crossed, n_unknown
+    return SegmentRuns(rows, columns, sides, n_crossed, n_unknown, n_crossings)
 
 
 def _ill_formed(rows: I64, shapes: list[Polygons], candidates: Flags, faults: Faults) -> Flags:

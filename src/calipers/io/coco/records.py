@@ -22,13 +22,14 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from calipers.arrays import Column
+from calipers.arrays import I64, Column
 from calipers.data.cohort import UNIT
 from calipers.data.rules import Role
 from calipers.errors import InputError, raise_problems
 from calipers.io.coco import json
-from calipers.io.coco.json import Piece, Record, Unreadable, printable
+from calipers.io.coco.json import Piece, Unreadable
 from calipers.io.coco.masks import Polygons, RunLengths, segmentation_of
+from calipers.io.coco.walk import Record, printable
 from calipers.io.reader import GROUP_UNIT, ImageList, Key, Options, Problem, text_column
 
 # Beyond 2^53 other programs read ids as floats, and neighbours become equal.
@@ -46,6 +47,9 @@ RENAMED = {
 }
 NOT_GROUPS = {"id", *SIDES, "spacing"}
 
+FLAG_RULES = {"iscrowd": "crowd-flag", "ignore": "ignore-flag"}
+FLAG_VALUES = "0, 1, true or false"
+
 SEGMENTATION = b'"segmentation"'
 HEAD = 4096  # bytes of a piece in which its first segmentation is looked for
 REQUIRED = ("image_id", "category_id")
@@ -61,7 +65,7 @@ class Annotation(msgspec.Struct, gc=False):
     id: int | str | UnsetType | None = UNSET
     score: float | UnsetType | None = UNSET
     area: float | UnsetType | None = UNSET
-    iscrowd: int | UnsetType = UNSET
+    iscrowd: int | bool | UnsetType = UNSET
     ignore: int | bool | UnsetType = UNSET
 
 
@@ -84,7 +88,7 @@ class MaskedAnnotation(msgspec.Struct, gc=False):
     id: int | str | UnsetType | None = UNSET
     score: float | UnsetType | None = UNSET
     area: float | UnsetType | None = UNSET
-    iscrowd: int | UnsetType = UNSET
+    iscrowd: int | bool | UnsetType = UNSET
     ignore: int | bool | UnsetType = UNSET
 
 
@@ -241,6 +245,8 @@ def id_problem(value: object) -> tuple[str, str] | None:
         return "id-type", "a whole number or a text"
     if isinstance(value, int) and abs(value) > LARGEST_ID:
         return "id-range", "an id of at most 2^53"
+    if isinstance(value, str) and not value.strip():
+        return "missing-id", "an id that is not blank"
     return None
 
 
@@ -323,12 +329,11 @@ def _score(record: Record) -> Iterator[Problem]:
 
 
 def _flags(record: Record) -> Iterator[Problem]:
-    crowd = record.value.get("iscrowd", 0)
-    if isinstance(crowd, bool) or not isinstance(crowd, int) or crowd not in (0, 1):
-        yield _problem(record, "iscrowd", "crowd-flag", "0 or 1", crowd)
-    ignore = record.value.get("ignore", 0)
-    if not isinstance(ignore, int) or ignore not in (0, 1):
-        yield _problem(record, "ignore", "ignore-flag", "0, 1, true or false", ignore)
+    # True and False are whole numbers to Python; COCO Annotator writes them.
+    for name, rule in FLAG_RULES.items():
+        flag = record.value.get(name, 0)
+        if not isinstance(flag, int) or flag not in (0, 1):
+            yield _problem(record, name, rule, FLAG_VALUES, flag)
 
 
 def _area(record: Record) -> Iterator[Problem]:
@@ -353,9 +358,9 @@ def images_from(records: Sequence[dict[str, Any]], file: str, options: Options) 
     """Build the list of images, in ascending order of ids."""
     if not records:
         raise InputError("at least one image", rule="no-images", file=file, location="/images")
-    keys = _keys(records, file, "/images", "dup-image", options.ids_as_strings)
+    keys = image_keys(records, file, options.ids_as_strings)
     order = sorted_ids(keys)
-    if order != list(range(len(order))):
+    if not _is_ascending(order):
         records = [records[k] for k in order]
         keys = [keys[k] for k in order]
     columns = record_columns(records)
@@ -368,6 +373,11 @@ def images_from(records: Sequence[dict[str, Any]], file: str, options: Options) 
         groups=groups,
         notes=tuple(notes),
     )
+
+
+def image_keys(records: Sequence[Any], file: str, as_text: bool) -> list[Key]:
+    """Return the ids of image records; raises if one is broken, missing or repeated."""
+    return _keys(records, file, "/images", "dup-image", as_text)
 
 
 def record_columns(records: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
@@ -410,16 +420,29 @@ def categories_from(records: Sequence[dict[str, Any]], file: str, options: Optio
     return Categories(tuple(names.values()), {key: k for k, key in enumerate(names)}, names)
 
 
-def sorted_ids(keys: Sequence[Key]) -> list[int]:
+def _is_ascending(numbers: Sequence[int] | I64) -> bool:
+    if isinstance(numbers, range):
+        return True
+    column = np.asarray(numbers)
+    return bool((column[1:] > column[:-1]).all())
+
+
+def sorted_ids(keys: Sequence[Key]) -> Sequence[int]:
     """Return the order of ids: numbers numerically, then texts."""
-    # The usual case, without a function call per key.
+    # The usual case, without a function call per key: whole numbers, most often ascending.
     if set(map(type, keys)) == {int}:
-        return sorted(range(len(keys)), key=keys.__getitem__)
+        numbers = np.array(keys, np.int64)
+        if _is_ascending(numbers):
+            return range(len(keys))
+        return [int(k) for k in np.argsort(numbers)]
     return sorted(range(len(keys)), key=lambda k: (isinstance(keys[k], str), keys[k]))
 
 
 def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: bool) -> list[Key]:
-    plain: list[Any] = [record.get("id") for record in records if isinstance(record, dict)]
+    try:
+        plain: list[Any] = list(map(itemgetter("id"), records))
+    except (KeyError, TypeError):
+        plain = []  # the loop below says which record has none
     if _sound_numbers(plain, len(records)):
         return list(map(str, plain)) if as_text else plain
     problems = []
@@ -449,8 +472,9 @@ def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: boo
 
 def _sound_numbers(ids: list[Any], n: int) -> bool:
     """Return whether n ids are different whole numbers in range: a fast check of the usual case."""
-    whole = len(ids) == n and set(map(type, ids)) == {int} and len(set(ids)) == n
-    return whole and max(ids) <= LARGEST_ID and min(ids) >= -LARGEST_ID
+    if len(ids) != n or set(map(type, ids)) != {int}:
+        return False
+    return max(ids) <= LARGEST_ID and min(ids) >= -LARGEST_ID and len(set(ids)) == n
 
 
 def _side(
@@ -461,8 +485,10 @@ def _side(
     values = columns.get(side)
     if values is None:
         return lengths
-    if set(map(type, values)) == {int} and min(values) > 0 and max(values) < LARGEST_ID:
-        return np.array(values, np.float64)
+    if set(map(type, values)) == {int}:
+        distinct = set(values)
+        if min(distinct) > 0 and max(distinct) < LARGEST_ID:
+            return np.array(values, np.float64)
     for row, (k, value) in enumerate(zip(order, values)):
         if value is not None:
             lengths[row] = _positive(value, file, f"/images/{k}/{side}")

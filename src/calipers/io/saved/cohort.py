@@ -520,7 +520,10 @@ def _objects(
     image, label = _image_of(part, images), _label_of(part, counts)
     boxes = np.stack([part.numbers(name) for name in CORNERS[counts.dimensions]], axis=1)
     area, extent = part.numbers("area"), part.numbers("extent")
-    part.refuse("areas above zero", "zero-area", "extent", np.asarray(extent <= 0))
+    # Predictions may be without area, references may not.
+    least = "areas above zero" if score is None else "areas that are not negative"
+    wrong = np.asarray(extent <= 0 if score is None else extent < 0)
+    part.refuse(least, "zero-area", "extent", wrong)
     places = np.arange(part.first, part.first + len(part))
     shapes = shapes_in(part, path, counts.dimensions)
     delivery = Delivery(image, label, boxes, "xyxy", places, score=score, area=area, **shapes)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from msgspec import Meta, Struct, field, structs
 from calipers.data.cohort import Cohort, FileIntake, Intake, Quarantined
 from calipers.data.maps import Maps
 from calipers.errors import InputError, did_you_mean
-from calipers.io.coco.json import MAX_DEPTH, depth
+from calipers.io.coco.walk import MAX_DEPTH, depth
 from calipers.io.saved.cohort import IMAGES, OBJECTS, CohortCounts, read_cohort
 from calipers.io.saved.maps import MAPS, SLICES, read_maps, read_slices
 from calipers.io.source import InputFile, open_source, require_file
@@ -39,7 +40,9 @@ LONGEST_INT = 400
 
 Count = Annotated[int, Meta(ge=0)]
 
-AGAIN = "it was changed or cut off after the run: take the folder from a backup, or evaluate again"
+AGAIN = (
+    "it was changed or truncated after the run: take the folder from a backup, or evaluate again"
+)
 
 
 class StoredRow(Struct):
@@ -137,7 +140,7 @@ def read_stored(path: Path | str) -> Stored:
         ``result-hash`` if ``run.json`` beside it was written for other rows or another protocol.
     """
     path = Path(path)
-    file = _within(path, EVALUATION) if path.is_dir() else path
+    file = _within(path, EVALUATION) if os.path.isdir(path) else path
     document = _evaluation(file)
     rows = _distinct(document["rows"], str(file))
     # The numbers and how they were made; not the paths and times, which differ between equal runs.
@@ -152,7 +155,7 @@ def read_stored(path: Path | str) -> Stored:
 
 def read_documents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return ``evaluation.json`` and the ``run.json`` with the hash of its rows and protocol."""
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # a name that is too long is no folder either
         hint = "give the folder that calipers evaluate -o wrote"
         raise InputError(
             "the folder of an evaluation", rule="not-a-folder", file=str(folder), hint=hint
@@ -235,7 +238,7 @@ def _compare(record: Path, result_hash: str, file: Path) -> dict[str, Any]:
             rule="result-hash",
             file=str(file),
             value=result_hash[:12] + "...",
-            hint="one of the two files was changed or exchanged after the run: evaluate again",
+            hint="one of the two files was changed or replaced after the run: evaluate again",
         )
     return document
 

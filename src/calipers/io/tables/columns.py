@@ -5,7 +5,7 @@ Every kind of table declares its columns once, as a `ColumnSpec` each: objects, 
 describe images, here; alarms, ratings, bags and sizes beside their readers. `find_columns` looks
 them up, whatever their case, and makes the one message for a column that is missing. `find_layout`
 adds what only tables of objects have: the columns of a box and the format that their names imply.
-Readers of tables call them; a `Table` and the user's choices come in, names of columns go out.
+Readers of tables call them; a `FileTable` and the user's choices come in, names of columns go out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from calipers.arrays import Flags
 from calipers.data.rules import Role
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.reader import Problem
-from calipers.io.tables.table import Table, empty, flags, numbers, texts
+from calipers.io.tables.table import FileTable, empty, flags, numbers, texts
 
 NAMELESS_HINT = "is the header missing? else name it: columns={{'{0}': ...}}, --columns {0}=NAME"
 
@@ -61,7 +61,7 @@ class ColumnSpec:
     rule: str = "type"  # that a wrong cell breaks
     hint: str = ""
 
-    def find(self, table: Table, choice: str | None = None) -> str | None:
+    def find(self, table: FileTable, choice: str | None = None) -> str | None:
         """Return the column that the user chose, which has to exist, else the one of a known name.
 
         Of columns that differ in case only, the first counts. None if there is none, unless it is
@@ -76,21 +76,21 @@ class ColumnSpec:
             raise self.missing(table)
         return column
 
-    def require(self, table: Table, choice: str | None = None) -> str:
+    def require(self, table: FileTable, choice: str | None = None) -> str:
         """Return the column, or raise."""
         column = self.find(table, choice)
         if column is None:
             raise self.missing(table)
         return column
 
-    def missing(self, table: Table) -> InputError:
+    def missing(self, table: FileTable) -> InputError:
         """Return the error of a table without this column."""
         names = f"accepted names: {', '.join(self.aliases)}"
         hint = f"{self.hint}; {names}" if self.hint else names
         return missing_column(table, f"a column {self.name!r}", hint)
 
     def read(
-        self, table: Table, column: str, mask: Flags | None = None
+        self, table: FileTable, column: str, mask: Flags | None = None
     ) -> tuple[Any, dict[int, Problem]]:
         """Return the cells of a column by its kind, and those that are wrong.
 
@@ -192,7 +192,7 @@ def columns_for_role(
 
 
 def find_columns(
-    table: Table,
+    table: FileTable,
     declaration: Declaration,
     choices: Mapping[str, str | None] | None = None,
     *,
@@ -232,7 +232,7 @@ def find_columns(
     return columns
 
 
-def find_layout(table: Table, choices: Mapping[str, str], box_format: str | None) -> Layout:
+def find_layout(table: FileTable, choices: Mapping[str, str], box_format: str | None) -> Layout:
     """Return the layout of a table of objects, or raise for a column that is missing."""
     names, file = table.names, table.file
     columns = find_columns(table, {**OBJECTS, **BOXES}, choices, shared=False)
@@ -290,14 +290,14 @@ def _checked_box_format(
     )
 
 
-def existing_column(table: Table, what: str, name: str) -> str:
+def existing_column(table: FileTable, what: str, name: str) -> str:
     """Return the name of a column that exists, or say which is near."""
     if name in table.names:
         return name
     raise missing_column(table, f"the column {name!r} ({what})", did_you_mean(name, table.names))
 
 
-def missing_column(table: Table, expected: str, hint: str = "") -> InputError:
+def missing_column(table: FileTable, expected: str, hint: str = "") -> InputError:
     """Return the error of a table without a column, which shows those that it has."""
     return InputError(
         expected,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The format ``csv``: text with commas, semicolons or tabs, and a header line. Cells stay text.
 
-An `InputFile` comes in, a `Table` goes out. `calipers.io.tables.table.open_table` and
+An `InputFile` comes in, a `FileTable` goes out. `calipers.io.tables.table.open_table` and
 `DelimitedReader` call `read_delimited`; other formats made of delimited text use `rows_of` and
 `fitting_rows`.
 
@@ -12,7 +12,6 @@ do not fit the header are problems of the table, each with the line on which it 
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,9 +23,11 @@ from calipers.io.reader import Problem, Sniffed
 from calipers.io.source import InputFile
 from calipers.io.tables.columns import BOX_NAMES, OBJECTS
 from calipers.io.tables.objects import TableReader
-from calipers.io.tables.table import Table, unprotect
+from calipers.io.tables.table import FileTable, unprotect
 
 DELIMITERS = (",", ";", "\t")
+LONGEST_LINE = 1 << 20  # bytes
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # with its break, the last one without
 SUFFIXES = (".csv", ".tsv", ".txt")
 
 
@@ -52,12 +53,12 @@ class DelimitedReader(TableReader):
             return Sniffed(self.name, "references", reason)
         return Sniffed(self.name, "groups", "it is delimited text without boxes")
 
-    def table(self, file: InputFile) -> Table:
+    def table(self, file: InputFile) -> FileTable:
         """Read the text."""
         return read_delimited(file)
 
 
-def read_delimited(input_file: InputFile) -> Table:
+def read_delimited(input_file: InputFile) -> FileTable:
     """Read delimited text into a table; the delimiter is taken from the header line."""
     text = decode(input_file)
     delimiter = find_delimiter(text)
@@ -74,7 +75,7 @@ def read_delimited(input_file: InputFile) -> Table:
         notes += _unprotect(header, columns)
     if "" in names:
         notes.append("the first column has no name and was not read")
-    return Table(
+    return FileTable(
         input_file.file,
         "csv",
         columns,
@@ -88,6 +89,7 @@ def read_delimited(input_file: InputFile) -> Table:
 
 def decode(input_file: InputFile) -> str:
     """Return the text of a file, or name the byte that is not UTF-8."""
+    _check_lines(input_file)
     data = bytes(input_file.data)
     try:
         text = data.decode("utf-8")
@@ -107,6 +109,21 @@ def decode(input_file: InputFile) -> str:
     return text
 
 
+def _check_lines(input_file: InputFile) -> None:
+    """Raise for a line that no table has; the search stops at the first break of every piece."""
+    data = input_file.data
+    for start in range(0, len(data), LONGEST_LINE):
+        stop = start + LONGEST_LINE
+        if stop <= len(data) and data.find(b"\n", start, stop) < 0 > data.find(b"\r", start, stop):
+            raise InputError(
+                f"lines of at most {LONGEST_LINE:,} bytes",
+                rule="too-large",
+                file=input_file.file,
+                location=f"byte {start}",
+                hint="is it a table of text?",
+            )
+
+
 def find_delimiter(text: str) -> str:
     """Return the sign among comma, semicolon and tab that splits the header into most cells."""
     # Quoted names may hold any of the three signs.
@@ -116,7 +133,9 @@ def find_delimiter(text: str) -> str:
 
 def rows_of(file: str, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yield (line, cells); the line is the one on which a row begins; blank lines are skipped."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    # Line by line: a stream over the text would copy it with four bytes for every character.
+    lines = (line[0] for line in LINE.finditer(text))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     line = 1
     while True:
         try:

@@ -26,7 +26,7 @@ from calipers.io.source import InputFile
 from calipers.io.tables.columns import OBJECTS
 from calipers.io.tables.delimited import header_names, read_delimited
 from calipers.io.tables.objects import references_from
-from calipers.io.tables.table import Cells, Table, empty, numbers
+from calipers.io.tables.table import Cells, FileTable, empty, numbers
 
 CLASS = "runway"
 # In lower case, as names are compared.
@@ -89,7 +89,7 @@ class LardReader(Reader):
         return replace(references, classes=references.classes or (CLASS,), part=part, format="lard")
 
 
-def _of_this_file(options: Options, table: Table) -> Options:
+def _of_this_file(options: Options, table: FileTable) -> Options:
     """Return the options without those for the predictions: box format and columns not here."""
     columns = {}
     for name, column in options.columns.items():
@@ -98,7 +98,7 @@ def _of_this_file(options: Options, table: Table) -> Options:
     return replace(options, box_format=None, columns=columns)
 
 
-def _quadrilaterals(table: Table) -> _Quadrilaterals:
+def _quadrilaterals(table: FileTable) -> _Quadrilaterals:
     lower = {name.lower(): name for name in table.names}
     missing = [name for name in CORNERS if name not in lower]
     if missing:
@@ -134,7 +134,7 @@ def _quadrilaterals(table: Table) -> _Quadrilaterals:
     return _Quadrilaterals(values.reshape(-1, 4, 2), vacant, problems)
 
 
-def _box_table(table: Table, quadrilaterals: _Quadrilaterals, options: Options) -> Table:
+def _box_table(table: FileTable, quadrilaterals: _Quadrilaterals, options: Options) -> FileTable:
     """Return the table with boxes in place of the corners, and a class for every runway.
 
     A broken row keeps its image and loses its box: it becomes a problem, which `_with_locations`
@@ -162,7 +162,7 @@ def _box_table(table: Table, quadrilaterals: _Quadrilaterals, options: Options) 
     return replace(table, columns=columns)
 
 
-def _with_locations(part: ObjectPart, table: Table, problems: dict[int, Problem]) -> ObjectPart:
+def _with_locations(part: ObjectPart, table: FileTable, problems: dict[int, Problem]) -> ObjectPart:
     """Return the part with messages that name cells of the file, not of the table that was made
     from it.
     """
@@ -188,12 +188,11 @@ def _with_masks(
 ) -> ObjectPart:
     """Return the part with the quadrilaterals as masks, or with the reasons why not."""
     outlines = [[ring] for ring in outlines_of(corners).reshape(len(corners), -1).tolist()]
+    image = np.asarray(part.delivery.image, np.int64)
     # Whether all can be drawn is known only at the end, so the masks are made in pieces before.
     for start in range(0, len(corners), AT_ONCE):
         piece = slice(start, start + AT_ONCE)
-        drawing.add(
-            outlines[piece], part.delivery.image[piece], np.zeros(len(corners[piece]), np.bool_)
-        )
+        drawing.add(outlines[piece], image[piece], np.zeros(len(corners[piece]), np.bool_))
     findings = drawing.findings()
     if not findings:
         return replace(part, delivery=replace(part.delivery, masks=drawing.masks()))

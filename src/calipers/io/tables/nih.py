@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The format ``nih``: ``BBox_List_2017.csv``, the list of boxes of ChestX-ray8, as references.
 
-`calipers.io.read` calls `NihReader`; the file becomes a `Table` that is read as any other table of
-boxes. The data set is that of Wang et al. (2017), "ChestX-ray8". The list is read by position,
+`calipers.io.read` calls `NihReader`; the file becomes a `FileTable` that is read as any other table
+of boxes. The data set is that of Wang et al. (2017), "ChestX-ray8". The list is read by position,
 because its header breaks at its own commas: ``Bbox [x,y,w,h]`` are four cells.
 """
 
@@ -16,7 +16,7 @@ from calipers.io.reader import Sniffed
 from calipers.io.source import InputFile
 from calipers.io.tables.delimited import decode, fitting_rows, rows_of
 from calipers.io.tables.objects import TableReader
-from calipers.io.tables.table import Table
+from calipers.io.tables.table import FileTable
 
 HEADER = re.compile(r'^"?Image Index"?,"?Finding Label"?,"?Bbox \[x', re.IGNORECASE)
 COLUMNS = ("image", "class", "x", "y", "w", "h")
@@ -43,7 +43,7 @@ class NihReader(TableReader):
             return None
         return Sniffed(self.name, "references", "its header is the one of the NIH list of boxes")
 
-    def table(self, file: InputFile) -> Table:
+    def table(self, file: InputFile) -> FileTable:
         """Read the rows by position."""
         rows = rows_of(file.file, decode(file), ",")
         # The header line: recognised by `sniff`, of no further use.
@@ -59,7 +59,7 @@ class NihReader(TableReader):
         notes = list(file.notes)
         if n_renamed:
             notes.append(f"{n_renamed} boxes of 'Infiltrate' are read as 'Infiltration'")
-        return Table(
+        return FileTable(
             file.file,
             "nih",
             columns,

@@ -6,9 +6,9 @@ declares a class. Further columns of references describe the image if they are c
 image, else the object.
 
 A format whose files are such tables is a `TableReader` (delimited text, parquet, the NIH list): it
-opens a `Table`, and `references_from` and `predictions_from` make of it what `calipers.io.assemble`
-expects. `add_groups` gives images the columns of a table of groups: patient, centre, sizes,
-spacings, any; `calipers.io.read` and `Pairing.with_groups` call it.
+opens a `FileTable`, and `references_from` and `predictions_from` make of it what
+`calipers.io.assemble` expects. `add_groups` gives images the columns of a table of groups: patient,
+centre, sizes, spacings, any; `calipers.io.read` and `Pairing.with_groups` call it.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from calipers.io.tables.columns import (
     find_columns,
     find_layout,
 )
-from calipers.io.tables.table import Table, codes, empty, numbers, strict_numbers, texts
+from calipers.io.tables.table import FileTable, codes, empty, numbers, strict_numbers, texts
 
 # A hint compares names letter by letter: among more of them it would be slow, and a longer one is
 # no help.
@@ -63,7 +63,7 @@ class TableReader(Reader):
     several_models = True
 
     @abstractmethod
-    def table(self, file: InputFile) -> Table:
+    def table(self, file: InputFile) -> FileTable:
         """Return the columns of a file."""
 
     def references(self, file: InputFile, options: Options) -> ReferenceFile:
@@ -91,7 +91,7 @@ class TableReader(Reader):
             )
 
 
-def references_from(table: Table, options: Options) -> ReferenceFile:
+def references_from(table: FileTable, options: Options) -> ReferenceFile:
     """Read a table as references.
 
     Images come in order of first appearance; classes as declared, then in alphabetical order.
@@ -136,7 +136,7 @@ def references_from(table: Table, options: Options) -> ReferenceFile:
 
 
 def predictions_from(
-    table: Table, index: ReferenceIndex, options: Options
+    table: FileTable, index: ReferenceIndex, options: Options
 ) -> dict[str, ObjectPart]:
     """Read a table as predictions: one part per value of its model column, or one part named
     ``""``.
@@ -173,7 +173,9 @@ def predictions_from(
     return parts
 
 
-def add_groups(images: ImageList, table: Table, options: Options) -> tuple[ImageList, FileIntake]:
+def add_groups(
+    images: ImageList, table: FileTable, options: Options
+) -> tuple[ImageList, FileIntake]:
     """Give images the columns of a table; sizes and spacings fill in what is unknown.
 
     Notes
@@ -207,7 +209,7 @@ def add_groups(images: ImageList, table: Table, options: Options) -> tuple[Image
     return images, table.intake("groups", notes)
 
 
-def _one_model(table: Table, index: ReferenceIndex, options: Options) -> ObjectPart:
+def _one_model(table: FileTable, index: ReferenceIndex, options: Options) -> ObjectPart:
     rows = _rows(table, options)
     columns = rows.layout.columns
     score, bad = numbers(table, columns["score"], rows.is_object)
@@ -219,8 +221,9 @@ def _one_model(table: Table, index: ReferenceIndex, options: Options) -> ObjectP
     sound_rows = np.flatnonzero(rows.sound)
     # A column called file_name holds names of files, even where ids look like them.
     images = index.images
-    if index.file_names and columns["image"].lower() in ("file_name", "filename"):
-        images = index.file_names
+    has_names = "file_name" in index.image_list.groups
+    if has_names and columns["image"].lower() in ("file_name", "filename"):
+        images = index.by_file_name(rows.image, table.file, columns["image"])
     labels: dict[Key, int] = {name: k for k, name in enumerate(index.classes)}
     part = _part(table, rows, sound_rows, images, labels)
     facts = {}
@@ -244,7 +247,7 @@ class _ObjectRows:
     problems: dict[int, list[Problem]]
 
 
-def _rows(table: Table, options: Options) -> _ObjectRows:
+def _rows(table: FileTable, options: Options) -> _ObjectRows:
     layout = find_layout(table, options.columns, options.box_format)
     image, label = texts(table, layout.columns["image"]), texts(table, layout.columns["class"])
     vacant = np.stack([empty(table.columns[name]) for name in layout.box]).reshape(
@@ -279,7 +282,7 @@ def _rows(table: Table, options: Options) -> _ObjectRows:
 
 
 def _part(
-    table: Table,
+    table: FileTable,
     rows: _ObjectRows,
     sound_rows: I64,
     images: Mapping[Key, int],
@@ -329,14 +332,14 @@ def _classes(rows: _ObjectRows) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*declared, *sorted(names)]))
 
 
-def _cells_of(table: Table, name: str, rows: I64) -> list[Any]:
+def _cells_of(table: FileTable, name: str, rows: I64) -> list[Any]:
     cells = table.columns[name]
     if isinstance(cells, list):
         return [cells[row] for row in rows.tolist()]
     return list(cells[rows].tolist())
 
 
-def _details(table: Table, rows: _ObjectRows) -> dict[str, Column]:
+def _details(table: FileTable, rows: _ObjectRows) -> dict[str, Column]:
     """Return area and flags of references; rows in which one is broken are no longer sound."""
     columns = rows.layout.columns
     details: dict[str, Column] = {}
@@ -358,7 +361,7 @@ def _mark(rows: _ObjectRows, bad: Mapping[int, Problem]) -> None:
 
 
 def _image_columns(
-    table: Table, layout: Layout, image_rows: I64, image: I64, ids: list[str]
+    table: FileTable, layout: Layout, image_rows: I64, image: I64, ids: list[str]
 ) -> tuple[ImageList, dict[str, Column]]:
     """Return the images with every column that is constant on them, and the others as facts."""
     # The first row of each image; its cell stands for the image if all its rows agree.
@@ -386,7 +389,12 @@ def _image_columns(
 
 
 def _measures(
-    table: Table, layout: Layout, names: tuple[str, ...], image_rows: I64, image: I64, first: I64
+    table: FileTable,
+    layout: Layout,
+    names: tuple[str, ...],
+    image_rows: I64,
+    image: I64,
+    first: I64,
 ) -> F64:
     """Return sizes or spacings of images; they must be the same on every row of an image."""
     measures = np.full((len(first), len(names)), np.nan)
@@ -418,11 +426,11 @@ def _same(first: F64, second: F64) -> Flags:
 
 @dataclass(frozen=True)
 class _Match:
-    table: Table
+    table: FileTable
     rows: I64  # (n_images,) row of each image, -1 = none
 
 
-def _match_rows(images: ImageList, table: Table, column: str) -> tuple[_Match, int]:
+def _match_rows(images: ImageList, table: FileTable, column: str) -> tuple[_Match, int]:
     index: dict[str, int] = {name: k for k, name in enumerate(images.ids)}
     if column.lower() in ("file_name", "filename") and "file_name" in images.groups:
         index = {str(name): k for k, name in enumerate(images.groups["file_name"].tolist())}

@@ -2,7 +2,7 @@
 """A table: columns of text or numbers, from a file or from memory. Nothing is guessed.
 
 `open_table` reads delimited text (`calipers.io.tables.delimited`) or parquet
-(`calipers.io.tables.parquet`) into a `Table`. All readers of tables call it: those of groups,
+(`calipers.io.tables.parquet`) into a `FileTable`. All readers of tables call it: those of groups,
 alarms, ratings, bags, sizes and measurements. `numbers`, `flags` and `texts` interpret the cells of
 a column, and every cell that they refuse becomes a `Problem` with its place.
 `calipers.io.tables.columns` finds the columns.
@@ -59,7 +59,7 @@ PROTECTED = re.compile("'" + FORMULA.pattern)
 
 
 @dataclass(frozen=True)
-class Table:
+class FileTable:
     """Columns by name, with the line (text) or row (parquet) each row came from."""
 
     file: str
@@ -79,7 +79,7 @@ class Table:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def rows(self, rows: I64) -> Table:
+    def rows(self, rows: I64) -> FileTable:
         """Return the table with only these rows; all problems and notes stay."""
         columns: dict[str, Cells] = {}
         row_list = rows.tolist()
@@ -147,7 +147,9 @@ class Table:
         )
 
 
-def open_table(source: Path | str | InputFile, *, ragged: bool = False, hint: str = "") -> Table:
+def open_table(
+    source: Path | str | InputFile, *, ragged: bool = False, hint: str = ""
+) -> FileTable:
     """Open a table: delimited text (csv, tsv) or parquet.
 
     Parameters
@@ -178,7 +180,7 @@ def open_table(source: Path | str | InputFile, *, ragged: bool = False, hint: st
     return table
 
 
-def texts(table: Table, name: str) -> list[str]:
+def texts(table: FileTable, name: str) -> list[str]:
     """Return a column as text. Numbers of parquet become text without a trailing ``.0``."""
     cells = table.columns[name]
     if isinstance(cells, list):
@@ -198,7 +200,7 @@ def empty(cells: Cells) -> Flags:
 
 
 def numbers(
-    table: Table, name: str, mask: Flags | None = None, *, yes_no: bool = False
+    table: FileTable, name: str, mask: Flags | None = None, *, yes_no: bool = False
 ) -> tuple[F64, dict[int, Problem]]:
     """Return a column as numbers, and the cells that are none.
 
@@ -239,14 +241,14 @@ def _word_as_number(cell: str) -> str:
     return cell if meaning is None else str(int(meaning))
 
 
-def strict_numbers(table: Table, name: str) -> F64:
+def strict_numbers(table: FileTable, name: str) -> F64:
     """Return a column as numbers; a cell that is none is an error, an empty one is NaN."""
     values, bad = numbers(table, name)
     table.refuse(bad.values())
     return values
 
 
-def flags(table: Table, name: str, rule: str) -> tuple[Flags, dict[int, Problem]]:
+def flags(table: FileTable, name: str, rule: str) -> tuple[Flags, dict[int, Problem]]:
     """Return a column of the words of `YES_NO` or of 0 and 1; an empty cell is 0."""
     cells = table.columns[name]
     if isinstance(cells, list):
@@ -324,8 +326,16 @@ def delimited(columns: Mapping[str, Sequence[Any]], delimiter: str = ",") -> str
 
 def _column_cells(column: Sequence[Any], delimiter: str) -> list[str]:
     """Return the cells of a column; whole numbers need neither protection nor quotes."""
-    if set(map(type, column)) == {int}:
+    kinds = set(map(type, column))
+    if kinds == {int}:
         return list(map(str, column))
+    if kinds == {str}:
+        cells = [protect(text) for text in column]
+        # One look at the whole column: most columns need no quotes anywhere.
+        together = "".join(cells)
+        if _quoted(together, delimiter) == together:
+            return cells
+        return [_quoted(text, delimiter) for text in cells]
     return [_quoted(cell(value), delimiter) for value in column]
 
 

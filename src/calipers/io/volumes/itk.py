@@ -32,6 +32,7 @@ from calipers.io.volumes.volume import (
     axis_codes,
     broken_file,
     check_affine,
+    check_directions,
     check_extent,
     check_packed,
     check_spacing,
@@ -118,14 +119,13 @@ class NrrdReader(VolumeReader):
 
 
 class MetaImageReader(VolumeReader):
-    """MetaImage with its voxels, or beside them."""
+    """MetaImage with its voxels, or beside them.
+
+    The extension tells the format: the header begins with any of its fields.
+    """
 
     name, title = "metaimage", "MetaImage"
     extensions = (".mha", ".mhd")
-
-    def recognises(self, name: str, head: bytes) -> bool:
-        """Recognise the extension: the header begins with any of its fields."""
-        return name.endswith(self.extensions)
 
     def open(self, request: Request) -> Volume:
         """Open the volume."""
@@ -225,7 +225,8 @@ def _nrrd_place(
     rows = [numbers(vector[1:-1], across, file, "space directions") for vector in vectors]
     steps = np.array(rows)
     if space not in SPACES:
-        return None, check_spacing(tuple(np.linalg.norm(steps, axis=1).tolist()), file)
+        check_spacing(tuple(np.linalg.norm(steps, axis=1).tolist()), file)
+        return None, spacing_of(np.transpose(steps), axes)
     origin = fields.get("spaceorigin", "(0,0,0)").strip()
     centre = numbers(origin.removeprefix("(").removesuffix(")"), 3, file, "space origin")
     # Directions and origin change sign together, along the axes that point the other way.
@@ -318,6 +319,7 @@ def _metaimage_place(
     if axes != 3 or matrix is None:
         return None, spacing
     rows = np.array(numbers(fields[matrix], 9, file, matrix)).reshape(3, 3)
+    check_directions(rows, file, matrix)
     place = next((name for name in ORIGINS if name in fields), None)
     origin = [0.0, 0.0, 0.0] if place is None else numbers(fields[place], 3, file, place)
     affine = check_affine(
@@ -395,7 +397,7 @@ def volume_of(
         check_stored(block.start + block.skip + block.count, stored + block.start, str(block.path))
         if stored > block.skip + block.count:
             notes.append(
-                f"{stored - block.skip - block.count} bytes behind the voxels were not read"
+                f"{stored - block.skip - block.count} bytes after the voxels were not read"
             )
     else:
         check_packed(block.skip + block.count, stored, str(block.path), request.limits)

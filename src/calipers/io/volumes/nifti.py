@@ -55,14 +55,10 @@ MILLIMETRES = {0: 1.0, 1: 1000.0, 2: 1.0, 3: 0.001}
 
 
 class NiftiReader(VolumeReader):
-    """NIfTI of one piece, packed or not."""
+    """NIfTI of one piece, packed or not; packed files hide its mark, so the extension tells it."""
 
     name, title = "nifti", "NIfTI"
     extensions = (".nii.gz", ".nii")
-
-    def recognises(self, name: str, head: bytes) -> bool:
-        """Recognise the extension: the mark of the format may be packed."""
-        return name.endswith(self.extensions)
 
     def open(self, request: Request) -> Volume:
         """Open the volume."""
@@ -128,7 +124,7 @@ class _Voxels:
 
     @property
     def end(self) -> int:
-        """The place of the first byte behind the voxels."""
+        """The place of the first byte after the voxels."""
         return self.offset + math.prod(self.size) * self.stored.itemsize
 
 
@@ -157,7 +153,7 @@ def _checked_voxels(request: Request) -> tuple[Any, _Voxels, list[str]]:
     else:
         check_stored(needed, on_disk, file)
         if on_disk > needed:
-            notes.append(f"{on_disk - needed} bytes behind the voxels were not read")
+            notes.append(f"{on_disk - needed} bytes after the voxels were not read")
     return header, voxels, notes
 
 
@@ -198,7 +194,7 @@ def _size(header: Any, file: str, most: int) -> tuple[tuple[int, ...], list[str]
     if most == 4 and any(n != 1 for n in size[3:4]) and all(n == 1 for n in size[4:]):
         if len(size) == 4:
             return size, []
-        return size[:4], [f"axes of length one behind the fourth were dropped: {shape_text(size)}"]
+        return size[:4], [f"axes of length one after the fourth were dropped: {shape_text(size)}"]
     if any(n != 1 for n in size[3:]):
         hint = "one volume per file: split channels and time points"
         raise InputError(
@@ -206,7 +202,7 @@ def _size(header: Any, file: str, most: int) -> tuple[tuple[int, ...], list[str]
         )
     if len(size) <= 3:
         return size, []
-    return size[:3], [f"axes of length one behind the third were dropped: {shape_text(size)}"]
+    return size[:3], [f"axes of length one after the third were dropped: {shape_text(size)}"]
 
 
 def _voxels(header: Any, size: tuple[int, ...], packed: bool, file: str) -> _Voxels:
@@ -235,7 +231,9 @@ def _voxels(header: Any, size: tuple[int, ...], packed: bool, file: str) -> _Vox
     return _Voxels(packed, int(offset), size, stored, slope, inter)
 
 
-def _place(header: Any, size: tuple[int, ...], file: str) -> tuple[F64 | None, tuple[float, ...]]:
+def _place(
+    header: Any, size: tuple[int, ...], file: str
+) -> tuple[F64 | None, tuple[float, ...] | None]:
     """Return the affine in mm if there is one, and the spacing in mm."""
     # The lower three bits are the unit of space, the next three that of time.
     unit = MILLIMETRES.get(int(header["xyzt_units"]) & 7)

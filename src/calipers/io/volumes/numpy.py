@@ -95,7 +95,7 @@ def open_npy(request: Request) -> Volume:
         raise broken_file(
             file,
             f"{stored - layout.start - layout.count} bytes more",
-            "one array and nothing behind it",
+            "one array and nothing after it",
         )
     return Volume(
         file,

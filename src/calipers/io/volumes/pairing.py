@@ -185,7 +185,7 @@ def _patterns(pattern: Patterns, sources: Mapping[str, PathName]) -> dict[str, s
     for model in pattern:
         if model not in sources:
             raise UsageError(
-                f"there is a pattern for {model!r}, which is no model; "
+                f"there is a pattern for {model!r}, which is not a model; "
                 f"{did_you_mean(model, sources)}"
             )
     return {model: pattern.get(model) for model in sources}
@@ -616,10 +616,22 @@ def _affixes(names: Collection[str]) -> list[tuple[str, str]]:
     behind = _common_start([name[::-1] for name in names])[::-1]
     # Six pieces a side bound the search to 36 pairs of pieces per side, whatever the names look
     # like.
-    starts = ["", *(before[: m.end()] for m in BOUNDARY.finditer(before))][:6]
-    ends = ["", *(behind[m.start() :] for m in reversed(list(BOUNDARY.finditer(behind))))][:6]
-    pairs = [(start, end) for start in starts for end in ends if len(start) + len(end) < shortest]
-    return sorted(pairs, key=lambda pieces: len(pieces[0]) + len(pieces[1]))
+    starts, ends = [""], [""]
+    for match in BOUNDARY.finditer(before):
+        starts.append(before[: match.end()])
+    for match in reversed(list(BOUNDARY.finditer(behind))):
+        ends.append(behind[match.start() :])
+    pairs = []
+    for start in starts[:6]:
+        for end in ends[:6]:
+            # Something must be left of every name, or samples could not be told apart.
+            if len(start) + len(end) < shortest:
+                pairs.append((start, end))
+    return sorted(pairs, key=_length_of_both)
+
+
+def _length_of_both(pieces: tuple[str, str]) -> int:
+    return len(pieces[0]) + len(pieces[1])
 
 
 def _common_start(names: list[str]) -> str:

@@ -27,7 +27,7 @@ from calipers.arrays import F64, Array
 from calipers.data.cohort import FileIntake, Intake
 from calipers.data.maps import Sample
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.io.volumes.values import Meaning, as_labels, as_map
+from calipers.io.volumes.values import Meaning, as_labels, as_map, normalisations
 from calipers.io.volumes.volume import TOLERANCE, Volume, axis_codes, corner_distance, shape_text
 
 Resize = Literal["nearest", "linear"]
@@ -51,7 +51,7 @@ class SampleFiles:
         self,
         *,
         label_values: Meaning = "binary",
-        normalise: str = "none",
+        normalise: str | Mapping[str, str] = "none",
         resize: str | None = None,
     ) -> Sample:
         """Return the sample with its voxels.
@@ -75,7 +75,9 @@ class SampleFiles:
         how = resize or self.resize
         check_resize(how)
         labels = as_labels(self.labels.read(), label_values, file=self.labels.file)
-        maps = {model: self._map(volume, normalise, how) for model, volume in self.maps.items()}
+        normalise_of, maps = normalisations(normalise, self.maps), {}
+        for model, volume in self.maps.items():
+            maps[model] = self._map(volume, normalise_of[model], how)
         image = None if self.image is None else self.image.read()
         return Sample(self.name, labels, maps, self._spacing(), self.groups, image)
 
@@ -297,9 +299,9 @@ def _shape_hint(reference: tuple[int, ...], prediction: tuple[int, ...]) -> str:
         return "the axes look transposed: arrays are [z, y, x], with the x axis last"
     if len(prediction) == len(reference) + 1:
         if prediction[1:] == reference:
-            return f"{prediction[0]} channels first? Save the one that holds the scores"
+            return f"{prediction[0]} channels first? Save the one with the scores"
         if prediction[:-1] == reference:
-            return f"{prediction[-1]} channels last? Save the one that holds the scores"
+            return f"{prediction[-1]} channels last? Save the one with the scores"
     if len(prediction) != len(reference):
         return "one has two axes and the other has three"
     return "to resample maps to the shape of the labels, pass resize='nearest' or 'linear'"

@@ -14,7 +14,7 @@ from __future__ import annotations
 import gzip
 import io
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -128,10 +128,7 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
         ``non-finite``: NaN or infinity, with their number and the first place. ``score-range``:
         scores outside [0, 1].
     """
-    if normalise not in NORMALISATIONS:
-        raise UsageError(
-            f"no normalisation {normalise!r}; {did_you_mean(normalise, NORMALISATIONS)}"
-        )
+    check_normalisation(normalise)
     if array.dtype.kind not in "buif":
         raise InputError(
             "a number per voxel", rule="volume-dtype", file=file, value=str(array.dtype)
@@ -152,6 +149,27 @@ def as_map(array: Array, normalise: str = "none", *, file: str = "<arrays>") -> 
     if normalise == "sigmoid":
         return _sigmoid(scores)
     return np.clip(scores, 0, 1) if normalise == "clip" else scores
+
+
+def check_normalisation(normalise: str | Mapping[str, str]) -> None:
+    """Raise for a normalisation that does not exist: one for all models, or a mapping from model
+    to its own.
+    """
+    names = [normalise] if isinstance(normalise, str) else list(normalise.values())
+    for name in names:
+        if name not in NORMALISATIONS:
+            raise UsageError(f"no normalisation {name!r}; {did_you_mean(name, NORMALISATIONS)}")
+
+
+def normalisations(normalise: str | Mapping[str, str], models: Iterable[str]) -> dict[str, str]:
+    """Return the normalisation of every model; one that a mapping does not name has none."""
+    names = list(models)
+    if isinstance(normalise, str):
+        return dict.fromkeys(names, normalise)
+    for model in normalise:
+        if model not in names:
+            raise UsageError(f"normalise: no model {model!r}; {did_you_mean(model, names)}")
+    return {model: normalise.get(model, "none") for model in names}
 
 
 def _whole(array: Array, file: str) -> NDArray[Any]:
@@ -225,6 +243,16 @@ def _likely(array: Array, lowest: float, highest: float) -> str:
 
 
 def _divided(array: Array, divisor: int, file: str) -> Array:
+    # Scores that are in [0, 1] already would all become nearly 0, and nobody would see why.
+    if array.dtype.kind == "f" and 0 < array.max(initial=0) <= 1:
+        raise InputError(
+            f"values from 0 to {divisor:,}",
+            rule="score-range",
+            file=file,
+            value=f"{array.min():.6g} to {array.max():.6g}",
+            hint="these are scores in [0, 1] already: name only the models that need it, such as "
+            f"NAME=uint{8 if divisor == DIVISORS['uint8'] else 16}",
+        )
     if array.min(initial=0) < 0 or array.max(initial=0) > divisor:
         value = f"{array.min():.6g} to {array.max():.6g}"
         raise InputError(

@@ -50,7 +50,10 @@ GZIP_MARK = b"\x1f\x8b"
 STEP = 1 << 22
 MOST_BEHIND = 1 << 24  # bytes after the voxels that are read for the sake of the checksum
 
+# Cosine between two axes of a grid up to which they count as at right angles: headers round.
+MOST_SHEAR = 1e-3
 
+UNIT_TOLERANCE = 1e-2  # of the length of a direction that was written with few digits
 DIRECTIONS = ("LR", "PA", "IS")  # towards the negative and the positive end of each axis in mm
 # Corners differ more than centres when a direction is rounded, so they are what is compared.
 TOLERANCE = 1e-3  # mm over the corners
@@ -164,9 +167,12 @@ class VolumeReader(ABC):
     title: ClassVar[str]  # what messages call it
     extensions: ClassVar[tuple[str, ...]]  # in lower case, with the dot
 
-    @abstractmethod
     def recognises(self, name: str, head: bytes) -> bool:
-        """Return whether a file has this format, by its name in lower case and its first bytes."""
+        """Return whether a file has this format, by its name in lower case and its first bytes.
+
+        The extension decides, unless a format has a mark in its first bytes and looks for that.
+        """
+        return name.endswith(self.extensions)
 
     @abstractmethod
     def open(self, request: Request) -> Volume:
@@ -388,9 +394,19 @@ def affine_of(steps: ArrayLike, origin: ArrayLike, *, lps: bool) -> F64:
     return affine
 
 
-def spacing_of(affine: F64, dimensions: int) -> tuple[float, ...]:
-    """Return the distance of neighbouring voxels in mm along x, y[, z]."""
-    return tuple(float(n) for n in np.linalg.norm(affine[:3, :dimensions], axis=0))
+def spacing_of(affine: F64, dimensions: int) -> tuple[float, ...] | None:
+    """Return the distance of neighbouring voxels in mm along x, y[, z]; None if the axes are not
+    at right angles.
+
+    On a sheared grid, such as a series with a tilted gantry, steps along the axes do not add up to
+    a distance in space. A metric in mm must then refuse, not compute something near it.
+    """
+    steps = affine[:3, :dimensions]
+    lengths = np.linalg.norm(steps, axis=0)
+    cosines = (steps / lengths).T @ (steps / lengths) - np.eye(dimensions)
+    if np.abs(cosines).max() > MOST_SHEAR:
+        return None
+    return tuple(float(length) for length in lengths)
 
 
 def axis_codes(affine: F64, dimensions: int = 3) -> str:
@@ -454,6 +470,24 @@ def check_affine(affine: F64, file: str, source: str = "affine") -> F64:
             expected, rule="affine", file=file, field=source, value=steps.round(6).tolist()
         )
     return affine
+
+
+def check_directions(rows: F64, file: str, source: str) -> None:
+    """Raise unless the rows are directions: vectors of length 1, as far as written digits tell.
+
+    Formats that store lengths apart from directions would otherwise multiply the two.
+    """
+    with np.errstate(all="ignore"):
+        lengths = np.linalg.norm(rows, axis=1)
+    if not (np.abs(lengths - 1.0) <= UNIT_TOLERANCE).all():
+        raise InputError(
+            "directions of length 1",
+            rule="affine",
+            file=file,
+            field=source,
+            value=rows.round(6).tolist(),
+            hint="correct the header: the spacing has a field of its own",
+        )
 
 
 def check_spacing(spacing: tuple[float, ...], file: str) -> tuple[float, ...]:

@@ -5,7 +5,15 @@
 
 namespace calipers {
 
-enum class Assignment : int { by_score, by_overlap, many_to_one, per_reference_argmax, optimal };
+// In the order of ASSIGNMENTS in route.py.
+enum class Assignment : int {
+    by_score,
+    by_overlap,
+    many_to_one,
+    many_to_one_counted_first,
+    per_reference_argmax,
+    optimal,
+};
 
 // Everything that decides the fates; see the NumPy twin for the meaning of each.
 struct FateProblem {
@@ -22,7 +30,6 @@ struct FateProblem {
     Span<const uint8_t> ignored;  // (A, n_references)
     Span<const uint8_t> outside;  // (A, n_predictions)
     Span<const uint8_t> crowd;
-    bool forgiven;
 };
 
 // Fates are laid out object by object, all views of one side by side: they are decided together and read together.

@@ -24,14 +24,14 @@ PyObject* py_overlapping(PyObject*, PyObject* args) {
     Arguments arguments(args);
     Side reference, prediction;
     Span<const uint8_t> crowd;
-    int64_t within_class, dimensions, threads;
+    int64_t n_classes, dimensions, threads;
     if (!arguments.all(reference.offsets, reference.label, reference.boxes, reference.extent, prediction.offsets,
-                       prediction.label, prediction.boxes, prediction.extent, crowd, within_class, dimensions, threads))
+                       prediction.label, prediction.boxes, prediction.extent, crowd, n_classes, dimensions, threads))
         return nullptr;
-    require(fit(reference, prediction, dimensions) && crowd.size == reference.label.size);
+    require(fit(reference, prediction, dimensions, n_classes) && crowd.size == reference.label.size);
     std::vector<FoundPairs> found;
     unlocked([&] {
-        found = overlapping(reference, prediction, crowd, within_class != 0, static_cast<int>(dimensions),
+        found = overlapping(reference, prediction, crowd, n_classes, static_cast<int>(dimensions),
                             static_cast<int>(threads));
     });
     return Py_BuildValue("(NNN)", joined<int32_t>(found, [](const FoundPairs& f) -> auto& { return f.reference; }),
@@ -45,10 +45,11 @@ PyObject* py_ranks(PyObject*, PyObject* args) {
     Span<const int32_t> label;
     Span<const double> score;
     Span<int32_t> rank;
-    int64_t within_class, threads;
-    if (!arguments.all(offsets, label, score, within_class, rank, threads)) return nullptr;
-    require(cover(offsets, score.size) && label.size == score.size && rank.size == score.size);
-    unlocked([&] { ranks(offsets, label, score, within_class != 0, rank, static_cast<int>(threads)); });
+    int64_t n_classes, threads;
+    if (!arguments.all(offsets, label, score, n_classes, rank, threads)) return nullptr;
+    require(cover(offsets, score.size) && label.size == score.size && rank.size == score.size && has_order(score) &&
+            are_labels(label, n_classes));
+    unlocked([&] { ranks(offsets, label, score, n_classes, rank, static_cast<int>(threads)); });
     Py_RETURN_NONE;
 }
 
@@ -56,14 +57,13 @@ PyObject* py_decide(PyObject*, PyObject* args) {
     Arguments arguments(args);
     FateProblem p;
     FateTables t;
-    int64_t assignment, forgiven, threads;
+    int64_t assignment, threads;
     if (!arguments.all(p.pair_reference, p.pair_prediction, p.pair_similarity, p.reference_offsets, p.prediction_offsets,
-                       p.rank, p.score, p.cell, p.absent, assignment, p.cutoffs, p.size, p.ignored, p.outside, p.crowd, forgiven,
+                       p.rank, p.score, p.cell, p.absent, assignment, p.cutoffs, p.size, p.ignored, p.outside, p.crowd,
                        t.reference, t.prediction, t.partner, t.similarity, t.kind, threads))
         return nullptr;
     require(fit(p, t) && assignment >= 0 && assignment <= static_cast<int64_t>(Assignment::optimal));
     p.assignment = static_cast<Assignment>(assignment);
-    p.forgiven = forgiven != 0;
     std::vector<std::vector<uint64_t>> kinds(1);
     unlocked([&] { kinds[0] = decide(p, t, static_cast<int>(threads)); });
     return joined<uint64_t>(kinds, [](const std::vector<uint64_t>& k) -> auto& { return k; });
@@ -89,7 +89,7 @@ PyObject* py_row_kinds(PyObject*, PyObject* args) {
     Span<uint8_t> kind;
     int64_t n_views, threads;
     if (!arguments.all(fates, n_views, kind, threads)) return nullptr;
-    require(fates.size == kind.size * n_views);
+    require(is_count(n_views) && fates.size == kind.size * n_views);
     std::vector<std::vector<uint64_t>> kinds(1);
     unlocked([&] { kinds[0] = row_kinds(fates, n_views, kind, static_cast<int>(threads)); });
     return joined<uint64_t>(kinds, [](const std::vector<uint64_t>& k) -> auto& { return k; });
@@ -113,7 +113,8 @@ PyObject* py_ranking(PyObject*, PyObject* args) {
     int64_t n_classes, blocks, threads;
     if (!arguments.all(score, label, n_classes, blocks, order, offsets, ends, threads)) return nullptr;
     const int64_t n = score.size;
-    require(label.size == n && order.size == n && ends.size == n && offsets.size == n_classes + 1);
+    require(label.size == n && order.size == n && ends.size == n && is_count(n_classes) && offsets.size == n_classes + 1 &&
+            within(label, n_classes));
     unlocked([&] {
         ranking(score, label, n_classes, blocks != 0, order, offsets, ends, static_cast<int>(threads));
     });
@@ -129,7 +130,7 @@ PyObject* py_average_precision(PyObject*, PyObject* args) {
     if (!arguments.all(p.fates, p.kind, p.kinds, p.views, p.order, p.offsets, p.ends, p.positives, p.n_views, p.n_columns,
                        p.n_classes, kind, recalls, result, threads))
         return nullptr;
-    require(fit(p) && result.size == p.positives.size);
+    require(fit(p) && result.size == p.positives.size && has_order(recalls));
     unlocked([&] {
         average_precision(p, static_cast<Interpolation>(kind), recalls, result, static_cast<int>(threads));
     });
@@ -141,16 +142,29 @@ bool take_plan(Arguments& arguments, ReplicatePlan& p) {
                          p.point_hits, p.point_mark, p.point_offsets, p.weights, p.n_classes, p.n_images);
 }
 
+bool take_precision(Arguments& arguments, PrecisionProblem& p) {
+    return take_plan(arguments, p.plan) && arguments.all(p.positives, p.rounded_up, p.n_replicates, p.enveloped);
+}
+
 PyObject* py_replicate_precision(PyObject*, PyObject* args) {
     Arguments arguments(args);
     PrecisionProblem p;
     Span<double> result;
     int64_t threads;
-    if (!take_plan(arguments, p.plan) ||
-        !arguments.all(p.positives, p.rounded_up, p.n_replicates, p.enveloped, result, threads))
-        return nullptr;
+    if (!take_precision(arguments, p) || !arguments.all(result, threads)) return nullptr;
     require(fit(p, result));
     unlocked([&] { replicate_precision(p, result, static_cast<int>(threads)); });
+    Py_RETURN_NONE;
+}
+
+PyObject* py_replicate_curve(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    PrecisionProblem p;
+    Span<double> result;
+    int64_t threads;
+    if (!take_precision(arguments, p) || !arguments.all(result, threads)) return nullptr;
+    require(fit_curve(p, result));
+    unlocked([&] { replicate_curve(p, result, static_cast<int>(threads)); });
     Py_RETURN_NONE;
 }
 
@@ -161,7 +175,7 @@ PyObject* py_replicate_hits(PyObject*, PyObject* args) {
     Span<int32_t> result;
     int64_t n, threads;
     if (!take_plan(arguments, p) || !arguments.all(allowed, n, result, threads)) return nullptr;
-    require(fit(p) && n >= 0 && allowed.size == n * LANES && result.size == (p.point_offsets.size - 1) * n * LANES);
+    require(fit(p) && is_count(n) && allowed.size == n * LANES && result.size == (p.point_offsets.size - 1) * n * LANES);
     unlocked([&] { replicate_hits(p, allowed, n, result, static_cast<int>(threads)); });
     Py_RETURN_NONE;
 }
@@ -192,6 +206,16 @@ PyObject* py_cell_totals(PyObject*, PyObject* args) {
     Py_RETURN_NONE;
 }
 
+PyObject* py_random_words(PyObject*, PyObject* args) {
+    Arguments arguments(args);
+    Span<const uint64_t> key;
+    Span<uint64_t> words;
+    if (!arguments.all(key, words)) return nullptr;
+    require(key.size == 2);
+    random_words(key[0], key[1], words);
+    Py_RETURN_NONE;
+}
+
 PyObject* py_count_draws(PyObject*, PyObject* args) {
     Arguments arguments(args);
     Span<const uint64_t> raw;
@@ -207,7 +231,7 @@ PyObject* py_transpose(PyObject*, PyObject* args) {
     Span<uint8_t> to;
     int64_t rows, columns;
     if (!arguments.all(from, rows, columns, to)) return nullptr;
-    require(rows >= 0 && columns >= 0 && from.size == rows * columns && to.size == from.size);
+    require(is_count(rows) && is_count(columns) && from.size == rows * columns && to.size == from.size);
     unlocked([&] { transpose(from, rows, columns, to); });
     Py_RETURN_NONE;
 }
@@ -223,7 +247,8 @@ PyObject* py_rodeo_paths(PyObject*, PyObject* args) {
                        threads))
         return nullptr;
     const int64_t n_images = reference.offsets.size - 1;
-    require(fit(reference, prediction, dimensions) && presence.size == 3 * n_images &&
+    require(fit(reference, prediction, dimensions, n_classes) && within(reference.label, n_classes) &&
+            within(prediction.label, n_classes) && presence.size == 3 * n_images &&
             (weight.size == 0 || weight.size == n_images));
     std::vector<FoundPaths> found;
     unlocked([&] {
@@ -365,9 +390,11 @@ PyMethodDef methods[] = {
     {"ranking", guarded<py_ranking>, METH_VARARGS, "Predictions in the order of a curve."},
     {"average_precision", guarded<py_average_precision>, METH_VARARGS, "Average precision of every view and class."},
     {"replicate_precision", guarded<py_replicate_precision>, METH_VARARGS, "Average precision of 64 replicates."},
+    {"replicate_curve", guarded<py_replicate_curve>, METH_VARARGS, "Interpolated precision of 64 replicates at recalls."},
     {"replicate_hits", guarded<py_replicate_hits>, METH_VARARGS, "Hits at a number of false alarms in 64 replicates."},
     {"lane_tally", guarded<py_lane_tally>, METH_VARARGS, "RoDeO's sums over pieces in 64 replicates."},
     {"cell_totals", guarded<py_cell_totals>, METH_VARARGS, "Weights of hits and of counted objects in 64 replicates."},
+    {"random_words", guarded<py_random_words>, METH_VARARGS, "Random bits of a key."},
     {"count_draws", guarded<py_count_draws>, METH_VARARGS, "How often each unit was drawn."},
     {"transpose", guarded<py_transpose>, METH_VARARGS, "Rows as columns."},
     {"rodeo_paths", guarded<py_rodeo_paths>, METH_VARARGS, "Everything that RoDeO needs of every image."},

@@ -69,7 +69,8 @@ public:
         switch (p_.assignment) {
             case Assignment::by_score: by_score(); break;
             case Assignment::by_overlap: by_overlap(); break;
-            case Assignment::many_to_one: many_to_one(); break;
+            case Assignment::many_to_one: many_to_one(false); break;
+            case Assignment::many_to_one_counted_first: many_to_one(true); break;
             case Assignment::per_reference_argmax: per_reference_argmax(); break;
             case Assignment::optimal: optimal(); break;
         }
@@ -121,12 +122,7 @@ private:
     // Predictions in descending score; each takes its best free reference, of equal ones the later, as pycocotools.
     void by_score() {
         sort_choices();
-        std::vector<std::pair<int64_t, int64_t>> spans(who_.size(), {0, 0});
-        for (size_t k = 0; k < pairs_.size(); ++k) {
-            auto& span = spans[pairs_[k].prediction];
-            if (span.second == 0) span.first = k;
-            span.second = k + 1;
-        }
+        const auto spans = spans_of_choices();
         for (int64_t one : queue()) {
             for (int64_t k = spans[one].first; k < spans[one].second; ++k)
                 grant(pairs_[k], pairs_[k].near & ~ignored(pairs_[k]) & ~taken(pairs_[k]) & ~busy_[one]);
@@ -231,20 +227,41 @@ private:
         }
     }
 
-    // Every prediction takes its best reference; the first in the queue is the hit, the others are duplicates.
-    void many_to_one() {
-        sort_choices();
-        std::vector<int64_t> best(who_.size(), -1);
-        for (size_t k = 0; k < pairs_.size(); ++k)
-            if (best[pairs_[k].prediction] < 0) best[pairs_[k].prediction] = k;
+    // Every prediction takes its best reference, of equal ones the first; the first in the queue is the hit, the others
+    // are duplicates. Ignored references compete with counted ones, or are for predictions that are near none of those.
+    void many_to_one(bool counted_first) {
+        std::sort(pairs_.begin(), pairs_.end(), [](const Pair& a, const Pair& b) {
+            if (a.prediction != b.prediction) return a.prediction < b.prediction;
+            return a.similarity != b.similarity ? a.similarity > b.similarity : a.reference < b.reference;
+        });
+        const auto spans = spans_of_choices();
         for (int64_t one : queue()) {
-            const Pair& pair = pairs_[best[one]];
-            const Views counted = pair.near & ~ignored(pair), first = counted & ~hit_[pair.reference - base_];
-            busy_[one] = pair.near;
-            hit_[pair.reference - base_] |= first;
-            settle(pair, first, HIT, pair.near & ignored(pair), IGNORED);
-            settle(pair, counted & ~first, p_.forgiven ? IGNORED : DUPLICATE, 0, IGNORED);
+            const auto [begin, end] = spans[one];
+            if (counted_first)
+                for (int64_t k = begin; k < end; ++k) join(pairs_[k], pairs_[k].near & ~ignored(pairs_[k]) & ~busy_[one]);
+            for (int64_t k = begin; k < end; ++k) join(pairs_[k], pairs_[k].near & ~busy_[one]);
         }
+    }
+
+    // As `grant`, for references that can be given many times: only the first prediction is a hit.
+    void join(const Pair& pair, Views views) {
+        if (!views) return;
+        const Views counted = views & ~ignored(pair), first = counted & ~hit_[pair.reference - base_];
+        busy_[pair.prediction] |= views;
+        hit_[pair.reference - base_] |= first;
+        settle(pair, first, HIT, views & ignored(pair), IGNORED);
+        settle(pair, counted & ~first, DUPLICATE, 0, IGNORED);
+    }
+
+    // Where the pairs of each prediction begin and end, once they are sorted by prediction.
+    std::vector<std::pair<int64_t, int64_t>> spans_of_choices() const {
+        std::vector<std::pair<int64_t, int64_t>> spans(who_.size(), {0, 0});
+        for (size_t k = 0; k < pairs_.size(); ++k) {
+            auto& span = spans[pairs_[k].prediction];
+            if (span.second == 0) span.first = k;
+            span.second = k + 1;
+        }
+        return spans;
     }
 
     // Each prediction's pairs, best first; of equal ones the later reference.

@@ -29,6 +29,9 @@ struct PrecisionProblem {
 // (V, K, R)
 void replicate_precision(const PrecisionProblem& problem, Span<double> result, int threads);
 
+// (V, K, n_recalls, LANES): the interpolated precision at every recall
+void replicate_curve(const PrecisionProblem& problem, Span<double> result, int threads);
+
 // (V, K, n, LANES) hits at no more than `allowed` (n, LANES) false alarms
 void replicate_hits(const ReplicatePlan& plan, Span<const double> allowed, int64_t n, Span<int32_t> result, int threads);
 
@@ -46,6 +49,9 @@ struct CellProblem {
 
 // (K, n_flags, LANES): the weight of the objects of a class whose cell has the flag.
 void cell_totals(const CellProblem& problem, Span<int32_t> result);
+
+// The random bits of NumPy's Philox with the key (key, stream).
+void random_words(uint64_t key, uint64_t stream, Span<uint64_t> words);
 
 // Draws as many units as there are, with replacement, and counts how often each was; returns whether the random bits and
 // a byte were enough.

@@ -444,9 +444,12 @@ def draw_heat_map(figure: HeatMap, ax: Axes) -> Legend:
 
 def _range(low: float, high: float, values: F64) -> tuple[float, float]:
     defined = values[np.isfinite(values)]
-    low = low if math.isfinite(low) else float(defined.min(initial=0.0))
-    high = high if math.isfinite(high) else float(defined.max(initial=1.0))
-    return (low, high) if high > low else (low, low + 1.0)
+    if not math.isfinite(low):
+        low = float(defined.min(initial=0.0))
+    if not math.isfinite(high):
+        high = float(defined.max(initial=1.0))
+    # Colours need a range: a constant map gets one of width 1.
+    return low, high if high > low else low + 1.0
 
 
 def _write_cells(figure: HeatMap, ax: Axes, values: F64, colours: Normalize) -> None:

@@ -74,8 +74,10 @@ def draw_curves(figure: Curves, sheet: Sheet) -> Drawing:
     if not figure.lines:
         return empty_drawing(sheet, "no series")
     # Where a line has no height, its x must not stretch the axis.
-    xs = [line.x[np.isfinite(line.y)] for line in figure.lines]
-    ys = [values for line in figure.lines for values in (line.y, line.low, line.high)]
+    xs, ys = [], []
+    for line in figure.lines:
+        xs.append(line.x[np.isfinite(line.y)])
+        ys += [line.y, line.low, line.high]
     x_limits, y_limits = limits(figure.x, xs), limits(figure.y, ys)
     if x_limits is None or y_limits is None or not any(len(x) for x in xs):
         missing = (figure.x, xs) if x_limits is None else (figure.y, ys)
@@ -86,16 +88,15 @@ def draw_curves(figure: Curves, sheet: Sheet) -> Drawing:
     # One pixel more above and below: a line along the edge keeps its whole width.
     box = rect(at.left, at.top - 1.0, at.right, at.bottom + 1.0, "")
     # All bands lie below all lines: a band must not hide the line of another series.
-    content = [
-        *_diagonal(figure, at),
-        *(_band(line, at) for line in figure.lines),
-        *(_path(line, at) for line in figure.lines),
-    ]
+    content = list(_diagonal(figure, at))
+    for line in figure.lines:
+        content.append(_band(line, at))
+    for line in figure.lines:
+        content.append(_path(line, at))
     parts = [el("clipPath", box.replace(' class=""', ""), id=clip), *at.parts]
     parts.append(el("g", "".join(content), clip_path=f"url(#{clip})"))
-    parts.extend(
-        part for line in figure.lines for part in _markers(line, at, several=len(figure.lines) > 1)
-    )
+    for line in figure.lines:
+        parts += _markers(line, at, several=len(figure.lines) > 1)
     return Drawing(sheet.width, at.height, [*parts, *labels])
 
 
@@ -277,26 +278,32 @@ def draw(figure: Scatter, sheet: Sheet) -> Drawing:
     """Draw points of one or several series."""
     if not figure.dots:
         return empty_drawing(sheet, "no series")
-    xs = [v for d in figure.dots for v in (d.x, d.x_low, d.x_high)]
-    ys = [v for d in figure.dots for v in (d.y, d.y_low, d.y_high)]
+    xs, ys, entries = [], [], []
+    n_points = 0
+    for dots in figure.dots:
+        xs += [dots.x, dots.x_low, dots.x_high]
+        ys += [dots.y, dots.y_low, dots.y_high]
+        n_points += int((np.isfinite(dots.x) & np.isfinite(dots.y)).sum())
+        if dots.name:
+            entries.append(Entry(dots.name, dots.slot, "marker"))
     x_limits, y_limits = limits(figure.x, xs), limits(figure.y, ys)
-    if (
-        x_limits is None
-        or y_limits is None
-        or not any((np.isfinite(d.x) & np.isfinite(d.y)).any() for d in figure.dots)
-    ):
+    if x_limits is None or y_limits is None or not n_points:
         missing = (figure.x, xs) if x_limits is None else (figure.y, ys)
         return empty_drawing(sheet, why_no_limits(*missing))
-    series_with_name = [d for d in figure.dots if d.name]
     labels: list[str] = []
     top = 0.0
-    if len(series_with_name) > 1:
-        entries = [Entry(d.name, d.slot, "marker") for d in series_with_name]
+    # A single series needs no legend: the title says what it is.
+    if len(entries) > 1:
         labels, top = legend(sheet, entries)
     at = plane(sheet, PlaneSpec(figure.x, figure.y, x_limits, y_limits, top=top))
-    parts = [*labels, *at.parts, *(diagonal(at) if figure.diagonal else [])]
-    parts.extend(_bars(dots, at) for dots in figure.dots)
-    parts.extend(_points(dots, at) for dots in figure.dots)
+    parts = [*labels, *at.parts]
+    if figure.diagonal:
+        parts += diagonal(at)
+    # All bars lie below all points.
+    for dots in figure.dots:
+        parts.append(_bars(dots, at))
+    for dots in figure.dots:
+        parts.append(_points(dots, at))
     return Drawing(sheet.width, at.height, [*parts, *_names(figure, at)])
 
 

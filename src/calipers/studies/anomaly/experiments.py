@@ -39,7 +39,7 @@ from calipers.data.maps import Sample
 from calipers.errors import InputError, did_you_mean, raise_problems
 from calipers.evaluation.collect import Progress as CountProgress
 from calipers.evaluation.protocol import Protocol
-from calipers.io.tables.table import Table, numbers, open_table, texts
+from calipers.io.tables.table import FileTable, numbers, open_table, texts
 from calipers.maps.evaluate import evaluate_maps
 from calipers.statistics.ranks import kendall_tau_b
 from calipers.studies.anomaly.algorithms import ALGORITHMS, calibrate
@@ -636,7 +636,7 @@ def read_ranking(path: str | PathLike[str], algorithms: Sequence[str]) -> HumanR
     return HumanRanking(Path(table.file).name, dict(zip(names, ranks.tolist())), entry)
 
 
-def _ranks(table: Table) -> F64:
+def _ranks(table: FileTable) -> F64:
     values, problems = numbers(table, "rank")
     raise_problems([problem.as_error(table.file) for problem in problems.values()])
     # NaN fails the comparison, so empty cells are reported as well.
@@ -654,7 +654,7 @@ def _ranks(table: Table) -> F64:
     return values
 
 
-def _check_names(table: Table, names: Sequence[str], algorithms: Sequence[str]) -> None:
+def _check_names(table: FileTable, names: Sequence[str], algorithms: Sequence[str]) -> None:
     for row, name in enumerate(names):
         at = table.locate(int(table.lines[row]), "algorithm")
         if name not in algorithms:

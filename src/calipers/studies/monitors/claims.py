@@ -400,17 +400,19 @@ def _(trial: Trial) -> Finding:
 )
 @in_each_trial()
 def _(trial: Trial) -> Finding:
-    gaps = {}
+    gaps, values = {}, {}
+    n_up = n_down = 0
     for name, gap in trial.evaluation.paradigm_gaps.items():
-        if name in trial.contenders:
-            gaps[name] = gap.estimate
-    up = [name for name, gap in gaps.items() if gap.low > 0]
-    down = [name for name, gap in gaps.items() if gap.high < 0]
-    most = max(gaps, key=lambda name: gaps[name].value)
-    least = min(gaps, key=lambda name: gaps[name].value)
-    flags = [bool(up or down)]
+        if name not in trial.contenders:
+            continue
+        gaps[name], values[name] = gap.estimate, gap.estimate.value
+        # An interval on one side of 0 shows that the two kinds of labels differ.
+        n_up += gap.estimate.low > 0
+        n_down += gap.estimate.high < 0
+    most, least = max(values, key=values.__getitem__), min(values, key=values.__getitem__)
+    flags = [n_up + n_down > 0]
     return flags, (
-        f"{trial.title}: OOD overrates {len(up)} and underrates {len(down)} of {len(gaps)} "
+        f"{trial.title}: OOD overrates {n_up} and underrates {n_down} of {len(gaps)} "
         "monitors (interval of the paired difference of AUROC without 0), from "
         f"{estimate_text(gaps[most])} for {most} to {estimate_text(gaps[least])} for {least}."
     )

@@ -331,9 +331,15 @@ def simulate_trial(name: str, data: ShiftedCohort, replicates: int, seed: int) -
 
 def baselines(cohort: Cohort, model: str, fit: Flags, pictures: object | None) -> dict[str, F64]:
     """Return alarms of the baseline monitors; those that need pictures only if there are any."""
-    names = [name for name in BASELINES if pictures is not None or not name.startswith("image-")]
-    features = None if pictures is None else picture_features(cohort, pictures)  # type: ignore[arg-type]
-    return {name: baseline(name, cohort, model, features, fit) for name in names}
+    features = None
+    if pictures is not None:
+        # Features are computed once for all monitors that use them.
+        features = picture_features(cohort, pictures)  # type: ignore[arg-type]
+    alarms = {}
+    for name in BASELINES:
+        if features is not None or not name.startswith("image-"):
+            alarms[name] = baseline(name, cohort, model, features, fit)
+    return alarms
 
 
 def evaluate_trial(

@@ -149,6 +149,49 @@ def values_text(names: Sequence[str], values: Sequence[float]) -> str:
     return ", ".join(f"{name} = {value_text(value)}" for name, value in zip(names, values))
 
 
+def smooth(values: F64) -> bool:
+    """Return whether a curve ends lower, by however little, and never rises by more than noise."""
+    return bool(values[-1] < values[0] and np.diff(values).max() < TURN)
+
+
+def ends_text(run: RodeoRun, figure: str, names: Sequence[str]) -> tuple[str, str]:
+    """Return the first and the last values of several metrics in words."""
+    first, last = [], []
+    for name in names:
+        values = run.curve(figure, name)[1]
+        first.append(float(values[0]))
+        last.append(float(values[-1]))
+    return values_text(names, first), values_text(names, last)
+
+
+def which(
+    run: RodeoRun, figure: str, names: Sequence[str], rule: Callable[[F64], bool]
+) -> list[bool]:
+    """Return for every metric whether its curve obeys a rule such as `falls`."""
+    return [rule(run.curve(figure, name)[1]) for name in names]
+
+
+def all_decline(run: RodeoRun, figure: str) -> ClaimJudgement:
+    """Judge whether accuracy, AP and RoDeO end lower than they start and never turn upwards."""
+    names = (*ACCURACIES, *PRECISIONS, "RoDeO")
+    first, last = ends_text(run, figure, names)
+    return ClaimJudgement(
+        joint_verdict(which(run, figure, names, smooth)), f"From {first} to {last}, without a rise."
+    )
+
+
+def both_invariant(
+    run: RodeoRun, figure: str, names: tuple[str, str], *, where: str = "", note: str = ""
+) -> ClaimJudgement:
+    """Judge whether two sub-scores stay the same over the whole grid of a figure."""
+    first, second = (spread(run.grid(figure, name)) for name in names)
+    return ClaimJudgement(
+        joint_verdict([first < INVARIANT, second < INVARIANT]),
+        f"{where}{names[0]} moves by {value_text(first)}, {names[1]} by {value_text(second)}.",
+        note,
+    )
+
+
 MAIN, RANDOM, APPENDIX = Claims[RodeoRun](), Claims[RodeoRun](), Claims[RodeoRun]()
 
 
@@ -221,12 +264,10 @@ def _true_negatives(run: RodeoRun, p: float) -> int:
 )
 def _(run: RodeoRun) -> ClaimJudgement:
     names = (*PRECISIONS, "RoDeO")
-    curves = [run.curve("figure-4", name)[1] for name in names]
-    down = [bool(values[-1] < values[0] and np.diff(values).max() < TURN) for values in curves]
+    first, _ = ends_text(run, "figure-4", names)
     return ClaimJudgement(
-        joint_verdict(down),
-        f"From {values_text(names, [values[0] for values in curves])} to 0 with no box left, "
-        "without a rise.",
+        joint_verdict(which(run, "figure-4", names, smooth)),
+        f"From {first} to 0 with no box left, without a rise.",
     )
 
 
@@ -236,12 +277,11 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "section 5, figure 5",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    curves = [run.curve("figure-5", name)[1] for name in RODEO]
+    first, last = ends_text(run, "figure-5", RODEO)
     x = run.curve("figure-5", "RoDeO")[0][-1]
     return ClaimJudgement(
-        joint_verdict([falls(values) for values in curves]),
-        f"Without copies {values_text(RODEO, [v[0] for v in curves])}; with {x:g} copies per box "
-        f"on average {values_text(RODEO, [v[-1] for v in curves])}.",
+        joint_verdict(which(run, "figure-5", RODEO, falls)),
+        f"Without copies {first}; with {x:g} copies per box on average {last}.",
     )
 
 
@@ -320,11 +360,9 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "figure 5",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    curves = [run.curve("figure-5", name)[1] for name in ACCURACIES]
+    first, last = ends_text(run, "figure-5", ACCURACIES)
     return ClaimJudgement(
-        joint_verdict([falls(values) for values in curves]),
-        f"From {values_text(ACCURACIES, [v[0] for v in curves])} to "
-        f"{values_text(ACCURACIES, [v[-1] for v in curves])}.",
+        joint_verdict(which(run, "figure-5", ACCURACIES, falls)), f"From {first} to {last}."
     )
 
 
@@ -429,14 +467,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "appendix D, figure 10",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    names = (*ACCURACIES, *PRECISIONS, "RoDeO")
-    curves = [run.curve("figure-10", name)[1] for name in names]
-    down = [bool(values[-1] < values[0] and np.diff(values).max() < TURN) for values in curves]
-    return ClaimJudgement(
-        joint_verdict(down),
-        f"From {values_text(names, [v[0] for v in curves])} to "
-        f"{values_text(names, [v[-1] for v in curves])}, without a rise.",
-    )
+    return all_decline(run, "figure-10")
 
 
 @APPENDIX.statement(
@@ -489,14 +520,7 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "appendix D, figure 11",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    names = (*ACCURACIES, *PRECISIONS, "RoDeO")
-    curves = [run.curve("figure-11", name)[1] for name in names]
-    down = [bool(values[-1] < values[0] and np.diff(values).max() < TURN) for values in curves]
-    return ClaimJudgement(
-        joint_verdict(down),
-        f"From {values_text(names, [v[0] for v in curves])} to "
-        f"{values_text(names, [v[-1] for v in curves])}, without a rise.",
-    )
+    return all_decline(run, "figure-11")
 
 
 @APPENDIX.statement(
@@ -521,12 +545,8 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "appendix D, figure 11",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    ranges = [spread(run.grid("figure-11", name)) for name in ("RoDeO/loc", "RoDeO/shape")]
-    return ClaimJudgement(
-        joint_verdict([value < INVARIANT for value in ranges]),
-        f"RoDeO/loc moves by {value_text(ranges[0])}, RoDeO/shape by {value_text(ranges[1])}.",
-        "Nearly: in images with several boxes, the class influences which boxes are paired.",
-    )
+    note = "Nearly: in images with several boxes, the class influences which boxes are paired."
+    return both_invariant(run, "figure-11", ("RoDeO/loc", "RoDeO/shape"), note=note)
 
 
 TABLE, DESIGN = Claims[RodeoRun](), Claims[RodeoRun]()
@@ -580,13 +600,16 @@ def _(run: RodeoRun) -> ClaimJudgement:
 )
 def _(run: RodeoRun) -> ClaimJudgement:
     rows = {name: row for name, row in PRINTED.items() if name != "Total"}
-    by_accuracy = sorted(rows, key=lambda name: -rows[name][4])
-    by_class = sorted(rows, key=lambda name: -rows[name][0])
-    place, low = by_accuracy.index("Pneumonia") + 1, by_class.index("Pneumonia") + 1
+    pneumonia = rows["Pneumonia"]
+    # The rank is one more than the number of classes with a higher value; no two are equal.
+    by_accuracy = by_class = 1
+    for row in rows.values():
+        by_accuracy += row[4] > pneumonia[4]
+        by_class += row[0] > pneumonia[0]
     return ClaimJudgement(
-        bool(place <= 3 and low == len(rows)),
-        f"Pneumonia is number {place} of {len(rows)} in accuracy@0.3 ({rows['Pneumonia'][4]:g} "
-        f"%), and number {low} in RoDeO/cls ({rows['Pneumonia'][0]:g} %).",
+        bool(by_accuracy <= 3 and by_class == len(rows)),
+        f"Pneumonia is number {by_accuracy} of {len(rows)} in accuracy@0.3 ({pneumonia[4]:g} %), "
+        f"and number {by_class} in RoDeO/cls ({pneumonia[0]:g} %).",
         FROM_PRINT,
     )
 

@@ -13,6 +13,7 @@ from calipers.studies.framework import ClaimJudgement, Claims, joint_verdict
 from calipers.studies.rodeo.claims import (
     INVARIANT,
     RodeoRun,
+    both_invariant,
     falls,
     half_lost,
     spread,
@@ -247,11 +248,8 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "appendix D, figure 8",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    ranges = [spread(run.grid("figure-8", name)) for name in ("RoDeO/shape", "RoDeO/cls")]
-    return ClaimJudgement(
-        joint_verdict([value < INVARIANT for value in ranges]),
-        f"Over the whole grid RoDeO/shape moves by {value_text(ranges[0])}, RoDeO/cls by "
-        f"{value_text(ranges[1])}.",
+    return both_invariant(
+        run, "figure-8", ("RoDeO/shape", "RoDeO/cls"), where="Over the whole grid "
     )
 
 
@@ -262,15 +260,20 @@ def _(run: RodeoRun) -> ClaimJudgement:
 )
 def _(run: RodeoRun) -> ClaimJudgement:
     # True negatives keep accuracy above 0. Its floor is the minimum under position errors.
-    floor = [float(run.grid("figure-8", name).min()) for name in ACCURACIES]
-    least = [float(run.grid("figure-9", name).min()) for name in ACCURACIES]
-    losses = [(1.0 - low) / (1.0 - base) for low, base in zip(least, floor)]
+    floors, lowest, shares, flags = [], [], [], []
+    for name in ACCURACIES:
+        floor = float(run.grid("figure-8", name).min())
+        low = float(run.grid("figure-9", name).min())
+        loss = (1.0 - low) / (1.0 - floor)
+        floors.append(floor)
+        lowest.append(low)
+        shares.append(f"{loss:.0%}")
+        flags.append(loss < 0.33)
     return ClaimJudgement(
-        joint_verdict([loss < 0.33 for loss in losses]),
-        f"The lowest values on the grid: {values_text(ACCURACIES, least)}. As shares of the "
-        f"largest possible loss (down to {value_text(min(floor))}, every box wrong) these are "
-        + ", ".join(f"{loss:.0%}" for loss in losses)
-        + ".",
+        joint_verdict(flags),
+        f"The lowest values on the grid: {values_text(ACCURACIES, lowest)}. As shares of the "
+        f"largest possible loss (down to {value_text(min(floors))}, every box wrong) these are "
+        f"{', '.join(shares)}.",
         "It looks invariant because its range is small; at IoU 0.5 most of that range is used.",
     )
 
@@ -310,9 +313,4 @@ def _(run: RodeoRun) -> ClaimJudgement:
     "appendix D, figure 9",
 )
 def _(run: RodeoRun) -> ClaimJudgement:
-    ranges = [spread(run.grid("figure-9", name)) for name in ("RoDeO/loc", "RoDeO/cls")]
-    return ClaimJudgement(
-        joint_verdict([value < INVARIANT for value in ranges]),
-        f"Over the whole grid RoDeO/loc moves by {value_text(ranges[0])}, RoDeO/cls by "
-        f"{value_text(ranges[1])}.",
-    )
+    return both_invariant(run, "figure-9", ("RoDeO/loc", "RoDeO/cls"), where="Over the whole grid ")

@@ -7,6 +7,8 @@ many models call each instance, and how often each number comes.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from calipers.arrays import F64
@@ -350,15 +352,19 @@ def _auc_panel(run: StabilityRun, name: str) -> Scatter:
 
 
 def _printed_panel(name: str) -> Scatter:
+    column = "apj" if name == "APJ" else "spearman"
+    # data set -> operators, and (mean, SD) of the score and of the AUC
+    operators: dict[str, list[str]] = {}
+    scores: dict[str, list[Any]] = {}
+    areas: dict[str, list[Any]] = {}
+    for (data, operator), row in TABLE_VII.items():
+        operators.setdefault(data, []).append(operator)
+        scores.setdefault(data, []).append(getattr(row, column))
+        areas.setdefault(data, []).append(row.auc)
     dots = []
-    for slot, data in enumerate(dict.fromkeys(key[0] for key in TABLE_VII)):
-        rows = {
-            operator: row for (data_set, operator), row in TABLE_VII.items() if data_set == data
-        }
-        column = "apj" if name == "APJ" else "spearman"
-        x = np.array([getattr(row, column) for row in rows.values()]).T
-        y = np.array([row.auc for row in rows.values()]).T
-        dots.append(_crosses(data, x, y, tuple(rows), slot))
+    for slot, data in enumerate(operators):
+        x, y = np.array(scores[data]).T, np.array(areas[data]).T
+        dots.append(_crosses(data, x, y, tuple(operators[data]), slot))
     return Scatter(f"{name}, printed", Axis(name), Axis("bag AUC"), tuple(dots))
 
 

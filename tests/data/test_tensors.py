@@ -1,0 +1,93 @@
+"""Arrays come from anywhere: tensors with a gradient or of a GPU, frames, lists of tensors; what is
+no array gets a typed error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import calipers as cal
+from calipers.arrays import host_array
+
+
+class Tensor:
+    """Behaves like a PyTorch tensor towards NumPy: no gradient, no other memory, or no array."""
+
+    def __init__(self, values: Any, *, requires_grad: bool = False, device: str = "cpu") -> None:
+        self.values = np.asarray(values)
+        self.requires_grad, self.device = requires_grad, device
+
+    def detach(self) -> Tensor:
+        return Tensor(self.values, device=self.device)
+
+    def cpu(self) -> Tensor:
+        return Tensor(self.values, requires_grad=self.requires_grad)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if self.requires_grad:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+        if self.device != "cpu":
+            raise TypeError(f"can't convert {self.device} device type tensor to numpy.")
+        return np.asarray(self.values, dtype)
+
+
+BOXES = [[0.0, 0.0, 10.0, 10.0], [20.0, 20.0, 30.0, 30.0]]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"requires_grad": True}, {"device": "cuda:0"}], ids=["plain", "grad", "gpu"]
+)
+def test_tensors_are_read_with_their_gradient_and_from_any_device(options: dict[str, Any]) -> None:
+    def tensor(values: Any) -> Tensor:
+        return Tensor(values, **options)
+
+    references = [{"boxes": tensor(BOXES), "labels": tensor([0, 0])}]
+    predictions = [
+        {"boxes": tensor(BOXES), "labels": tensor([0, 0]), "scores": tensor([0.9, 0.8])},
+    ]
+    cohort = cal.Cohort.from_arrays(references, predictions, classes=("a",))
+    assert cal.evaluate(cohort, ci=False)["AP"].value == pytest.approx(1.0)
+    rows = [tensor(row) for row in BOXES]
+    assert np.array_equal(host_array(rows), np.array(BOXES))
+
+
+@pytest.mark.parametrize(
+    "options", [{"requires_grad": True}, {"device": "cuda:0"}], ids=["grad", "gpu"]
+)
+def test_maps_bags_and_alarms_may_be_tensors(options: dict[str, Any]) -> None:
+    labels = np.zeros((8, 8), int)
+    labels[2:5, 2:5] = 1
+    result = cal.evaluate_maps([(Tensor(labels * 0.9, **options), labels)], "anomaly", ci=False)
+    assert result["AP/dataset"].value == pytest.approx(1.0)
+    maps = np.random.default_rng(0).random((3, 6, 16))
+    plain = cal.stability(maps)["Pearson"].value
+    assert cal.stability(Tensor(maps, **options))["Pearson"].value == plain
+
+
+def test_frames_are_read() -> None:
+    pandas = pytest.importorskip("pandas")
+    boxes = pandas.DataFrame(BOXES)
+    cohort = cal.Cohort.from_arrays(
+        [{"boxes": boxes, "labels": pandas.Series([0, 0])}], None, classes=("a",)
+    )
+    assert cohort.references.boxes.tolist() == BOXES
+
+
+@pytest.mark.parametrize("key", ["boxes", "labels", "scores", "masks", "points"])
+def test_what_is_no_array_is_an_input_error(key: str) -> None:
+    class Broken:
+        def __len__(self) -> int:
+            return 2
+
+        def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+            raise RuntimeError("lost")
+
+    record = {"boxes": BOXES, "labels": [0, 0], "scores": [0.9, 0.8], key: Broken()}
+    with pytest.raises(cal.InputError):
+        cal.Cohort.from_arrays([{"boxes": BOXES, "labels": [0, 0]}], [record], classes=("a",))
