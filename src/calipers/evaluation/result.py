@@ -323,7 +323,7 @@ class Evaluation(Document):
         metrics: Sequence[str] | None = None,
         margin: float | Mapping[str, float] | None = None,
         test: str | None = None,
-        correction: str = "holm",
+        correction: str | None = None,
         replicates: int | None = None,
         per_class: bool = False,
         progress: Callable[[int, int], None] | None = None,
@@ -343,9 +343,11 @@ class Evaluation(Document):
             The largest difference that does not matter, in units of the metric: one number, or one
             per metric.
         test
-            ``"permutation"`` or ``"bootstrap"``; if left out, what suits each metric.
+            ``"bootstrap"`` (if left out), whose verdict agrees with the interval, or
+            ``"permutation"``.
         correction
-            ``"holm"``, ``"bh"`` or ``"none"``, over all tests of the comparison.
+            ``"max-t"``, ``"holm"``, ``"bh"`` or ``"none"``, over all tests of the comparison; if
+            left out, max-t for the bootstrap and Holm for the permutation.
         replicates
             Of bootstrap and permutation; those of the protocol if left out.
         per_class

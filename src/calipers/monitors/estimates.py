@@ -51,7 +51,8 @@ from calipers.monitors.metrics import (
 )
 from calipers.results.comparison import Difference
 from calipers.results.estimate import Estimate, Row, number
-from calipers.statistics.comparison import Manner, adjusted, describe, judge
+from calipers.show.differences import Manner, describe
+from calipers.statistics.comparison import adjusted, judge
 from calipers.statistics.estimates import Case, Certainty, estimates, replicates
 from calipers.statistics.intervals import FEWEST_UNITS, Interval, special
 from calipers.statistics.weights import Units

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from calipers.results.document import estimate_html
+from calipers.results.document import estimate_html, estimate_words
 
 REASONS = (
     "no_references",
@@ -88,10 +88,9 @@ class Estimate:
 
     def __str__(self) -> str:
         if math.isnan(self.value):
-            return f"undefined ({self.reason}), n = {self.n_images} images"
-        interval = "" if math.isnan(self.low) else f" [{self.low:.3f}, {self.high:.3f}]"
+            return f"undefined ({estimate_words(self)}), n = {self.n_images} images"
         n = f"n = {self.n_images} images, {self.n_references} references"
-        return f"{self.value:.3f}{interval}, {n}"
+        return f"{estimate_words(self)}, {n}"
 
 
 @dataclass(frozen=True, slots=True)
