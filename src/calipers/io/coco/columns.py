@@ -190,10 +190,10 @@ class ObjectColumns:
         if not n:
             return []
         if self.obey_ignore:
-            said = "is obeyed; pycocotools overwrites it by iscrowd (--coco-ignore off does so too)"
+            clause = "is obeyed; pycocotools overwrites it by iscrowd (--coco-ignore off does so too)"
         else:
-            said = "is not obeyed, as in pycocotools"
-        return [f'"ignore": 1 of {n} annotations {said}']
+            clause = "is not obeyed, as in pycocotools"
+        return [f'"ignore": 1 of {n} annotations {clause}']
 
     def findings(self) -> list[Finding]:
         """Return the broken rules of ids, flags and masks.
