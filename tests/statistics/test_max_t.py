@@ -148,6 +148,15 @@ def test_far_tails_are_bounded_by_bonferroni_and_by_the_number_of_replicates():
     assert values[1] == pytest.approx(max(values[0], 2.0 * p[1]), rel=1e-6)
 
 
+@pytest.mark.parametrize("n_units", [6, 9])
+def test_few_units_are_adjusted_as_holm_does(n_units):
+    random = np.random.default_rng(n_units)
+    d = random.normal(0.0, 3.0, 6)
+    replicates = d + replicates_of(random, 0.9, 6, number=300)
+    holm = adjusted(bootstrap_p(d, replicates, n_units))[0]
+    assert max_t(d, replicates, n_units) == pytest.approx(holm)
+
+
 def test_replicates_without_a_value_are_left_out():
     random = np.random.default_rng(9)
     d = np.array([2.2, 0.4])
