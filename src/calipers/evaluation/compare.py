@@ -504,7 +504,8 @@ def _hopeless(c: Comparison, units: Units) -> Iterator[str]:
     it by the family.
     """
     # Few units are adjusted by max-t as Holm does.
-    by_holm = c.correction == "holm" or (c.correction == paired.MAX_T and c.n_units < FEW_UNITS)
+    few = c.n_units < paired.JOINT_UNITS
+    by_holm = c.correction == "holm" or (c.correction == paired.MAX_T and few)
     for test in paired.TESTS if by_holm else ():
         least = paired.least_p(test, units, c.replicates)
         tested = any(row.test == test and not math.isnan(row.p) for row in c.rows)
