@@ -15,7 +15,7 @@ ONLY ?=
 # A changed dependency list or native kernel makes the next target install again; otherwise the stamps say "done".
 SOURCES := pyproject.toml $(wildcard setup.py src/calipers/kernels/native/*.cpp src/calipers/kernels/native/*.h)
 
-.PHONY: help demo test test-page test-slow check bench sanitize docs clean
+.PHONY: help demo test test-page test-slow fuzz check bench sanitize docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,9 @@ test-page: $(VENV)/.stamp-test ## run the tests of the report in a browser; with
 
 test-slow: $(VENV)/.stamp-test ## run the long tests, which `make test` leaves out
 	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+fuzz: $(VENV)/.stamp-test ## attack readers and constructors with damaged inputs, without end (ARGS="csv toml")
+	@$(BIN)/python tests/fuzz/__main__.py $(ARGS)
 
 check: $(VENV)/.stamp-check ## run the linter, the format check and the type check
 	@$(BIN)/ruff check .

@@ -27,6 +27,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from calipers import errors
 from calipers.data.cohort import Cohort, FileIntake
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.collect import Progress, collect
@@ -202,7 +203,7 @@ def open_folder(
 
     `open_evaluation` explains it.
     """
-    saved = read_folder(Path(folder))
+    saved = read_folder(Path(errors.path("folder", folder)))
     protocol = Protocol.from_dict(saved.document["protocol"], file=saved.file)
     statistics = structure(
         saved.document.get("statistics"),
@@ -529,7 +530,7 @@ def save(
     check_folder(folder, force=force, inputs=tuple(file.file for file in cohort.intake.files))
     document = evaluation.as_dict()
     matches = {model: evaluation.matches(model) for model in cohort.models}
-    with staged_folder(folder, owned=FILES) as stage:
+    with staged_folder(folder, owned=FILES, force=force) as stage:
         write_atomically(stage / EVALUATION, json.dumps(document, allow_nan=False, indent=1) + "\n")
         write_table(
             stage / OBJECTS, objects_table(cohort, matches), facts_of(cohort) | shapes_of(cohort)

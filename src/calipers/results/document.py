@@ -20,6 +20,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from calipers import errors
 from calipers.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class Document(ABC):
             raise UsageError(f"{type(self).__name__} has no {what} of its own")
         function = linked(link)
         _check_options(f"the {what}", _parameters(function)[2:], options)
-        target: Path = function(self, Path(path), **options)
+        target: Path = function(self, Path(errors.path("path", path)), **options)
         return target
 
 

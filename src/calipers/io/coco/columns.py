@@ -413,9 +413,10 @@ def _number_lookup(index: Mapping[Key, int]) -> Callable[[I64], I64]:
     table[numbers - lowest] = codes
 
     def look_up(ids: I64) -> I64:
-        place = ids - lowest
-        # The last entry of the table is -1: all ids outside of it end there.
-        return table[np.where((place >= 0) & (place < span), place, span)]
+        # Without a sign, ids below the lowest are far above the highest. The last entry of the
+        # table is -1: all ids outside of it end there.
+        place = (ids - lowest).view(np.uint64)
+        return table[np.minimum(place, np.uint64(span)).view(np.int64)]
 
     return look_up
 
