@@ -279,7 +279,7 @@ def _in_image_order(
         "offsets": ragged.from_owner(delivery.image, len(sizes)),
         "boxes": corners,
         "extent": extent,
-        "label": delivery.label[order].astype(np.int32),
+        "label": delivery.label[order].astype(np.int32, copy=False),
         "place": _reordered(delivery.place, order, overwrite),
         "facts": {name: column[order] for name, column in delivery.facts.items()},
         "masks": None,

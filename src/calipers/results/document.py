@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 DRAW = "calipers.show.mpl.draw:draw"
 ESTIMATE = "calipers.show.html:of_estimate"
+ESTIMATE_WORDS = "calipers.show.words:estimate_text"
 
 
 class Document(ABC):
@@ -164,6 +165,12 @@ def estimate_html(estimate: Estimate) -> str:
     """Return an estimate as a notebook shows it: an estimate is no document, but draws itself."""
     html: str = linked(ESTIMATE)(estimate)
     return html
+
+
+def estimate_words(estimate: Estimate) -> str:
+    """Return an estimate as tables show it, or why it is undefined."""
+    words: str = linked(ESTIMATE_WORDS)(estimate)
+    return words
 
 
 def linked(name: str) -> Any:
