@@ -78,7 +78,7 @@ def test_tables_sentences_and_a_ranking(compare):
     said = compare("--metrics", "AP@0.5,F1@0.5")
     assert said.code == 0
     lines = [line.rstrip() for line in said.out.splitlines() if line.strip()]
-    assert lines[1].split() == [*HEAD, "p", "(Holm)", "verdict"]
+    assert lines[1].split() == [*HEAD, "p", "(max-t)", "verdict"]
     assert lines[3].split()[:3] == ["AP@0.5", "0.948", "0.671"]
     assert (
         "overpredicts is better than misses-small in AP@0.5: 0.948 against 0.671, a difference of "

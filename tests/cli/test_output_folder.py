@@ -137,7 +137,7 @@ def test_a_failure_leaves_earlier_results_whole(evaluate, tmp_path, request):
 
 
 def test_the_record_of_the_run_moves_in_last(evaluate, tmp_path, monkeypatch):
-    out, moved, move = tmp_path / "out", [], os.replace
+    out, moved, move = tmp_path / "out", [], os.rename
     out.mkdir()
 
     def watch(source, target):
@@ -146,7 +146,7 @@ def test_the_record_of_the_run_moves_in_last(evaluate, tmp_path, monkeypatch):
             moved.append(Path(target).name)
         move(source, target)
 
-    monkeypatch.setattr(os, "replace", watch)
+    monkeypatch.setattr(os, "rename", watch)
     assert evaluate(out).code == 0
     assert sorted(moved) == NAMES
     assert moved[-1] == "run.json"

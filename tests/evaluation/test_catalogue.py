@@ -117,7 +117,7 @@ def test_the_threshold_curve_goes_through_the_average_precision(evaluation):
         assert (np.diff(line.y) <= 1e-12).all()
     assert (
         found.title
-        == "The best model depends on the threshold: overpredicts first, misses-small from 0.85 on"
+        == "The order of the models by AP depends on the threshold: it changes at 0.85, 0.95"
     )
 
 
@@ -151,7 +151,7 @@ def test_nothing_to_show_is_said():
     nothing = [{"boxes": [], "labels": [], "scores": []}] * 6
     ev = cal.evaluate(cal.Cohort.from_arrays(images, nothing, classes=("a", "b")), "overview")
     assert ev.figure("froc").title == "There is nothing to find: no references"
-    assert ev.figure("pr").title == "There is no precision to show: no references"
+    assert ev.figure("pr").title == "There is nothing to find: no references"
     assert ev.figure("overlaps").title == "There are no hits"
     assert all(
         math.isnan(mark.value) and mark.reason
@@ -160,8 +160,10 @@ def test_nothing_to_show_is_said():
     )
 
 
-def test_the_title_of_the_headline_says_who_is_first_how_often(evaluation):
-    assert evaluation.figure("headline").title == "mislabels has the best value in 3 of 6 metrics"
+def test_the_title_of_the_headline_says_what_is_shown(evaluation):
+    assert evaluation.figure("headline").title == (
+        "AP@0.5 is 0.95 (overpredicts), 0.67 (misses-small), 0.34 (mislabels)"
+    )
     one = cal.demo_cohort()
     from dataclasses import replace
 

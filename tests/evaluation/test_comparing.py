@@ -100,12 +100,9 @@ def test_exchanging_the_models_turns_the_signs(demo):
         assert {x.verdict, y.verdict} == {"a_better", "b_better"}
 
 
-def test_the_test_follows_the_metric_unless_asked(demo):
-    tests = {
-        row.metric: row.test
-        for row in demo.compare("mislabels", "misses-small", metrics=["all"]).rows
-    }
-    assert {name for name, test in tests.items() if test == "bootstrap"} == {"AP", "AP@0.5", "FROC"}
+def test_every_metric_is_tested_by_the_t_of_its_interval_unless_asked(demo):
+    rows = demo.compare("mislabels", "misses-small", metrics=["all"]).rows
+    assert {row.test for row in rows} == {"bootstrap"}
     forced = demo.compare("mislabels", "misses-small", metrics=["AP", "F1@0.5"], test="permutation")
     assert {row.test for row in forced.rows} == {"permutation"}
     assert any("mixes the scores" in warning and "(AP)" in warning for warning in forced.warnings)
@@ -182,18 +179,20 @@ def test_a_model_against_its_copy_shows_no_difference():
 
 @pytest.mark.parametrize("n_units", [2, 3, 4])
 def test_too_few_units_have_no_interval_but_an_exact_permutation(n_units):
-    found = little(n_units, found=(1.0, 0.0)).compare(
-        metrics=["AP@0.5", "sensitivity@0.5"], margin=0.1
-    )
-    by_rank, by_count = found.get("AP@0.5"), found.get("sensitivity@0.5")
-    assert by_rank.estimate.reason == by_count.estimate.reason == "too_few_units"
-    assert math.isnan(by_rank.p)
-    assert by_rank.verdict == "undefined"
+    evaluation = little(n_units, found=(1.0, 0.0))
+    names = ["AP@0.5", "sensitivity@0.5"]
+    untested = evaluation.compare(metrics=names, margin=0.1)
+    assert {row.estimate.reason for row in untested.rows} == {"too_few_units"}
+    assert {row.verdict for row in untested.rows} == {"undefined"}
+    assert untested.family == 0
+    assert any("2 of 2 differences have no p value" in warning for warning in untested.warnings)
+    found = evaluation.compare(metrics=names, margin=0.1, test="permutation")
+    by_count = found.get("sensitivity@0.5")
+    assert by_count.estimate.reason == "too_few_units"
     assert by_count.p == 2.0 ** (1 - n_units)
     assert f"no p value can be below {2.0 ** (1 - n_units):g}" in by_count.sentence
     assert "margin of 10.0 points cannot be judged" in by_count.sentence
-    assert found.family == 1
-    assert any("1 of 2 differences have no p value" in warning for warning in found.warnings)
+    assert found.family == 2
 
 
 def test_five_units_cannot_reach_five_percent():
@@ -225,7 +224,7 @@ def test_undefined_values_have_a_reason_and_no_test():
 
 
 def test_undefined_replicates_are_counted():
-    row = little(12, rare="b").compare(metrics=["PPV@0.5"]).rows[0]
+    row = little(12, rare="b").compare(metrics=["PPV@0.5"], test="permutation").rows[0]
     assert row.estimate.undefined > 0.05 * 300
     assert row.estimate.reason == "too_many_undefined"
     assert math.isnan(row.estimate.low)
@@ -380,45 +379,42 @@ def too_few(evaluation, **options):
 
 def test_few_random_trades_for_many_tests_are_told(demo):
     counts = ["sensitivity@0.5", "PPV@0.5"]  # 6 tests: 6 / 101 is too much, 6 / 121 is not
-    (said,) = too_few(demo, metrics=counts, replicates=100)
+    (said,) = too_few(demo, metrics=counts, replicates=100, test="permutation")
     assert said == (
         "100 replicates are too few for 6 tests: the smallest p value of a permutation, 0.0099, is "
         "0.059 after Holm if it comes first. Give more, or test less."
     )
-    assert too_few(demo, metrics=counts, replicates=120) == []
-    assert too_few(demo, metrics=counts, replicates=100, correction="bh") == []
+    assert too_few(demo, metrics=counts, replicates=120, test="permutation") == []
+    trades = {"replicates": 100, "test": "permutation"}
+    assert too_few(demo, metrics=counts, correction="bh", **trades) == []
     assert too_few(demo, a="mislabels", metrics=["F1@0.5"]) == []
     (said,) = too_few(
         clustered(demo, level=0.995),
         a="mislabels",
         b="overpredicts",
         metrics=["F1@0.5"],
-        replicates=100,
+        **trades,
     )
     assert said.startswith("100 replicates are too few for 1 test:")
 
 
 def test_replicates_do_not_limit_the_t_of_the_bootstrap(demo):
-    assert (
-        too_few(demo, metrics=["sensitivity@0.5", "PPV@0.5"], replicates=100, test="bootstrap")
-        == []
-    )
-    (said,) = too_few(demo, metrics=["AP@0.5", "sensitivity@0.5", "PPV@0.5"], replicates=100)
-    assert "of a permutation" in said
+    names = ["AP@0.5", "sensitivity@0.5", "PPV@0.5"]
+    assert too_few(demo, metrics=names, replicates=100) == []
+    assert too_few(demo, metrics=names, replicates=100, correction="holm") == []
 
 
 @pytest.mark.parametrize("test", ["bootstrap", "permutation"])
 def test_few_units_for_many_tests_are_told_however_many_replicates(test):
     names = ["sensitivity@0.5", "PPV@0.5", "F1@0.5", "FP/image@0.5"]
-    (said,) = too_few(little(7), metrics=names, replicates=3000, test=test)  # 4 x 2 / 2^7
+    holm = {"test": test, "correction": "holm"}
+    (said,) = too_few(little(7), metrics=names, replicates=3000, **holm)  # 4 x 2 / 2^7
     assert said == (
         f"7 images are too few for 4 tests: the smallest p value of a {test}, 0.016, is 0.062 "
         f"after Holm if it comes first. Test less."
     )
-    assert (
-        too_few(little(7), metrics=names[:3], replicates=100, test=test) == []
-    )  # 3 x 2 / 2^7 = .047
-    assert too_few(little(8), metrics=names, replicates=100, test=test) == []
+    assert too_few(little(7), metrics=names[:3], replicates=100, **holm) == []  # 3 x 2 / 2^7 = .047
+    assert too_few(little(8), metrics=names, replicates=100, **holm) == []
 
 
 # Rankings
@@ -434,7 +430,8 @@ def test_ranking_of_a_data_set_metric(demo):
     assert found.replicates == 300
     assert found.winner_kept == found["overpredicts"].shares[0] == 1.0
     assert found.sentence().startswith(
-        "overpredicts is first in AP@0.5, and in 100 % of 300 replicates."
+        "overpredicts is first in AP@0.5, and in 100 % of 300 bootstrap replicates (a share, not a "
+        "probability of being better)."
     )
     json.dumps(found.as_dict(), allow_nan=False)
     with pytest.raises(KeyError):

@@ -23,7 +23,7 @@ def test_gains_are_bars_with_their_intervals(evaluation: cal.Evaluation) -> None
         estimate.high,
     )
     assert found.heights[2, 6] == evaluation["misses-small", "dAP/empty"].value
-    assert found.title.startswith("mislabels loses most by a wrong class (0.61 AP)")
+    assert found.title.startswith("mislabels loses 0.61 AP by a wrong class; ")
     assert "95 % intervals over 80 patients" in found.note
     assert "Bars without whiskers" in found.note
 
@@ -32,7 +32,7 @@ def test_counts_end_with_the_false_alarms_on_empty_images(evaluation: cal.Evalua
     found = evaluation.figure("error-counts", models=["overpredicts"])
     assert found.heights.tolist() == [[4, 40, 24, 222, 282, 6, 77]]
     assert found.x.names[-1] == "empty"
-    assert found.title == "Most frequent errors: overpredicts, predictions on nothing (282)"
+    assert found.title == "Errors of all kinds: overpredicts 578"
 
 
 def test_a_perfect_model_has_no_bars() -> None:

@@ -29,11 +29,11 @@ def line(name, *y):
     [
         (
             [line("A", 0.9, 0.5, 0), line("B", 0.9, 0.6, 0)],
-            "B has the highest AP at every threshold, at some with others",
+            "The order of the models by AP is the same at every threshold",
         ),
         (
             [line("A", 0.8, 0.5, 0.1), line("B", 0.9, 0.6, 0.2)],
-            "B has the highest AP at every threshold",
+            "The order of the models by AP is the same at every threshold",
         ),
         (
             [line("A", 0.9, 0.5, 0.1), line("B", 0.9, 0.5, 0.1)],
@@ -41,12 +41,12 @@ def line(name, *y):
         ),
         (
             [line("A", 0.9, 0.5, 0.1), line("B", 0.8, 0.6, 0.05)],
-            "The best model depends on the threshold: A first, B from 0.5 on, A from 0.9 on",
+            "The order of the models by AP depends on the threshold: it changes at 0.5, 0.9",
         ),
         ([line("A", 0, 0, 0)], "From a threshold of 0.1 to 0.9 the AP stays at 0.00"),
     ],
 )
-def test_the_lead_over_thresholds(lines, said):
+def test_the_order_over_thresholds(lines, said):
     assert _orders_in_words(LEVELS, lines) == said
 
 
@@ -64,7 +64,7 @@ def test_a_figure_of_some_differences_counts_them_all():
     figure = differences(found, most=5)
     assert len(figure.rows) == 5
     assert f"of {len(found.rows)} differences" in figure.title
-    assert f"corrected for {found.family} (holm)" in figure.note
+    assert f"corrected for {found.family} (max-t)" in figure.note
     assert "The first 5 of 36 differences." in figure.note
 
 
@@ -86,7 +86,7 @@ def test_a_heat_map_says_how_many_classes_it_shows_and_has_no_intervals():
     assert found.title.startswith("The 25 classes with most references of 30: ")
 
 
-def test_classes_that_share_the_worst_value_are_counted():
+def test_a_title_gives_the_range_over_classes_and_names_no_worst_one():
     references = [{"boxes": [[0, 0, 9, 9]], "labels": [k % 3]} for k in range(12)]
     found = [{"boxes": [[0, 0, 9, 9]], "labels": [0], "scores": [0.5]} for _ in references]
     ev = cal.evaluate(
@@ -94,7 +94,7 @@ def test_classes_that_share_the_worst_value_are_counted():
     )
     assert (
         ev.figure("classes", metric="sensitivity@0.5").title
-        == "sensitivity@0.5 is worst in b and 1 more for m (0.00)"
+        == "sensitivity@0.5 ranges from 0.00 to 1.00 for m"
     )
 
 

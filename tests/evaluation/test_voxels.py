@@ -138,4 +138,4 @@ def test_without_references_the_curves_say_so() -> None:
     healthy = [replace(s, labels=np.zeros_like(s.labels)) for s in demo_samples(6, 2, 32)]
     found = cal.evaluate_maps(healthy, QUICK)
     assert found.figure("voxel-roc").title == "There is nothing to find: no references"
-    assert found.figure("voxel-pr").title == "There is no precision to show: no references"
+    assert found.figure("voxel-pr").title == "There is nothing to find: no references"

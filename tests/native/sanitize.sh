@@ -15,5 +15,5 @@ python_path=$(cd "$(dirname "$python")" && pwd)/$(basename "$python")
 runtime="$(${CXX:-c++} -print-file-name=libasan.so) $(${CXX:-c++} -print-file-name=libstdc++.so)"
 # Python itself keeps memory until the end, which is not a leak of ours.
 LD_PRELOAD="$runtime" ASAN_OPTIONS=detect_leaks=0 PYTHONPATH="$folder/src" PYTHONMALLOC=malloc \
-    "$python_path" -m pytest -p no:cacheprovider -q tests/parity/test_routes.py tests/native/test_extremes.py tests/native/test_lengths.py tests/native/test_coco_records.py tests/native/test_voxels.py tests/native/test_pairwise.py tests/kernels "$@"
+    "$python_path" -m pytest -p no:cacheprovider -q tests/parity/test_routes.py tests/native/test_extremes.py tests/native/test_lengths.py tests/native/test_coco_records.py tests/native/test_voxels.py tests/native/test_pairwise.py tests/native/test_constructors.py tests/fuzz/test_fuzz.py tests/kernels "$@"
 echo "sanitizers: clean"

@@ -27,6 +27,34 @@ ANY_LENGTH = {
     ("count_draws", 0),
     ("count_draws", 1),
 }
+# Arguments that lead into other tables: labels, rows, images, ranks, kinds. Entries beyond those
+# tables are refused, and so are numbers that cannot be sorted.
+PLACES = {
+    "overlapping": (1, 5),
+    "ranks": (1, 2),
+    "decide": (0, 1, 2, 6, 10, 11),
+    "error_types": (0, 1, 2, 7),
+    "totals": (1, 3),
+    "ranking": (1,),
+    "average_precision": (1, 3, 4, 12),
+    "replicate_precision": (0, 1, 3, 5, 7, 8),
+    "replicate_hits": (0, 1, 3, 5, 7, 8),
+    "cell_totals": (0, 1, 2),
+    "rodeo_paths": (1, 5),
+}
+COUNTS = {
+    "overlapping": (9,),
+    "ranks": (3,),
+    "totals": (5, 6),
+    "ranking": (2,),
+    "average_precision": (8, 9, 10),
+    "replicate_precision": (11, 12),
+    "replicate_hits": (11, 12, 14),
+    "lane_tally": (10,),
+    "cell_totals": (5, 6),
+    "transpose": (1, 2),
+    "rodeo_tally": (10, 11, 12),
+}
 PROTOCOL = """
 schema = "calipers.protocol/1"
 name = "all kernels"
@@ -83,7 +111,8 @@ def calls() -> dict[str, tuple[Any, ...]]:
 
     def recorded(name: str) -> Any:
         def call(*arguments: Any) -> Any:
-            found[name] = tuple(map(_copied, arguments))
+            # The first call: later ones may compare without classes, and look at no label.
+            found.setdefault(name, tuple(map(_copied, arguments)))
             return getattr(native, name)(*arguments)
 
         return call
@@ -123,6 +152,54 @@ def test_a_missing_argument_is_an_error_of_python(
 ) -> None:
     with pytest.raises(IndexError):
         getattr(route.native(), name)(*calls[name][:-1])
+
+
+def _beyond(column: Any) -> list[Any]:
+    """Return copies of a column with an entry that no table has."""
+    wrong: tuple[Any, ...] = (-1, np.iinfo(column.dtype).max) if column.dtype.kind == "i" else ()
+    if column.dtype.kind == "f":
+        wrong = (np.nan,)
+    if column.dtype == np.uint8:  # 255 is a row of its own
+        wrong = (200,)
+    copies = []
+    for value in wrong:
+        for place in {0, column.size // 2, column.size - 1}:
+            copy = column.copy()
+            copy.reshape(-1)[place] = value
+            copies.append(copy)
+    return copies
+
+
+@pytest.mark.parametrize(
+    ("name", "k"), [(name, k) for name, places in PLACES.items() for k in places]
+)
+def test_entries_beyond_the_tables_are_refused(
+    calls: dict[str, tuple[Any, ...]], name: str, k: int
+) -> None:
+    arguments = calls[name]
+    columns = _beyond(arguments[k])
+    assert columns
+    for column in columns:
+        with pytest.raises(ValueError, match="entries beyond"):
+            getattr(route.native(), name)(*arguments[:k], column, *arguments[k + 1 :])
+
+
+@pytest.mark.parametrize(
+    ("name", "k"), [(name, k) for name, places in COUNTS.items() for k in places]
+)
+def test_impossible_numbers_of_views_classes_and_rows_are_refused(
+    calls: dict[str, tuple[Any, ...]], name: str, k: int
+) -> None:
+    for wrong in (-1, 2**32, 2**62, 2**63 - 1):
+        with pytest.raises(ValueError, match="lengths do not fit"):
+            getattr(route.native(), name)(*calls[name][:k], wrong, *calls[name][k + 1 :])
+
+
+def test_ranks_that_come_twice_are_refused(calls: dict[str, tuple[Any, ...]]) -> None:
+    arguments = list(calls["error_types"])
+    arguments[7] = np.zeros_like(arguments[7])
+    with pytest.raises(ValueError, match="entries beyond"):
+        route.native().error_types(*arguments)  # type: ignore[union-attr]
 
 
 def test_offsets_that_lead_beyond_the_rows_are_refused(calls: dict[str, tuple[Any, ...]]) -> None:

@@ -62,3 +62,14 @@ def test_another_number_of_maps_is_refused(name: str, n_rows: int) -> None:
 def test_a_missing_argument_is_an_error_of_python(name: str) -> None:
     with pytest.raises(IndexError):
         getattr(route.native(), name)(*calls()[name][:-1])
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("wrong", [-1, 5, 2**31 - 1, 0])
+def test_places_that_are_no_order_are_refused(side: int, wrong: int) -> None:
+    """Beyond the instances, or one of them twice: the places are written to by number."""
+    arguments = list(calls()["kendall_pairs"])
+    arguments[side] = arguments[side].copy()
+    arguments[side][1] = np.where(arguments[side][1] == 2, wrong, arguments[side][1])
+    with pytest.raises(ValueError, match="entries beyond"):
+        route.native().kendall_pairs(*arguments)  # type: ignore[union-attr]

@@ -49,8 +49,9 @@ def test_the_source_of_the_average_precision_follows_its_interpolation():
 
 
 def test_tests_are_cited_only_if_they_were_used():
-    assert "Phipson" not in words(protocol=QUICK.only(["AP"]))
-    assert "Phipson" in words()
+    assert "Phipson" not in words()  # pages do not permute
+    assert "Westfall" in words()
+    assert "Westfall" not in words(ci=False)
 
 
 def test_without_intervals_none_are_described():

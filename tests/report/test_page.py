@@ -177,7 +177,7 @@ def test_sections_without_data_do_not_appear():
     nothing = page(cal.evaluate(empty_cohort(), QUICK))
     order = [words for tag, words in outline(nothing).data if tag == "h2"]
     assert order == ["The answer", "Data and cautions", "Methods", "All numbers", "Reproduce"]
-    assert "There is nothing to judge" in nothing
+    assert "There is nothing to find: no image has a reference." in nothing
 
 
 def test_every_figure_says_its_finding_and_has_its_numbers(text):
@@ -396,12 +396,15 @@ def test_equal_models_get_no_star():
 
 def test_a_model_that_is_always_best_is_named():
     text = page(cal.evaluate(cohort_of({"p": [10], "q": [2]}), "coco"))
-    assert re.search(r"p has the best AP, [^.]* and AP75; the difference was not tested[.]", text)
+    untested = (
+        r"p has the best AP, [^.]* and AP75 on these images; the difference was not tested[.]"
+    )
+    assert re.search(untested, text)
 
 
 def test_models_that_share_the_first_place_are_named():
     text = page(cal.evaluate(cohort_of({"p": [10], "q": [10], "r": [2]}), "coco"))
-    assert "<li>p and q share the best AP, AP50 and AP75.</li>" in text
+    assert "<li>p and q share the best AP, AP50 and AP75 on these images.</li>" in text
 
 
 def test_undefined_values_say_why():

@@ -88,7 +88,7 @@ UNSURE = estimate(NAN, NAN, "none", "too_few_units")
         (percent_text(0.9999), "over 99.9 %"),
         (percent_text(1.0), "100 %"),
         (percent_text(NAN), "undefined"),
-        (percent_span(0.052, 0.31), "5.2 to 31 %"),
+        (percent_span(0.052, 0.31), "5.2 to 31.0 %"),
         (level_text(0.95), "95 %"),
         (level_text(0.995), "99.5 %"),
         (p_text(0.0004), "p < 0.001"),

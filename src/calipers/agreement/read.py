@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal
@@ -43,6 +44,7 @@ from calipers.io.tables.table import (
 )
 
 Scale = Literal["nominal", "ordinal", "interval"]
+LONGEST_STEP = 30  # digits before or behind the point
 SCALES: tuple[Scale, ...] = ("nominal", "ordinal", "interval")
 
 COLUMNS = declare(
@@ -311,12 +313,27 @@ def _categories(
         labels = [words.get(cell, cell) for cell in cells]
         return labels, TWO, f"ratings: {', '.join(meanings or TWO)}"
     if all_numbers:
-        names = {cell: f"{float(cell):g}" for cell in distinct}  # 2 and 2.0 are one step
-        categories = tuple(sorted(set(names.values()), key=float))
+        # 2 and 2.0 are one step. Exact, because floats round: 2^53 and 2^53 + 1 are two.
+        steps = {cell: Decimal(cell.strip()) for cell in distinct}
+        name_of = {step: _step_name(step) for step in sorted(steps.values())}
+        categories = tuple(name_of.values())
+        names = {cell: name_of[step] for cell, step in steps.items()}
         labels = [names.get(cell, "") for cell in cells]
         return labels, categories, f"ratings: {' < '.join(categories)}"
     categories = tuple(sorted(distinct))
     return cells, categories, f"ratings: {', '.join(categories)}, in no order"
+
+
+def _step_name(step: Decimal) -> str:
+    """Return a number as people write it; different numbers have different names."""
+    short = f"{float(step):g}"
+    if Decimal(short) == step:
+        return short
+    # A number of thousands of digits is better kept as it was written.
+    if abs(step.adjusted()) > LONGEST_STEP:
+        return str(step)
+    text = f"{step:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _problem(

@@ -35,7 +35,7 @@ from calipers.show.terminal import Narrator, print_lines, print_tables
 
 TESTS = click.Choice(["bootstrap", "permutation"])
 DATA_SET = "data-set"  # the usual way to rank, by the metric on all images
-CORRECTIONS = click.Choice(["holm", "bh", "none"])
+CORRECTIONS = click.Choice(["max-t", "holm", "bh", "none"])
 MOST_SENTENCES = 12  # a screen of them; --json has all
 
 
@@ -55,12 +55,13 @@ MOST_SENTENCES = 12  # a screen of them; --json has all
     metavar="X|NAME=X,...",
     help="Largest difference that does not matter, such as 0.02.",
 )
-@click.option("--test", type=TESTS, help="Test. Default: what suits each metric.")
+@click.option(
+    "--test", type=TESTS, help="Test. Default: bootstrap, which agrees with the interval."
+)
 @click.option(
     "--correction",
     type=CORRECTIONS,
-    default="holm",
-    help="Correction for multiple tests. Default: holm.",
+    help="Correction for multiple tests. Default: max-t; holm for permutations.",
 )
 @click.option(
     "--per-class",

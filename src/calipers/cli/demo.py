@@ -97,25 +97,31 @@ def demo(
     formats.
     """
     from calipers.evaluation.protocol import Protocol
-    from calipers.results.files import output_folder
+    from calipers.results.files import kept_on_success
 
     as_json = options["as_json"]
     narrator, start = Narrator(quiet=options["quiet"] or as_json), datetime.now(UTC)
     if options["stability"]:
         if maps or preset:
             raise UsageError("--stability is another demo: leave out --maps and --preset")
-        _of_trainings(output_folder(output, force=force), seed, narrator, as_json=as_json)
+        with kept_on_success(output, force=force) as folder:
+            _of_trainings(folder, seed, narrator, as_json=as_json)
         return
     protocol = Protocol.load(preset or ("anomaly" if maps else "overview"))
-    folder = output_folder(output, force=force)
-    evaluation, pictures = (_of_maps if maps else _of_boxes)(folder, protocol, seed, narrator)
-    narrator.warn(evaluation.warnings)
-    command = click.get_current_context().obj or ()
-    results = folder / "results"
-    # The folder above it was checked with the user's --force, and all below that is ours.
-    evaluation.save(
-        results, force=True, command=command, started=start, images=pictures, step=narrator.doing
-    )
+    with kept_on_success(output, force=force) as folder:
+        evaluation, pictures = (_of_maps if maps else _of_boxes)(folder, protocol, seed, narrator)
+        narrator.warn(evaluation.warnings)
+        command = click.get_current_context().obj or ()
+        results = folder / "results"
+        # The folder above it was checked with the user's --force, and all below that is ours.
+        evaluation.save(
+            results,
+            force=True,
+            command=command,
+            started=start,
+            images=pictures,
+            step=narrator.doing,
+        )
     page = results / "report.html"
     if as_json:
         click.echo(json.dumps({**evaluation.as_dict(), "page": str(page)}))

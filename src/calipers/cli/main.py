@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entry point: finds the verb, runs it, and turns every error into a message and an exit code.
 
-0 done; 1 a requirement is not met; 2 input or usage; 3 a bug; 130 interrupted.
+0 done; 1 a requirement is not met; 2 input or usage; 3 a bug; 130 interrupted; 143 terminated.
+
+The code is that of the work, whoever reads the output: a closed stdout or stderr takes what is
+written to it and changes nothing (`Outlet`).
 """
 
 from __future__ import annotations
@@ -11,9 +14,12 @@ import io
 import json
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from types import FrameType
+from typing import Any, TextIO
 
 import click
 
@@ -21,6 +27,8 @@ from calipers import __version__
 from calipers.errors import CalipersError, InputError, InputProblems, did_you_mean
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+# The reader of a pipe left, the terminal hung up, or the stream was closed before the start.
+GONE = (errno.EPIPE, errno.EIO, errno.EBADF, errno.ESHUTDOWN)
 VERBS = {
     "demo": (
         "calipers.cli.demo:demo",
@@ -140,13 +148,58 @@ def cli() -> None:
     """Does the model find the right thing in the right place, and how certain is the answer?"""
 
 
+class Outlet(io.FileIO):
+    """The file behind stdout or stderr: where nobody reads any more, output is dropped.
+
+    Whoever leaves early, as ``head -1`` does, has read enough. The verb goes on and ends with its
+    own verdict; an error in the middle of the output would end it with another one.
+    """
+
+    def __init__(self, handle: int, *, vital: bool) -> None:
+        super().__init__(handle, "wb", closefd=False)
+        self.vital = vital  # a full disk behind stdout loses the result; messages may get lost
+
+    def write(self, data: Any, /) -> int:
+        """Write, or drop what nobody can read."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            if self.vital and error.errno not in GONE:
+                raise
+            return memoryview(data).nbytes
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came: the work ends as it does after an interruption from the keyboard."""
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and leave with its exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A name that the terminal cannot show is no reason to stop.
-            stream.reconfigure(errors="backslashreplace")
+    sys.stdout, sys.stderr = _outlet(sys.stdout, vital=True), _outlet(sys.stderr, vital=False)
+    signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(sys.argv[1:] if argv is None else list(argv)))
+
+
+def _outlet(stream: TextIO | None, *, vital: bool) -> TextIO:
+    """Return a stream to the same place that does not fail if its reader left."""
+    if stream is None:  # closed by the shell
+        return open(os.devnull, "w", encoding="utf-8")
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream
+    stream.flush()
+    return io.TextIOWrapper(
+        io.BufferedWriter(Outlet(stream.fileno(), vital=vital)),
+        encoding=stream.encoding,
+        # A name that the terminal cannot show is no reason to stop.
+        errors="backslashreplace",
+        line_buffering=stream.line_buffering,
+    )
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    # The second signal ends the process at once, as the second Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    raise Terminated
 
 
 def run(argv: Sequence[str]) -> int:
@@ -162,16 +215,20 @@ def run(argv: Sequence[str]) -> int:
         return 2
     try:
         code = cli.main(argv, prog_name="calipers", standalone_mode=False, obj=["calipers", *argv])
+        # Here, where a full disk can still be reported.
+        sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.Exit as stop:
         return stop.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as stop:
         again = shlex.join(["calipers", *argv])
+        terminated = isinstance(stop.__cause__ or stop, Terminated)
+        word = "terminated" if terminated else "interrupted"
         return _fail(
-            "interrupted",
-            f"interrupted; nothing was left half-written. To run it again: {again}",
+            word,
+            f"{word}; nothing was left half-written. To run it again: {again}",
             as_json,
-            130,
+            143 if terminated else 130,
         )
     except click.ClickException as error:
         command = "calipers"
@@ -180,11 +237,11 @@ def run(argv: Sequence[str]) -> int:
         return _fail("usage", f"{error.format_message()}\n  try: {command} --help", as_json, 2)
     except CalipersError as error:
         return _fail_typed(error, as_json)
-    except (BrokenPipeError, SystemExit):
-        # The reader of stdout left. click and rich turn that into SystemExit(1), which would be
-        # the verdict "not met" here.
-        _drop_stdout()
-        return 0
+    except MemoryError:
+        hint = "give fewer images or models at a time, or use a machine with more memory"
+        return _fail(
+            "memory", f"not enough memory for these inputs [memory]\n  hint: {hint}", as_json, 2
+        )
     except Exception as error:
         if isinstance(error, OSError) and error.errno in NO_SPACE:
             # Files report this themselves; this is stdout, so the message goes to stderr.
@@ -217,9 +274,11 @@ def _fail_typed(error: CalipersError, as_json: bool) -> int:
 def _fail(kind: str, message: str, as_json: bool, code: int, **facts: object) -> int:
     if as_json:
         error = {"kind": kind, "message": message, "exit": code, **facts}
-        click.echo(
-            json.dumps({"schema": "calipers.error/1", "calipers": __version__, "error": error})
-        )
+        document = {"schema": "calipers.error/1", "calipers": __version__, "error": error}
+        try:
+            click.echo(json.dumps(document))
+        except OSError:  # a full disk behind stdout: the exit code still tells
+            _drop_stdout()
     else:
         from calipers.show.terminal import printable
 

@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F64, I64, Column, joined
-from calipers.data.objects import Predictions, References
-from calipers.errors import InputError, UsageError, did_you_mean, word
+from calipers.data.masks import check_array
+from calipers.data.objects import Objects, Predictions, References, image_indices
+from calipers.errors import InputError, UsageError, did_you_mean, several, shown, word
 
 if TYPE_CHECKING:
     from calipers.data.maps import Maps
@@ -43,6 +44,19 @@ class Cohort:
     intake: Intake
     # model -> evidence from its score maps; empty for a cohort of boxes
     maps: Mapping[str, Maps] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check_table(self, "references", self.references)
+        for name, predictions in self.models.items():
+            _check_table(self, f"predictions of {name!r}", predictions)
+        for name, evidence in self.maps.items():
+            if evidence.n_images != self.n_images:
+                raise InputError(
+                    f"maps of {self.n_images} images",
+                    rule="length",
+                    location=f"maps of {name!r}",
+                    value=evidence.n_images,
+                )
 
     @property
     def n_images(self) -> int:
@@ -80,7 +94,7 @@ class Cohort:
 
     def group(self, name: str) -> Column:
         """Return an image-level column such as ``patient``."""
-        if name == UNIT:
+        if word("the group", name) == UNIT:
             return np.arange(self.n_images)
         if name not in self.images.groups:
             raise UsageError(
@@ -93,7 +107,7 @@ class Cohort:
 
         Images are chosen by index or by one flag per image.
         """
-        rows = _image_indices(np.asarray(images), self.n_images)
+        rows = image_indices(images, self.n_images)
         models = {name: predictions.take(rows) for name, predictions in self.models.items()}
         maps = {name: evidence.take(rows) for name, evidence in self.maps.items()}
         return replace(
@@ -118,6 +132,11 @@ class Cohort:
 
     def with_predictions(self, model: str, predictions: Predictions) -> Cohort:
         """Return the cohort with one more model (or the model replaced)."""
+        if not isinstance(predictions, Predictions):
+            raise UsageError(
+                f"predictions are a table such as cohort.predictions(name) returns, "
+                f"not {shown(predictions)}"
+            )
         if predictions.n_images != self.n_images:
             raise UsageError(
                 f"{model!r} has {predictions.n_images} images, the cohort has {self.n_images}"
@@ -126,8 +145,11 @@ class Cohort:
 
     def with_groups(self, groups: Mapping[str, Column]) -> Cohort:
         """Return the cohort with further image-level columns, one entry per image."""
+        if not isinstance(groups, Mapping):
+            raise UsageError(f"groups are columns by their names, not {shown(groups)}")
         for name, column in groups.items():
-            if name == UNIT:
+            several(f"group {name!r}", column)
+            if word("the group", name) == UNIT:
                 raise UsageError(f"no group may be called {UNIT!r}: that is the image itself")
             if len(column) != self.n_images:
                 raise UsageError(
@@ -143,6 +165,8 @@ class Cohort:
 
         Group columns and maps that some of the cohorts lack are left out.
         """
+        if not several("concat", parts) or not all(isinstance(part, cls) for part in parts):
+            raise UsageError(f"concat joins a list of one or more cohorts, not {shown(parts)}")
         first = parts[0]
         for part in parts[1:]:
             _check_same_kind(first, part)
@@ -211,7 +235,8 @@ class Cohort:
         """
         from calipers.data.from_arrays import cohort_from_arrays
 
-        return cohort_from_arrays(references, predictions, tuple(classes), box_format, score_scale)
+        names = tuple(several("classes", classes))
+        return cohort_from_arrays(references, predictions, names, box_format, score_scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +247,20 @@ class Images:
     size: F64  # (n, 2|3) pixels as width, height[, depth]; NaN = unknown
     spacing: F64  # (n, 2|3) mm per pixel; NaN = unknown
     groups: Mapping[str, Column]  # patient, centre, any image-level column
+
+    def __post_init__(self) -> None:
+        n = len(self.ids)
+        for name in ("size", "spacing"):
+            check_array("images", name, getattr(self, name), np.float64, (n, None))
+        for name, column in self.groups.items():
+            if len(column) != n:
+                raise InputError(
+                    f"{n} entries, one per image",
+                    rule="length",
+                    location="images",
+                    field=name,
+                    value=len(column),
+                )
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -315,6 +354,36 @@ class Quarantined:
     record: str  # the original text, at most 2 kB
 
 
+def _check_table(cohort: Cohort, where: str, objects: Objects) -> None:
+    """Raise unless a table of objects fits the images and the classes of the cohort."""
+    n_classes = len(cohort.classes)
+    if objects.n_images != cohort.n_images:
+        raise InputError(
+            f"objects of {cohort.n_images} images",
+            rule="length",
+            location=where,
+            value=objects.n_images,
+        )
+    if objects.dimensions != cohort.dimensions:
+        raise InputError(
+            f"{cohort.dimensions}D objects, as the references are",
+            rule="box-shape",
+            location=where,
+            value=f"{objects.dimensions}D objects",
+        )
+    # The table itself has seen to it that no label is negative.
+    highest = int(objects.label.max(initial=0))
+    if len(objects) and highest >= n_classes:
+        raise InputError(
+            f"labels from 0 to {n_classes - 1}, an index into the {n_classes} classes",
+            rule="label-range",
+            location=where,
+            field="label",
+            value=highest,
+            hint="the table was made for other classes: give every table the classes of the cohort",
+        )
+
+
 def _check_same_kind(first: Cohort, other: Cohort) -> None:
     """Raise unless two cohorts have the same classes, models and dimensions."""
     if other.classes != first.classes:
@@ -346,20 +415,3 @@ def _concat_images(parts: Sequence[Images]) -> Images:
         spacing=joined(parts, "spacing"),
         groups=groups,
     )
-
-
-def _image_indices(images: NDArray[Any], n: int) -> I64:
-    """Return the indices behind flags or indices; negative ones count from the end."""
-    if images.dtype == np.bool_:
-        if images.shape != (n,):
-            raise UsageError(f"one flag per image: {n} are needed, got shape {images.shape}")
-        return np.flatnonzero(images)
-    if images.size and not np.issubdtype(images.dtype, np.integer):
-        raise UsageError(f"images are chosen by whole numbers or flags, not by {images.dtype}")
-    indices = images.astype(np.int64)
-    if ((indices < -n) | (indices >= n)).any():
-        raise UsageError(
-            f"the cohort has {n} images, numbered from 0; one beyond that was asked for"
-        )
-    # As NumPy counts; offsets cannot be looked up with negative numbers.
-    return np.where(indices < 0, indices + n, indices)

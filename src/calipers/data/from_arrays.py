@@ -34,6 +34,7 @@ from calipers.data.rules import (
 )
 from calipers.errors import InputError, did_you_mean
 from calipers.kernels import ragged
+from calipers.kernels.runs import sound_runs
 
 SHOWN = 10  # distinct values in a message
 Record = Mapping[str, Any]
@@ -425,7 +426,8 @@ def _column(value: Any, name: str, n: int, where: str) -> NDArray[Any]:
             field=name,
             value=column.shape,
         )
-    if n and not (np.issubdtype(column.dtype, np.number) or column.dtype == np.bool_):
+    # Complex numbers and spans of time are numbers to NumPy, but have no order or no unit here.
+    if n and column.dtype.kind not in "biuf":
         raise InputError("numbers", rule="type", location=where, field=name, value=value)
     if name in ("ignore", "crowd") and not np.isin(column, (0, 1)).all():
         raise InputError("0 or 1", rule=f"{name}-flag", location=where, field=name, value=value)
@@ -534,6 +536,15 @@ def _masks(value: Any, where: str, dimensions: int) -> Masks:
             field="masks",
             hint="remove the object, or give it its pixels",
         )
+    unsound = np.flatnonzero(~sound_runs(masks.offsets, masks.start, masks.length, masks.size))
+    if len(unsound):
+        raise InputError(
+            "runs that ascend, inside of their image and rows",
+            rule="mask-runs",
+            location=f"{where}['masks'][{int(unsound[0])}]",
+            field="masks",
+            hint="Masks.from_dense makes such runs from arrays",
+        )
     return masks
 
 
@@ -549,7 +560,7 @@ def _stack(value: Any, where: str, dimensions: int) -> NDArray[Any]:
         raise InputError(
             expected, rule="mask-shape", location=where, field="masks", value=message
         ) from None
-    if not (np.issubdtype(array.dtype, np.number) or array.dtype == np.bool_):
+    if array.dtype.kind not in "biuf":
         raise InputError(
             "arrays of 0 and 1", rule="type", location=where, field="masks", value=value
         )

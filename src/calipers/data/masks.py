@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from calipers.arrays import F64, I64, Array, Flags, joined
+from calipers.errors import InputError
 from calipers.kernels import ragged, runs, shapes
 
 Result = TypeVar("Result")
@@ -45,6 +46,13 @@ class Masks:
     start: I64  # (m,) index of the first voxel of a run in its image
     length: I64  # (m,) voxels, at least 1
     size: I64  # (n, 2|3) width, height[, depth] of the image of an object
+
+    def __post_init__(self) -> None:
+        # What single runs hold is checked where they come in (`sound_runs`): tables are cut often.
+        check_array("masks", "start", self.start, np.int64, (None,))
+        check_array("masks", "length", self.length, np.int64, (len(self.start),))
+        check_offsets("masks", self.offsets, len(self.start))
+        check_array("masks", "size", self.size, np.int64, (len(self), None))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -243,6 +251,41 @@ class Masks:
             self._cache[key] = make()
         result: Result = self._cache[key]
         return result
+
+
+def check_offsets(table: str, offsets: Any, n_rows: int) -> None:
+    """Raise unless offsets share out all rows of a table."""
+    check_array(table, "offsets", offsets, np.int64, (None,))
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != n_rows or (np.diff(offsets) < 0).any():
+        raise InputError(
+            f"offsets that begin at 0, never descend and end at the {n_rows} rows",
+            rule="offsets",
+            location=table,
+            field="offsets",
+            value=offsets,
+        )
+
+
+def check_array(
+    table: str, name: str, array: Any, kind: type[np.generic], shape: tuple[int | None, ...]
+) -> None:
+    """Raise unless a column has its type and shape; None stands for any length."""
+    if not isinstance(array, np.ndarray) or array.dtype != kind:
+        raise InputError(
+            f"an array of {kind.__name__}",
+            rule="type",
+            location=table,
+            field=name,
+            value=getattr(array, "dtype", array),
+        )
+    fits = array.ndim == len(shape)
+    for side, expected in zip(array.shape, shape):
+        fits = fits and expected in (None, side)
+    if not fits:
+        sides = ", ".join("any" if side is None else str(side) for side in shape)
+        raise InputError(
+            f"the shape ({sides})", rule="length", location=table, field=name, value=array.shape
+        )
 
 
 def no_masks(dimensions: int = 2) -> Masks:

@@ -13,12 +13,27 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calipers.arrays import F64, I32, I64, Column, Flags, joined_columns
-from calipers.data.masks import Masks, no_masks
+from calipers.data.masks import Masks, check_array, check_offsets, no_masks
+from calipers.errors import InputError, UsageError
 from calipers.kernels import ragged
 
 SHAPES = ("masks", "points")  # columns that a table may lack
+
+# The types that the compiled kernels read; boxes are checked apart.
+TYPES: Mapping[str, type[np.generic]] = {
+    "extent": np.float64,
+    "label": np.int32,
+    "place": np.int64,
+    "area": np.float64,
+    "ignore": np.bool_,
+    "crowd": np.bool_,
+    "score": np.float64,
+}
+# Coordinates up to which the box around any two boxes has a finite area (volume).
+LARGEST = {2: 1e150, 3: 1e100}
 
 BoxFormat = Literal[
     "xyxy",
@@ -34,7 +49,11 @@ BOX_FORMATS: tuple[str, ...] = get_args(BoxFormat)
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Objects on images; the rows ``offsets[i]:offsets[i+1]`` belong to image i."""
+    """Objects on images; the rows ``offsets[i]:offsets[i+1]`` belong to image i.
+
+    Every table is checked when it is made, by whatever way: lengths and types of the columns,
+    offsets, labels, finite boxes and scores. The kernels rely on it.
+    """
 
     offsets: I64  # (n_images + 1,)
     boxes: F64  # (n, 4) x0 y0 x1 y1 | (n, 6) x0 y0 z0 x1 y1 z1
@@ -46,6 +65,38 @@ class Objects:
     masks: Masks | None = field(default=None, kw_only=True)
     # (n, 2|3) where an object is; None = centres of the boxes
     points: F64 | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        table = type(self).__name__.lower()
+        check_array(table, "label", self.label, np.int32, (None,))
+        n = len(self.label)
+        check_offsets(table, self.offsets, n)
+        for name in self._columns():
+            if name != "boxes":
+                check_array(table, name, getattr(self, name), TYPES[name], (n,))
+        _check_values(table, self)
+        for name, column in self.facts.items():
+            if len(column) != n:
+                raise InputError(
+                    f"{n} entries, one per object",
+                    rule="length",
+                    location=table,
+                    field=name,
+                    value=len(column),
+                )
+        if self.masks is not None and (len(self.masks), self.masks.dimensions) != (
+            n,
+            self.dimensions,
+        ):
+            raise InputError(
+                f"{n} masks of {self.dimensions} dimensions, one per object",
+                rule="length",
+                location=table,
+                field="masks",
+                value=f"{len(self.masks)} of {self.masks.dimensions} dimensions",
+            )
+        if self.points is not None:
+            check_array(table, "points", self.points, np.float64, (n, self.dimensions))
 
     def __len__(self) -> int:
         return len(self.label)
@@ -67,7 +118,7 @@ class Objects:
 
     def take(self, images: I64) -> Self:
         """Return the objects of the images ``images``, in that order."""
-        rows, offsets = ragged.take_rows(self.offsets, images)
+        rows, offsets = ragged.take_rows(self.offsets, image_indices(images, self.n_images))
         return self.rows(rows, offsets)
 
     def span(self, start: int, stop: int) -> Self:
@@ -96,6 +147,10 @@ class Objects:
 
         Facts that some of the tables lack are left out.
         """
+        if not parts:
+            raise UsageError("at least one table is needed to put tables one below the other")
+        if len({part.dimensions for part in parts}) > 1:
+            raise UsageError("2D and 3D objects cannot be in one table")
         columns = joined_columns(parts, parts[0]._columns())
         columns["masks"] = _concat_masks(parts)
         columns["points"] = _concat_points(parts)
@@ -130,6 +185,64 @@ class Predictions(Objects):
     area: F64
     score: F64  # (n,) free of NaN
     scored: bool  # whether the input had scores; else all are 1
+
+
+def _check_values(table: str, objects: Objects) -> None:
+    """Raise unless boxes, extents, labels and scores are what the kernels can compare."""
+    boxes, n = objects.boxes, len(objects)
+    check_array(table, "boxes", boxes, np.float64, (n, None))
+    if boxes.shape[1] not in (4, 6):
+        raise InputError(
+            "boxes with 4 or 6 coordinates",
+            rule="box-shape",
+            location=table,
+            field="boxes",
+            value=boxes.shape,
+        )
+    largest = LARGEST[objects.dimensions]
+    # Extremes say it without a copy; they are NaN if one of the numbers is.
+    _check_range(table, "boxes", boxes, -largest, largest, "non-finite")
+    _check_range(table, "extent", objects.extent, 0.0, np.finfo(np.float64).max, "non-finite")
+    _check_range(table, "label", objects.label, 0, np.iinfo(np.int32).max, "label-range")
+    score = getattr(objects, "score", None)
+    if score is not None:
+        _check_range(table, "score", score, -np.inf, np.inf, "non-finite")
+
+
+def _check_range(
+    table: str, name: str, values: NDArray[Any], low: float, high: float, rule: str
+) -> None:
+    if not values.size or (values.min() >= low and values.max() <= high):
+        return
+    row = int(np.argwhere(~((values >= low) & (values <= high)))[0, 0])
+    raise InputError(
+        f"numbers from {low:g} to {high:g}",
+        rule=rule,
+        location=f"{table}.{name}[{row}]",
+        field=name,
+        value=values[row].tolist(),
+    )
+
+
+def image_indices(images: NDArray[Any], n: int) -> I64:
+    """Return the indices behind flags or indices of n images; negative ones count from the end."""
+    images = np.asarray(images)
+    if images.dtype == np.bool_:
+        if images.shape != (n,):
+            raise UsageError(f"one flag per image: {n} are needed, got shape {images.shape}")
+        return np.flatnonzero(images)
+    if images.ndim != 1:
+        raise UsageError(f"images are chosen by a list of them, got shape {images.shape}")
+    if images.size and not np.issubdtype(images.dtype, np.integer):
+        raise UsageError(f"images are chosen by whole numbers or flags, not by {images.dtype}")
+    # Before the conversion: a large unsigned number would become a negative one.
+    if images.size and not (images.min() >= -n and images.max() < n):
+        raise UsageError(
+            f"the cohort has {n} images, numbered from 0; one beyond that was asked for"
+        )
+    indices = images.astype(np.int64)
+    # As NumPy counts; offsets cannot be looked up with negative numbers.
+    return np.where(indices < 0, indices + n, indices)
 
 
 def _concat_masks(parts: Sequence[Objects]) -> Masks | None:

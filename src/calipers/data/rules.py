@@ -20,7 +20,14 @@ from numpy.typing import NDArray
 from calipers.arrays import F64, I32, I64, Array, Column, Flags
 from calipers.data.cohort import Quarantined
 from calipers.data.masks import Masks
-from calipers.data.objects import Predictions, References, row_all, row_any, to_corners
+from calipers.data.objects import (
+    LARGEST,
+    Predictions,
+    References,
+    row_all,
+    row_any,
+    to_corners,
+)
 from calipers.errors import InputError, InputProblems, raise_problems
 from calipers.kernels import ragged
 
@@ -31,8 +38,6 @@ MOST_OBJECTS = (1 << 31) - 1  # the kernels store rows of pairs and partners in 
 Role = Literal["references", "predictions"]
 
 OUTSIDE_TOLERANCE = 1.0  # pixels; annotation tools round
-# Coordinates up to which the box around any two boxes has a finite area (volume).
-LARGEST = {2: 1e150, 3: 1e100}
 SIDES = " (two formats, such as xywh,xyxy, are for references and predictions)"
 # A few boxes beyond the image are sloppy; one in five is another format.
 SUSPECT_SHARE = 0.2
@@ -274,7 +279,7 @@ def _in_image_order(
         "offsets": ragged.from_owner(delivery.image, len(sizes)),
         "boxes": corners,
         "extent": extent,
-        "label": delivery.label[order].astype(np.int32),
+        "label": delivery.label[order].astype(np.int32, copy=False),
         "place": _reordered(delivery.place, order, overwrite),
         "facts": {name: column[order] for name, column in delivery.facts.items()},
         "masks": None,

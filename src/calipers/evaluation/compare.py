@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Differences between the models of an evaluation: pairs x metrics, tested, corrected, described.
 
-`Evaluation.compare` calls `compare`. The evidence was collected by the evaluation; here it is only
-weighted again. All tests of one comparison are one family for the correction.
+`Evaluation.compare` calls `compare`; the page calls `compare_together`. The evidence was collected
+by the evaluation; here it is only weighted again. All tests of one call are one family for the
+correction, whatever is shown of them later: whoever compares the leader with the others has chosen
+it on the data, and all pairs belong to the family.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, count
+from functools import partial
+from itertools import chain, combinations, count
 from typing import Any
 
 import numpy as np
@@ -20,11 +23,12 @@ from calipers.errors import UsageError, did_you_mean
 from calipers.evaluation.protocol import Protocol
 from calipers.evaluation.result import Evaluation, cohort_counts
 from calipers.metrics.base import Evidence, Metric
-from calipers.results.comparison import Comparison, Difference
+from calipers.results.comparison import Comparison, Difference, smallest_p
 from calipers.results.estimate import Estimate
+from calipers.show.differences import Manner, describe
 from calipers.show.words import plural
 from calipers.statistics import comparison as paired
-from calipers.statistics.comparison import CORRECTIONS, Manner, adjusted, describe
+from calipers.statistics.comparison import CORRECTIONS, adjusted
 from calipers.statistics.intervals import FEW_UNITS, FEWEST_UNITS, Interval, check_replicates
 from calipers.statistics.weights import Units
 
@@ -40,14 +44,13 @@ def compare(
     metrics: Sequence[str] | None = None,
     margin: float | Mapping[str, float] | None = None,
     test: str | None = None,
-    correction: str = "holm",
+    correction: str | None = None,
     replicates: int | None = None,
     per_class: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Compare models on the same images; see `Evaluation.compare`."""
     check_choice("test", test, (None, *paired.TESTS))
-    check_choice("correction", correction, CORRECTIONS)
     protocol = evaluation.protocol
     names = chosen_metrics(protocol, metrics)
     _check_margin(margin, names)
@@ -55,25 +58,88 @@ def compare(
         evaluation=evaluation,
         pairs=_pairs(evaluation, a, b),
         metrics=tuple(narrowed(protocol, names)),
-        test=test,
+        test=test or paired.BOOTSTRAP,
         margin=margin,
         units=units_to_compare(evaluation),
         replicates=n_replicates(replicates, protocol.replicates),
         n_rows=1 + len(evaluation.cohort.classes) if per_class else 1,
         progress=progress,
     )
-    # Work is done metric by metric; rows come out in the order of the evaluation.
-    order = {name: k for k, name in enumerate(evaluation.metrics)}
-    raw: list[Difference] = []
-    for differences in work.rows():
-        raw += sorted(differences, key=lambda row: order[row.metric])
-    rows, family = _corrected(raw, correction, protocol.level)
-    manners = {}
-    for metric in work.metrics:
-        for name in metric.facts.names:
-            manners[name] = work.manner(metric, name)
+    (comparison,) = _compared([work], _correction(correction, work.test))
+    return comparison
+
+
+def compare_together(
+    questions: Sequence[tuple[Evaluation, Sequence[str], Sequence[str]]],
+) -> list[Comparison]:
+    """Return a comparison per question, all tests of all of them corrected as one family.
+
+    Parameters
+    ----------
+    questions
+        (evaluation, its metrics, its models); all pairs of the models are tested, the earlier one
+        as ``a``. The evaluations are of the same images and units, so that replicates are shared.
+    """
+    works = []
+    for evaluation, metrics, models in questions:
+        protocol = evaluation.protocol
+        works.append(
+            _ComparisonWork(
+                evaluation=evaluation,
+                pairs=tuple(combinations(models, 2)),
+                metrics=tuple(narrowed(protocol, chosen_metrics(protocol, metrics))),
+                test=paired.BOOTSTRAP,
+                margin=None,
+                units=units_to_compare(evaluation),
+                replicates=n_replicates(None, protocol.replicates),
+                n_rows=1,
+                progress=None,
+            )
+        )
+    return _compared(works, _correction(None, paired.BOOTSTRAP))
+
+
+def _correction(correction: str | None, test: str) -> str:
+    """Return the correction of a comparison: the default of its test if none is named."""
+    if correction is None:
+        return paired.MAX_T if test == paired.BOOTSTRAP else "holm"
+    check_choice("correction", correction, CORRECTIONS)
+    if correction == paired.MAX_T and test != paired.BOOTSTRAP:
+        raise UsageError(
+            f"max-t is a correction of bootstrap tests, and the test is a {test}: "
+            "choose the correction holm, or the test bootstrap"
+        )
+    return correction
+
+
+def _compared(works: Sequence[_ComparisonWork], correction: str) -> list[Comparison]:
+    """Return a comparison per piece of work, corrected together."""
+    tests_of_work = [work.tested_rows() for work in works]
+    tests = list(chain.from_iterable(tests_of_work))
+    units, level = works[0].units, works[0].evaluation.protocol.level
+    p_adjusted, family = _adjusted(tests, correction, units)
+    comparisons = []
+    start = 0
+    for work, own in zip(works, tests_of_work):
+        values = p_adjusted[start : start + len(own)]
+        start += len(own)
+        manners = work.manners()
+        rows = []
+        for test, p in zip(own, values):
+            row = _corrected(test.row, p, correction, family, level)
+            rows.append(replace(row, sentence=describe(row, manners[row.metric])))
+        comparisons.append(_comparison(work, tuple(rows), correction, family))
+    return comparisons
+
+
+def _comparison(
+    work: _ComparisonWork, rows: tuple[Difference, ...], correction: str, family: int
+) -> Comparison:
+    """Return the result of one piece of work, with its warnings."""
+    evaluation = work.evaluation
+    protocol = evaluation.protocol
     comparison = Comparison(
-        rows=tuple(replace(row, sentence=describe(row, manners[row.metric])) for row in rows),
+        rows=rows,
         level=protocol.level,
         replicates=work.replicates,
         seed=protocol.seed,
@@ -95,6 +161,15 @@ def compare(
     return replace(comparison, warnings=warnings)
 
 
+@dataclass(frozen=True, slots=True)
+class _TestedRow:
+    """A difference that is not yet corrected, its t, and where its replicates come from."""
+
+    row: Difference
+    steps: float
+    replicates: Callable[[], F64]  # (B,), computed again when asked for: there may be many rows
+
+
 @dataclass(frozen=True)
 class _ComparisonWork:
     """The pairs, metrics, units and settings of one comparison."""
@@ -102,15 +177,24 @@ class _ComparisonWork:
     evaluation: Evaluation
     pairs: tuple[tuple[str, str], ...]
     metrics: tuple[Metric[Any], ...]
-    test: str | None
+    test: str
     margin: float | Mapping[str, float] | None
     units: Units
     replicates: int
     n_rows: int  # 1 for the pooled row alone
     progress: Callable[[int, int], None] | None
 
-    def rows(self) -> Iterator[list[Difference]]:
-        """Yield the rows of every pair, not yet corrected."""
+    def tested_rows(self) -> list[_TestedRow]:
+        """Return the rows of every pair, in the order of the metrics, not yet corrected."""
+        # Work is done metric by metric; rows come out in the order of the evaluation.
+        order = {name: k for k, name in enumerate(self.evaluation.metrics)}
+        result: list[_TestedRow] = []
+        for tests in self._tests_of_pairs():
+            result += sorted(tests, key=lambda test: order[test.row.metric])
+        return result
+
+    def _tests_of_pairs(self) -> Iterator[list[_TestedRow]]:
+        """Yield the rows of every pair."""
         models = tuple(dict.fromkeys(model for pair in self.pairs for model in pair))
         seed, after_block = self.evaluation.protocol.seed, self._counter()
         evidence = {model: self._evidence(model) for model in models}
@@ -126,14 +210,11 @@ class _ComparisonWork:
             progress=after_block,
         )
         of_model = dict(zip(models, replicates))
-        swapped = [
-            k for k, metric in enumerate(self.metrics) if self._test(metric) == "permutation"
-        ]
         for a, b in self.pairs:
-            trades: dict[int, F64] = {}
-            if swapped:
+            trades: list[F64 | None] = [None] * len(self.metrics)
+            if self.test == paired.PERMUTATION:
                 values = paired.traded(
-                    [self.metrics[k] for k in swapped],
+                    self.metrics,
                     evidence[a],
                     evidence[b],
                     self.units,
@@ -142,24 +223,34 @@ class _ComparisonWork:
                     rows=self.n_rows,
                     progress=after_block,
                 )
-                trades = dict(zip(swapped, map(flat, values)))
-            rows: list[Difference] = []
+                trades = list(map(flat, values))
+            tests: list[_TestedRow] = []
             for k, metric in enumerate(self.metrics):
-                # Both models see the same draws, so the difference of two replicates is paired.
-                differences = flat(of_model[a][k] - of_model[b][k])
-                rows += self._rows_of(metric, (a, b), differences, trades.get(k))
-            yield rows
+                sides = (of_model[a][k], of_model[b][k])
+                tests += self._tests_of(metric, (a, b), sides, trades[k])
+            yield tests
 
-    def _rows_of(
-        self, metric: Metric[Any], pair: tuple[str, str], replicates: F64, trades: F64 | None
-    ) -> Iterator[Difference]:
-        """Yield the rows of one metric and pair: pooled, then the classes."""
+    def _tests_of(
+        self,
+        metric: Metric[Any],
+        pair: tuple[str, str],
+        sides: tuple[F64, F64],
+        trades: F64 | None,
+    ) -> Iterator[_TestedRow]:
+        """Yield the rows of one metric and pair: pooled, then the classes.
+
+        ``sides`` are the replicates (B, rows, names) of both models.
+        """
         facts, tables = metric.facts, [self._evidence(model)[metric.recipe.key] for model in pair]
         ones = np.ones((1, tables[0].n_images), np.int64)
         a, b = (metric.value(table, ones)[0, : self.n_rows] for table in tables)
         counts = [metric.counts(table, ones[0]) for table in tables]
         d = (a - b).ravel()
-        tests = paired.judge(d, replicates, trades, self.units, self.evaluation.protocol.level)
+        # Both models see the same draws, so the difference of two replicates is paired.
+        replicates = flat(sides[0] - sides[1])
+        level = self.evaluation.protocol.level
+        span = facts.bounds[1] - facts.bounds[0]
+        tests = paired.judge(d, replicates, trades, self.units, level, span=span)
         for at, (r, k) in enumerate(np.ndindex(a.shape)):
             if r and not facts.per_class:
                 continue
@@ -175,7 +266,7 @@ class _ComparisonWork:
             estimate = self._estimate(
                 float(d[at]), interval, (n_images, n_references, n_predictions)
             )
-            yield Difference(
+            row = Difference(
                 metric=name,
                 metric_id=facts.id_of(k),
                 label=self.evaluation.cohort.classes[r - 1] if r else None,
@@ -187,7 +278,7 @@ class _ComparisonWork:
                 p=float(tests.p[at]),
                 p_adjusted=NAN,
                 p_share=float(tests.p_share[at]),
-                test=self._test(metric),
+                test=self.test,
                 correction="none",
                 family=0,
                 # The better of the two, if the test says so: see _corrected.
@@ -197,6 +288,7 @@ class _ComparisonWork:
                 trades_undefined=int(tests.trades_undefined[at]),
                 sentence="",
             )
+            yield _TestedRow(row, float(tests.steps[at]), partial(_paired, *sides, r, k))
 
     def _margin_verdict(self, name: str, interval: Interval, higher: bool) -> str | None:
         """Return what an interval says about the margin of a metric, if it has one."""
@@ -214,7 +306,7 @@ class _ComparisonWork:
 
     def mixed(self) -> list[str]:
         """Return the metrics for which a requested permutation mixes two scales of scores."""
-        if self.test != "permutation":
+        if self.test != paired.PERMUTATION:
             return []
         names: list[str] = []
         for metric in self.metrics:
@@ -222,12 +314,14 @@ class _ComparisonWork:
                 names += metric.facts.names
         return names
 
-    def manner(self, metric: Metric[Any], name: str) -> Manner:
-        """Return how the numbers of a metric are written."""
-        return Manner.of(metric.facts.bounds, not metric.facts.lower_is_better(name))
-
-    def _test(self, metric: Metric[Any]) -> str:
-        return self.test or ("permutation" if metric.facts.swap else "bootstrap")
+    def manners(self) -> dict[str, Manner]:
+        """Return how the numbers of every metric are written."""
+        manners = {}
+        for metric in self.metrics:
+            for name in metric.facts.names:
+                higher = not metric.facts.lower_is_better(name)
+                manners[name] = Manner.of(metric.facts.bounds, higher)
+        return manners
 
     def _margin(self, name: str) -> float | None:
         return self.margin.get(name) if isinstance(self.margin, Mapping) else self.margin
@@ -242,11 +336,9 @@ class _ComparisonWork:
 
     def _counter(self) -> Callable[[], None]:
         """Return the function that is called after every block of weights."""
-        permuted = any(self._test(metric) == "permutation" for metric in self.metrics)
-        total = paired.n_blocks("bootstrap", self.units, self.replicates)
-        if permuted:
-            blocks = paired.n_blocks("permutation", self.units, self.replicates)
-            total += len(self.pairs) * blocks
+        total = paired.n_blocks(paired.BOOTSTRAP, self.units, self.replicates)
+        if self.test == paired.PERMUTATION:
+            total += len(self.pairs) * paired.n_blocks(self.test, self.units, self.replicates)
         numbers = count(1)
 
         def after_block() -> None:
@@ -349,23 +441,31 @@ def _check_margin(margin: float | Mapping[str, float] | None, names: Sequence[st
             )
 
 
-def _corrected(
-    rows: Sequence[Difference], correction: str, level: float
-) -> tuple[list[Difference], int]:
-    """Return the rows with adjusted p values and the verdict that follows, and the size of the
-    family.
-    """
+def _adjusted(
+    tests: Sequence[_TestedRow], correction: str, units: Units
+) -> tuple[list[float], int]:
+    """Return the adjusted p values, and the size of the family."""
+    p = np.array([test.row.p for test in tests])
+    if correction != paired.MAX_T:
+        values, family = adjusted(p, correction)
+        return values.tolist(), family
+    steps = np.array([test.steps for test in tests])
+    values = paired.step_down(p, steps, lambda k: tests[k].replicates(), units.freedom)
+    return values.tolist(), int((~np.isnan(p)).sum())
+
+
+def _corrected(row: Difference, p: float, correction: str, family: int, level: float) -> Difference:
+    """Return a row with its adjusted p value and the verdict that follows from it."""
     # Verdicts follow the adjusted p values: the raw ones overstate many comparisons.
-    corrected, family = adjusted(np.array([row.p for row in rows]), correction)
-    result = []
-    for row, p in zip(rows, corrected.tolist()):
-        verdict = row.verdict if p < 1.0 - level else "no_difference_shown"
-        if math.isnan(p):
-            verdict = "undefined"
-        result.append(
-            replace(row, p_adjusted=p, correction=correction, family=family, verdict=verdict)
-        )
-    return result, family
+    verdict = row.verdict if p < 1.0 - level else "no_difference_shown"
+    if math.isnan(p):
+        verdict = "undefined"
+    return replace(row, p_adjusted=p, correction=correction, family=family, verdict=verdict)
+
+
+def _paired(one: F64, other: F64, row: int, name: int) -> F64:
+    """Return the replicates (B,) of a difference."""
+    return one[:, row, name] - other[:, row, name]
 
 
 def _why_undefined(metric: Metric[Any], tables: Sequence[Evidence], place: tuple[int, int]) -> str:
@@ -379,7 +479,7 @@ def _warnings(c: Comparison, mixed: Sequence[str]) -> Iterator[str]:
 
     ``mixed`` metrics are permuted although they rank by score.
     """
-    name, least = plural(c.unit), paired.smallest_p(c.n_units)
+    name, least = plural(c.unit), smallest_p(c.n_units)
     if c.n_units < FEWEST_UNITS:
         yield f"{c.n_units} {name} are too few for intervals; no p value can be below {least:g}."
     elif c.n_units < FEW_UNITS:
@@ -403,10 +503,13 @@ def _hopeless(c: Comparison, units: Units) -> Iterator[str]:
     """Yield the tests whose smallest p value does not survive Holm's correction, which multiplies
     it by the family.
     """
-    for test in paired.TESTS if c.correction == "holm" else ():
+    # Few units are adjusted by max-t as Holm does.
+    few = c.n_units < paired.JOINT_UNITS
+    by_holm = c.correction == "holm" or (c.correction == paired.MAX_T and few)
+    for test in paired.TESTS if by_holm else ():
         least = paired.least_p(test, units, c.replicates)
         tested = any(row.test == test and not math.isnan(row.p) for row in c.rows)
-        by_units = least == paired.smallest_p(c.n_units)
+        by_units = least == smallest_p(c.n_units)
         if not tested or c.family * least < 1.0 - c.level or (by_units and c.family == 1):
             continue  # a single test of few units has its own sentence
         if by_units:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of an evaluation, a comparison and a ranking.
 
-A result comes in, a figure as data (`show.figures`) goes out, with its finding as title.
+A result comes in, a figure as data (`show.figures`) goes out, with its finding as title. A title
+names a leader or a worst group only where that was tested; else it says what is shown.
 `evaluation.catalogue` names the figures; `Evaluation.figure`, the page and notebooks ask for them.
 
 - Curves with pointwise bands: `froc`, and `precision_recall`. `points` computes the band of any
@@ -31,7 +32,15 @@ from calipers.metrics.ranking import RATES, FrocCurve, PrecisionCurve
 from calipers.results.comparison import Comparison, Difference, Ranking
 from calipers.results.estimate import Estimate
 from calipers.show.figures import Axis, Blob, Curves, Forest, ForestRow, HeatMap, Line, Mark
-from calipers.show.words import level_text, percent_text, plural, short_name, why
+from calipers.show.words import (
+    level_text,
+    percent_text,
+    plural,
+    reason_text,
+    short_name,
+    two_decimals,
+    why,
+)
 from calipers.statistics.estimates import Case, estimates
 
 FROC_RATES = tuple(2.0 ** (k / 4) for k in range(-16, 17))  # exact at 1/8, 1/4, ..., 8
@@ -188,7 +197,7 @@ def finding(shares: dict[str, float], where: str, of: str) -> str:
     if not ranking:
         return "There is nothing to find: no references"
     clauses = [f"{short_name(model)} finds {percent_text(share)}" for share, model in ranking[:3]]
-    more = f", {len(ranking) - 3} more models less" if len(ranking) > 3 else ""
+    more = f"; of {len(ranking)} models" if len(ranking) > 3 else ""
     return f"{where}, {', '.join(clauses)} {of}{more}"
 
 
@@ -204,17 +213,17 @@ def reach(recalls: Sequence[float], estimates_along: list[Estimate]) -> float:
 
 
 def precision_finding(recalls: dict[str, float]) -> str:
-    """Return which model keeps a precision of one half up to the highest recall."""
+    """Return up to which recall each model keeps a precision of one half."""
     ranking = best_first(recalls)
     if not ranking:
-        return "There is no precision to show: no references"
-    recall, model = ranking[0]
-    if recall == 0.0:
+        return "There is nothing to find: no references"
+    if ranking[0][0] == 0.0:
         return "No model keeps a precision of one half at any recall above 0"
-    return (
-        f"{short_name(model)} keeps a precision of one half or more "
-        f"up to a recall of {percent_text(recall)}"
-    )
+    clauses = []
+    for recall, model in ranking[:MOST_NAMED]:
+        clauses.append(f"{percent_text(recall)} ({short_name(model)})")
+    more = f"; of {len(ranking)} models" if len(ranking) > MOST_NAMED else ""
+    return f"Precision is one half or more up to a recall of {', '.join(clauses)}{more}"
 
 
 def _of_classes(evaluation: Evaluation) -> bool:
@@ -235,7 +244,7 @@ def headline(evaluation: Evaluation) -> Forest:
         if _unit_bounds(evaluation, name):
             rows.append(_row(name, _estimates(evaluation, name, evaluation.models)))
     return Forest(
-        _most_first_places(evaluation, rows),
+        _headline_in_words(evaluation, rows),
         _axis("value"),
         evaluation.models,
         tuple(rows),
@@ -249,27 +258,21 @@ def _estimates(evaluation: Evaluation, metric: str, models: Sequence[str]) -> li
     return [evaluation.get(metric, model=model) for model in models]
 
 
-def _most_first_places(evaluation: Evaluation, rows: Sequence[ForestRow]) -> str:
-    """Return which model is best most often; for one model, its lowest and highest value."""
+def _headline_in_words(evaluation: Evaluation, rows: Sequence[ForestRow]) -> str:
+    """Return the first headline metric of every model; for one model, its lowest and highest
+    value.
+    """
     if len(evaluation.models) == 1:
         return _range_of_values(rows)
-    lower = evaluation.protocol.lower_is_better
-    firsts = dict.fromkeys(evaluation.models, 0)
     for row in rows:
         values = {}
         for model, mark in zip(evaluation.models, row.marks):
-            if not math.isnan(mark.value):
-                values[model] = mark.value
-        pick = min if row.name in lower else max
-        best = pick(values.values(), default=math.nan)
-        for model, value in values.items():
-            firsts[model] += value == best
-    most = max(firsts.values())
-    if not most:
-        return "No headline metric has a value"
-    leaders = [short_name(model) for model, n in firsts.items() if n == most]
-    verb = "has" if len(leaders) == 1 else "each have"
-    return f"{_join(leaders)} {verb} the best value in {most} of {len(rows)} metrics"
+            values[model] = mark.value
+        clauses = [f"{two_decimals(value)} ({short_name(m)})" for value, m in best_first(values)]
+        if clauses:
+            more = f"; of {len(clauses)} models" if len(clauses) > MOST_NAMED else ""
+            return f"{row.name} is {', '.join(clauses[:MOST_NAMED])}{more}"
+    return "No headline metric has a value"
 
 
 def _range_of_values(rows: Sequence[ForestRow]) -> str:
@@ -293,7 +296,7 @@ def rodeo(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> For
         raise UsageError("this protocol has no RoDeO; use the preset rodeo or overview")
     rows = [_row(metric, _estimates(evaluation, metric, names)) for metric in (*ranking, *parts)]
     return Forest(
-        _why_in_words(evaluation, names),
+        _parts_in_words(evaluation, names),
         _axis("score"),
         names,
         tuple(rows),
@@ -308,7 +311,7 @@ def classes(
 ) -> Forest | HeatMap:
     """Return one metric per class, pooled first; of many classes, those with most references."""
     metric = metric or _first_per_class(evaluation)
-    labels, lower = evaluation.cohort.classes, metric in evaluation.protocol.lower_is_better
+    labels = evaluation.cohort.classes
     table: dict[str, list[Estimate]] = {}
     for label in labels:
         table[label] = [evaluation.get(metric, model=m, label=label) for m in evaluation.models]
@@ -321,7 +324,7 @@ def classes(
     if len(labels) > len(order):
         among = f"The {len(order)} classes with most references of {len(labels)}"
     in_order = {label: table[label] for label in order}
-    title = _weakest(metric, in_order, evaluation.models, lower=lower, among=among)
+    title = _ranges(metric, in_order, evaluation.models, among=among)
     return _side_by_side(evaluation, metric, rows, title, among)
 
 
@@ -345,7 +348,6 @@ def groups(
         metrics_of_groups = {row.metric for row in grouping.rows}
         metric = next(name for name in evaluation.headline if name in metrics_of_groups)
     table = grouping.table(metric, None, evaluation.models)
-    lower = metric in evaluation.protocol.lower_is_better
     groups_shown = dict(list(table.items())[: _room(evaluation, metric, most)])
     pooled = _estimates(evaluation, metric, evaluation.models)
     all_images = _row("all images", pooled, strong=True)
@@ -354,7 +356,7 @@ def groups(
     among = ""
     if len(table) > len(groups_shown):
         among = f"The first {len(groups_shown)} of {len(table)} groups"
-    title = _weakest(metric, groups_shown, evaluation.models, lower=lower, among=among)
+    title = _ranges(metric, groups_shown, evaluation.models, among=among)
     n = f"{plural(pooled[0].unit)} / references"
     return _side_by_side(evaluation, metric, rows, title, among, n=n, what="group")
 
@@ -381,7 +383,7 @@ def _differences_title(comparison: Comparison) -> str:
     significant = [d for d in comparison.rows if d.verdict in ("a_better", "b_better")]
     n = len(comparison.rows) - comparison.untested
     differences = "tested differences" if comparison.untested else "differences"
-    return f"{len(significant)} of {n} {differences} are more than chance"
+    return f"{len(significant)} of {n} {differences} are shown to be more than chance"
 
 
 def _differences_note(comparison: Comparison, marks: Sequence[Mark]) -> str:
@@ -438,14 +440,33 @@ def blob(ranking: Ranking, models: Sequence[str] = ()) -> Blob:
     if models:
         slots = tuple(models.index(place.model) for place in places)
     return Blob(
-        ranking.sentence().rstrip("."),
+        _ranks_in_words(ranking),
         tuple(place.model for place in places),
         shares.reshape(len(places), -1),
         tuple(place.median for place in places),
         tuple((place.low, place.high) for place in places),
         slots=slots,
-        note=f"{ranking.replicates - ranking.undefined} bootstrap replicates of {units}.",
+        note=(
+            f"{ranking.replicates - ranking.undefined} bootstrap replicates of {units}. Shares of "
+            "replicates are no probabilities of being better."
+        ),
     )
+
+
+def _ranks_in_words(ranking: Ranking) -> str:
+    """Return which ranks the models had, for up to three models."""
+    where = ranking.metric if ranking.label is None else f"{ranking.metric} of {ranking.label}"
+    if ranking.reason is not None:
+        return f"Order by {where}; its stability is unknown ({reason_text(ranking.reason)})"
+    clauses = []
+    for place in ranking.places[:MOST_NAMED]:
+        ranks = f"{place.low:.0f}"
+        if place.high > place.low:
+            ranks += f" to {place.high:.0f}"
+        clauses.append(f"{short_name(place.model)} {ranks}")
+    more = f"; of {len(ranking.places)} models" if len(ranking.places) > MOST_NAMED else ""
+    level = level_text(ranking.level)
+    return f"Ranks by {where} in {level} of the replicates: {', '.join(clauses)}{more}"
 
 
 def _first_per_class(evaluation: Evaluation) -> str:
@@ -519,43 +540,29 @@ def _unit_bounds(evaluation: Evaluation, metric: str) -> bool:
     return False
 
 
-def _weakest(
-    metric: str,
-    table: dict[str, list[Estimate]],
-    models: Sequence[str],
-    *,
-    lower: bool,
-    among: str = "",
+def _ranges(
+    metric: str, table: dict[str, list[Estimate]], models: Sequence[str], *, among: str = ""
 ) -> str:
-    """Return where every model is worst.
+    """Return from where to where the values of every model reach.
 
-    ``AP is worst in Summit for A (0.32), in Valley for B (0.92)``. ``among`` says which rows these
-    are if some are left out: the worst place of all may be one that is not shown.
+    ``AP ranges from 0.32 to 0.81 for A, from 0.40 to 0.92 for B``. Which row is lowest is to be
+    seen and was not tested. ``among`` says which rows these are if some are left out.
     """
-    models_at: dict[str, list[str]] = {}
+    models_of: dict[str, list[str]] = {}
     several = False
     for k, model in enumerate(models):
-        values = {name: row[k].value for name, row in table.items()}
-        values = {name: value for name, value in values.items() if not math.isnan(value)}
+        values = [row[k].value for row in table.values() if not math.isnan(row[k].value)]
         several = several or len(values) > 1
-        if len(set(values.values())) > 1:
-            pick = max if lower else min
-            worst = pick(values.values())
-            places = _places([name for name in values if values[name] == worst])
-            models_at.setdefault(places, []).append(f"{short_name(model)} ({worst:.2f})")
-    if not models_at:
+        if len(set(values)) > 1:
+            span = f"from {two_decimals(min(values))} to {two_decimals(max(values))}"
+            models_of.setdefault(span, []).append(short_name(model))
+    if not models_of:
         return f"{metric} does not vary" if several else metric
     clauses = []
-    for places, names in list(models_at.items())[:MOST_NAMED]:
-        clauses.append(f"in {places} for {_join(names)}")
+    for span, names in list(models_of.items())[:MOST_NAMED]:
+        clauses.append(f"{span} for {_join(names)}")
     where = f"{among}: " if among else ""
-    return f"{where}{metric} is worst {', '.join(clauses)}"
-
-
-def _places(names: Sequence[str]) -> str:
-    """Return the places that share the worst value: the first, and how many more."""
-    first = short_name(names[0])
-    return first if len(names) == 1 else f"{first} and {len(names) - 1} more"
+    return f"{where}{metric} ranges {', '.join(clauses)}"
 
 
 def _join(names: Sequence[str]) -> str:
@@ -563,20 +570,19 @@ def _join(names: Sequence[str]) -> str:
     return text if len(names) <= MOST_NAMED else f"{text} and {len(names) - MOST_NAMED} more"
 
 
-def _why_in_words(evaluation: Evaluation, models: Sequence[str]) -> str:
-    """Return the weakest of RoDeO's parts of every model, for up to three models."""
+def _parts_in_words(evaluation: Evaluation, models: Sequence[str]) -> str:
+    """Return the parts of RoDeO of every model, for up to three models."""
     plans = [plan for plan in evaluation.protocol.metrics if plan.kind == "rodeo"]
     metric_of = {plan.options.get("part", "total"): plan.name for plan in plans}
     words = {"localization": "place", "shape": "shape", "classification": "class"}
     clauses = []
     for model in models[:MOST_NAMED]:
-        values = {}
+        values = []
         for part, word in words.items():
             if part in metric_of:
                 value = evaluation.get(metric_of[part], model=model).value
                 if not math.isnan(value):
-                    values[word] = value
+                    values.append(f"{word} {two_decimals(value)}")
         if len(values) > 1:
-            worst = min(values, key=values.__getitem__)
-            clauses.append(f"{short_name(model)} loses most by {worst} ({values[worst]:.2f})")
+            clauses.append(f"{short_name(model)}: {', '.join(values)}")
     return "; ".join(clauses) or "RoDeO and its parts"

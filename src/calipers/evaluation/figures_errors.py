@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from calipers.arrays import F64
 from calipers.errors import UsageError
@@ -229,10 +228,10 @@ def _overlap_in_words(model: str, hits: F64, wrong: F64) -> str:
 
 
 def _orders_in_words(levels: Sequence[float], lines: Sequence[Line]) -> str:
-    """Return whether the best model is the best at all thresholds."""
+    """Return whether the order of the models is the same at all thresholds."""
     table = np.array([line.y for line in lines])
     if np.isnan(table).all():
-        return "There is nothing to show: no references"
+        return "There is nothing to find: no references"
     if len(lines) == 1:
         first, last = table[0, 0], table[0, -1]
         course = (
@@ -240,40 +239,30 @@ def _orders_in_words(levels: Sequence[float], lines: Sequence[Line]) -> str:
         )
         return f"From a threshold of {levels[0]:g} to {levels[-1]:g} the AP {course}"
     filled = np.nan_to_num(table, nan=-1.0)
-    ahead = filled == filled.max(axis=0)  # (models, levels): models that no other exceeds
-    if ahead.all():
+    if (filled == filled[0]).all():
         return "The models have the same AP at every threshold"
-    always = np.flatnonzero(ahead.all(axis=1))
-    if not len(always):
-        return _changes(levels, [line.name for line in lines], ahead)
-    names = " and ".join(short_name(lines[k].name) for k in always[:2])
-    if len(always) == 1:
-        alone = int(ahead.sum(axis=0).max()) == 1
-        ties = "" if alone else ", at some with others"
-        return f"{names} has the highest AP at every threshold{ties}"
-    others = "" if len(always) == 2 else " and others"
-    return f"{names}{others} share the highest AP at every threshold"
+    crossings = _crossings(levels, filled)
+    if not crossings:
+        return "The order of the models by AP is the same at every threshold"
+    at = ", ".join(f"{level:g}" for level in crossings[:MOST_NAMED])
+    more = f" and {len(crossings) - MOST_NAMED} more" if len(crossings) > MOST_NAMED else ""
+    return f"The order of the models by AP depends on the threshold: it changes at {at}{more}"
 
 
-def _changes(levels: Sequence[float], names: Sequence[str], ahead: NDArray[np.bool_]) -> str:
-    """Return how the lead passes from model to model.
+def _crossings(levels: Sequence[float], table: F64) -> list[float]:
+    """Return the thresholds at which one model has passed another; a tie is no passing.
 
-    A leader keeps the lead through ties, until another model exceeds it.
+    ``table`` is (models, levels).
     """
-    start = np.argmin(ahead, axis=1)  # level at which a model is first exceeded
-    first = leader = int(np.argmax(start))
-    turns = []
+    i, j = np.triu_indices(len(table), k=1)
+    sides = np.sign(table[i] - table[j])
+    last = np.zeros(len(i))  # who was ahead when the two models last differed
+    crossings = []
     for k, level in enumerate(levels):
-        if not ahead[leader, k]:
-            leader = int(np.argmax(ahead[:, k]))
-            turns.append(f"{short_name(names[leader])} from {level:g} on")
-    clauses = [f"{short_name(names[first])} first", *turns[:2]]
-    more = ""
-    if len(turns) == 3:
-        more = ", then it changes again"
-    elif len(turns) > 3:
-        more = ", then it changes more often"
-    return f"The best model depends on the threshold: {', '.join(clauses)}{more}"
+        if (sides[:, k] * last < 0.0).any():
+            crossings.append(level)
+        last = np.where(sides[:, k] != 0.0, sides[:, k], last)
+    return crossings
 
 
 def error_gains(evaluation: Evaluation, *, models: Sequence[str] | None = None) -> Bars:
@@ -283,7 +272,7 @@ def error_gains(evaluation: Evaluation, *, models: Sequence[str] | None = None) 
     names = models_shown(evaluation, models)
     metrics = metrics_of(evaluation, "gain", (*MAIN, "empty"))
     main_metrics = {kind: metric for kind, metric in metrics.items() if kind in MAIN}
-    title = _costliest(evaluation, names, main_metrics)
+    title = _costs_in_words(evaluation, names, main_metrics)
     note = "Gains do not add up: correcting one kind changes what the others cost."
     if "empty" in metrics:
         note += (
@@ -298,7 +287,7 @@ def error_counts(evaluation: Evaluation, *, models: Sequence[str] | None = None)
     names = models_shown(evaluation, models)
     metrics = metrics_of(evaluation, "count", COUNTS)
     kinds = {kind: metric for kind, metric in metrics.items() if kind != "empty"}
-    title = _most_frequent_type(evaluation, names, kinds)
+    title = _counts_in_words(evaluation, names, kinds)
     note = f"{evaluation.cohort.n_images} images; all predictions count, whatever their score."
     return _bars(evaluation, names, metrics, title, "errors", note)
 
@@ -366,27 +355,26 @@ def _largest(
     return largest, positive[largest]
 
 
-def _costliest(evaluation: Evaluation, models: Sequence[str], metrics: dict[str, str]) -> str:
+def _costs_in_words(evaluation: Evaluation, models: Sequence[str], metrics: dict[str, str]) -> str:
+    """Return what the kind with the largest value costs each of up to three models."""
     clauses = []
     for model in models[:MOST_NAMED]:
         largest = _largest(evaluation, model, metrics)
         if largest is not None:
             kind, estimate = largest
             clauses.append(
-                f"{short_name(model)} loses most by {SENTENCES[kind]} ({estimate.value:.2f} AP)"
+                f"{short_name(model)} loses {estimate.value:.2f} AP by {SENTENCES[kind]}"
             )
     return "; ".join(clauses) or "No kind of error costs any average precision"
 
 
-def _most_frequent_type(
-    evaluation: Evaluation, models: Sequence[str], metrics: dict[str, str]
-) -> str:
+def _counts_in_words(evaluation: Evaluation, models: Sequence[str], metrics: dict[str, str]) -> str:
+    """Return how many errors of all kinds each of up to three models makes."""
     clauses = []
     for model in models[:MOST_NAMED]:
-        largest = _largest(evaluation, model, metrics)
-        if largest is not None:
-            kind, estimate = largest
-            clauses.append(f"{short_name(model)}, {SENTENCES[kind]} ({estimate.value:.0f})")
-    if not clauses:
+        values = [evaluation.get(name, model=model).value for name in metrics.values()]
+        number = sum(value for value in values if value == value)
+        clauses.append(f"{short_name(model)} {number:.0f}")
+    if all(clause.endswith(" 0") for clause in clauses):
         return "There are no errors"
-    return f"Most frequent errors: {'; '.join(clauses)}"
+    return f"Errors of all kinds: {', '.join(clauses)}"

@@ -36,6 +36,7 @@ from calipers.metrics.maps import (
 )
 from calipers.show.figures import Axis, Curves, Dots, Forest, ForestRow, Mark, Scatter
 from calipers.show.words import plural, short_name, why
+from calipers.statistics.comparison import max_t
 from calipers.statistics.intervals import FEWEST_UNITS
 from calipers.statistics.weights import bootstrap
 
@@ -198,9 +199,10 @@ def _sizes_in_words(evaluation: Evaluation, soft: Softness, models: Sequence[str
     if small.all():
         return f"All {what} have one size"
     clauses: dict[str, list[str]] = {}
-    for model in models[:3]:
+    tested_models = models[:3]
+    signs = _signs(evaluation, [soft.of_model[model] for model in tested_models], small)
+    for model, sign in zip(tested_models, signs):
         values = soft.of_model[model]
-        sign = _sign(evaluation, values, small)
         halves = f"{values[small].mean():.2g} against {values[~small].mean():.2g}"
         clauses.setdefault(sign, []).append(f"{short_name(model)} {halves}")
     findings = {
@@ -216,30 +218,42 @@ def _sizes_in_words(evaluation: Evaluation, soft: Softness, models: Sequence[str
     return "; ".join(sentences)
 
 
-def _sign(evaluation: Evaluation, values: F64, small: NDArray[np.bool_]) -> str:
-    """Return whether the small half is ``worse`` or ``better``; "" if chance may explain it.
+def _signs(evaluation: Evaluation, values: Sequence[F64], small: NDArray[np.bool_]) -> list[str]:
+    """Return, per model, whether the small half is ``worse`` or ``better``; "" if chance may
+    explain it.
 
-    The percentile interval (95 %, bootstrap of the units) of the difference must exclude 0.
+    The tests of the models are one family: paired replicates of the units, corrected by max-t.
     """
     units = evaluation.units
     if units.number < FEWEST_UNITS:
-        return ""
+        return [""] * len(values)
     image, n = evaluation.cohort.references.image, evaluation.cohort.n_images
     # Sums and counts per image: a replicate is then a product with the weights of the images.
-    sums = [
-        np.bincount(image[half], weights=weight[half], minlength=n)
-        for half in (small, ~small)
-        for weight in (values, np.ones(len(values)))
-    ]
-    gaps = []
+    columns = [np.bincount(image[half], minlength=n) for half in (small, ~small)]
+    for of_model in values:
+        for half in (small, ~small):
+            columns.append(np.bincount(image[half], weights=of_model[half], minlength=n))
+    table = np.stack(columns, axis=1).astype(np.float64)
+    gaps = [_gaps(np.ones((1, n)) @ table)]
     for weights in bootstrap(units, REPLICATES, evaluation.protocol.seed):
-        with np.errstate(invalid="ignore", divide="ignore"):
-            of_small, n_small, of_large, n_large = (weights @ column for column in sums)
-            gaps.append(of_large / n_large - of_small / n_small)
-    low, high = np.nanquantile(np.concatenate(gaps), (0.025, 0.975))
-    if low > 0:
-        return "worse"
-    return "better" if high < 0 else ""
+        gaps.append(_gaps(weights @ table))
+    observed, *replicates = gaps
+    p = max_t(observed[0], np.concatenate(replicates), units.number, units.freedom)
+    signs = []
+    for gap, p_of_model in zip(observed[0].tolist(), p.tolist()):
+        sign = ""
+        if p_of_model < 1.0 - evaluation.protocol.level:
+            sign = "worse" if gap > 0 else "better"
+        signs.append(sign)
+    return signs
+
+
+def _gaps(sums: F64) -> F64:
+    """Return (R, models): the mean of the larger half less that of the smaller; see `_signs`."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        of_small = sums[:, 2::2] / sums[:, :1]
+        of_large = sums[:, 3::2] / sums[:, 1:2]
+        return np.asarray(of_large - of_small)
 
 
 def measures(evaluation: Evaluation) -> list[tuple[str, Measure]]:

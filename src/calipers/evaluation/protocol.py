@@ -9,6 +9,7 @@ from the environment.
 from __future__ import annotations
 
 import math
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -32,6 +33,7 @@ from calipers.kernels.assignment import CHOOSING_IN_TURN
 from calipers.kernels.resampling import check_seed
 from calipers.matching.matches import View
 from calipers.metrics.base import DERIVED_OPTION, MATCHING_OPTIONS, Facts, Metric, MetricPlan
+from calipers.results.toml import parse_toml, read_toml
 from calipers.statistics.intervals import check_level
 
 if TYPE_CHECKING:
@@ -89,24 +91,14 @@ class Protocol:
         if text in presets():
             return _preset(text)
         path = Path(text)
-        if path.suffix == ".toml" or path.is_file():
-            try:
-                return cls.from_toml(path.read_text(encoding="utf-8"), file=text)
-            except (OSError, UnicodeDecodeError) as error:
-                raise InputError(
-                    "a readable TOML file", rule="not-found", file=text, value=str(error)
-                ) from None
+        if path.suffix == ".toml" or os.path.exists(path):
+            return cls.from_toml(read_toml(path), file=text)
         raise UsageError(f"no preset {text!r}; {did_you_mean(text, presets())}")
 
     @classmethod
     def from_toml(cls, text: str, *, file: str = "<text>") -> Protocol:
         """Return the protocol written in ``text``, starting from the preset it ``extends``."""
-        try:
-            document = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(
-                "valid TOML", rule="toml-syntax", file=file, value=str(error)
-            ) from None
+        document = parse_toml(text, file)
         if "extends" not in document:
             return _build(document, file)
         base = checked(document, file).extends

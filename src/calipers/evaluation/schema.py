@@ -225,6 +225,10 @@ def thresholds_of(value: float | Sequence[float] | Mapping[str, float]) -> tuple
     return tuple(float(entry) for entry in value)
 
 
+def _are_numbers(values: Any) -> bool:
+    return isinstance(values, list | tuple) and all(map(_is_number, values))
+
+
 def contradiction(name: str, kind: str, options: Mapping[str, Any]) -> str | None:
     """Return what a metric's name claims and its options deny, such as a threshold, or None."""
     head, _, cut = name.partition("#")
@@ -240,7 +244,9 @@ def contradiction(name: str, kind: str, options: Mapping[str, Any]) -> str | Non
         if criterion != options["criterion"]:
             return f"the criterion {criterion}"
     claimed = [float(word) for word in words if _number(word)]
-    values = list(options.get(resolve("metric", kind).facts.claim, ()))
+    values = options.get(resolve("metric", kind).facts.claim, ())
+    if not _are_numbers(values):  # the metric refuses them, and says what it takes
+        return None
     if len(claimed) == 2 and values:
         values = [values[0], values[-1]]  # a range is named by its two ends
     if claimed and not _are_close(claimed, values):

@@ -78,7 +78,7 @@ def assemble(
     images, sizes = file.images, file.images.size
     delivery, account = apply_rules(file.part, images, "references", options)
     _check_loss(file.part, account, len(delivery), "references", options)
-    notes = [*account.notes, *_outside(delivery, sizes, "references")]
+    notes = [*account.notes, *_box_notes(delivery, sizes, "references")]
     files = [
         _intake(input_file, "references", file.format, file.part, account, len(delivery), notes)
     ]
@@ -329,8 +329,7 @@ def prediction_notes(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str
     """
     return [
         *_ties(delivery),
-        *_outside(delivery, sizes, "predictions"),
-        *_without_area(delivery, sizes),
+        *_box_notes(delivery, sizes, "predictions"),
         *_silent_images(delivery, len(sizes)),
     ]
 
@@ -358,24 +357,24 @@ def _count_tied(same: NDArray[np.bool_]) -> int:
     return int((np.concatenate([edge, same]) | np.concatenate([same, edge])).sum())
 
 
-def _outside(delivery: Delivery, sizes: NDArray[np.float64], role: Role) -> list[str]:
-    n = 0
-    for corners, _, per_box in _corners_in_blocks(delivery, sizes):
-        n += int(outside_image(corners, per_box).sum())
-    if not n:
-        return []
+def _box_notes(delivery: Delivery, sizes: NDArray[np.float64], role: Role) -> list[str]:
+    """Count the boxes that reach outside their image, and the predictions without area."""
+    n_outside = n_empty = 0
+    for corners, extent, per_box in _corners_in_blocks(delivery, sizes):
+        n_outside += int(outside_image(corners, per_box).sum())
+        if role == "predictions":
+            n_empty += int(without_area(corners, extent).sum())
     total = len(delivery)
-    return [f"{n} of {total} {role} reach outside their image; they are kept as they are"]
-
-
-def _without_area(delivery: Delivery, sizes: NDArray[np.float64]) -> list[str]:
-    n = 0
-    for corners, extent, _ in _corners_in_blocks(delivery, sizes):
-        n += int(without_area(corners, extent).sum())
-    if not n:
-        return []
-    total = len(delivery)
-    return [f"{n} of {total} predictions have no area: they overlap nothing, and count"]
+    notes = []
+    if n_outside:
+        notes.append(
+            f"{n_outside} of {total} {role} reach outside their image; they are kept as they are"
+        )
+    if n_empty:
+        notes.append(
+            f"{n_empty} of {total} predictions have no area: they overlap nothing, and count"
+        )
+    return notes
 
 
 def _corners_in_blocks(

@@ -18,7 +18,7 @@ from typing import Unpack
 
 import numpy as np
 
-from calipers import registry
+from calipers import errors, registry
 from calipers.data.cohort import Cohort, FileIntake
 from calipers.errors import InputError, UsageError
 from calipers.io.assemble import Assembled, assemble, fit_dimensions
@@ -204,7 +204,7 @@ def read_all(
 ) -> Assembled:
     """Read everything; the result also says in which box format each file was read."""
     paths = named_paths(predictions)
-    input_file = open_input(fspath(references))
+    input_file = open_input(errors.path("references", references))
     file = _read_references(input_file, options)
     images = fit_dimensions(file.images, file.part.delivery.boxes.shape[1] // 2)
     intake = None
@@ -213,7 +213,7 @@ def read_all(
         from calipers.io.tables.objects import add_groups
         from calipers.io.tables.table import open_table
 
-        images, intake = add_groups(images, open_table(fspath(groups)), options)
+        images, intake = add_groups(images, open_table(errors.path("groups", groups)), options)
     # After the groups, so that a wrong table is named before a missing class.
     _require_classes(file, input_file)
     file = replace(file, images=images)
@@ -280,7 +280,7 @@ def _pending_models(
     A file of one model is read later, one at a time; a file that may hold several is read now,
     because it names them.
     """
-    file = open_input(fspath(path))
+    file = open_input(errors.path("predictions", path))
     name = options.format
     # The lists of data sets have no scores, so a named list format is that of the references; so is
     # a format of folders if this is a file, and the other way round.

@@ -163,7 +163,8 @@ class ObjectPart:
     """The objects of one role from one file.
 
     ``delivery`` may hold -1 as image or label where ``findings`` say why; ``problems`` are records
-    without a row in it. ``n_records`` counts both. The arrays are given away: boxes are overwritten.
+    without a row in it. ``n_records`` counts both. The arrays are given away: boxes are
+    overwritten.
     """
 
     delivery: Delivery

@@ -27,6 +27,8 @@ from calipers.errors import InputError
 HEAD = 1 << 16  # bytes by which a format is recognised
 # More than any file of annotations: a larger one is the wrong file.
 MAX_BYTES = 16 << 30
+# Files up to this size are read into memory, larger ones are mapped.
+COPIED = 64 << 20
 # Large enough that the disk is the limit, small enough for any memory.
 HASH_STEP = 1 << 22
 
@@ -173,19 +175,33 @@ def hash_file(path: Path) -> str:
 def open_source(path: Path | str) -> InputFile:
     """Open an input and bring it to UTF-8.
 
-    Plain UTF-8 is mapped, not copied. A byte order mark is honoured and noted; other encodings are
+    Plain UTF-8 of some size is mapped, not copied; a smaller file is read at once, so that nobody
+    can cut it off under the reader. A byte order mark is honoured and noted; other encodings are
     an error later, where the offending byte can be named.
     """
     path = require_file(path)
     try:
-        # The hash is that of the bytes on disk, before any decoding.
-        sha256 = hash_file(path)
-        with path.open("rb") as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        with open_regular(path, follow=True) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size <= COPIED:
+                data: bytes | mmap.mmap = file.read(COPIED + 1)
+                sha256 = hashlib.sha256(data).hexdigest()
+            else:
+                # The hash is that of the bytes on disk, before any decoding.
+                sha256 = hash_file(path)
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise InputError(
             "a readable file", rule="not-readable", file=str(path), value=error.strerror
         ) from None
+    if len(data) != size:
+        raise InputError(
+            f"a file of {size:,} bytes, as it was opened",
+            rule="not-readable",
+            file=str(path),
+            value=f"{len(data):,} bytes",
+            hint="another program writes to it: wait until it is done",
+        )
     for mark, encoding in BYTE_ORDER_MARKS:
         if data[: len(mark)] == mark:
             return _as_utf8(path, data[:], encoding, sha256)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from calipers import errors
 from calipers.arrays import F64, I64, Column
 from calipers.data.cohort import Cohort
 from calipers.data.objects import (
@@ -79,7 +80,7 @@ def write(
     cohort does not keep the numbers that categories had in the file it came from, and wrong numbers
     would be read without complaint.
     """
-    target = Path(fspath(path))
+    target = Path(errors.path("path", path))
     file_format = written_format(target, format)
     if box_format is not None and box_format not in BOX_FORMATS:
         raise UsageError(f"no box format {box_format!r}; {did_you_mean(box_format, BOX_FORMATS)}")

@@ -18,12 +18,15 @@ AAAI 2020.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
 from calipers.arrays import F64, I32, I64, Flags
 from calipers.kernels import ragged, route
 
+PAIRS_AT_ONCE = 1 << 20
 DENSE_CELLS = 20_000_000  # above this many cells a search is cheaper than a table
 
 # What suppression decided about a box so far.
@@ -178,6 +181,25 @@ def all_pairs(
         reference_offsets, reference_label, prediction_offsets, prediction_label, n_classes
     )
     return order[ragged.spans(starts, counts)], np.repeat(np.arange(len(prediction_label)), counts)
+
+
+def pair_blocks(
+    reference_offsets: I64,
+    reference_label: I32,
+    prediction_offsets: I64,
+    prediction_label: I32,
+    n_classes: int,
+) -> Iterator[tuple[I64, I64]]:
+    """Yield `all_pairs` in blocks of about a million, at least one of them: an image of thousands
+    of objects has too many to look at together.
+    """
+    order, starts, counts = _partners(
+        reference_offsets, reference_label, prediction_offsets, prediction_label, n_classes
+    )
+    for first, last in ragged.batches(counts, PAIRS_AT_ONCE) or [(0, 0)]:
+        own = counts[first:last]
+        rows = order[ragged.spans(starts[first:last], own)]
+        yield rows, np.repeat(np.arange(first, last), own)
 
 
 def rivals(offsets: I64, label: I32, n_classes: int, most: int) -> tuple[I64, I64] | None:

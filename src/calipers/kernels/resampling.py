@@ -140,11 +140,35 @@ class SumTable:
             for c in range(first, last + 1):
                 a, b = max(int(self.edges[c]), start), min(int(self.edges[c + 1]), stop)
                 totals[c] += self.digits[:, a:b] @ weight[a - start : b - start]
-        # The smaller parts first: one rounding of the low digits, one of the whole.
-        high, *low = (
-            np.ldexp(totals[:, k], self.exponent - BITS * (k + 1)) for k in range(N_DIGITS)
-        )
-        return np.ascontiguousarray((high + (low[0] + low[1])).T)
+        # (column, digit, replicate) -> a table (column, replicate) for every digit.
+        return np.ascontiguousarray(joined(np.moveaxis(totals, 1, 0), self.exponent).T)
+
+
+def exact_product(weights: NDArray[Any], table: F64) -> F64:
+    """Return the product of whole numbers (R, n) and finite numbers (n, k) that does not depend on
+    the order of its sums.
+
+    A library for matrices adds in the order that suits the processor, and the last digits follow.
+    Whole numbers below 2^53 have no such digits.
+    """
+    if (table < 0).any():
+        above, below = np.maximum(table, 0.0), np.maximum(-table, 0.0)
+        return exact_product(weights, above) - exact_product(weights, below)
+    parts, exponent = digits(np.asarray(table, np.float64).reshape(-1))
+    return joined(products(weights, [part.reshape(table.shape) for part in parts]), exponent)
+
+
+def products(weights: NDArray[Any], parts: Iterable[Any]) -> list[F64]:
+    """Return the product of weights with each of several tables, dense or sparse."""
+    w = weights.astype(np.float64)
+    return [np.asarray(w @ part) for part in parts]
+
+
+def joined(totals: Sequence[F64] | F64, exponent: int) -> F64:
+    """Return the numbers whose digits, as `digits` gives them, have these sums."""
+    # The smaller parts first: one rounding of the low digits, one of the whole.
+    high, *low = (np.ldexp(totals[k], exponent - BITS * (k + 1)) for k in range(N_DIGITS))
+    return np.asarray(high + (low[0] + low[1]))
 
 
 def digits(values: F64) -> tuple[F64, int]:

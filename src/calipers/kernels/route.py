@@ -192,7 +192,7 @@ def overlapping(
     """Twin of `boxes.overlapping`."""
     dimensions = reference[2].shape[1] // 2
     buffers = native.overlapping(
-        *_side(reference), *_side(prediction), _u8(crowd), n_classes > 0, dimensions, threads()
+        *_side(reference), *_side(prediction), _u8(crowd), n_classes, dimensions, threads()
     )
     return _from(buffers[0], np.int32), _from(buffers[1], np.int32), _from(buffers[2], np.float64)
 
@@ -200,7 +200,7 @@ def overlapping(
 def ranks(native: ModuleType, offsets: I64, label: I32, score: F64, n_classes: int) -> I32:
     """Twin of `assignment.ranks`."""
     rank = np.empty(len(score), np.int32)
-    native.ranks(_i64(offsets), _i32(label), _f64(score), n_classes > 0, rank, threads())
+    native.ranks(_i64(offsets), _i32(label), _f64(score), n_classes, rank, threads())
     return rank
 
 

@@ -298,7 +298,8 @@ def bounds(positives: Counts, negatives: Counts, inexact: Flags) -> Bounds:
     n_positives, n_negatives = float(p.sum()), float(n.sum())
     ties = p * n
     with np.errstate(divide="ignore", invalid="ignore"):
-        least = p @ (n_negatives - alarms) + 0.5 * ties[~inexact].sum()
+        # A sum of NumPy and no product of a library, whose order depends on the processor.
+        least = (p * (n_negatives - alarms)).sum() + 0.5 * ties[~inexact].sum()
         most = least + ties[inexact].sum()
         area = np.array([least, most]) / (n_positives * n_negatives)
         tied = np.where(hits > 0, p * (hits / (hits + alarms)), 0.0)

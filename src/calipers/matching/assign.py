@@ -87,18 +87,19 @@ def candidate_pairs(
     references = cohort.references
     if criterion.fused is not None:
         return assignment.PairList(*criterion.fused(cohort, predictions, n_classes))
-    reference, prediction = boxes.all_pairs(
+    parts = []
+    for reference, prediction in boxes.pair_blocks(
         references.offsets, references.label, predictions.offsets, predictions.label, n_classes
-    )
-    table = PairTable(cohort, predictions, reference, prediction)
-    similarity = criterion.similarity(table)
-    if criterion.crowd is not None and references.crowd.any():
-        similarity = np.where(references.crowd[reference], criterion.crowd(table), similarity)
-    # Pairs that no threshold would admit are dropped before anything is sorted.
-    near = np.flatnonzero(similarity > criterion.none)
-    return assignment.PairList(
-        reference[near].astype(np.int32), prediction[near].astype(np.int32), similarity[near]
-    )
+    ):
+        table = PairTable(cohort, predictions, reference, prediction)
+        similarity = criterion.similarity(table)
+        if criterion.crowd is not None and references.crowd.any():
+            similarity = np.where(references.crowd[reference], criterion.crowd(table), similarity)
+        # Pairs that no threshold would admit are dropped before anything is sorted.
+        near = np.flatnonzero(similarity > criterion.none)
+        rows, columns = reference[near].astype(np.int32), prediction[near].astype(np.int32)
+        parts.append((rows, columns, similarity[near]))
+    return assignment.PairList(*(np.concatenate(columns) for columns in zip(*parts)))
 
 
 def _rules(

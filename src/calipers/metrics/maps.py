@@ -30,11 +30,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from calipers.arrays import F64, I64, host_array
 from calipers.data.cohort import Cohort
-from calipers.data.maps import COUNTED, Histograms, Maps
+from calipers.data.maps import Histograms, Maps
 from calipers.data.masks import Masks
 from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.io.volumes.values import as_labels, as_map
 from calipers.kernels import ragged, runs, voxel_ranking, voxels
+from calipers.kernels.resampling import digits, exact_product, joined, products
 from calipers.kernels.voxel_ranking import SoftSums, Variant
 from calipers.metrics.base import REVISITING, Facts, MetricPlan, check_number, check_options
 
@@ -288,34 +289,44 @@ class Tables:
         self.inexact = histograms.lowest[self.used] < histograms.highest[self.used]
 
     @cached_property
-    def _matrices(self) -> list[Any]:
+    def _matrices(self) -> tuple[list[Any], int]:
+        """Positives, negatives, and the digits of the overlaps with their exponent; each (n_images,
+        n_columns).
+        """
         histograms = self._histograms
+        # Split into whole numbers: their sums are the same on every processor.
+        overlap, exponent = digits(histograms.overlap)
+        columns = [histograms.positives, histograms.negatives, *overlap]
         shape = len(histograms.offsets) - 1, len(self.used)
         image = ragged.owners(histograms.offsets)
         # Dense products are several times faster; large cohorts with many scores would not fit.
-        if 8 * shape[0] * shape[1] * len(COUNTED) <= MOST_DENSE:
+        if 8 * shape[0] * shape[1] * len(columns) <= MOST_DENSE:
             tables = []
-            for name in COUNTED:
+            for values in columns:
                 table = np.zeros(shape)
-                table[image, self._column] = getattr(histograms, name)
+                table[image, self._column] = values
                 tables.append(table)
-            return tables
+            return tables, exponent
         from scipy.sparse import csr_array
 
         matrices = []
-        for name in COUNTED:
-            values = getattr(histograms, name).astype(np.float64)
-            matrices.append(csr_array((values, self._column, histograms.offsets), shape=shape))
-        return matrices
+        for values in columns:
+            content = (values.astype(np.float64), self._column, histograms.offsets)
+            matrices.append(csr_array(content, shape=shape))
+        return matrices, exponent
 
     def pooled(self, weights: I64, references: I64) -> PooledVoxels:
         """Return the pooled voxels of every replicate. Sums of whole numbers below 2^53 are exact
         in any order.
         """
-        w = weights.astype(np.float64)
-        positives, negatives, overlap = (np.asarray(w @ table) for table in self._matrices)
+        tables, exponent = self._matrices
+        positives, negatives, *overlap = products(weights, tables)
         return PooledVoxels(
-            positives, negatives, overlap, (weights @ references).astype(np.float64), self.inexact
+            positives,
+            negatives,
+            joined(overlap, exponent),
+            (weights @ references).astype(np.float64),
+            self.inexact,
         )
 
 
@@ -399,7 +410,7 @@ class MapMetric:
 
     def _column(self, evidence: Maps, measure: Measure, weights: I64) -> F64:
         if not measure.pooled:
-            values = _ratio(weights @ evidence.sums[measure.key])
+            values = _ratio(exact_product(weights, evidence.sums[measure.key]))
             if measure.level == "dataset":
                 # False voxels alone make a ratio of 0, but there was nothing to find.
                 values[weights @ evidence.references == 0] = np.nan

@@ -213,7 +213,8 @@ class Froc(MatchMetric):
             rates = output.options.get("rates", RATES)
             is_list = isinstance(rates, list | tuple) and len(rates) > 0
             if not is_list or not all(
-                isinstance(rate, int | float) and rate >= 0 for rate in rates
+                isinstance(rate, int | float) and not isinstance(rate, bool) and rate >= 0
+                for rate in rates
             ):
                 raise UsageError(
                     f"metric {output.name!r}: rates is a list of false alarms per image, at least "

@@ -40,12 +40,14 @@ from numpy.typing import NDArray
 
 from calipers.arrays import F64, I32, I64
 from calipers.data.cohort import Cohort
-from calipers.errors import UsageError, did_you_mean
+from calipers.data.objects import Predictions, References
+from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.kernels import ragged
 from calipers.kernels.rodeo import BoxSide, TallyTable, paths, presence_mcc
 from calipers.kernels.rodeo import tally as weigh_pieces
 from calipers.metrics.base import Facts, MetricPlan, UnitMarks, check_number, check_options
 
+MOST_PAIRS = 1 << 24  # of an image: 4,096 objects on either side, and 300 MB
 PARTS = ("total", "localization", "shape", "classification")
 SUMMARIES = ("harmonic", "arithmetic", "minimum")
 OPTIONS = (
@@ -138,6 +140,22 @@ class RodeoPaths:
         return cls(**fields)
 
 
+def _check_pairs(cohort: Cohort, references: References, predictions: Predictions) -> None:
+    """Raise for an image with too many pairs: the assignment looks at all of them, several times
+    per object.
+    """
+    pairs = np.diff(references.offsets) * np.diff(predictions.offsets)
+    image = int(pairs.argmax()) if len(pairs) else 0
+    if len(pairs) and pairs[image] > MOST_PAIRS:
+        raise InputError(
+            f"at most {MOST_PAIRS:,} pairs of references and predictions on an image for RoDeO",
+            rule="too-large",
+            location=f"image {cohort.images.ids[image]!r}",
+            value=f"{int(pairs[image]):,}",
+            hint="leave out predictions of low score with score_cut in the protocol",
+        )
+
+
 @dataclass(frozen=True)
 class RodeoRecipe:
     """How RoDeO's evidence is collected: the class weight, and the predictions that take part."""
@@ -162,6 +180,7 @@ class RodeoRecipe:
             references = references.keep(~references.ignore)
         if (predictions.score < self.score_cut).any():
             predictions = predictions.keep(predictions.score >= self.score_cut)
+        _check_pairs(cohort, references, predictions)
         sides = [BoxSide(t.offsets, t.label, t.boxes, t.extent) for t in (references, predictions)]
         pieces = paths(sides[0], sides[1], len(cohort.classes), self.class_weight)
         return RodeoPaths(
@@ -247,7 +266,8 @@ class Rodeo:
         if len(recipes) > 1:
             raise UsageError("all RoDeO metrics of a protocol share class_weight and score_cut")
         self.plans = tuple(plans)
-        self.facts = replace(self.facts, names=tuple(plan.name for plan in plans))
+        names = tuple(plan.name for plan in plans)
+        self.facts = replace(self.facts, names=names, graded=frozenset(names))
 
     @property
     def recipe(self) -> RodeoRecipe:

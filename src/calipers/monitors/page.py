@@ -155,7 +155,7 @@ def write_monitors(
     # fourth monitor.
     old = files_of(folder, OURS)
     display = monitors_with_display_names(result)
-    with staged_folder(folder, owned=old) as stage:
+    with staged_folder(folder, owned=old, force=force) as stage:
         for name, figure in named_figures(display):
             picture = svg(figure, width=SVG_WIDTH, name=name, standalone=True)
             write_atomically(stage / f"monitor-{name}.svg", picture + "\n")

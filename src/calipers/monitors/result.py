@@ -177,9 +177,11 @@ class MonitorEvaluation(Document):
         The best of ten useless monitors looks better than chance in a fifth of all data sets if
         each is tested by itself.
         """
-        samples = self._replicates("AUROC", _group(paradigm))
-        tests = chance_tests(samples, self.basis.units)
-        return {one.monitor: one for one in tests}
+        if paradigm not in self._chance:
+            samples = self._replicates("AUROC", _group(paradigm))
+            tests = chance_tests(samples, self.basis.units)
+            self._chance[paradigm] = {one.monitor: one for one in tests}
+        return self._chance[paradigm]
 
     @cached_property
     def paradigm_gaps(self) -> dict[str, Difference]:
@@ -253,6 +255,10 @@ class MonitorEvaluation(Document):
 
     def _name(self, monitor: str | None) -> str:
         return self.monitors[self.basis.monitors.index(monitor)]
+
+    @cached_property
+    def _chance(self) -> dict[str, dict[str, ChanceTest]]:
+        return {}
 
     @cached_property
     def _cache(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, MonitorReplicates]]:

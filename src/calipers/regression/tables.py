@@ -74,8 +74,8 @@ def whole_terms(fit: MixedModel | LogisticModel) -> tuple[str, ...]:
     """Return for terms of several coefficients whether they matter as a whole."""
     sentences = []
     for test in fit.term_tests if isinstance(fit, MixedModel) else ():
-        # A term of one coefficient has its p in the table.
-        if test.df > 1:
+        # A term of one coefficient has its p in the table; too few groups give none.
+        if test.df > 1 and not math.isnan(test.p):
             sentences.append(f"{test.what} as a whole: {p_text(test.p)} ({_statistic_text(test)}).")
     return tuple(sentences)
 

@@ -34,10 +34,10 @@ def digits(coefficients: Sequence[Coefficient]) -> int:
 
 def _sentence(response: str, one: Coefficient, n: int) -> str:
     """Return the sentence on one coefficient."""
-    interval = f"{level_text(one.level)} interval {one.low:.{n}f} to {one.high:.{n}f}"
-    where = f"({interval}, {p_text(one.p)})"
-    if math.isnan(one.low):
-        where = "(no interval)"
+    where = "(no interval)"
+    if not math.isnan(one.low):
+        interval = f"{level_text(one.level)} interval {one.low:.{n}f} to {one.high:.{n}f}"
+        where = f"({interval}, {p_text(one.p)})"
     amount = f"{abs(one.value):.{n}f}"
     direction = "lower" if one.value < 0 else "higher"
     if one.reference is not None:

@@ -38,6 +38,7 @@ FEW_CLASSES = 20  # up to which every headline metric has a figure per class
 FEW_GROUPS = 12  # more than these get one figure only
 MOST_DIFFERENCES = 18  # rows of the forest of differences, which stays legible on one screen
 MOST_OBJECTS = 10  # of each model
+MOST_PAIRED = 4  # models of which all pairs are shown; of more, those of the leader are
 
 Named = Iterator[tuple[str, Figure]]  # id in the page, figure
 
@@ -55,8 +56,15 @@ def figures_of(
         **dict(_groups(evaluation)),
         **dict(_errors(evaluation)),
         **dict(_choices(evaluation)),
-        **dict(_comparison(evaluation, comparison, ranking)),
+        **dict(_comparison(evaluation, pairs_shown(evaluation, comparison), ranking)),
     }
+
+
+def pairs_shown(ev: Evaluation, comparison: Comparison | None) -> Comparison | None:
+    """Return all pairs of few models; of many, those of the leader."""
+    if comparison is None or len(ev.models) <= MOST_PAIRED:
+        return comparison
+    return comparison.of_model(ev.models_by_value[0])
 
 
 def _headline(ev: Evaluation) -> Named:

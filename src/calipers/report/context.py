@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calipers.errors import UsageError, did_you_mean
+from calipers.evaluation.compare import compare_together
 from calipers.evaluation.rename import redact_ids, with_display_names
 from calipers.evaluation.result import ONE_ALARM, Evaluation
 from calipers.pictures.album import Album, album
-from calipers.report.contents import MOST_MODELS, figures_of, worst_objects
+from calipers.report.contents import MOST_MODELS, MOST_PAIRED, figures_of, worst_objects
 from calipers.results.comparison import Comparison, Ranking
 from calipers.results.files import Slices, sha256_of
 from calipers.show.figures import Figure
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from calipers.sensitivity.result import Multiverse
     from calipers.stability.objects_result import ObjectStability
 
-# models of which all pairs are compared; of more, the leader is compared with the others
-MOST_PAIRED = 4
 MOST_IMAGES = 6  # of each group, for a single model
 FEW_MODELS = 3
 REPLICATES = 200  # of the multiverse
@@ -45,7 +44,7 @@ class Context:
     evaluation: Evaluation
     at_one: Evaluation | None  # sensitivity at one false alarm per image
     duel: Comparison | None  # its best model against the others
-    comparison: Comparison | None  # the headline metrics
+    comparison: Comparison | None  # the headline metrics; one family of tests with those of duel
     ranking: Ranking | None  # how stable the order of three or more models is
     album: Album | None
     command: tuple[str, ...]
@@ -100,10 +99,7 @@ def context_of(
     # renamed evaluation keeps its units.
     step("comparing models")
     at_one = evaluation.at_one_alarm
-    duel = None
-    if at_one is not None:
-        duel = _comparison_of(at_one, ONE_ALARM)
-    comparison = _comparison_of(evaluation, None)
+    comparison, duel = _comparisons_of(evaluation, at_one)
 
     step("pictures")
     image_album = None
@@ -237,19 +233,32 @@ def _album(evaluation: Evaluation, images: Path | None) -> Album:
     )
 
 
-def _comparison_of(evaluation: Evaluation, metric: str | None) -> Comparison | None:
-    """Compare all pairs of a few models, or the leader with the others; None if impossible."""
+def _comparisons_of(
+    evaluation: Evaluation, at_one: Evaluation | None
+) -> tuple[Comparison | None, Comparison | None]:
+    """Return the comparison of the headline metrics, and that at one false alarm per image.
+
+    All pairs of models in all these metrics are one family of tests. At one false alarm only the
+    pairs of the leader are kept; it was chosen on the data, so the tests of the other pairs stay in
+    the family. None if impossible.
+    """
     if len(evaluation.models) < 2 or not evaluation.ci or not evaluation.protocol.replicates:
-        return None
-    first = None
-    if metric is not None or len(evaluation.models) > MOST_PAIRED:
-        first = evaluation.models_by_value[0]
-    metrics = evaluation.headline if metric is None else [metric]
+        return None, None
+    models = evaluation.models
+    if len(models) > MOST_PAIRED:
+        models = evaluation.models_by_value
+    questions = [(evaluation, evaluation.headline, models)]
+    if at_one is not None:
+        questions.append((at_one, (ONE_ALARM,), at_one.models_by_value))
     try:
-        return evaluation.compare(first, metrics=metrics)
+        comparisons = compare_together(questions)
     except UsageError:
         # One unit only, or too few replicates: the page is written without a comparison.
-        return None
+        return None, None
+    duel = None
+    if at_one is not None:
+        duel = comparisons[1].of_model(at_one.models_by_value[0])
+    return comparisons[0], duel
 
 
 def _ranking_of(evaluation: Evaluation) -> Ranking | None:

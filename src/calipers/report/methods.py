@@ -56,6 +56,10 @@ RELOADED = (
     "Methods 2024;21:195-212."
 )
 TESTS = {  # tests and corrections of tests
+    "max-t": (
+        "Westfall PH, Young SS. Resampling-based multiple testing: examples and methods for "
+        "p-value adjustment. Wiley 1993."
+    ),
     "permutation": (
         "Phipson B, Smyth GK. Permutation p-values should never be zero. Stat Appl Genet Mol Biol "
         "2010;9:39."
@@ -248,6 +252,12 @@ def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
     ):
         number = min(statistics["replicates"], BAND_REPLICATES)
         yield f"Bands of curves are pointwise {BAND_METHOD} intervals from {number} replicates."
+    if any("few_errors" in row.estimate.flags for row in ev.rows):
+        yield (
+            f"Where few {units} had an error, or nearly all, the interval is Wilson's score "
+            "interval (of rates: the exact Poisson interval) with the t quantile and as many "
+            "trials as the bootstrap standard error is worth."
+        )
     if any(row.estimate.method == "clopper-pearson-units" for row in ev.rows):
         yield (
             f"Where fewer than five {units}, and fewer than half of them, had an error, or all of "
@@ -274,21 +284,14 @@ def _comparing(page: Context, cite: _Citations) -> Iterator[str]:
         names = (*tests, comparison.correction)
         papers = [source for name, source in TESTS.items() if name in names]
         sources = f" {cite(*papers)}" if papers else ""
-        # A comparison with the first model only has a single model_a.
-        all_pairs = len({row.model_a for row in comparison.rows}) > 1
-        who = "The model that came first was compared with each of the others"
-        if all_pairs or len(page.evaluation.models) == 2:
-            who = "Models were compared"
+        at_one = ""
+        if page.duel is not None:
+            at_one = " and in the sensitivity at one false alarm per image"
         yield (
-            f"{who} on the same {units} by {join(tests)} tests of the paired differences, "
-            f"corrected for {count_text('test', comparison.family)} "
+            f"All pairs of models were compared in the headline metrics{at_one}, on the same "
+            f"{units}, by {join(tests)} tests of the paired differences. All of these tests are "
+            f"one family, corrected for {count_text('test', comparison.family)} "
             f"({comparison.correction}){sources}."
-        )
-    if page.duel is not None and page.duel.family:
-        n_tests = count_text("test", page.duel.family)
-        yield (
-            "At one false alarm per image the best model was compared with the others; this family "
-            f"of tests was corrected separately ({n_tests})."
         )
     if page.ranking is not None:
         yield (

@@ -53,12 +53,14 @@ from calipers.report import methods, sections_images
 from calipers.report.contents import (
     MOST_LINES,
     MOST_MODELS,
+    MOST_PAIRED,
     has_objects,
     metrics_by_class,
     metrics_by_group,
+    pairs_shown,
 )
 from calipers.report.context import Context
-from calipers.results.comparison import GroupedRows
+from calipers.results.comparison import Comparison, GroupedRows
 from calipers.results.estimate import Row
 from calipers.results.files import environment
 from calipers.show import html
@@ -66,6 +68,7 @@ from calipers.show.differences import differences_table
 from calipers.show.html import details, items, paragraph, table_block, text
 from calipers.show.table import Cell, Table
 from calipers.show.words import count_text as counted
+from calipers.show.words import short_name
 
 MOST_SENTENCES = 8  # on differences; the table below them has all
 MOST_COLUMNS = 4  # models
@@ -103,7 +106,8 @@ LONGEST_NAME = 800  # several names of a group are joined
 
 def comparison_section(page: Context) -> str:
     """Return differences with intervals and tests, and the ranking; nothing for one model."""
-    comparison, figures = page.comparison, page.blocks("fig-differences", "fig-ranking")
+    comparison = pairs_shown(page.evaluation, page.comparison)
+    figures = page.blocks("fig-differences", "fig-ranking")
     if comparison is None or not figures:
         return ""
     n_more = len(comparison.rows) - MOST_SENTENCES
@@ -111,8 +115,7 @@ def comparison_section(page: Context) -> str:
     parts = [
         paragraph(
             f"Paired differences on the same images, resampled by {comparison.unit} "
-            f"(n = {comparison.n_units}); p values corrected together "
-            f"({comparison.correction}, {counted('test', comparison.family)})."
+            f"(n = {comparison.n_units}); {_family_in_words(page, comparison)}"
         ),
         f'<div class="pair">{figures}</div>',
         items([row.sentence for row in comparison.rows[:MOST_SENTENCES]]),
@@ -120,6 +123,24 @@ def comparison_section(page: Context) -> str:
         table_block(differences_table(comparison)),
     ]
     return "\n".join(part for part in parts if part)
+
+
+def _family_in_words(page: Context, comparison: Comparison) -> str:
+    """Return which tests were corrected together, and which of them are shown."""
+    n_tests = counted("test", comparison.family)
+    family = f"p values corrected together ({comparison.correction}, {n_tests})."
+    if page.duel is not None:
+        family = (
+            "p values corrected together with those at one false alarm per image "
+            f"({comparison.correction}, {n_tests})."
+        )
+    if len(page.evaluation.models) <= MOST_PAIRED:
+        return family
+    leader, metric = comparison.rows[0].model_a, page.evaluation.headline[0]
+    return (
+        f"{family} {short_name(leader)}, first in {metric}, is shown against the others; as these "
+        "images chose it, the pairs of the others count as tests too."
+    )
 
 
 def curves_section(page: Context) -> str:

@@ -10,7 +10,7 @@ Words are careful: a lead is a fact of these images, "better" needs a test.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,15 +23,16 @@ from calipers.kernels import assignment
 from calipers.matching.matches import View
 from calipers.results.comparison import Comparison, Difference
 from calipers.results.estimate import Estimate
+from calipers.show.differences import Manner, p_in_words
 from calipers.show.words import (
     count_text,
+    interval_in_words,
     join,
     level_text,
-    near_an_end,
-    p_text,
+    percent_span,
     percent_text,
-    reason_text,
     short_name,
+    span_text,
 )
 from calipers.show.words import plural as named_plural
 
@@ -81,13 +82,18 @@ MOST_NAMED = 3
 NOTHING_THERE = (
     "There is nothing to find: no image has a reference. Values only show how little is called."
 )
+ADDED = (
+    "The sensitivity at one false alarm per image is no metric of the protocol {protocol!r}; this "
+    "page adds it, with the matching of the protocol."
+)
 NOTHING_JUDGED = "There is nothing to judge: no headline metric has a value."
+POINTS = Manner(points=True, higher_is_better=True)
 WON = {"a_better": True, "b_better": False}
 VERDICT_WORDS = {  # kind of lead -> sentence, the strongest first
     "sure": "{models} leads in {metrics} by more than chance.",
-    "unsure": "{models} has the best {metrics}, but chance could explain it.",
-    "untested": "{models} has the best {metrics}; the difference was not tested.",
-    "shared": "{models} share the best {metrics}.",
+    "unsure": "{models} has the best {metrics} on these images, but chance could explain it.",
+    "untested": "{models} has the best {metrics} on these images; the difference was not tested.",
+    "shared": "{models} share the best {metrics} on these images.",
     "alone": "Only {models} has a value of {metrics}.",
 }
 
@@ -138,6 +144,8 @@ def verdict(
     all_pairs
         The headline metrics of all models, or of one against the others.
     """
+    if not len(evaluation.cohort.references):
+        return Verdict(NOTHING_THERE, tuple(_objects_found(evaluation)))
     if evaluation.cohort.maps:
         return of_maps(evaluation, all_pairs)
     sentences: list[str] = []
@@ -147,6 +155,8 @@ def verdict(
         if sentences:
             # Protocols differ much in what counts as the right place, so the page says it.
             rule = [counts_as_found(at_one.protocol.matching, at_one.cohort.dimensions)]
+            if not _has_one_alarm(evaluation):
+                rule.insert(0, ADDED.format(protocol=evaluation.protocol.name))
     if len(evaluation.models) > 1:
         sentences += _leads(evaluation, all_pairs)
     else:
@@ -160,8 +170,6 @@ def of_maps(evaluation: Evaluation, all_pairs: Comparison | None) -> Verdict:
     """Return the answer that an evaluation of maps gives: its first headline metric, then the
     objects.
     """
-    if not len(evaluation.cohort.references):
-        return Verdict(NOTHING_THERE, tuple(_objects_found(evaluation)))
     if len(evaluation.models) > 1:
         first, *others = evaluation.headline
         sentences = _ahead_in(first, evaluation, all_pairs)
@@ -212,18 +220,24 @@ def _ahead_in(metric: str, evaluation: Evaluation, all_pairs: Comparison | None)
     numbers = f"{metric} {values[best]:.3f} against {values[other]:.3f} of {short_name(other)}"
     rows = _pooled_rows(all_pairs, metric)
     row = next((row for row in rows if {row.model_a, row.model_b} == {best, other}), None)
-    if row is None or math.isnan(row.estimate.low):
-        return [f"{short_name(best)} localises best: {numbers}."]
-    sign = 1.0 if row.model_a == best else -1.0
-    low, high = sorted((sign * row.estimate.low, sign * row.estimate.high))
-    level = level_text(row.estimate.level)
-    span = f"{level} confidence interval of the difference {low:.3f} to {high:.3f}"
-    if _certainty(all_pairs, metric, best, len(values) - 1) == "sure":
-        return [f"{short_name(best)} localises best: {numbers}; {span}."]
     doubt = f"No model is shown to localise best: {short_name(best)} has {numbers}"
-    if low <= 0.0 or math.isnan(row.p_adjusted):
-        return [f"{doubt}, but chance could explain it ({span})."]
-    return [f"{doubt} ({span}), but the test is not significant ({_p_words(row)})."]
+    if row is None:
+        return [f"{doubt}; the difference was not tested."]
+    lead = row.estimate_for(best)
+    if metric in evaluation.protocol.lower_is_better:
+        lead = row.estimate_for(other)
+    span = interval_in_words(lead, _difference_span)
+    if math.isnan(lead.low):
+        return [f"{doubt}; the difference was not tested ({span})."]
+    if _certainty(all_pairs, metric, best, len(values) - 1) == "sure":
+        return [f"{short_name(best)} localises best: {numbers}; {span} of the difference."]
+    if lead.low <= 0.0 or math.isnan(row.p_adjusted):
+        return [f"{doubt}, but chance could explain it ({span} of the difference)."]
+    return [f"{doubt} ({span} of the difference), but {_not_significant(row)}."]
+
+
+def _difference_span(low: float, high: float) -> str:
+    return f"{low:.3f} to {high:.3f}"
 
 
 def _pooled_rows(comparison: Comparison | None, metric: str) -> list[Difference]:
@@ -233,9 +247,8 @@ def _pooled_rows(comparison: Comparison | None, metric: str) -> list[Difference]
     return [row for row in comparison.rows if row.metric == metric and row.label is None]
 
 
-def _p_words(row: Difference) -> str:
-    tests = f" after correction for {row.family} tests" if row.family > 1 else ""
-    return f"{p_text(row.p_adjusted)}{tests}"
+def _not_significant(row: Difference) -> str:
+    return f"the test is not significant ({p_in_words(row)})"
 
 
 def _objects_found(evaluation: Evaluation) -> list[str]:
@@ -256,7 +269,21 @@ def _objects_found(evaluation: Evaluation) -> list[str]:
             share = percent_text(n_hits / n_counted)
             clause = f"finds {n_hits} of {n_counted} {what} ({share}) and {clause}"
         clauses.append(f"{short_name(model)} {clause}")
-    return [f"As objects, {'; '.join(clauses)}, in {count_text('image', cohort.n_images)}."]
+    images = count_text("image", cohort.n_images)
+    if cohort.maps:
+        return [f"As objects, {'; '.join(clauses)}, in {images}."]
+    return [f"{'; '.join(clauses)}, in {images}."]
+
+
+def _has_one_alarm(evaluation: Evaluation) -> bool:
+    """Return whether the sensitivity at one false alarm per image is a metric of the protocol."""
+    threshold = evaluation.protocol.matching.threshold
+    for plan in evaluation.protocol.resolved():
+        rates = tuple(plan.options.get("rates", ()))
+        thresholds = tuple(plan.options.get("thresholds", ()))
+        if plan.kind == "froc" and rates == (1.0,) and thresholds == (threshold,):
+            return True
+    return False
 
 
 def _clinical(at_one: Evaluation, duel: Comparison | None) -> Sequence[str]:
@@ -280,7 +307,7 @@ def _references_found(
 ) -> Sequence[str]:
     """Return how many references the best model finds, and how far ahead it is."""
     references = count_text("reference", best.n_references)
-    share = f"{percent_text(best.value)} of the {references}{_interval(best)}"
+    share = f"{percent_text(best.value)} of the {references}{_interval(best, percent_span)}"
     if len(at_one.models) == 1:
         return (f"At one false alarm per image, {short_name(model)} finds {share}.",)
     row = _closest(duel, model)
@@ -294,7 +321,10 @@ def _references_found(
                 f"At one false alarm per image, no model finds more than {short_name(model)}: "
                 f"{share}.",
             )
-    return (f"At one false alarm per image, {short_name(model)} finds most: {share}.",)
+    return (
+        f"At one false alarm per image, {short_name(model)} finds {share}, the largest share on "
+        "these images; the difference was not tested.",
+    )
 
 
 def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
@@ -310,47 +340,42 @@ def _alarms(at_one: Evaluation, model: str) -> Sequence[str]:
     )
     if math.isnan(e.low):
         return (f"{every}.",)
-    level = level_text(e.level)
-    return (f"{every} ({level} confidence interval {e.low:.1f} to {e.high:.1f}).",)
+    return (f"{every} ({interval_in_words(e, _rate_span)}).",)
+
+
+def _rate_span(low: float, high: float) -> str:
+    return f"{low:.1f} to {high:.1f}"
 
 
 def _ahead(row: Difference, model: str, n_models: int) -> str:
     """Return how far the best model is ahead of the next one, and whether that is more than
     chance.
     """
-    value, low, high, other = _from(row, model)
+    lead = row.estimate_for(model)
+    other = row.model_b if row.model_a == model else row.model_a
     where = "at one false alarm per image"
     ahead = (
-        f"{short_name(model)} finds {_points(value)} more of the references than "
+        f"{short_name(model)} finds {_points(lead.value)} more of the references than "
         f"{short_name(other)} {where}"
     )
-    span = _span(low, high, row.estimate.level)
-    after_semicolon = f"; {span}" if span else ""
-    in_brackets = f" ({span})" if span else ""
-    if value == 0.0:
+    span = interval_in_words(lead, POINTS.span)
+    if math.isnan(lead.low):
+        return f"{ahead}; the difference was not tested ({span})."
+    # An interval without a width has nothing to say.
+    after_semicolon, in_brackets = "", ""
+    if lead.low < lead.high:
+        after_semicolon, in_brackets = f"; {span}", f" ({span})"
+    if lead.value == 0.0:
         return (
             f"{short_name(model)} and {short_name(other)} find equally many references "
             f"{where}{after_semicolon}."
         )
-    if math.isnan(low):
-        return f"{ahead}; there is no interval ({reason_text(row.estimate.reason)})."
     if row.verdict in WON:
         return f"{ahead}{after_semicolon}."
     doubt = f"No model is shown to find {'more' if n_models == 2 else 'most'}: {ahead}"
-    if low <= 0.0 or math.isnan(row.p_adjusted):
+    if lead.low <= 0.0 or math.isnan(row.p_adjusted):
         return f"{doubt}, but chance could explain it{in_brackets}."
-    return f"{doubt}{in_brackets}, but the test is not significant ({_p_words(row)})."
-
-
-def _span(low: float, high: float, level: float) -> str:
-    """Return an interval in percentage points; nothing if it has no width.
-
-    Two shares cannot differ by more than 100 points, so the bounds are clipped there.
-    """
-    low, high = max(100 * low, -100.0), min(100 * high, 100.0)
-    if not low < high:
-        return ""
-    return f"{level_text(level)} confidence interval {low:.1f} to {high:.1f}"
+    return f"{doubt}{in_brackets}, but {_not_significant(row)}."
 
 
 def _closest(duel: Comparison | None, model: str) -> Difference | None:
@@ -358,15 +383,7 @@ def _closest(duel: Comparison | None, model: str) -> Difference | None:
     if duel is None:
         return None
     rows = [row for row in duel.rows if not math.isnan(row.estimate.value)]
-    return min(rows, key=lambda row: _from(row, model)[0], default=None)
-
-
-def _from(row: Difference, model: str) -> tuple[float, float, float, str]:
-    """Return a difference as seen by one of its models: value, low, high, and the other one."""
-    e = row.estimate
-    if row.model_a == model:
-        return e.value, e.low, e.high, row.model_b
-    return -e.value, -e.high, -e.low, row.model_a
+    return min(rows, key=lambda row: row.estimate_for(model).value, default=None)
 
 
 def _leads(
@@ -437,24 +454,17 @@ def _single_model(evaluation: Evaluation, after_others: bool) -> list[str]:
     for metric in evaluation.headline[: 3 if after_others else 4]:
         e = evaluation.get(metric)
         if e.value == e.value:
-            phrases.append(f"{metric} {e.value:.2f}{_interval(e, share=False)}")
+            phrases.append(f"{metric} {e.value:.2f}{_interval(e, span_text)}")
     return [f"{join(phrases)}."] if phrases else []
 
 
-def _interval(e: Estimate, *, share: bool = True) -> str:
-    """Return an interval in brackets, both ends with the same number of digits."""
-    if math.isnan(e.low):
-        return ""
-    if share:
-        fine = near_an_end(e.low) or near_an_end(e.high)
-        low, high = (f"{100 * v:.{int(fine)}f}" for v in (e.low, e.high))
-    else:
-        low, high = (f"{v:.2f}" for v in (e.low, e.high))
-    return f" ({level_text(e.level)} confidence interval {low} to {high})"
+def _interval(e: Estimate, span: Callable[[float, float], str]) -> str:
+    """Return an interval in brackets; nothing if there is none."""
+    return "" if math.isnan(e.low) else f" ({interval_in_words(e, span)})"
 
 
 def _points(value: float) -> str:
-    amount = f"{100 * value:.1f}"
-    if amount == "0.0":
+    """Return a positive difference of shares in points."""
+    if POINTS.amount(value) == "0.0":
         return "less than 0.1 points"
-    return f"{amount} point" if amount == "1.0" else f"{amount} points"
+    return f"{POINTS.amount(value)}{POINTS.unit(value)}"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from calipers.errors import UsageError, did_you_mean
@@ -27,6 +27,13 @@ MARGIN_VERDICTS = (
     "b_not_inferior",
     "not_shown",
 )
+
+
+def smallest_p(n_units: int) -> float:
+    """Return the smallest two-sided p value that K units can give: all of them favour the same
+    model.
+    """
+    return min(1.0, 2.0 ** (1 - n_units))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,13 @@ class Difference:
     margin_verdict: str | None  # one of MARGIN_VERDICTS; None without a margin
     trades_undefined: int  # permutations without a value
     sentence: str
+
+    def estimate_for(self, model: str) -> Estimate:
+        """Return the difference as seen by one of its models: that model minus the other."""
+        e = self.estimate
+        if model == self.model_a:
+            return e
+        return replace(e, value=-e.value, low=-e.high, high=-e.low)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the row of the JSON contract: keys in a fixed order, NaN as None."""
@@ -208,7 +222,11 @@ class Ranking(Document):
         return tuple(place.model for place in self.places)
 
     def sentence(self) -> str:
-        """Return in words which model is first and how stable that is."""
+        """Return in words which model is first and how stable that is.
+
+        Of two equal models, one is first in 80 % or more of the replicates in 41 % of all data
+        sets: the sentence says that such a share is no probability of being better.
+        """
         first = [place.model for place in self.places if place.rank == 1]
         claim = "is first" if len(first) == 1 else "share rank 1"
         opening = f"{' and '.join(first)} {claim} in {self.metric}"
@@ -220,7 +238,10 @@ class Ranking(Document):
                 f"({self.reason.replace('_', ' ')})."
             )
         replicates = self.replicates - self.undefined
-        words = f"{opening}, and in {100 * self.winner_kept:.0f} % of {replicates} replicates."
+        words = (
+            f"{opening}, and in {100 * self.winner_kept:.0f} % of {replicates} bootstrap "
+            "replicates (a share, not a probability of being better)."
+        )
         if len(self.places) > 2 and self.tau.mean == self.tau.mean:
             words += f" Mean Kendall's tau with the orders of the replicates: {self.tau.mean:.2f}."
         return words
@@ -308,6 +329,11 @@ class Comparison(Document):
                 f"{len(matches)} pairs of models are compared in {metric!r}: say which of {pairs}"
             )
         return matches[0]
+
+    def of_model(self, model: str) -> Comparison:
+        """Return the rows of one model; the family of the correction stays that of all rows."""
+        rows = (row for row in self.rows if model in (row.model_a, row.model_b))
+        return replace(self, rows=tuple(rows))
 
     def __str__(self) -> str:
         return "\n".join(row.sentence for row in self.rows)

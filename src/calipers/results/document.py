@@ -20,6 +20,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from calipers import errors
 from calipers.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 DRAW = "calipers.show.mpl.draw:draw"
 ESTIMATE = "calipers.show.html:of_estimate"
+ESTIMATE_WORDS = "calipers.show.words:estimate_text"
 
 
 class Document(ABC):
@@ -155,7 +157,7 @@ class Document(ABC):
             raise UsageError(f"{type(self).__name__} has no {what} of its own")
         function = linked(link)
         _check_options(f"the {what}", _parameters(function)[2:], options)
-        target: Path = function(self, Path(path), **options)
+        target: Path = function(self, Path(errors.path("path", path)), **options)
         return target
 
 
@@ -163,6 +165,12 @@ def estimate_html(estimate: Estimate) -> str:
     """Return an estimate as a notebook shows it: an estimate is no document, but draws itself."""
     html: str = linked(ESTIMATE)(estimate)
     return html
+
+
+def estimate_words(estimate: Estimate) -> str:
+    """Return an estimate as tables show it, or why it is undefined."""
+    words: str = linked(ESTIMATE_WORDS)(estimate)
+    return words
 
 
 def linked(name: str) -> Any:

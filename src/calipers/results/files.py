@@ -20,18 +20,23 @@ import json
 import os
 import platform
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from calipers import errors
 from calipers.errors import InputError, UsageError
 
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a quota, a limit of the process
 LAST = "run.json"  # vouches for the files beside it
+STAGE = ".calipers-"  # begins the names of hidden folders of runs
+OLD = f"{STAGE}old-"  # of those that keep an earlier result while a new one takes its place
 CANONICAL = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False
 )
@@ -59,7 +64,7 @@ def write_atomically(path: Path | str, content: bytes | str) -> None:
     except OSError as error:
         raise InputError(
             f"a place where {len(data)} bytes can be written",
-            rule="disk-full" if error.errno == errno.ENOSPC else "not-writable",
+            rule=_rule_of(error),
             file=str(path),
             value=error.strerror,
             hint="choose another output folder or free some space; earlier results are untouched",
@@ -95,65 +100,169 @@ def files_of(folder: Path, ours: re.Pattern[str]) -> list[str]:
 
 
 @contextmanager
-def staged_folder(folder: Path, owned: Sequence[str] = ()) -> Iterator[Path]:
+def staged_folder(
+    folder: Path, owned: Sequence[str] = (), *, force: bool = False
+) -> Iterator[Path]:
     """Give a hidden folder to write into; on success its files move to ``folder`` together,
     ``run.json`` last.
 
     On failure the hidden folder is removed, and so are folders that were made for it: what was
-    there before stays as it was.
+    there before stays as it was. What a killed run left is put in order first.
 
     Parameters
     ----------
     owned
         Names of files that an earlier result may have left; on success those that were not written
         again are removed.
+    force
+        Allow a folder that holds something by the time the files move; otherwise a second run that
+        wrote into the same new folder in the meantime keeps its result, and this one is refused.
     """
     new_folders = [part for part in (folder, *folder.parents) if not part.exists()]
     stage: Path | None = None
-    try:
+    with ExitStack() as locks:
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            # A rename is atomic only within one file system, so the stage lies next to its target.
-            place = folder if folder.is_dir() else folder.parent
-            stage = Path(tempfile.mkdtemp(prefix=".calipers-", dir=place))
-        except OSError as error:
-            raise _not_writable(folder, error) from None
-        yield stage
-        _move(stage, folder, owned)
-    except BaseException:
-        if stage is not None:
-            for leftover in stage.iterdir():
-                leftover.unlink()
-        for part in [stage, *new_folders]:
-            if part is not None and part.is_dir() and not any(part.iterdir()):
-                part.rmdir()
-        raise
+            try:
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                # A rename is atomic only within one file system: the stage lies beside its target.
+                place = folder if folder.is_dir() else folder.parent
+                with _locked(place):
+                    _tidy(place)
+                    stage = Path(tempfile.mkdtemp(prefix=STAGE, dir=place))
+                    # Held until the end: it tells a stage in use from one that a kill left behind.
+                    locks.enter_context(_locked(stage))
+            except OSError as error:
+                raise _not_writable(folder, error) from None
+            yield stage
+            _publish(stage, folder, owned, force=force)
+        except BaseException:
+            if stage is not None:
+                shutil.rmtree(stage, ignore_errors=True)
+            for part in new_folders:
+                if part.is_dir() and not any(part.iterdir()):
+                    part.rmdir()
+            raise
 
 
-def _move(stage: Path, folder: Path, owned: Sequence[str]) -> None:
-    """Move the files of a stage into the folder; while ``run.json`` is missing the folder holds no
-    valid result.
-    """
+def _publish(stage: Path, folder: Path, owned: Sequence[str], *, force: bool) -> None:
+    """Move the files of a stage into the folder, all of them or none."""
     try:
         if not folder.exists():
             os.chmod(stage, 0o755)
-            os.rename(stage, folder)
-            return
-        # The old record goes first: from here on nothing vouches for a mixture of two results.
-        for name in (LAST, *owned):
-            if name == LAST or not (stage / name).exists():
-                (folder / name).unlink(missing_ok=True)
-        for file in sorted(stage.iterdir(), key=lambda file: file.name == LAST):
-            os.replace(file, folder / file.name)
-        stage.rmdir()
+            try:
+                os.rename(stage, folder)
+                return
+            except OSError as error:
+                # Another run may have made the folder since the line above.
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+        with _locked(folder):
+            if not force and _contents(folder):
+                raise _exists(folder, "another run wrote into it in the meantime")
+            _exchange(stage, folder, owned)
+            stage.rmdir()
     except OSError as error:
         raise _not_writable(folder, error) from None
+
+
+def _exchange(stage: Path, folder: Path, owned: Sequence[str]) -> None:
+    """Put the new files in the place of the old ones; if a step fails, all are put back.
+
+    While ``run.json`` is missing the folder holds no valid result: nothing ever vouches for a
+    mixture of two.
+    """
+    new = sorted((file.name for file in stage.iterdir()), key=lambda name: name == LAST)
+    backup = Path(tempfile.mkdtemp(prefix=OLD, dir=folder))
+    moved = []
+    try:
+        for name in dict.fromkeys((LAST, *owned, *new)):
+            if (folder / name).is_dir() and not (folder / name).is_symlink():
+                raise IsADirectoryError(errno.EISDIR, f"{name} is a folder")
+            if os.path.lexists(folder / name):
+                os.rename(folder / name, backup / name)
+        for name in new:
+            os.rename(stage / name, folder / name)
+            moved.append(name)
+    except BaseException:
+        for name in moved:
+            os.rename(folder / name, stage / name)
+        _restore(backup, folder)
+        raise
+    shutil.rmtree(backup, ignore_errors=True)
+
+
+def _restore(backup: Path, folder: Path) -> None:
+    """Move the old files back into the folder, ``run.json`` last."""
+    for name in sorted(os.listdir(backup), key=lambda name: name == LAST):
+        os.replace(backup / name, folder / name)
+    backup.rmdir()
+
+
+def _tidy(place: Path) -> None:
+    """Put in order what killed runs left in a folder; the caller holds its lock."""
+    for entry in place.glob(f"{STAGE}*"):
+        if not entry.is_dir():
+            continue
+        if entry.name.startswith(OLD):
+            # Nobody exchanges files without the lock: that run died before it was done.
+            _restore(entry, place)
+        elif not _in_use(entry):
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _contents(folder: Path) -> bool:
+    """Return whether a folder holds anything but the stages of runs."""
+    return any(not name.startswith(STAGE) for name in os.listdir(folder))
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, which ends with the process whatever happens to it."""
+    handle = _lock(folder, wait=True)
+    try:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _in_use(folder: Path) -> bool:
+    """Return whether another run holds the lock of a folder."""
+    try:
+        handle = _lock(folder, wait=False)
+    except BlockingIOError:
+        return True
+    if handle is not None:
+        os.close(handle)
+    return False
+
+
+def _lock(folder: Path, *, wait: bool) -> int | None:
+    """Return a handle that holds the lock; None where the system has no such locks."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        os.close(handle)
+        raise
+    except OSError:  # some network file systems lock nothing
+        os.close(handle)
+        return None
+    return handle
+
+
+def _rule_of(error: OSError) -> str:
+    return "disk-full" if error.errno in NO_SPACE else "not-writable"
 
 
 def _not_writable(folder: Path, error: OSError) -> InputError:
     return InputError(
         "a folder that can be written",
-        rule="disk-full" if error.errno == errno.ENOSPC else "not-writable",
+        rule=_rule_of(error),
         file=str(folder),
         value=error.strerror,
     )
@@ -169,6 +278,31 @@ def output_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ()
     return folder
 
 
+@contextmanager
+def kept_on_success(path: Path | str, *, force: bool) -> Iterator[Path]:
+    """Give a folder for several steps that write by themselves; if one fails, all that is new in
+    it goes, and so do the folders that were made for it.
+    """
+    target = Path(path)
+    new_folders = [part for part in (target, *target.parents) if not part.exists()]
+    folder = output_folder(target, force=force)
+    earlier = set(os.listdir(folder))
+    try:
+        yield folder
+    except BaseException:
+        for entry in folder.iterdir():
+            if entry.name in earlier:
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
+        for part in new_folders:
+            if not any(part.iterdir()):
+                part.rmdir()
+        raise
+
+
 def check_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ()) -> Path:
     """Return the folder if results may go there; nothing is created.
 
@@ -180,9 +314,18 @@ def check_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ())
         Files and folders that are read. The folder of a file and a folder that is read itself, with
         all below it, never receive output.
     """
-    folder = Path(path)
+    folder = Path(errors.path("the output", path))
+    try:
+        target = folder.resolve()
+        folder.exists()
+    except (OSError, ValueError, RuntimeError) as error:
+        # A loop of links, a name that is too long, a working folder that is gone.
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            "the name of a folder", rule="not-writable", file=str(folder), value=reason
+        ) from None
     for name in inputs:
-        place, target = Path(name).resolve(), folder.resolve()
+        place = Path(name).resolve()
         among = (
             target == place.parent
             if place.is_file()
@@ -204,14 +347,20 @@ def check_folder(path: Path | str, *, force: bool, inputs: tuple[str, ...] = ())
         raise InputError(
             "a folder that can be written", rule="not-writable", file=str(folder), value=str(parent)
         )
-    if folder.is_dir() and any(folder.iterdir()) and not force:
-        raise InputError(
-            "a new or empty output folder",
-            rule="output-exists",
-            file=str(folder),
-            hint="choose another folder, or pass --force to replace what is there",
-        )
+    # What a killed run left is no result and blocks nobody.
+    if folder.is_dir() and not force and _contents(folder):
+        raise _exists(folder)
     return folder
+
+
+def _exists(folder: Path, value: str | None = None) -> InputError:
+    return InputError(
+        "a new or empty output folder",
+        rule="output-exists",
+        file=str(folder),
+        value=value,
+        hint="choose another folder, or pass --force to replace what is there",
+    )
 
 
 def canonical(document: Any) -> str:

@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import stat
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -31,12 +29,12 @@ from msgspec import Meta, Struct, field, structs
 
 from calipers.errors import InputError, did_you_mean
 from calipers.results.schema import structure
+from calipers.results.toml import parse_toml, read_toml
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 SCHEMA = "calipers.requirements/1"
-MAX_BYTES = 1 << 20
 LONGEST_ID = 80
 LARGEST = 1 << 53  # whole numbers up to here are floats too
 Statistic = Literal["low", "high", "value"]
@@ -221,7 +219,7 @@ class Requirements:
     @classmethod
     def load(cls, path: str | Path) -> Requirements:
         """Return the requirements of a TOML file with the schema ``calipers.requirements/1``."""
-        return parse(read_text(Path(path)), str(path))
+        return parse(read_toml(path, "a file of requirements"), str(path))
 
     @classmethod
     def from_toml(cls, text: str, *, file: str = "<text>") -> Requirements:
@@ -409,43 +407,9 @@ def _exact(number: float) -> str:
     return repr(number).removesuffix(".0")
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a small regular file in UTF-8, or raise."""
-    file = str(path)
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise InputError(
-                "a TOML file", rule="not-a-file", file=file, value="a folder, device or pipe"
-            )
-        if status.st_size > MAX_BYTES:
-            raise InputError(
-                f"at most {MAX_BYTES} bytes", rule="too-large", file=file, value=status.st_size
-            )
-        return path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            "text in UTF-8", rule="encoding", file=file, location=f"byte {error.start}"
-        ) from None
-    except FileNotFoundError:
-        raise InputError("a file of requirements", rule="not-found", file=file) from None
-    except (OSError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            "a readable file", rule="not-readable", file=file, value=str(error)
-        ) from None
-
-
 def parse(text: str, file: str) -> Requirements:
     """Return the requirements of a TOML text; whatever is wrong is an error that names the key."""
-    try:
-        document = tomllib.loads(text)
-    except RecursionError:
-        raise InputError("fewer brackets inside each other", rule="depth", file=file) from None
-    except ValueError as error:  # a syntax error, or a whole number with thousands of digits
-        raise InputError("valid TOML", rule="toml-syntax", file=file, value=str(error)) from None
-    contents = structure(document, RequirementsDocument, file, schema=SCHEMA)
+    contents = structure(parse_toml(text, file), RequirementsDocument, file, schema=SCHEMA)
     if not contents.requirement:
         raise InputError("at least one [[requirement]]", rule="no-requirement", file=file)
     ids: set[str] = set()

@@ -78,6 +78,10 @@ def structure(
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
         problem = _problem(error, document, kind, syntax)
+    except UnicodeEncodeError as error:
+        # JSON can escape half of a surrogate pair, which UTF-8 cannot encode.
+        half = error.object[error.start]
+        raise InputError("whole characters", rule="encoding", file=file, value=half) from None
     place = where + problem.location
     raise problem.at(file, place if syntax == "JSON" else place.removeprefix("."))
 

@@ -21,7 +21,6 @@ configuration that the others are compared with.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -43,6 +42,7 @@ from calipers.matching.suppress import suppressed
 from calipers.metrics.base import MetricPlan
 from calipers.metrics.ranking import INTERPOLATIONS
 from calipers.metrics.rodeo import SUMMARIES
+from calipers.results.toml import parse_toml, read_toml
 from calipers.sensitivity.result import Multiverse, Robustness, replicate_values, robustness
 
 Value = float | str
@@ -500,14 +500,7 @@ def load_grid(file: str | Path) -> tuple[dict[str, list[Value]], dict[str, Value
     Choices that the file does not name keep their default values.
     """
     name = str(file)
-    try:
-        document = tomllib.loads(Path(file).read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError("valid TOML", rule="toml-syntax", file=name, value=str(error)) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            "a readable TOML file", rule="not-found", file=name, value=str(error)
-        ) from None
+    document = parse_toml(read_toml(file), name)
     _check_document(document, name)
     return dict(document.get("grid", {})), dict(document.get("base", {}))
 

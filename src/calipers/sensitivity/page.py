@@ -80,7 +80,7 @@ def write_multiverse(
     old = files_of(folder, OURS)
     display = _with_display_names(result)
     # All files or none: no reader sees half of a result.
-    with staged_folder(folder, owned=old) as stage:
+    with staged_folder(folder, owned=old, force=force) as stage:
         for name in FIGURES:
             picture = svg(display.figure(name), width=SVG_WIDTH, name=name, standalone=True)
             write_atomically(stage / f"multiverse-{name}.svg", picture + "\n")
@@ -177,7 +177,7 @@ def write_sweep(
     """
     check_folder(folder, force=force)
     earlier = files_of(folder, SWEEP_FIGURE)
-    with staged_folder(folder, owned=("sweep.json", "sweep.csv", *earlier)) as stage:
+    with staged_folder(folder, owned=("sweep.json", "sweep.csv", *earlier), force=force) as stage:
         write_atomically(stage / "sweep.json", sweep.to_json() + "\n")
         write_atomically(stage / "sweep.csv", delimited(columns_of(sweep.rows())))
         for k, (name, figure) in enumerate(sweep_figures(sweep).items(), start=1):

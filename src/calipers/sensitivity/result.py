@@ -296,7 +296,8 @@ class Multiverse(Document):
         return [
             f"Resampled by {robust.unit} (n = {robust.n_units}), {self.models[k]} wins most "
             f"configurations in {percent_text(robust.leads[k])} of {robust.replicates} bootstrap "
-            f"samples; brackets are {level_text(robust.level)} percentile intervals."
+            "samples, which is no probability of being better; brackets are "
+            f"{level_text(robust.level)} percentile intervals."
         ]
 
     def rows(self) -> list[dict[str, Any]]:

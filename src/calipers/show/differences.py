@@ -1,19 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of a comparison and of a ranking.
+"""Tables and sentences of a comparison and of a ranking.
 
 A `Comparison` or a `Ranking` comes in, `show.table.Table` goes out, with a row per pair of models
 or per model. `Comparison.tables`, the command line, the page and the notebook show these.
+
+`describe` puts one difference into words; `evaluation.compare` and monitors call it. It is written
+with care: no difference shown is not equality.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from calipers.results.comparison import Comparison, Difference, Ranking
+from calipers.results.comparison import Comparison, Difference, Ranking, smallest_p
 from calipers.show.table import Amount, Cell, Kind, Table, TableRow
-from calipers.show.words import count_text, level_text, reason_text
+from calipers.show.words import (
+    count_text,
+    interval_in_words,
+    level_text,
+    p_text,
+    reason_text,
+)
 
-CORRECTED = {"holm": "p (Holm)", "bh": "p (BH)", "none": "p"}
+NO_PROBABILITY = (
+    "Shares tell how much the order depends on who was drawn; they are no probabilities of being "
+    "better, which the tests of the comparison judge."
+)
+CORRECTED = {"max-t": "max-t", "holm": "Holm", "bh": "Benjamini-Hochberg"}
+P_COLUMNS = {"max-t": "p (max-t)", "holm": "p (Holm)", "bh": "p (BH)", "none": "p"}
 
 
 def tables(comparison: Comparison) -> list[Table]:
@@ -36,7 +51,7 @@ def differences_table(comparison: Comparison) -> Table:
         names = () if len(pairs) == 1 else (row.model_a, row.model_b)
         values = (row.value_a, row.value_b, row.estimate)
         rows.append((where, *names, *values, _p(row), reason_text(row.verdict)))
-    p = CORRECTED[comparison.correction]
+    p = P_COLUMNS[comparison.correction]
     value_kinds: tuple[Kind, ...] = ("value", "value", "signed", "p", "text")
     columns: tuple[str, ...] = ("a", "b", "a − b", p, "verdict")
     kinds: tuple[Kind, ...] = ("name", *value_kinds)
@@ -87,7 +102,10 @@ def ranking_table(ranking: Ranking) -> Table:
     notes: tuple[str, ...] = ()
     if ranking.reason is None:
         n = ranking.replicates - ranking.undefined
-        notes = (f"Below a rank: the share of {count_text('replicate', n)} with that rank.",)
+        notes = (
+            f"Below a rank: the share of {count_text('replicate', n)} with that rank. "
+            f"{NO_PROBABILITY}",
+        )
     share_kinds: list[Kind] = ["share"] * len(ranks)
     level = level_text(ranking.level)
     return Table(
@@ -108,3 +126,110 @@ def _ranked_by(method: str, where: str) -> str:
         return f"wins in {where}"
     first, _, second = method.partition("-then-")
     return f"{second} rank in {where}" if first == "rank" else f"{first} of {where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How the numbers of a metric are written: in points or plain, and which way is better."""
+
+    points: bool  # as points of 100, for metrics that are shares
+    higher_is_better: bool
+
+    @classmethod
+    def of(cls, bounds: tuple[float, float], higher_is_better: bool) -> Manner:
+        """Return the manner of a metric with these bounds."""
+        return cls(math.isfinite(bounds[0]) and math.isfinite(bounds[1]), higher_is_better)
+
+    def amount(self, value: float) -> str:
+        """Return a difference as a number, without its unit; what rounds to zero has no sign."""
+        return f"{round(100 * value, 1) + 0.0:.1f}" if self.points else f"{value:.3g}"
+
+    def span(self, low: float, high: float) -> str:
+        """Return both ends of an interval, without their unit."""
+        return f"{self.amount(low)} to {self.amount(high)}"
+
+    def unit(self, value: float) -> str:
+        """Return ``points`` or nothing."""
+        if not self.points:
+            return ""
+        return " point" if self.amount(value).lstrip("-") == "1.0" else " points"
+
+
+def describe(d: Difference, manner: Manner) -> str:
+    """Return one or a few sentences on a difference between two models."""
+    where = d.metric if d.label is None else f"{d.metric} of {d.label}"
+    if not manner.higher_is_better:
+        where += " (lower is better)"
+    e = d.estimate
+    if math.isnan(e.value):
+        values = ((d.model_a, d.value_a), (d.model_b, d.value_b))
+        blank = " and ".join(model for model, value in values if math.isnan(value))
+        return (
+            f"{d.model_a} and {d.model_b} cannot be compared in {where}: "
+            f"undefined for {blank} ({reason_text(e.reason)})."
+        )
+    turned = d.verdict == "b_better"  # the better model comes first, and the numbers follow it
+    first, second = (d.model_b, d.model_a) if turned else (d.model_a, d.model_b)
+    one, other = (d.value_b, d.value_a) if turned else (d.value_a, d.value_b)
+    if d.verdict in ("a_better", "b_better"):
+        claim = f"{first} is better than {second} in {where}"
+    elif d.verdict == "no_difference_shown":
+        claim = f"No difference between {first} and {second} in {where} is shown"
+    else:
+        claim = f"{first} and {second} in {where}, without a test"
+    value = d.estimate_for(first).value
+    text = f"{claim}: {one:.3f} against {other:.3f}, a difference of "
+    text += f"{manner.amount(value)}{manner.unit(value)} ({_evidence(d, manner, first)})."
+    return " ".join([text, *_cautions(d), *_margin(d, manner)])
+
+
+def _evidence(d: Difference, manner: Manner, first: str) -> str:
+    """Return interval, p value and number of units of a difference, as seen by its first model."""
+    e = d.estimate_for(first)
+    units = count_text(e.unit, e.n_units)
+    parts = [interval_in_words(e, manner.span)]
+    if not math.isnan(d.p):
+        parts.append(p_in_words(d))
+    parts.append(units)
+    return "; ".join(parts)
+
+
+def p_in_words(d: Difference) -> str:
+    """Return the adjusted p value of a difference, and over how many tests it was adjusted."""
+    e = d.estimate
+    least = smallest_p(e.n_units)
+    text = p_text(d.p_adjusted, least=least, units=count_text(e.unit, e.n_units))
+    if d.correction in CORRECTED and d.family > 1:
+        text += f", {CORRECTED[d.correction]} over {d.family}"
+    return text
+
+
+def _cautions(d: Difference) -> list[str]:
+    """Return sentences on p values that cannot be small and on intervals of width 0."""
+    e, least = d.estimate, smallest_p(d.estimate.n_units)
+    cautions = []
+    if not math.isnan(d.p) and least >= 1.0 - e.level:
+        still = ", also where the interval leaves 0 out" if e.low > 0.0 or e.high < 0.0 else ""
+        units = count_text(e.unit, e.n_units)
+        cautions.append(f"With {units} no p value can be below {least:g}{still}.")
+    if "identical_units" in e.flags:
+        cautions.append("All replicates agree; an interval of width 0 is no certainty.")
+    return cautions
+
+
+def _margin(d: Difference, manner: Manner) -> list[str]:
+    if d.margin is None:
+        return []
+    within = f"{manner.amount(d.margin)}{manner.unit(d.margin)}"
+    if math.isnan(d.estimate.low):
+        return [f"Without an interval the margin of {within} cannot be judged."]
+    if d.margin_verdict == "equivalent":
+        return [f"Equivalent within {within}: the whole interval lies inside."]
+    if d.margin_verdict == "not_shown":
+        return [f"Neither equivalence nor non-inferiority within {within} is shown."]
+    one, other = (
+        (d.model_a, d.model_b) if str(d.margin_verdict).startswith("a_") else (d.model_b, d.model_a)
+    )
+    if str(d.margin_verdict).endswith("superior"):
+        return [f"{one} is superior to {other} by more than {within}."]
+    return [f"{one} is not inferior to {other} by {within} or more; equivalence is not shown."]

@@ -10,7 +10,8 @@ functions, so that a value is rounded in one way wherever it appears:
 `percent_text`            ``5.2 %``, ``57 %``, ``under 0.1 %``; `percent_span` for two
 `level_text`              ``95 %``: a level, with the digits it was given with
 `p_text`                  ``p = 0.012``, ``p < 0.001``; `p_number` for a column of them
-`interval_text`           ``[0.1, 0.3]``
+`interval_text`           ``[0.1, 0.3]``, behind a value
+`interval_in_words`       ``95 % interval 0.10 to 0.30``, inside a sentence, or why there is none
 `estimate_text`           ``0.123 [0.100, 0.145]*``, or why it is undefined
 `share_in_words`          ``84 % (95 % interval 80 to 88 %)``, inside a sentence
 `reason_text`             ``too few units``
@@ -82,8 +83,14 @@ def percent_text(share: float) -> str:
 
 
 def percent_span(low: float, high: float) -> str:
-    """Return ``80 to 88 %``."""
-    return f"{percent_number(low)} to {percent_number(high)} %"
+    """Return ``80 to 88 %``; a decimal that one end needs, the other end has too."""
+    fine = near_an_end(low) or near_an_end(high)
+    return f"{percent_number(low, fine=fine)} to {percent_number(high, fine=fine)} %"
+
+
+def span_text(low: float, high: float) -> str:
+    """Return ``0.80 to 0.88``."""
+    return f"{two_decimals(low)} to {two_decimals(high)}"
 
 
 def level_text(level: float) -> str:
@@ -96,22 +103,36 @@ def near_an_end(share: float) -> bool:
     return 0 < share < 0.1 or 0.95 < share < 1
 
 
-def percent_number(share: float) -> str:
+def percent_number(share: float, *, fine: bool = False) -> str:
     """Return a share as its number of hundred: ``5.2``, ``57``, ``under 0.1``.
 
-    Rounding never turns "almost none" into none, nor "almost all" into all.
+    Rounding never turns "almost none" into none, nor "almost all" into all. ``fine`` asks for a
+    decimal also where none is needed.
     """
     value = 100 * share
     if 0 < value < 0.05:
         return "under 0.1"
     if 99.95 <= value < 100:
         return "over 99.9"
-    return f"{value:.1f}" if near_an_end(share) else f"{value:.0f}"
+    if near_an_end(share) or (fine and 0 < share < 1):
+        return f"{value:.1f}"
+    return f"{value:.0f}"
 
 
-def p_text(p: float) -> str:
-    """Return ``p = 0.02`` with two significant digits, or ``p < 0.001``."""
-    return f"p < {SMALLEST_P:g}" if p < SMALLEST_P else f"p = {p:.2g}"
+def p_text(p: float, *, least: float = 0.0, units: str = "") -> str:
+    """Return ``p = 0.02`` with two significant digits, or ``p < 0.001``.
+
+    ``least`` is the smallest p value that a number of ``units`` can give: then p says more about
+    their number than about the difference, as in ``p <= 0.063, the smallest that 5 patients can
+    give``.
+    """
+    if p < SMALLEST_P:
+        return f"p < {SMALLEST_P:g}"
+    if p > least:
+        return f"p = {p:.2g}"
+    # Rounded up, so that "at most" holds.
+    unit = 10.0 ** (math.floor(math.log10(p)) - 1)
+    return f"p <= {math.ceil(p / unit - 1e-9) * unit:.2g}, the smallest that {units} can give"
 
 
 def p_number(p: float) -> str:
@@ -175,14 +196,22 @@ def share_in_words(estimate: Estimate, faultless: str) -> str:
         What the bound on units without an error says (clopper-pearson-units), such as
         ``"{span} of {units} are without a fault"``.
     """
-    span = percent_span(estimate.low, estimate.high)
-    return f"{percent_text(estimate.value)} ({_certainty(estimate, span, faultless)})"
+    return f"{percent_text(estimate.value)} ({_certainty(estimate, percent_span, faultless)})"
 
 
 def value_in_words(estimate: Estimate, faultless: str) -> str:
     """Return ``0.84 (95 % interval 0.80 to 0.88)``; ``faultless`` as in `share_in_words`."""
-    span = f"{two_decimals(estimate.low)} to {two_decimals(estimate.high)}"
-    return f"{two_decimals(estimate.value)} ({_certainty(estimate, span, faultless)})"
+    return f"{two_decimals(estimate.value)} ({_certainty(estimate, span_text, faultless)})"
+
+
+def interval_in_words(estimate: Estimate, span: Callable[[float, float], str] = span_text) -> str:
+    """Return ``95 % interval 0.80 to 0.88``, or ``no interval: too few units``.
+
+    ``span`` writes both ends: `span_text`, `percent_span`, or points of a difference.
+    """
+    if math.isnan(estimate.low):
+        return f"no interval: {reason_text(estimate.reason)}"
+    return f"{interval_of(estimate)} {span(estimate.low, estimate.high)}"
 
 
 def interval_of(estimate: Estimate) -> str:
@@ -190,16 +219,14 @@ def interval_of(estimate: Estimate) -> str:
     return f"{level_text(estimate.level)} interval"
 
 
-def _certainty(estimate: Estimate, span: str, faultless: str) -> str:
+def _certainty(estimate: Estimate, span: Callable[[float, float], str], faultless: str) -> str:
     """Return the interval, the bound on units, or why there is neither."""
-    if math.isnan(estimate.low):
-        return f"no interval: {reason_text(estimate.reason)}"
     if estimate.method == "clopper-pearson-units":
         # The bounds are shares of units, whatever the value is.
         shares = percent_span(estimate.low, estimate.high)
         bound = faultless.format(span=shares, units=plural(estimate.unit))
         return f"{bound}, at {level_text(estimate.level)}"
-    return f"{interval_of(estimate)} {span}"
+    return interval_in_words(estimate, span)
 
 
 # Several estimates together: which is best, which are undefined, and what the marks mean.
@@ -213,7 +240,8 @@ REASONS = {
     "single_category": "all images are of one category, with references or without",
 }
 MARKS = {
-    "near_perfect": "*",
+    "few_errors": "*",
+    "near_perfect": "⁎",
     "all_wrong": "∘",
     "few_units": "†",
     "on_bound": "‡",
@@ -221,6 +249,7 @@ MARKS = {
     "independent_objects": "¶",
     "rough_metric": "‖",
     "classes_left_out": "◊",
+    "rare_classes": "△",
 }
 NO_INTERVAL = {  # reason -> beside the value, and as a clause
     "one_unit": ("one {unit} only", "there is only one {unit}"),

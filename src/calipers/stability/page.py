@@ -147,7 +147,7 @@ def write_stability(
     inputs = PageInputs(command, objects, Pictures.of(images, result.ids))
     display = with_display_names(result)
     # All files or none: no reader sees half of a result.
-    with staged_folder(folder, owned=old) as stage:
+    with staged_folder(folder, owned=old, force=force) as stage:
         for name in available(result):
             picture = svg(display.figure(name), width=SVG_WIDTH, name=name, standalone=True)
             write_atomically(stage / f"stability-{name}.svg", as_bytes(picture + "\n"))

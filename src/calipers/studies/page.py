@@ -74,7 +74,7 @@ def write_study(
     if folder.is_dir():
         names = [file.name for file in folder.iterdir()]
         earlier_files = list(filter(OURS.fullmatch, names))
-    with staged_folder(folder, owned=earlier_files) as stage:
+    with staged_folder(folder, owned=earlier_files, force=force) as stage:
         _write_figures(result, stage, step)
         for table in result.appendix:
             write_atomically(stage / f"{table.name}.csv", table.to_csv())

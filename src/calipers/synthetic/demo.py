@@ -16,6 +16,7 @@ stream is part of the cohort: a change of it changes the data of a seed.
 
 from __future__ import annotations
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from calipers.arrays import F64, I64
 from calipers.data.cohort import Cohort
 from calipers.errors import UsageError
+from calipers.results.files import write_atomically
 
 CLASSES = ("nodule", "mass", "effusion", "cardiomegaly")
 NODULE, MASS, EFFUSION, CARDIOMEGALY = range(len(CLASSES))
@@ -164,7 +166,9 @@ def draw_images(cohort: Cohort, folder: Path | str, seed: int = 0) -> list[Path]
             random=stream(seed, "texture", image_id),
         )
         paths.append(Path(folder) / str(names[k]))
-        Image.fromarray(pixels).save(paths[-1])
+        packed = io.BytesIO()
+        Image.fromarray(pixels).save(packed, format="PNG")
+        write_atomically(paths[-1], packed.getvalue())
     return paths
 
 

@@ -266,3 +266,63 @@ def test_no_message_quotes_a_patient(tmp_path: Path) -> None:
             open_volume(tmp_path / "a.dcm").read()
             continue
         assert NAME not in str(refused(tmp_path / "a.dcm"))
+
+
+@pytest.mark.parametrize("extra", [2, 24, 48])
+def test_pixels_beyond_the_header_are_refused(tmp_path: Path, extra: int) -> None:
+    """pydicom gives the beginning of them, with a warning."""
+    path = written(tmp_path / "a.dcm", noise((2, 4, 6), np.uint8))
+    data = pydicom.dcmread(path)
+    data.PixelData += bytes(extra)
+    data.save_as(path)
+    error = refused(path)
+    assert (error.rule, error.expected) == (
+        "volume-broken",
+        "48 bytes of pixels, as the header says",
+    )
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 3), (3, 3, 3), (5, 1, 3), (1, 3), (3, 3)])
+def test_frames_of_three_columns_are_no_colours(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    array = noise(shape, np.uint8)
+    path = written(
+        tmp_path / "a.dcm",
+        array,
+        Rows=shape[-2],
+        Columns=shape[-1],
+        NumberOfFrames=shape[0] if len(shape) == 3 else 1,
+        SamplesPerPixel=1,
+        PhotometricInterpretation="MONOCHROME2",
+    )
+    assert np.array_equal(pydicom.dcmread(path).pixel_array, array)
+    assert np.array_equal(open_volume(path).read(), array)
+
+
+def test_an_orientation_that_is_none_is_refused(tmp_path: Path) -> None:
+    error = refused(
+        written(
+            tmp_path / "a.dcm",
+            noise((4, 6), np.uint16),
+            PixelSpacing=[1, 1],
+            ImagePositionPatient=[0, 0, 0],
+            ImageOrientationPatient=[21000, 0, 0, 0, 1, 0],
+        )
+    )
+    assert error.rule == "affine"
+
+
+@pytest.mark.parametrize("frames", ["20000000", "1e30", "65536", "1"])
+def test_segmentations_that_claim_other_frames_are_refused(tmp_path: Path, frames: str) -> None:
+    place = series(tmp_path / "ct", noise((5, 4, 6), np.int16))
+    path = segmentation(tmp_path / "seg.dcm", masks(), place)
+    data = pydicom.dcmread(path)
+    element = data["NumberOfFrames"]
+    # By hand: pydicom would refuse to write some of these.
+    whole, old = path.read_bytes(), str(element.value).encode()
+    old += b" " * (len(old) % 2)
+    tag = b"\x28\x00\x08\x00IS" + len(old).to_bytes(2, "little") + old
+    new = frames.encode() + b" " * (len(frames) % 2)
+    changed = b"\x28\x00\x08\x00IS" + len(new).to_bytes(2, "little") + new
+    assert whole.count(tag) == 1
+    path.write_bytes(whole.replace(tag, changed))
+    assert refused(path, role="labels").rule in ("too-large", "dicom-series", "volume-broken")

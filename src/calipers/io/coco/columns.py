@@ -189,11 +189,10 @@ class ObjectColumns:
         n = int(((ignore == 1) & (crowd == 0)).sum())
         if not n:
             return []
+        words = "is not obeyed, as in pycocotools"
         if self.obey_ignore:
-            said = "is obeyed; pycocotools overwrites it by iscrowd (--coco-ignore off does so too)"
-        else:
-            said = "is not obeyed, as in pycocotools"
-        return [f'"ignore": 1 of {n} annotations {said}']
+            words = "is obeyed; pycocotools overwrites it by iscrowd (so does --coco-ignore off)"
+        return [f'"ignore": 1 of {n} annotations {words}']
 
     def findings(self) -> list[Finding]:
         """Return the broken rules of ids, flags and masks.
@@ -413,9 +412,10 @@ def _number_lookup(index: Mapping[Key, int]) -> Callable[[I64], I64]:
     table[numbers - lowest] = codes
 
     def look_up(ids: I64) -> I64:
-        place = ids - lowest
-        # The last entry of the table is -1: all ids outside of it end there.
-        return table[np.where((place >= 0) & (place < span), place, span)]
+        # Without a sign, ids below the lowest are far above the highest. The last entry of the
+        # table is -1: all ids outside of it end there.
+        place = (ids - lowest).view(np.uint64)
+        return table[np.minimum(place, np.uint64(span)).view(np.int64)]
 
     return look_up
 

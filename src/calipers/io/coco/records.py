@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from calipers.arrays import Column
+from calipers.arrays import I64, Column
 from calipers.data.cohort import UNIT
 from calipers.data.rules import Role
 from calipers.errors import InputError, raise_problems
@@ -360,7 +360,7 @@ def images_from(records: Sequence[dict[str, Any]], file: str, options: Options) 
         raise InputError("at least one image", rule="no-images", file=file, location="/images")
     keys = image_keys(records, file, options.ids_as_strings)
     order = sorted_ids(keys)
-    if order != list(range(len(order))):
+    if not _is_ascending(order):
         records = [records[k] for k in order]
         keys = [keys[k] for k in order]
     columns = record_columns(records)
@@ -420,19 +420,29 @@ def categories_from(records: Sequence[dict[str, Any]], file: str, options: Optio
     return Categories(tuple(names.values()), {key: k for k, key in enumerate(names)}, names)
 
 
-def sorted_ids(keys: Sequence[Key]) -> list[int]:
+def _is_ascending(numbers: Sequence[int] | I64) -> bool:
+    if isinstance(numbers, range):
+        return True
+    column = np.asarray(numbers)
+    return bool((column[1:] > column[:-1]).all())
+
+
+def sorted_ids(keys: Sequence[Key]) -> Sequence[int]:
     """Return the order of ids: numbers numerically, then texts."""
     # The usual case, without a function call per key: whole numbers, most often ascending.
     if set(map(type, keys)) == {int}:
         numbers = np.array(keys, np.int64)
-        if (numbers[1:] > numbers[:-1]).all():
-            return list(range(len(keys)))
+        if _is_ascending(numbers):
+            return range(len(keys))
         return [int(k) for k in np.argsort(numbers)]
     return sorted(range(len(keys)), key=lambda k: (isinstance(keys[k], str), keys[k]))
 
 
 def _keys(records: Sequence[Any], file: str, where: str, rule: str, as_text: bool) -> list[Key]:
-    plain: list[Any] = [record.get("id") for record in records if isinstance(record, dict)]
+    try:
+        plain: list[Any] = list(map(itemgetter("id"), records))
+    except (KeyError, TypeError):
+        plain = []  # the loop below says which record has none
     if _sound_numbers(plain, len(records)):
         return list(map(str, plain)) if as_text else plain
     problems = []
@@ -475,8 +485,10 @@ def _side(
     values = columns.get(side)
     if values is None:
         return lengths
-    if set(map(type, values)) == {int} and min(values) > 0 and max(values) < LARGEST_ID:
-        return np.array(values, np.float64)
+    if set(map(type, values)) == {int}:
+        distinct = set(values)
+        if min(distinct) > 0 and max(distinct) < LARGEST_ID:
+            return np.array(values, np.float64)
     for row, (k, value) in enumerate(zip(order, values)):
         if value is not None:
             lengths[row] = _positive(value, file, f"/images/{k}/{side}")

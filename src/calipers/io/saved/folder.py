@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -139,7 +140,7 @@ def read_stored(path: Path | str) -> Stored:
         ``result-hash`` if ``run.json`` beside it was written for other rows or another protocol.
     """
     path = Path(path)
-    file = _within(path, EVALUATION) if path.is_dir() else path
+    file = _within(path, EVALUATION) if os.path.isdir(path) else path
     document = _evaluation(file)
     rows = _distinct(document["rows"], str(file))
     # The numbers and how they were made; not the paths and times, which differ between equal runs.
@@ -154,7 +155,7 @@ def read_stored(path: Path | str) -> Stored:
 
 def read_documents(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return ``evaluation.json`` and the ``run.json`` with the hash of its rows and protocol."""
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # a name that is too long is no folder either
         hint = "give the folder that calipers evaluate -o wrote"
         raise InputError(
             "the folder of an evaluation", rule="not-a-folder", file=str(folder), hint=hint

@@ -12,7 +12,6 @@ do not fit the header are problems of the table, each with the line on which it 
 from __future__ import annotations
 
 import csv
-import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +26,8 @@ from calipers.io.tables.objects import TableReader
 from calipers.io.tables.table import FileTable, unprotect
 
 DELIMITERS = (",", ";", "\t")
+LONGEST_LINE = 1 << 20  # bytes
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")  # with its break, the last one without
 SUFFIXES = (".csv", ".tsv", ".txt")
 
 
@@ -88,6 +89,7 @@ def read_delimited(input_file: InputFile) -> FileTable:
 
 def decode(input_file: InputFile) -> str:
     """Return the text of a file, or name the byte that is not UTF-8."""
+    _check_lines(input_file)
     data = bytes(input_file.data)
     try:
         text = data.decode("utf-8")
@@ -107,6 +109,21 @@ def decode(input_file: InputFile) -> str:
     return text
 
 
+def _check_lines(input_file: InputFile) -> None:
+    """Raise for a line that no table has; the search stops at the first break of every piece."""
+    data = input_file.data
+    for start in range(0, len(data), LONGEST_LINE):
+        stop = start + LONGEST_LINE
+        if stop <= len(data) and data.find(b"\n", start, stop) < 0 > data.find(b"\r", start, stop):
+            raise InputError(
+                f"lines of at most {LONGEST_LINE:,} bytes",
+                rule="too-large",
+                file=input_file.file,
+                location=f"byte {start}",
+                hint="is it a table of text?",
+            )
+
+
 def find_delimiter(text: str) -> str:
     """Return the sign among comma, semicolon and tab that splits the header into most cells."""
     # Quoted names may hold any of the three signs.
@@ -116,7 +133,9 @@ def find_delimiter(text: str) -> str:
 
 def rows_of(file: str, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yield (line, cells); the line is the one on which a row begins; blank lines are skipped."""
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    # Line by line: a stream over the text would copy it with four bytes for every character.
+    lines = (line[0] for line in LINE.finditer(text))
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     line = 1
     while True:
         try:

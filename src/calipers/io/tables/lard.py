@@ -188,12 +188,11 @@ def _with_masks(
 ) -> ObjectPart:
     """Return the part with the quadrilaterals as masks, or with the reasons why not."""
     outlines = [[ring] for ring in outlines_of(corners).reshape(len(corners), -1).tolist()]
+    image = np.asarray(part.delivery.image, np.int64)
     # Whether all can be drawn is known only at the end, so the masks are made in pieces before.
     for start in range(0, len(corners), AT_ONCE):
         piece = slice(start, start + AT_ONCE)
-        drawing.add(
-            outlines[piece], part.delivery.image[piece], np.zeros(len(corners[piece]), np.bool_)
-        )
+        drawing.add(outlines[piece], image[piece], np.zeros(len(corners[piece]), np.bool_))
     findings = drawing.findings()
     if not findings:
         return replace(part, delivery=replace(part.delivery, masks=drawing.masks()))

@@ -26,8 +26,10 @@ from calipers.io.tables.table import MAGIC, Cells, FileTable
 
 MAX_ROWS = 50_000_000
 MAX_BYTES = 8 << 30  # uncompressed
-# Unpacked to packed; only asked of files that unpack to more than 256 MB.
-MAX_RATIO = 200
+# Unpacked to packed; only asked of files that unpack to more than 64 MB. Constant columns of
+# millions of rows are packed into a few bytes.
+MAX_RATIO, SPARED = 200, 1 << 26
+LONGEST_TEXT = 1 << 20  # bytes of a cell
 
 
 class ParquetReader(TableReader):
@@ -93,20 +95,66 @@ def _read_arrow(input_file: InputFile, check: Callable[[Any, str], None]) -> Any
     import pyarrow.parquet as pq
 
     # A mapped file is opened again by its name, so that it is not copied.
-    file = pq.ParquetFile(
-        io.BytesIO(input_file.data) if isinstance(input_file.data, bytes) else input_file.file
-    )
+    source = io.BytesIO(input_file.data) if isinstance(input_file.data, bytes) else input_file.file
+    file = pq.ParquetFile(source)
     _check_sizes(file.metadata, input_file)
-    check(file.schema_arrow, input_file.file)
-    table = file.read()
+    schema = file.schema_arrow
+    check(schema, input_file.file)
+    texts = _text_columns(schema)
+    # Texts stay numbers into the list of different texts until their sizes are known: a text of a
+    # megabyte may stand in every row for a few bits.
+    table = pq.ParquetFile(source, read_dictionary=texts).read()
     # Offsets and UTF-8 inside a column are not checked on reading, and the kernels trust them.
     table.validate(full=True)
+    return _unpacked(table, schema, texts, input_file)
+
+
+def _text_columns(schema: Any) -> list[str]:
+    import pyarrow.types as kinds
+
+    names = []
+    for column in schema:
+        kind = column.type.value_type if kinds.is_dictionary(column.type) else column.type
+        if kinds.is_string(kind) or kinds.is_large_string(kind):
+            names.append(column.name)
+    return names
+
+
+def _unpacked(table: Any, schema: Any, texts: list[str], input_file: InputFile) -> Any:
+    """Return the table with its texts as the schema has them, if they are not too long."""
+    import pyarrow.compute as pc
+
+    total = 0
+    for name in texts:
+        column = table.column(name)
+        for chunk in column.chunks:
+            lengths = pc.binary_length(chunk.dictionary).to_numpy(zero_copy_only=False)
+            codes = chunk.indices.drop_null().to_numpy(zero_copy_only=False)
+            total += int(lengths[codes].sum()) if len(codes) else 0
+            if lengths.max(initial=0) > LONGEST_TEXT or _is_bomb(total, input_file.size):
+                raise InputError(
+                    f"texts of at most {LONGEST_TEXT:,} bytes, and no {MAX_RATIO} times the file",
+                    rule="too-large",
+                    file=input_file.file,
+                    field=name,
+                    value=f"{max(total, int(lengths.max())):,} bytes",
+                )
+        field = schema.field(name)
+        if column.type != field.type:
+            place = table.schema.get_field_index(name)
+            table = table.set_column(place, field, column.cast(field.type))
     return table
+
+
+def _is_bomb(unpacked: int, packed: int) -> bool:
+    return unpacked > MAX_BYTES or unpacked > max(SPARED, MAX_RATIO * packed)
 
 
 def _check_sizes(metadata: Any, input_file: InputFile) -> None:
     groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
-    unpacked = sum(group.total_byte_size for group in groups)
+    # Codes of equal values take no space in a file, but eight bytes each in memory.
+    in_memory = 8 * max(metadata.num_rows, 0) * metadata.num_columns
+    unpacked = max(in_memory, sum(group.total_byte_size for group in groups))
     if metadata.num_rows > MAX_ROWS or metadata.num_rows < 0:
         raise InputError(
             f"at most {MAX_ROWS} rows",
@@ -114,9 +162,9 @@ def _check_sizes(metadata: Any, input_file: InputFile) -> None:
             file=input_file.file,
             value=metadata.num_rows,
         )
-    if unpacked > MAX_BYTES or (unpacked > 1 << 28 and unpacked > MAX_RATIO * input_file.size):
+    if _is_bomb(unpacked, input_file.size):
         raise InputError(
-            f"at most {MAX_BYTES} bytes unpacked",
+            f"at most {MAX_RATIO} times the file, and {MAX_BYTES} bytes, unpacked",
             rule="too-large",
             file=input_file.file,
             value=unpacked,

@@ -36,6 +36,7 @@ from calipers.io.volumes.volume import (
     axis_codes,
     broken_file,
     check_affine,
+    check_directions,
     check_extent,
     check_packed,
     check_spacing,
@@ -79,6 +80,8 @@ SEGMENTATION = "1.2.840.10008.5.1.4.1.1.66.4"
 LABEL_MAP = "1.2.840.10008.5.1.4.1.1.66.7"
 GREYS = ("MONOCHROME1", "MONOCHROME2")
 MOST_FRAMES = 65_536
+PIXELS = (0x7FE00008, 0x7FE00009, 0x7FE00010)  # floats of 32 and 64 bits, whole numbers
+UNSTATED = 0xFFFFFFFF  # the length of pixels in fragments
 
 # A file begins with a preamble of 128 bytes and this mark (DICOM PS3.10, 7.1).
 MARK, MARK_AT = b"DICM", 128
@@ -120,13 +123,18 @@ def open_dicom(request: Request) -> Volume:
     the order of the file, and the volume has no orientation.
     """
     # Segmentations are images to pydicom, but only highdicom knows which frame is which segment.
-    header, compressed = header_of(request)
-    if str(header.get("SOPClassUID")) in (SEGMENTATION, LABEL_MAP):
-        return open_segments(request)
+    header, encoding = header_of(request)
+    # Before highdicom, which makes an entry for every frame that the header claims.
     frames = frames_of(header, request.file)
+    if str(header.get("SOPClassUID")) in (SEGMENTATION, LABEL_MAP):
+        places = len(header.get("PerFrameFunctionalGroupsSequence") or ())
+        if places != frames:
+            expected = f"a place of each of {frames} frames"
+            raise InputError(expected, rule="dicom-series", file=request.file, value=places)
+        return open_segments(request)
     plane = plane_of(header, request)
     shape = plane if frames == 1 else (frames, *plane)
-    check_pixels(header, shape, compressed, request)
+    check_pixels(header, shape, encoding, request)
     order, affine, spacing = _place(header, frames, request.file)
     slope, inter = rescaling_of(header, request.file)
     stored = stored_dtype(header, request.file)
@@ -146,7 +154,9 @@ def open_dicom(request: Request) -> Volume:
         format="dicom",
         shape=shape,
         dtype=dtype,
-        reader=partial(_read_dicom, request.path, stored, (slope, inter), order),
+        reader=partial(
+            _read_dicom, request.path, stored, samples_of(header), (slope, inter), order
+        ),
         spacing=spacing,
         affine=affine,
         codes=codes,
@@ -164,7 +174,7 @@ def frames_of(header: Any, file: str) -> int:
 
 def plane_of(header: Any, request: Request) -> tuple[int, int]:
     """Return the rows and columns of a picture of one channel; only images may have several."""
-    if int(header.get("SamplesPerPixel") or 1) != 1 and request.role != "image":
+    if samples_of(header) != 1 and request.role != "image":
         raise InputError("one channel", rule="volume-channels", file=request.file, value="colours")
     if str(header.get("PhotometricInterpretation")) not in GREYS and request.role != "image":
         raise InputError("shades of grey", rule="volume-channels", file=request.file)
@@ -183,14 +193,35 @@ def stored_dtype(header: Any, file: str) -> np.dtype[Any]:
     return np.dtype(f"{kind}{bits // 8}")
 
 
-def check_pixels(header: Any, shape: tuple[int, ...], compressed: bool, request: Request) -> None:
+@dataclass(frozen=True, slots=True)
+class PixelEncoding:
+    """Whether the pixels of a file are compressed, and how many bytes they have if that is said."""
+
+    compressed: bool
+    length: int | None
+
+
+def check_pixels(
+    header: Any, shape: tuple[int, ...], encoding: PixelEncoding, request: Request
+) -> None:
     """Raise for a picture that is too large, or larger than its file."""
     # Before anything is decoded: the header may claim any number of pixels.
-    each = stored_dtype(header, request.file).itemsize * int(header.get("SamplesPerPixel") or 1)
+    each = stored_dtype(header, request.file).itemsize * samples_of(header)
     check_extent(shape, each, request.file, request.limits)
     needed, stored = math.prod(shape) * each, request.path.stat().st_size
-    if not compressed:
+    if not encoding.compressed:
         check_stored(needed, stored, request.file)
+        # Elements have an even length. More is another size or more frames than the header says,
+        # of which pydicom would give the beginning.
+        length = encoding.length or 0
+        if length > needed + needed % 2:
+            raise InputError(
+                f"{needed:,} bytes of pixels, as the header says",
+                rule="volume-broken",
+                file=request.file,
+                value=f"{length:,} bytes",
+                hint="rows, columns, frames or bits of the header are wrong: export it again",
+            )
     elif needed > request.limits.spared:
         check_packed(needed, stored, request.file, request.limits)
 
@@ -275,20 +306,30 @@ def decode(file: BinaryIO, index: int | None = None) -> Array:
     return np.asarray(pixel_array(file, index=index))
 
 
-def read_pixels(path: Path, stored: np.dtype[Any]) -> Array:
-    """Return all pixels of a file as they are stored; colours become grey."""
+def samples_of(header: Any) -> int:
+    """Return the number of channels of a pixel."""
+    return int(header.get("SamplesPerPixel") or 1)
+
+
+def read_pixels(path: Path, stored: np.dtype[Any], samples: int) -> Array:
+    """Return all pixels of a file as they are stored; several channels become grey."""
     with open_regular(path, follow=True) as file, silent_logs():
         array = decode(file)
-    if array.ndim > 2 and array.shape[-1] == 3 and array.dtype == np.uint8:
+    # By the header, not by the shape: frames of three columns look like colours.
+    if samples > 1:
         # Only images have colours, and they are only shown: a plain mean is grey enough.
         array = array.mean(axis=-1)
     return array.astype(stored, copy=False)
 
 
 def _read_dicom(
-    path: Path, stored: np.dtype[Any], rescaling: tuple[float, float], order: list[int] | None
+    path: Path,
+    stored: np.dtype[Any],
+    samples: int,
+    rescaling: tuple[float, float],
+    order: list[int] | None,
 ) -> Array:
-    array = read_pixels(path, stored)
+    array = read_pixels(path, stored, samples)
     if order is not None and order != list(range(len(order))):
         array = array[order]
     return rescale(array, rescaling)
@@ -318,7 +359,7 @@ def open_series(request: Request) -> Volume:
     headers = [header_of(replace(request, path=path)) for path in paths]
     first = headers[0][0]
     plane, stored = plane_of(first, request), stored_dtype(first, file)
-    for path, (header, compressed) in zip(paths, headers):
+    for path, (header, encoding) in zip(paths, headers):
         one = replace(request, path=path)
         if str(header.get("SOPClassUID")) == SEGMENTATION or frames_of(header, str(path)) > 1:
             value = f"several frames in {path.name}"
@@ -332,7 +373,7 @@ def open_series(request: Request) -> Volume:
             raise InputError(
                 "one size and kind of pixels", rule="dicom-series", file=file, value=value
             )
-        check_pixels(header, plane, compressed, one)
+        check_pixels(header, plane, encoding, one)
     shape = (len(paths), *plane)
     check_extent(shape, stored.itemsize, file, request.limits)
     slices = [_place_of(path, header, file) for path, (header, _) in zip(paths, headers)]
@@ -345,7 +386,7 @@ def open_series(request: Request) -> Volume:
         format="dicom-series",
         shape=shape,
         dtype=stored if plain else np.dtype(np.float64),
-        reader=partial(_read_series, slice_paths, stored, scalings, shape),
+        reader=partial(_read_series, slice_paths, (stored, samples_of(first)), scalings, shape),
         spacing=spacing_of(affine, 3),
         affine=affine,
         codes=axis_codes(affine),
@@ -402,12 +443,16 @@ def _place_of(path: Path, header: Any, file: str) -> SlicePlace:
 
 
 def _read_series(
-    paths: list[Path], stored: np.dtype[Any], scalings: list[tuple[float, float]], shape: Any
+    paths: list[Path],
+    pixel: tuple[np.dtype[Any], int],
+    scalings: list[tuple[float, float]],
+    shape: Any,
 ) -> Array:
+    stored, samples = pixel
     plain = all(scaling == (1.0, 0.0) for scaling in scalings)
     volume = np.empty(shape, stored if plain else np.float64)
     for k, path in enumerate(paths):
-        values = read_pixels(path, stored)
+        values = read_pixels(path, stored, samples)
         if values.shape != shape[1:]:
             raise broken_file(str(path), values.shape, "a slice of the size of the others")
         volume[k] = values if plain else rescale(values, scalings[k])
@@ -433,6 +478,7 @@ def stack_slices(slices: Sequence[SlicePlace], file: str) -> tuple[list[int], F6
     """
     first = slices[0]
     across, down = np.array(first.orientation[:3]), np.array(first.orientation[3:])
+    check_directions(np.array([across, down]), file, "ImageOrientationPatient")
     for other in slices[1:]:
         geometry = other.orientation + other.spacing
         if not np.allclose(geometry, first.orientation + first.spacing, rtol=0, atol=SAME):
@@ -586,10 +632,10 @@ def _voxels(path: Path, segment: int | None, dtype: np.dtype[Any]) -> Array:
             ) from None
 
 
-def header_of(request: Request) -> tuple[Any, bool]:
-    """Return the elements of a file that describe its pixels, and whether these are compressed."""
+def header_of(request: Request) -> tuple[Any, PixelEncoding]:
+    """Return the elements of a file that describe its pixels, and how these are stored."""
     try:
-        import pydicom
+        import pydicom  # noqa: F401  # only whether it is there
     except ImportError:
         raise UsageError(
             f'{request.file}: DICOM files need pydicom: pip install "calipers[dicom]"'
@@ -601,8 +647,28 @@ def header_of(request: Request) -> tuple[Any, bool]:
             raise InputError(
                 "labels without losses", rule="lossy", file=request.file, value=name, hint=hint
             )
-        header = pydicom.dcmread(file, stop_before_pixels=True, specific_tags=list(ELEMENTS))
-    return header, bool(syntax.is_compressed)
+        header, length = _elements(file)
+    return header, PixelEncoding(bool(syntax.is_compressed), length)
+
+
+def _elements(file: BinaryIO) -> tuple[Any, int | None]:
+    """Return the elements before the pixels, and how many bytes these have; None if that is not
+    stated.
+    """
+    from pydicom.filereader import read_partial
+    from pydicom.tag import Tag
+
+    lengths: list[int] = []
+
+    def at_pixels(tag: Any, vr: str | None, length: int) -> bool:
+        if int(tag) not in PIXELS:
+            return False
+        lengths.append(length)
+        return True
+
+    header = read_partial(file, at_pixels, specific_tags=[Tag(name) for name in ELEMENTS])
+    stated = lengths and lengths[0] != UNSTATED
+    return header, lengths[0] if stated else None
 
 
 def require_decoder(file: BinaryIO, name: str) -> tuple[Any, str]:

@@ -32,6 +32,7 @@ from calipers.io.volumes.volume import (
     axis_codes,
     broken_file,
     check_affine,
+    check_directions,
     check_extent,
     check_packed,
     check_spacing,
@@ -318,6 +319,7 @@ def _metaimage_place(
     if axes != 3 or matrix is None:
         return None, spacing
     rows = np.array(numbers(fields[matrix], 9, file, matrix)).reshape(3, 3)
+    check_directions(rows, file, matrix)
     place = next((name for name in ORIGINS if name in fields), None)
     origin = [0.0, 0.0, 0.0] if place is None else numbers(fields[place], 3, file, place)
     affine = check_affine(

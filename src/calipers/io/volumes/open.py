@@ -12,10 +12,10 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 from functools import cache
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 
-from calipers import registry
+from calipers import errors, registry
 from calipers.errors import InputError
 from calipers.io.source import open_regular, require_file
 from calipers.io.volumes.volume import (
@@ -64,7 +64,7 @@ def open_volume(
     InputError
         The file has none of these formats, is broken or too large, or has an invalid geometry.
     """
-    where = Path(fspath(path))
+    where = Path(errors.path("path", path))
     request = Request(where, role, member, segment, limits)
     reader = _reader_of(where)
     with guarded(request.file):

@@ -5,14 +5,17 @@ A `Request` comes in, a `Volume` of one channel goes out, to `calipers.io.volume
 pages of a TIFF file are the slices of a volume. The pictures of the report use `picture_size`, and
 `format_of`, `check_chunks` and `undo_rotation` to read pictures as they are stored.
 
-The values are those of the file: indices of a palette, 16 bits unscaled, no rotation by EXIF. A
-viewer shows something else for each of these, but labels and maps must stay on one grid.
+The values are those of the file: indices of a palette, 2, 4 and 16 bits unscaled, white as 0 where
+the file says so, no rotation by EXIF. A viewer shows something else for each of these, but labels
+and maps must stay on one grid. Pillow stretches 2 and 4 bits to 8 and inverts some files; `Coding`
+undoes that.
 """
 
 from __future__ import annotations
 
 import math
 import zlib
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -22,6 +25,7 @@ import numpy as np
 from calipers.arrays import Array
 from calipers.errors import InputError
 from calipers.io.source import open_regular, require_file
+from calipers.io.volumes.tiff import WHITE_IS_ZERO, TiffPage, tiff_pages
 from calipers.io.volumes.volume import (
     DEFAULT,
     Limits,
@@ -64,9 +68,9 @@ MODES = {
     "I": np.int32,
     "F": np.float32,
 }
-MOST_PAGES = 65_536
 PALETTE = "values are the indices of a palette"
-ORIENTATION, COMPRESSION, SAMPLE_FORMAT, BITS = 274, 259, 339, 258  # tags of EXIF and TIFF
+# Tags of EXIF and TIFF.
+ORIENTATION, COMPRESSION, SAMPLE_FORMAT, BITS, PHOTOMETRIC = 274, 259, 339, 258, 262
 
 
 class PictureReader(VolumeReader):
@@ -89,7 +93,8 @@ def open_picture(request: Request) -> Volume:
 
     Notes
     -----
-    Values are those that are stored: indices of a palette, 16 bits unscaled, no rotation by EXIF.
+    Values are those that are stored: indices of a palette, 2, 4 and 16 bits unscaled, nothing
+    inverted, no rotation by EXIF.
     Several channels are an error, except for the role ``"image"``, where they become grey. Lossy
     formats are refused for labels.
     """
@@ -102,8 +107,10 @@ def open_picture(request: Request) -> Volume:
             # Before Pillow sees the file: it stops at the last chunk it needs and accepts a broken
             # rest.
             check_chunks(stream, file)
+        pages = _pages(stream, kind, request)
         image = _open(stream, kind)
-        pages = _pages(image, request)
+        if kind != "tiff" and getattr(image, "n_frames", 1) > 1:
+            raise InputError("a picture", rule="volume-format", file=file, value="an animation")
         lossy = kind in LOSSY or _tag(image, COMPRESSION) in LOSSY_TIFF
         if lossy and request.role == "labels":
             hint = "save labels as PNG or lossless TIFF: lossy formats invent values at edges"
@@ -116,7 +123,8 @@ def open_picture(request: Request) -> Volume:
         dtype = _dtype(image, request)
         _check_size(shape, dtype, request.path.stat().st_size, file, request.limits)
         notes = _notes(image, lossy)
-    reader = partial(_read, request.path, kind, shape, dtype, request.role)
+        coding = _coding(stream, image, kind, request.role)
+    reader = partial(_read, request.path, kind, shape, dtype, coding)
     return Volume(file, kind, shape, dtype, reader, notes=tuple(notes))
 
 
@@ -219,27 +227,58 @@ def _open(stream: BinaryIO, format: str) -> Any:
     return kinds[format](stream)
 
 
-def _pages(image: Any, request: Request) -> int:
+def _pages(stream: BinaryIO, kind: str, request: Request) -> int:
     """Return the number of pages, which must be alike; only TIFF files may have several."""
-    if image.format != "TIFF":
-        if getattr(image, "n_frames", 1) > 1:
-            raise InputError(
-                "a picture", rule="volume-format", file=request.file, value="an animation"
-            )
+    if kind != "tiff":
         return 1
-    first = (stored_size(image), image.mode)
-    # Page by page, so that a chain of pages without end stops at the limit.
-    for page in range(MOST_PAGES + 1):
-        try:
-            image.seek(page)
-        except EOFError:
-            image.seek(0)
-            return page
-        if (stored_size(image), image.mode) != first:
-            value = f"page {page} is {' x '.join(map(str, stored_size(image)))} {image.mode}"
-            expected = f"pages of {first[0][0]} x {first[0][1]} {first[1]}"
-            raise InputError(expected, rule="volume-shape", file=request.file, value=value)
-    raise InputError(f"at most {MOST_PAGES} pages", rule="too-large", file=request.file)
+    pages = tiff_pages(stream, request.path.stat().st_size, request.file)
+    first = pages[0]
+    for number, page in enumerate(pages):
+        if page != first:
+            raise InputError(
+                f"pages like the first, {_page_text(first)}",
+                rule="volume-shape",
+                file=request.file,
+                value=f"page {number} is {_page_text(page)}",
+            )
+    return len(pages)
+
+
+def _page_text(page: TiffPage) -> str:
+    return (
+        f"{page.width} x {page.height}, {page.samples} x {page.bits} bits, "
+        f"compression {page.compression}, interpretation {page.photometric}, format {page.format}"
+    )
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How Pillow changed the values that a file stores, and for whom they are read."""
+
+    role: Role
+    bits: int = 8  # fewer bits were stretched to 8
+    inverted: bool = False  # white is 0 in the file
+
+    def stored(self, values: Array) -> Array:
+        """Return the values that the file stores."""
+        # An image is only shown: there the stretched values are those that a viewer shows.
+        if self.role == "image":
+            return values
+        if self.inverted:
+            values = ~values if values.dtype == np.bool_ else 255 - values
+        if self.bits in (2, 4):
+            values = values // (255 // ((1 << self.bits) - 1))
+        return values
+
+
+def _coding(stream: BinaryIO, image: Any, kind: str, role: Role) -> Coding:
+    if kind == "png" and image.mode == "L":
+        stream.seek(24)  # the bit depth in the header chunk (PNG, 11.2.2)
+        return Coding(role, bits=stream.read(1)[0])
+    if kind == "tiff" and image.mode in ("1", "L"):
+        bits = int(_tag(image, BITS) or 1)
+        return Coding(role, bits, inverted=_tag(image, PHOTOMETRIC) == WHITE_IS_ZERO)
+    return Coding(role)
 
 
 def _tag(image: Any, tag: int) -> Any:
@@ -298,28 +337,28 @@ def _check_size(
 
 
 def _read(
-    path: Path, format: str, shape: tuple[int, ...], dtype: np.dtype[Any], role: Role
+    path: Path, format: str, shape: tuple[int, ...], dtype: np.dtype[Any], coding: Coding
 ) -> Array:
     with open_regular(path, follow=True) as stream:
         image = _open(stream, format)
         if len(shape) == 2:
-            return _values(image, dtype, role)
+            return _values(image, dtype, coding)
         volume = np.empty(shape, dtype)
         for page in range(shape[0]):
             image.seek(page)
-            values = _values(image, dtype, role)
+            values = _values(image, dtype, coding)
             if values.shape != shape[1:]:
                 raise broken_file(str(path), f"page {page} of another size", "pages of one size")
             volume[page] = values
         return volume
 
 
-def _values(image: Any, dtype: np.dtype[Any], role: Role) -> Array:
+def _values(image: Any, dtype: np.dtype[Any], coding: Coding) -> Array:
     # Read before `load`, which drops the tag of the orientation after it rotated.
     orientation = orientation_of(image)
     image.load()
     if image.format == "TIFF":
         image = undo_rotation(image, orientation)
-    if image.mode not in MODES and role == "image":
+    if image.mode not in MODES and coding.role == "image":
         image = image.convert("L")
-    return np.asarray(image).astype(dtype, copy=False)
+    return coding.stored(np.asarray(image)).astype(dtype, copy=False)

@@ -53,6 +53,7 @@ MOST_BEHIND = 1 << 24  # bytes after the voxels that are read for the sake of th
 # Cosine between two axes of a grid up to which they count as at right angles: headers round.
 MOST_SHEAR = 1e-3
 
+UNIT_TOLERANCE = 1e-2  # of the length of a direction that was written with few digits
 DIRECTIONS = ("LR", "PA", "IS")  # towards the negative and the positive end of each axis in mm
 # Corners differ more than centres when a direction is rounded, so they are what is compared.
 TOLERANCE = 1e-3  # mm over the corners
@@ -469,6 +470,24 @@ def check_affine(affine: F64, file: str, source: str = "affine") -> F64:
             expected, rule="affine", file=file, field=source, value=steps.round(6).tolist()
         )
     return affine
+
+
+def check_directions(rows: F64, file: str, source: str) -> None:
+    """Raise unless the rows are directions: vectors of length 1, as far as written digits tell.
+
+    Formats that store lengths apart from directions would otherwise multiply the two.
+    """
+    with np.errstate(all="ignore"):
+        lengths = np.linalg.norm(rows, axis=1)
+    if not (np.abs(lengths - 1.0) <= UNIT_TOLERANCE).all():
+        raise InputError(
+            "directions of length 1",
+            rule="affine",
+            file=file,
+            field=source,
+            value=rows.round(6).tolist(),
+            hint="correct the header: the spacing has a field of its own",
+        )
 
 
 def check_spacing(spacing: tuple[float, ...], file: str) -> tuple[float, ...]:

@@ -47,7 +47,7 @@ public:
     }
     void take(int64_t& value) {
         PyObject* object = next();
-        if (object) value = PyLong_AsLongLong(object);
+        value = object ? PyLong_AsLongLong(object) : 0;
         ok_ = object && !PyErr_Occurred();
     }
     template <class First, class... Rest>
@@ -77,7 +77,7 @@ inline void unlocked(Work work) {
 }
 
 inline void require(bool fits) {
-    if (!fits) throw std::invalid_argument("buffers whose lengths do not fit each other");
+    if (!fits) throw std::invalid_argument("buffers whose lengths do not fit each other, or entries beyond them");
 }
 
 // No C++ exception reaches Python's C code: each becomes one of Python's.

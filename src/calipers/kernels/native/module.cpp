@@ -24,14 +24,14 @@ PyObject* py_overlapping(PyObject*, PyObject* args) {
     Arguments arguments(args);
     Side reference, prediction;
     Span<const uint8_t> crowd;
-    int64_t within_class, dimensions, threads;
+    int64_t n_classes, dimensions, threads;
     if (!arguments.all(reference.offsets, reference.label, reference.boxes, reference.extent, prediction.offsets,
-                       prediction.label, prediction.boxes, prediction.extent, crowd, within_class, dimensions, threads))
+                       prediction.label, prediction.boxes, prediction.extent, crowd, n_classes, dimensions, threads))
         return nullptr;
-    require(fit(reference, prediction, dimensions) && crowd.size == reference.label.size);
+    require(fit(reference, prediction, dimensions, n_classes) && crowd.size == reference.label.size);
     std::vector<FoundPairs> found;
     unlocked([&] {
-        found = overlapping(reference, prediction, crowd, within_class != 0, static_cast<int>(dimensions),
+        found = overlapping(reference, prediction, crowd, n_classes, static_cast<int>(dimensions),
                             static_cast<int>(threads));
     });
     return Py_BuildValue("(NNN)", joined<int32_t>(found, [](const FoundPairs& f) -> auto& { return f.reference; }),
@@ -45,10 +45,11 @@ PyObject* py_ranks(PyObject*, PyObject* args) {
     Span<const int32_t> label;
     Span<const double> score;
     Span<int32_t> rank;
-    int64_t within_class, threads;
-    if (!arguments.all(offsets, label, score, within_class, rank, threads)) return nullptr;
-    require(cover(offsets, score.size) && label.size == score.size && rank.size == score.size);
-    unlocked([&] { ranks(offsets, label, score, within_class != 0, rank, static_cast<int>(threads)); });
+    int64_t n_classes, threads;
+    if (!arguments.all(offsets, label, score, n_classes, rank, threads)) return nullptr;
+    require(cover(offsets, score.size) && label.size == score.size && rank.size == score.size && has_order(score) &&
+            are_labels(label, n_classes));
+    unlocked([&] { ranks(offsets, label, score, n_classes, rank, static_cast<int>(threads)); });
     Py_RETURN_NONE;
 }
 
@@ -88,7 +89,7 @@ PyObject* py_row_kinds(PyObject*, PyObject* args) {
     Span<uint8_t> kind;
     int64_t n_views, threads;
     if (!arguments.all(fates, n_views, kind, threads)) return nullptr;
-    require(fates.size == kind.size * n_views);
+    require(is_count(n_views) && fates.size == kind.size * n_views);
     std::vector<std::vector<uint64_t>> kinds(1);
     unlocked([&] { kinds[0] = row_kinds(fates, n_views, kind, static_cast<int>(threads)); });
     return joined<uint64_t>(kinds, [](const std::vector<uint64_t>& k) -> auto& { return k; });
@@ -112,7 +113,8 @@ PyObject* py_ranking(PyObject*, PyObject* args) {
     int64_t n_classes, blocks, threads;
     if (!arguments.all(score, label, n_classes, blocks, order, offsets, ends, threads)) return nullptr;
     const int64_t n = score.size;
-    require(label.size == n && order.size == n && ends.size == n && offsets.size == n_classes + 1);
+    require(label.size == n && order.size == n && ends.size == n && is_count(n_classes) && offsets.size == n_classes + 1 &&
+            within(label, n_classes));
     unlocked([&] {
         ranking(score, label, n_classes, blocks != 0, order, offsets, ends, static_cast<int>(threads));
     });
@@ -128,7 +130,7 @@ PyObject* py_average_precision(PyObject*, PyObject* args) {
     if (!arguments.all(p.fates, p.kind, p.kinds, p.views, p.order, p.offsets, p.ends, p.positives, p.n_views, p.n_columns,
                        p.n_classes, kind, recalls, result, threads))
         return nullptr;
-    require(fit(p) && result.size == p.positives.size);
+    require(fit(p) && result.size == p.positives.size && has_order(recalls));
     unlocked([&] {
         average_precision(p, static_cast<Interpolation>(kind), recalls, result, static_cast<int>(threads));
     });
@@ -173,7 +175,7 @@ PyObject* py_replicate_hits(PyObject*, PyObject* args) {
     Span<int32_t> result;
     int64_t n, threads;
     if (!take_plan(arguments, p) || !arguments.all(allowed, n, result, threads)) return nullptr;
-    require(fit(p) && n >= 0 && allowed.size == n * LANES && result.size == (p.point_offsets.size - 1) * n * LANES);
+    require(fit(p) && is_count(n) && allowed.size == n * LANES && result.size == (p.point_offsets.size - 1) * n * LANES);
     unlocked([&] { replicate_hits(p, allowed, n, result, static_cast<int>(threads)); });
     Py_RETURN_NONE;
 }
@@ -229,7 +231,7 @@ PyObject* py_transpose(PyObject*, PyObject* args) {
     Span<uint8_t> to;
     int64_t rows, columns;
     if (!arguments.all(from, rows, columns, to)) return nullptr;
-    require(rows >= 0 && columns >= 0 && from.size == rows * columns && to.size == from.size);
+    require(is_count(rows) && is_count(columns) && from.size == rows * columns && to.size == from.size);
     unlocked([&] { transpose(from, rows, columns, to); });
     Py_RETURN_NONE;
 }
@@ -245,7 +247,8 @@ PyObject* py_rodeo_paths(PyObject*, PyObject* args) {
                        threads))
         return nullptr;
     const int64_t n_images = reference.offsets.size - 1;
-    require(fit(reference, prediction, dimensions) && presence.size == 3 * n_images &&
+    require(fit(reference, prediction, dimensions, n_classes) && within(reference.label, n_classes) &&
+            within(prediction.label, n_classes) && presence.size == 3 * n_images &&
             (weight.size == 0 || weight.size == n_images));
     std::vector<FoundPaths> found;
     unlocked([&] {

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "lengths.h"
 #include "pairwise.h"
 
 namespace calipers {
@@ -13,13 +14,7 @@ namespace {
 // Whether rows of one length fill a buffer; places in a row are held in 32 bits.
 template <class T>
 bool fill(Span<T> buffer, int64_t n_rows, int64_t n) {
-    return n_rows >= 0 && n >= 0 && n <= std::numeric_limits<int32_t>::max() && buffer.size == n_rows * n;
-}
-
-bool are_rows(Span<const int64_t> rows, int64_t n) {
-    for (int64_t k = 0; k < rows.size; ++k)
-        if (rows[k] < 0 || rows[k] >= n) return false;
-    return true;
+    return is_count(n_rows) && n >= 0 && n <= std::numeric_limits<int32_t>::max() && buffer.size == n_rows * n;
 }
 
 PyObject* py_row_places(PyObject*, PyObject* args) {
@@ -28,7 +23,7 @@ PyObject* py_row_places(PyObject*, PyObject* args) {
     RowPlaces found;
     int64_t n_rows, threads;
     if (!arguments.all(values, n_rows, found.order, found.below, found.doubled, threads)) return nullptr;
-    require(n_rows >= 0 && fill(values, n_rows, n_rows ? values.size / n_rows : 0) && found.order.size == values.size &&
+    require(is_count(n_rows) && fill(values, n_rows, n_rows ? values.size / n_rows : 0) && found.order.size == values.size &&
             found.below.size == values.size && found.doubled.size == values.size);
     unlocked([&] { row_places(values, n_rows, found, static_cast<int>(threads)); });
     Py_RETURN_NONE;
@@ -43,8 +38,8 @@ PyObject* py_kendall_pairs(PyObject*, PyObject* args) {
     const int64_t n_rows = p.tied.size;
     p.n = n_rows ? p.order.size / n_rows : 0;
     require(fill(p.order, n_rows, p.n) && p.below.size == p.order.size && p.second.size == p.first.size &&
-            discordant.size == p.first.size && joint.size == p.first.size && are_rows(p.first, n_rows) &&
-            are_rows(p.second, n_rows));
+            discordant.size == p.first.size && joint.size == p.first.size && within(p.first, n_rows) &&
+            within(p.second, n_rows) && are_places(p));
     unlocked([&] { kendall_pairs(p, discordant, joint, static_cast<int>(threads)); });
     Py_RETURN_NONE;
 }
@@ -55,7 +50,7 @@ PyObject* py_joint_counts(PyObject*, PyObject* args) {
     JointTable table;
     int64_t n_rows, threads;
     if (!arguments.all(values, n_rows, thresholds, table.ones, table.both, table.called, threads)) return nullptr;
-    require(n_rows >= 0 && fill(values, n_rows, n_rows ? values.size / n_rows : 0) &&
+    require(is_count(n_rows) && fill(values, n_rows, n_rows ? values.size / n_rows : 0) &&
             table.ones.size == thresholds.size * n_rows && table.called.size == thresholds.size * (n_rows + 1) &&
             table.both.size == thresholds.size * (n_rows * (n_rows - 1) / 2));
     unlocked([&] { joint_counts(values, n_rows, thresholds, table, static_cast<int>(threads)); });

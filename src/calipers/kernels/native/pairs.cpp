@@ -20,7 +20,8 @@ constexpr int64_t FEW = 64;  // pairs of an image up to which comparing all beat
 // Shares the objects of an image out to their classes, so that each class can be looked up; buffers are reused.
 class ClassIndex {
 public:
-    explicit ClassIndex(int32_t n_classes) : start_(n_classes, 0), count_(n_classes, 0) {}
+    // Without classes all objects share one.
+    explicit ClassIndex(int64_t n_classes) : start_(std::max<int64_t>(n_classes, 1), 0), count_(start_.size(), 0) {}
 
     // Objects begin ... end - 1; within a class they stay in input order.
     template <class Label>
@@ -48,17 +49,11 @@ private:
     std::vector<int64_t> start_, count_, rows_;
 };
 
-int32_t classes_in(Span<const int32_t> label) {
-    int32_t n = 1;
-    for (int64_t k = 0; k < label.size; ++k) n = std::max(n, label[k] + 1);
-    return n;
-}
-
 template <int D>
 class Finder {
 public:
-    Finder(const Side& reference, const Side& prediction, Span<const uint8_t> crowd, bool within_class, int32_t n_classes)
-        : reference_(reference), prediction_(prediction), crowd_(crowd), within_class_(within_class), index_(n_classes) {}
+    Finder(const Side& reference, const Side& prediction, Span<const uint8_t> crowd, int64_t n_classes)
+        : reference_(reference), prediction_(prediction), crowd_(crowd), within_class_(n_classes > 0), index_(n_classes) {}
 
     void image(int64_t i, FoundPairs& found) {
         const int64_t first = reference_.offsets[i], last = reference_.offsets[i + 1];
@@ -96,12 +91,11 @@ private:
 
 template <int D>
 std::vector<FoundPairs> find(const Side& reference, const Side& prediction, Span<const uint8_t> crowd,
-                             bool within_class, int threads) {
+                             int64_t n_classes, int threads) {
     const int64_t n = reference.offsets.size - 1;
-    const int32_t n_classes = std::max(classes_in(reference.label), classes_in(prediction.label));
     std::vector<FoundPairs> found(tasks_of(n));
     parallel(found.size(), threads, [&](int64_t task) {
-        Finder<D> finder(reference, prediction, crowd, within_class, n_classes);
+        Finder<D> finder(reference, prediction, crowd, n_classes);
         const int64_t stop = std::min(n, (task + 1) * IMAGES_PER_TASK);
         for (int64_t i = task * IMAGES_PER_TASK; i < stop; ++i) finder.image(i, found[task]);
     });
@@ -111,15 +105,15 @@ std::vector<FoundPairs> find(const Side& reference, const Side& prediction, Span
 }  // namespace
 
 std::vector<FoundPairs> overlapping(const Side& reference, const Side& prediction, Span<const uint8_t> crowd,
-                                    bool within_class, int dimensions, int threads) {
-    if (dimensions == 3) return find<3>(reference, prediction, crowd, within_class, threads);
-    return find<2>(reference, prediction, crowd, within_class, threads);
+                                    int64_t n_classes, int dimensions, int threads) {
+    if (dimensions == 3) return find<3>(reference, prediction, crowd, n_classes, threads);
+    return find<2>(reference, prediction, crowd, n_classes, threads);
 }
 
-void ranks(Span<const int64_t> offsets, Span<const int32_t> label, Span<const double> score, bool within_class,
+void ranks(Span<const int64_t> offsets, Span<const int32_t> label, Span<const double> score, int64_t n_classes,
            Span<int32_t> rank, int threads) {
     const int64_t n = offsets.size - 1;
-    const int32_t n_classes = classes_in(label);
+    const bool within_class = n_classes > 0;
     const auto before = [&](int64_t a, int64_t b) { return score[a] != score[b] ? score[a] > score[b] : a < b; };
     parallel(tasks_of(n), threads, [&](int64_t task) {
         ClassIndex index(n_classes);

@@ -209,7 +209,8 @@ void envelope_at(Points p, Recalls recalls, const double* __restrict per_hit, do
             best[l] = value > best[l] ? value : best[l];
         }
         for (int l = 0; l < LANES; ++l)
-            for (int64_t k = static_cast<int64_t>(before[l]); k < static_cast<int64_t>(reached[l]); ++k)
+            // From 0 on: with far fewer positives than hits the quotient would leave the whole numbers.
+            for (int64_t k = std::max<int64_t>(0, static_cast<int64_t>(before[l])); k < static_cast<int64_t>(reached[l]); ++k)
                 result[k * LANES + l] = best[l];
     });
 }

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TOML that users write, read within limits: protocols, grids, requirements.
+
+`read_toml` takes a path and returns the text of a small regular file; `parse_toml` takes a text and
+returns the document. Whatever is wrong is an `InputError` that names the file. The schema of a
+document is the business of `calipers.results.schema`.
+
+tomllib recurses into brackets, needs time that grows with the square of the dots of a key, and
+gives whole numbers of any length, which fail later, where they become floats. So all three are
+limited here, far above what people write.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from calipers.errors import InputError
+
+MAX_BYTES = 1 << 20
+MOST_DOTS = 32  # of a key
+LARGEST_INT = 2**63 - 1  # what the standard promises
+# A word, a dot, a word, ...: it begins where no word goes on, so that the search stays linear.
+LONG_KEY = re.compile(
+    rf"""(?<![\w"'.-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){{{MOST_DOTS + 1}}}""", re.ASCII
+)
+
+
+def read_toml(path: Path | str, what: str = "a TOML file") -> str:
+    """Return the text of a small regular file in UTF-8; ``what`` names it in messages."""
+    file = str(path)
+    try:
+        # Asked before the file is opened: opening a pipe would wait for its writer.
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a device or pipe"
+            raise InputError(what, rule="not-a-file", file=file, value=kind)
+        if status.st_size > MAX_BYTES:
+            raise InputError(
+                f"at most {MAX_BYTES} bytes", rule="too-large", file=file, value=status.st_size
+            )
+        with open(path, "rb") as stream:
+            # A file of /proc has no size but content, and a file may grow while it is read.
+            return stream.read(MAX_BYTES).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "text in UTF-8", rule="encoding", file=file, location=f"byte {error.start}"
+        ) from None
+    except FileNotFoundError:
+        raise InputError(what, rule="not-found", file=file) from None
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError("a readable file", rule="not-readable", file=file, value=reason) from None
+
+
+def parse_toml(text: str, file: str) -> dict[str, Any]:
+    """Return the document of a text."""
+    if LONG_KEY.search(text):
+        raise InputError(f"keys of at most {MOST_DOTS} dots", rule="depth", file=file)
+    try:
+        document = tomllib.loads(text)
+    except RecursionError:
+        raise InputError("fewer brackets inside each other", rule="depth", file=file) from None
+    except ValueError as error:  # a syntax error, or a whole number with thousands of digits
+        raise InputError("valid TOML", rule="toml-syntax", file=file, value=str(error)) from None
+    _check_numbers(document, file)
+    return document
+
+
+def _check_numbers(document: dict[str, Any], file: str) -> None:
+    """Raise for a whole number that no float can hold."""
+    waiting: list[tuple[str, Any]] = [("", document)]
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(f"{place}.{key}".lstrip("."), entry) for key, entry in value.items()]
+        elif isinstance(value, list):
+            waiting += [(f"{place}[{k}]", entry) for k, entry in enumerate(value)]
+        elif isinstance(value, int) and abs(value) > LARGEST_INT:
+            raise InputError(
+                "whole numbers of at most 64 bits",
+                rule="range",
+                file=file,
+                location=place,
+                value=value,
+            )

@@ -1,0 +1,466 @@
+"""The targets: readers and public constructors, each with sound inputs and a judge.
+
+A target takes a damaged input and answers with a result or with a `CalipersError`; anything else,
+and anything slow, is a failure that `attack` raises as a `Failure` with the input that shows it.
+Where an independent reader exists, a judge compares what was accepted, so that wrong numbers
+without a word are seen too: the peer must agree, or refuse the input.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import calipers as cal
+from calipers.data.masks import Masks
+from calipers.errors import CalipersError
+from calipers.evaluation.protocol import Protocol
+from calipers.io.volumes.open import open_volume
+from calipers.io.volumes.values import write_volume
+from calipers.results.requirements import Requirements
+from calipers.sensitivity.multiverse import load_grid
+from fuzz import mutate
+from fuzz.mutate import Random
+from random_cohorts import random_cohort
+from volume_cases import noise
+
+SLOWEST = 5.0  # CPU seconds of one input
+
+BOXES = """image_id,class,x0,y0,x1,y1,patient,width,height
+a,nodule,10,20,30,40,p1,100,100
+a,mass,1.5,2.5,13,14,p1,100,100
+b,nodule,11,21,31,41,p2,100,100
+"""
+SCORES = """image_id,class,x0,y0,x1,y1,score
+a,nodule,10,20,30,41,0.9
+b,mass,1,2,3,4,0.25
+b,nodule,11,21,31,41,1
+"""
+PROTOCOL = """schema = "calipers.protocol/1"
+name = "fuzz"
+source = "test"
+[matching]
+criterion = "box-iou"
+thresholds = { from = 0.5, to = 0.95, step = 0.05 }
+max_dets = 100
+ties = "coco"
+[sizes]
+small = [0, 1024]
+[statistics]
+cluster = "image"
+seed = 3
+[[metric]]
+name = "AP"
+kind = "average-precision"
+interpolation = "coco101"
+[[metric]]
+name = "FROC@1"
+kind = "froc"
+rates = [1.0]
+thresholds = [0.5]
+"""
+GRID = """schema = "calipers.grid/1"
+[grid]
+criterion = ["box-iou", "giou"]
+threshold = [0.25, 0.5]
+[base]
+criterion = "box-iou"
+"""
+REQUIREMENTS = """schema = "calipers.requirements/1"
+name = "fuzz"
+[[requirement]]
+id = "R1"
+text = "finds it"
+metric = "AP50"
+at_least = 0.5
+min_units = 20
+group = { centre = "*" }
+"""
+COCO = {
+    "images": [
+        {"id": 1, "file_name": "a.png", "width": 100, "height": 100},
+        {"id": 2, "file_name": "b.png", "width": 100, "height": 100},
+    ],
+    "categories": [{"id": 1, "name": "nodule"}, {"id": 2, "name": "mass"}],
+    "annotations": [
+        {"id": 1, "image_id": 1, "category_id": 1, "bbox": [10, 20, 20, 20], "iscrowd": 0},
+        {"id": 2, "image_id": 2, "category_id": 2, "bbox": [1, 2, 13, 14], "area": 182},
+    ],
+}
+
+
+class Failure(AssertionError):
+    """An input that a target did not answer as it must."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One reader or constructor under attack."""
+
+    name: str
+    damage: Callable[[Random], Any]  # a damaged input
+    run: Callable[[Any, Path], Any]  # the input and a folder to write into; the result
+    # (input, result): raise AssertionError if an independent reader sees something else
+    judge: Callable[[Any, Any], None] | None = None
+
+
+def attack(target: Target, folder: Path, rounds: int, seed: int = 0) -> int:
+    """Return how many damaged inputs were accepted; raise at the first failure."""
+    accepted = 0
+    for k in range(rounds):
+        given = target.damage(np.random.default_rng([seed, k]))
+        began = time.process_time()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                result = target.run(given, folder)
+        except CalipersError:
+            continue
+        except Exception as error:
+            raise Failure(f"{target.name}, seed {seed}, input {k}: {given!r:.500}") from error
+        finally:
+            seconds = time.process_time() - began
+            if seconds > SLOWEST:
+                raise Failure(f"{target.name}, seed {seed}, input {k}: {seconds:.1f} s")
+        accepted += 1
+        if target.judge is not None:
+            try:
+                target.judge(given, result)
+            except AssertionError as error:
+                raise Failure(f"{target.name}, seed {seed}, input {k}: {given!r:.500}") from error
+    return accepted
+
+
+def _file(folder: Path, name: str, content: bytes) -> str:
+    path = folder / name
+    path.write_bytes(content)
+    return str(path)
+
+
+def tables() -> Iterator[Target]:
+    """Delimited text of references, predictions and groups."""
+
+    def damage(text: str) -> Callable[[Random], bytes]:
+        def damaged(rng: Random) -> bytes:
+            if rng.random() < 0.2:
+                return mutate.of_bytes(rng, text.encode())
+            return mutate.of_text(rng, text).encode()
+
+        return damaged
+
+    def references(content: bytes, folder: Path) -> Any:
+        return cal.read(_file(folder, "references.csv", content))
+
+    def predictions(content: bytes, folder: Path) -> Any:
+        sound = _file(folder, "sound.csv", BOXES.encode())
+        return cal.read(sound, {"model": _file(folder, "predictions.csv", content)})
+
+    def groups(content: bytes, folder: Path) -> Any:
+        sound = _file(folder, "sound.csv", BOXES.encode())
+        return cal.read(sound, groups=_file(folder, "groups.csv", content))
+
+    def count_rows(content: bytes, cohort: Any) -> None:
+        _same_rows(content, cohort.references.boxes, cohort.n_images)
+
+    def count_predictions(content: bytes, cohort: Any) -> None:
+        _same_rows(content, cohort.predictions("model").boxes, None)
+
+    yield Target("csv references", damage(BOXES), references, count_rows)
+    yield Target("csv predictions", damage(SCORES), predictions, count_predictions)
+    yield Target("csv groups", damage("image_id,patient,age\na,p1,7\nb,p2,8\n"), groups)
+
+
+def _same_rows(content: bytes, boxes: Any, n_images: int | None) -> None:
+    """Compare with the rows that Python's own reader finds, if the header is still the old one."""
+    text = content.decode("utf-8-sig")
+    header = text.split("\n", 1)[0]
+    if not header.startswith("image_id,class,x0,y0,x1,y1") or '"' in header:
+        return
+    rows = []
+    for row in csv.DictReader(io.StringIO(text)):
+        if any(str(cell).strip() for cell in row.values() if cell is not None):
+            rows.append(row)
+    assert len(boxes) == len(rows)
+    if n_images is not None:
+        assert n_images == len({row["image_id"] for row in rows})
+    wanted = sorted([float(row[name]) for name in ("x0", "y0", "x1", "y1")] for row in rows)
+    assert np.array_equal(sorted(boxes.tolist()), wanted)
+
+
+def settings() -> Iterator[Target]:
+    """Protocols, grids and requirements in TOML."""
+    loaders: dict[str, tuple[str, Callable[[str], Any]]] = {
+        "protocol": (PROTOCOL, Protocol.load),
+        "grid": (GRID, load_grid),
+        "requirements": (REQUIREMENTS, Requirements.load),
+    }
+    for name, (text, load) in loaders.items():
+
+        def damage(rng: Random, text: str = text) -> bytes:
+            if rng.random() < 0.1:
+                return mutate.of_bytes(rng, text.encode())
+            return mutate.of_text(rng, text).encode()
+
+        def run(content: bytes, folder: Path, load: Callable[[str], Any] = load) -> Any:
+            return load(_file(folder, "a.toml", content))
+
+        yield Target(f"toml {name}", damage, run)
+
+
+def documents() -> Iterator[Target]:
+    """COCO references and predictions."""
+    references = json.dumps(COCO).encode()
+    entries: list[dict[str, Any]] = []
+    for annotation in COCO["annotations"]:
+        names = ("image_id", "category_id", "bbox")
+        entries.append({name: annotation[name] for name in names} | {"score": 0.5})
+    predictions = json.dumps(entries).encode()
+
+    def read_references(content: bytes, folder: Path) -> Any:
+        return cal.read(_file(folder, "references.json", content))
+
+    def read_predictions(content: bytes, folder: Path) -> Any:
+        sound = _file(folder, "sound.json", references)
+        return cal.read(sound, {"model": _file(folder, "predictions.json", content)})
+
+    def count(content: bytes, cohort: Any) -> None:
+        document = json.loads(content.decode("utf-8-sig"))
+        assert len(cohort.references) == len(document.get("annotations") or ())
+        assert cohort.n_images == len(document["images"])
+
+    def count_predictions(content: bytes, cohort: Any) -> None:
+        document = json.loads(content.decode("utf-8-sig"))
+        entries = document if isinstance(document, list) else document["annotations"]
+        assert len(cohort.predictions("model")) == len(entries)
+
+    yield Target(
+        "coco references", lambda rng: mutate.of_json(rng, references), read_references, count
+    )
+    yield Target(
+        "coco predictions",
+        lambda rng: mutate.of_json(rng, predictions),
+        read_predictions,
+        count_predictions,
+    )
+
+
+def parquet(folder: Path) -> Iterator[Target]:
+    """Parquet files, damaged as bytes and as columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rows = list(csv.DictReader(io.StringIO(BOXES)))
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    numbers = ("x0", "y0", "x1", "y1", "width", "height")
+    columns |= {name: [float(cell) for cell in columns[name]] for name in numbers}
+
+    def damage(rng: Random) -> bytes:
+        content = io.BytesIO()
+        changed = dict(columns)
+        if rng.random() < 0.7:
+            changed = mutate.of_document(rng, columns)
+        try:
+            pq.write_table(pa.table(changed), content)
+        except (pa.ArrowException, ValueError, TypeError, AttributeError, OverflowError):
+            pq.write_table(pa.table(columns), content)
+            return mutate.of_bytes(rng, content.getvalue())
+        whole = content.getvalue()
+        return mutate.of_bytes(rng, whole) if rng.random() < 0.3 else whole
+
+    def run(content: bytes, folder: Path) -> Any:
+        return cal.read(_file(folder, "references.parquet", content))
+
+    def judge(content: bytes, cohort: Any) -> None:
+        assert len(cohort.references) == pq.read_table(io.BytesIO(content)).num_rows
+
+    yield Target("parquet", damage, run, judge)
+
+
+def volumes(folder: Path) -> Iterator[Target]:
+    """Every format of volumes and pictures, damaged as bytes."""
+    peers: dict[str, Callable[[bytes], Any]] = {
+        ".npy": lambda content: np.load(io.BytesIO(content), allow_pickle=False),
+        ".png": _picture_of_pillow,
+        ".tif": _pages_of_tifffile,
+    }
+    for suffix in (".npy", ".npz", ".png", ".tif", ".nii", ".nii.gz", ".nrrd", ".mha", ".dcm"):
+        whole = _sound_volume(folder / f"sound{suffix}", suffix)
+        if whole is None:
+            continue
+
+        def damage(rng: Random, whole: bytes = whole) -> bytes:
+            return mutate.of_bytes(rng, whole)
+
+        def run(content: bytes, folder: Path, suffix: str = suffix) -> Any:
+            return open_volume(_file(folder, f"a{suffix}", content)).read()
+
+        def judge(content: bytes, array: Any, suffix: str = suffix) -> None:
+            try:
+                theirs = peers[suffix](content)
+            except Exception:
+                return
+            assert np.array_equal(np.squeeze(theirs), np.squeeze(array), equal_nan=True)
+
+        yield Target(f"volume {suffix}", damage, run, judge if suffix in peers else None)
+
+
+def _picture_of_pillow(content: bytes) -> Any:
+    from PIL import Image
+
+    with Image.open(io.BytesIO(content)) as image:
+        if image.mode != "L" or content[24] != 8:  # other bits are stretched, see `Coding`
+            raise ValueError
+        return np.asarray(image)
+
+
+def _pages_of_tifffile(content: bytes) -> Any:
+    import tifffile
+
+    with tifffile.TiffFile(io.BytesIO(content)) as file:
+        pages = [page.asarray() for page in file.pages]
+    if any(page.dtype.kind not in "uf" for page in pages):
+        raise ValueError
+    return np.stack(pages)
+
+
+def _sound_volume(path: Path, suffix: str) -> bytes | None:
+    """Return the bytes of a small volume; None if its writer is not installed."""
+    shape = (9, 11) if suffix == ".png" else (3, 9, 11)
+    array = noise(shape, np.uint8)
+    try:
+        if suffix == ".dcm":
+            from pictures.test_dicom import written
+
+            written(path, noise((9, 11), np.uint16))
+        elif suffix in (".nrrd", ".mha"):
+            import SimpleITK as sitk
+
+            sitk.WriteImage(sitk.GetImageFromArray(array), str(path))
+        else:
+            write_volume(path, array)
+    except ImportError:
+        return None
+    return path.read_bytes()
+
+
+def saved_folder(folder: Path) -> Iterator[Target]:
+    """The documents of a saved evaluation."""
+    cohort = random_cohort(4, 2, seed=1)
+    place = folder / "saved"
+    cal.evaluate(cohort, "coco", ci=False).save(place)
+    for name in ("evaluation.json", "run.json"):
+        whole = (place / name).read_bytes()
+
+        def damage(rng: Random, whole: bytes = whole) -> bytes:
+            return mutate.of_json(rng, whole)
+
+        def run(content: bytes, folder: Path, name: str = name, whole: bytes = whole) -> Any:
+            (place / name).write_bytes(content)
+            try:
+                return cal.open_evaluation(place)
+            finally:
+                (place / name).write_bytes(whole)
+
+        yield Target(f"saved {name}", damage, run)
+
+
+def constructors() -> Iterator[Target]:
+    """Tables of objects, cohorts and masks from damaged arrays; what passes is evaluated."""
+    cohort = random_cohort(6, 3, seed=1, crowd_share=0.1)
+    presets = ("coco", "rodeo", "luna16", "tide")
+
+    def damaged(rng: Random, table: Any) -> dict[str, Any]:
+        names = [
+            column.name
+            for column in fields(table)
+            if isinstance(getattr(table, column.name), np.ndarray)
+        ]
+        name = names[int(rng.integers(len(names)))]
+        return {name: mutate.of_array(rng, getattr(table, name))}
+
+    def tables_of(rng: Random) -> tuple[str, Any, str]:
+        part = ("predictions", "references", "images", "concat", "take")[int(rng.integers(5))]
+        preset = presets[int(rng.integers(len(presets)))]
+        if part == "take":
+            return part, mutate.of_array(rng, np.arange(cohort.n_images)), preset
+        table: Any = cohort.references if part == "references" else cohort.predictions("model-1")
+        if part == "images":
+            table = cohort.images
+        return part, damaged(rng, table), preset
+
+    def build(case: tuple[str, Any, str], folder: Path) -> Any:
+        part, change, preset = case
+        predictions = cohort.predictions("model-1")
+        if part == "take":
+            made = cohort.take(change)
+        elif part == "references":
+            made = replace(cohort, references=replace(cohort.references, **change))
+        elif part == "images":
+            made = replace(cohort, images=replace(cohort.images, **change))
+        elif part == "concat":
+            joint = type(predictions).concat([predictions, replace(predictions, **change)])
+            made = replace(cohort, models={"model-1": joint})
+        else:
+            made = cohort.with_predictions("other", replace(predictions, **change))
+        return cal.evaluate(made, preset, ci=False)
+
+    def masks_of(rng: Random) -> dict[str, Any]:
+        return damaged(rng, Masks.from_dense(np.ones((2, 4, 5), np.bool_)))
+
+    def from_masks(change: dict[str, Any], folder: Path) -> Any:
+        masks = replace(Masks.from_dense(np.ones((2, 4, 5), np.bool_)), **change)
+        record = {"masks": masks, "labels": [0, 0], "width": 5, "height": 4}
+        made = cal.Cohort.from_arrays([record], [record | {"scores": [0.5, 1]}], classes=["a"])
+        return cal.evaluate(made, "coco", ci=False)
+
+    yield Target("tables", tables_of, build)
+    yield Target("masks", masks_of, from_masks)
+
+
+def arrays() -> Iterator[Target]:
+    """`Cohort.from_arrays` with damaged records."""
+    record = {"boxes": [[1, 2, 3, 4], [5, 6, 9, 9]], "labels": [0, 1], "image_id": "a"}
+    sound = {
+        "references": [
+            {**record, "ignore": [0, 1], "area": [4.0, 9.0], "width": 10, "height": 10},
+            {"boxes": [], "labels": [], "image_id": "b", "patient": "p"},
+        ],
+        "predictions": {"m": [{**record, "scores": [0.5, 0.25]}]},
+        "classes": ["x", "y"],
+        "box_format": "xyxy",
+        "score_scale": "unit",
+    }
+
+    def run(keywords: Any, folder: Path) -> Any:
+        if not isinstance(keywords, dict) or not keywords.keys() <= sound.keys():
+            return None
+        full = {"references": sound["references"], "classes": sound["classes"]} | keywords
+        return cal.Cohort.from_arrays(**full)
+
+    yield Target("from_arrays", lambda rng: mutate.of_document(rng, sound), run)
+
+
+def all_targets(folder: Path) -> list[Target]:
+    """Return every target; some need a folder for their sound files."""
+    from fuzz.annotations import annotations
+
+    return [
+        *tables(),
+        *settings(),
+        *documents(),
+        *parquet(folder),
+        *volumes(folder),
+        *saved_folder(folder),
+        *constructors(),
+        *arrays(),
+        *annotations(folder),
+    ]

@@ -1,0 +1,106 @@
+"""Every reader and constructor answers damaged inputs with a result or a typed error, never slowly.
+
+A thousand inputs a target here, ten thousand in `make test-slow`, without end in `make fuzz`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import calipers as cal
+from calipers.errors import UsageError
+from calipers.evaluation.protocol import Protocol
+from calipers.results.requirements import Requirements
+from calipers.sensitivity.multiverse import load_grid
+from fuzz import targets
+from fuzz.targets import Failure, Target, all_targets, attack
+
+NAMES = (
+    "csv references",
+    "csv predictions",
+    "csv groups",
+    "toml protocol",
+    "toml grid",
+    "toml requirements",
+    "coco references",
+    "coco predictions",
+    "parquet",
+    "volume .npy",
+    "volume .npz",
+    "volume .png",
+    "volume .tif",
+    "volume .nii",
+    "volume .nii.gz",
+    "volume .nrrd",
+    "volume .mha",
+    "volume .dcm",
+    "saved evaluation.json",
+    "saved run.json",
+    "tables",
+    "masks",
+    "from_arrays",
+    "voc",
+    "cvat",
+    "labelme",
+    "label-studio",
+    "yolo",
+    "yolo names",
+    "yolo predictions",
+)
+# Sound documents of a saved evaluation take long to read, and most of these are sound.
+FEWER = {"saved run.json": 10, "saved evaluation.json": 4}
+
+
+@pytest.fixture(scope="module")
+def by_name(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Target]:
+    folder = tmp_path_factory.mktemp("fuzz")
+    return {target.name: target for target in all_targets(folder)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_thousand_inputs(tmp_path: Path, by_name: dict[str, Target], name: str) -> None:
+    rounds = 1000 // FEWER.get(name, 1)
+    accepted = attack(by_name[name], tmp_path, rounds)
+    assert accepted < rounds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_ten_thousand_inputs(tmp_path: Path, by_name: dict[str, Target], name: str) -> None:
+    assert attack(by_name[name], tmp_path, 10_000, seed=1) < 10_000
+
+
+def test_the_inputs_are_sound_before_they_are_damaged(tmp_path: Path) -> None:
+    """Otherwise every input would be refused at the first check."""
+    assert len(Protocol.from_toml(targets.PROTOCOL).metrics) == 2
+    assert len(Requirements.from_toml(targets.REQUIREMENTS)) == 1
+    (tmp_path / "grid.toml").write_text(targets.GRID)
+    assert load_grid(tmp_path / "grid.toml")[0]["threshold"] == [0.25, 0.5]
+    (tmp_path / "references.csv").write_text(targets.BOXES)
+    (tmp_path / "predictions.csv").write_text(targets.SCORES)
+    cohort = cal.read(tmp_path / "references.csv", {"m": tmp_path / "predictions.csv"})
+    assert (len(cohort.references), len(cohort.predictions("m"))) == (3, 3)
+
+
+def test_the_harness_sees_failures(tmp_path: Path) -> None:
+    def crash(given: object, folder: Path) -> object:
+        raise KeyError(given)
+
+    def refuse(given: object, folder: Path) -> object:
+        raise UsageError("no")
+
+    def disagree(given: object, result: object) -> None:
+        raise AssertionError
+
+    def number(rng: np.random.Generator) -> int:
+        return int(rng.integers(9))
+
+    with pytest.raises(Failure, match="seed 0, input 0"):
+        attack(Target("crash", number, crash), tmp_path, 1)
+    with pytest.raises(Failure, match="seed 0, input 0"):
+        attack(Target("wrong", number, lambda given, folder: given, disagree), tmp_path, 1)
+    assert attack(Target("refused", number, refuse), tmp_path, 3) == 0
+    assert attack(Target("fine", number, lambda given, folder: given), tmp_path, 3) == 3
