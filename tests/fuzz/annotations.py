@@ -52,7 +52,7 @@ def _of_json(text: str) -> Damage:
 def _of_markup(text: str) -> Damage:
     """Words between tags are replaced, so that most files stay XML."""
     spaced = text.replace(">", "> ").replace("<", " <")
-    return _of_words(spaced)
+    return _of_words(spaced.lstrip())
 
 
 def _lenient(content: bytes) -> bool:

@@ -131,8 +131,7 @@ def read(
 
 
 def sniff(path: Path | str) -> Sniffed:
-    """Guess the format and the role of a file, or of a folder of annotation files, from its
-    beginning.
+    """Guess the format and the role of a file or an annotation folder from its beginning.
 
     Raises
     ------

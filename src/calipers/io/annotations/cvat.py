@@ -19,7 +19,7 @@ from calipers.io.annotations.rows import (
     AnnotatedImage,
     AnnotationList,
     Box,
-    Place,
+    RecordPlace,
     as_number,
     bounding_box,
     image_side,
@@ -122,7 +122,7 @@ class _ImageList:
                 self.take_shape(image, child)
 
     def take_shape(self, image: int, element: Element) -> None:
-        place = Place(f"line {element.line}", element.shortened())
+        place = RecordPlace(f"line {element.line}", element.shortened())
         label = element.attributes.get("label", "")
         if not label:
             self.rows.refuse(place, "class-missing", "a class in label", field="label")
@@ -147,7 +147,7 @@ class _ImageList:
             box, rings = outline
             self.rows.add(image, label, box, place, rings=rings)
 
-    def box(self, element: Element, place: Place) -> tuple[Box, Polygons | None] | None:
+    def box(self, element: Element, place: RecordPlace) -> tuple[Box, Polygons | None] | None:
         corners = self.numbers(element, place, BOX)
         if corners is None:
             return None
@@ -162,7 +162,7 @@ class _ImageList:
         ring = rotated_corners(box, angle, ((x0 + x1) / 2, (y0 + y1) / 2))
         return bounding_box([ring]), [ring]
 
-    def ellipse(self, element: Element, place: Place) -> tuple[Box, Polygons | None] | None:
+    def ellipse(self, element: Element, place: RecordPlace) -> tuple[Box, Polygons | None] | None:
         numbers = self.numbers(element, place, ELLIPSE)
         if numbers is None:
             return None
@@ -173,7 +173,7 @@ class _ImageList:
         half_height = math.hypot(rx * math.sin(angle), ry * math.cos(angle))
         return (x - half_width, y - half_height, x + half_width, y + half_height), None
 
-    def polygon(self, element: Element, place: Place) -> tuple[Box, Polygons | None] | None:
+    def polygon(self, element: Element, place: RecordPlace) -> tuple[Box, Polygons | None] | None:
         points = element.attributes.get("points", "")
         ring: list[float] = []
         for pair in points.split(";"):
@@ -187,7 +187,9 @@ class _ImageList:
                 return None
         return bounding_box([ring]), [ring]
 
-    def numbers(self, element: Element, place: Place, names: tuple[str, ...]) -> list[float] | None:
+    def numbers(
+        self, element: Element, place: RecordPlace, names: tuple[str, ...]
+    ) -> list[float] | None:
         numbers = []
         for name in names:
             number = element.number(name)

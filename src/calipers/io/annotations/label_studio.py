@@ -24,7 +24,7 @@ from calipers.io.annotations.rows import (
     AnnotationList,
     Box,
     ImageNames,
-    Place,
+    RecordPlace,
     bounding_box,
     image_side,
     is_number,
@@ -182,7 +182,7 @@ class _Task:
                 raise self._error("a list of regions", f"{pointer}/result")
             labelled_ids = _labelled_ids(result)
             for k, region in enumerate(result):
-                place = Place(f"{pointer}/result/{k}", str(region)[:2000])
+                place = RecordPlace(f"{pointer}/result/{k}", str(region)[:2000])
                 score = entry.get("score")
                 self._enter_region(rows, image, region, place, labelled_ids, scored, score)
         return self.width, self.height
@@ -192,7 +192,7 @@ class _Task:
         rows: AnnotationList,
         image: int,
         region: Any,
-        place: Place,
+        place: RecordPlace,
         labelled_ids: set[str],
         scored: bool,
         score: object,
@@ -243,7 +243,7 @@ class _Task:
         )
 
     def _outline(
-        self, rows: AnnotationList, kind: str, region: dict[str, Any], place: Place
+        self, rows: AnnotationList, kind: str, region: dict[str, Any], place: RecordPlace
     ) -> tuple[Box, Polygons | None] | None:
         """Return the outline of a region in pixels."""
         width, height = self._size(region, place)
@@ -282,7 +282,7 @@ class _Task:
         ring = rotated_corners(box, float(angle), (x, y))
         return bounding_box([ring]), [ring]
 
-    def _size(self, region: dict[str, Any], place: Place) -> tuple[float, float]:
+    def _size(self, region: dict[str, Any], place: RecordPlace) -> tuple[float, float]:
         sides = []
         for name in ("original_width", "original_height"):
             side = region.get(name)
@@ -334,7 +334,7 @@ class _Task:
 
 
 def _polygon(
-    rows: AnnotationList, value: dict[str, Any], size: tuple[float, float], place: Place
+    rows: AnnotationList, value: dict[str, Any], size: tuple[float, float], place: RecordPlace
 ) -> tuple[Box, Polygons | None] | None:
     ring: list[float] = []
     points = value["points"]

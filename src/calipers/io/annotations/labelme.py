@@ -21,7 +21,7 @@ from calipers.io.annotations.rows import (
     AnnotationList,
     Box,
     ImageFile,
-    Place,
+    RecordPlace,
     bounding_box,
     first_file,
     image_files,
@@ -109,9 +109,9 @@ class _Shapes:
     def read(self, shapes: list[Any]) -> None:
         """Enter all objects in the order of their first shapes."""
         groups: dict[tuple[str, object], list[tuple[Box, Polygons | None]]] = {}
-        places: dict[tuple[str, object], Place] = {}
+        places: dict[tuple[str, object], RecordPlace] = {}
         for k, shape in enumerate(shapes):
-            place = Place(f"{self.name}/shapes/{k}", str(shape)[:2000])
+            place = RecordPlace(f"{self.name}/shapes/{k}", str(shape)[:2000])
             outline = self.outline(shape, place)
             if outline is None:
                 continue
@@ -123,7 +123,9 @@ class _Shapes:
         for key, outlines in groups.items():
             self.add(key[0], outlines, places[key])
 
-    def add(self, label: str, outlines: list[tuple[Box, Polygons | None]], place: Place) -> None:
+    def add(
+        self, label: str, outlines: list[tuple[Box, Polygons | None]], place: RecordPlace
+    ) -> None:
         corners = []
         rings: Polygons = []
         for (x0, y0, x1, y1), own_rings in outlines:
@@ -134,7 +136,7 @@ class _Shapes:
         whole = all(own_rings for _, own_rings in outlines)
         self.rows.add(self.image, label, box, place, rings=rings if whole else None)
 
-    def outline(self, shape: Any, place: Place) -> tuple[Box, Polygons | None] | None:
+    def outline(self, shape: Any, place: RecordPlace) -> tuple[Box, Polygons | None] | None:
         rows = self.rows
         if not isinstance(shape, dict):
             rows.refuse(place, "type", "an object", shape, field="shapes")

@@ -59,7 +59,7 @@ class ImageFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordPlace:
     """Where a record is, and its original text."""
 
     location: str
@@ -72,7 +72,7 @@ class _Entry:
     image_name: str
     label: Key
     box: Box
-    place: Place
+    place: RecordPlace
     score: float
     ignore: bool
     rings: Polygons | None
@@ -94,7 +94,7 @@ class AnnotationList:
         image: int,
         label: Key,
         box: Box,
-        place: Place,
+        place: RecordPlace,
         *,
         image_name: str = "",
         score: float = NAN,
@@ -109,7 +109,7 @@ class AnnotationList:
 
     def refuse(
         self,
-        place: Place,
+        place: RecordPlace,
         rule: str,
         expected: str,
         value: object = None,

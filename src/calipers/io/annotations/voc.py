@@ -16,7 +16,7 @@ from calipers.io.annotations.rows import (
     AnnotatedImage,
     AnnotationList,
     ImageFile,
-    Place,
+    RecordPlace,
     first_file,
     image_files,
     image_side,
@@ -112,7 +112,7 @@ class _Document:
         location = f"line {element.line}"
         if self.source.name:
             location = f"{self.source.name}:{element.line}"
-        place = Place(location, element.shortened())
+        place = RecordPlace(location, element.shortened())
         rows = self.rows
         label = element.text_of("name")
         if not label:

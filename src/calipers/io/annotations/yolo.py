@@ -28,7 +28,7 @@ from calipers.io.annotations.rows import (
     AnnotatedImage,
     AnnotationList,
     ImageNames,
-    Place,
+    RecordPlace,
     as_number,
     bounding_box,
     without_suffix,
@@ -182,7 +182,7 @@ class _Record:
     label: int
     numbers: list[float]
     score: float | None
-    place: Place
+    place: RecordPlace
 
 
 class _LineReader:
@@ -195,7 +195,7 @@ class _LineReader:
         """Yield the sound lines of a file; the others are refused."""
         file = folder.open(name)
         for number, words in _numbered_lines(file):
-            place = Place(f"{name}:{number}", " ".join(words))
+            place = RecordPlace(f"{name}:{number}", " ".join(words))
             record = self._record(words, place)
             if record is not None:
                 yield record
@@ -224,7 +224,7 @@ class _LineReader:
             rings=[scaled],
         )
 
-    def _record(self, words: list[str], place: Place) -> _Record | None:
+    def _record(self, words: list[str], place: RecordPlace) -> _Record | None:
         rows = self.rows
         numbers = []
         for word in words:
