@@ -200,7 +200,7 @@ def rules_in_source() -> set[str]:
     """Return every rule id that the sources can put into an error: arguments named or placed as
     `rule`.
     """
-    places = {"Finding": 0, "Problem": 0, "_error": 1, "refuse": 1, "unknown_names": 3}
+    places = {"Finding": 0, "Problem": 0, "_error": 1, "reject": 1, "unknown_names": 3}
     places |= dict.fromkeys(("_found", "_problem", "problem", "note"), 2)
     found: set[str] = set()
     for file in (ROOT / "src").rglob("*.py"):

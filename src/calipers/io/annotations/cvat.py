@@ -125,7 +125,7 @@ class _ImageList:
         place = RecordPlace(f"line {element.line}", element.shortened())
         label = element.attributes.get("label", "")
         if not label:
-            self.rows.refuse(place, "class-missing", "a class in label", field="label")
+            self.rows.reject(place, "class-missing", "a class in label", field="label")
             return
         outline: tuple[Box, Polygons | None] | None = None
         if element.tag == "box":
@@ -135,7 +135,7 @@ class _ImageList:
         elif element.tag == "ellipse":
             outline = self.ellipse(element, place)
         else:
-            self.rows.refuse(
+            self.rows.reject(
                 place,
                 "shape-kind",
                 "a box, a polygon or an ellipse",
@@ -155,7 +155,7 @@ class _ImageList:
         box = (x0, y0, x1, y1)
         angle = as_number(element.attributes.get("rotation", "0"))
         if angle is None:
-            self.rows.refuse(place, "type", "a number in rotation", element.attributes["rotation"])
+            self.rows.reject(place, "type", "a number in rotation", element.attributes["rotation"])
             return None
         if not angle:
             return box, None
@@ -183,7 +183,7 @@ class _ImageList:
                 if len(texts) == 2 and number is not None and math.isfinite(number):
                     ring.append(number)
             if len(texts) != 2 or len(ring) % 2:
-                self.rows.refuse(place, "polygon", "points as x,y;x,y;...", pair, field="points")
+                self.rows.reject(place, "polygon", "points as x,y;x,y;...", pair, field="points")
                 return None
         return bounding_box([ring]), [ring]
 
@@ -194,7 +194,7 @@ class _ImageList:
         for name in names:
             number = element.number(name)
             if number is None:
-                self.rows.refuse(
+                self.rows.reject(
                     place, "type", f"a number in {name}", element.attributes.get(name), field=name
                 )
                 return None

@@ -139,15 +139,15 @@ class _Shapes:
     def outline(self, shape: Any, place: RecordPlace) -> tuple[Box, Polygons | None] | None:
         rows = self.rows
         if not isinstance(shape, dict):
-            rows.refuse(place, "type", "an object", shape, field="shapes")
+            rows.reject(place, "type", "an object", shape, field="shapes")
             return None
         if not isinstance(shape.get("label"), str) or not shape["label"]:
-            rows.refuse(place, "class-missing", "a label", shape.get("label"), field="label")
+            rows.reject(place, "class-missing", "a label", shape.get("label"), field="label")
             return None
         # Files of early versions have polygons only, and do not say so.
         kind = shape.get("shape_type", "polygon")
         if not isinstance(kind, str) or kind not in POINTS:
-            rows.refuse(
+            rows.reject(
                 place,
                 "shape-kind",
                 f"one of the shapes {', '.join(POINTS)}",
@@ -158,12 +158,12 @@ class _Shapes:
             return None
         points = shape.get("points")
         if not isinstance(points, list) or not all(map(_is_point, points)):
-            rows.refuse(place, "type", "points as [[x, y], ...]", points, field="points")
+            rows.reject(place, "type", "points as [[x, y], ...]", points, field="points")
             return None
         least = POINTS[kind]
         if len(points) < least or (kind != "polygon" and _is_too_long(kind, points)):
             expected = f"{least} points" + (" or more" if kind == "polygon" else "")
-            rows.refuse(place, "box-shape", expected, len(points), field="points")
+            rows.reject(place, "box-shape", expected, len(points), field="points")
             return None
         return _outline(kind, points)
 

@@ -2,7 +2,7 @@
 """Objects that a reader meets one by one, in many small files, as the columns of one input.
 
 The readers of this package enter every object (`AnnotationList.add`) or the reason why it is none
-(`AnnotationList.refuse`) with its place, such as ``labels/a.txt:3``; `AnnotationList.references`
+(`AnnotationList.reject`) with its place, such as ``labels/a.txt:3``; `AnnotationList.references`
 and `AnnotationList.predictions` return the parts that `calipers.io.assemble` expects. Outlines are
 drawn as those of COCO files are, by the same code.
 
@@ -107,7 +107,7 @@ class AnnotationList:
         """
         self.entries.append(_Entry(image, image_name, label, box, place, score, ignore, rings))
 
-    def refuse(
+    def reject(
         self,
         place: RecordPlace,
         rule: str,

@@ -121,7 +121,7 @@ class YoloReader(Reader):
                     lines.add(record, k, (image.width, image.height))
                 else:
                     n_scored += 1
-                    rows.refuse(
+                    rows.reject(
                         record.place, "box-shape", "a line without score", len(record.words)
                     )
         if n_scored and not rows.entries:
@@ -160,7 +160,7 @@ class YoloReader(Reader):
                 if record.score is None:
                     n_bare += 1
                     expected = "a score at the end of the line"
-                    rows.refuse(record.place, "score-missing", expected, field="score")
+                    rows.reject(record.place, "score-missing", expected, field="score")
                 else:
                     lines.add(record, image, (width, height), key)
         if n_bare and not rows.entries:
@@ -230,15 +230,15 @@ class _LineReader:
         for word in words:
             number = as_number(word)
             if number is None:
-                rows.refuse(place, "type", "numbers", word)
+                rows.reject(place, "type", "numbers", word)
                 return None
             numbers.append(number)
         if len(words) < BOX_LENGTH:
             expected = "class cx cy w h, with a score for predictions"
-            rows.refuse(place, "box-shape", expected, f"{len(words)} numbers")
+            rows.reject(place, "box-shape", expected, f"{len(words)} numbers")
             return None
         if not CLASS.fullmatch(words[0]):
-            rows.refuse(place, "type", "the number of a class", words[0], field="class")
+            rows.reject(place, "type", "the number of a class", words[0], field="class")
             return None
         score = None
         if len(numbers) % 2 == 0:
@@ -246,7 +246,7 @@ class _LineReader:
         coordinates = numbers[1:]
         far = [number for number in coordinates if not abs(number) <= LARGEST_FRACTION]
         if len(coordinates) > BOX_LENGTH - 1 and self.box_format != FORMAT:
-            rows.refuse(
+            rows.reject(
                 place,
                 "box-format",
                 f"a box, because the format of boxes is {self.box_format}",
@@ -254,7 +254,7 @@ class _LineReader:
             )
             return None
         if self.box_format.endswith("-normalised") and far:
-            rows.refuse(
+            rows.reject(
                 place,
                 "not-normalised",
                 "fractions of the image",
