@@ -387,9 +387,8 @@ def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:
     sentences = {
         "few_units": f"some values are based on few units ({n_units} {plural(unit)} in total): "
         "their intervals are rough",
-        "near_perfect": "where fewer than 5 units show an error, the interval is the "
-        "Clopper-Pearson bound on the share of error-free units (clopper-pearson-units, marked * "
-        "in tables)",
+        "few_errors": "where few units show an error, or nearly all, the interval counts units "
+        "and objects instead of trusting the spread of replicates (score-t)",
         "identical_units": "an interval of width 0 means that all units are alike, not that the "
         "value is certain",
     }
