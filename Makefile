@@ -15,7 +15,7 @@ ONLY ?=
 # A changed dependency list or native kernel makes the next target install again; otherwise the stamps say "done".
 SOURCES := pyproject.toml $(wildcard setup.py src/calipers/kernels/native/*.cpp src/calipers/kernels/native/*.h)
 
-.PHONY: help demo test test-page test-slow fuzz check bench sanitize docs clean
+.PHONY: help demo test test-page test-slow fuzz check coverage bench sanitize docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -44,6 +44,9 @@ check: $(VENV)/.stamp-check ## run the linter, the format check and the type che
 
 bench: $(VENV)/.stamp-bench ## compare speed and memory with other tools, one table (ONLY=name runs one)
 	@$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+coverage: $(VENV)/.stamp-test ## measure the coverage of all intervals and write docs/validation/coverage.md
+	@$(BIN)/python -m calipers.validation.coverage --csv coverage.csv --page docs/validation/coverage.md $(ARGS)
 
 sanitize: $(VENV)/.stamp-test ## run the native kernels under the address and undefined-behaviour sanitizers
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "setuptools>=77"

@@ -31,7 +31,7 @@ LAYERS = (
     ("maps", "pictures", "sensitivity", "fusion"),
     ("monitors", "stability"),
     ("report",),
-    ("studies", "training", "explorer", "compat"),
+    ("studies", "training", "explorer", "compat", "validation"),
     ("cli",),
     ("__main__",),
 )

@@ -435,7 +435,7 @@ def test_a_row_must_be_meant(found, metric, group, said):
         ({"categories": ["useful"]}, "two or more"),
         ({"criteria": ["box-iou", "box-iou"]}, "twice"),
         ({"criteria": "rating"}, "already something else"),
-        ({"distances": "score"}, "no criterion"),
+        ({"distances": "score"}, "not a criterion"),
     ],
 )
 def test_wrong_choices(rows, options, said):

@@ -113,7 +113,7 @@ def test_a_folder_is_replaced_only_if_asked_and_never_an_evaluation(
         == 0
     )
     kept = calipers(*call, *MODELS, "-o", tmp_path / "ev", "--force")
-    assert (kept.code, "it holds an evaluation" in kept.err) == (2, True)
+    assert (kept.code, "it contains an evaluation" in kept.err) == (2, True)
     beside = calipers(*call, *MODELS, "-o", files.folder, "--force")
     assert (beside.code, "output-in-input" in beside.err) == (2, True)
 

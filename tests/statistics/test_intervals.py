@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -236,61 +237,152 @@ def test_an_undefined_value_has_no_interval() -> None:
     assert (found.method, found.reason) == ("none", "no_objects")
 
 
+def score(x: float, n: float, n_units: int) -> tuple[float, float]:
+    """Wilson's interval with t for z, as the two roots of (x - p)^2 = t^2 p (1 - p) / n."""
+    t2 = stats.t.ppf(0.975, n_units - 1) ** 2
+    low, high = np.sort(np.roots([1 + t2 / n, -2 * x - t2 / n, x * x]).real)
+    return float(low), float(high)
+
+
 @pytest.mark.parametrize("method", ["bootse-t-logit", "percentile", "bca", "jackknife-t", "basic"])
-@pytest.mark.parametrize(("theta", "free"), [(1.0, 30), (1 - 2e-16, 30), (0.0, 0)])
-def test_perfect_and_worst_are_bounds_on_units(theta: float, free: int, method: str) -> None:
+@pytest.mark.parametrize("theta", [1.0, 1 - 2e-16, 0.0])
+def test_on_a_bound_units_are_the_trials(theta: float, method: str) -> None:
     jackknife = np.full((30, 1), theta)
     found = one(theta, np.full(2000, theta), method=method, jackknife=jackknife)
-    assert found.method == "clopper-pearson-units"
-    assert (found.low, found.high) == making.clopper_pearson(free, 30)
+    assert (found.method, found.flags) == ("score-t", ("few_errors",))
+    assert (found.low, found.high) == pytest.approx(score(round(theta), 30, 30), abs=1e-12)
+    assert found.low <= theta <= found.high
     assert found.high - found.low > 0.1
-    assert ("all_wrong" if found.low == 0.0 else "near_perfect") in found.flags
 
 
 def test_units_without_anything_to_get_wrong_do_not_count_as_perfect() -> None:
     found = one(1.0, np.ones(2000), Support(100, n_positive=20, n_tried=20, n_error=0))
-    assert (found.low, found.high) == making.clopper_pearson(20, 20)
+    assert (found.low, found.high) == pytest.approx(score(1.0, 20, 100), abs=1e-12)
+
+
+def test_on_a_bound_of_another_range_the_same_share_holds() -> None:
+    found = one(1.0, np.ones(2000), bounds=(-1.0, 1.0))
+    assert (found.low, found.high) == pytest.approx((2 * score(1.0, 30, 30)[0] - 1, 1.0))
 
 
 @pytest.mark.parametrize(
-    ("n_error", "tried", "near"), [(0, 30, True), (4, 30, True), (5, 30, False), (4, 8, False)]
+    ("n_error", "tried", "few"),
+    [(0, 30, True), (4, 30, True), (5, 30, False), (3, 9, True), (3, 7, False), (4, 8, False)],
 )
-def test_near_perfection_takes_the_share_of_units_without_error(
-    n_error: int, tried: int, near: bool
-) -> None:
-    found = one(0.97, sample(0.97, 0.005), Support(40, n_tried=tried, n_error=n_error))
-    assert (found.method == "clopper-pearson-units") == near
-    assert ("near_perfect" in found.flags) == near
-    if near:
-        assert (found.low, found.high) == making.clopper_pearson(tried - n_error, tried)
+def test_few_errors_are_few_and_the_exception(n_error: int, tried: int, few: bool) -> None:
+    replicates = sample(0.97, 0.005)
+    found = one(0.97, replicates, Support(40, n_tried=tried, n_error=n_error, n_trials=tried))
+    assert (found.method == "score-t", "few_errors" in found.flags) == (few, few)
+    plain = one(0.97, replicates, Support(40, n_error=n_error), score=False)
+    assert plain.method == "bootse-t-logit"
+    if few:
+        # The replicates hardly vary: there are not more trials than objects.
+        assert (found.low, found.high) == pytest.approx(score(0.97, tried, 40), abs=1e-12)
 
 
-@pytest.mark.parametrize(("theta", "reason"), [(0.0, "constant_input"), (0.4, "too_few_units")])
-def test_a_rate_near_perfection_has_no_interval(theta: float, reason: str) -> None:
-    """The share of units without error says nothing of how many errors there are."""
-    found = one(theta, np.full(2000, theta), Support(30, n_error=3), bounds=(0.0, math.inf))
-    assert (found.method, found.reason) == ("none", reason)
+@pytest.mark.parametrize("n_error", [1, 2, 4])
+def test_few_errors_count_units_as_far_as_their_clustering_is_unknown(n_error: int) -> None:
+    """30 units of 4 objects: n lies between 30 and what the standard error is worth."""
+    theta = 1 - n_error / 120
+    replicates = sample(theta, 0.004)
+    support = Support(30, n_tried=30, n_error=n_error, n_trials=120)
+    found = one(theta, replicates, support)
+    error = np.std(replicates, ddof=1) * math.sqrt(30 / 29)
+    worth = min(theta * (1 - theta) / error**2, 120)
+    unknown = (1 + n_error) ** -3
+    expected = score(theta, 1 / ((1 - unknown) / worth + unknown / 30), 30)
+    assert (found.low, found.high) == pytest.approx(expected, abs=1e-12)
+    assert found.low < theta < found.high
+
+
+def test_wilson_is_the_t_interval_on_the_logit_scale_with_long_steps_shortened() -> None:
+    for x, n, t in ((0.9, 40.0, 2.1), (0.5, 7.0, 2.5), (0.99, 30.0, 2.0)):
+        (low,), (high,) = making._wilson(np.array([x]), np.array([n]), np.array([t]))
+        half = 2 * math.asinh(t / (2 * math.sqrt(n * x * (1 - x))))
+        assert (logit(low), logit(high)) == pytest.approx((logit(x) - half, logit(x) + half))
+
+
+def bernoulli(n_error: int, n: int = 40) -> np.ndarray:
+    """Replicates of a share of n units, of which the first few are in error."""
+    weights = np.array([resampling.draws(7, b, n) for b in range(1000)])
+    return 1 - weights[:, :n_error].sum(axis=1) / n
+
+
+def test_one_error_more_moves_the_bounds_down_and_never_far() -> None:
+    bounds = []
+    for n_error in range(25):
+        support = Support(40, n_error=n_error, n_trials=40)
+        found = one(1 - n_error / 40, bernoulli(n_error), support)
+        assert found.low <= 1 - n_error / 40 <= found.high
+        bounds.append((found.low, found.high))
+    steps = np.diff(np.array(bounds), axis=0)
+    assert (steps < 0).all()
+    assert (steps > -0.055).all()  # an error is worth 0.025
+
+
+def test_few_events_have_the_exact_poisson_interval() -> None:
+    """With many units t is z, and three units with one event each are three events."""
+    n = 100_000
+    support = Support(n, n_error=3, n_trials=3, event=1 / n)
+    error = math.sqrt(3) / n
+    replicates = 3 / n + error * np.random.default_rng(5).standard_normal(4000)
+    replicates = 3 / n + (replicates - replicates.mean()) * error / replicates.std(ddof=1)
+    found = one(3 / n, replicates, support, bounds=(0.0, math.inf))
+    unknown = 4.0**-3
+    events = stats.chi2.ppf([0.025, 0.975], [6, 8]) / 2  # Garwood: 0.619 and 8.767 of 3
+    assert unknown < 0.02
+    assert (found.low * n, found.high * n) == pytest.approx(tuple(events), rel=1e-3)
+    assert (found.method, found.flags) == ("poisson-t", ("few_errors",))
+
+
+def test_no_event_leaves_room_for_some() -> None:
+    support = Support(30, n_error=0, n_trials=0, event=1 / 30)
+    found = one(0.0, np.zeros(2000), support, bounds=(0.0, math.inf))
+    wider = (stats.t.ppf(0.975, 29) / stats.norm.ppf(0.975)) ** 2
+    assert (found.low, found.method) == (0.0, "poisson-t")
+    assert found.high == pytest.approx(-math.log(0.025) / 30 * wider)
+
+
+@pytest.mark.parametrize("n_error", range(1, 12))
+def test_one_event_more_moves_a_rate_up(n_error: int) -> None:
+    def of(number: int) -> Interval:
+        support = Support(40, n_error=number, n_trials=number, event=1 / 40)
+        return one(number / 40, 1 - bernoulli(number), support, bounds=(0.0, math.inf))
+
+    fewer, more = of(n_error - 1), of(n_error)
+    assert fewer.low <= more.low <= n_error / 40 <= more.high
+    assert fewer.high < more.high + 0.01
+
+
+def test_a_distance_of_nothing_has_no_scale() -> None:
+    found = one(0.0, np.zeros(2000), Support(30, n_error=0), bounds=(0.0, math.inf))
+    assert (found.method, found.reason) == ("none", "constant_input")
 
 
 @pytest.mark.parametrize("rounding", [0.0, 1e-16])
-def test_identical_units_have_no_width_and_a_flag(rounding: float) -> None:
+def test_identical_units_are_trials_and_have_a_flag(rounding: float) -> None:
     replicates = 0.6 + rounding * np.arange(2000) % 3e-16
     found = one(0.6, replicates)
-    assert (found.low, found.high, found.flags) == (0.6, 0.6, ("identical_units",))
+    assert (found.method, found.flags) == ("score-t", ("identical_units",))
+    assert (found.low, found.high) == pytest.approx(score(0.6, 30, 30), abs=1e-12)
 
 
 @pytest.mark.parametrize("bound", [0.0, 1.0, 1 - 2e-16])
-@pytest.mark.parametrize(("share", "flagged"), [(100, False), (101, True)])
-def test_many_replicates_on_a_bound_give_the_percentile_interval(
-    bound: float, share: int, flagged: bool
-) -> None:
+@pytest.mark.parametrize(("share", "few"), [(100, False), (101, True)])
+def test_many_replicates_on_a_bound_are_few_errors(bound: float, share: int, few: bool) -> None:
     replicates = sample()
     replicates[:share] = bound
     found = one(0.6, replicates)
-    assert (found.method == "percentile") == flagged
-    assert ("on_bound" in found.flags) == flagged
-    if flagged:
-        assert (found.low, found.high) == found.percentile
+    assert (found.method == "score-t", "few_errors" in found.flags) == (few, few)
+    assert one(0.6, replicates, score=False).method == "bootse-t-logit"
+
+
+def test_hidden_variance_widens_both_forms() -> None:
+    for support in (Support(30), Support(30, n_error=2, n_trials=500)):
+        narrow = one(0.9, sample(0.9, 0.01), support)
+        wide = one(0.9, sample(0.9, 0.01), replace(support, hidden=0.03**2))
+        error = math.hypot(0.01, 0.03) / 0.01
+        assert (wide.high - wide.low) > 0.6 * error * (narrow.high - narrow.low)
 
 
 def test_no_bound_is_no_bound() -> None:

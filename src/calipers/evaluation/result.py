@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from calipers.results.comparison import Comparison, GroupedRows, GroupSummary, Ranking
     from calipers.results.requirements import Outcome, Requirements
 
+# 1: version 0.1, with bounds on error-free units near perfection; 2: the score form instead.
+INTERVAL_RULES = 2
 ONE_ALARM = "FROC@1"
 ALARMS = "FP/image"
 
@@ -126,6 +128,7 @@ class Evaluation(Document):
             "unit": units.name,
             "n_units": units.number,
             "generalises_to": units.generalises_to(),
+            "interval_rules": INTERVAL_RULES,
             "interval": p.interval if replicates else None,
             "level": p.level,
             "replicates": replicates,
@@ -471,13 +474,18 @@ class Evaluation(Document):
 
 
 def beside(estimate: Estimate) -> dict[str, Any]:
-    """Return the facts beside an interval: percentile interval, Monte-Carlo error, flags."""
-    return {
+    """Return the facts beside an interval: percentile interval, Monte-Carlo error, flags; and the
+    mean over the well-populated classes, where a mean has rare ones too.
+    """
+    facts = {
         "percentile": [number(value) for value in estimate.percentile],
         "mc_error": [number(value) for value in estimate.mc_error],
         "flags": list(estimate.flags),
         "partial": estimate.partial,
     }
+    if estimate.populated is not None:
+        facts["populated"] = estimate.populated.as_dict()
+    return facts
 
 
 def cohort_counts(cohort: Cohort) -> dict[str, Any]:

@@ -5,7 +5,9 @@
 page, and last the record of the run, which vouches for the other files. `open_evaluation` and
 ``calipers verify`` read such a folder back (`open_folder`). Nobody has to believe a stored number:
 the cohort and the protocol are in the folder, so every row is computed again and must have
-identical bits. The original inputs are not needed.
+identical bits. The original inputs are not needed. Where the rules of intervals have changed since,
+an interval that differs stands as it was stored, and is counted (`OpenedFolder.n_earlier`); values
+are compared all the same.
 
 `error_table` makes the table of mistakes, one row per wrong prediction and per reference that no
 prediction is near; `Evaluation.errors` calls it, and `save` writes it as ``errors.csv`` where the
@@ -33,7 +35,7 @@ from calipers.errors import InputError, UsageError, did_you_mean
 from calipers.evaluation.collect import Progress, collect
 from calipers.evaluation.evaluate import evaluate
 from calipers.evaluation.protocol import Protocol
-from calipers.evaluation.result import Evaluation, cohort_counts
+from calipers.evaluation.result import INTERVAL_RULES, Evaluation, beside, cohort_counts
 from calipers.io.saved.cohort import (
     IMAGES,
     OBJECTS,
@@ -58,6 +60,7 @@ from calipers.metrics.base import MetricPlan
 from calipers.metrics.error_types import KINDS, ErrorTypes, Mistakes
 from calipers.metrics.rodeo import Rodeo, RodeoPaths
 from calipers.results.document import Document
+from calipers.results.estimate import Estimate
 from calipers.results.files import (
     check_folder,
     environment,
@@ -97,6 +100,7 @@ class OpenedFolder:
     file: str  # evaluation.json
     n_values: int
     changed: tuple[ChangedValue, ...]
+    n_earlier: int = 0  # intervals by earlier rules, which stand as they were stored
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -125,6 +129,11 @@ class OpenedFolder:
         notes = []
         if then != now:
             notes.append(f"saved with {then}; this is {now}")
+        if self.n_earlier:
+            notes.append(
+                f"{self.n_earlier} intervals follow rules that have changed since; they stand as "
+                "they were stored"
+            )
         if self.changed:
             notes.append(
                 f"{len(self.changed)} of {self.n_values} stored values differ; "
@@ -222,11 +231,60 @@ def open_folder(
         progress=progress,
     )
     evaluation = replace(evaluation, slices=saved.slices)
+    n_earlier = 0
+    if statistics.interval_rules < INTERVAL_RULES and statistics.beside:
+        evaluation, n_earlier = _with_earlier_intervals(evaluation, saved.document)
     # Identical bits, not close values: a difference in the last digit already needs a reason.
     pairs = list(compared_values(saved.document, evaluation.as_dict()))
     changes = tuple(pair for pair in pairs if _bits(pair.stored) != _bits(pair.now))
-    result = OpenedFolder(evaluation, saved.run, saved.file, len(pairs), changes)
+    result = OpenedFolder(evaluation, saved.run, saved.file, len(pairs), changes, n_earlier)
     return replace(result, evaluation=_noted(result, saved)) if changes else result
+
+
+def _with_earlier_intervals(
+    evaluation: Evaluation, stored: Mapping[str, Any]
+) -> tuple[Evaluation, int]:
+    """Return the evaluation with the stored intervals where they differ, and how many these are.
+
+    Only bounds, method, cautions and the reason of a missing interval are taken over: values and
+    counts stay those of now, and are compared.
+    """
+    rows, besides = stored["rows"], stored["statistics"]["beside"]
+    if not len(rows) == len(besides) == len(evaluation.rows):
+        return evaluation, 0
+    replaced, n_earlier = [], 0
+    for row, entry, facts in zip(evaluation.rows, rows, besides):
+        now = {**row.as_dict(), **beside(row.estimate)}
+        then = {**entry, **facts}
+        differs = any(_bits(then.get(key)) != _bits(now.get(key)) for key in OF_INTERVALS)
+        if differs:
+            row = replace(row, estimate=_earlier(row.estimate, then))
+            n_earlier += 1
+        replaced.append(row)
+    return replace(evaluation, rows=tuple(replaced)), n_earlier
+
+
+OF_INTERVALS = ("low", "high", "method", "reason", "flags", "mc_error", "bias", "populated")
+
+
+def _earlier(estimate: Estimate, stored: Mapping[str, Any]) -> Estimate:
+    """Return the estimate with a stored interval."""
+
+    def real(value: float | None) -> float:
+        return float("nan") if value is None else value
+
+    low_error, high_error = stored["mc_error"]
+    return replace(
+        estimate,
+        low=real(stored["low"]),
+        high=real(stored["high"]),
+        method=stored["method"],
+        reason=stored["reason"],
+        bias=real(stored["bias"]),
+        flags=tuple(stored["flags"]),
+        mc_error=(real(low_error), real(high_error)),
+        populated=None,
+    )
 
 
 def compared_values(stored: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[ChangedValue]:
@@ -307,6 +365,7 @@ class StoredStatistics(Struct):
     beside: list[dict[str, Any]]
     groups: list[StoredGrouping]
     each: list[dict[str, Any]]
+    interval_rules: int = 1
 
 
 def _check_counts(stored: StoredFolder) -> None:

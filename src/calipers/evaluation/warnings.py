@@ -29,7 +29,14 @@ from calipers.matching.matches import Matches
 from calipers.metrics.base import Evidence, Metric
 from calipers.metrics.maps import AXES, MapMetric, MapSettings, Measure, Tables
 from calipers.results.estimate import FLAGS, Row
-from calipers.show.words import NO_INTERVAL, flag_text, plural, with_units
+from calipers.show.words import (
+    NO_INTERVAL,
+    flag_text,
+    interval_text,
+    number_text,
+    plural,
+    with_units,
+)
 from calipers.statistics.clusters import group_columns, note_on_groups, spread_of
 from calipers.statistics.weights import Units
 
@@ -96,7 +103,29 @@ def interval_warnings(rows: Sequence[Row], *, ci: bool) -> tuple[str, ...]:
             f"Intervals of {among(len(undefined))} leave out replicates without a value, "
             f"at most {max(undefined)} of them."
         )
-    return tuple(warnings)
+    return (*warnings, *_rare_classes(rows))
+
+
+def _rare_classes(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the means over the well-populated classes, once per metric, for all models."""
+    of_metric: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.group is None and row.label is None and row.estimate.populated is not None:
+            of_metric.setdefault(row.metric, []).append(row)
+    for metric, members in of_metric.items():
+        means = []
+        for row in members:
+            mean = row.estimate.populated
+            assert mean is not None
+            text = f"{number_text(mean.value)} {interval_text(mean.low, mean.high)}".rstrip()
+            means.append(f"{row.model} {text}")
+        first = members[0].estimate
+        assert first.populated is not None
+        n_common, n_rare = len(first.populated.classes), first.populated.n_left_out
+        yield (
+            f"{metric}: {n_rare} of {n_common + n_rare} classes have references in fewer than 5 "
+            f"{plural(first.unit)}; the mean over the other {n_common} is {'; '.join(means)}."
+        )
 
 
 def unit_warnings(units: Units, *, ci: bool) -> tuple[str, ...]:

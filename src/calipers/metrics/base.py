@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,6 +124,15 @@ class Facts:
 
     # For the statistics.
     bounds: tuple[float, float] = (0.0, 1.0)
+    # one per name, where they differ within a family: a gain ends at 1, a count does not
+    bounds_of_names: tuple[tuple[float, float], ...] = ()
+    # what a share is of: there is no more to learn from than these
+    trials: Literal["images", "references", "predictions"] = "references"
+    counts_events: bool = False  # a value without upper bound is a number of events ...
+    per_image: bool = True  # ... per image, or in all
+    # names of means over thresholds and of graded scores: few units in error do not make their
+    # spread unknown
+    graded: frozenset[str] = frozenset()
     higher_is_better: bool = True
     costs: frozenset[str] = frozenset()  # names of which less is better, though more of the others
     per_class: bool = True
@@ -150,6 +159,15 @@ class Facts:
     def lower_is_better(self, name: str) -> bool:
         """Return whether less is better of one of the names."""
         return not self.higher_is_better or name in self.costs
+
+    @property
+    def share_of_references(self) -> bool:
+        """Whether a class varies at least as a share of its references does; gains do not."""
+        return self.trials == "references" and self.bounds == (0.0, 1.0)
+
+    def bounds_of(self, k: int) -> tuple[float, float]:
+        """Return between which values the k-th name lies."""
+        return self.bounds_of_names[k] if self.bounds_of_names else self.bounds
 
     def id_of(self, k: int) -> str:
         """Return the id of the k-th name, which does not depend on the others of its family."""
@@ -240,7 +258,12 @@ class MatchMetric:
         self.recipe = MatchRecipe(
             tuple(dict.fromkeys(view for output in self.outputs for view in output.views))
         )
-        self.facts = replace(self.facts, names=self.names, per_class=self.per_class)
+        self.facts = replace(
+            self.facts,
+            names=self.names,
+            per_class=self.per_class,
+            graded=frozenset(output.name for output in self.outputs if len(output.views) > 1),
+        )
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -44,6 +44,7 @@ class CaseAuroc(MatchMetric):
     own_options: tuple[str, ...] = ("silent",)
     facts = Facts(
         id="case-auroc@1",
+        trials="images",
         swap=False,
         word="AUROC of images",
         meaning=(
@@ -121,6 +122,7 @@ class PicaiScore(CaseAuroc):
     own_options = ("silent", "interpolation")
     facts = Facts(
         id="picai-score@1",
+        trials="images",
         swap=False,
         word="the PI-CAI score",
         meaning="The mean of the average precision of objects and the AUROC of images.",

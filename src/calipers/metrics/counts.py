@@ -217,6 +217,7 @@ class PositivePredictiveValue(CountMetric):
     facts = Facts(
         id="ppv@1",
         proportion=True,
+        trials="predictions",
         word="positive predictive value",
         meaning="The share of predictions that are right.",
         page="explanation/counts.md",
@@ -307,6 +308,7 @@ class Accuracy(ImageCountMetric):
     default_average = "classes"
     facts = Facts(
         id="accuracy@1",
+        trials="images",
         meaning=(
             "Right calls among all, including images without the class: high even without any "
             "prediction when findings are rare."
@@ -326,6 +328,7 @@ class FalseAlarmsPerImage(ImageCountMetric):
     facts = Facts(
         id="false-alarms@1",
         bounds=(0.0, float("inf")),
+        counts_events=True,
         higher_is_better=False,
         word="false alarms per image",
         meaning="Predictions that are wrong, including duplicates, per image.",
@@ -353,6 +356,8 @@ class Count(CountMetric):
     facts = Facts(
         id="count@1",
         bounds=(0.0, float("inf")),
+        counts_events=True,
+        per_image=False,
         word="counts",
         meaning="A plain count; of false alarms (FP) and missed references (FN) less is better.",
         page="explanation/counts.md",

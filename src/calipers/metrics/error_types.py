@@ -92,6 +92,7 @@ SLOTS = {"cls": 1, "loc": 2, "both": 3, "dup": 4, "bkg": 5, "fp": 6, "empty": 7,
 
 OPTIONS = ("gain", "count", "criterion", "background", "foreground", "max_dets")
 FROM_PROTOCOL = ("score_cut", "ties", "matching")
+RANGES = {"gain": (0.0, 1.0), "count": (0.0, float("inf"))}
 FAMILIES = {"dAP": ("gain", GAINS), "errors": ("count", COUNTS)}
 
 
@@ -425,6 +426,8 @@ class ErrorTypes:
     facts = Facts(
         id="error-types@1",
         bounds=(0.0, float("inf")),  # no mistake at all is the best there is
+        counts_events=True,
+        per_image=False,
         higher_is_better=False,
         swap=False,
         word="error types (TIDE)",
@@ -461,6 +464,7 @@ class ErrorTypes:
         self.facts = replace(
             self.facts,
             names=tuple(plan.name for plan in plans),
+            bounds_of_names=tuple(RANGES[one.what] for one in self.quantities),
             ids=tuple(f"error-types.{one.what}.{one.of}@1" for one in self.quantities),
             per_class=self.recipe.within_class,
             class_means=frozenset(names_of["gain"]),

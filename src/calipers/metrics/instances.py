@@ -74,6 +74,7 @@ class InstanceF1(MatchMetric):
     own_options = ("average",)
     facts = Facts(
         id="instance-f1@1",
+        trials="images",
         word="F1 per image",
         meaning=(
             "F1 of the objects of each image, averaged over images; an image without references "

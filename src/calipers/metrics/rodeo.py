@@ -266,7 +266,8 @@ class Rodeo:
         if len(recipes) > 1:
             raise UsageError("all RoDeO metrics of a protocol share class_weight and score_cut")
         self.plans = tuple(plans)
-        self.facts = replace(self.facts, names=tuple(plan.name for plan in plans))
+        names = tuple(plan.name for plan in plans)
+        self.facts = replace(self.facts, names=names, graded=frozenset(names))
 
     @property
     def recipe(self) -> RodeoRecipe:

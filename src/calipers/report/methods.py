@@ -252,6 +252,12 @@ def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
     ):
         number = min(statistics["replicates"], BAND_REPLICATES)
         yield f"Bands of curves are pointwise {BAND_METHOD} intervals from {number} replicates."
+    if any("few_errors" in row.estimate.flags for row in ev.rows):
+        yield (
+            f"Where few {units} had an error, or nearly all, the interval is Wilson's score interval "
+            "(of rates: the exact Poisson interval) with the t quantile and as many trials as the "
+            "bootstrap standard error is worth."
+        )
     if any(row.estimate.method == "clopper-pearson-units" for row in ev.rows):
         yield (
             f"Where fewer than five {units}, and fewer than half of them, had an error, or all of "

@@ -31,11 +31,16 @@ REASONS = (
 
 FLAGS = {
     "few_units": "fewer than 10 units",
+    "few_errors": (
+        "few units are in error, or nearly all: the interval counts units and objects instead of "
+        "trusting the spread of replicates"
+    ),
+    # The next two and "on_bound" are of results of version 0.1.
     "near_perfect": (
         "too few errors for a bootstrap: the interval is for the share of error-free units"
     ),
     "all_wrong": "nothing is right: the interval is for the share of error-free units",
-    "identical_units": "all replicates are equal: a width of zero is not certainty",
+    "identical_units": "all units have the same value, which is not certainty",
     "on_bound": "many replicates lie on a bound of the metric: percentile interval",
     "independent_objects": "objects are treated as independent of each other",
     "rough_metric": (
@@ -44,7 +49,32 @@ FLAGS = {
     "classes_left_out": (
         "in more than 5 % of the replicates a class without references is left out of the mean"
     ),
+    "rare_classes": (
+        "classes with references in fewer than 5 units are part of the mean; average precision "
+        "from few references tends to be too high"
+    ),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class PopulatedMean:
+    """A mean over the classes with references in at least 5 units, where others have fewer."""
+
+    value: float
+    low: float
+    high: float
+    classes: tuple[int, ...]  # rows of the classes in it
+    n_left_out: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the mean for JSON."""
+        return {
+            "value": number(self.value),
+            "low": number(self.low),
+            "high": number(self.high),
+            "n_classes": len(self.classes),
+            "n_left_out": self.n_left_out,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +103,7 @@ class Estimate:
     mc_error: tuple[float, float] = (math.nan, math.nan)
     flags: tuple[str, ...] = ()  # cautions about the interval: see FLAGS
     partial: int = 0  # replicates in which a mean over classes lost one of them
+    populated: PopulatedMean | None = None  # of a mean over classes, some of which are rare
 
     def __post_init__(self) -> None:
         if self.reason is not None and self.reason not in REASONS:

@@ -240,7 +240,8 @@ REASONS = {
     "single_category": "all images are of one category, with references or without",
 }
 MARKS = {
-    "near_perfect": "*",
+    "few_errors": "*",
+    "near_perfect": "⁎",
     "all_wrong": "∘",
     "few_units": "†",
     "on_bound": "‡",
@@ -248,6 +249,7 @@ MARKS = {
     "independent_objects": "¶",
     "rough_metric": "‖",
     "classes_left_out": "◊",
+    "rare_classes": "△",
 }
 NO_INTERVAL = {  # reason -> beside the value, and as a clause
     "one_unit": ("one {unit} only", "there is only one {unit}"),

@@ -479,17 +479,17 @@ def _perfection(result: StabilityResult) -> Iterator[Remark]:
     for row in result.rows:
         if not row.group:
             flags.update(row.estimate.flags)
-    if "near_perfect" in flags:
+    if "few_errors" in flags:
         text = (
             "where fewer than 5 images (or patients) fall short of the best value, the bootstrap "
-            "is not reliable: the interval is the exact binomial (Clopper-Pearson) interval of the "
-            "share that does not fall short (clopper-pearson-units, marked * in tables)"
+            "is not reliable: the interval is a score interval that counts images (or patients) "
+            "(score-t, marked * in tables)"
         )
         yield Remark("near-perfect", text, flag=False)
     if "identical_units" in flags:
         text = (
-            "an interval of zero width means that all images (or patients) have the same value, "
-            "not that the value is certain"
+            "where all images (or patients) have the same value, their number alone makes the "
+            "interval (marked § in tables)"
         )
         yield Remark("identical-units", text, flag=False)
 

@@ -18,11 +18,12 @@ from itertools import count
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from calipers.arrays import F64
 from calipers.errors import UsageError
-from calipers.metrics.base import Metric
-from calipers.results.estimate import Estimate
+from calipers.metrics.base import Facts, Metric
+from calipers.results.estimate import Estimate, PopulatedMean
 from calipers.statistics import intervals as making
 from calipers.statistics.intervals import Interval, Support
 from calipers.statistics.weights import BLOCK, Units, Weights, bootstrap, jackknife
@@ -33,6 +34,9 @@ Case = tuple[Metric[Any], Any]  # a metric and its evidence
 # Intervals of shares, which count objects as if they were independent.
 RATIO_METHODS = ("wilson", "clopper-pearson")
 WITH_JACKKNIFE = ("bca", "jackknife-t")
+PRIOR_REFERENCES = 2.0  # by which the value of a class is drawn towards the mean over classes
+IMAGES, REFERENCES, PREDICTIONS = range(3)  # in the counts of a metric
+TRIALS = {"images": IMAGES, "references": REFERENCES, "predictions": PREDICTIONS}
 WITHOUT_MORE = ("bootse-t-logit", "percentile", "basic")  # need nothing but the replicates
 
 
@@ -89,6 +93,7 @@ class Column:
     jackknife: F64 | None = None
     errors: tuple[F64, F64] | None = None
     apart: bool = False  # the rows are numbers of their own: see `intervals`
+    score: bool = True  # few errors call for the score form: see `intervals`
 
 
 Amend = Callable[[int, Interval], Interval]  # row, interval -> the interval that is stated
@@ -123,6 +128,7 @@ def column_estimates(
             jackknife=column.jackknife,
             errors=column.errors,
             apart=column.apart,
+            score=column.score,
         )
         column_intervals = [amend(row, one) for row, one in enumerate(column_intervals)]
     numbers = column.values.tolist()
@@ -226,9 +232,14 @@ def _columns(
         if sample is None or support is None:
             yield column, lambda row, interval: interval
             continue
-        supports = []
-        for n_positive, n_tried, n_error in support[:n_rows, k].tolist():
-            supports.append(Support(units.number, n_positive, n_tried, n_error, units.freedom))
+        supports = _supports(case, k, value[:n_rows, k], (counts, support), units)
+        classes = None
+        if metric.facts.names[k] in metric.facts.class_means and len(value) > 1:
+            numbers = np.array([counts[row][k][REFERENCES] for row in range(len(value))])
+            classes = ClassSample(
+                metric.facts, k, value[:, k], sample[:, :, k], support[:, k, 0], numbers
+            )
+            supports[0] = replace(supports[0], hidden=classes.hidden_variance())
         own = None if errors is None else errors[k]
         method = certainty.method
         # A metric that is no ratio has no standard error of its own.
@@ -238,12 +249,113 @@ def _columns(
             column,
             replicates=sample[:, :n_rows, k],
             support=supports,
-            bounds=metric.facts.bounds,
+            bounds=metric.facts.bounds_of(k),
+            score=metric.facts.names[k] not in metric.facts.graded,
             method=method,
             jackknife=None if without is None else without[:, :, k],
             errors=own,
         )
-        yield column, _amendment(case, value, sample, k, certainty)
+        populated = None
+        if classes is not None:
+            populated = classes.populated_mean(supports[0], certainty.level)
+        yield column, _amendment(case, value, sample, k, certainty, populated)
+
+
+def _supports(
+    case: Case, k: int, value: F64, tables: tuple[Any, NDArray[np.int64]], units: Units
+) -> list[Support]:
+    """Return what every row of the k-th name rests on.
+
+    ``tables`` has the objects and the units behind it, as `Metric.counts` and `Metric.support`
+    return them.
+    """
+    facts, (counts, support) = case[0].facts, tables
+    supports = []
+    for row, number in enumerate(value.tolist()):
+        n_positive, n_tried, n_error = support[row, k].tolist()
+        n_trials, event = float(counts[row][k][TRIALS[facts.trials]]), None
+        if facts.bounds_of(k)[1] == np.inf and facts.counts_events:
+            # A rate is per image, a count of all images.
+            n_images = counts[row][k][IMAGES]
+            per = 1 if facts.per_image else n_images
+            n_trials, event = number * n_images / per, per / units.number
+        supports.append(
+            Support(
+                units.number,
+                n_positive,
+                n_tried,
+                n_error,
+                units.freedom,
+                n_trials=n_trials,
+                event=event,
+            )
+        )
+    return supports
+
+
+@dataclass(frozen=True, slots=True)
+class ClassSample:
+    """The classes behind one mean over classes, with their replicates; entry 0 is the mean."""
+
+    facts: Facts
+    k: int
+    value: F64  # (1 + n_classes,)
+    sample: F64  # (B, 1 + n_classes)
+    n_units: NDArray[np.int64]  # (1 + n_classes,) with references
+    n_references: NDArray[np.int64]  # (1 + n_classes,)
+
+    def defined(self) -> NDArray[np.int64]:
+        """Return the rows of the classes that have a value."""
+        return np.flatnonzero(~np.isnan(self.value[1:])) + 1
+
+    def hidden_variance(self, rows: NDArray[np.int64] | None = None) -> float:
+        """Return the variance of the mean over some classes that its replicates do not show.
+
+        The replicates of a class that m units have vary by ``(m - 1) / m`` too little, not by
+        ``(K - 1) / K`` as a mean over many units does; and a class whose few references all fared
+        alike does not vary at all. So every class has at least the variance of a share of its
+        references, at its value drawn towards the mean as if by `PRIOR_REFERENCES` more.
+
+        In 16 simulated designs with 5 to 20 classes, of which up to 11 had references in fewer
+        than 5 patients, intervals covered AP in .885 to .995 of the cases with it, in .705 to .96
+        without.
+        """
+        rows = self.defined() if rows is None else rows
+        if len(rows) < 2:
+            return 0.0
+        n_units, n = np.maximum(self.n_units[rows], 1), np.maximum(self.n_references[rows], 1)
+        variance = np.nan_to_num(making.variances(self.sample[:, rows]))
+        least = variance * n_units / np.maximum(n_units - 1, 1)
+        if self.facts.share_of_references:
+            pooled = n + PRIOR_REFERENCES
+            share = (n * self.value[rows] + PRIOR_REFERENCES * self.value[0]) / pooled
+            least = np.maximum(least, share * (1 - share) / n)
+        return float(np.maximum(least - variance, 0.0).sum() / len(rows) ** 2)
+
+    def populated_mean(self, support: Support, level: float) -> PopulatedMean | None:
+        """Return the mean over the classes with references in at least 5 units.
+
+        None if there are no rare classes, or only such.
+        """
+        rows = self.defined()
+        common = rows[self.n_units[rows] >= making.FEWEST_UNITS]
+        if len(common) in (0, len(rows)):
+            return None
+        sample = self.sample[:, common]
+        is_defined = ~np.isnan(sample)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            replicates_of_mean = np.where(is_defined, sample, 0.0).sum(axis=1)
+            replicates_of_mean = replicates_of_mean / is_defined.sum(axis=1)
+        mean = float(self.value[common].mean())
+        (interval,) = making.intervals(
+            np.array([mean]),
+            replicates_of_mean[:, None],
+            [replace(support, hidden=self.hidden_variance(common))],
+            level=level,
+            bounds=self.facts.bounds_of(self.k),
+        )
+        classes = tuple((common - 1).tolist())
+        return PopulatedMean(mean, interval.low, interval.high, classes, len(rows) - len(common))
 
 
 def _side_by_side(columns: Sequence[tuple[Column, Amend]]) -> tuple[Column, Amend]:
@@ -262,7 +374,14 @@ def _side_by_side(columns: Sequence[tuple[Column, Amend]]) -> tuple[Column, Amen
     return joined, lambda row, interval: columns[row][1](0, interval)
 
 
-def _amendment(case: Case, value: F64, sample: F64, k: int, certainty: Certainty) -> Amend:
+def _amendment(
+    case: Case,
+    value: F64,
+    sample: F64,
+    k: int,
+    certainty: Certainty,
+    populated: PopulatedMean | None,
+) -> Amend:
     """Return how the intervals of the k-th name are amended: shares of objects, and flags."""
     facts = case[0].facts
     name = facts.names[k]
@@ -281,7 +400,9 @@ def _amendment(case: Case, value: F64, sample: F64, k: int, certainty: Certainty
         # Only the pooled value is a mean over classes.
         if row > 0:
             return interval
-        interval = replace(interval, partial=partial)
+        interval = replace(interval, partial=partial, populated=populated)
+        if populated is not None:
+            interval = _with_flag(interval, "rare_classes")
         if partial > making.MOST_UNDEFINED * len(sample):
             interval = _with_flag(interval, "classes_left_out")
         return interval

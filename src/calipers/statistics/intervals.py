@@ -8,11 +8,19 @@ both if units are drawn inside H strata. Nothing is clipped. In simulations with
 covered the truth in .92 to .99 of the cases at a nominal .95, where the percentile interval had .77
 to .96.
 
-Rules that come first, in this order: no interval for fewer than 5 units, or where more than 5 % of
-the replicates are undefined; near perfection (fewer than 5 units with an error, and fewer than
-half) the Clopper-Pearson bound on the share of error-free units; a width of zero if all replicates
-agree; the percentile interval instead of a t interval if more than 5 % of the replicates lie on a
-bound. The last two are flagged.
+Rules that come first: no interval for fewer than 5 units, or where more than 5 % of the replicates
+are undefined. Where errors are few (fewer than 5 units have one, and at most a third of them; or
+more than 5 % of the replicates lie on a bound) no spread of replicates can be trusted, and the
+*score form* takes over. For a share it is Wilson's interval with t for z and an effective number of
+trials, ``n = x (1 - x) / s^2`` for the standard error s; for a rate the exact Poisson interval with
+an effective number of events. On a bound, where s is 0, the units are the trials; from there on n
+approaches what s says, because the first errors show little of how errors cluster in units
+(`_unknown_clustering`). In 60 simulated kinds of proportions (.90 to .98, 10 to 40 units of 3 to 20
+objects, intraclass correlations of .1 to 1) it covered the truth in .916 to .988 of the cases,
+without that step in .867 to .988. The interval always holds its value.
+
+On the logit scale Wilson's interval is ``+- 2 asinh(t / (2 sqrt(n x (1 - x))))`` (Newcombe 2001):
+the t interval, with long steps shortened. So the two forms meet where errors become many.
 
 `statistics.estimates` and `statistics.comparison` call `intervals`; `Interval.around` makes the
 `Estimate` that tables and reports show.
@@ -33,7 +41,7 @@ from numpy.typing import NDArray
 from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean, real, whole
 from calipers.registry import INTERVALS
-from calipers.results.estimate import Estimate
+from calipers.results.estimate import Estimate, PopulatedMean
 
 NAN = float("nan")
 NOWHERE = (NAN, NAN)
@@ -41,6 +49,9 @@ NOWHERE = (NAN, NAN)
 # Below 5 units there is no interval, below 10 a flag: see the top of this file.
 FEWEST_UNITS = 5
 FEW_UNITS = 10
+# Fewer units in error than this, and no more than this share of them, are few errors.
+ENOUGH_ERRORS = 5
+MOST_IN_ERROR = 1 / 3
 FEWEST_REPLICATES, MOST_REPLICATES = 100, 10_000_000
 MOST_UNDEFINED = 0.05  # of the replicates
 MOST_ON_BOUND = 0.05  # of the replicates
@@ -78,6 +89,7 @@ class Interval:
     mc_error: tuple[float, float] = NOWHERE
     flags: tuple[str, ...] = field(default=())  # see results.estimate.FLAGS
     partial: int = 0  # replicates in which a mean over classes lost one of them
+    populated: PopulatedMean | None = None  # of a mean over classes, some of which are rare
 
     def around(
         self,
@@ -116,6 +128,7 @@ class Interval:
             mc_error=self.mc_error,
             flags=self.flags,
             partial=self.partial,
+            populated=self.populated,
         )
 
 
@@ -135,11 +148,29 @@ class Support:
     n_error: int | None = None  # units in which something did; None = unknown
     # degrees of freedom; None = n_units - 1, fewer if units are drawn inside strata
     freedom: int | None = None
+    # objects that a share is of, or events that a rate counts: there is no more to learn from
+    n_trials: float | None = None
+    # value of a rate if one unit had one event in each of its images; None: it counts no events
+    event: float | None = None
+    # variance that the replicates do not show, as where rare classes enter a mean
+    hidden: float = 0.0
 
     @property
     def df(self) -> int:
         """The degrees of freedom."""
         return self.n_units - 1 if self.freedom is None else self.freedom
+
+    @property
+    def tried(self) -> int:
+        """Units in which something could go wrong."""
+        return self.n_units if self.n_tried is None else self.n_tried
+
+    @property
+    def few_errors(self) -> bool:
+        """Whether errors are the exception, and too few to show how they vary."""
+        if self.n_error is None or self.n_error >= ENOUGH_ERRORS:
+            return False
+        return self.n_error <= MOST_IN_ERROR * self.tried
 
 
 def interval(
@@ -178,6 +209,7 @@ def intervals(
     jackknife: F64 | None = None,
     errors: tuple[F64, F64] | None = None,
     apart: bool = False,
+    score: bool = True,
 ) -> list[Interval]:
     """Return the intervals of m estimates.
 
@@ -197,6 +229,8 @@ def intervals(
         Standard errors (m,) of the estimates and (B, m) of the replicates, for ``studentized``.
     apart
         Add up every column in the order in which it is added up alone: the same bits as m calls.
+    score
+        Whether few errors call for the score form; on a bound there is nothing else.
     """
     if method not in INTERVALS:
         raise UsageError(f"no interval {method!r}; {did_you_mean(method, INTERVALS)}")
@@ -204,7 +238,18 @@ def intervals(
         np.asarray(theta, np.float64), replicates, level, bounds, apart=apart
     )
     limits = sample.bounds_of(method, support, jackknife, errors)
-    return [_after_rules(sample, k, entry, limits) for k, entry in enumerate(support)]
+    forms = [_form(sample, k, entry, limits.method, score) for k, entry in enumerate(support)]
+    scored = [k for k, form in enumerate(forms) if form == "score"]
+    scores = {}
+    if scored:
+        part = sample.take(np.array(scored))
+        of_part = score_t(part, [support[k] for k in scored])
+        scores = {k: (of_part, at) for at, k in enumerate(scored)}
+    result = []
+    for k, (form, entry) in enumerate(zip(forms, support)):
+        table, at = scores.get(k, (limits, k))
+        result.append(_stated(sample, k, entry, form, table.entry(at)))
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +261,11 @@ class IntervalBounds:
     high: F64
     mc_low: F64
     mc_high: F64
+
+    def entry(self, k: int) -> tuple[str, tuple[float, float], tuple[float, float]]:
+        """Return method, bounds and their Monte-Carlo errors of one interval."""
+        bounds = float(self.low[k]), float(self.high[k])
+        return self.method, bounds, (float(self.mc_low[k]), float(self.mc_high[k]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +304,25 @@ class BootstrapSample:
         bias = mean - theta
         return cls(theta, replicates, level, bounds, undefined, sd, bias, percentile, apart)
 
+    def take(self, columns: NDArray[np.int64]) -> BootstrapSample:
+        """Return the sample of some estimates."""
+        order: Literal["C", "F"] = "F" if self.apart else "C"
+        p = self.percentile
+        percentile = IntervalBounds(
+            p.method, p.low[columns], p.high[columns], p.mc_low[columns], p.mc_high[columns]
+        )
+        return BootstrapSample(
+            self.theta[columns],
+            np.asarray(self.replicates[:, columns], order=order),
+            self.level,
+            self.bounds,
+            self.undefined[columns],
+            self.sd[columns],
+            self.bias[columns],
+            percentile,
+            self.apart,
+        )
+
     def bounds_of(
         self,
         method: str,
@@ -282,25 +351,127 @@ class BootstrapSample:
                     "only metrics that are ratios have one"
                 )
             return studentized(self, *errors)
-        return boot_se_t(self, n_units, np.array([entry.df for entry in support]))
+        freedom = np.array([entry.df for entry in support])
+        return boot_se_t(self, n_units, freedom, np.array([entry.hidden for entry in support]))
 
 
 def boot_se_t(
-    sample: BootstrapSample, n_units: NDArray[np.int64], freedom: NDArray[np.int64] | None = None
+    sample: BootstrapSample,
+    n_units: NDArray[np.int64],
+    freedom: NDArray[np.int64] | None = None,
+    hidden: F64 | float = 0.0,
 ) -> IntervalBounds:
     """Return the t interval with the bootstrap's standard error, on the scale of the metric.
 
     Draws inside a stratum of n units vary by ``(n - 1) / n`` too little, over H strata by about
-    ``(K - H) / K``.
+    ``(K - H) / K``. ``hidden`` is variance that the replicates do not show.
     """
     scale = MetricScale.of(sample.bounds)
     df = np.maximum(n_units - 1 if freedom is None else freedom, 1)
-    factor = np.sqrt(n_units / df) * _t(df, sample.level)
+    t = _t(df, sample.level)
+    factor = np.sqrt(n_units / df) * t
 
     def limits(rows: F64) -> tuple[F64, F64]:
-        return scale.around(sample.theta, factor * _moments(rows, np.isnan(rows))[1])
+        half = factor * _moments(rows, np.isnan(rows))[1]
+        return scale.around(sample.theta, np.hypot(half, t * np.sqrt(hidden)))
 
     return _limits(scale.method, sample.replicates, limits, apart=sample.apart)
+
+
+def score_t(sample: BootstrapSample, support: Sequence[Support]) -> IntervalBounds:
+    """Return the score form: Wilson's interval of shares, the exact Poisson interval of rates.
+
+    Both count as many trials or events as the standard error is worth, fewer if few units are in
+    error, and use t for z; see the top of this file.
+    """
+    n_units = np.array([entry.n_units for entry in support])
+    df = np.maximum(np.array([entry.df for entry in support]), 1)
+    hidden = np.array([entry.hidden for entry in support])
+    tried = np.array([float(entry.tried) for entry in support])
+    trials = np.array([np.inf if e.n_trials is None else e.n_trials for e in support])
+    most = np.maximum(trials, tried)
+    events = np.array([NAN if entry.event is None else entry.event for entry in support])
+    unknown = _unknown_clustering(sample, support)
+    t = _t(df, sample.level)
+    z = float(special().ndtri((1 + sample.level) / 2))
+    is_rate = math.isinf(sample.bounds[1])
+    low_bound, high_bound = sample.bounds
+    width = 1.0 if is_rate else high_bound - low_bound
+    x = (sample.theta - low_bound) / width
+
+    def limits(rows: F64) -> tuple[F64, F64]:
+        spread = np.sqrt(n_units / df) * _moments(rows, np.isnan(rows))[1]
+        error = np.hypot(spread, np.sqrt(hidden)) / width
+        if is_rate:
+            return _poisson(x, error, (most, events, unknown), (t / z, sample.level))
+        low, high = _wilson(x, _trials(x * (1 - x), error, most, tried, unknown), t)
+        return low_bound + width * low, low_bound + width * high
+
+    method = "poisson-t" if is_rate else "score-t"
+    return _limits(method, sample.replicates, limits, apart=sample.apart)
+
+
+def _trials(variance: F64, error: F64, most: F64, tried: F64, unknown: F64) -> F64:
+    """Return the effective number of trials: what the standard error is worth, at most ``most``.
+
+    As far as the clustering of errors is ``unknown`` (1 to 0) every unit counts as one trial.
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        worth = np.where(error > ROUNDING, np.minimum(variance / error**2, most), tried)
+        # On a bound the variance is 0 although replicates may vary: then all is unknown.
+        of_errors = np.where(unknown < 1, (1 - unknown) / worth, 0.0)
+        return np.asarray(1.0 / (of_errors + unknown / tried))
+
+
+def _unknown_clustering(sample: BootstrapSample, support: Sequence[Support]) -> F64:
+    """Return ``(1 + e)^-3`` for e units in error: 1 without any, 1 % from 4 on.
+
+    The power was chosen in the simulations that the top of this file names.
+    """
+    on_bound = _on_bound(sample.replicates, sample.bounds).mean(axis=0)
+    # A replicate draws none of e units with the chance exp(-e).
+    with np.errstate(divide="ignore"):
+        number = np.minimum(-np.log(on_bound), ENOUGH_ERRORS)
+    for k, entry in enumerate(support):
+        if entry.few_errors and entry.n_error is not None:
+            number[k] = min(number[k], entry.n_error)
+    number[_on_bound(sample.theta, sample.bounds)] = 0.0
+    return np.asarray((1.0 + number) ** -3.0)
+
+
+def _wilson(x: F64, n: F64, t: F64) -> tuple[F64, F64]:
+    """Return Wilson's interval of shares x of n trials with t for z; it holds x, to the bit."""
+    square = t**2
+    centre, half = x + square / (2 * n), t * np.sqrt(x * (1 - x) / n + square / (4 * n**2))
+    low, high = (centre - half) / (1 + square / n), (centre + half) / (1 + square / n)
+    return np.clip(low, 0.0, x), np.clip(high, x, 1.0)
+
+
+def _poisson(
+    x: F64, error: F64, support: tuple[F64, F64, F64], scale: tuple[F64, float]
+) -> tuple[F64, F64]:
+    """Return exact Poisson intervals of rates (Garwood 1936) with the standard errors ``error``.
+
+    Parameters
+    ----------
+    support
+        Most events that there can be, the rate that is one event per unit, and how far the
+        clustering of events is unknown.
+    scale
+        t / z, by whose square there are fewer events, and the level.
+    """
+    most, event, unknown = support
+    ratio, level = scale
+    gammaincinv, tail = special().gammaincinv, (1 - level) / 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # The rate of one event, which is the inverse of how much was watched.
+        single = np.maximum(np.where(x > 0, error**2 / x, event), np.where(x > 0, x / most, 0.0))
+        unit = np.where(np.isnan(event), single, (1 - unknown) * single + unknown * event)
+        unit = unit * ratio**2
+        number = x / unit
+        low = np.where(x > 0, unit * gammaincinv(number, tail), 0.0)
+        high = unit * gammaincinv(number + 1, 1 - tail)
+    return np.minimum(low, x), np.maximum(high, x)
 
 
 def bca(sample: BootstrapSample, jackknife: F64, n_units: NDArray[np.int64]) -> IntervalBounds:
@@ -441,73 +612,65 @@ def _quantile(sorted_columns: F64, n: NDArray[np.int64], q: float) -> F64:
     return np.asarray(np.where(share >= 0.5, b - (b - a) * (1 - share), a + (b - a) * share))
 
 
-def _after_rules(
-    sample: BootstrapSample, k: int, support: Support, limits: IntervalBounds
-) -> Interval:
-    """Return the interval of one estimate after the rules that come before any method."""
-    theta, level, undefined = float(sample.theta[k]), sample.level, int(sample.undefined[k])
-    n_varying = support.df + 1  # strata fix one unit each
-    flags: tuple[str, ...] = ("few_units",) if n_varying < FEW_UNITS else ()
-    positive = support.n_units if support.n_positive is None else support.n_positive
+def _form(sample: BootstrapSample, k: int, support: Support, method: str, score: bool) -> str:
+    """Return which interval an estimate gets: a reason why there is none, "score" or "method"."""
+    theta = float(sample.theta[k])
     if theta != theta:
-        return none("no_objects", undefined=undefined)
-    if min(n_varying, positive) < FEWEST_UNITS:
-        reason = "one_unit" if support.n_units == 1 else "too_few_units"
-        return none(reason, undefined=undefined)
-    if undefined > MOST_UNDEFINED * len(sample.replicates):
-        return none("too_many_undefined", undefined=undefined)
+        return "no_objects"
+    positive = support.n_units if support.n_positive is None else support.n_positive
+    if min(support.df + 1, positive) < FEWEST_UNITS:  # strata fix one unit each
+        return "one_unit" if support.n_units == 1 else "too_few_units"
+    if sample.undefined[k] > MOST_UNDEFINED * len(sample.replicates):
+        return "too_many_undefined"
+    bounded = math.isfinite(sample.bounds[0])
+    if bounded and _on_bound(theta, sample.bounds):
+        # Without a unit of events nothing is known about a value of 0 that has no upper bound.
+        no_scale = math.isinf(sample.bounds[1]) and support.event is None
+        return "constant_input" if no_scale else "score"
+    if sample.sd[k] <= ROUNDING * max(1.0, abs(theta)) and not support.hidden:
+        # Replicates that agree have no spread; the units still count as trials of a share.
+        if not bounded:
+            return "identical"
+        countable = math.isfinite(sample.bounds[1]) or support.event is not None
+        return "score" if countable else "constant_input"
+    if bounded and score and support.few_errors:
+        return "score"
+    # A t interval assumes a smooth distribution; with many replicates on a bound it is not.
+    column = sample.replicates[:, k]
+    t_interval = method.startswith("bootse-t") and sample.bounds == (0.0, 1.0)
+    if score and t_interval and _on_bound(column, sample.bounds).mean() > MOST_ON_BOUND:
+        return "score"
+    return "method"
+
+
+def _stated(
+    sample: BootstrapSample,
+    k: int,
+    support: Support,
+    form: str,
+    limits: tuple[str, tuple[float, float], tuple[float, float]],
+) -> Interval:
+    """Return the interval of one estimate, with its cautions."""
+    theta, undefined = float(sample.theta[k]), int(sample.undefined[k])
+    method, (low, high), mc_error = limits
+    if form in ("no_objects", "one_unit", "too_few_units", "too_many_undefined"):
+        return none(form, undefined=undefined)
+    flags: tuple[str, ...] = ("few_units",) if support.df + 1 < FEW_UNITS else ()
     facts: dict[str, Any] = {
         "bias": float(sample.bias[k]),
         "undefined": undefined,
         "percentile": (float(sample.percentile.low[k]), float(sample.percentile.high[k])),
     }
-    on_bound = bool(_on_bound(theta, sample.bounds))
-    if on_bound or _near_perfect(support):
-        if math.isinf(sample.bounds[1]):
-            # A share of units says nothing about a rate.
-            reason = "constant_input" if on_bound else "too_few_units"
-            return none(reason, flags=flags, **facts)
-        n_free, tried = _error_free(theta, sample.bounds, support)
-        low, high = clopper_pearson(n_free, tried, level)
-        flag = "near_perfect" if n_free else "all_wrong"
-        return Interval(low, high, "clopper-pearson-units", flags=(*flags, flag), **facts)
-    if sample.sd[k] <= ROUNDING * max(1.0, abs(theta)):
-        return Interval(theta, theta, limits.method, flags=(*flags, "identical_units"), **facts)
-    # A t interval assumes a smooth distribution; with many replicates on a bound it is not.
-    column = sample.replicates[:, k]
-    t_interval = limits.method.startswith("bootse-t")
-    if t_interval and _on_bound(column, sample.bounds).sum() > MOST_ON_BOUND * len(column):
-        limits, flags = sample.percentile, (*flags, "on_bound")
-    if limits.low[k] != limits.low[k]:
+    identical = sample.sd[k] <= ROUNDING * max(1.0, abs(theta))
+    if identical and not _on_bound(theta, sample.bounds):
+        flags = (*flags, "identical_units")
+    elif form == "score":
+        flags = (*flags, "few_errors")
+    if form == "identical":
+        return Interval(theta, theta, method, flags=flags, **facts)
+    if form == "constant_input" or low != low:
         return none("constant_input", flags=flags, **facts)
-    return Interval(
-        float(limits.low[k]),
-        float(limits.high[k]),
-        limits.method,
-        mc_error=(float(limits.mc_low[k]), float(limits.mc_high[k])),
-        flags=flags,
-        **facts,
-    )
-
-
-def _near_perfect(support: Support) -> bool:
-    """Return whether fewer than 5 units are in error, and these are the exception, not the rule."""
-    tried = support.n_units if support.n_tried is None else support.n_tried
-    return (
-        support.n_error is not None
-        and support.n_error < FEWEST_UNITS
-        and 2 * support.n_error < tried
-    )
-
-
-def _error_free(theta: float, bounds: tuple[float, float], support: Support) -> tuple[int, int]:
-    """Return how many units are free of errors, of how many; on a bound all that was seen says the
-    same.
-    """
-    tried = support.n_units if support.n_tried is None else support.n_tried
-    if _on_bound(theta, bounds):
-        return 0 if _on_bound(theta, bounds[:1]) else tried, tried
-    return tried - (support.n_error or 0), tried
+    return Interval(low, high, method, mc_error=mc_error, flags=flags, **facts)
 
 
 def _on_bound(values: F64 | float, bounds: Sequence[float]) -> NDArray[np.bool_]:
@@ -548,6 +711,11 @@ def _moments(rows: F64, missing: NDArray[np.bool_]) -> tuple[F64, F64]:
         mean = base + np.where(missing, 0.0, filled - base).sum(axis=0) / n
         square = (np.where(missing, 0.0, filled - mean) ** 2).sum(axis=0)
         return mean, np.sqrt(square / (n - 1))
+
+
+def variances(rows: F64) -> F64:
+    """Return the variance of every column of replicates, leaving out NaN."""
+    return np.asarray(_moments(rows, np.isnan(rows))[1] ** 2)
 
 
 def _mean(rows: F64) -> F64:

@@ -1,0 +1,82 @@
+"""What every interval of every metric must obey; a metric outside the suite fails the suite."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import calipers as cal
+from calipers import registry
+from calipers.statistics.estimates import Certainty, estimates
+from calipers.statistics.weights import Units
+from cases import KINDS, MODEL, cohort_of, evidence_of
+from properties.suite import CASES, MAP_CASES, Case
+
+every_metric = pytest.mark.parametrize("case", CASES, ids=str)
+BOX, FAR = [0, 0, 10, 10], [30, 30, 40, 40]
+N_IMAGES = 30
+
+
+def test_the_suite_covers_the_registry() -> None:
+    assert {case.kind for case in [*CASES, *MAP_CASES]} == set(registry.METRICS)
+
+
+def stated(case: Case, cohort: cal.Cohort, units: Units, replicates: int = 200):
+    metric = case.metric()
+    certainty = Certainty(replicates=replicates, seed=3)
+    (table,) = estimates([(metric, evidence_of(metric, cohort))], units, certainty)
+    for row in table:
+        for k, estimate in enumerate(row):
+            yield metric.facts.names[k], metric.facts.bounds_of(k), estimate
+
+
+@every_metric
+@pytest.mark.parametrize("kind", KINDS)
+def test_bounds_stay_in_range_and_hold_their_value(case: Case, kind: str) -> None:
+    cohort = cohort_of(kind, seed=31, n_images=N_IMAGES)
+    unit = np.arange(N_IMAGES) // 3
+    for units in (Units.of("image", None, N_IMAGES), Units.of("patient", unit, N_IMAGES)):
+        for name, (least, most), e in stated(case, cohort, units):
+            if e.method == "none":
+                continue
+            assert least <= e.low <= e.value + 1e-12, (name, e)
+            assert e.value - 1e-12 <= e.high <= most, (name, e)
+            assert e.low < e.high, (name, e)
+            assert math.isfinite(e.high), (name, e)
+
+
+def detector(n_misses: int) -> cal.Cohort:
+    """One object per image, of two classes in turn; the least certain predictions lie far off."""
+    references, predictions = [], []
+    for k in range(N_IMAGES):
+        references.append({"boxes": [BOX], "labels": [k % 2]})
+        place = BOX if k < N_IMAGES - n_misses else FAR
+        predictions.append({"boxes": [place], "labels": [k % 2], "scores": [0.9 - k / 100]})
+    return cal.Cohort.from_arrays(references, {MODEL: predictions}, classes=("a", "b"))
+
+
+@every_metric
+def test_more_errors_never_raise_the_lower_bound_nor_move_it_far(case: Case) -> None:
+    metric = case.metric()
+    units = Units.of("image", None, N_IMAGES)
+    walks: dict[str, list[tuple[float, float, float]]] = {}
+    for n_misses in range(10):
+        every = list(stated(case, detector(n_misses), units, 400))
+        for name, bounds, e in every[: len(metric.facts.names)]:  # pooled
+            if bounds != (0.0, 1.0) or e.method == "none":
+                continue
+            numbers = (e.low, e.value, e.high)
+            if metric.facts.lower_is_better(name):
+                numbers = (1 - e.high, 1 - e.value, 1 - e.low)
+            walks.setdefault(name, []).append(numbers)
+    for name, walk in walks.items():
+        low, value, high = np.diff(np.array(walk), axis=0).T
+        falling = value < 0
+        # The standard error comes from 400 replicates: steps may go wrong by its noise.
+        assert (low[falling] < 0.03).all(), (name, walk)
+        assert (high[falling] < 0.02).all(), (name, walk)
+        # One error is worth 1/30 of most values, and never moves a bound by a multiple of that.
+        assert (np.abs(low) < 3 * np.abs(value) + 0.06).all(), (name, walk)
+        assert (np.abs(high) < 3 * np.abs(value) + 0.06).all(), (name, walk)
