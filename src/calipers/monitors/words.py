@@ -292,10 +292,10 @@ def _on_intervals(result: MonitorEvaluation) -> Iterator[str]:
         )
     if "few_units" in flags:
         yield f"few units behind some values ({n} {plural(unit)} in all): their intervals are rough"
-    if flags & {"near_perfect", "all_wrong"}:
+    if "few_errors" in flags:
         yield (
-            "where fewer than 5 units are in error, or all of them, the interval is the exact "
-            "Clopper-Pearson interval of the share of units without error (clopper-pearson-units)"
+            "where fewer than 5 units are in error, or nearly all, the interval is a score "
+            "interval that counts units (score-t)"
         )
 
 

@@ -254,9 +254,9 @@ def _certainty(page: Context, cite: _Citations) -> Iterator[str]:
         yield f"Bands of curves are pointwise {BAND_METHOD} intervals from {number} replicates."
     if any("few_errors" in row.estimate.flags for row in ev.rows):
         yield (
-            f"Where few {units} had an error, or nearly all, the interval is Wilson's score interval "
-            "(of rates: the exact Poisson interval) with the t quantile and as many trials as the "
-            "bootstrap standard error is worth."
+            f"Where few {units} had an error, or nearly all, the interval is Wilson's score "
+            "interval (of rates: the exact Poisson interval) with the t quantile and as many "
+            "trials as the bootstrap standard error is worth."
         )
     if any(row.estimate.method == "clopper-pearson-units" for row in ev.rows):
         yield (
