@@ -294,8 +294,8 @@ def _on_intervals(result: MonitorEvaluation) -> Iterator[str]:
         yield f"few units behind some values ({n} {plural(unit)} in all): their intervals are rough"
     if "few_errors" in flags:
         yield (
-            "where few units are in error, or nearly all, the interval counts units and images "
-            "instead of trusting the spread of replicates (score-t)"
+            "where fewer than 5 units are in error, or nearly all, the interval is a score "
+            "interval that counts units (score-t)"
         )
 
 
