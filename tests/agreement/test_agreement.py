@@ -271,8 +271,8 @@ def test_everything_rejected_is_an_upper_bound_not_certainty():
     }
     one = cal.agreement(table, thresholds=0.5).get("specificity", criterion="iou")
     assert one.value == 1
-    assert one.method == "clopper-pearson-units"
-    assert (one.low, one.high) == pytest.approx((0.8315665, 1), abs=1e-6)  # 20 of 20, statsmodels
+    assert (one.method, one.high) == ("score-t", 1)
+    assert one.low == pytest.approx(20 / (20 + stats.t.ppf(0.975, 39) ** 2))
 
 
 @pytest.mark.parametrize(("hits", "patients"), [(9, 4), (4, 3)])
@@ -288,10 +288,12 @@ def test_few_patients_with_errors_in_most_of_them_are_not_near_perfection(hits, 
     assert one.low < one.value < one.high
 
 
-def test_perfect_disagreement_has_no_interval_between_minus_one_and_one():
+def test_perfect_disagreement_counts_units():
     table = {"rating": [1, 0] * 10, "iou": [0.0, 0.9] * 10}
     one = cal.agreement(table, thresholds=0.5, replicates=100).get("kappa", criterion="iou")
-    assert (one.value, one.reason) == (-1, "constant_input")
+    assert (one.value, one.low, one.method) == (-1, -1, "score-t")
+    t2 = stats.t.ppf(0.975, 19) ** 2
+    assert one.high == pytest.approx(2 * t2 / (20 + t2) - 1)
 
 
 def test_few_units():
@@ -474,7 +476,10 @@ def test_the_rarer_rating_sets_the_freedom_of_areas():
         / (one.value * (1 - one.value))
     )
     centre = math.log(one.value / (1 - one.value))
-    assert one.low == pytest.approx(1 / (1 + math.exp(half - centre)))
+    # Many replicates are 1: the score form, which shortens long steps on the logit scale.
+    assert one.method == "score-t"
+    step = 2 * math.asinh(half / 2)
+    assert one.low == pytest.approx(1 / (1 + math.exp(step - centre)), abs=0.02)
     assert one.undefined == 400 - len(values)
 
 

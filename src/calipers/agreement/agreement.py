@@ -387,11 +387,10 @@ def in_words(flags: Sequence[str], unit: str, n_units: int) -> list[str]:
     sentences = {
         "few_units": f"some values are based on few units ({n_units} {plural(unit)} in total): "
         "their intervals are rough",
-        "near_perfect": "where fewer than 5 units show an error, the interval is the "
-        "Clopper-Pearson bound on the share of error-free units (clopper-pearson-units, marked * "
-        "in tables)",
-        "identical_units": "an interval of width 0 means that all units are alike, not that the "
-        "value is certain",
+        "few_errors": "where fewer than 5 units show an error, the interval is a score interval "
+        "that counts units (score-t, marked * in tables)",
+        "identical_units": "where all units are alike, their number alone makes the interval "
+        "(marked § in tables)",
     }
     return [sentence for flag, sentence in sentences.items() if flag in flags]
 

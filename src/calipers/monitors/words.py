@@ -292,10 +292,10 @@ def _on_intervals(result: MonitorEvaluation) -> Iterator[str]:
         )
     if "few_units" in flags:
         yield f"few units behind some values ({n} {plural(unit)} in all): their intervals are rough"
-    if flags & {"near_perfect", "all_wrong"}:
+    if "few_errors" in flags:
         yield (
-            "where fewer than 5 units are in error, or all of them, the interval is the exact "
-            "Clopper-Pearson interval of the share of units without error (clopper-pearson-units)"
+            "where fewer than 5 units are in error, or nearly all, the interval is a score "
+            "interval that counts units (score-t)"
         )
 
 
@@ -509,10 +509,7 @@ def _span(e: Estimate) -> str:
     """Return the interval of a share in whole percents; or why there is none."""
     if math.isnan(e.low):
         return f"no interval: {_reason(e)}"
-    whose = ""
-    if e.method == "clopper-pearson-units" and e.unit != "image":
-        whose = f" of the share of {plural(e.unit)}:"
-    return f"{interval_of(e)}{whose} {percent_number(e.low)} to {percent_number(e.high)}"
+    return f"{interval_of(e)} {percent_number(e.low)} to {percent_number(e.high)}"
 
 
 def _reason(e: Estimate) -> str:
