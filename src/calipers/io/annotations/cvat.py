@@ -19,13 +19,13 @@ from calipers.io.annotations.rows import (
     AnnotatedImage,
     AnnotationList,
     Box,
+    Polygons,
     RecordPlace,
     as_number,
     bounding_box,
     image_side,
     rotated_corners,
 )
-from calipers.io.coco.masks import Polygons
 from calipers.io.reader import Options, Reader, ReferenceFile, Sniffed
 from calipers.io.source import InputFile
 

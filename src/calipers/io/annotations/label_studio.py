@@ -24,13 +24,13 @@ from calipers.io.annotations.rows import (
     AnnotationList,
     Box,
     ImageNames,
+    Polygons,
     RecordPlace,
     bounding_box,
     image_side,
     is_number,
     rotated_corners,
 )
-from calipers.io.coco.masks import Polygons
 from calipers.io.reader import (
     Key,
     ObjectPart,

@@ -21,6 +21,7 @@ from calipers.io.annotations.rows import (
     AnnotationList,
     Box,
     ImageFile,
+    Polygons,
     RecordPlace,
     bounding_box,
     first_file,
@@ -28,7 +29,6 @@ from calipers.io.annotations.rows import (
     image_side,
     is_number,
 )
-from calipers.io.coco.masks import Polygons
 from calipers.io.reader import Options, Reader, ReferenceFile, Sniffed
 from calipers.io.source import InputFile
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 
 from calipers.errors import InputError
+from calipers.io.annotations.yolo import YAML_SUFFIXES
 from calipers.io.source import InputFile
 
-YAML_SUFFIXES = (".yaml", ".yml")
 MOST_NAMES = 4096
 LONGEST_NAME = 256
 KEY = re.compile(r"names\s*:(?:\s+(.*))?$")

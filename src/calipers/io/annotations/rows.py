@@ -7,6 +7,9 @@ and `AnnotationList.predictions` return the parts that `calipers.io.assemble` ex
 drawn as those of COCO files are, by the same code.
 
 `ImageNames` finds the image that predictions mean by the name of a file.
+
+Readers are loaded to recognise files of all formats, so this module is kept quick to import: small
+records are named tuples, and drawing is imported when there is something to draw.
 """
 
 from __future__ import annotations
@@ -14,14 +17,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from calipers.arrays import F64, Column
 from calipers.data.rules import Delivery, Finding, Role, Source
 from calipers.errors import InputError
-from calipers.io.coco.masks import MaskColumns, Polygons
 from calipers.io.reader import (
     ImageList,
     Key,
@@ -33,14 +35,17 @@ from calipers.io.reader import (
 )
 from calipers.io.source import InputFile, InputFolder
 
+if TYPE_CHECKING:
+    from calipers.io.coco.masks import MaskColumns
+
 Box = tuple[float, float, float, float]
+Polygons = list[list[float]]  # rings of x, y, x, y, ..., as in `calipers.io.coco.masks`
 NAN = math.nan
 # Suffixes by which a file is a picture.
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".dcm")
 
 
-@dataclass(frozen=True, slots=True)
-class AnnotatedImage:
+class AnnotatedImage(NamedTuple):
     """An image that a file of references lists."""
 
     key: str
@@ -49,8 +54,7 @@ class AnnotatedImage:
     file_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFile:
+class ImageFile(NamedTuple):
     """A file that describes one image, which is called after it."""
 
     file: InputFile
@@ -58,16 +62,14 @@ class ImageFile:
     name: str  # its path below the folder; empty if it is the input itself
 
 
-@dataclass(frozen=True, slots=True)
-class RecordPlace:
+class RecordPlace(NamedTuple):
     """Where a record is, and its original text."""
 
     location: str
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     image: int
     image_name: str
     label: Key
@@ -210,6 +212,8 @@ class AnnotationList:
 
     def _drawing(self, sizes: F64) -> MaskColumns:
         """Draw the outlines; without the sizes of all images only boxes are used."""
+        from calipers.io.coco.masks import MaskColumns
+
         choice = self.options.masks
         rings: list[Polygons | None] = [entry.rings for entry in self.entries]
         image = np.array([entry.image for entry in self.entries], np.int64)

@@ -17,11 +17,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from calipers.errors import InputError
-from calipers.io.annotations.names import YAML_SUFFIXES, read_names
 from calipers.io.annotations.rows import (
     NAN,
     PICTURE_SUFFIXES,
@@ -47,6 +46,7 @@ from calipers.io.source import InputFile, InputFolder, open_folder
 LABELS, PICTURES = "labels", "images"
 # Text files that are no labels.
 LISTS = re.compile(r"(?:classes|predefined_classes|notes|(?:train|val|valid|test)|readme.*)\.txt")
+YAML_SUFFIXES = (".yaml", ".yml")
 # The files of names by their rank; other YAML files come last.
 NAME_FILES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "classes.names")
 FORMAT = "cxcywh-normalised"
@@ -174,8 +174,7 @@ class YoloReader(Reader):
         return {"": rows.predictions(index, labels, box_format=options.box_format or FORMAT)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(NamedTuple):
     """One line: the class, its numbers, and the score if it has one."""
 
     words: list[str]
@@ -265,8 +264,7 @@ class _LineReader:
         return _Record(words, int(float(words[0])), coordinates, score, place)
 
 
-@dataclass(frozen=True)
-class _Pictures:
+class _Pictures(NamedTuple):
     """The pictures of a data set by the names of their images."""
 
     files: Mapping[str, tuple[str, str]]  # image -> path below its folder, real path
@@ -350,12 +348,13 @@ def _name_files(folder: InputFolder) -> list[str]:
 
 def _class_names(folder: InputFolder, rows: AnnotationList) -> list[str] | None:
     """Return the names of the classes, from the folder or from one of the two above it."""
+    from calipers.io.annotations.names import read_names
+    from calipers.io.source import open_source
+
     for name in _name_files(folder):
         names = read_names(folder.open(name))
         if names is not None:
             return names
-    from calipers.io.source import open_source
-
     for above in list(Path(folder.file).resolve().parents)[:2]:
         for name in NAME_FILES:
             path = above / name
