@@ -99,6 +99,7 @@ FORMATS: Mapping[str, str] = {
     "lard": "calipers.io.tables.lard:LardReader",
     "voc": "calipers.io.annotations.voc:VocReader",
     "cvat": "calipers.io.annotations.cvat:CvatReader",
+    "voc-results": "calipers.io.annotations.voc_results:VocResultsReader",
     "yolo": "calipers.io.annotations.yolo:YoloReader",
     "csv": "calipers.io.tables.delimited:DelimitedReader",
 }

@@ -76,9 +76,9 @@ def read(
         spacings.
     format
         ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, ``"yolo"``,
-        ``"label-studio"``, or ``"nih"``, ``"lard"``, ``"voc"``, ``"cvat"`` and ``"labelme"``
-        (references only), or a format of another installed package; None: judged from the first
-        bytes.
+        ``"label-studio"``, ``"voc-results"`` (predictions only), or ``"nih"``, ``"lard"``,
+        ``"voc"``, ``"cvat"`` and ``"labelme"`` (references only), or a format of another installed
+        package; None: judged from the first bytes.
     box_format
         One of `calipers.data.objects.BOX_FORMATS`, or two of them: for references and for
         predictions. None: what the format or the column names say.

@@ -281,6 +281,20 @@ def as_number(text: str) -> float | None:
         return None
 
 
+def numbered_lines(file: InputFile) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the words of every line that is not blank."""
+    try:
+        text = bytes(file.data).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "text in UTF-8", rule="encoding", file=file.file, value=str(error)
+        ) from None
+    for number, line in enumerate(text.split("\n"), 1):
+        words = line.split()
+        if words:
+            yield number, words
+
+
 def is_number(value: Any) -> bool:
     """Return whether a JSON value is a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -30,6 +30,7 @@ from calipers.io.annotations.rows import (
     RecordPlace,
     as_number,
     bounding_box,
+    numbered_lines,
     without_suffix,
 )
 from calipers.io.reader import (
@@ -78,7 +79,7 @@ class YoloReader(Reader):
         lengths = set()
         n_lines = n_strange = 0
         for name in names[:LOOKED_AT]:
-            for words in _lines(file.open(name)):
+            for _, words in numbered_lines(file.open(name)):
                 n_lines += 1
                 if len(words) < BOX_LENGTH or not all(map(_is_number, words)):
                     n_strange += 1
@@ -193,7 +194,7 @@ class _LineReader:
     def of(self, folder: InputFolder, name: str) -> Iterator[_Record]:
         """Yield the sound lines of a file; the others are refused."""
         file = folder.open(name)
-        for number, words in _numbered_lines(file):
+        for number, words in numbered_lines(file):
             place = RecordPlace(f"{name}:{number}", " ".join(words))
             record = self._record(words, place)
             if record is not None:
@@ -389,25 +390,6 @@ def _classes_of_references(
             f"are positions in the classes of the references, {first}"
         )
     return by_position
-
-
-def _lines(file: InputFile) -> Iterator[list[str]]:
-    for _, words in _numbered_lines(file):
-        yield words
-
-
-def _numbered_lines(file: InputFile) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the words of every line that is not blank."""
-    try:
-        text = bytes(file.data).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            "text in UTF-8", rule="encoding", file=file.file, value=str(error)
-        ) from None
-    for number, line in enumerate(text.split("\n"), 1):
-        words = line.split()
-        if words:
-            yield number, words
 
 
 def _is_number(word: str) -> bool:
