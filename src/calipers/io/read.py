@@ -185,7 +185,7 @@ def sniff_file(file: InputFile) -> Sniffed:
             f"a file, or a folder of one of the formats {', '.join(folder_formats)}",
             rule="not-a-file",
             file=file.file,
-            value="a folder without their files",
+            value="; ".join(["a folder without their files", *file.notes]),
             hint="give one file, or the folder that holds the annotation files",
         )
     names = ", ".join(sorted(registry.known("format")))

@@ -30,7 +30,7 @@ from calipers.io.annotations.rows import (
     is_number,
 )
 from calipers.io.reader import Options, Reader, ReferenceFile, Sniffed
-from calipers.io.source import InputFile
+from calipers.io.source import HEAD, InputFile
 
 SUFFIX = ".json"
 SHAPES = re.compile(r'"shapes"\s*:\s*\[')
@@ -58,10 +58,12 @@ class LabelMeReader(Reader):
     def sniff(self, file: InputFile) -> Sniffed | None:
         """Recognise an object with shapes."""
         first = first_file(file, SUFFIX)
-        head = "" if first is None else first.head
-        if head[:1] != "{" or LISTS.search(head):
+        if first is None or first.head[:1] != "{":
             return None
-        if not SHAPES.search(head) or not COMPANY.search(head):
+        # The picture itself may stand before the shapes, as text of any length.
+        tail = first.data[-HEAD:].decode("utf-8", "replace")
+        ends = first.head + tail
+        if LISTS.search(ends) or not SHAPES.search(ends) or not COMPANY.search(ends):
             return None
         return Sniffed(self.name, "references", "its JSON has shapes, as LabelMe files have")
 
