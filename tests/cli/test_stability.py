@@ -250,7 +250,7 @@ def test_coverage_goes_with_its_rule(stability, study):
         "--labels", study / "stable-good" / "labels.csv", "--rule", "centre", "--coverage", "0.5"
     )
     assert said.code == 2
-    assert "--coverage goes with --rule coverage" in said.err
+    assert "--coverage is for --rule coverage" in said.err
 
 
 def test_one_model_and_missing_files_are_refused(calipers, study):

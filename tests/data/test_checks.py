@@ -195,7 +195,7 @@ def test_tables_are_arranged_by_image_in_input_order() -> None:
 
 def test_the_account_of_a_file_must_balance() -> None:
     FileIntake("f", "references", "csv", 5, 3, {"neg-size": 2})
-    with pytest.raises(AssertionError, match="account"):
+    with pytest.raises(AssertionError, match="do not add up"):
         FileIntake("f", "references", "csv", 5, 3, {"neg-size": 1})
     one = Intake((FileIntake("f", "references", "csv", 5, 3, {"neg-size": 2}, notes=("said",)),))
     both = one.merge([one])

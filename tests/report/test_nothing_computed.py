@@ -35,8 +35,9 @@ COMPUTING = (
     "calipers.sensitivity.multiverse",
     "calipers.statistics",
 )
-# What a page may call there: names, words and settings, and the numbering of pairs of models.
+# What a page may call there: names, words, plans and settings, and the numbering of model pairs.
 ASKED_FOR = {
+    "__init__",
     "_built",
     "as_dict",
     "generalises_to",

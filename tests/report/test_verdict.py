@@ -9,6 +9,7 @@ import pytest
 
 import calipers as cal
 from calipers.evaluation.protocol import Protocol
+from calipers.metrics.base import MetricPlan
 from calipers.report.context import context_of
 from calipers.report.verdict import verdict
 
@@ -150,8 +151,7 @@ def test_a_lead_below_a_tenth_of_a_point_is_not_zero():
 def test_an_interval_beyond_zero_that_fails_the_test_is_explained_by_its_p_value():
     found = said_of(cal.evaluate(cohort_of({"A": 0.2, "B": 1.0}, n=5), QUICK))
     assert found.first.endswith(
-        "to 100.0), but the test is not significant (p <= 0.063, the smallest that 5 images can "
-        "give, max-t over 6)."
+        "to 100.0), but the test is not significant (p = 0.38, max-t over 6)."
     )
 
 
@@ -197,3 +197,15 @@ def test_what_a_model_raises_uncut_is_told_where_it_is_more_than_one_alarm():
     assert found.further[1] == alarms
     quiet = said_of(cal.evaluate(cohort_of({"A": 0.4, "B": 0.9}), QUICK))
     assert not any("With all its predictions" in sentence for sentence in quiet.further)
+
+
+def test_an_endpoint_that_is_no_metric_of_the_protocol_is_said_to_be_added():
+    added = "The sensitivity at one false alarm per image is no metric of the protocol"
+    cohort = cohort_of({"A": 0.4, "B": 0.9})
+    assert any(
+        sentence.startswith(added) for sentence in said_of(cal.evaluate(cohort, QUICK)).further
+    )
+    plan = MetricPlan("FROC@1", "froc", {"rates": (1.0,), "thresholds": (0.5,)})
+    own = replace(QUICK, metrics=(*QUICK.metrics, plan))
+    found = said_of(cal.evaluate(cohort, own))
+    assert not any(sentence.startswith(added) for sentence in found.further)

@@ -116,12 +116,12 @@ def test_simultaneous_intervals_hold_together():
     random = np.random.default_rng(7)
     n_sets, together, single = 300, 0, 0
     for _ in range(n_sets):
-        values = random.normal(size=(12, 6)) + random.normal(size=(12, 1))
-        drawn = random.integers(0, 12, (300, 12))
+        values = random.normal(size=(24, 6)) + random.normal(size=(24, 1))
+        drawn = random.integers(0, 24, (300, 24))
         d, replicates = values.mean(axis=0), values[drawn].mean(axis=1)
-        low, high = simultaneous(d, replicates, 12, 0.9)
+        low, high = simultaneous(d, replicates, 24, 0.9)
         together += bool(((low <= 0.0) & (high >= 0.0)).all())
-        alone = bootstrap_p(d, replicates, 12)
+        alone = bootstrap_p(d, replicates, 24)
         single += bool((alone >= 0.1).all())
     assert 0.86 <= together / n_sets <= 0.95
     assert single < together
@@ -146,6 +146,15 @@ def test_far_tails_are_bounded_by_bonferroni_and_by_the_number_of_replicates():
     p, values = bootstrap_p(d, replicates, N_UNITS), max_t(d, replicates, N_UNITS)
     assert values[0] == pytest.approx(3.0 * p[0], rel=1e-6)
     assert values[1] == pytest.approx(max(values[0], 2.0 * p[1]), rel=1e-6)
+
+
+@pytest.mark.parametrize("n_units", [6, 19])
+def test_few_units_are_adjusted_as_holm_does(n_units):
+    random = np.random.default_rng(n_units)
+    d = random.normal(0.0, 3.0, 6)
+    replicates = d + replicates_of(random, 0.9, 6, number=300)
+    holm = adjusted(bootstrap_p(d, replicates, n_units))[0]
+    assert max_t(d, replicates, n_units) == pytest.approx(holm)
 
 
 def test_replicates_without_a_value_are_left_out():

@@ -176,7 +176,7 @@ def _of_table(source: str, options: dict[str, Any]) -> tuple[dict[str, Any], Any
         raise UsageError(
             "--logistic cannot be used with --crossed, --bootstrap, --diagnostics or --ml"
         )
-    table = open_table(source, hint="references in JSON need a file of predictions too")
+    table = open_table(source, hint="references in JSON need predictions too")
     settings: dict[str, Any] = {key: options[key] for key in ("level", "missing", "few_groups")}
     settings["levels"] = _levels(options["levels"])
     if options["logistic"]:

@@ -503,7 +503,10 @@ def _hopeless(c: Comparison, units: Units) -> Iterator[str]:
     """Yield the tests whose smallest p value does not survive Holm's correction, which multiplies
     it by the family.
     """
-    for test in paired.TESTS if c.correction == "holm" else ():
+    # Few units are adjusted by max-t as Holm does.
+    few = c.n_units < paired.JOINT_UNITS
+    by_holm = c.correction == "holm" or (c.correction == paired.MAX_T and few)
+    for test in paired.TESTS if by_holm else ():
         least = paired.least_p(test, units, c.replicates)
         tested = any(row.test == test and not math.isnan(row.p) for row in c.rows)
         by_units = least == smallest_p(c.n_units)

@@ -264,7 +264,18 @@ def _with_earlier_intervals(
     return replace(evaluation, rows=tuple(replaced)), n_earlier
 
 
-OF_INTERVALS = ("low", "high", "method", "reason", "flags", "mc_error", "bias", "populated")
+# What the rules of intervals decide, or what sums of replicates in another order move by a bit.
+OF_INTERVALS = (
+    "low",
+    "high",
+    "method",
+    "reason",
+    "flags",
+    "percentile",
+    "mc_error",
+    "bias",
+    "populated",
+)
 
 
 def _earlier(estimate: Estimate, stored: Mapping[str, Any]) -> Estimate:
@@ -274,6 +285,7 @@ def _earlier(estimate: Estimate, stored: Mapping[str, Any]) -> Estimate:
         return float("nan") if value is None else value
 
     low_error, high_error = stored["mc_error"]
+    percentile_low, percentile_high = stored["percentile"]
     return replace(
         estimate,
         low=real(stored["low"]),
@@ -282,6 +294,7 @@ def _earlier(estimate: Estimate, stored: Mapping[str, Any]) -> Estimate:
         reason=stored["reason"],
         bias=real(stored["bias"]),
         flags=tuple(stored["flags"]),
+        percentile=(real(percentile_low), real(percentile_high)),
         mc_error=(real(low_error), real(high_error)),
         populated=None,
     )

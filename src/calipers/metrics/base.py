@@ -215,18 +215,18 @@ class UnitMarks:
     """Which units have something of which class."""
 
     def __init__(self, n_units: int, n_classes: int) -> None:
-        self.marks = np.zeros((n_units, n_classes), np.bool_)
+        # A row per class: long rows of units are quicker to count than short ones of classes.
+        self.marks = np.zeros((n_classes, n_units), np.bool_)
 
     def add(self, unit: I64, label: NDArray[np.integer]) -> UnitMarks:
         """Mark the units and classes of some objects."""
-        self.marks[unit, label] = True
+        self.marks[label, unit] = True
         return self
 
     def counts(self) -> I64:
         """Return (1 + n_classes,): units with anything, then units with something of each class."""
-        return np.concatenate([[self.marks.any(axis=1).sum()], self.marks.sum(axis=0)]).astype(
-            np.int64
-        )
+        with_anything = self.marks.any(axis=0)
+        return np.array([np.count_nonzero(row) for row in (with_anything, *self.marks)], np.int64)
 
 
 @dataclass(frozen=True)

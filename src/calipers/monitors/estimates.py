@@ -52,9 +52,9 @@ from calipers.monitors.metrics import (
 from calipers.results.comparison import Difference
 from calipers.results.estimate import Estimate, Row, number
 from calipers.show.differences import Manner, describe
-from calipers.statistics.comparison import adjusted, judge
+from calipers.statistics.comparison import adjusted, judge, max_t
 from calipers.statistics.estimates import Case, Certainty, estimates, replicates
-from calipers.statistics.intervals import FEWEST_UNITS, Interval, special
+from calipers.statistics.intervals import FEWEST_UNITS, Interval
 from calipers.statistics.weights import Units
 
 Group = Mapping[str, str]
@@ -477,31 +477,11 @@ def chance_tests(samples: Sequence[MonitorReplicates], units: Units) -> list[Cha
         n_images, n_wanted, _ = samples[0].counts
         # An AUROC rests on the rarer kind of images, however many there are of the other.
         n_rarer = max(min(units.number, n_wanted, n_images - n_wanted), 2)
-        largest = max_t(d[members], rows, n_rarer, n_rarer - 1)
-        p_adjusted[members] = np.maximum(largest, alone[members])
+        p_adjusted[members] = max_t(d[members], rows, n_rarer)
     tests = []
     for one, p, adjusted_p in zip(samples, alone.tolist(), p_adjusted.tolist()):
         tests.append(ChanceTest(one.label, one.value, p, adjusted_p, family))
     return tests
-
-
-def max_t(d: F64, replicates_of_d: F64, n_units: int, freedom: int) -> F64:
-    """Return p values (m,) of differences (m,) with shared replicates (B, m): the probability that
-    the largest t of all is as large if there is no difference; 1 where nothing varies.
-    """
-    p = np.ones(len(d))
-    spread = replicates_of_d.std(axis=0, ddof=1)
-    columns = np.flatnonzero(spread > 0.0)
-    if not len(columns):
-        return p
-    rows = replicates_of_d[:, columns]
-    largest = np.abs((rows - rows.mean(axis=0)) / spread[columns]).max(axis=1)
-    steps = np.abs(d[columns]) / (spread[columns] * math.sqrt(n_units / freedom))
-    # One chi-square for all tests makes the joint normal distribution a joint t.
-    with np.errstate(divide="ignore"):
-        below = special().chdtr(float(freedom), freedom * (largest[:, None] / steps) ** 2)
-    p[columns] = below.mean(axis=0)
-    return p
 
 
 def differences(

@@ -509,10 +509,7 @@ def _span(e: Estimate) -> str:
     """Return the interval of a share in whole percents; or why there is none."""
     if math.isnan(e.low):
         return f"no interval: {_reason(e)}"
-    whose = ""
-    if e.method == "clopper-pearson-units" and e.unit != "image":
-        whose = f" of the share of {plural(e.unit)}:"
-    return f"{interval_of(e)}{whose} {percent_number(e.low)} to {percent_number(e.high)}"
+    return f"{interval_of(e)} {percent_number(e.low)} to {percent_number(e.high)}"
 
 
 def _reason(e: Estimate) -> str:

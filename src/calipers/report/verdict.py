@@ -277,11 +277,15 @@ def _objects_found(evaluation: Evaluation) -> list[str]:
 
 def _has_one_alarm(evaluation: Evaluation) -> bool:
     """Return whether the sensitivity at one false alarm per image is a metric of the protocol."""
-    threshold = evaluation.protocol.matching.threshold
-    for plan in evaluation.protocol.resolved():
-        rates = tuple(plan.options.get("rates", ()))
-        thresholds = tuple(plan.options.get("thresholds", ()))
-        if plan.kind == "froc" and rates == (1.0,) and thresholds == (threshold,):
+    protocol = evaluation.protocol
+    threshold = protocol.matching.threshold
+    for plan in protocol.metrics:
+        if plan.kind != "froc":
+            continue
+        # A protocol may write one number without a list.
+        rates = np.atleast_1d(plan.options.get("rates", ()))
+        thresholds = np.atleast_1d(plan.options.get("thresholds", protocol.thresholds))
+        if rates.tolist() == [1.0] and thresholds.tolist() == [threshold]:
             return True
     return False
 

@@ -81,6 +81,9 @@ CORRECTIONS = (MAX_T, "holm", "bh", "none")
 
 MOST_EXACT = 50  # differences of a signed-rank test; beyond, the normal distribution is close
 
+# Units from which on the replicates tell how tests depend on each other: 30 tests of equal models
+# made a false claim in .097, .098, .086 and .067 of the simulations with 8, 10, 14 and 20 units.
+JOINT_UNITS = 20
 HALVINGS = 60  # of the bracket of a critical value: more than the digits of a float
 
 
@@ -333,8 +336,9 @@ def max_t(
     distribution, which one chi-square with ``freedom`` degrees makes a joint t distribution, as in
     Hothorn et al. Its integral over the chi-square is exact, so that nothing is drawn here. Each
     test alone has the t of its own p value: a single test is not adjusted, and no test is adjusted
-    by more than Holm does. Tests are rejected from the largest t on, and those rejected leave the
-    maximum (Westfall and Young). Columns that are NaN are no members and stay NaN.
+    by more than Holm does. Fewer than `JOINT_UNITS` units say too little about the dependence: they
+    are adjusted as Holm does. Tests are rejected from the largest t on, and those rejected leave
+    the maximum (Westfall and Young). Columns that are NaN are no members and stay NaN.
 
     References
     ----------
@@ -363,10 +367,13 @@ def step_down(
         if not greater:
             scores = np.abs(scores)
         largest = scores if largest is None else np.maximum(largest, scores)
-        n = len(largest)
-        # B replicates cannot show less than 1 / B; that of Bonferroni holds however rare it is.
-        share = (1.0 + n * _exceeded(largest, float(sizes[k]), freedom)) / (1.0 + n)
-        result[k] = max(float(p[k]), min(n_left * float(p[k]), share))
+        # Holm's bound holds whatever the dependence, and however small p is.
+        result[k] = n_left * float(p[k])
+        if freedom + 1 >= JOINT_UNITS:
+            n = len(largest)
+            # B replicates cannot show less than 1 / B.
+            share = (1.0 + n * _exceeded(largest, float(sizes[k]), freedom)) / (1.0 + n)
+            result[k] = max(float(p[k]), min(float(result[k]), share))
     # A test is rejected only if all with a larger t are.
     falling = order[::-1]
     result[falling] = np.maximum.accumulate(result[falling])
@@ -389,7 +396,7 @@ def simultaneous(
     tail = (1.0 - level) / 2.0
     low = -float(special().stdtrit(float(df), tail))
     high = -float(special().stdtrit(float(df), tail / max(1, len(d))))
-    for _ in range(HALVINGS):
+    for _ in range(HALVINGS if df + 1 >= JOINT_UNITS else 0):
         middle = (low + high) / 2.0
         if _exceeded(largest, middle, df) > 1.0 - level:
             low = middle

@@ -42,6 +42,7 @@ from calipers.arrays import F64
 from calipers.errors import UsageError, did_you_mean, real, whole
 from calipers.registry import INTERVALS
 from calipers.results.estimate import Estimate, PopulatedMean
+from calipers.statistics.student import normal_quantile, t_quantile
 
 NAN = float("nan")
 NOWHERE = (NAN, NAN)
@@ -393,7 +394,7 @@ def score_t(sample: BootstrapSample, support: Sequence[Support]) -> IntervalBoun
     events = np.array([NAN if entry.event is None else entry.event for entry in support])
     unknown = _unknown_clustering(sample, support)
     t = _t(df, sample.level)
-    z = float(special().ndtri((1 + sample.level) / 2))
+    z = normal_quantile(sample.level)
     is_rate = math.isinf(sample.bounds[1])
     low_bound, high_bound = sample.bounds
     width = 1.0 if is_rate else high_bound - low_bound
@@ -571,7 +572,7 @@ def wilson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
     """Return Wilson's score interval of a proportion k / n."""
     if n <= 0:
         return NOWHERE
-    z2 = float(special().ndtri((1 + level) / 2)) ** 2
+    z2 = normal_quantile(level) ** 2
     centre, half = k + z2 / 2, math.sqrt(z2) * math.sqrt(k * (n - k) / n + z2 / 4)
     # Exact at both ends, where the formula is only so up to rounding.
     low = 0.0 if k == 0 else (centre - half) / (n + z2)
@@ -724,7 +725,7 @@ def _mean(rows: F64) -> F64:
 
 
 def _t(freedom: NDArray[np.int64], level: float) -> F64:
-    return np.asarray(special().stdtrit(freedom.astype(np.float64), (1 + level) / 2))
+    return np.array([t_quantile(df, level) for df in freedom.tolist()])
 
 
 def special() -> ModuleType:

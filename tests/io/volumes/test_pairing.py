@@ -91,7 +91,7 @@ def test_a_pattern_may_hold_the_name_twice_or_lack_the_extension(tmp_path: Path)
     assert any("1 files do not match the pattern" in note for note in paired.notes)
     with pytest.raises(UsageError, match=r"\{name\}"):
         pair(refs, {"m": preds}, pattern="_map.npy")
-    with pytest.raises(UsageError, match="no model"):
+    with pytest.raises(UsageError, match="not a model"):
         pair(refs, {"m": preds}, pattern={"n": "{name}"})
 
 

@@ -189,11 +189,10 @@ class ObjectColumns:
         n = int(((ignore == 1) & (crowd == 0)).sum())
         if not n:
             return []
+        words = "is not obeyed, as in pycocotools"
         if self.obey_ignore:
-            said = "is obeyed; pycocotools overwrites it by iscrowd (--coco-ignore off does so too)"
-        else:
-            said = "is not obeyed, as in pycocotools"
-        return [f'"ignore": 1 of {n} annotations {said}']
+            words = "is obeyed; pycocotools overwrites it by iscrowd (so does --coco-ignore off)"
+        return [f'"ignore": 1 of {n} annotations {words}']
 
     def findings(self) -> list[Finding]:
         """Return the broken rules of ids, flags and masks.

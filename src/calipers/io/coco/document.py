@@ -143,12 +143,12 @@ class OwnImages:
         Ids name images. Where an id is none of the references, but its file_name is, the name does.
         """
         self._require_same_names(index)
-        taken = {index.images[key] for key in self.keys if key in index.images}
+        images_by_id = {index.images[key] for key in self.keys if key in index.images}
         counts = Counter(self.names)
         by_name: dict[Key, int] = {}
         for key, name in zip(self.keys, self.names):
             k = index.file_names.get(name) if name and counts[name] == 1 else None
-            if key not in index.images and k is not None and k not in taken:
+            if key not in index.images and k is not None and k not in images_by_id:
                 by_name[key] = k
         if not by_name:
             return index.images, []

@@ -139,10 +139,10 @@ def _unpacked(table: Any, schema: Any, texts: list[str], input_file: InputFile) 
                     field=name,
                     value=f"{max(total, int(lengths.max())):,} bytes",
                 )
-        wanted = schema.field(name)
-        if column.type != wanted.type:
+        field = schema.field(name)
+        if column.type != field.type:
             place = table.schema.get_field_index(name)
-            table = table.set_column(place, wanted, column.cast(wanted.type))
+            table = table.set_column(place, field, column.cast(field.type))
     return table
 
 

@@ -56,6 +56,7 @@ WORD_NUMBER = re.compile(r"\s*[+-]?(nan|inf|infinity)\s*$", re.IGNORECASE)
 # count too, so that `unprotect` undoes `protect` for every text.
 FORMULA = re.compile(r"'*[=+\-@\t\r\0]")
 PROTECTED = re.compile("'" + FORMULA.pattern)
+FORMULA_STARTS = frozenset("'=+-@\t\r\0")
 
 
 @dataclass(frozen=True)
@@ -330,7 +331,9 @@ def _column_cells(column: Sequence[Any], delimiter: str) -> list[str]:
     if kinds == {int}:
         return list(map(str, column))
     if kinds == {str}:
-        cells = [protect(text) for text in column]
+        # A formula begins with its sign, or with quotes before it.
+        signs = {text[:1] for text in column} & FORMULA_STARTS
+        cells = [protect(text) for text in column] if signs else list(column)
         # One look at the whole column: most columns need no quotes anywhere.
         together = "".join(cells)
         if _quoted(together, delimiter) == together:

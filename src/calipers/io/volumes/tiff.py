@@ -86,7 +86,8 @@ def tiff_pages(stream: BinaryIO, size: int, file: str) -> list[TiffPage]:
     large = head[2:4] in (b"+\0", b"\0+")
     if len(head) < (16 if large else 8):
         raise broken_file(file, "the end of the file", "a TIFF header")
-    place = struct.unpack_from(f"{order}Q" if large else f"{order}I", head, 8 if large else 4)[0]
+    code, at = ("Q", 8) if large else ("I", 4)
+    (place,) = struct.unpack_from(order + code, head, at)
     pages: list[TiffPage] = []
     places: set[int] = set()
     while place:
