@@ -36,7 +36,7 @@ class MonitorDesign:
     name: str
     patients: int
     images: int  # of a patient
-    wanted: float  # share of the images on which an alarm is wanted
+    failing: float  # share of the images on which an alarm is wanted
     separation: float  # of the scores, in standard deviations
     likeness: float = 0.3
     threshold: float = 1.0
@@ -64,7 +64,7 @@ def monitor_cells(design: MonitorDesign, effort: Effort) -> list[CoverageCell]:
     units = Units.of("patient", code, n)
     cells = []
     for tally, name in zip(tallies, QUANTITIES):
-        if name == "FPR95" and n * design.wanted < MANY_WANTED:
+        if name == "FPR95" and n * design.failing < MANY_WANTED:
             continue
         cells.append(tally.cell("monitors", name, design.name, units))
     return cells
@@ -85,12 +85,12 @@ def _monitored(
     hard = rng.standard_normal(design.patients)[patient]
     own = rng.standard_normal(n)
     difficulty = np.sqrt(design.likeness) * hard + np.sqrt(1 - design.likeness) * own
-    cut = np.quantile(rng.standard_normal(100_000), 1 - design.wanted)
-    wanted = difficulty > cut
+    cut = np.quantile(rng.standard_normal(100_000), 1 - design.failing)
+    is_wanted = difficulty > cut
     noise = np.sqrt(design.likeness) * rng.standard_normal(design.patients)[patient]
     noise = noise + np.sqrt(1 - design.likeness) * rng.standard_normal(n)
-    scores = noise + design.separation * wanted
-    scope = Scope.from_values((~wanted).astype(float), groups={"patient": patient})
+    scores = noise + design.separation * is_wanted
+    scope = Scope.from_values((~is_wanted).astype(float), groups={"patient": patient})
     return evaluate_monitor(
         scores,
         scope,
