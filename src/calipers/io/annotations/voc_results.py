@@ -44,8 +44,17 @@ class VocResultsReader(Reader):
     inputs = ("folder", "file")
 
     def sniff(self, file: InputFile) -> Sniffed | None:
-        """Recognise the names of the files."""
-        if not any(True for _ in _class_files(file)):
+        """Recognise names of files, and a line with as many words as results have."""
+        names = 0
+        for _, _, source in _class_files(file):
+            names += 1
+            _, words = next(numbered_lines(source), (0, []))
+            if words:
+                # The first line decides; files of classes without predictions are empty.
+                if len(words) != 1 + len(COLUMNS):
+                    return None
+                break
+        if not names:
             return None
         return Sniffed(self.name, "predictions", "its files are called as results of Pascal VOC")
 

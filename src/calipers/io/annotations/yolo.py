@@ -52,6 +52,7 @@ YAML_SUFFIXES = (".yaml", ".yml")
 NAME_FILES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "classes.names")
 FORMAT = "cxcywh-normalised"
 CLASS = re.compile(r"\d{1,9}(?:\.0*)?", re.ASCII)
+MOST_CLASSES = 4096
 BOX_LENGTH = 5  # numbers of a box without score
 LOOKED_AT = 20  # files by which the format is recognised
 LARGEST_FRACTION = 2.0  # beyond it, numbers are no fractions of an image
@@ -240,6 +241,11 @@ class _LineReader:
         if not CLASS.fullmatch(words[0]):
             rows.reject(place, "type", "the number of a class", words[0], field="class")
             return None
+        label = int(float(words[0]))
+        if label >= MOST_CLASSES:
+            expected = f"the number of a class below {MOST_CLASSES}"
+            rows.reject(place, "id-range", expected, words[0], field="class")
+            return None
         score = None
         if len(numbers) % 2 == 0:
             score = numbers.pop()
@@ -262,7 +268,7 @@ class _LineReader:
                 hint="boxes in pixels: pass --box-format cxcywh, or the format that they have",
             )
             return None
-        return _Record(words, int(float(words[0])), coordinates, score, place)
+        return _Record(words, label, coordinates, score, place)
 
 
 class _Pictures(NamedTuple):
