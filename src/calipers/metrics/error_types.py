@@ -444,7 +444,7 @@ class ErrorTypes:
     """What each kind of mistake costs, and how many there are."""
 
     own_matching = True
-    own_options = OPTIONS
+    own_options: tuple[str, ...] = OPTIONS
     defaults = FROM_PROTOCOL
     facts = Facts(
         id="error-types@1",
