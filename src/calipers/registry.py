@@ -92,6 +92,11 @@ INTERVALS = (
 # a file: the general ones last.
 FORMATS: Mapping[str, str] = {
     "parquet": "calipers.io.tables.parquet:ParquetReader",
+    "voc": "calipers.io.annotations.voc:VocReader",
+    "cvat": "calipers.io.annotations.cvat:CvatReader",
+    "labelme": "calipers.io.annotations.labelme:LabelMeReader",
+    "label-studio": "calipers.io.annotations.label_studio:LabelStudioReader",
+    "yolo": "calipers.io.annotations.yolo:YoloReader",
     "coco": "calipers.io.coco.plugin:CocoReader",
     "nih": "calipers.io.tables.nih:NihReader",
     "lard": "calipers.io.tables.lard:LardReader",

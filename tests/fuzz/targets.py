@@ -451,6 +451,8 @@ def arrays() -> Iterator[Target]:
 
 def all_targets(folder: Path) -> list[Target]:
     """Return every target; some need a folder for their sound files."""
+    from fuzz.annotations import annotations
+
     return [
         *tables(),
         *settings(),
@@ -460,4 +462,5 @@ def all_targets(folder: Path) -> list[Target]:
         *saved_folder(folder),
         *constructors(),
         *arrays(),
+        *annotations(folder),
     ]

@@ -42,6 +42,13 @@ NAMES = (
     "tables",
     "masks",
     "from_arrays",
+    "voc",
+    "cvat",
+    "labelme",
+    "label-studio",
+    "yolo",
+    "yolo names",
+    "yolo predictions",
 )
 # Sound documents of a saved evaluation take long to read, and most of these are sound.
 FEWER = {"saved run.json": 10, "saved evaluation.json": 4}

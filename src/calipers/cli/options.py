@@ -168,7 +168,7 @@ def writing_options(target: str) -> Callable[[F], F]:
         click.option(
             "--to",
             metavar="NAME",
-            help=f"coco, csv, tsv or parquet. Default: by the suffix of {target}.",
+            help=f"coco, csv, tsv, parquet, yolo or voc. Default: by the suffix of {target}.",
         ),
         click.option(
             "--to-box-format",
@@ -222,8 +222,8 @@ def reading_options(function: F) -> F:
             "--format",
             "format_",
             metavar="NAME",
-            help="coco, csv, lard, nih, parquet, or a format of another package. Default: "
-            "detected.",
+            help="coco, csv, cvat, label-studio, labelme, lard, nih, parquet, voc, yolo, or a "
+            "format of another package. Default: detected.",
         ),
         click.option("--box-format", metavar="NAME[,NAME]", help=formats),
         click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),
@@ -423,12 +423,14 @@ def cluster_of(text: str) -> str | tuple[str, ...]:
 
 def named_files(entries: Sequence[str]) -> dict[str, str]:
     """Return model name -> path of arguments such as ``ours=dets.json`` or ``dets.json``."""
+    from calipers.io.source import model_name
+
     files: dict[str, str] = {}
     for entry in entries:
         name, sign, path = entry.partition("=")
         # A file whose own name contains "=" is a file, and not a name with a file.
         if not sign or Path(entry).exists() or not name or "/" in name or "\\" in name:
-            name, path = Path(entry).stem, entry
+            name, path = model_name(entry), entry
         if not path:
             raise UsageError(f"a file is missing in {entry!r}: give PREDS as file or as name=file")
         if name in files:

@@ -274,7 +274,9 @@ class Account:
             self._refuse(errors, len(problems))
             return
         # Reversed twice: the first problem of a record wins, and the order of the file stays.
-        firsts = {_record_of(problem.location): problem for problem in reversed(problems)}
+        firsts: dict[str, Problem] = {}
+        for problem in reversed(problems):
+            firsts[problem.origin or _record_of(problem.location)] = problem
         for problem in reversed(firsts.values()):
             self.aside[problem.rule] += 1
             self.quarantine.append(

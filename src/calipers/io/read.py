@@ -33,7 +33,7 @@ from calipers.io.reader import (
     reader_of,
     readers,
 )
-from calipers.io.source import InputFile, open_source
+from calipers.io.source import InputFile, InputFolder, model_name, open_input
 
 PathName = str | PathLike[str]
 Predictions = PathName | Mapping[str, PathName] | Sequence[PathName] | None
@@ -64,16 +64,19 @@ def read(
     Parameters
     ----------
     references
-        COCO JSON, delimited text, the NIH list of boxes, the LARD list of runways, or parquet.
+        COCO JSON, delimited text, the NIH list of boxes, the LARD list of runways, parquet, or the
+        files of an annotation tool: a YOLO, Pascal VOC or LabelMe folder, CVAT XML, Label Studio
+        JSON.
     predictions
-        One file, several files (the model is named like the file), or ``{"model": file}``. A table
-        with a column ``model`` may hold several models.
+        One file (or YOLO folder), several files (the model is named like the file), or
+        ``{"model": file}``. A table with a column ``model`` may hold several models.
     groups
         A table with one row per image: a column ``image``, ``image_id``, ``id`` or ``file_name``,
         and any further ones. ``width``, ``height``, ``depth`` and ``spacing_x`` ... fill sizes and
         spacings.
     format
-        ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, or ``"nih"`` and ``"lard"``
+        ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, ``"yolo"``,
+        ``"label-studio"``, or ``"nih"``, ``"lard"``, ``"voc"``, ``"cvat"`` and ``"labelme"``
         (references only), or a format of another installed package; None: judged from the first
         bytes.
     box_format
@@ -128,14 +131,15 @@ def read(
 
 
 def sniff(path: Path | str) -> Sniffed:
-    """Guess the format and the role of a file from its beginning.
+    """Guess the format and the role of a file, or of a folder of annotation files, from its
+    beginning.
 
     Raises
     ------
     InputError
         The file is missing, empty, or of no format that is known.
     """
-    return sniff_file(open_source(path))
+    return sniff_file(open_input(path))
 
 
 def explain(
@@ -162,15 +166,29 @@ def explain(
 
 
 def sniff_file(file: InputFile) -> Sniffed:
-    """Guess the format and the role of an opened file."""
-    if not file.head:
+    """Guess the format and the role of an opened file or folder."""
+    kind = _kind_of(file)
+    if kind == "file" and not file.head:
         raise InputError("content", rule="empty-file", file=file.file, value="only white space")
+    folder_formats = []
     # The order of the registry: formats with an unmistakable mark come before tables.
     for reader in readers():
+        if "folder" in reader.inputs:
+            folder_formats.append(reader.name)
+        if kind not in reader.inputs:
+            continue
         with registry.blaming("format", reader.name):
             sniffed = reader.sniff(file)
         if sniffed is not None:
             return sniffed
+    if kind == "folder":
+        raise InputError(
+            f"a file, or a folder of one of the formats {', '.join(folder_formats)}",
+            rule="not-a-file",
+            file=file.file,
+            value="a folder without their files",
+            hint="give one file, or the folder that holds the annotation files",
+        )
     names = ", ".join(sorted(registry.known("format")))
     raise InputError(
         f"one of the formats {names}",
@@ -186,7 +204,7 @@ def read_all(
 ) -> Assembled:
     """Read everything; the result also says in which box format each file was read."""
     paths = named_paths(predictions)
-    input_file = open_source(errors.path("references", references))
+    input_file = open_input(errors.path("references", references))
     file = _read_references(input_file, options)
     images = fit_dimensions(file.images, file.part.delivery.boxes.shape[1] // 2)
     intake = None
@@ -218,9 +236,24 @@ def named_paths(predictions: Predictions) -> list[tuple[str | None, PathName]]:
     return [(None, path) for path in predictions]
 
 
+def _kind_of(file: InputFile) -> str:
+    return "folder" if isinstance(file, InputFolder) else "file"
+
+
 def _choose_reader(file: InputFile, name: str | None) -> Reader:
     """Return the reader of the named format, else of the one that the file seems to have."""
-    return reader_of(name or sniff_file(file).format)
+    reader = reader_of(name or sniff_file(file).format)
+    kind = _kind_of(file)
+    if kind not in reader.inputs:
+        rules = {"folder": "not-a-file", "file": "not-a-folder"}
+        raise InputError(
+            f"a {reader.inputs[0]}, which is what the format {reader.name} is",
+            rule=rules[kind],
+            file=file.file,
+            value=f"a {kind}",
+            hint="leave --format out to let the format be detected",
+        )
+    return reader
 
 
 def _read_references(file: InputFile, options: Options) -> ReferenceFile:
@@ -247,11 +280,14 @@ def _pending_models(
     A file of one model is read later, one at a time; a file that may hold several is read now,
     because it names them.
     """
-    file = open_source(errors.path("predictions", path))
+    file = open_input(errors.path("predictions", path))
     name = options.format
-    # The lists of data sets have no scores, so a named list format is that of the references.
-    if name is not None and "predictions" not in reader_of(name).roles:
-        name = None
+    # The lists of data sets have no scores, so a named list format is that of the references; so is
+    # a format of folders if this is a file, and the other way round.
+    if name is not None:
+        named_reader = reader_of(name)
+        if "predictions" not in named_reader.roles or _kind_of(file) not in named_reader.inputs:
+            name = None
     reader = _choose_reader(file, name)
     if "predictions" not in reader.roles:
         raise InputError(
@@ -260,7 +296,7 @@ def _pending_models(
             file=file.file,
             value=f"a list of references ({reader.name})",
         )
-    stem = Path(fspath(path)).stem
+    stem = model_name(fspath(path))
     if not reader.several_models:
 
         def later() -> ObjectPart:

@@ -127,6 +127,7 @@ class Problem:
     value: object = None
     hint: str = ""
     record: str = ""  # original text
+    origin: str = ""  # names the record, where the beginning of the location does not
 
     def as_error(self, file: str) -> InputError:
         """Return the problem as the error that strict reading raises."""
@@ -277,12 +278,15 @@ class Reader(ABC):
     name: ClassVar[str]  # what --format calls it
     roles: ClassVar[tuple[Role, ...]] = ("references", "predictions")
     several_models: ClassVar[bool] = False  # whether a file may hold the predictions of several
+    # What it reads: one file, or a folder of files, which comes as an `InputFolder`.
+    inputs: ClassVar[tuple[str, ...]] = ("file",)
 
     @abstractmethod
     def sniff(self, file: InputFile) -> Sniffed | None:
         """Return what the file is if its beginning shows this format, else None.
 
-        Called for every file whose format nobody named, so it looks at the beginning only.
+        Called for every file whose format nobody named, so it looks at the beginning only. A folder
+        comes only to readers of folders, as an `InputFolder`.
         """
 
     def references(self, file: InputFile, options: Options) -> ReferenceFile:

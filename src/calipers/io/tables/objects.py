@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from calipers.arrays import F64, I64, Column, Flags
+from calipers.arrays import F64, I32, I64, Column, Flags
 from calipers.data.cohort import UNIT, FileIntake
 from calipers.data.rules import Delivery, Finding, Source
 from calipers.errors import InputError, did_you_mean
@@ -304,15 +304,15 @@ def _part(
     for row in sorted(rows.problems):
         problems += rows.problems[row]
     findings = [
-        *_unknown(image, image_names, "image", "unknown-image", images),
-        *_unknown(label, label_names, "class", "unknown-category", labels),
+        *unknown_names(image, image_names, "image", "unknown-image", images),
+        *unknown_names(label, label_names, "class", "unknown-category", labels),
     ]
     n_dropped = len(table.problems) + len(rows.problems)
     return ObjectPart(delivery, source, findings, problems, list(table.notes), n_dropped)
 
 
-def _unknown(
-    code: I64, names: list[str], field: str, rule: str, index: Mapping[Key, int]
+def unknown_names(
+    code: I64 | I32, names: list[str], field: str, rule: str, index: Mapping[Key, int]
 ) -> list[Finding]:
     """Return the rows whose image or class is not among the references."""
     bad = np.flatnonzero(code < 0)
