@@ -266,6 +266,18 @@ def reading_options(function: F) -> F:
             default="keep",
             help="Boxes that reach beyond their image: keep (default), clip or refuse.",
         ),
+        click.option(
+            "--readers",
+            metavar="RULE",
+            help="Several readers of one image: any, majority, or the name of one.",
+        ),
+        click.option(
+            "--reader-overlap",
+            metavar="IOU",
+            type=SHARE_OR_BOUND,
+            default=0.5,
+            help="IoU from which boxes of different readers are one finding (0.5).",
+        ),
     )
     return added(options, function)
 
@@ -359,6 +371,8 @@ def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "lenient": not options["strict"],
         "allow_loss": options["allow_loss"],
         "outside": options["outside"],
+        "readers": options["readers"],
+        "reader_overlap": options["reader_overlap"],
     }
 
 

@@ -20,8 +20,9 @@ import numpy as np
 
 from calipers import errors, registry
 from calipers.data.cohort import Cohort, FileIntake
-from calipers.errors import InputError, UsageError
+from calipers.errors import InputError, UsageError, raise_problems
 from calipers.io.assemble import Assembled, assemble, fit_dimensions
+from calipers.io.consensus import require_rule
 from calipers.io.reader import (
     ObjectPart,
     Options,
@@ -58,6 +59,8 @@ def read(
     coco_ignore: bool = True,
     outside: str = "keep",
     allow_loss: float = 0.5,
+    readers: str | None = None,
+    reader_overlap: float = 0.5,
 ) -> Cohort:
     """Read references and the predictions of any number of models.
 
@@ -105,6 +108,14 @@ def read(
     allow_loss
         The share of the references, or of the records of one model, that lenient reading may set
         aside. Beyond, or with nothing left, reading fails.
+    readers
+        What to make of several readers of one image (a column ``reader``, ``rad_id`` or
+        ``annotator``): ``"any"`` keeps what one of them marks, ``"majority"`` what more than half
+        of the readers of the image mark, a name what this reader marks, on the images that they
+        read. None: several readers of one image are refused.
+    reader_overlap
+        The IoU from which boxes of one class and of different readers are one finding, whose box is
+        the mean of theirs.
 
     Raises
     ------
@@ -126,6 +137,8 @@ def read(
         coco_ignore=coco_ignore,
         outside=outside,
         allow_loss=allow_loss,
+        readers=readers,
+        reader_overlap=reader_overlap,
     )
     return read_all(references, predictions, groups, options).cohort
 
@@ -206,6 +219,7 @@ def read_all(
     paths = named_paths(predictions)
     input_file = open_input(errors.path("references", references))
     file = _read_references(input_file, options)
+    require_rule(file.readings, options.readers, input_file.file)
     images = fit_dimensions(file.images, file.part.delivery.boxes.shape[1] // 2)
     intake = None
     if groups is not None:
@@ -339,6 +353,8 @@ def _reference_index(file: ReferenceFile) -> ReferenceIndex:
 
 def _require_classes(file: ReferenceFile, input_file: InputFile) -> None:
     if not file.classes:
+        # Where every row is broken, that is the reason for the missing class.
+        raise_problems([problem.as_error(input_file.file) for problem in file.part.problems])
         raise InputError(
             "at least one class",
             rule="no-classes",
