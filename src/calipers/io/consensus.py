@@ -182,26 +182,26 @@ def _overlaps(corners: F64) -> F64:
     low, high = np.split(corners, 2, axis=1)
     shared_low = np.maximum(low[:, None], low[None, :])
     shared_high = np.minimum(high[:, None], high[None, :])
-    shared = np.maximum(shared_high - shared_low, 0.0).prod(axis=2)
+    shared: F64 = np.maximum(shared_high - shared_low, 0.0).prod(axis=2)
     extent = (high - low).prod(axis=1)
     union = extent[:, None] + extent[None, :] - shared
-    return np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    overlaps: F64 = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return overlaps
 
 
 def _merged(delivery: Delivery, groups: list[I64], per_image: I64) -> Delivery:
     """Return one object per finding: the mean of its boxes, ignored only if all readers say so."""
     first_rows = np.array([rows[0] for rows in groups], np.int64)
     merged = replace(delivery, masks=None, points=None).rows(first_rows)
-    boxes = np.array([delivery.boxes[rows].mean(axis=0) for rows in groups], np.float64)
+    means = [delivery.boxes[rows].mean(axis=0) for rows in groups]
+    boxes = np.array(means, np.float64).reshape(len(groups), delivery.boxes.shape[1])
     facts = {name: column for name, column in merged.facts.items() if name != READER_FACT}
     counts = []
     for rows in groups:
         counts.append(f"{len(rows)} of {per_image[rows[0]]}")
     facts[READERS_FACT] = np.array(counts, dtype=str)
-    merged = replace(merged, boxes=boxes.reshape(len(groups), -1), facts=facts)
-    if not groups:
-        merged = replace(merged, boxes=delivery.boxes[:0])
-    flags = {}
+    merged = replace(merged, boxes=boxes, facts=facts)
+    flags: dict[str, Any] = {}
     for name in ("ignore", "crowd"):
         column = getattr(delivery, name)
         if column is not None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from calipers import errors, registry
 from calipers.data.cohort import Cohort, FileIntake
-from calipers.errors import InputError, UsageError, raise_problems
+from calipers.errors import InputError, InputProblems, UsageError, raise_problems
 from calipers.io.assemble import Assembled, assemble, fit_dimensions
 from calipers.io.consensus import require_rule
 from calipers.io.reader import (
@@ -354,7 +354,11 @@ def _reference_index(file: ReferenceFile) -> ReferenceIndex:
 def _require_classes(file: ReferenceFile, input_file: InputFile) -> None:
     if not file.classes:
         # Where every row is broken, that is the reason for the missing class.
-        raise_problems([problem.as_error(input_file.file) for problem in file.part.problems])
+        problems = file.part.problems
+        errors_of_rows = [
+            problem.as_error(input_file.file) for problem in problems[: InputProblems.SHOWN]
+        ]
+        raise_problems(errors_of_rows, len(problems))
         raise InputError(
             "at least one class",
             rule="no-classes",

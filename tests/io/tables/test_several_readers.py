@@ -168,3 +168,9 @@ def test_a_comma_that_may_be_something_else_is_refused(tmp_path, cell):
     with pytest.raises(InputError) as refused:
         read(put(tmp_path, f"image;class;x0;y0;x1;y1\na;n;0;0;{cell};9\n"))
     assert (refused.value.rule, refused.value.location) == ("type", "2:5")
+
+
+def test_a_majority_of_nothing_is_an_image_without_findings(tmp_path):
+    text = "image,reader,class,x0,y0,x1,y1\na,R1,n,1,1,9,9\na,R2,,,,,\n"
+    cohort = read(put(tmp_path, text), readers="majority")
+    assert (cohort.n_images, len(cohort.references), cohort.classes) == (1, 0, ("n",))
