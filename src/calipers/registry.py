@@ -92,11 +92,8 @@ INTERVALS = (
 # a file: the general ones last.
 FORMATS: Mapping[str, str] = {
     "parquet": "calipers.io.tables.parquet:ParquetReader",
-    "voc": "calipers.io.annotations.voc:VocReader",
-    "cvat": "calipers.io.annotations.cvat:CvatReader",
     "labelme": "calipers.io.annotations.labelme:LabelMeReader",
     "label-studio": "calipers.io.annotations.label_studio:LabelStudioReader",
-    "yolo": "calipers.io.annotations.yolo:YoloReader",
     "grand-challenge": "calipers.io.lists.grand_challenge:GrandChallengeReader",
     "coco": "calipers.io.coco.plugin:CocoReader",
     "vindr": "calipers.io.lists.vindr:VindrReader",
@@ -108,6 +105,10 @@ FORMATS: Mapping[str, str] = {
     "siim": "calipers.io.lists.siim:SiimReader",
     "nih": "calipers.io.tables.nih:NihReader",
     "lard": "calipers.io.tables.lard:LardReader",
+    "voc": "calipers.io.annotations.voc:VocReader",
+    "cvat": "calipers.io.annotations.cvat:CvatReader",
+    "voc-results": "calipers.io.annotations.voc_results:VocResultsReader",
+    "yolo": "calipers.io.annotations.yolo:YoloReader",
     "csv": "calipers.io.tables.delimited:DelimitedReader",
 }
 

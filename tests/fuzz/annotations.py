@@ -31,6 +31,7 @@ from fuzz.targets import Target
 
 SCORED = "0 0.5 0.5 0.2 0.25 0.9\n1 0.1 0.1 0.1 0.1 0.2\n"
 PREDICTIONS = [{"score": 0.5, "result": [region("polyp", RECTANGLE)]}]
+RESULTS = "000001 0.9 48 240 195 371\n000001 0.25 1 1 10 10\n"
 EXPORT = json.dumps([task("a.png", [region("polyp", RECTANGLE)], predictions=PREDICTIONS)])
 
 Damage = Callable[[Random], bytes]
@@ -52,7 +53,7 @@ def of_json_text(text: str) -> Damage:
 def _of_markup(text: str) -> Damage:
     """Words between tags are replaced, so that most files stay XML."""
     spaced = text.replace(">", "> ").replace("<", " <")
-    return of_words(spaced)
+    return of_words(spaced.lstrip())
 
 
 def is_lenient(content: bytes) -> bool:
@@ -67,14 +68,16 @@ def _xml_count(content: bytes, path: str) -> int:
 def annotations(folder: Path) -> Iterator[Target]:
     """Readers of XML, JSON and text files of annotation tools."""
 
-    def read(name: str, place: str, *more: str, format: str | None = None) -> Callable[..., Any]:
+    def read(name: str, place: str, *more: str, voc: bool = False) -> Callable[..., Any]:
         def run(content: bytes, folder: Path) -> Any:
             if place == "yolo":
                 yolo_data(folder / place)
+            if voc:
+                put(folder / place, {"000001.xml": VOC})
             put(folder, {name: content})
             files = [folder / part for part in (place, *more)]
             cal.sniff(files[-1])
-            return cal.read(*files, format=format, lenient=is_lenient(content), allow_loss=1.0)
+            return cal.read(*files, lenient=is_lenient(content), allow_loss=1.0)
 
         return run
 
@@ -108,6 +111,12 @@ def annotations(folder: Path) -> Iterator[Target]:
     text = labelme(*LABELME)
     yield Target("labelme", of_json_text(text), read("lm/a.json", "lm"), judge_labelme)
     yield Target("label-studio", of_json_text(EXPORT), read("e.json", "e.json", "e.json"))
+    yield Target(
+        "voc results",
+        of_words(RESULTS),
+        read("m/comp4_det_test_dog.txt", "sound", "m", voc=True),
+        judge_lines(1),
+    )
     yield Target("yolo", of_words(YOLO_LABELS), read("yolo/labels/a.txt", "yolo"), judge_lines(0))
     yield Target("yolo names", of_words(YOLO_NAMES), read("yolo/data.yaml", "yolo"))
     yield Target(

@@ -46,6 +46,7 @@ NAMES = (
     "cvat",
     "labelme",
     "label-studio",
+    "voc results",
     "yolo",
     "yolo names",
     "yolo predictions",

@@ -79,9 +79,9 @@ def read(
         spacings.
     format
         ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, ``"yolo"``,
-        ``"label-studio"``, or ``"nih"``, ``"lard"``, ``"voc"``, ``"cvat"`` and ``"labelme"``
-        (references only), or a format of another installed package; None: judged from the first
-        bytes.
+        ``"label-studio"``, ``"voc-results"`` (predictions only), or ``"nih"``, ``"lard"``,
+        ``"voc"``, ``"cvat"`` and ``"labelme"`` (references only), or a format of another installed
+        package; None: judged from the first bytes.
     box_format
         One of `calipers.data.objects.BOX_FORMATS`, or two of them: for references and for
         predictions. None: what the format or the column names say.
@@ -144,8 +144,7 @@ def read(
 
 
 def sniff(path: Path | str) -> Sniffed:
-    """Guess the format and the role of a file, or of a folder of annotation files, from its
-    beginning.
+    """Guess the format and the role of a file or an annotation folder from its beginning.
 
     Raises
     ------
@@ -199,7 +198,7 @@ def sniff_file(file: InputFile) -> Sniffed:
             f"a file, or a folder of one of the formats {', '.join(folder_formats)}",
             rule="not-a-file",
             file=file.file,
-            value="a folder without their files",
+            value="; ".join(["a folder without their files", *file.notes]),
             hint="give one file, or the folder that holds the annotation files",
         )
     names = ", ".join(sorted(registry.known("format")))

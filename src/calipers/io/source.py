@@ -165,11 +165,17 @@ def open_regular(
 
 def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file, read in steps."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while step := file.read(HASH_STEP):
-            digest.update(step)
-    return digest.hexdigest()
+        return _hash_of(file)[0]
+
+
+def _hash_of(stream: BinaryIO) -> tuple[str, int]:
+    """Return the SHA-256 and the length of an open file."""
+    digest, n_bytes = hashlib.sha256(), 0
+    while step := stream.read(HASH_STEP):
+        digest.update(step)
+        n_bytes += len(step)
+    return digest.hexdigest(), n_bytes
 
 
 def open_source(path: Path | str) -> InputFile:
@@ -247,9 +253,8 @@ def open_folder(path: Path | str) -> InputFolder:
         if name.lower().endswith(ANNOTATION_SUFFIXES):
             _check_name(str(path), name)
             with open_regular(Path(real_path), follow=False) as stream:
-                raw = _read_annotations(stream, f"{path}/{name}")
-            size += len(raw)
-            content = hashlib.sha256(raw).hexdigest()
+                content, n_bytes = _hash_of(stream)
+            size += n_bytes
         else:
             content = f"{_length(real_path)} bytes"
         digest.update(f"{name}\0{content}\0".encode("utf-8", "surrogateescape"))

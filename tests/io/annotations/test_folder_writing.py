@@ -97,9 +97,9 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path, monkeypatch) -> None:
     "name", ["../up", "/abs", "a//b", "a/./b", "..", "x" * 300, "a\\b", "a:b", "tab\t", " ", "a\0"]
 )
 def test_names_that_lead_elsewhere_are_refused(tmp_path, name: str) -> None:
-    for format in ("yolo", "voc"):
+    for folder_format in ("yolo", "voc"):
         with pytest.raises(InputError) as caught:
-            write(random_cohort(0, ("a", name, "c")), tmp_path / "o", format=format)
+            write(random_cohort(0, ("a", name, "c")), tmp_path / "o", format=folder_format)
         assert caught.value.rule == "file-name"
     assert not list(tmp_path.iterdir())
 

@@ -40,6 +40,15 @@ def test_labelme_by_hand(tmp_path) -> None:
     assert cal.sniff(folder / "a.json").format == "labelme"
 
 
+def test_the_picture_may_stand_before_the_shapes(tmp_path) -> None:
+    document = json.loads(labelme(*LABELME))
+    shapes = document.pop("shapes")
+    text = json.dumps({**document, "imageData": "A" * 200_000, "shapes": shapes})
+    folder = put(tmp_path, {"a.json": text})
+    for place in (folder, folder / "a.json"):
+        assert cal.sniff(place).format == "labelme"
+
+
 def test_shapes_of_one_group_are_one_object(tmp_path) -> None:
     parts = [
         labelme_shape("polyp", [[0, 0], [10, 0], [10, 10], [0, 10]], group_id=1),

@@ -61,6 +61,57 @@ def test_predictions_on_voc_come_in_other_formats(tmp_path) -> None:
     assert refused(folder, folder).rule == "score-missing"
 
 
+RESULTS = {
+    "comp4_det_test_dog.txt": "000001 0.9 48 240 195 371\n000001 0.25 1 1 10 10\n",
+    "comp4_det_test_person.txt": "000001.jpg 0.5 8 12 352 498\n",
+    "comp4_det_test_cat.txt": "",
+}
+
+
+def test_results_of_the_development_kit_by_hand(tmp_path) -> None:
+    folder = put(tmp_path / "v", {"Annotations/000001.xml": VOC})
+    results = put(tmp_path / "m", RESULTS)
+    assert cal.sniff(results).format == "voc-results"
+    for options in ({}, {"format": "voc"}):
+        table = cal.read(folder, results, **options).models["m"]
+        assert table.score.tolist() == [0.9, 0.25, 0.5]
+        assert table.label.tolist() == [0, 0, 1]
+        np.testing.assert_array_equal(table.boxes[0], [47, 239, 195, 371])
+    one = cal.read(folder, results / "comp4_det_test_dog.txt")
+    assert len(one.models["comp4_det_test_dog"]) == 2
+    assert refused(results).rule == "wrong-role"
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("000001 0.5 1 1 10", "box-shape"),
+        ("000001 x 1 1 10 10", "type"),
+        ("000001 1.5 1 1 10 10", "score-range"),
+        ("000001 0.5 20 1 10 10", "neg-size"),
+        ("000002 0.5 1 1 10 10", "unknown-image"),
+    ],
+)
+def test_broken_results_are_refused_with_file_and_line(tmp_path, line: str, rule: str) -> None:
+    folder = put(tmp_path / "v", {"Annotations/000001.xml": VOC})
+    name = "comp4_det_test_dog.txt"
+    results = put(tmp_path / "m", {**RESULTS, name: f"{RESULTS[name]}{line}\n"})
+    refused_or_set_aside(
+        lambda **options: cal.read(folder, results, **options), 1, rule, f"{name}:3"
+    )
+
+
+def test_results_of_other_classes_are_refused(tmp_path) -> None:
+    folder = put(tmp_path / "v", {"Annotations/000001.xml": VOC})
+    results = put(tmp_path / "m", {**RESULTS, "comp4_det_test_cat.txt": "000001 0.5 1 1 9 9\n"})
+    refused_or_set_aside(
+        lambda **options: cal.read(folder, results, **options),
+        1,
+        "unknown-category",
+        "comp4_det_test_cat.txt:1",
+    )
+
+
 @pytest.mark.parametrize(
     ("old", "new", "rule"),
     [

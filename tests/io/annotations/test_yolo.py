@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -155,6 +157,7 @@ def test_outlines_without_sizes_are_boxes(tmp_path) -> None:
         ("-1 0.5 0.5 0.2 0.2", "type"),
         ("0.5 0.5 0.5 0.2 0.2", "type"),
         ("7 0.5 0.5 0.2 0.2", "dangling"),
+        ("999999999 0.5 0.5 0.2 0.2", "id-range"),
         ("0 50 40 20 20", "not-normalised"),
         ("0 nan 0.5 0.2 0.2", "not-normalised"),
         ("0 0.5 0.5 -0.2 0.2", "neg-size"),
@@ -283,6 +286,17 @@ def test_names_that_are_refused(text: str) -> None:
     with pytest.raises(InputError) as caught:
         names_of(text)
     assert caught.value.rule in ("class-names", "dup-category")
+
+
+@pytest.mark.parametrize("text", ["names: [a", "names: ['a", "names: {0: a", "names:\n  - 'a"])
+@pytest.mark.parametrize("sign", [" ", "'", '"', "a", "''b", "\n"])
+def test_long_names_take_no_longer_than_they_are_long(text: str, sign: str) -> None:
+    start = time.process_time()
+    with pytest.raises(InputError):
+        names_of(text + sign * 200_000 + "&")
+    assert time.process_time() - start < 2.0
+    with pytest.raises(InputError):
+        names_of(" " * 3_000_000)
 
 
 def test_names_of_text_files() -> None:

@@ -19,13 +19,13 @@ from calipers.io.annotations.rows import (
     AnnotatedImage,
     AnnotationList,
     Box,
-    Place,
+    Polygons,
+    RecordPlace,
     as_number,
     bounding_box,
     image_side,
     rotated_corners,
 )
-from calipers.io.coco.masks import Polygons
 from calipers.io.reader import Options, Reader, ReferenceFile, Sniffed
 from calipers.io.source import InputFile
 
@@ -122,10 +122,10 @@ class _ImageList:
                 self.take_shape(image, child)
 
     def take_shape(self, image: int, element: Element) -> None:
-        place = Place(f"line {element.line}", element.shortened())
+        place = RecordPlace(f"line {element.line}", element.shortened())
         label = element.attributes.get("label", "")
         if not label:
-            self.rows.refuse(place, "class-missing", "a class in label", field="label")
+            self.rows.reject(place, "class-missing", "a class in label", field="label")
             return
         outline: tuple[Box, Polygons | None] | None = None
         if element.tag == "box":
@@ -135,7 +135,7 @@ class _ImageList:
         elif element.tag == "ellipse":
             outline = self.ellipse(element, place)
         else:
-            self.rows.refuse(
+            self.rows.reject(
                 place,
                 "shape-kind",
                 "a box, a polygon or an ellipse",
@@ -147,7 +147,7 @@ class _ImageList:
             box, rings = outline
             self.rows.add(image, label, box, place, rings=rings)
 
-    def box(self, element: Element, place: Place) -> tuple[Box, Polygons | None] | None:
+    def box(self, element: Element, place: RecordPlace) -> tuple[Box, Polygons | None] | None:
         corners = self.numbers(element, place, BOX)
         if corners is None:
             return None
@@ -155,14 +155,14 @@ class _ImageList:
         box = (x0, y0, x1, y1)
         angle = as_number(element.attributes.get("rotation", "0"))
         if angle is None:
-            self.rows.refuse(place, "type", "a number in rotation", element.attributes["rotation"])
+            self.rows.reject(place, "type", "a number in rotation", element.attributes["rotation"])
             return None
         if not angle:
             return box, None
         ring = rotated_corners(box, angle, ((x0 + x1) / 2, (y0 + y1) / 2))
         return bounding_box([ring]), [ring]
 
-    def ellipse(self, element: Element, place: Place) -> tuple[Box, Polygons | None] | None:
+    def ellipse(self, element: Element, place: RecordPlace) -> tuple[Box, Polygons | None] | None:
         numbers = self.numbers(element, place, ELLIPSE)
         if numbers is None:
             return None
@@ -173,7 +173,7 @@ class _ImageList:
         half_height = math.hypot(rx * math.sin(angle), ry * math.cos(angle))
         return (x - half_width, y - half_height, x + half_width, y + half_height), None
 
-    def polygon(self, element: Element, place: Place) -> tuple[Box, Polygons | None] | None:
+    def polygon(self, element: Element, place: RecordPlace) -> tuple[Box, Polygons | None] | None:
         points = element.attributes.get("points", "")
         ring: list[float] = []
         for pair in points.split(";"):
@@ -183,16 +183,18 @@ class _ImageList:
                 if len(texts) == 2 and number is not None and math.isfinite(number):
                     ring.append(number)
             if len(texts) != 2 or len(ring) % 2:
-                self.rows.refuse(place, "polygon", "points as x,y;x,y;...", pair, field="points")
+                self.rows.reject(place, "polygon", "points as x,y;x,y;...", pair, field="points")
                 return None
         return bounding_box([ring]), [ring]
 
-    def numbers(self, element: Element, place: Place, names: tuple[str, ...]) -> list[float] | None:
+    def numbers(
+        self, element: Element, place: RecordPlace, names: tuple[str, ...]
+    ) -> list[float] | None:
         numbers = []
         for name in names:
             number = element.number(name)
             if number is None:
-                self.rows.refuse(
+                self.rows.reject(
                     place, "type", f"a number in {name}", element.attributes.get(name), field=name
                 )
                 return None

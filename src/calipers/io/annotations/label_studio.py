@@ -24,13 +24,13 @@ from calipers.io.annotations.rows import (
     AnnotationList,
     Box,
     ImageNames,
-    Place,
+    Polygons,
+    RecordPlace,
     bounding_box,
     image_side,
     is_number,
     rotated_corners,
 )
-from calipers.io.coco.masks import Polygons
 from calipers.io.reader import (
     Key,
     ObjectPart,
@@ -182,7 +182,7 @@ class _Task:
                 raise self._error("a list of regions", f"{pointer}/result")
             labelled_ids = _labelled_ids(result)
             for k, region in enumerate(result):
-                place = Place(f"{pointer}/result/{k}", str(region)[:2000])
+                place = RecordPlace(f"{pointer}/result/{k}", str(region)[:2000])
                 score = entry.get("score")
                 self._enter_region(rows, image, region, place, labelled_ids, scored, score)
         return self.width, self.height
@@ -192,7 +192,7 @@ class _Task:
         rows: AnnotationList,
         image: int,
         region: Any,
-        place: Place,
+        place: RecordPlace,
         labelled_ids: set[str],
         scored: bool,
         score: object,
@@ -200,11 +200,11 @@ class _Task:
         if not isinstance(region, dict) or not isinstance(region.get("value"), dict):
             # Relations between regions have no value.
             if not isinstance(region, dict) or region.get("type") != "relation":
-                rows.refuse(place, "type", "a region with a value", region, field="value")
+                rows.reject(place, "type", "a region with a value", region, field="value")
             return
         value, kind = region["value"], _kind(region["value"])
         if region.get("type") in OTHER_SHAPES:
-            rows.refuse(
+            rows.reject(
                 place,
                 "shape-kind",
                 "a rectangle, a polygon or an ellipse",
@@ -219,7 +219,7 @@ class _Task:
         if not kind or (labels is None and str(region.get("id")) in labelled_ids):
             return
         if labels is None or len(labels) != 1 or not isinstance(labels[0], str) or not labels[0]:
-            rows.refuse(place, "class-missing", "one label", labels, field="labels")
+            rows.reject(place, "class-missing", "one label", labels, field="labels")
             return
         outline = self._outline(rows, kind, region, place)
         if outline is None:
@@ -230,7 +230,7 @@ class _Task:
             return
         own_score = region.get("score", score)
         if not is_number(own_score):
-            rows.refuse(place, "score-missing", "a score", own_score, field="score")
+            rows.reject(place, "score-missing", "a score", own_score, field="score")
             return
         rows.add(
             image,
@@ -243,13 +243,13 @@ class _Task:
         )
 
     def _outline(
-        self, rows: AnnotationList, kind: str, region: dict[str, Any], place: Place
+        self, rows: AnnotationList, kind: str, region: dict[str, Any], place: RecordPlace
     ) -> tuple[Box, Polygons | None] | None:
         """Return the outline of a region in pixels."""
         width, height = self._size(region, place)
         value = region["value"]
         if region.get("image_rotation") not in (None, 0):
-            rows.refuse(
+            rows.reject(
                 place,
                 "shape-kind",
                 "an image that is not rotated",
@@ -265,12 +265,12 @@ class _Task:
         numbers = []
         for name, side in zip(names, (width, height, width, height)):
             if not is_number(value.get(name)):
-                rows.refuse(place, "type", "a number in percent", value.get(name), field=name)
+                rows.reject(place, "type", "a number in percent", value.get(name), field=name)
                 return None
             numbers.append(float(value[name]) * side / 100.0)
         angle = value.get("rotation") or 0.0
         if not is_number(angle):
-            rows.refuse(place, "type", "an angle", angle, field="rotation")
+            rows.reject(place, "type", "an angle", angle, field="rotation")
             return None
         x, y, w, h = numbers
         if kind == ELLIPSE:
@@ -282,7 +282,7 @@ class _Task:
         ring = rotated_corners(box, float(angle), (x, y))
         return bounding_box([ring]), [ring]
 
-    def _size(self, region: dict[str, Any], place: Place) -> tuple[float, float]:
+    def _size(self, region: dict[str, Any], place: RecordPlace) -> tuple[float, float]:
         sides = []
         for name in ("original_width", "original_height"):
             side = region.get(name)
@@ -334,17 +334,17 @@ class _Task:
 
 
 def _polygon(
-    rows: AnnotationList, value: dict[str, Any], size: tuple[float, float], place: Place
+    rows: AnnotationList, value: dict[str, Any], size: tuple[float, float], place: RecordPlace
 ) -> tuple[Box, Polygons | None] | None:
     ring: list[float] = []
     points = value["points"]
     for point in points if isinstance(points, list) else [points]:
         if not isinstance(point, list) or len(point) != 2 or not all(map(is_number, point)):
-            rows.refuse(place, "polygon", "points as [[x, y], ...]", point, field="points")
+            rows.reject(place, "polygon", "points as [[x, y], ...]", point, field="points")
             return None
         ring += [point[0] * size[0] / 100.0, point[1] * size[1] / 100.0]
     if len(ring) < 6:
-        rows.refuse(place, "polygon", "three points or more", len(ring) // 2, field="points")
+        rows.reject(place, "polygon", "three points or more", len(ring) // 2, field="points")
         return None
     return bounding_box([ring]), [ring]
 

@@ -21,16 +21,16 @@ from calipers.io.annotations.rows import (
     AnnotationList,
     Box,
     ImageFile,
-    Place,
+    Polygons,
+    RecordPlace,
     bounding_box,
     first_file,
     image_files,
     image_side,
     is_number,
 )
-from calipers.io.coco.masks import Polygons
 from calipers.io.reader import Options, Reader, ReferenceFile, Sniffed
-from calipers.io.source import InputFile
+from calipers.io.source import HEAD, InputFile
 
 SUFFIX = ".json"
 SHAPES = re.compile(r'"shapes"\s*:\s*\[')
@@ -58,10 +58,12 @@ class LabelMeReader(Reader):
     def sniff(self, file: InputFile) -> Sniffed | None:
         """Recognise an object with shapes."""
         first = first_file(file, SUFFIX)
-        head = "" if first is None else first.head
-        if head[:1] != "{" or LISTS.search(head):
+        if first is None or first.head[:1] != "{":
             return None
-        if not SHAPES.search(head) or not COMPANY.search(head):
+        # The picture itself may stand before the shapes, as text of any length.
+        tail = first.data[-HEAD:].decode("utf-8", "replace")
+        ends = first.head + tail
+        if LISTS.search(ends) or not SHAPES.search(ends) or not COMPANY.search(ends):
             return None
         return Sniffed(self.name, "references", "its JSON has shapes, as LabelMe files have")
 
@@ -109,9 +111,9 @@ class _Shapes:
     def read(self, shapes: list[Any]) -> None:
         """Enter all objects in the order of their first shapes."""
         groups: dict[tuple[str, object], list[tuple[Box, Polygons | None]]] = {}
-        places: dict[tuple[str, object], Place] = {}
+        places: dict[tuple[str, object], RecordPlace] = {}
         for k, shape in enumerate(shapes):
-            place = Place(f"{self.name}/shapes/{k}", str(shape)[:2000])
+            place = RecordPlace(f"{self.name}/shapes/{k}", str(shape)[:2000])
             outline = self.outline(shape, place)
             if outline is None:
                 continue
@@ -123,7 +125,9 @@ class _Shapes:
         for key, outlines in groups.items():
             self.add(key[0], outlines, places[key])
 
-    def add(self, label: str, outlines: list[tuple[Box, Polygons | None]], place: Place) -> None:
+    def add(
+        self, label: str, outlines: list[tuple[Box, Polygons | None]], place: RecordPlace
+    ) -> None:
         corners = []
         rings: Polygons = []
         for (x0, y0, x1, y1), own_rings in outlines:
@@ -134,18 +138,18 @@ class _Shapes:
         whole = all(own_rings for _, own_rings in outlines)
         self.rows.add(self.image, label, box, place, rings=rings if whole else None)
 
-    def outline(self, shape: Any, place: Place) -> tuple[Box, Polygons | None] | None:
+    def outline(self, shape: Any, place: RecordPlace) -> tuple[Box, Polygons | None] | None:
         rows = self.rows
         if not isinstance(shape, dict):
-            rows.refuse(place, "type", "an object", shape, field="shapes")
+            rows.reject(place, "type", "an object", shape, field="shapes")
             return None
         if not isinstance(shape.get("label"), str) or not shape["label"]:
-            rows.refuse(place, "class-missing", "a label", shape.get("label"), field="label")
+            rows.reject(place, "class-missing", "a label", shape.get("label"), field="label")
             return None
         # Files of early versions have polygons only, and do not say so.
         kind = shape.get("shape_type", "polygon")
         if not isinstance(kind, str) or kind not in POINTS:
-            rows.refuse(
+            rows.reject(
                 place,
                 "shape-kind",
                 f"one of the shapes {', '.join(POINTS)}",
@@ -156,12 +160,12 @@ class _Shapes:
             return None
         points = shape.get("points")
         if not isinstance(points, list) or not all(map(_is_point, points)):
-            rows.refuse(place, "type", "points as [[x, y], ...]", points, field="points")
+            rows.reject(place, "type", "points as [[x, y], ...]", points, field="points")
             return None
         least = POINTS[kind]
         if len(points) < least or (kind != "polygon" and _is_too_long(kind, points)):
             expected = f"{least} points" + (" or more" if kind == "polygon" else "")
-            rows.refuse(place, "box-shape", expected, len(points), field="points")
+            rows.reject(place, "box-shape", expected, len(points), field="points")
             return None
         return _outline(kind, points)
 

@@ -12,22 +12,22 @@ from __future__ import annotations
 import re
 
 from calipers.errors import InputError
+from calipers.io.annotations.yolo import YAML_SUFFIXES
 from calipers.io.source import InputFile
 
-YAML_SUFFIXES = (".yaml", ".yml")
 MOST_NAMES = 4096
+MOST_BYTES = 1 << 21  # enough for the longest names
 LONGEST_NAME = 256
 KEY = re.compile(r"names\s*:(?:\s+(.*))?$")
-NUMBERED = re.compile(r"""(\d{1,9}|'\d{1,9}'|"\d{1,9}")\s*:(?:\s+(.*))?$""")
-QUOTED = re.compile(r"""'((?:[^']|'')*)'\s*(?:#.*)?$|"([^"\\]*)"\s*(?:#.*)?$""")
+# Repetitions give nothing back (``*+``), so that no text takes longer than it is long.
+NUMBERED = re.compile(r"""(\d{1,9}|'\d{1,9}'|"\d{1,9}")\s*+:(?:\s++(.*))?$""")
+QUOTED = re.compile(r"""(?:'((?:[^']|'')*+)'|"([^"\\]*+)")\s*+(?:#.*)?$""")
 COMMENT = re.compile(r"(?:^|\s)#.*$")
-# One entry of a list in brackets, and the comma or bracket behind it.
-ENTRY = re.compile(
-    r"""\s*('(?:[^']|'')*'|"[^"\\]*"|[^\s,'"\[\]{}#&*!|>%@`][^,'"\[\]{}#]*)\s*([,\]])"""
-)
-NUMBERED_ENTRY = re.compile(
-    r"""\s*(\d{1,9})\s*:\s*('(?:[^']|'')*'|"[^"\\]*"|[^\s,'"\[\]{}#&*!|>%@`][^,'"\[\]{}#]*)\s*([,}])"""
-)
+_SCALAR = r"""('(?:[^']|'')*+'\s*+|"[^"\\]*+"\s*+|[^\s,'"\[\]{}#&*!|>%@`][^,'"\[\]{}#]*+)"""
+# One entry of a list in brackets or braces, and the comma or bracket behind it.
+ENTRY = re.compile(rf"\s*+{_SCALAR}([,\]])")
+NUMBERED_ENTRY = re.compile(rf"\s*+(\d{{1,9}})\s*+:\s*+{_SCALAR}([,}}])")
+LIST_END = re.compile(r"\s*+\]")
 # Signs with which a plain text cannot begin in YAML, or which mean more than a text.
 RESERVED = tuple("&*!|>%@`{}[],'\"")
 
@@ -40,6 +40,8 @@ def read_names(file: InputFile) -> list[str] | None:
     InputError
         The names cannot be read, are repeated, or do not count from 0 without a gap.
     """
+    if len(file.data) > MOST_BYTES:
+        raise _broken(file, 0, f"at most {MOST_BYTES} bytes", "too-large")
     try:
         lines = bytes(file.data).decode("utf-8").splitlines()
     except UnicodeDecodeError:
@@ -94,7 +96,7 @@ def _flow_list(file: InputFile, text: str, number: int) -> dict[int, str]:
     names: dict[int, str] = {}
     at = text.index("[") + 1
     # A comma may stand behind the last name.
-    while not re.compile(r"\s*\]").match(text, at):
+    while not LIST_END.match(text, at):
         match = ENTRY.match(text, at)
         if match is None:
             raise _broken(file, number, "a list of names such as [polyp, 'other thing']")

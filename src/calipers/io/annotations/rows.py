@@ -2,11 +2,14 @@
 """Objects that a reader meets one by one, in many small files, as the columns of one input.
 
 The readers of this package enter every object (`AnnotationList.add`) or the reason why it is none
-(`AnnotationList.refuse`) with its place, such as ``labels/a.txt:3``; `AnnotationList.references`
+(`AnnotationList.reject`) with its place, such as ``labels/a.txt:3``; `AnnotationList.references`
 and `AnnotationList.predictions` return the parts that `calipers.io.assemble` expects. Outlines are
 drawn as those of COCO files are, by the same code.
 
 `ImageNames` finds the image that predictions mean by the name of a file.
+
+Readers are loaded to recognise files of all formats, so this module is kept quick to import: small
+records are named tuples, and drawing is imported when there is something to draw.
 """
 
 from __future__ import annotations
@@ -14,14 +17,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from calipers.arrays import F64, Column
 from calipers.data.rules import Delivery, Finding, Role, Source
 from calipers.errors import InputError
-from calipers.io.coco.masks import MaskColumns, Polygons
 from calipers.io.reader import (
     ImageList,
     Key,
@@ -33,14 +35,17 @@ from calipers.io.reader import (
 )
 from calipers.io.source import InputFile, InputFolder
 
+if TYPE_CHECKING:
+    from calipers.io.coco.masks import MaskColumns
+
 Box = tuple[float, float, float, float]
+Polygons = list[list[float]]  # rings of x, y, x, y, ..., as in `calipers.io.coco.masks`
 NAN = math.nan
 # Suffixes by which a file is a picture.
 PICTURE_SUFFIXES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".dcm")
 
 
-@dataclass(frozen=True, slots=True)
-class AnnotatedImage:
+class AnnotatedImage(NamedTuple):
     """An image that a file of references lists."""
 
     key: str
@@ -49,8 +54,7 @@ class AnnotatedImage:
     file_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageFile:
+class ImageFile(NamedTuple):
     """A file that describes one image, which is called after it."""
 
     file: InputFile
@@ -58,21 +62,19 @@ class ImageFile:
     name: str  # its path below the folder; empty if it is the input itself
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class RecordPlace(NamedTuple):
     """Where a record is, and its original text."""
 
     location: str
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     image: int
     image_name: str
     label: Key
     box: Box
-    place: Place
+    place: RecordPlace
     score: float
     ignore: bool
     rings: Polygons | None
@@ -94,7 +96,7 @@ class AnnotationList:
         image: int,
         label: Key,
         box: Box,
-        place: Place,
+        place: RecordPlace,
         *,
         image_name: str = "",
         score: float = NAN,
@@ -107,9 +109,9 @@ class AnnotationList:
         """
         self.entries.append(_Entry(image, image_name, label, box, place, score, ignore, rings))
 
-    def refuse(
+    def reject(
         self,
-        place: Place,
+        place: RecordPlace,
         rule: str,
         expected: str,
         value: object = None,
@@ -210,6 +212,8 @@ class AnnotationList:
 
     def _drawing(self, sizes: F64) -> MaskColumns:
         """Draw the outlines; without the sizes of all images only boxes are used."""
+        from calipers.io.coco.masks import MaskColumns
+
         choice = self.options.masks
         rings: list[Polygons | None] = [entry.rings for entry in self.entries]
         image = np.array([entry.image for entry in self.entries], np.int64)
@@ -275,6 +279,20 @@ def as_number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def numbered_lines(file: InputFile) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the words of every line that is not blank."""
+    try:
+        text = bytes(file.data).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "text in UTF-8", rule="encoding", file=file.file, value=str(error)
+        ) from None
+    for number, line in enumerate(text.split("\n"), 1):
+        words = line.split()
+        if words:
+            yield number, words
 
 
 def is_number(value: Any) -> bool:

@@ -16,7 +16,7 @@ from calipers.io.annotations.rows import (
     AnnotatedImage,
     AnnotationList,
     ImageFile,
-    Place,
+    RecordPlace,
     first_file,
     image_files,
     image_side,
@@ -112,26 +112,26 @@ class _Document:
         location = f"line {element.line}"
         if self.source.name:
             location = f"{self.source.name}:{element.line}"
-        place = Place(location, element.shortened())
+        place = RecordPlace(location, element.shortened())
         rows = self.rows
         label = element.text_of("name")
         if not label:
-            rows.refuse(place, "class-missing", "a class in <name>", field="name")
+            rows.reject(place, "class-missing", "a class in <name>", field="name")
             return
         bounds = element.child("bndbox")
         if bounds is None:
-            rows.refuse(place, "box-shape", "a box in <bndbox>", field="bndbox")
+            rows.reject(place, "box-shape", "a box in <bndbox>", field="bndbox")
             return
         box = []
         for side in SIDES:
             number = bounds.number_of(side)
             if number is None:
-                rows.refuse(place, "type", f"a number in <{side}>", bounds.text_of(side))
+                rows.reject(place, "type", f"a number in <{side}>", bounds.text_of(side))
                 return
             box.append(number)
         flag = element.text_of("difficult").lower()
         if flag not in ("", "0", "1", "true", "false"):
-            rows.refuse(place, "ignore-flag", "0 or 1 in <difficult>", flag, field="difficult")
+            rows.reject(place, "ignore-flag", "0 or 1 in <difficult>", flag, field="difficult")
             return
         x0, y0, x1, y1 = box
         ignore = flag in ("1", "true")

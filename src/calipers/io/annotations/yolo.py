@@ -17,20 +17,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from calipers.errors import InputError
-from calipers.io.annotations.names import YAML_SUFFIXES, read_names
 from calipers.io.annotations.rows import (
     NAN,
     PICTURE_SUFFIXES,
     AnnotatedImage,
     AnnotationList,
     ImageNames,
-    Place,
+    RecordPlace,
     as_number,
     bounding_box,
+    numbered_lines,
     without_suffix,
 )
 from calipers.io.reader import (
@@ -47,10 +47,12 @@ from calipers.io.source import InputFile, InputFolder, open_folder
 LABELS, PICTURES = "labels", "images"
 # Text files that are no labels.
 LISTS = re.compile(r"(?:classes|predefined_classes|notes|(?:train|val|valid|test)|readme.*)\.txt")
+YAML_SUFFIXES = (".yaml", ".yml")
 # The files of names by their rank; other YAML files come last.
 NAME_FILES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "classes.names")
 FORMAT = "cxcywh-normalised"
 CLASS = re.compile(r"\d{1,9}(?:\.0*)?", re.ASCII)
+MOST_CLASSES = 4096
 BOX_LENGTH = 5  # numbers of a box without score
 LOOKED_AT = 20  # files by which the format is recognised
 LARGEST_FRACTION = 2.0  # beyond it, numbers are no fractions of an image
@@ -78,7 +80,7 @@ class YoloReader(Reader):
         lengths = set()
         n_lines = n_strange = 0
         for name in names[:LOOKED_AT]:
-            for words in _lines(file.open(name)):
+            for _, words in numbered_lines(file.open(name)):
                 n_lines += 1
                 if len(words) < BOX_LENGTH or not all(map(_is_number, words)):
                     n_strange += 1
@@ -121,7 +123,7 @@ class YoloReader(Reader):
                     lines.add(record, k, (image.width, image.height))
                 else:
                     n_scored += 1
-                    rows.refuse(
+                    rows.reject(
                         record.place, "box-shape", "a line without score", len(record.words)
                     )
         if n_scored and not rows.entries:
@@ -160,7 +162,7 @@ class YoloReader(Reader):
                 if record.score is None:
                     n_bare += 1
                     expected = "a score at the end of the line"
-                    rows.refuse(record.place, "score-missing", expected, field="score")
+                    rows.reject(record.place, "score-missing", expected, field="score")
                 else:
                     lines.add(record, image, (width, height), key)
         if n_bare and not rows.entries:
@@ -174,15 +176,14 @@ class YoloReader(Reader):
         return {"": rows.predictions(index, labels, box_format=options.box_format or FORMAT)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(NamedTuple):
     """One line: the class, its numbers, and the score if it has one."""
 
     words: list[str]
     label: int
     numbers: list[float]
     score: float | None
-    place: Place
+    place: RecordPlace
 
 
 class _LineReader:
@@ -194,8 +195,8 @@ class _LineReader:
     def of(self, folder: InputFolder, name: str) -> Iterator[_Record]:
         """Yield the sound lines of a file; the others are refused."""
         file = folder.open(name)
-        for number, words in _numbered_lines(file):
-            place = Place(f"{name}:{number}", " ".join(words))
+        for number, words in numbered_lines(file):
+            place = RecordPlace(f"{name}:{number}", " ".join(words))
             record = self._record(words, place)
             if record is not None:
                 yield record
@@ -224,21 +225,26 @@ class _LineReader:
             rings=[scaled],
         )
 
-    def _record(self, words: list[str], place: Place) -> _Record | None:
+    def _record(self, words: list[str], place: RecordPlace) -> _Record | None:
         rows = self.rows
         numbers = []
         for word in words:
             number = as_number(word)
             if number is None:
-                rows.refuse(place, "type", "numbers", word)
+                rows.reject(place, "type", "numbers", word)
                 return None
             numbers.append(number)
         if len(words) < BOX_LENGTH:
             expected = "class cx cy w h, with a score for predictions"
-            rows.refuse(place, "box-shape", expected, f"{len(words)} numbers")
+            rows.reject(place, "box-shape", expected, f"{len(words)} numbers")
             return None
         if not CLASS.fullmatch(words[0]):
-            rows.refuse(place, "type", "the number of a class", words[0], field="class")
+            rows.reject(place, "type", "the number of a class", words[0], field="class")
+            return None
+        label = int(float(words[0]))
+        if label >= MOST_CLASSES:
+            expected = f"the number of a class below {MOST_CLASSES}"
+            rows.reject(place, "id-range", expected, words[0], field="class")
             return None
         score = None
         if len(numbers) % 2 == 0:
@@ -246,7 +252,7 @@ class _LineReader:
         coordinates = numbers[1:]
         far = [number for number in coordinates if not abs(number) <= LARGEST_FRACTION]
         if len(coordinates) > BOX_LENGTH - 1 and self.box_format != FORMAT:
-            rows.refuse(
+            rows.reject(
                 place,
                 "box-format",
                 f"a box, because the format of boxes is {self.box_format}",
@@ -254,7 +260,7 @@ class _LineReader:
             )
             return None
         if self.box_format.endswith("-normalised") and far:
-            rows.refuse(
+            rows.reject(
                 place,
                 "not-normalised",
                 "fractions of the image",
@@ -262,11 +268,10 @@ class _LineReader:
                 hint="boxes in pixels: pass --box-format cxcywh, or the format that they have",
             )
             return None
-        return _Record(words, int(float(words[0])), coordinates, score, place)
+        return _Record(words, label, coordinates, score, place)
 
 
-@dataclass(frozen=True)
-class _Pictures:
+class _Pictures(NamedTuple):
     """The pictures of a data set by the names of their images."""
 
     files: Mapping[str, tuple[str, str]]  # image -> path below its folder, real path
@@ -350,12 +355,13 @@ def _name_files(folder: InputFolder) -> list[str]:
 
 def _class_names(folder: InputFolder, rows: AnnotationList) -> list[str] | None:
     """Return the names of the classes, from the folder or from one of the two above it."""
+    from calipers.io.annotations.names import read_names
+    from calipers.io.source import open_source
+
     for name in _name_files(folder):
         names = read_names(folder.open(name))
         if names is not None:
             return names
-    from calipers.io.source import open_source
-
     for above in list(Path(folder.file).resolve().parents)[:2]:
         for name in NAME_FILES:
             path = above / name
@@ -390,25 +396,6 @@ def _classes_of_references(
             f"are positions in the classes of the references, {first}"
         )
     return by_position
-
-
-def _lines(file: InputFile) -> Iterator[list[str]]:
-    for _, words in _numbered_lines(file):
-        yield words
-
-
-def _numbered_lines(file: InputFile) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number and the words of every line that is not blank."""
-    try:
-        text = bytes(file.data).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            "text in UTF-8", rule="encoding", file=file.file, value=str(error)
-        ) from None
-    for number, line in enumerate(text.split("\n"), 1):
-        words = line.split()
-        if words:
-            yield number, words
 
 
 def _is_number(word: str) -> bool:
