@@ -67,9 +67,9 @@ def read(
     Parameters
     ----------
     references
-        COCO JSON, delimited text, the NIH list of boxes, the LARD list of runways, parquet, or the
-        files of an annotation tool: a YOLO, Pascal VOC or LabelMe folder, CVAT XML, Label Studio
-        JSON.
+        COCO JSON, delimited text, the list of a data set (such as those of NIH, VinDr-CXR, RSNA or
+        LUNA16), parquet, or the files of an annotation tool: a YOLO, Pascal VOC or LabelMe folder,
+        CVAT XML, Label Studio JSON.
     predictions
         One file (or YOLO folder), several files (the model is named like the file), or
         ``{"model": file}``. A table with a column ``model`` may hold several models.
@@ -79,9 +79,11 @@ def read(
         spacings.
     format
         ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, ``"yolo"``,
-        ``"label-studio"``, ``"voc-results"`` (predictions only), or ``"nih"``, ``"lard"``,
-        ``"voc"``, ``"cvat"`` and ``"labelme"`` (references only), or a format of another installed
-        package; None: judged from the first bytes.
+        ``"label-studio"``, ``"vindr"``, ``"rsna"``, ``"openimages"``, ``"luna16"``,
+        ``"voc-results"`` and ``"grand-challenge"`` (predictions only), or ``"nih"``, ``"lard"``,
+        ``"deeplesion"``, ``"node21"``, ``"siim"``, ``"voc"``, ``"cvat"`` and ``"labelme"``
+        (references only), or a format of another installed package; None: judged from the first
+        bytes.
     box_format
         One of `calipers.data.objects.BOX_FORMATS`, or two of them: for references and for
         predictions. None: what the format or the column names say.

@@ -89,16 +89,16 @@ def test_three_dimensional_columns(tmp_path):
 
 
 def test_columns_can_be_named(tmp_path):
-    path = put(tmp_path, "refs.csv", "patientId,x,y,width,height,Target\np,1,2,3,4,1\n")
+    path = put(tmp_path, "refs.csv", "StudyUID,x,y,width,height,Finding\np,1,2,3,4,1\n")
     cohort = read(
-        path, columns={"image": "patientId", "class": "Target", "w": "width", "h": "height"}
+        path, columns={"image": "StudyUID", "class": "Finding", "w": "width", "h": "height"}
     )
     assert cohort.references.boxes.tolist() == [[1, 2, 4, 6]]
     assert np.isnan(cohort.images.size).all()
-    with pytest.raises(InputError, match="did you mean 'Target'"):
-        read(path, columns={"class": "Targt"})
+    with pytest.raises(InputError, match="did you mean 'Finding'"):
+        read(path, columns={"class": "Findng"})
     with pytest.raises(UsageError, match="no column is called 'klass'"):
-        read(path, columns={"klass": "Target"})
+        read(path, columns={"klass": "Finding"})
 
 
 def test_a_row_with_only_a_class_declares_it(tmp_path):

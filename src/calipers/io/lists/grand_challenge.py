@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from calipers.errors import InputError
-from calipers.io.annotations.rows import AnnotationList, Box, ImageNames, Place, is_number
+from calipers.io.annotations.rows import AnnotationList, Box, ImageNames, RecordPlace, is_number
 from calipers.io.reader import Key, ObjectPart, Options, Reader, ReferenceIndex, Sniffed
 from calipers.io.source import InputFile
 
@@ -125,22 +125,22 @@ class _Boxes:
         if not isinstance(boxes, list):
             raise _error(file, "a list of boxes", f"{pointer}/boxes", boxes)
         for k, box in enumerate(boxes):
-            self._enter_box(box, Place(f"{pointer}/boxes/{k}", str(box)[:2000]), image)
+            self._enter_box(box, RecordPlace(f"{pointer}/boxes/{k}", str(box)[:2000]), image)
 
-    def _enter_box(self, box: Any, place: Place, image: str | None) -> None:
+    def _enter_box(self, box: Any, place: RecordPlace, image: str | None) -> None:
         corners: Any = box.get("corners") if isinstance(box, dict) else None
         if not _are_corners(corners):
             expected = "four corners [x, y, z] on one slice"
-            self.rows.refuse(place, "box-shape", expected, corners, field="corners")
+            self.rows.reject(place, "box-shape", expected, corners, field="corners")
             return
         score = box.get("probability")
         if not is_number(score):
-            self.rows.refuse(place, "score-missing", "a probability", score, field="probability")
+            self.rows.reject(place, "score-missing", "a probability", score, field="probability")
             return
         label = self._label(box)
         if label is None:
             expected = f"a name, one of the classes {', '.join(self.classes[:8])}"
-            self.rows.refuse(place, "class-missing", expected, box.get("name"), field="name")
+            self.rows.reject(place, "class-missing", expected, box.get("name"), field="name")
             return
         image_name = f"{corners[0][2]:g}" if image is None else image
         xs, ys = [point[0] for point in corners], [point[1] for point in corners]
