@@ -81,6 +81,16 @@ def test_the_layout_of_darknet(tmp_path) -> None:
     assert cohort.classes == ("p", "q")
 
 
+def test_other_pictures_are_no_images(tmp_path) -> None:
+    folder = yolo_data(tmp_path)
+    picture(folder / "preview.png", 10, 10)
+    assert cal.read(folder).images.ids == ("a", "b", "c")
+    flat = put(tmp_path / "flat", {"data/a.txt": YOLO_LABELS, "data/classes.txt": "p\nq"})
+    picture(flat / "data" / "a.png", 100, 80)
+    picture(flat / "plots" / "results.png", 100, 80)
+    assert cal.read(flat).images.ids == ("data/a",)
+
+
 def test_sizes_may_come_from_a_table(tmp_path) -> None:
     folder = put(tmp_path / "y", {"a.txt": YOLO_LABELS, "classes.txt": "p\nq\n"})
     error = refused(folder)

@@ -279,7 +279,7 @@ class _Pictures(NamedTuple):
     @classmethod
     def of(cls, folder: InputFolder, rows: AnnotationList) -> _Pictures:
         """Find the pictures in the folder, else in ``images`` where it lies in ``labels``."""
-        names = folder.ending(*PICTURE_SUFFIXES)
+        names = _picture_files(folder)
         if not names:
             beside = _folder_beside(Path(folder.file))
             if beside is not None:
@@ -331,6 +331,19 @@ def _label_files(folder: InputFolder) -> list[str]:
             names.append(name)
     inside = [name for name in names if LABELS in name.split("/")[:-1]]
     return inside or names
+
+
+def _picture_files(folder: InputFolder) -> list[str]:
+    """Return the pictures of images: those in folders called images, else those beside labels.
+
+    Others, such as a preview of the data set, are no images without objects.
+    """
+    names = folder.ending(*PICTURE_SUFFIXES)
+    inside = [name for name in names if PICTURES in name.split("/")[:-1]]
+    if inside:
+        return inside
+    places = {name.rpartition("/")[0] for name in _label_files(folder)}
+    return [name for name in names if name.rpartition("/")[0] in places]
 
 
 def _image_of(name: str, folder: str, *, suffix: bool = True) -> str:
