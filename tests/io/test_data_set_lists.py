@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import list_cases as cases
+from annotation_cases import CVAT, IMAGENET, LABELME, VOC, labelme
 from calipers.errors import InputError
 from calipers.io.read import read, sniff
 
@@ -215,6 +216,9 @@ SNIFFED = {
         '[{"image_id": "a", "file_name": "a.png", "category_id": 0, "bbox": [1, 2, 3, 4],'
         ' "score": 0.5}]',
     ],
+    "voc": [VOC, IMAGENET],
+    "cvat": [CVAT],
+    "labelme": [labelme(*LABELME)],
     "label-studio": ['[{"data": {"image": "a.png"}, "annotations": [{"result": []}]}]'],
 }
 LISTED = [(name, k) for name, texts in SNIFFED.items() for k in range(len(texts))]
@@ -223,7 +227,7 @@ LISTED = [(name, k) for name, texts in SNIFFED.items() for k in range(len(texts)
 @pytest.mark.parametrize(("format", "k"), LISTED)
 def test_no_format_is_taken_for_another(tmp_path, format, k):
     text = SNIFFED[format][k]
-    path = tmp_path / ("file.json" if text[0] in "[{" else "file.csv")
+    path = tmp_path / ("file" + {"[": ".json", "{": ".json", "<": ".xml"}.get(text[0], ".csv"))
     path.write_text(text)
     assert sniff(path).format == format
 

@@ -222,9 +222,9 @@ def reading_options(function: F) -> F:
             "--format",
             "format_",
             metavar="NAME",
-            help="coco, csv, cvat, deeplesion, grand-challenge, label-studio, labelme, lard, luna16, "
-            "nih, node21, openimages, parquet, rsna, siim, vindr, voc, voc-results, yolo, or a "
-            "format of another package. Default: detected.",
+            help="coco, csv, cvat, deeplesion, grand-challenge, label-studio, labelme, lard, "
+            "luna16, nih, node21, openimages, parquet, rsna, siim, vindr, voc, voc-results, yolo, "
+            "or a format of another package. Default: detected.",
         ),
         click.option("--box-format", metavar="NAME[,NAME]", help=formats),
         click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),

@@ -174,3 +174,17 @@ def test_a_majority_of_nothing_is_an_image_without_findings(tmp_path):
     text = "image,reader,class,x0,y0,x1,y1\na,R1,n,1,1,9,9\na,R2,,,,,\n"
     cohort = read(put(tmp_path, text), readers="majority")
     assert (cohort.n_images, len(cohort.references), cohort.classes) == (1, 0, ("n",))
+
+
+def test_readers_of_parquet_may_be_numbers(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {"image": ["a", "a"], "reader": [1, 2], "class": ["n", "n"]}
+    boxes = {"x0": [0.0, 1.0], "y0": [0.0, 0.0], "x1": [9.0, 10.0], "y1": [9.0, 9.0]}
+    path = tmp_path / "refs.parquet"
+    pq.write_table(pa.table({**columns, **boxes}), path)
+    with pytest.raises(InputError, match="several-readers"):
+        read(path)
+    assert read(path, readers="any").references.boxes.tolist() == [[0.5, 0, 9.5, 9]]
+    assert read(path, readers="2").references.boxes.tolist() == [[1, 0, 10, 9]]
