@@ -37,7 +37,6 @@ LISTED_NAMES = 8
 class Readings:
     """Who read which image."""
 
-    file: str
     column: str  # of the file
     names: tuple[str, ...]
     image: I64  # (m,) with `reader`: every pair once

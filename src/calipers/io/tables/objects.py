@@ -447,7 +447,7 @@ def _readings(
         for row in np.flatnonzero(rows.is_object & empty(cells)).tolist():
             bad[row] = table.problem(row, column, "reader-missing", "the reader of every box")
         _mark(rows, bad)
-    return Readings(table.file, column, tuple(names), own_image, reader, n_images, location)
+    return Readings(column, tuple(names), own_image, reader, n_images, location)
 
 
 def _measures(
