@@ -37,7 +37,7 @@ EXPORT = json.dumps([task("a.png", [region("polyp", RECTANGLE)], predictions=PRE
 Damage = Callable[[Random], bytes]
 
 
-def _of_words(text: str) -> Damage:
+def of_words(text: str) -> Damage:
     def damage(rng: Random) -> bytes:
         if rng.random() < 0.3:
             return mutate.of_bytes(rng, text.encode())
@@ -46,17 +46,17 @@ def _of_words(text: str) -> Damage:
     return damage
 
 
-def _of_json(text: str) -> Damage:
+def of_json_text(text: str) -> Damage:
     return lambda rng: mutate.of_json(rng, text.encode())
 
 
 def _of_markup(text: str) -> Damage:
     """Words between tags are replaced, so that most files stay XML."""
     spaced = text.replace(">", "> ").replace("<", " <")
-    return _of_words(spaced.lstrip())
+    return of_words(spaced.lstrip())
 
 
-def _lenient(content: bytes) -> bool:
+def is_lenient(content: bytes) -> bool:
     # Every third input, the same ones in every run.
     return len(content) % 3 == 0
 
@@ -77,7 +77,7 @@ def annotations(folder: Path) -> Iterator[Target]:
             put(folder, {name: content})
             files = [folder / part for part in (place, *more)]
             cal.sniff(files[-1])
-            return cal.read(*files, lenient=_lenient(content), allow_loss=1.0)
+            return cal.read(*files, lenient=is_lenient(content), allow_loss=1.0)
 
         return run
 
@@ -109,16 +109,16 @@ def annotations(folder: Path) -> Iterator[Target]:
     yield Target("voc", _of_markup(VOC), read("voc/a.xml", "voc"), judge_voc)
     yield Target("cvat", _of_markup(CVAT), read("c.xml", "c.xml"), judge_cvat)
     text = labelme(*LABELME)
-    yield Target("labelme", _of_json(text), read("lm/a.json", "lm"), judge_labelme)
-    yield Target("label-studio", _of_json(EXPORT), read("e.json", "e.json", "e.json"))
+    yield Target("labelme", of_json_text(text), read("lm/a.json", "lm"), judge_labelme)
+    yield Target("label-studio", of_json_text(EXPORT), read("e.json", "e.json", "e.json"))
     yield Target(
         "voc results",
-        _of_words(RESULTS),
+        of_words(RESULTS),
         read("m/comp4_det_test_dog.txt", "sound", "m", voc=True),
         judge_lines(1),
     )
-    yield Target("yolo", _of_words(YOLO_LABELS), read("yolo/labels/a.txt", "yolo"), judge_lines(0))
-    yield Target("yolo names", _of_words(YOLO_NAMES), read("yolo/data.yaml", "yolo"))
+    yield Target("yolo", of_words(YOLO_LABELS), read("yolo/labels/a.txt", "yolo"), judge_lines(0))
+    yield Target("yolo names", of_words(YOLO_NAMES), read("yolo/data.yaml", "yolo"))
     yield Target(
-        "yolo predictions", _of_words(SCORED), read("run/a.txt", "yolo", "run"), judge_lines(1)
+        "yolo predictions", of_words(SCORED), read("run/a.txt", "yolo", "run"), judge_lines(1)
     )

@@ -452,6 +452,7 @@ def arrays() -> Iterator[Target]:
 def all_targets(folder: Path) -> list[Target]:
     """Return every target; some need a folder for their sound files."""
     from fuzz.annotations import annotations
+    from fuzz.lists import lists
 
     return [
         *tables(),
@@ -463,4 +464,5 @@ def all_targets(folder: Path) -> list[Target]:
         *constructors(),
         *arrays(),
         *annotations(folder),
+        *lists(folder),
     ]

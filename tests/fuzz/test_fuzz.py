@@ -50,6 +50,22 @@ NAMES = (
     "yolo",
     "yolo names",
     "yolo predictions",
+    "vindr",
+    "vindr submission",
+    "rsna",
+    "rsna submission",
+    "openimages",
+    "openimages submission",
+    "luna16",
+    "luna16 excluded",
+    "luna16 scans",
+    "luna16 candidates",
+    "deeplesion",
+    "node21",
+    "nodules",
+    "jobs",
+    "siim",
+    "readers",
 )
 # Sound documents of a saved evaluation take long to read, and most of these are sound.
 FEWER = {"saved run.json": 10, "saved evaluation.json": 4}

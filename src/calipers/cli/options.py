@@ -222,8 +222,9 @@ def reading_options(function: F) -> F:
             "--format",
             "format_",
             metavar="NAME",
-            help="coco, csv, cvat, label-studio, labelme, lard, nih, parquet, voc, voc-results, "
-            "yolo, or a format of another package. Default: detected.",
+            help="coco, csv, cvat, deeplesion, grand-challenge, label-studio, labelme, lard, "
+            "luna16, nih, node21, openimages, parquet, rsna, siim, vindr, voc, voc-results, yolo, "
+            "or a format of another package. Default: detected.",
         ),
         click.option("--box-format", metavar="NAME[,NAME]", help=formats),
         click.option("--columns", "--column", "columns", metavar="NAME=COLUMN,...", help=columns),
@@ -265,6 +266,18 @@ def reading_options(function: F) -> F:
             type=OUTSIDE,
             default="keep",
             help="Boxes that reach beyond their image: keep (default), clip or refuse.",
+        ),
+        click.option(
+            "--readers",
+            metavar="RULE",
+            help="Several readers of one image: any, majority, or the name of one.",
+        ),
+        click.option(
+            "--reader-overlap",
+            metavar="IOU",
+            type=SHARE_OR_BOUND,
+            default=0.5,
+            help="IoU from which boxes of different readers are one finding (0.5).",
         ),
     )
     return added(options, function)
@@ -359,6 +372,8 @@ def reading_arguments(options: dict[str, Any]) -> dict[str, Any]:
         "lenient": not options["strict"],
         "allow_loss": options["allow_loss"],
         "outside": options["outside"],
+        "readers": options["readers"],
+        "reader_overlap": options["reader_overlap"],
     }
 
 

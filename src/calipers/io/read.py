@@ -20,8 +20,9 @@ import numpy as np
 
 from calipers import errors, registry
 from calipers.data.cohort import Cohort, FileIntake
-from calipers.errors import InputError, UsageError
+from calipers.errors import InputError, InputProblems, UsageError, raise_problems
 from calipers.io.assemble import Assembled, assemble, fit_dimensions
+from calipers.io.consensus import require_rule
 from calipers.io.reader import (
     ObjectPart,
     Options,
@@ -58,15 +59,17 @@ def read(
     coco_ignore: bool = True,
     outside: str = "keep",
     allow_loss: float = 0.5,
+    readers: str | None = None,
+    reader_overlap: float = 0.5,
 ) -> Cohort:
     """Read references and the predictions of any number of models.
 
     Parameters
     ----------
     references
-        COCO JSON, delimited text, the NIH list of boxes, the LARD list of runways, parquet, or the
-        files of an annotation tool: a YOLO, Pascal VOC or LabelMe folder, CVAT XML, Label Studio
-        JSON.
+        COCO JSON, delimited text, the list of a data set (such as those of NIH, VinDr-CXR, RSNA or
+        LUNA16), parquet, or the files of an annotation tool: a YOLO, Pascal VOC or LabelMe folder,
+        CVAT XML, Label Studio JSON.
     predictions
         One file (or YOLO folder), several files (the model is named like the file), or
         ``{"model": file}``. A table with a column ``model`` may hold several models.
@@ -76,9 +79,11 @@ def read(
         spacings.
     format
         ``"coco"``, ``"csv"`` (also semicolons and tabs), ``"parquet"``, ``"yolo"``,
-        ``"label-studio"``, ``"voc-results"`` (predictions only), or ``"nih"``, ``"lard"``,
-        ``"voc"``, ``"cvat"`` and ``"labelme"`` (references only), or a format of another installed
-        package; None: judged from the first bytes.
+        ``"label-studio"``, ``"vindr"``, ``"rsna"``, ``"openimages"``, ``"luna16"``,
+        ``"voc-results"`` and ``"grand-challenge"`` (predictions only), or ``"nih"``, ``"lard"``,
+        ``"deeplesion"``, ``"node21"``, ``"siim"``, ``"voc"``, ``"cvat"`` and ``"labelme"``
+        (references only), or a format of another installed package; None: judged from the first
+        bytes.
     box_format
         One of `calipers.data.objects.BOX_FORMATS`, or two of them: for references and for
         predictions. None: what the format or the column names say.
@@ -105,6 +110,14 @@ def read(
     allow_loss
         The share of the references, or of the records of one model, that lenient reading may set
         aside. Beyond, or with nothing left, reading fails.
+    readers
+        What to make of several readers of one image (a column ``reader``, ``rad_id`` or
+        ``annotator``): ``"any"`` keeps what one of them marks, ``"majority"`` what more than half
+        of the readers of the image mark, a name what this reader marks, on the images that they
+        read. None: several readers of one image are refused.
+    reader_overlap
+        The IoU from which boxes of one class and of different readers are one finding, whose box is
+        the mean of theirs.
 
     Raises
     ------
@@ -126,6 +139,8 @@ def read(
         coco_ignore=coco_ignore,
         outside=outside,
         allow_loss=allow_loss,
+        readers=readers,
+        reader_overlap=reader_overlap,
     )
     return read_all(references, predictions, groups, options).cohort
 
@@ -205,6 +220,7 @@ def read_all(
     paths = named_paths(predictions)
     input_file = open_input(errors.path("references", references))
     file = _read_references(input_file, options)
+    require_rule(file.readings, options.readers, input_file.file)
     images = fit_dimensions(file.images, file.part.delivery.boxes.shape[1] // 2)
     intake = None
     if groups is not None:
@@ -338,6 +354,12 @@ def _reference_index(file: ReferenceFile) -> ReferenceIndex:
 
 def _require_classes(file: ReferenceFile, input_file: InputFile) -> None:
     if not file.classes:
+        # Where every row is broken, that is the reason for the missing class.
+        problems = file.part.problems
+        errors_of_rows = [
+            problem.as_error(input_file.file) for problem in problems[: InputProblems.SHOWN]
+        ]
+        raise_problems(errors_of_rows, len(problems))
         raise InputError(
             "at least one class",
             rule="no-classes",

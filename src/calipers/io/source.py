@@ -45,7 +45,7 @@ BYTE_ORDER_MARKS = (
 MOST_ENTRIES = 1_000_000
 # The files of a folder that readers may open, and that are hashed with their contents; others, such
 # as pictures of many gigabytes, are hashed with their name and length.
-ANNOTATION_SUFFIXES = (".txt", ".xml", ".json", ".yaml", ".yml", ".names")
+ANNOTATION_SUFFIXES = (".txt", ".xml", ".json", ".yaml", ".yml", ".names", ".csv")
 MOST_ANNOTATION_BYTES = 1 << 28  # of one file in a folder
 
 
