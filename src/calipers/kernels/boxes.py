@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Axis-aligned boxes: geometry of pairs, candidate pairs of a cell, greedy suppression.
+"""Axis-aligned boxes: geometry of pairs, and candidate pairs of a cell.
 
 *Geometry.* Functions of two tables compare row k of the first with row k of the second. Boxes come
 as columns, ``(2 d, n)`` with all low corners first (``x0 y0 [z0] x1 y1 [z1]``), because a gather of
@@ -9,8 +9,6 @@ contiguous columns is several times faster than one of rows; `gather` makes them
 *Candidate pairs.* `all_pairs`, `rivals` and `overlapping` list the pairs of one cell: an image, or
 an image and class. `calipers.matching` and `kernels.rodeo` are the callers; `overlapping` has a
 compiled twin.
-
-*Suppression.* A box stays unless a better one that stays overlaps it too much (`survivors`).
 
 Generalised IoU: H. Rezatofighi et al., CVPR 2019. Distance and complete IoU: Z. Zheng et al.,
 AAAI 2020.
@@ -28,9 +26,6 @@ from calipers.kernels import ragged, route
 
 PAIRS_AT_ONCE = 1 << 20
 DENSE_CELLS = 20_000_000  # above this many cells a search is cheaper than a table
-
-# What suppression decided about a box so far.
-UNDECIDED, STAYS, GOES = 0, 1, 2
 
 
 def sides(boxes: F64) -> F64:
@@ -236,35 +231,3 @@ def _partners(
 def gather(boxes: F64, rows: I64) -> F64:
     """Return the corners of some rows as contiguous columns, (2 d, n)."""
     return np.stack([column[rows] for column in np.ascontiguousarray(boxes.T)])
-
-
-def survivors(better: I64, worse: I64, n: int) -> Flags:
-    """Return (n,) who stays, given all pairs in which ``better`` would suppress ``worse``.
-
-    Notes
-    -----
-    Equals going through the boxes from the best to the worst. In rounds: who has no better rival
-    left stays, and all that it would suppress go; there are as many rounds as the longest chain is
-    long. "Better" must be an order.
-    """
-    state = np.zeros(n, np.int8)
-    while len(better):
-        has_rival = np.zeros(n, np.bool_)
-        has_rival[worse] = True  # by a rival that is undecided, the others were dropped
-        state[(state == UNDECIDED) & ~has_rival] = STAYS
-        state[worse[state[better] == STAYS]] = GOES
-        # Only pairs of undecided boxes can still change anything.
-        open_ = (state[better] == UNDECIDED) & (state[worse] == UNDECIDED)
-        better, worse = better[open_], worse[open_]
-    return np.asarray(state != GOES)
-
-
-def rank_of(offsets: I64, score: F64) -> I64:
-    """Return (n,) the place of every box in its image from the best score on; of equal scores the
-    earlier is better.
-    """
-    image = ragged.owners(offsets)
-    order = np.lexsort((np.arange(len(score)), -score, image))
-    rank = np.empty(len(score), np.int64)
-    rank[order] = np.arange(len(score))
-    return rank
