@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calipers.arrays import F64, I32, I64, Array, Flags, host_array
-from calipers.data.objects import LARGEST, box_extent
+from calipers.data.objects import LARGEST, box_extent, row_all
 from calipers.errors import InputError, UsageError, finite, flag, one_of, real, several
 from calipers.kernels import fusion, ragged
 
@@ -51,6 +51,8 @@ class Pool:
 
     def keep(self, selection: Flags) -> Pool:
         """Return the boxes for which ``selection`` is true; the images stay."""
+        if selection.all():
+            return self
         image = ragged.owners(self.offsets)[selection]
         return replace(
             self,
@@ -112,7 +114,8 @@ class Pool:
         pool = self.keep(self.score >= skip_threshold).weighted()
         leader, _ = pool._clusters(threshold, moving=False)
         boxes = fusion.averaged_by_leader(pool.boxes, pool.extent, pool.score, leader)
-        return pool._with_boxes(boxes).keep(leader == np.arange(len(pool)))
+        is_leader = leader == np.arange(len(pool))
+        return pool.keep(is_leader)._with_boxes(boxes[is_leader])
 
     def fused(
         self, threshold: float, skip_threshold: float, confidence: str, overflow: bool = False
@@ -124,8 +127,9 @@ class Pool:
         score = fusion.fused_scores(
             pool.score, leader, pool.model, pool.weights, confidence, overflow
         )
-        clusters = replace(pool._with_boxes(boxes), score=score)
-        return clusters.keep(leader == np.arange(len(pool)))
+        is_leader = leader == np.arange(len(pool))
+        clusters = replace(pool.keep(is_leader), score=score[is_leader])
+        return clusters._with_boxes(boxes[is_leader])
 
     def resized(self, factor: float, above: float) -> Pool:
         """Return the pool with the sides of boxes whose score is above ``above`` times
@@ -145,7 +149,7 @@ class Pool:
 
     def _with_boxes(self, boxes: F64) -> Pool:
         """Return the pool with other boxes; a box that did not move keeps its extent."""
-        same = (boxes == self.boxes).all(axis=1)
+        same = row_all(boxes == self.boxes)
         return replace(self, boxes=boxes, extent=np.where(same, self.extent, box_extent(boxes)))
 
 
