@@ -75,9 +75,10 @@ def test_clusters_are_the_greedy_rule(seed: int, dimensions: int, moving: bool) 
 def test_whole_coordinates_tie_and_the_first_cluster_wins() -> None:
     for seed in range(30):
         problem = table(seed, whole=True)
-        assert fusion.clusters(*problem, 0.25, False)[0].tolist() == one_by_one(
-            problem, 0.25, False
-        )[0]
+        assert (
+            fusion.clusters(*problem, 0.25, False)[0].tolist()
+            == one_by_one(problem, 0.25, False)[0]
+        )
 
 
 @pytest.mark.skipif(route.native() is None, reason="the native kernels were not built")

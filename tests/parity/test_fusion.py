@@ -84,7 +84,9 @@ def test_nms_with_weights_up_to_the_scale_of_scores(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("confidence", ["avg", "max", "box_and_model_avg", "absent_model_aware_avg"])
+@pytest.mark.parametrize(
+    "confidence", ["avg", "max", "box_and_model_avg", "absent_model_aware_avg"]
+)
 def test_weighted_boxes_fusion(seed: int, confidence: Any) -> None:
     lists, weights = members(seed), [1.0, 3.0, 2.0, 0.5] if seed % 2 else None
     boxes, scores, labels = answer_of_peer(
@@ -129,9 +131,7 @@ def test_non_maximum_weighted(seed: int) -> None:
         peer.non_maximum_weighted, lists, weights=weights, iou_thr=0.4, skip_box_thr=0.1
     )
     equal(
-        cal.non_maximum_weighted(
-            *lists, weights=weights, iou_threshold=0.4, skip_threshold=0.1
-        ),
+        cal.non_maximum_weighted(*lists, weights=weights, iou_threshold=0.4, skip_threshold=0.1),
         theirs,
     )
 
@@ -143,14 +143,10 @@ def test_soft_nms_keeps_the_same_boxes(seed: int, method: Any, code: int) -> Non
     lists = members(seed)
     if not sum(map(len, lists[0])):
         return
-    theirs = answer_of_peer(
-        peer.soft_nms, lists, method=code, iou_thr=0.3, sigma=0.1, thresh=0.2
-    )
+    theirs = answer_of_peer(peer.soft_nms, lists, method=code, iou_thr=0.3, sigma=0.1, thresh=0.2)
     ours = cal.soft_nms(*lists, method=method, iou_threshold=0.3, sigma=0.1, skip_threshold=0.2)
     by_place = np.lexsort(ours[0].T), np.lexsort(theirs[0].T)
-    np.testing.assert_allclose(
-        ours[0][by_place[0]], theirs[0][by_place[1]], atol=TOLERANCE, rtol=0
-    )
+    np.testing.assert_allclose(ours[0][by_place[0]], theirs[0][by_place[1]], atol=TOLERANCE, rtol=0)
     assert (ours[1][by_place[0]] <= theirs[1][by_place[1]] + TOLERANCE).all()
 
 

@@ -97,9 +97,7 @@ def fuse(
     return cohort.with_predictions(title, carry_out(cohort, plan, members).predictions)
 
 
-def carry_out(
-    cohort: Cohort, recipe: Recipe, members: Sequence[str] | None = None
-) -> Fusion:
+def carry_out(cohort: Cohort, recipe: Recipe, members: Sequence[str] | None = None) -> Fusion:
     """Return the ensemble of a recipe with its account."""
     names = chosen_members(cohort, recipe, members)
     weights = _weights(cohort, recipe, names)

@@ -3,8 +3,9 @@
 arrays go out.
 
 `nms`, `soft_nms`, `non_maximum_weighted` and `weighted_boxes_fusion` are public. They check their
-arguments, put the boxes of all models into one `Pool` and call a step of it; `calipers.fusion.fuse`
-does the same with the boxes of all images of a cohort. The kernels are in `calipers.kernels.fusion`.
+arguments, put the boxes of all models into one `Pool` and call a step of it;
+`calipers.fusion.fuse` does the same with the boxes of all images of a cohort. The kernels are in
+`calipers.kernels.fusion`.
 
 Boxes are corners, ``x0 y0 x1 y1`` or ``x0 y0 z0 x1 y1 z1``, in pixels, millimetres or fractions of
 the image: nothing is clipped. Scores lie in [0, 1]. Labels are whole numbers; boxes of different
@@ -427,7 +428,11 @@ def _model(k: int, boxes: Any, scores: Any, labels: Any) -> tuple[F64, F64, I64]
     half = corners.shape[1] // 2
     largest = LARGEST[half]
     _refuse_rows(
-        f"boxes[{k}]", corners, ~(np.abs(corners) <= largest).all(axis=1), "finite corners", "non-finite"
+        f"boxes[{k}]",
+        corners,
+        ~(np.abs(corners) <= largest).all(axis=1),
+        "finite corners",
+        "non-finite",
     )
     _refuse_rows(
         f"boxes[{k}]",

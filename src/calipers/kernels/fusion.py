@@ -71,9 +71,7 @@ def clusters(
         rows = order[starts[cells] + k]
         own = n_leaders[cells]
         candidates = leaders[ragged.spans(starts[cells], own)]
-        iou = _iou(
-            (cluster_box, cluster_extent), candidates, (boxes, extent), np.repeat(rows, own)
-        )
+        iou = _iou((cluster_box, cluster_extent), candidates, (boxes, extent), np.repeat(rows, own))
         best, best_iou = _best_of_runs(iou, own)
         joins = best_iou > threshold
         members, heads = rows[joins], candidates[best[joins]]
@@ -198,7 +196,9 @@ def resized(boxes: F64, factor: F64) -> F64:
     """Return the boxes with sides times ``factor`` (n,), about their centres."""
     low, high = np.split(boxes, 2, axis=1)
     centre, half = (low + high) / 2.0, (high - low) / 2.0 * factor[:, None]
-    return np.where(factor[:, None] == 1.0, boxes, np.concatenate([centre - half, centre + half], 1))
+    return np.where(
+        factor[:, None] == 1.0, boxes, np.concatenate([centre - half, centre + half], 1)
+    )
 
 
 def _cells_by_score(offsets: I64, label: I32, score: F64) -> tuple[I64, I64, I64]:
@@ -234,9 +234,7 @@ def _best_of_runs(values: F64, counts: I64) -> tuple[I64, F64]:
 
 def _iou(a: tuple[F64, F64], rows_a: I64, b: tuple[F64, F64], rows_b: I64) -> F64:
     """Return the IoU of pairs of boxes; of boxes that do not meet it is 0, also without area."""
-    common = geometry.intersection(
-        geometry.gather(a[0], rows_a), geometry.gather(b[0], rows_b)
-    )
+    common = geometry.intersection(geometry.gather(a[0], rows_a), geometry.gather(b[0], rows_b))
     union = a[1][rows_a] + b[1][rows_b] - common
     return np.divide(common, union, out=np.zeros(len(common)), where=common > 0)
 
@@ -251,9 +249,7 @@ def _extent(boxes: F64) -> F64:
 
 
 def _ratio(numerator: F64, denominator: F64) -> F64:
-    return np.divide(
-        numerator, denominator, out=np.zeros(len(numerator)), where=denominator > 0
-    )
+    return np.divide(numerator, denominator, out=np.zeros(len(numerator)), where=denominator > 0)
 
 
 def _sum(weights: F64) -> float:
