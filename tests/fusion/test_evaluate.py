@@ -63,8 +63,6 @@ def test_the_contribution_is_the_ensemble_minus_the_one_without(
 def test_a_single_member_has_no_contribution() -> None:
     demo = cal.demo_cohort()
     fusion = carry_out(demo, Recipe.load("nms"), ["overpredicts"])
-    alone = evaluate_fusion(
-        demo, fusion, cal.Protocol.load("coco"), name="nms", metrics=[METRIC]
-    )
+    alone = evaluate_fusion(demo, fusion, cal.Protocol.load("coco"), name="nms", metrics=[METRIC])
     assert alone.without == {}
     assert [row.model for row in alone.rows] == ["overpredicts", "nms"]

@@ -146,9 +146,7 @@ def test_members_with_nothing_in_common_are_refused() -> None:
     )
     with pytest.raises(cal.InputError, match=r"same images.*different-images"):
         cal.fuse(apart)
-    labels = cohort(
-        {"x": [predictions(box, [0.8], [0])], "y": [predictions(box, [0.8], [1])]}
-    )
+    labels = cohort({"x": [predictions(box, [0.8], [0])], "y": [predictions(box, [0.8], [1])]})
     with pytest.raises(cal.InputError, match=r"same classes.*different-classes"):
         cal.fuse(labels)
 
@@ -163,7 +161,7 @@ def test_members_with_nothing_in_common_are_refused() -> None:
         ('[[step]]\nkind = "nms"\niou_threshold = 3', "of at most 1"),
         ('[[step]]\nkind = "top-k"\nk = 0', "of at least 1"),
         ('[[step]]\nkind = "weighted-boxes-fusion"\nconfidence = "agv"', "did you mean 'avg'"),
-        ('step = []', "not empty"),
+        ("step = []", "not empty"),
         ('member = ["a"]\n[[step]]\nkind = "nms"', "did you mean 'members'"),
         ('members = ["a", "a"]\n[[step]]\nkind = "nms"', "each member once"),
         ('members = ["ours"]\n[weights]\nour = 1\n[[step]]\nkind = "nms"', "did you mean 'ours'"),

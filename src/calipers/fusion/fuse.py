@@ -25,7 +25,7 @@ from calipers.errors import InputError, UsageError, did_you_mean, several, word
 from calipers.fusion.methods import Pool, checked_weights
 from calipers.fusion.recipe import Recipe, Step
 from calipers.kernels import ragged
-from calipers.show.words import count_text, plural
+from calipers.show.words import count_text
 
 
 @dataclass(frozen=True)
@@ -171,8 +171,10 @@ def _accounts(
     images = [np.flatnonzero(np.diff(table.offsets)) for table in tables]
     classes = [np.unique(table.label) for table in tables]
     for k, (name, table) in enumerate(zip(names, tables)):
-        _check_common("image", k, names, images)
-        _check_common("class", k, names, classes)
+        if not _has_common(k, images):
+            raise _apart("different-images", "images", names[k])
+        if not _has_common(k, classes):
+            raise _apart("different-classes", "classes", names[k])
         members.append(MemberCount(name, len(table), len(images[k]), len(classes[k])))
         if not len(table):
             notes.append(f"{name!r} has no boxes: it counts as a model that found nothing")
@@ -181,19 +183,24 @@ def _accounts(
     return tuple(members), notes
 
 
-def _check_common(kind: str, k: int, names: Sequence[str], sets: Sequence[Column]) -> None:
-    """Raise if a member has boxes, and none on an image (of a class) that another member has."""
+def _has_common(k: int, sets: Sequence[Column]) -> bool:
+    """Return whether a member shares an image (a class) with another one; who has no boxes
+    contradicts nobody.
+    """
     others = [own for j, own in enumerate(sets) if j != k and len(own)]
     if not len(sets[k]) or not others:
-        return
-    if not np.isin(sets[k], np.concatenate(others)).any():
-        raise InputError(
-            f"members with boxes on the same {plural(kind)}",
-            rule=f"different-{plural(kind)}",
-            location=f"predictions of {names[k]!r}",
-            value=f"no {kind} in common with the other members",
-            hint="check that all files are about the same data set and use the same names",
-        )
+        return True
+    return bool(np.isin(sets[k], np.concatenate(others)).any())
+
+
+def _apart(rule: str, things: str, name: str) -> InputError:
+    return InputError(
+        f"members with boxes on the same {things}",
+        rule=rule,
+        location=f"predictions of {name!r}",
+        value=f"no {things} in common with the other members",
+        hint="check that all files are about the same data set and use the same names",
+    )
 
 
 def _pools(tables: Sequence[Predictions]) -> list[Pool]:
