@@ -1,4 +1,4 @@
-"""The evaluation of an ensemble: the same numbers as by hand, paired, with every member left out."""
+"""The evaluation of an ensemble: the numbers as by hand, paired, with every member left out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import calipers as cal
 from calipers.fusion.evaluate import evaluate_fusion
 from calipers.fusion.fuse import carry_out
-from calipers.fusion.recipe import Recipe
+from calipers.fusion.recipe import FusionRecipe
 from calipers.fusion.result import FusionEvaluation
 
 METRIC = "AP50"
@@ -17,7 +17,7 @@ METRIC = "AP50"
 @pytest.fixture(scope="module")
 def evaluation() -> FusionEvaluation:
     demo = cal.demo_cohort()
-    fusion = carry_out(demo, Recipe.load("endocv2022"))
+    fusion = carry_out(demo, FusionRecipe.load("endocv2022"))
     protocol = cal.Protocol.load("coco")
     return evaluate_fusion(demo, fusion, protocol, name="all", metrics=[METRIC])
 
@@ -62,7 +62,7 @@ def test_the_contribution_is_the_ensemble_minus_the_one_without(
 
 def test_a_single_member_has_no_contribution() -> None:
     demo = cal.demo_cohort()
-    fusion = carry_out(demo, Recipe.load("nms"), ["overpredicts"])
+    fusion = carry_out(demo, FusionRecipe.load("nms"), ["overpredicts"])
     alone = evaluate_fusion(demo, fusion, cal.Protocol.load("coco"), name="nms", metrics=[METRIC])
     assert alone.without == {}
     assert [row.model for row in alone.rows] == ["overpredicts", "nms"]

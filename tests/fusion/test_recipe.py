@@ -10,7 +10,7 @@ import pytest
 
 import calipers as cal
 from calipers.fusion.fuse import carry_out
-from calipers.fusion.recipe import OPTIONS, Recipe, StepTable, recipes
+from calipers.fusion.recipe import OPTIONS, FusionRecipe, StepTable, recipes
 
 HEAD = 'schema = "calipers.recipe/1"\nname = "own"\n'
 EMPTY: dict[str, Any] = {"boxes": np.zeros((0, 4)), "labels": []}
@@ -27,8 +27,8 @@ def predictions(
     return {"boxes": boxes, "scores": scores, "labels": labels or [0] * len(scores)}
 
 
-def recipe(text: str) -> Recipe:
-    return Recipe.from_toml(HEAD + text)
+def recipe(text: str) -> FusionRecipe:
+    return FusionRecipe.from_toml(HEAD + text)
 
 
 def test_the_built_in_recipes_run() -> None:
@@ -38,7 +38,7 @@ def test_the_built_in_recipes_run() -> None:
         fused = cal.fuse(demo, name)
         assert list(fused.models) == [*demo.models, name]
         assert 0 < len(fused.models[name]) <= sum(map(len, demo.models.values()))
-        assert Recipe.load(name).source
+        assert FusionRecipe.load(name).source
 
 
 def test_endocv2022_is_the_recipe_of_the_challenge_on_every_image() -> None:
@@ -126,11 +126,11 @@ def test_volumes_are_fused_too() -> None:
 
 def test_empty_members_are_counted_and_lower_the_score() -> None:
     own = cohort({"x": [predictions([[0, 0, 9, 9]], [0.8])], "y": [predictions([], [])]})
-    fusion = carry_out(own, Recipe.load("wbf"))
+    fusion = carry_out(own, FusionRecipe.load("wbf"))
     assert fusion.notes == ("'y' has no boxes: it counts as a model that found nothing",)
     assert fusion.predictions.score.tolist() == [0.4]
     silent = cohort({"x": [predictions([], [])], "y": [predictions([], [])]})
-    assert len(carry_out(silent, Recipe.load("endocv2022")).predictions) == 0
+    assert len(carry_out(silent, FusionRecipe.load("endocv2022")).predictions) == 0
 
 
 def test_scores_outside_the_unit_interval_are_refused() -> None:

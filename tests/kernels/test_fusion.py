@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calipers.kernels import fusion, ragged, route
+from calipers.kernels import boxes as fusion
+from calipers.kernels import ragged, route
 from calipers.kernels.boxes import iou as pairwise_iou
 
 Table = tuple[np.ndarray, ...]

@@ -83,13 +83,13 @@ def fuse(references: str, predictions: tuple[str, ...], output: str, **options: 
     from calipers.evaluation.compare import chosen_metrics
     from calipers.fusion.evaluate import evaluate_fusion
     from calipers.fusion.fuse import carry_out
-    from calipers.fusion.recipe import Recipe
+    from calipers.fusion.recipe import FusionRecipe
     from calipers.fusion.result import FusionDocument
     from calipers.io.read import read
     from calipers.io.write import left_out, write, written_format
 
     files = named_files(predictions)
-    recipe = Recipe.load(options["recipe"])
+    recipe = FusionRecipe.load(options["recipe"])
     name = options["name"] or recipe.name
     if name in files:
         raise UsageError(f"a member is called {name!r}: give the ensemble a --name")

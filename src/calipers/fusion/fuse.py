@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`fuse`: the predictions of the models of a cohort become those of an ensemble, by a recipe.
 
-A `Cohort` and a `Recipe` come in. `fuse` returns the cohort with one model more; `carry_out` also
-says how many boxes each step left and what is worth knowing about the members, for ``calipers
+A `Cohort` and a `FusionRecipe` come in. `fuse` returns the cohort with one model more; `carry_out`
+also says how many boxes each step left and what is worth knowing about the members, for ``calipers
 fuse`` and `calipers.fusion.evaluate`.
 
 A cohort has one list of images and one of classes, so that members cannot disagree about their
@@ -22,8 +22,8 @@ from calipers.arrays import F64, I64, Column
 from calipers.data.cohort import Cohort
 from calipers.data.objects import Predictions, row_all
 from calipers.errors import InputError, UsageError, did_you_mean, several, word
-from calipers.fusion.methods import Pool, checked_weights
-from calipers.fusion.recipe import Recipe, Step
+from calipers.fusion.pool import BoxPool, checked_weights
+from calipers.fusion.recipe import FusionRecipe, RecipeStep
 from calipers.kernels import ragged
 from calipers.show.words import count_text
 
@@ -50,7 +50,7 @@ class MemberCount:
 class Fusion:
     """The predictions of an ensemble and how they came about."""
 
-    recipe: Recipe
+    recipe: FusionRecipe
     members: tuple[MemberCount, ...]
     predictions: Predictions
     counts: tuple[StepCount, ...]
@@ -59,7 +59,7 @@ class Fusion:
 
 def fuse(
     cohort: Cohort,
-    recipe: str | Path | Recipe = "endocv2022",
+    recipe: str | Path | FusionRecipe = "endocv2022",
     *,
     members: Sequence[str] | None = None,
     name: str | None = None,
@@ -72,7 +72,7 @@ def fuse(
         Its models are the members.
     recipe
         A built-in name (``endocv2022``, ``nms``, ``nmw``, ``soft-nms``, ``wbf``), the path of a
-        TOML file, or a `calipers.fusion.recipe.Recipe`.
+        TOML file, or a `calipers.fusion.recipe.FusionRecipe`.
     members
         Names of the models that are fused. Default: those of the recipe, else all.
     name
@@ -90,14 +90,14 @@ def fuse(
     >>> "endocv2022" in cohort.models
     True
     """
-    plan = Recipe.load(recipe)
+    plan = FusionRecipe.load(recipe)
     title = plan.name if name is None else word("the name of an ensemble", name)
     if title in cohort.models:
         raise UsageError(f"the cohort already has a model {title!r}: give the ensemble a name")
     return cohort.with_predictions(title, carry_out(cohort, plan, members).predictions)
 
 
-def carry_out(cohort: Cohort, recipe: Recipe, members: Sequence[str] | None = None) -> Fusion:
+def carry_out(cohort: Cohort, recipe: FusionRecipe, members: Sequence[str] | None = None) -> Fusion:
     """Return the ensemble of a recipe with its account."""
     names = chosen_members(cohort, recipe, members)
     weights = _weights(cohort, recipe, names)
@@ -122,7 +122,7 @@ def carry_out(cohort: Cohort, recipe: Recipe, members: Sequence[str] | None = No
 
 
 def chosen_members(
-    cohort: Cohort, recipe: Recipe, members: Sequence[str] | None
+    cohort: Cohort, recipe: FusionRecipe, members: Sequence[str] | None
 ) -> tuple[str, ...]:
     """Return the names of the members: those that were asked for, those of the recipe, or all."""
     names = recipe.members if members is None else tuple(several("members", members))
@@ -139,7 +139,7 @@ def chosen_members(
     return tuple(names)
 
 
-def _weights(cohort: Cohort, recipe: Recipe, names: tuple[str, ...]) -> F64:
+def _weights(cohort: Cohort, recipe: FusionRecipe, names: tuple[str, ...]) -> F64:
     for name in recipe.weights:
         if name not in cohort.models:
             raise UsageError(
@@ -203,12 +203,12 @@ def _apart(rule: str, things: str, name: str) -> InputError:
     )
 
 
-def _pools(tables: Sequence[Predictions]) -> list[Pool]:
+def _pools(tables: Sequence[Predictions]) -> list[BoxPool]:
     """Return the boxes of every member; their rows are those of all tables one below the other."""
     pools, first = [], 0
     for table in tables:
         pools.append(
-            Pool(
+            BoxPool(
                 offsets=table.offsets,
                 label=table.label,
                 boxes=table.boxes,
@@ -223,7 +223,7 @@ def _pools(tables: Sequence[Predictions]) -> list[Pool]:
     return pools
 
 
-def _together(pools: Sequence[Pool], weights: F64) -> Pool:
+def _together(pools: Sequence[BoxPool], weights: F64) -> BoxPool:
     """Return the boxes of all members, image by image, members in their order."""
     image = np.concatenate([ragged.owners(pool.offsets) for pool in pools])
     model = np.repeat(np.arange(len(pools)), [len(pool) for pool in pools])
@@ -232,7 +232,7 @@ def _together(pools: Sequence[Pool], weights: F64) -> Pool:
     def column(name: str) -> I64 | F64:
         return np.asarray(np.concatenate([getattr(pool, name) for pool in pools])[order])
 
-    return Pool(
+    return BoxPool(
         offsets=ragged.from_owner(image, len(pools[0].offsets) - 1),
         label=column("label").astype(np.int32),
         boxes=column("boxes").astype(np.float64),
@@ -244,7 +244,7 @@ def _together(pools: Sequence[Pool], weights: F64) -> Pool:
     )
 
 
-def _after(step: Step, pool: Pool) -> Pool:
+def _after(step: RecipeStep, pool: BoxPool) -> BoxPool:
     """Return the boxes that a step leaves."""
     options = step.options
     if step.kind == "nms":
@@ -272,12 +272,12 @@ def _after(step: Step, pool: Pool) -> Pool:
     return pool.keep(pool.score >= options["least"])
 
 
-def _of_one_model(pool: Pool) -> Pool:
+def _of_one_model(pool: BoxPool) -> BoxPool:
     """Return the boxes as those of the ensemble: weights of members were used."""
     return replace(pool, model=np.zeros(len(pool), np.int64), weights=np.ones(1))
 
 
-def _predictions(pool: Pool, tables: Sequence[Predictions]) -> Predictions:
+def _predictions(pool: BoxPool, tables: Sequence[Predictions]) -> Predictions:
     """Return the boxes as a table; unmoved ones keep what else their members say about them."""
     scored = any(table.scored for table in tables)
     place = np.arange(len(pool))

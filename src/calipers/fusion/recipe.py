@@ -6,7 +6,7 @@ A recipe is a TOML file of the schema ``calipers.recipe/1``, or one of those tha
 works on every member by itself; the steps that fuse always bring them together, ``nms`` and
 ``soft-nms`` with ``pool = true``.
 
-`Recipe.load` gives a checked recipe; `calipers.fusion.fuse` carries it out.
+`FusionRecipe.load` gives a checked recipe; `calipers.fusion.fuse` carries it out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from calipers.errors import InputError, UsageError, did_you_mean
-from calipers.fusion.methods import Confidence, Decay
+from calipers.fusion.pool import Confidence, Decay
 from calipers.results.schema import structure
 from calipers.results.toml import parse_toml, read_toml
 
@@ -78,18 +78,18 @@ class StepTable(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     least: Share | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        known = OPTIONS[self.kind]
+        options = OPTIONS[self.kind]
         for key in self.__struct_fields__[1:]:
             is_set = getattr(self, key) is not UNSET
-            if is_set and key not in known:
+            if is_set and key not in options:
                 raise InputError(
                     f"an option of {self.kind}",
                     rule="unknown-key",
                     location=key,
                     value=key,
-                    hint=did_you_mean(key, known),
+                    hint=did_you_mean(key, options),
                 )
-            if not is_set and key in known and known[key] is None:
+            if not is_set and key in options and options[key] is None:
                 raise InputError(f"the key {key!r}", rule="missing-key", location=key)
 
 
@@ -105,7 +105,7 @@ class RecipeDocument(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Step:
+class RecipeStep:
     """One step with all of its options."""
 
     kind: str
@@ -122,26 +122,26 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Recipe:
+class FusionRecipe:
     """How the predictions of members become those of an ensemble."""
 
     name: str
     source: str
-    steps: tuple[Step, ...]
+    steps: tuple[RecipeStep, ...]
     members: tuple[str, ...] | None = None  # None: all models
     weights: Mapping[str, float] = field(default_factory=dict)  # of members; others have 1
 
     @classmethod
-    def load(cls, recipe: str | Path | Recipe) -> Recipe:
+    def load(cls, recipe: str | Path | FusionRecipe) -> FusionRecipe:
         """Return a recipe from a built-in name, the path of a TOML file, or a recipe.
 
         Examples
         --------
-        >>> from calipers.fusion.recipe import Recipe
-        >>> [step.kind for step in Recipe.load("endocv2022").steps]
+        >>> from calipers.fusion.recipe import FusionRecipe
+        >>> [step.kind for step in FusionRecipe.load("endocv2022").steps]
         ['nms', 'weighted-boxes-fusion', 'resize']
         """
-        if isinstance(recipe, Recipe):
+        if isinstance(recipe, FusionRecipe):
             return recipe
         text = str(recipe)
         if text in recipes():
@@ -153,7 +153,7 @@ class Recipe:
         raise UsageError(f"no recipe {text!r}; {did_you_mean(text, recipes())}")
 
     @classmethod
-    def from_toml(cls, text: str, *, file: str = "<text>") -> Recipe:
+    def from_toml(cls, text: str, *, file: str = "<text>") -> FusionRecipe:
         """Return the recipe written in ``text``."""
         document = structure(parse_toml(text, file), RecipeDocument, file, schema=SCHEMA)
         members = document.members
@@ -201,9 +201,9 @@ def recipes() -> tuple[str, ...]:
     return tuple(sorted(name.removesuffix(".toml") for name in names))
 
 
-def _step(table: StepTable) -> Step:
+def _step(table: StepTable) -> RecipeStep:
     options = {}
     for key, default in OPTIONS[table.kind].items():
         value = getattr(table, key)
         options[key] = default if value is UNSET else value
-    return Step(table.kind, options)
+    return RecipeStep(table.kind, options)

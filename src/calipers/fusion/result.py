@@ -68,7 +68,7 @@ class FusionDocument(Document):
 
     fusion: Fusion
     ensemble: str
-    written: str  # the file of the fused predictions
+    file: str  # the file of the fused predictions
     notes: tuple[str, ...] = ()  # of the readers
     evaluation: FusionEvaluation | None = None
 
@@ -81,7 +81,7 @@ class FusionDocument(Document):
     def _content(self) -> dict[str, Any]:
         evaluation = None if self.evaluation is None else self.evaluation.as_dict()
         return {
-            "written": self.written,
+            "written": self.file,
             "ensemble": self.ensemble,
             "recipe": self.fusion.recipe.as_dict(),
             "images": self.fusion.predictions.n_images,

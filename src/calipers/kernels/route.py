@@ -208,7 +208,7 @@ def clusters(
     threshold: float,
     moving: bool,
 ) -> tuple[I64, F64]:
-    """Twin of `fusion.clusters`."""
+    """Twin of `boxes.clusters`."""
     leader, merged = np.empty(len(score), np.int64), np.empty(boxes.shape)
     native.clusters(
         *_side((offsets, label, boxes, extent)),

@@ -7,7 +7,7 @@ import numpy as np
 
 from calipers.data.objects import Predictions
 from calipers.errors import UsageError
-from calipers.kernels.fusion import clusters
+from calipers.kernels.boxes import clusters
 
 
 def suppressed(

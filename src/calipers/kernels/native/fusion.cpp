@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twin of kernels/fusion.py (clusters).
+// Twin of kernels/boxes.py (clusters).
 #include "fusion.h"
 
 #include <algorithm>

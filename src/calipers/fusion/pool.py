@@ -3,9 +3,9 @@
 arrays go out.
 
 `nms`, `soft_nms`, `non_maximum_weighted` and `weighted_boxes_fusion` are public. They check their
-arguments, put the boxes of all models into one `Pool` and call a step of it;
+arguments, put the boxes of all models into one `BoxPool` and call a step of it;
 `calipers.fusion.fuse` does the same with the boxes of all images of a cohort. The kernels are in
-`calipers.kernels.fusion`.
+`calipers.kernels.boxes`.
 
 Boxes are corners, ``x0 y0 x1 y1`` or ``x0 y0 z0 x1 y1 z1``, in pixels, millimetres or fractions of
 the image: nothing is clipped. Scores lie in [0, 1]. Labels are whole numbers; boxes of different
@@ -22,9 +22,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from calipers.arrays import F64, I32, I64, Array, Flags, host_array
-from calipers.data.objects import LARGEST, box_extent, row_all
+from calipers.data.objects import LARGEST, box_extent, row_all, row_any
 from calipers.errors import InputError, UsageError, finite, flag, one_of, real, several
-from calipers.kernels import fusion, ragged
+from calipers.kernels import boxes as kernels
+from calipers.kernels import ragged
 
 Confidence = Literal["avg", "max", "box_and_model_avg", "absent_model_aware_avg"]
 Decay = Literal["gaussian", "linear"]
@@ -35,7 +36,7 @@ Fused = tuple[F64, F64, I64]
 
 
 @dataclass(frozen=True)
-class Pool:
+class BoxPool:
     """The boxes of all models on some images, image by image, models in their order."""
 
     offsets: I64  # (n_images + 1,)
@@ -50,7 +51,7 @@ class Pool:
     def __len__(self) -> int:
         return len(self.score)
 
-    def keep(self, selection: Flags) -> Pool:
+    def keep(self, selection: Flags) -> BoxPool:
         """Return the boxes for which ``selection`` is true; the images stay."""
         if selection.all():
             return self
@@ -66,7 +67,7 @@ class Pool:
             row=self.row[selection],
         )
 
-    def best_first(self) -> Pool:
+    def best_first(self) -> BoxPool:
         """Return the boxes of every image from the best score on, equal ones in their order."""
         order = np.lexsort((-self.score, ragged.owners(self.offsets)))
         return replace(
@@ -79,20 +80,20 @@ class Pool:
             row=self.row[order],
         )
 
-    def weighted(self) -> Pool:
+    def weighted(self) -> BoxPool:
         """Return the pool with scores times the weight of their model, the largest weight being
         1.
         """
         return replace(self, score=self.score * (self.weights / self.weights.max())[self.model])
 
-    def suppressed(self, threshold: float) -> Pool:
+    def suppressed(self, threshold: float) -> BoxPool:
         """Return the boxes that non-maximum suppression leaves."""
         leader, _ = self._clusters(threshold, moving=False)
         return self.keep(leader == np.arange(len(self)))
 
     def softly_suppressed(
         self, decay: str, threshold: float, sigma: float, skip_threshold: float
-    ) -> Pool:
+    ) -> BoxPool:
         """Return the boxes with the scores of soft-NMS, without those that fell to the
         threshold.
         """
@@ -104,51 +105,51 @@ class Pool:
             return np.asarray(np.exp(-(iou * iou) / sigma))
 
         factor = linear if decay == "linear" else gaussian
-        score = fusion.decayed_scores(
+        score = kernels.decayed_scores(
             self.offsets, self.label, self.boxes, self.extent, self.score, factor
         )
         return replace(self, score=score).keep(score > skip_threshold)
 
-    def merged_about_best(self, threshold: float, skip_threshold: float) -> Pool:
+    def merged_about_best(self, threshold: float, skip_threshold: float) -> BoxPool:
         """Return the boxes of non-maximum weighted."""
         # The threshold is about the scores that the models gave, before their weights.
         pool = self.keep(self.score >= skip_threshold).weighted()
         leader, _ = pool._clusters(threshold, moving=False)
-        boxes = fusion.averaged_by_leader(pool.boxes, pool.extent, pool.score, leader)
+        boxes = kernels.averaged_by_leader(pool.boxes, pool.extent, pool.score, leader)
         is_leader = leader == np.arange(len(pool))
         return pool.keep(is_leader)._with_boxes(boxes[is_leader])
 
     def fused(
         self, threshold: float, skip_threshold: float, confidence: str, overflow: bool = False
-    ) -> Pool:
+    ) -> BoxPool:
         """Return the boxes of weighted boxes fusion."""
         pool = self.keep(self.score >= skip_threshold)
         pool = replace(pool, score=pool.score * pool.weights[pool.model])
         leader, boxes = pool._clusters(threshold, moving=True)
-        score = fusion.fused_scores(
+        score = kernels.fused_scores(
             pool.score, leader, pool.model, pool.weights, confidence, overflow
         )
         is_leader = leader == np.arange(len(pool))
         clusters = replace(pool.keep(is_leader), score=score[is_leader])
         return clusters._with_boxes(boxes[is_leader])
 
-    def resized(self, factor: float, above: float) -> Pool:
+    def resized(self, factor: float, above: float) -> BoxPool:
         """Return the pool with the sides of boxes whose score is above ``above`` times
         ``factor``.
         """
         factors = np.where(self.score > above, factor, 1.0)
-        return self._with_boxes(fusion.resized(self.boxes, factors))
+        return self._with_boxes(kernels.resized(self.boxes, factors))
 
-    def best(self, most: int) -> Pool:
+    def best(self, most: int) -> BoxPool:
         """Return the ``most`` best boxes of every image."""
-        return self.keep(fusion.best_rows(self.offsets, self.score, most))
+        return self.keep(kernels.best_rows(self.offsets, self.score, most))
 
     def _clusters(self, threshold: float, *, moving: bool) -> tuple[I64, F64]:
-        return fusion.clusters(
+        return kernels.clusters(
             self.offsets, self.label, self.boxes, self.extent, self.score, threshold, moving
         )
 
-    def _with_boxes(self, boxes: F64) -> Pool:
+    def _with_boxes(self, boxes: F64) -> BoxPool:
         """Return the pool with other boxes; a box that did not move keeps its extent."""
         same = row_all(boxes == self.boxes)
         return replace(self, boxes=boxes, extent=np.where(same, self.extent, box_extent(boxes)))
@@ -362,7 +363,7 @@ def _share(name: str, value: Any) -> float:
 
 def _pool(
     boxes: Any, scores: Any, labels: Any, weights: Sequence[float] | None
-) -> tuple[Pool, I64]:
+) -> tuple[BoxPool, I64]:
     """Return the checked boxes of one image, and the labels behind the codes of the pool."""
     columns = [several(name, value) for name, value in zip(ARGUMENTS, (boxes, scores, labels))]
     n_models = len(columns[0])
@@ -384,7 +385,7 @@ def _pool(
     counts = [len(score) for _, score, _ in models]
     corners = np.concatenate([own.reshape(-1, width) for own, _, _ in models])
     names, codes = np.unique(np.concatenate([own for _, _, own in models]), return_inverse=True)
-    pool = Pool(
+    pool = BoxPool(
         offsets=np.array([0, sum(counts)]),
         label=codes.astype(np.int32),
         boxes=corners,
@@ -397,7 +398,7 @@ def _pool(
     return pool, names
 
 
-def _answer(pool: Pool, names: I64) -> Fused:
+def _answer(pool: BoxPool, names: I64) -> Fused:
     """Return boxes, scores and labels from the best score on."""
     ordered = pool.best_first()
     return ordered.boxes, ordered.score, names[ordered.label]
@@ -430,14 +431,14 @@ def _model(k: int, boxes: Any, scores: Any, labels: Any) -> tuple[F64, F64, I64]
     _refuse_rows(
         f"boxes[{k}]",
         corners,
-        ~(np.abs(corners) <= largest).all(axis=1),
+        ~row_all(np.abs(corners) <= largest),
         "finite corners",
         "non-finite",
     )
     _refuse_rows(
         f"boxes[{k}]",
         corners,
-        (corners[:, half:] < corners[:, :half]).any(axis=1),
+        row_any(corners[:, half:] < corners[:, :half]),
         "corners with the smaller coordinates first",
         "neg-size",
     )
