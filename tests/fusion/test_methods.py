@@ -126,6 +126,7 @@ def test_nothing_gives_nothing_and_inputs_are_left_alone(method: Any) -> None:
         ([[[1, 2, 3]]], [[0.5]], [[0]], r"\(n, 4\)"),
         ([[BOX]], [[0.5, 0.5]], [[0]], "one per box"),
         ([[BOX]], [[0.5]], [[0.5]], "whole numbers"),
+        ([[BOX]], [[0.5]], [[np.inf]], "whole numbers"),
         ([[BOX], [[*BOX, 50, 50]]], [[0.5], [0.5]], [[0], [0]], "4 coordinates"),
         ([["a"]], [[0.5]], [[0]], "numbers"),
     ],

@@ -31,6 +31,7 @@ Confidence = Literal["avg", "max", "box_and_model_avg", "absent_model_aware_avg"
 Decay = Literal["gaussian", "linear"]
 CONFIDENCES: tuple[str, ...] = get_args(Confidence)
 DECAYS: tuple[str, ...] = get_args(Decay)
+LARGEST_LABEL = 2**53  # up to which a float holds every whole number
 ARGUMENTS = ("boxes", "scores", "labels")
 Fused = tuple[F64, F64, I64]
 
@@ -55,30 +56,14 @@ class BoxPool:
         """Return the boxes for which ``selection`` is true; the images stay."""
         if selection.all():
             return self
-        image = ragged.owners(self.offsets)[selection]
-        return replace(
-            self,
-            offsets=ragged.from_owner(image, len(self.offsets) - 1),
-            label=self.label[selection],
-            boxes=self.boxes[selection],
-            extent=self.extent[selection],
-            score=self.score[selection],
-            model=self.model[selection],
-            row=self.row[selection],
-        )
+        # How many of the boxes up to each image are kept; offsets of the others fall out of it.
+        before = ragged.from_counts(selection)
+        return self._rows(np.flatnonzero(selection), before[self.offsets])
 
     def best_first(self) -> BoxPool:
         """Return the boxes of every image from the best score on, equal ones in their order."""
         order = np.lexsort((-self.score, ragged.owners(self.offsets)))
-        return replace(
-            self,
-            label=self.label[order],
-            boxes=self.boxes[order],
-            extent=self.extent[order],
-            score=self.score[order],
-            model=self.model[order],
-            row=self.row[order],
-        )
+        return self._rows(order, self.offsets)
 
     def weighted(self) -> BoxPool:
         """Return the pool with scores times the weight of their model, the largest weight being
@@ -117,7 +102,7 @@ class BoxPool:
         leader, _ = pool._clusters(threshold, moving=False)
         boxes = kernels.averaged_by_leader(pool.boxes, pool.extent, pool.score, leader)
         is_leader = leader == np.arange(len(pool))
-        return pool.keep(is_leader)._with_boxes(boxes[is_leader])
+        return pool.keep(is_leader)._with_boxes(boxes[np.flatnonzero(is_leader)])
 
     def fused(
         self, threshold: float, skip_threshold: float, confidence: str, overflow: bool = False
@@ -130,8 +115,9 @@ class BoxPool:
             pool.score, leader, pool.model, pool.weights, confidence, overflow
         )
         is_leader = leader == np.arange(len(pool))
-        clusters = replace(pool.keep(is_leader), score=score[is_leader])
-        return clusters._with_boxes(boxes[is_leader])
+        leaders = np.flatnonzero(is_leader)
+        clusters = replace(pool.keep(is_leader), score=score[leaders])
+        return clusters._with_boxes(boxes[leaders])
 
     def resized(self, factor: float, above: float) -> BoxPool:
         """Return the pool with the sides of boxes whose score is above ``above`` times
@@ -143,6 +129,18 @@ class BoxPool:
     def best(self, most: int) -> BoxPool:
         """Return the ``most`` best boxes of every image."""
         return self.keep(kernels.best_rows(self.offsets, self.score, most))
+
+    def _rows(self, rows: I64, offsets: I64) -> BoxPool:
+        return replace(
+            self,
+            offsets=offsets,
+            label=self.label[rows],
+            boxes=self.boxes[rows],
+            extent=self.extent[rows],
+            score=self.score[rows],
+            model=self.model[rows],
+            row=self.row[rows],
+        )
 
     def _clusters(self, threshold: float, *, moving: bool) -> tuple[I64, F64]:
         return kernels.clusters(
@@ -445,7 +443,8 @@ def _model(k: int, boxes: Any, scores: Any, labels: Any) -> tuple[F64, F64, I64]
     _refuse_rows(
         f"scores[{k}]", score, ~((score >= 0) & (score <= 1)), "scores in [0, 1]", "score-range"
     )
-    _refuse_rows(f"labels[{k}]", label, label != np.floor(label), "whole numbers", "label-range")
+    no_label = ~(np.abs(label) <= LARGEST_LABEL) | (label != np.floor(label))
+    _refuse_rows(f"labels[{k}]", label, no_label, "whole numbers", "label-range")
     return corners, score, label.astype(np.int64)
 
 

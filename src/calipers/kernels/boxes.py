@@ -349,7 +349,7 @@ def fused_scores(
         best = np.zeros(n)
         np.maximum.at(best, leader, score)
         return np.asarray(best / weights.max())
-    total: F64 = np.bincount(leader, score, n)
+    total = np.asarray(np.bincount(leader, score, n), np.float64)
     count = np.bincount(leader, minlength=n)
     if confidence == "avg":
         if overflow:
@@ -357,7 +357,7 @@ def fused_scores(
         mean = total / np.maximum(count, 1)
         # Several boxes of a heavy model in one cluster would lift the mean above 1.
         return np.minimum(mean * np.minimum(count, n_models) / whole, 1.0)
-    box_weight: F64 = np.bincount(leader, weights[model], n)
+    box_weight = np.asarray(np.bincount(leader, weights[model], n), np.float64)
     present = np.zeros((n, n_models), np.bool_)
     present[leader, model] = True
     present_weight, absent_weight = np.zeros(n), np.zeros(n)

@@ -22,7 +22,7 @@ constexpr int64_t IMAGES_AT_ONCE = 32;
 template <int D>
 class NearbyClusters {
 public:
-    static constexpr int BUCKETS = 32;
+    static constexpr int BUCKETS = 16;
 
     void set_range(int axis, double low, double high) {
         low_[axis] = low;
@@ -107,10 +107,7 @@ public:
         const auto score = p_.score;
         order_.resize(end - begin);
         for (int64_t k = begin; k < end; ++k) order_[k - begin] = {score[k], k, label[k]};
-        std::sort(order_.begin(), order_.end(), [](const Place& a, const Place& b) {
-            if (a.label != b.label) return a.label < b.label;
-            return a.score != b.score ? a.score > b.score : a.row < b.row;
-        });
+        sort();
         survey(begin, end);
         for (size_t first = 0, last; first < order_.size(); first = last) {
             for (last = first + 1; last < order_.size() && order_[last].label == order_[first].label; ++last) {
@@ -129,6 +126,41 @@ private:
         double box[2 * D], weighted[2 * D], extent, total;
         int64_t head;
     };
+
+    static bool before(const Place& a, const Place& b) {
+        if (a.label != b.label) return a.label < b.label;
+        return a.score != b.score ? a.score > b.score : a.row < b.row;
+    }
+
+    // Sorts by class, then from the best score on. Scores go to as many buckets as there are boxes, by a function that never
+    // falls; what shares a bucket is sorted by comparing. That is three times faster than comparing all.
+    void sort() {
+        const size_t n = order_.size();
+        double low = order_[0].score, high = low;
+        bool one_class = true;
+        for (const Place& place : order_) {
+            low = std::min(low, place.score);
+            high = std::max(high, place.score);
+            one_class &= place.label == order_[0].label;
+        }
+        const double scale = (n - 1) / (high - low);
+        if (n < 32 || !one_class || !(high > low) || !std::isfinite(scale)) {
+            std::sort(order_.begin(), order_.end(), before);
+            return;
+        }
+        const auto bucket = [&](const Place& place) {
+            return static_cast<size_t>(std::min((high - place.score) * scale, static_cast<double>(n - 1)));
+        };
+        ends_.assign(n + 1, 0);
+        for (const Place& place : order_) ++ends_[bucket(place) + 1];
+        for (size_t b = 0; b < n; ++b) ends_[b + 1] += ends_[b];
+        sorted_.resize(n);
+        for (const Place& place : order_) sorted_[ends_[bucket(place)]++] = place;
+        // Each entry of `ends_` has moved on to the end of its bucket.
+        for (size_t b = 0, first = 0; b < n; first = ends_[b++])
+            if (ends_[b] - first > 1) std::sort(sorted_.begin() + first, sorted_.begin() + ends_[b], before);
+        order_.swap(sorted_);
+    }
 
     // Sets the range of the index, and by how much of its own side a box has to overlap another. An IoU above t means an
     // overlap above t sides on every axis, but for rounding: not where sides are as small as the rounding of coordinates.
@@ -223,7 +255,8 @@ private:
     const ClusterProblem& p_;
     Span<int64_t> leader_;
     Span<double> merged_;
-    std::vector<Place> order_;
+    std::vector<Place> order_, sorted_;
+    std::vector<size_t> ends_;
     std::vector<Cluster> clusters_;
     NearbyClusters<D> nearby_;
     int64_t n_ = 0;
