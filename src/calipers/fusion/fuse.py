@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from calipers.arrays import F64, I64, Column
+from calipers.arrays import F64, Array, Column, joined
 from calipers.data.cohort import Cohort
-from calipers.data.objects import Predictions, row_all
+from calipers.data.objects import Predictions
 from calipers.errors import InputError, UsageError, did_you_mean, several, word
 from calipers.fusion.pool import BoxPool, checked_weights
 from calipers.fusion.recipe import FusionRecipe, RecipeStep
@@ -80,8 +80,8 @@ def fuse(
 
     Notes
     -----
-    Where a recipe moves no box, predictions keep their masks and further columns; fused boxes are
-    boxes only.
+    With steps that only choose boxes or change scores, predictions keep their masks and further
+    columns; fused and resized boxes are boxes only.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def carry_out(cohort: Cohort, recipe: FusionRecipe, members: Sequence[str] | Non
             f"recipe {recipe.name!r} leaves {len(pools)} members apart: add a step that fuses, "
             "or pool = true to a suppression"
         )
-    predictions = _predictions(pools[0].best_first(), tables)
+    predictions = _predictions(pools[0].best_first(), tables, moved=recipe.moves)
     return Fusion(recipe, accounts, predictions, tuple(counts), tuple(notes))
 
 
@@ -169,7 +169,7 @@ def _accounts(
     """Return what every member brings, and notes; members with nothing in common are an error."""
     members, notes = [], []
     images = [np.flatnonzero(np.diff(table.offsets)) for table in tables]
-    classes = [np.unique(table.label) for table in tables]
+    classes = [np.flatnonzero(np.bincount(table.label)) for table in tables]
     for k, (name, table) in enumerate(zip(names, tables)):
         if not _has_common(k, images):
             raise _apart("different-images", "images", names[k])
@@ -229,18 +229,18 @@ def _together(pools: Sequence[BoxPool], weights: F64) -> BoxPool:
     model = np.repeat(np.arange(len(pools)), [len(pool) for pool in pools])
     order = np.argsort(image, kind="stable")
 
-    def column(name: str) -> I64 | F64:
-        return np.asarray(np.concatenate([getattr(pool, name) for pool in pools])[order])
+    def column(name: str) -> Array:
+        return np.asarray(joined(pools, name)[order])
 
     return BoxPool(
         offsets=ragged.from_owner(image, len(pools[0].offsets) - 1),
-        label=column("label").astype(np.int32),
-        boxes=column("boxes").astype(np.float64),
-        extent=column("extent").astype(np.float64),
-        score=column("score").astype(np.float64),
+        label=column("label"),
+        boxes=column("boxes"),
+        extent=column("extent"),
+        score=column("score"),
         model=model[order],
         weights=weights,
-        row=column("row").astype(np.int64),
+        row=column("row"),
     )
 
 
@@ -277,13 +277,12 @@ def _of_one_model(pool: BoxPool) -> BoxPool:
     return replace(pool, model=np.zeros(len(pool), np.int64), weights=np.ones(1))
 
 
-def _predictions(pool: BoxPool, tables: Sequence[Predictions]) -> Predictions:
-    """Return the boxes as a table; unmoved ones keep what else their members say about them."""
+def _predictions(pool: BoxPool, tables: Sequence[Predictions], *, moved: bool) -> Predictions:
+    """Return the boxes as a table; if none moved, with what else their members say about them."""
     scored = any(table.scored for table in tables)
     place = np.arange(len(pool))
-    members = Predictions.concat(tables)
-    if len(pool) == 0 or row_all(pool.boxes == members.boxes[pool.row]).all():
-        rows = members.rows(pool.row, pool.offsets)
+    if not moved:
+        rows = Predictions.concat(tables).rows(pool.row, pool.offsets)
         return replace(rows, score=pool.score, place=place, scored=scored)
     return Predictions(
         offsets=pool.offsets,

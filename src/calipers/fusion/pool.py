@@ -116,7 +116,7 @@ class BoxPool:
         )
         is_leader = leader == np.arange(len(pool))
         leaders = np.flatnonzero(is_leader)
-        clusters = replace(pool.keep(is_leader), score=score[leaders])
+        clusters = replace(pool.keep(is_leader), score=score)
         return clusters._with_boxes(boxes[leaders])
 
     def resized(self, factor: float, above: float) -> BoxPool:

@@ -59,6 +59,8 @@ OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "top-k": {"k": None},
     "score-cut": {"least": None},
 }
+# Kinds whose boxes are others than those of the members.
+MOVING = ("non-maximum-weighted", "weighted-boxes-fusion", "resize")
 FUSING = ("non-maximum-weighted", "weighted-boxes-fusion")
 
 
@@ -178,6 +180,11 @@ class FusionRecipe:
             members=None if members is None else tuple(members),
             weights=dict(document.weights),
         )
+
+    @property
+    def moves(self) -> bool:
+        """Whether a step moves boxes; otherwise all steps only choose and score."""
+        return any(step.kind in MOVING for step in self.steps)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the recipe for JSON output."""

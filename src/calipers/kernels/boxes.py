@@ -325,7 +325,8 @@ def averaged_by_leader(boxes: F64, extent: F64, score: F64, leader: I64) -> F64:
 def fused_scores(
     score: F64, leader: I64, model: I64, weights: F64, confidence: str, overflow: bool
 ) -> F64:
-    """Return (n,), at every leader the confidence of its cluster, of weighted boxes fusion.
+    """Return (m,) the confidences of the clusters of weighted boxes fusion, in the order of their
+    leaders.
 
     Parameters
     ----------
@@ -343,23 +344,26 @@ def fused_scores(
     overflow
         For ``avg``: count every box of a cluster, and let scores be above 1.
     """
-    n, n_models = len(score), len(weights)
+    is_leader = leader == np.arange(len(score))
+    number = np.cumsum(is_leader) - 1
+    cluster = number[leader]
+    n, n_models = int(is_leader.sum()), len(weights)
     whole = _plain_sum(weights)
     if confidence == "max":
         best = np.zeros(n)
-        np.maximum.at(best, leader, score)
+        np.maximum.at(best, cluster, score)
         return np.asarray(best / weights.max())
-    total = np.asarray(np.bincount(leader, score, n), np.float64)
-    count = np.bincount(leader, minlength=n)
+    total = np.asarray(np.bincount(cluster, score, n), np.float64)
+    count = np.bincount(cluster, minlength=n)
     if confidence == "avg":
         if overflow:
             return total / whole
-        mean = total / np.maximum(count, 1)
+        mean = total / count
         # Several boxes of a heavy model in one cluster would lift the mean above 1.
         return np.minimum(mean * np.minimum(count, n_models) / whole, 1.0)
-    box_weight = np.asarray(np.bincount(leader, weights[model], n), np.float64)
+    box_weight = np.asarray(np.bincount(cluster, weights[model], n), np.float64)
     present = np.zeros((n, n_models), np.bool_)
-    present[leader, model] = True
+    present[cluster, model] = True
     present_weight, absent_weight = np.zeros(n), np.zeros(n)
     for k in range(n_models):
         present_weight += np.where(present[:, k], weights[k], 0.0)
